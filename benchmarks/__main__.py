@@ -79,15 +79,15 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="benchmarks to run; none: all")
     parser.add_argument("--list", action="store_true", help="name them and run none")
     options = parser.parse_args()
-    known = {benchmark.name: benchmark for benchmark in BENCHMARKS}
-    unknown = [name for name in options.names if name not in known]
+    by_name = {benchmark.name: benchmark for benchmark in BENCHMARKS}
+    unknown = [name for name in options.names if name not in by_name]
     if unknown:
-        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(known)}")
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(by_name)}")
     if options.list:
         print("\n".join(f"{benchmark.name:28}{benchmark.asks}" for benchmark in BENCHMARKS))
         return 0
-    every = [name for name, benchmark in known.items() if not benchmark.only_by_name]
-    verdicts = {name: run(known[name]) for name in options.names or every}
+    every = [name for name, benchmark in by_name.items() if not benchmark.only_by_name]
+    verdicts = {name: run(by_name[name]) for name in options.names or every}
     print("== verdict")
     for name, verdict in verdicts.items():
         print(f"{name:28}{verdict}")

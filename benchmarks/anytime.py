@@ -200,7 +200,7 @@ class NoisyJudge:
         candidates: Sequence[Candidate],
         links: Mapping[str, set[str]],
     ) -> None:
-        near = {other for id_ in gold for other in links.get(id_, ())}
+        near = {neighbour for id_ in gold for neighbour in links.get(id_, ())}
         self._question = case.id
         self._files = {c.path for c in candidates if c.id in gold}
         self._known: dict[tuple[str, str], float] = {}
@@ -220,11 +220,11 @@ class NoisyJudge:
 
 
 def _present(
-    packs: Sequence[Sequence[tuple[str, float]]], wanted: frozenset[str], share: float
+    packs: Sequence[Sequence[tuple[str, float]]], relevant: frozenset[str], share: float
 ) -> float:
     first = packs[: max(1, round(share * len(packs)))]
     seen = {content for pack in first for content, _ in pack}
-    return len(wanted & seen) / len(wanted)
+    return len(relevant & seen) / len(relevant)
 
 
 def tell(name: str, shares: Shares) -> int:

@@ -56,11 +56,11 @@ class CommitCase(Struct, frozen=True):
     @property
     def gold_files(self) -> frozenset[str]:
         """Paths of what changed."""
-        return frozenset(one["path"] for one in self.gold)
+        return frozenset(place["path"] for place in self.gold)
 
     def is_gold(self, path: str, start: int, end: int, name: str = "") -> bool:
         """Whether a place is one of them: by name, or where each covers half of the other."""
-        return any(is_same_place(one, path, start, end, name) for one in self.gold)
+        return any(is_same_place(place, path, start, end, name) for place in self.gold)
 
 
 class CaseResult(Struct, frozen=True):
@@ -90,21 +90,25 @@ def read_cases(bench: Path, *, every: int) -> list[CommitCase]:
     """Return every n-th commit of each repository."""
     by_repository: dict[str, list[CommitCase]] = {}
     for line in (bench / "commits.jsonl").open():
-        one = json.loads(line)
+        commit = json.loads(line)
         case = CommitCase(
-            one["id"], one["repo"], one["base_commit"], one["query"], tuple(one["gold_entities"])
+            commit["id"],
+            commit["repo"],
+            commit["base_commit"],
+            commit["query"],
+            tuple(commit["gold_entities"]),
         )
-        by_repository.setdefault(one["repo"], []).append(case)
+        by_repository.setdefault(commit["repo"], []).append(case)
     return [case for cases in by_repository.values() for case in cases[::every]]
 
 
 def read_absent() -> dict[str, list[str]]:
     """Return the questions about what is not there, by repository."""
-    found: dict[str, list[str]] = {}
+    questions: dict[str, list[str]] = {}
     with ABSENT.open(newline="", encoding="utf-8") as lines:
         for repository, question in csv.reader(lines):
-            found.setdefault(repository, []).append(question)
-    return found
+            questions.setdefault(repository, []).append(question)
+    return questions
 
 
 def ask_all(cases: Sequence[CommitCase], clones: Path, cache: Path) -> Iterator[CaseResult]:
@@ -163,7 +167,7 @@ async def answers(
     async with Pipeline.open(tree, settings) as pipeline:
         for question in questions:
             answer = await run_turn(pipeline.parts, Turn(task=task(question)), options)
-            memories = pipeline.store.memories([one.id for one in answer.selected])
+            memories = pipeline.store.memories([chosen.id for chosen in answer.selected])
             yield (
                 question,
                 (rankings[-1], answer, {id_: memory.text for id_, memory in memories.items()}),

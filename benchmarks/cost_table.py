@@ -49,9 +49,11 @@ def settings_for(home: Path, model: str) -> Settings:
     )
 
 
-def cell(one: JudgeEstimate) -> str:
+def cell(estimate: JudgeEstimate) -> str:
     """Write `$0.013, 5, 2 s`."""
-    return f"{format_dollars(one.cost_usd)}, {one.calls:,}, {math.ceil(one.seconds)} s"
+    return (
+        f"{format_dollars(estimate.cost_usd)}, {estimate.calls:,}, {math.ceil(estimate.seconds)} s"
+    )
 
 
 async def row(memories: int) -> tuple[list[str], float]:
@@ -65,13 +67,17 @@ async def row(memories: int) -> tuple[list[str], float]:
             began = time.monotonic()
             await pipeline.index()
             index_s = time.monotonic() - began
-            ways = {one.way: one for one in (await pipeline.estimate(turn)).ways}
+            ways = {way.way: way for way in (await pipeline.estimate(turn)).ways}
         async with Pipeline.open(root, settings_for(home, "typesafe:jev-1.14.0")) as pipeline:
             jev = (await pipeline.estimate(turn)).judge
         async with Pipeline.open(root, settings_for(home, "lexical")) as pipeline:
             lexical_s = (await pipeline.ask(turn, answer=False)).latency.total
-    found = (ways["decisions"], jev, ways["chat cold"], ways["chat warm"])
-    return [f"{jev.candidates:,}", *map(cell, found), f"$0, 0, {math.ceil(lexical_s)} s"], index_s
+    estimates = (ways["decisions"], jev, ways["chat cold"], ways["chat warm"])
+    return [
+        f"{jev.candidates:,}",
+        *map(cell, estimates),
+        f"$0, 0, {math.ceil(lexical_s)} s",
+    ], index_s
 
 
 def main() -> int:

@@ -170,7 +170,7 @@ def main() -> int:
         ("CPU ms a candidate", f"{cpu_ms:.3f}", cpu_ms <= MOST_CPU_MS),
         ("asked after one edit", f"{edited}", edited == 1),
     ]
-    for name, most in MOST_USD.items():
+    for name, max_usd in MOST_USD.items():
         provider, model, at = name.split()
         cost = call_price(provider, model, at, Usage(input_tokens=tokens // max(1, requests)))
         total = None if cost is None else cost * requests
@@ -178,7 +178,7 @@ def main() -> int:
             (
                 f"dollars, {provider}:{model}",
                 f"{total:.4f}",
-                total is not None and total <= Decimal(most),
+                total is not None and total <= Decimal(max_usd),
             )
         )
     for name, figure, is_met in figures:

@@ -83,7 +83,7 @@ def by_ctags(files: list[Path], language: str) -> tuple[list[Definition], set[tu
         [*command, *map(str, files)], capture_output=True, text=True, check=True
     ).stdout
     tags = [json.loads(line) for line in listed.splitlines()]
-    found = [
+    definitions = [
         Definition(tag["path"], plain_name(tag["name"]), tag["line"], tag.get("end", tag["line"]))
         for tag in tags
         if tag.get("kind") in kinds.split()
@@ -91,12 +91,12 @@ def by_ctags(files: list[Path], language: str) -> tuple[list[Definition], set[tu
         and not tag["name"].startswith(("__anon", "TEST", "TYPED_TEST"))
         and (tag["kind"] != "macro" or name in ("Rust", "Elixir") or tag.get("signature"))
     ]
-    return found, {(tag["path"], plain_name(tag["name"])) for tag in tags}
+    return definitions, {(tag["path"], plain_name(tag["name"])) for tag in tags}
 
 
 def by_queries(files: list[Path]) -> list[Definition]:
     """Return what our queries find, but for titles of tests and blocks named by their header."""
-    found: list[Definition] = []
+    definitions: list[Definition] = []
     for path in files:
         source = source_file(str(path), path.read_text("utf-8", "replace"), window_lines=50)
         try:
@@ -110,8 +110,10 @@ def by_queries(files: list[Path]) -> list[Definition]:
             if kind in {"test", "suite"} and source.language.name != "rust":
                 name = TITLED
             is_whole = kind in {"function", "method", "test", "suite"}
-            found.append(Definition(str(path), name, entity.start + 1, entity.end + 1, is_whole))
-    return found
+            definitions.append(
+                Definition(str(path), name, entity.start + 1, entity.end + 1, is_whole)
+            )
+    return definitions
 
 
 def is_signature(tag: Definition, language: str) -> bool:
@@ -142,10 +144,10 @@ def main() -> None:
     ours = by_queries(files)
     lines: dict[tuple[str, str], list[Definition]] = defaultdict(list)
     wholes: dict[str, list[Definition]] = defaultdict(list)
-    for one in ours:
-        lines[one.path, one.name].append(one)
-        if one.is_whole:
-            wholes[one.path].append(one)
+    for definition in ours:
+        lines[definition.path, definition.name].append(definition)
+        if definition.is_whole:
+            wholes[definition.path].append(definition)
     absent = [
         tag
         for tag in theirs
@@ -158,19 +160,22 @@ def main() -> None:
         if name in WITHOUT_BODIES and tag not in inside and is_signature(tag, name)
     }
     missed = [tag for tag in absent if tag not in inside and tag not in signatures]
-    named = [one for one in ours if one.name != TITLED]
-    extra = [one for one in named if (one.path, one.name) not in tagged]
-    asked = len(theirs) - len(inside) - len(signatures)
+    named = [definition for definition in ours if definition.name != TITLED]
+    extra = [definition for definition in named if (definition.path, definition.name) not in tagged]
+    expected = len(theirs) - len(inside) - len(signatures)
     print(
         f"{name}: {len(files)} files, {len(theirs)} tags, {len(inside)} inside a function or a"
         f" test, {len(signatures)} signatures; recall of the others"
-        f" {1 - len(missed) / max(1, asked):.3f} (of all"
+        f" {1 - len(missed) / max(1, expected):.3f} (of all"
         f" {1 - len(absent) / max(1, len(theirs)):.3f}), precision"
         f" {1 - len(extra) / max(1, len(named)):.3f}"
     )
-    for label, some in (("missed", missed), ("only ours", extra)):
-        for one in sorted(some, key=lambda one: one.start - one.end)[: options.show]:
-            print(f"  {label}: {one.path}:{one.start}-{one.end} {one.name}")
+    for label, definitions in (("missed", missed), ("only ours", extra)):
+        for definition in sorted(
+            definitions, key=lambda definition: definition.start - definition.end
+        )[: options.show]:
+            lines_of_it = f"{definition.start}-{definition.end}"
+            print(f"  {label}: {definition.path}:{lines_of_it} {definition.name}")
 
 
 if __name__ == "__main__":

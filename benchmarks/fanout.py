@@ -39,8 +39,10 @@ async def judged(bench: Bench) -> Cost:
     turn = Turn(task=TASK, id="t_fanout")
     async with bench.resources(turn.id) as (resources, wrapped):
         slots = bench.seat.slots(pool_among(bench.candidates, bench.candidates, {}))
-        some = set(sorted({slot[0] for slot in slots.values()})[:WARM_CALLS])
-        warming = [candidate for candidate in bench.candidates if slots[candidate.id][0] in some]
+        warm_packs = set(sorted({slot[0] for slot in slots.values()})[:WARM_CALLS])
+        warming = [
+            candidate for candidate in bench.candidates if slots[candidate.id][0] in warm_packs
+        ]
         await bench.judge(
             resources, wrapped, Turn(task="a task to warm up with", id=turn.id), warming
         )
@@ -50,18 +52,18 @@ async def judged(bench: Bench) -> Cost:
 def whole_commands(tree: Path, home: Path, url: str) -> list[float]:
     """Ask over the indexed tree as a user would, at each number of calls in flight; return the
     peaks in megabytes."""
-    own = {
+    variables = {
         "HOME": str(home),
         "OPENAI_BASE_URL": f"{url}/v1",
         "OPENAI_API_KEY": "none",
         "XSCORE_JUDGE_PROBE": "false",
     }
-    own["XSCORE_STORE_USER_DATA_DIR"] = str(home / "user")
+    variables["XSCORE_STORE_USER_DATA_DIR"] = str(home / "user")
     command = [*XSCORE, "ask", "--no-answer", "--quiet", "--json", "--judge", "openai:bench"]
     peaks = []
     for number in CONCURRENCY:
         task = f"which part is lost with {number} calls in flight?"
-        took = take([*command, task, "--concurrency", str(number)], tree, os.environ | own)
+        took = take([*command, task, "--concurrency", str(number)], tree, os.environ | variables)
         calls, peak = json.loads(took.out)["usage"]["judge"]["calls"], took.peak_mb
         peaks.append(peak)
         print(
@@ -116,7 +118,7 @@ def verdict(
     """Print the figures; return the share of the ideal and the CPU-milliseconds a candidate beyond
     the calls."""
     ideal_s = cost.calls * latency_s / IN_FLIGHT
-    calls_s = statistics.median(one.cpu_s for one in bare) * cost.calls / bare[0].calls
+    calls_s = statistics.median(measured.cpu_s for measured in bare) * cost.calls / bare[0].calls
     share, beyond = ideal_s / cost.wall_s, 1_000 * (cost.cpu_s - calls_s) / candidates
     print(
         f"{candidates:,} candidates, {cost.calls:,} calls: {cost.wall_s:.1f} s, {share:.1%} of the"

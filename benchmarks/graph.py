@@ -310,10 +310,10 @@ def report(language: str, root: Path, calls: list[Call], options: argparse.Names
     return met
 
 
-def _show(label: str, edges: set[Edge], most: int) -> None:
+def _show(label: str, edges: set[Edge], count: int) -> None:
     ordered = sorted(edges)
-    step = max(1, len(ordered) // max(1, most))
-    for source, target in ordered[::step][:most]:
+    step = max(1, len(ordered) // max(1, count))
+    for source, target in ordered[::step][:count]:
         print(
             f"{label}: {source.path}:{source.start} {source.name} -> {target.path}:{target.start}"
             f" {target.name}"

@@ -40,14 +40,14 @@ class HookAnswer(NamedTuple):
 
 
 def answered(
-    command: list[str], environment: dict[str, str], said: dict[str, object] | None = None
+    command: list[str], environment: dict[str, str], event: dict[str, object] | None = None
 ) -> HookAnswer:
     """Run a process; its time counts from its start."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, cwd="/", env=environment, **pipes) as process:
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps(said).encode() if said else b"")
+        process.stdin.write(json.dumps(event).encode() if event else b"")
         process.stdin.close()
         first = process.stdout.read(1)
         first_byte_s = time.monotonic() - began
@@ -63,14 +63,14 @@ def measure(root: Path, environment: dict[str, str], runs: int) -> tuple[list[Ho
     anchors, warm, edited = list[HookAnswer](), list[HookAnswer](), list[HookAnswer]()
     files = sorted(path for path in root.rglob("*.py") if "    return " in path.read_text())
     for number in range(-1, runs):
-        said = {"cwd": str(root), "hook_event_name": "UserPromptSubmit", "prompt": TASK}
+        event = {"cwd": str(root), "hook_event_name": "UserPromptSubmit", "prompt": TASK}
         anchors.append(answered(CLICK, environment))
-        warm.append(answered(HOOK, environment, {**said, "session_id": f"warm-{number}"}))
+        warm.append(answered(HOOK, environment, {**event, "session_id": f"warm-{number}"}))
         path = files[number]
         path.write_text(
             path.read_text().replace("    return ", f"    changed = {number}\n    return ", 1)
         )
-        edited.append(answered(HOOK, environment, {**said, "session_id": f"edited-{number}"}))
+        edited.append(answered(HOOK, environment, {**event, "session_id": f"edited-{number}"}))
     return anchors[1:], warm[1:], edited[1:]  # the first of each warms the caches of the disk
 
 
@@ -117,11 +117,11 @@ def report(
     edited: list[HookAnswer],
 ) -> int:
     """Print the figures; return 1 where a target is missed."""
-    silent = sum(not one.answer for one in (*warm, *edited))
+    silent = sum(not answer.answer for answer in (*warm, *edited))
     click_s, warm_s, edited_s = (
-        statistics.median(t.first_byte_s for t in one) for one in (anchors, warm, edited)
+        statistics.median(t.first_byte_s for t in answer) for answer in (anchors, warm, edited)
     )
-    cpu_s = statistics.median(one.cpu_s for one in warm)
+    cpu_s = statistics.median(answer.cpu_s for answer in warm)
     print(
         f"candidates {coverage['candidates']:,}, judged before {coverage['judged']:,}; {len(warm)}"
         " runs each"
@@ -130,7 +130,7 @@ def report(
     clicks = warm_s / click_s
     print(f"hook, warm     {warm_s:.3f} s, {clicks:.1f} times click (at most {MOST_CLICKS:.0f})")
     print(f"               {cpu_s:.3f} s CPU (at most {MOST_CPU_S}), bytes {len(warm[0].answer):,}")
-    cpus = [f"{one.cpu_s:.2f}" for one in edited]
+    cpus = [f"{answer.cpu_s:.2f}" for answer in edited]
     print(f"hook, one edit {edited_s:.3f} s (at most {MOST_EDITED_S:.0f}); CPU {', '.join(cpus)}")
     print(f"hooks that added nothing: {silent}")
     return int(

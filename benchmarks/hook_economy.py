@@ -85,9 +85,9 @@ def main() -> int:
     options = parser.parse_args()
     cases = read_cases(options.bench, every=options.every)
     figures: dict[str, list[Figures]] = {}
-    for one in ask_all(cases, options.repositories, options.cache):
-        for name, reading, chars in readings(one):
-            figures.setdefault(name, []).append(measure(one.case, reading, chars))
+    for result in ask_all(cases, options.repositories, options.cache):
+        for name, reading, chars in readings(result):
+            figures.setdefault(name, []).append(measure(result.case, reading, chars))
     for name, rows in figures.items():
         show(name, rows)
     silent_rightly, absent = silence(cases, options.repositories, options.cache)
@@ -95,24 +95,25 @@ def main() -> int:
     return verdict(figures["hook"], 1 - silent_rightly / max(1, absent))
 
 
-def readings(one: CaseResult) -> Iterator[tuple[str, list[ReadPassage], int]]:
+def readings(result: CaseResult) -> Iterator[tuple[str, list[ReadPassage], int]]:
     """Yield each form by name: what is read in which order, and how long its text is."""
-    text = render_agent_bundle(one.answer, one.texts, max_chars=LIMIT)
-    yield "hook", read(text, one.tree), len(text)
+    text = render_agent_bundle(result.answer, result.texts, max_chars=LIMIT)
+    yield "hook", read(text, result.tree), len(text)
     lines = _BODY.sub("", text)
-    yield "lines alone", read(lines, one.tree), len(lines)
-    bodies = bodies_alone(one.answer, one.texts)
-    yield "bodies alone", read(bodies, one.tree), len(bodies)
-    files = ripgrep(one.tree, one.case.task)
+    yield "lines alone", read(lines, result.tree), len(lines)
+    bodies = bodies_alone(result.answer, result.texts)
+    yield "bodies alone", read(bodies, result.tree), len(bodies)
+    files = ripgrep(result.tree, result.case.task)
     listed = "".join(f"{path}\n" for path in files)
-    yield "ripgrep's files", list(files_read(files, one.tree, begins=len(listed))), len(listed)
+    yield "ripgrep's files", list(files_read(files, result.tree, begins=len(listed))), len(listed)
 
 
 def bodies_alone(answer: Answer, texts: Mapping[str, str]) -> str:
     """Return the whole bodies of what was chosen, best first, within the hook's limit."""
     text = ""
-    for one in answer.selected:
-        body = f'<xscore_source at="{place_of(one)}">\n{texts.get(one.id, "")}\n</xscore_source>\n'
+    for memory in answer.selected:
+        text_of_it = texts.get(memory.id, "")
+        body = f'<xscore_source at="{place_of(memory)}">\n{text_of_it}\n</xscore_source>\n'
         if len(text) + len(body) <= LIMIT:
             text += body
     return text
@@ -139,7 +140,7 @@ def read(text: str, tree: Path) -> list[ReadPassage]:
         path, start, end = place[1], int(place[2]), int(place[3])
         at += sum(map(len, lines_of(tree, path)[start - 1 : end]))
         shown.append(ReadPassage(at, 0, path, start, end, is_whole=True))
-    return sorted(shown, key=lambda one: one.at)
+    return sorted(shown, key=lambda passage: passage.at)
 
 
 def lines_of(tree: Path, path: str) -> list[str]:
@@ -153,14 +154,14 @@ def lines_of(tree: Path, path: str) -> list[str]:
 def ripgrep(tree: Path, task: str) -> list[str]:
     """Return the source files that hold most different words of the task, then most of them."""
     words = {word.lower() for word in _WORD.findall(task)}
-    found: list[tuple[int, int, str]] = []
+    hits: list[tuple[int, int, str]] = []
     for file in sorted(tree.rglob("*")):
         path = file.relative_to(tree).as_posix()
         if not path.startswith(".git/") and _SOURCE.search(path) and file.is_file():
             text = file.read_text("utf-8", "replace").lower()
             counts = [text.count(word) for word in words]
-            found.append((-sum(count > 0 for count in counts), -sum(counts), path))
-    return [path for _, _, path in sorted(found)[:RIPGREP_FILES]]
+            hits.append((-sum(count > 0 for count in counts), -sum(counts), path))
+    return [path for _, _, path in sorted(hits)[:RIPGREP_FILES]]
 
 
 def files_read(files: Sequence[str], tree: Path, *, begins: int) -> Iterator[ReadPassage]:
@@ -178,25 +179,30 @@ def files_read(files: Sequence[str], tree: Path, *, begins: int) -> Iterator[Rea
 
 def measure(case: CommitCase, reading: Sequence[ReadPassage], chars: int) -> Figures:
     """Return when the reading names a changed file, and shows a changed body whole."""
-    named = [one.at for one in reading if one.path in case.gold_files]
-    places = [one for one in reading if not one.is_whole]
+    named = [passage.at for passage in reading if passage.path in case.gold_files]
+    places = [passage for passage in reading if not passage.is_whole]
     bodies = [
-        min((one.at for one in reading if one.is_whole and covers(one, gold)), default=NEVER)
+        min(
+            (passage.at for passage in reading if passage.is_whole and covers(passage, gold)),
+            default=NEVER,
+        )
         for gold in case.gold
     ]
     return Figures(
         chars=chars,
         file_at=min(named, default=NEVER),
-        function_named=any(case.is_gold(one.path, one.start, one.end) for one in places),
+        function_named=any(
+            case.is_gold(passage.path, passage.start, passage.end) for passage in places
+        ),
         body_at=min(bodies, default=NEVER),
         within=sum(at <= BUDGET_CHARS for at in bodies) / max(1, len(bodies)),
     )
 
 
-def covers(one: ReadPassage, gold: Mapping[str, object]) -> bool:
+def covers(passage: ReadPassage, gold: Mapping[str, object]) -> bool:
     """Whether what is shown has all lines of a changed function."""
     start, end = int(str(gold["start"])), int(str(gold["end"]))
-    return one.path == gold["path"] and one.start <= start and one.end >= end
+    return passage.path == gold["path"] and passage.start <= start and passage.end >= end
 
 
 def silence(cases: Sequence[CommitCase], clones: Path, cache: Path) -> tuple[int, int]:

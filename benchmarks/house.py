@@ -186,15 +186,21 @@ def read_as_text(trees: Mapping[Path, ast.Module]) -> dict[str, float]:
     }
 
 
-def imports(tree: ast.Module, known: set[str], *, top: bool) -> Iterator[str]:
+def imports(tree: ast.Module, module_names: set[str], *, top: bool) -> Iterator[str]:
     """Name the modules of the package that a module imports; top: leave out what a function
     imports."""
     for node in tree.body if top else ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             for name in node.names:
                 full = f"{node.module}.{name.name}"
-                if found := full if full in known else node.module if node.module in known else "":
-                    yield found
+                if (
+                    imported := full
+                    if full in module_names
+                    else node.module
+                    if node.module in module_names
+                    else ""
+                ):
+                    yield imported
 
 
 def depth(graph: dict[str, set[str]]) -> int:
@@ -202,7 +208,7 @@ def depth(graph: dict[str, set[str]]) -> int:
 
     @cache
     def below(name: str) -> int:
-        return 1 + max((below(other) for other in graph[name] if other != name), default=0)
+        return 1 + max((below(imported) for imported in graph[name] if imported != name), default=0)
 
     return max(map(below, graph))
 
@@ -210,12 +216,15 @@ def depth(graph: dict[str, set[str]]) -> int:
 def counted_from_source() -> dict[str, float]:
     """Measure what needs no run."""
     trees = sources(PACKAGE)
-    known = {module_name(path) for path in trees}
-    graph = {module_name(path): set(imports(tree, known, top=True)) for path, tree in trees.items()}
+    module_names = {module_name(path) for path in trees}
+    graph = {
+        module_name(path): set(imports(tree, module_names, top=True))
+        for path, tree in trees.items()
+    }
     importers = Counter(
         name
         for path, tree in trees.items()
-        for name in set(imports(tree, known, top=False)) - {module_name(path)}
+        for name in set(imports(tree, module_names, top=False)) - {module_name(path)}
     )
     packages = {module_name(path) for path in trees if path.name == "__init__.py"}
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
@@ -263,9 +272,9 @@ def build(folder: Path, *, files: int = FILES) -> None:
     (folder / "repo" / "shop").mkdir(parents=True)
     for number in range(files):
         body = (
-            f'def price_of_{each}_in_{number}(items):\n    """Sum prices {each}."""\n    return'
-            f" sum(items) + {each}\n"
-            for each in range(FUNCTIONS)
+            f'def price_of_{index}_in_{number}(items):\n    """Sum prices {index}."""\n    return'
+            f" sum(items) + {index}\n"
+            for index in range(FUNCTIONS)
         )
         (folder / "repo" / "shop" / f"cart_{number}.py").write_text("\n\n".join(body))
     subprocess.run(["git", "init", "-q"], cwd=folder / "repo", check=True)

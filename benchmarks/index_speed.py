@@ -117,19 +117,21 @@ def later_runs(root: Path, environment: dict[str, str], *, runs: int) -> dict[st
 
 def write_copies(sources: Path, root: Path, count: int) -> None:
     """Write `count` files below `root`."""
-    given = [one for one in sorted(sources.rglob("*.py")) if 100 < one.stat().st_size < SMALL_BYTES]
-    texts = {one.relative_to(sources): one.read_text("utf-8", "replace") for one in given}
+    files = [
+        file for file in sorted(sources.rglob("*.py")) if 100 < file.stat().st_size < SMALL_BYTES
+    ]
+    texts = {file.relative_to(sources): file.read_text("utf-8", "replace") for file in files}
     names = {
         name
         for text in texts.values()
         for name in re.findall(r"^ *(?:def|class) (\w{5,})", text, re.MULTILINE)
     }
-    own = re.compile(rf"\b({'|'.join(sorted(names))})\b")
+    own_names = re.compile(rf"\b({'|'.join(sorted(names))})\b")
     for number, path in zip(range(count), cycle(texts), strict=False):
         copy = number // len(texts)
         target = root / f"copy_{copy}" / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(own.sub(rf"\1_{copy}", texts[path]))
+        target.write_text(own_names.sub(rf"\1_{copy}", texts[path]))
 
 
 def growth(sources: Path, sizes: list[int], environment: dict[str, str]) -> dict[str, float]:

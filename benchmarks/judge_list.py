@@ -45,15 +45,15 @@ def one_pass(kind: str, count: int) -> None:
     for text in items(count):
         json.loads(json.dumps({"text": text, "name": content_hash("", "", text)}))
     anchor_s = time.process_time() - began
-    given = items(count) if kind == "stream" else list(items(count))
+    texts = items(count) if kind == "stream" else list(items(count))
     began, wall = time.process_time(), time.perf_counter()
     if kind == "stream":
-        stream = xscore.judge_stream(QUESTION, given, store=os.environ["BENCH_STORE"])
+        stream = xscore.judge_stream(QUESTION, texts, store=os.environ["BENCH_STORE"])
         assert sum(row.score is not None for row in stream) == count
         receipt = stream.receipt
     else:
-        found = xscore.judge(QUESTION, given, store=os.environ["BENCH_STORE"])
-        receipt = found.receipt
+        judged = xscore.judge(QUESTION, texts, store=os.environ["BENCH_STORE"])
+        receipt = judged.receipt
     cpu_s, wall_s = time.process_time() - began, time.perf_counter() - wall
     shown = {"cpu_s": cpu_s, "wall_s": wall_s, "anchor_s": anchor_s, "calls": receipt.spent.calls}
     print(
@@ -72,19 +72,19 @@ def run_pass(kind: str, count: int, url: str, store: Path) -> dict[str, float]:
     }
     command = [sys.executable, __file__, "--pass", kind, "--items", str(count)]
     took = take(command, environment=environment)
-    found: dict[str, float] = json.loads(took.out)
-    per_item = {name: 1e6 * found.pop(f"{name}_s") / count for name in ("cpu", "anchor", "wall")}
-    return found | per_item | {"mb": took.peak_mb}
+    figures: dict[str, float] = json.loads(took.out)
+    per_item = {name: 1e6 * figures.pop(f"{name}_s") / count for name in ("cpu", "anchor", "wall")}
+    return figures | per_item | {"mb": took.peak_mb}
 
 
-def shown(name: str, found: dict[str, float]) -> str:
+def shown(name: str, figures: dict[str, float]) -> str:
     """Return a line of figures."""
-    ratio = found["cpu"] / found["anchor"]
+    ratio = figures["cpu"] / figures["anchor"]
     cpu = (
-        f"{found['cpu']:6.1f} µs CPU an item ({ratio:.1f} anchors of {found['anchor']:.1f}),"
-        f" {found['wall']:.1f} µs"
+        f"{figures['cpu']:6.1f} µs CPU an item ({ratio:.1f} anchors of {figures['anchor']:.1f}),"
+        f" {figures['wall']:.1f} µs"
     )
-    return f"{name:12} {cpu} wall, {found['mb']:.0f} MB, {found['calls']:,.0f} calls"
+    return f"{name:12} {cpu} wall, {figures['mb']:.0f} MB, {figures['calls']:,.0f} calls"
 
 
 def main() -> int:
@@ -115,13 +115,15 @@ def main() -> int:
             store = Path(folder, f"stream{count}", "lists")
             store.parent.mkdir()
             for name in ("stream", "stream again"):
-                found = run_pass("stream", count, host.url, store)
-                print(shown(name, found), f"over {count:,}", flush=True)
-            peaks.append(found["mb"])
-    cold, again = (min(one["cpu"] for one in passes) for passes in (colds, agains))
-    peak = max(one["mb"] for one in (*colds, *agains))
+                figures = run_pass("stream", count, host.url, store)
+                print(shown(name, figures), f"over {count:,}", flush=True)
+            peaks.append(figures["mb"])
+    cold, warm = (
+        min(figures_of_pass["cpu"] for figures_of_pass in passes) for passes in (colds, agains)
+    )
+    peak = max(figures_of_pass["mb"] for figures_of_pass in (*colds, *agains))
     print(
-        f"cold {cold:.1f} µs (at most {MOST_COLD_US:.0f}), again {again:.1f} µs (at most"
+        f"cold {cold:.1f} µs (at most {MOST_COLD_US:.0f}), again {warm:.1f} µs (at most"
         f" {MOST_AGAIN_US:.0f}),"
     )
     print(
@@ -129,7 +131,7 @@ def main() -> int:
         " a tenth's)"
     )
     flat = len(peaks) < 3 or peaks[-1] <= FLAT * peaks[-2]
-    return 0 if cold <= MOST_COLD_US and again <= MOST_AGAIN_US and peak <= MOST_MB and flat else 1
+    return 0 if cold <= MOST_COLD_US and warm <= MOST_AGAIN_US and peak <= MOST_MB and flat else 1
 
 
 if __name__ == "__main__":

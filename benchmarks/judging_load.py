@@ -92,13 +92,13 @@ def write_tree(root: Path, functions: int) -> None:
         words = random.Random(start)
         texts = []
         for number in range(start, min(functions, start + A_FILE)):
-            one, two, three = (words.choice(_WORDS) for _ in range(3))
-            lines = [f"def {one}_{number:05}({two}, {three}):"]
+            first, second, third = (words.choice(_WORDS) for _ in range(3))
+            lines = [f"def {first}_{number:05}({second}, {third}):"]
             lines += [
-                f"    {words.choice(_WORDS)} = {two}.{words.choice(_WORDS)}({three}, {n})"
+                f"    {words.choice(_WORDS)} = {second}.{words.choice(_WORDS)}({third}, {n})"
                 for n in range(7)
             ]
-            texts.append("\n".join([*lines, f"    return {one}"]))
+            texts.append("\n".join([*lines, f"    return {first}"]))
         place = root / f"part_{start // A_FILE // 50:02}" / f"module_{start // A_FILE:04}.py"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("\n\n\n".join(texts) + "\n", "utf-8")
@@ -108,12 +108,13 @@ def settings_for(vendor: str, url: str, home: Path, **judge: Any) -> Settings:
     """Give the defaults, but for the server, the folder of the user's data, and what is given of
     the judge."""
     base_url = f"{url}/v1" if vendor == "openai" else url
-    given = {"model": f"{vendor}:bench", "probe": False, **judge}
+    judge_fields = {"model": f"{vendor}:bench", "probe": False, **judge}
     dialect = validate_group(
         {"openai": OpenAISettings, "anthropic": AnthropicSettings}[vendor], {"base_url": base_url}
     )
     settings = Settings(
-        judge=validate_group(JudgeSettings, given), store=StoreSettings(user_data_dir=home / "user")
+        judge=validate_group(JudgeSettings, judge_fields),
+        store=StoreSettings(user_data_dir=home / "user"),
     )
     return replace(settings, **{vendor: dialect})
 
@@ -159,9 +160,7 @@ class Bench(Struct, frozen=True):
 
         wrapping: what is to stand within, around the bare provider.
         """
-        async with open_resources(
-            self.store, self.settings, answerer=None, turn_id=turn_id
-        ) as resources:
+        async with open_resources(self.store, self.settings, turn_id=turn_id) as resources:
             resources.price_of = a_little
             described = describe_model_judge(self.described.spec, self.settings, store=self.store)
             line = resources.judging_provider(

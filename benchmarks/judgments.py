@@ -41,9 +41,9 @@ def anchor() -> None:
         total += number
 
 
-def write(connection: Connection, found: list[Judgment], turn: str) -> None:
+def write(connection: Connection, judgments: list[Judgment], turn: str) -> None:
     with transaction(connection):
-        insert_judgments(connection, found, (turn, judge_key(JUDGE), 0))
+        insert_judgments(connection, judgments, (turn, judge_key(JUDGE), 0))
 
 
 def fill(path: Path, turns: int) -> list[str]:
@@ -53,7 +53,7 @@ def fill(path: Path, turns: int) -> list[str]:
     spent = 0.0
     for turn in range(turns):
         random.shuffle(hashes)
-        found = [
+        judgments = [
             Judgment(
                 digest,
                 random.randint(0, 100) / 100,
@@ -63,7 +63,9 @@ def fill(path: Path, turns: int) -> list[str]:
             )
             for at, digest in enumerate(hashes)
         ]
-        spent += cpu_ms(lambda found=found, turn=turn: write(connection, found, f"turn {turn}"))
+        spent += cpu_ms(
+            lambda judgments=judgments, turn=turn: write(connection, judgments, f"turn {turn}")
+        )
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     rows = turns * CONTENTS
@@ -77,7 +79,7 @@ def fill(path: Path, turns: int) -> list[str]:
 def read(path: Path, turns: int) -> None:
     for label, fresh in (("new connection", True), ("same connection", False)):
         connection = connect_store(path)
-        scans, whole = [], []
+        scans, record_times = [], []
         for turn in random.sample(range(turns), min(turns, 12)):
             if fresh:
                 connection.close()
@@ -93,14 +95,16 @@ def read(path: Path, turns: int) -> None:
                     ).fetchall()
                 )
             )
-            whole.append(cpu_ms(lambda opened=opened, names=names: read_judgments(opened, names)))
+            record_times.append(
+                cpu_ms(lambda opened=opened, names=names: read_judgments(opened, names))
+            )
         connection.close()
         scans.sort()
-        whole.sort()
+        record_times.sort()
         middle = len(scans) // 2
         print(
             f"{label:15} scan of 10k: median {scans[middle]:5.1f}, best {scans[0]:5.1f} ms;"
-            f" as records: median {whole[middle]:5.1f}, best {whole[0]:5.1f} ms"
+            f" as records: median {record_times[middle]:5.1f}, best {record_times[0]:5.1f} ms"
         )
 
 

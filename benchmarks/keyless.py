@@ -91,18 +91,18 @@ def main() -> int:
     scored: list[Scored] = []
     kept: list[Figures] = []
     lost = 0
-    for one in ask_all(cases, options.repositories, options.cache):
-        ranked = tuple(each for each in one.ranking.ranked if each.score >= LEAST_OF_POOL)
-        scored.append(Scored(one.case, ranked))
-        kept.append(figures_of(one.case, one.ranking.selection))
-        lost += lost_of(one.ranking)
-    show("passed alone", [figures_of(one.case, one.under(PASSED_ALONE)) for one in scored])
+    for result in ask_all(cases, options.repositories, options.cache):
+        ranked = tuple(memory for memory in result.ranking.ranked if memory.score >= LEAST_OF_POOL)
+        scored.append(Scored(result.case, ranked))
+        kept.append(figures_of(result.case, result.ranking.selection))
+        lost += lost_of(result.ranking)
+    show("passed alone", [figures_of(result.case, result.under(PASSED_ALONE)) for result in scored])
     show("filled", kept)
     if options.grid:
         for rules in GRID:
             show(
                 f"{rules.to} {rules.share} {rules.told_within}",
-                [figures_of(one.case, one.under(rules)) for one in scored],
+                [figures_of(result.case, result.under(rules)) for result in scored],
             )
     held_out = list(cross_validated(scored))
     show("… cross-validated", held_out)
@@ -122,12 +122,12 @@ def main() -> int:
 def figures_of(case: CommitCase, selection: Selection) -> Figures:
     """Count what a selection has of the gold; what is folded is named by the place that it stands
     behind."""
-    kept = [one.candidate for one in selection.kept]
+    kept = [memory.candidate for memory in selection.kept]
     return Figures(
-        any_gold=any(case.is_gold(*place_of(one)) for one in kept),
-        gold_file=any(one.path in case.gold_files for one in kept),
+        any_gold=any(case.is_gold(*place_of(memory)) for memory in kept),
+        gold_file=any(memory.path in case.gold_files for memory in kept),
         kept=len(kept),
-        beside=sum(one.kind not in CODE for one in kept),
+        beside=sum(memory.kind not in CODE for memory in kept),
     )
 
 
@@ -137,18 +137,29 @@ def lost_of(ranking: Ranking) -> int:
     selection = ranking.selection
     if len(selection.near_misses) == MOST_NEAR_MISSES:
         return 0
-    shown = {one.candidate.id for one in (*selection.kept, *selection.near_misses)}
-    return sum(selection.passed(one) and one.candidate.id not in shown for one in ranking.ranked)
+    shown = {memory.candidate.id for memory in (*selection.kept, *selection.near_misses)}
+    return sum(
+        selection.passed(memory) and memory.candidate.id not in shown for memory in ranking.ranked
+    )
 
 
 def cross_validated(scored: Sequence[Scored]) -> Iterator[Figures]:
     """Yield what each case keeps by the rule that is best for all other repositories."""
-    table = [[figures_of(one.case, one.under(rules)) for one in scored] for rules in GRID]
-    for repository in sorted({one.case.repository for one in scored}):
-        others = [at for at, one in enumerate(scored) if one.case.repository != repository]
-        best = max(table, key=lambda rows: worth([rows[at] for at in others]))
+    table = [
+        [figures_of(scored_case.case, scored_case.under(rules)) for scored_case in scored]
+        for rules in GRID
+    ]
+    for repository in sorted({scored_case.case.repository for scored_case in scored}):
+        other_cases = [
+            at for at, scored_case in enumerate(scored) if scored_case.case.repository != repository
+        ]
+        best = max(table, key=lambda rows: worth([rows[at] for at in other_cases]))
         print(f"  {repository:24} {GRID[table.index(best)]}")
-        yield from (best[at] for at, one in enumerate(scored) if one.case.repository == repository)
+        yield from (
+            best[at]
+            for at, scored_case in enumerate(scored)
+            if scored_case.case.repository == repository
+        )
 
 
 def worth(rows: Sequence[Figures]) -> tuple[float, float]:

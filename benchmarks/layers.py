@@ -58,7 +58,7 @@ def memories(count: int) -> list[Memory]:
         for stem in ("price", "cart", "round", "store", "judge")
         for number in range(800)
     ]
-    made = []
+    generated = []
     for number in range(count):
         layer, kind = KINDS[number % len(KINDS)]
         in_file = layer in (Layer.GRAPH, Layer.VECTOR)
@@ -76,21 +76,22 @@ def memories(count: int) -> list[Memory]:
             created_at=1.0 + number,
             updated_at=1.0 + number,
         )
-        made.append(memory)
-    return made
+        generated.append(memory)
+    return generated
 
 
 def fill(root: Path, user_dir: Path, count: int) -> None:
     """Fill a new store."""
-    made = memories(count)
+    generated = memories(count)
     edges = [
-        Edge(one.id, other.id, Relation.CALLS) for one, other in zip(made, made[7:], strict=False)
+        Edge(caller.id, callee.id, Relation.CALLS)
+        for caller, callee in zip(generated, generated[7:], strict=False)
     ]
     with (
         Store.open(find_root(root), user_data_dir=user_dir) as store,
         database.transaction(store.connection),
     ):
-        memory_writer.put_memories(store.connection, made)
+        memory_writer.put_memories(store.connection, generated)
         state_edges(
             store.connection, [(edge.source, edge.target, edge.relation, 1.0) for edge in edges]
         )
@@ -127,7 +128,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
     gc.set_threshold(COLLECT_AFTER)  # as the command does
-    each: dict[int, float] = {}
+    cpu_of_one: dict[int, float] = {}
     worst = 0.0
     for size in map(int, options.sizes.split(",")):
         with tempfile.TemporaryDirectory() as folder:
@@ -135,18 +136,18 @@ def main() -> int:
             root.mkdir()
             fill(root, user_dir, size)
             cpu, stages, candidates = asyncio.run(measured(root, user_dir, options.runs))
-        each[candidates] = cpu / candidates
+        cpu_of_one[candidates] = cpu / candidates
         worst = max(worst, cpu * 100_000 / max(candidates, 100_000))
         shown = {
             f"{name} ms": round(1000 * getattr(stages, name))
             for name in ("index", "pool", "cache", "judge", "select")
         }
         print(
-            f"{candidates:>8,} memories  {1000 * cpu:7.0f} ms CPU  {1e6 * each[candidates]:5.1f} µs"
-            f" each  {shown}"
+            f"{candidates:>8,} memories  {1000 * cpu:7.0f} ms CPU "
+            f" {1e6 * cpu_of_one[candidates]:5.1f} µs each  {shown}"
         )
-    sizes = sorted(each)
-    grows = len(sizes) > 1 and each[sizes[-1]] > GROWTH * each[sizes[-2]]
+    sizes = sorted(cpu_of_one)
+    grows = len(sizes) > 1 and cpu_of_one[sizes[-1]] > GROWTH * cpu_of_one[sizes[-2]]
     print(
         f"target at 100,000: {TARGET_S} s;"
         f" {'grows faster than the pool' if grows else 'grows with the pool'}"

@@ -97,9 +97,9 @@ async def asked(
     """Judge the whole pool against a question and compare with its gold."""
     by_content = {candidate.content_hash: candidate for candidate in candidates}
     judged = [
-        one
-        async for one in judge.judge(Turn(task=case.query), candidates)
-        if isinstance(one, Judgment)
+        result
+        async for result in judge.judge(Turn(task=case.query), candidates)
+        if isinstance(result, Judgment)
     ]
     judged.sort(key=lambda judgment: -judgment.score)
     hits = metrics.match_gold(
@@ -144,11 +144,11 @@ def write_stripped(cache: Path, target: Path) -> list[tuple[str, QrelCase]]:
             if "/tests/" in path:
                 continue
             source = file.read_text("utf-8")
-            stripped, found = without_docstrings(source)
+            stripped, documented = without_docstrings(source)
             (target / path).parent.mkdir(parents=True, exist_ok=True)
             if not (target / path).exists():
                 (target / path).write_text(stripped, "utf-8")
-            for place in found:
+            for place in documented:
                 case = QrelCase(
                     f"{path}::{place.name}", place.question, (EntityRef(path, place.name),)
                 )

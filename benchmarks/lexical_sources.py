@@ -48,9 +48,9 @@ class Pool(Struct, frozen=True):
 
     def of_kinds(self, kinds: Iterable[Kind]) -> "Pool":
         """Return the part of the pool with these kinds."""
-        wanted = frozenset(kinds)
+        kept_kinds = frozenset(kinds)
         return Pool(
-            tuple(candidate for candidate in self.candidates if candidate.kind in wanted),
+            tuple(candidate for candidate in self.candidates if candidate.kind in kept_kinds),
             self.vectors,
         )
 
@@ -118,7 +118,9 @@ def checked_out(clones: Path, repository: str, commit: str, target: Path) -> Pat
     clones: has OWNER+NAME for each repository, a work tree or a bare one.
     """
     clone = clones / repository.replace("/", "+")
-    git_dir = next(found for end in ("repo", ".git", ".") if (found := clone / end).exists())
+    git_dir = next(
+        git_folder for end in ("repo", ".git", ".") if (git_folder := clone / end).exists()
+    )
     if not target.exists():
         command = ["git", f"--git-dir={git_dir}", "archive", commit]
         done = subprocess.run(command, capture_output=True, check=True)
@@ -140,9 +142,9 @@ def store_of(tree: Path, cache: Path) -> Iterator[Store]:
     store_dir = cache.resolve() / "stores" / digest(str(place))
     # Its vectors may be of an earlier way to read words.
     shutil.rmtree(store_dir, ignore_errors=True)
-    found = find_root(place)
+    place_root = find_root(place)
     plain = RepositoryRoot(path=place, git_dir=None, store_dir=store_dir)
-    root = replace(found, store_dir=store_dir) if found.path == place else plain
+    root = replace(place_root, store_dir=store_dir) if place_root.path == place else plain
     with closing(Store.open(root, user_data_dir=cache.resolve() / "user")) as store:
         index_repository(store.connection, root, IndexSettings(git=root.is_git), now=time.time())
         yield store

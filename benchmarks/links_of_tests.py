@@ -89,31 +89,35 @@ def check_tests(root: Path, file: Path, *, show: int) -> None:
     tests, edges = own_edges(root, "tests", "('test')")
     ran = lines_run(file, root)
     by_end = {
-        name.rpartition(".")[2]: [one for one in ran if one.endswith(name.rpartition(".")[2])]
+        name.rpartition(".")[2]: [
+            name_of_run for name_of_run in ran if name_of_run.endswith(name.rpartition(".")[2])
+        ]
         for name in ran
     }
     context: dict[Span, str] = {}
     for test in tests:
         written = f".{test.path.removesuffix('.py').replace('/', '.')}.{test.name}"
-        found = [
-            one
-            for one in by_end.get(test.name.rpartition(".")[2], ())
-            if written.endswith(f".{one}")
+        matches = [
+            name_of_run
+            for name_of_run in by_end.get(test.name.rpartition(".")[2], ())
+            if written.endswith(f".{name_of_run}")
         ]
-        context |= {test: found[0]} if found else {}
-    known = [(test, target) for test, target in sorted(edges) if test in context]
+        context |= {test: matches[0]} if matches else {}
+    run_links = [(test, target) for test, target in sorted(edges) if test in context]
     right = {
         (test, target)
-        for test, target in known
+        for test, target in run_links
         if not ran[context[test]][target.path].isdisjoint(range(target.start, target.end + 1))
     }
     linked = {test for test, _ in right}
     print(
-        f"{root.name}: {len(context)} tests ran, {len(known)} links of theirs, {len(right)} lead to"
-        " what they ran"
+        f"{root.name}: {len(context)} tests ran, {len(run_links)} links of theirs,"
+        f" {len(right)} lead to what they ran"
     )
-    print(f"precision {len(right) / max(1, len(known)):.3f}; {len(linked)} tests have a right one")
-    for test, target in [pair for pair in known if pair not in right][:show]:
+    print(
+        f"precision {len(right) / max(1, len(run_links)):.3f}; {len(linked)} tests have a right one"
+    )
+    for test, target in [pair for pair in run_links if pair not in right][:show]:
         print(
             f"extra: {test.path}:{test.start} {test.name} -> {target.path}:{target.start}"
             f" {target.name}"

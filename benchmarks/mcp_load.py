@@ -92,13 +92,13 @@ class Client(threading.Thread):
 
 def least_handshake_s(root: Path) -> float:
     """Return the CPU of a start, the handshake and `tools/list`."""
-    found = []
+    cpu_times = []
     for _ in range(3):
         with started(root) as (client, process):
             client.initialize()
             client.ask("tools/list")
-            found.append(cpu_s(process.pid))
-    return min(found)
+            cpu_times.append(cpu_s(process.pid))
+    return min(cpu_times)
 
 
 @contextmanager
@@ -140,9 +140,9 @@ def main() -> int:
             for client in clients:
                 client.join()
             took = time.monotonic() - began
-            left = processes_in(root)
+            remaining = processes_in(root)
     errors = [error for client in clients for error in client.errors]
-    seconds = [one for client in clients for one in client.seconds]
+    seconds = [call_s for client in clients for call_s in client.seconds]
     idle_mb = max(client.idle_mb for client in clients)
     print(f"handshake and tools/list: {handshake_s:.2f} s of CPU (at most {MOST_HANDSHAKE_S})")
     print(
@@ -159,10 +159,12 @@ def main() -> int:
             f"resident, {name.removesuffix('_mb')}:"
             f" {max(getattr(client, name) for client in clients):.0f} MB"
         )
-    print(f"processes left: {len(left)}")
+    print(f"processes left: {len(remaining)}")
     for error in errors[:5]:
         print(f"  {error}")
-    return int(bool(errors or left) or handshake_s > MOST_HANDSHAKE_S or idle_mb > MOST_IDLE_MB)
+    return int(
+        bool(errors or remaining) or handshake_s > MOST_HANDSHAKE_S or idle_mb > MOST_IDLE_MB
+    )
 
 
 if __name__ == "__main__":

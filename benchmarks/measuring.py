@@ -96,8 +96,8 @@ class Host(NamedTuple):
     def counted(self) -> HostCounts:
         """Ask what it has counted."""
         self.pipe.send(True)
-        found: HostCounts = self.pipe.recv()
-        return found
+        counts: HostCounts = self.pipe.recv()
+        return counts
 
 
 @contextmanager

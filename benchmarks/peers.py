@@ -83,7 +83,7 @@ class Run(Struct):
     cpu_s: float = 0.0
     code: int | None = None
     counts: dict[str, Any] = field(default_factory=dict)
-    found: dict[int, Any] = field(default_factory=dict)
+    scores: dict[int, Any] = field(default_factory=dict)
     last_line: str = ""
 
     @property
@@ -129,16 +129,18 @@ def main() -> int:
         for program in programs:
             cells, is_bad = as_cells(program, *rounds.get(program.name, ((), ())))
             kill, error = killed(program, url), met_an_error(program, url)
-            again = [tell_again(name, *runs) for name, runs in (("kill", kill), ("error", error))]
-            rows.append([program.name, *cells, *(f"{count:,}" for count in again)])
-            bad.append(program.dialect == "xscore" and (is_bad or again[1] > 0))
+            paid_again = [
+                tell_again(name, *runs) for name, runs in (("kill", kill), ("error", error))
+            ]
+            rows.append([program.name, *cells, *(f"{count:,}" for count in paid_again)])
+            bad.append(program.dialect == "xscore" and (is_bad or paid_again[1] > 0))
             print(" | ".join(rows[-1]), flush=True)
-    said = (
+    statement = (
         f"{', '.join(shown)}. {date.today():%d %B %Y}, rounds: {options.rounds}, load at the start"
         f" {load:.1f}."
     )
     lines = [f"| {' | '.join(cells)} |" for cells in (HEADS, ["---"] * len(HEADS), *rows)]
-    text = "\n".join([*lines, "", said, ""])
+    text = "\n".join([*lines, "", statement, ""])
     print(text)
     if options.write:
         before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
@@ -149,7 +151,7 @@ def main() -> int:
 def all_programs(only: Sequence[str]) -> tuple[list[Program], list[str]]:
     """Name xscore and those peers that can be installed, and the versions."""
     command = (sys.executable, str(PROGRAMS / "xscore_judge.py"))
-    found = [
+    programs = [
         Program("xscore `judge`", "xscore", command),
         Program("the same, one item a prompt", "xscore", command, ("single",)),
     ]
@@ -164,12 +166,12 @@ def all_programs(only: Sequence[str]) -> tuple[list[Program], list[str]]:
             continue
         shown.append(versions(peer, python))
         command = (str(python), str(PROGRAMS / peer.driver))
-        found.append(Program(peer.title, peer.name, command))
+        programs.append(Program(peer.title, peer.name, command))
         if peer.has_cache:
-            found.append(
+            programs.append(
                 Program("the same, its cache on", peer.name, command, ("cached",), is_cached=True)
             )
-    return [program for program in found if not only or program.dialect in only], shown
+    return [program for program in programs if not only or program.dialect in only], shown
 
 
 @contextmanager
@@ -223,10 +225,10 @@ def run(program: Program, url: str, home: Path, *, kill_at: int | None = None) -
     cpu = (
         after.children_user + after.children_system - before.children_user - before.children_system
     )
-    said = (home / "stderr").read_text("utf-8", "replace").strip().splitlines() or [""]
-    found = json.loads(result.read_text("utf-8")) if result.exists() else {}
-    scores = {int(number): score for number, score in found.items()}
-    return Run(wall, cpu, code, counted(url), scores, said[-1][:160])
+    stderr_lines = (home / "stderr").read_text("utf-8", "replace").strip().splitlines() or [""]
+    score_by_number = json.loads(result.read_text("utf-8")) if result.exists() else {}
+    scores = {int(number): score for number, score in score_by_number.items()}
+    return Run(wall, cpu, code, counted(url), scores, stderr_lines[-1][:160])
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -235,8 +237,8 @@ def environment(home: Path) -> dict[str, str]:
     kept = {
         name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ
     }
-    own = {"HOME": str(home), "PYTHONPATH": str(CHECKOUT), "OPENAI_API_KEY": "none"}
-    return {**kept, **own, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    variables = {"HOME": str(home), "PYTHONPATH": str(CHECKOUT), "OPENAI_API_KEY": "none"}
+    return {**kept, **variables, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
 def right(program: Program, number: int) -> int | bool:
@@ -252,18 +254,20 @@ def right(program: Program, number: int) -> int | bool:
 
 def verdicts(program: Program, ran: Run) -> tuple[int, int, int]:
     """Count the judgments lost and said to be, lost in silence, and wrong."""
-    if not ran.found:  # it ended without a result
+    if not ran.scores:  # it ended without a result
         return candidates.COUNT, 0, 0
-    said = sum(
-        1 for number in range(candidates.COUNT) if number in ran.found and ran.found[number] is None
+    reported = sum(
+        1
+        for number in range(candidates.COUNT)
+        if number in ran.scores and ran.scores[number] is None
     )
-    silent = sum(1 for number in range(candidates.COUNT) if number not in ran.found)
+    silent = sum(1 for number in range(candidates.COUNT) if number not in ran.scores)
     wrong = sum(
         1
-        for number, found in ran.found.items()
-        if found is not None and found != right(program, number)
+        for number, score in ran.scores.items()
+        if score is not None and score != right(program, number)
     )
-    return said, silent, wrong
+    return reported, silent, wrong
 
 
 def as_cells(
@@ -317,12 +321,12 @@ def met_an_error(program: Program, url: str) -> tuple[Run, Run]:
 
 def tell_again(experiment: str, first: Run, second: Run) -> int:
     """Print what two runs took together; return how many items were paid for twice."""
-    again: int = second.counts["good_again"]
+    paid_again: int = second.counts["good_again"]
     print(
         f"{experiment:8}judged when it ended {first.counts['judged']:,}, exit {first.code}, then"
-        f" {second.code}; paid twice {again:,}  {first.last_line if first.code else ''}"
+        f" {second.code}; paid twice {paid_again:,}  {first.last_line if first.code else ''}"
     )
-    return again
+    return paid_again
 
 
 if __name__ == "__main__":

@@ -20,20 +20,22 @@ REASONED_FROM = 30
 def reply(path: str, body: dict[str, Any]) -> dict[str, Any]:
     """Judge what is asked; each score is drawn from the memory's id."""
     is_openai = path.endswith("/chat/completions")
-    asked = body["response_format"]["json_schema"] if is_openai else body["output_config"]["format"]
-    ids = asked["schema"]["properties"]["scores"]["required"]
+    reply_format = (
+        body["response_format"]["json_schema"] if is_openai else body["output_config"]["format"]
+    )
+    ids = reply_format["schema"]["properties"]["scores"]["required"]
     scores = {id_: (ord(id_[0]) * 7 + ord(id_[-1]) * 3) % REASONED_FROM for id_ in ids}
     text = json.dumps({"scores": scores, "reasons": []})
-    given, written = (
+    input_tokens, output_tokens = (
         sum(len(str(message["content"])) for message in body["messages"]) // 4 + 500,
         len(text) // 4,
     )
     if is_openai:
         message = {"role": "assistant", "content": text, "refusal": None}
         usage = {
-            "prompt_tokens": given,
-            "completion_tokens": written,
-            "total_tokens": given + written,
+            "prompt_tokens": input_tokens,
+            "completion_tokens": output_tokens,
+            "total_tokens": input_tokens + output_tokens,
         }
         choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
         head = {"id": "c", "object": "chat.completion", "created": 1, "model": body["model"]}
@@ -46,7 +48,7 @@ def reply(path: str, body: dict[str, Any]) -> dict[str, Any]:
         "model": body["model"],
         "stop_sequence": None,
     }
-    usage = {"input_tokens": given, "output_tokens": written}
+    usage = {"input_tokens": input_tokens, "output_tokens": output_tokens}
     return {**head, "content": content, "stop_reason": "end_turn", "usage": usage}
 
 

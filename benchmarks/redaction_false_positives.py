@@ -51,10 +51,10 @@ def _report(name: str, folder: Path, *, show_lines: bool) -> None:
             kept_out.append(relative.as_posix())
             continue
         start = time.process_time()
-        found = redact(text)
+        redacted = redact(text)
         spent += time.process_time() - start
         files, lines, chars = files + 1, lines + text.count("\n"), chars + len(text)
-        for before, after in zip(text.split("\n"), found.text.split("\n"), strict=True):
+        for before, after in zip(text.split("\n"), redacted.text.split("\n"), strict=True):
             if before == after:
                 continue
             touched += 1
@@ -88,13 +88,13 @@ def _texts(folder: Path) -> Iterator[tuple[Path, str]]:
                 yield path, data.decode("utf-8", "replace")
 
 
-def _unpacked(wanted: str, cache: Path) -> Path:
-    target = cache / wanted
+def _unpacked(requirement: str, cache: Path) -> Path:
+    target = cache / requirement
     if not target.exists():
         target.mkdir(parents=True)
-        command = [sys.executable, "-m", "unearth", "--no-binary", "-d", str(cache), wanted]
+        command = [sys.executable, "-m", "unearth", "--no-binary", "-d", str(cache), requirement]
         subprocess.run(command, check=True, capture_output=True)
-        name = wanted.partition("==")[0].lower()
+        name = requirement.partition("==")[0].lower()
         archive = next(
             path for path in cache.glob("*.tar.gz") if path.name.lower().startswith(name + "-")
         )

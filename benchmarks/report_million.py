@@ -81,12 +81,12 @@ def fill(root: Path, calls: int, turns: int) -> None:
         Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store,
         database.transaction(store.connection),
     ):
-        each = calls // turns
+        calls_of_turn = calls // turns
         for number in range(turns):
             turn, at = f"t_{dice.getrandbits(64):016x}", BEGAN + number * 600
             store.connection.execute(TURN, (turn, turn, f"Task {number}", at))
-            store.connection.executemany(CALL, calls_of(turn, at, each, dice))
-            judged = (each - 1) * 20
+            store.connection.executemany(CALL, calls_of(turn, at, calls_of_turn, dice))
+            judged = (calls_of_turn - 1) * 20
             scores = json.dumps([judged // 20] * 20)
             figures = (
                 turn,
@@ -106,7 +106,15 @@ def fill(root: Path, calls: int, turns: int) -> None:
             )
             seconds = tuple(dice.random() for _ in range(7))
             store.connection.execute(
-                FIGURES, (*figures, *seconds, each - 1, each * 5_000, each * 280, each * 10**8)
+                FIGURES,
+                (
+                    *figures,
+                    *seconds,
+                    calls_of_turn - 1,
+                    calls_of_turn * 5_000,
+                    calls_of_turn * 280,
+                    calls_of_turn * 10**8,
+                ),
             )
 
 

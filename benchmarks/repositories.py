@@ -108,8 +108,8 @@ def printed(root: Path, home: Path, *arguments: str) -> dict[str, Any]:
     done = subprocess.run(
         command, cwd=root, env=environment, capture_output=True, text=True, check=True
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    body: dict[str, Any] = json.loads(done.stdout)
+    return body
 
 
 def row(repository: Repository, root: Path) -> str:
@@ -118,8 +118,8 @@ def row(repository: Repository, root: Path) -> str:
     with tempfile.TemporaryDirectory() as home:
         memories = printed(root, Path(home), "index")["memories"]
         ways = {
-            one["way"]: one
-            for one in printed(root, Path(home), "estimate", TASK, "--judge", MODEL)["ways"]
+            estimated["way"]: estimated
+            for estimated in printed(root, Path(home), "estimate", TASK, "--judge", MODEL)["ways"]
         }
     counts = [sum(memories["by_kind"].get(kind, 0) for kind in kinds) for kinds in KINDS.values()]
     counts.append(memories["total"] - sum(counts))
@@ -148,14 +148,14 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     parser.add_argument("--clones", type=Path, default=CHECKOUT / ".cache" / "repositories")
     options = parser.parse_args()
-    wanted = [
-        one
-        for one in REPOSITORIES
-        if not options.names or any(name in one.name for name in options.names)
+    chosen = [
+        repository_listed
+        for repository_listed in REPOSITORIES
+        if not options.names or any(name in repository_listed.name for name in options.names)
     ]
     lines = [as_row(*HEADS), f"|{'---|' * len(HEADS)}"]
     print("\n".join(lines), flush=True)
-    for repository in wanted:
+    for repository in chosen:
         lines.append(row(repository, clone(repository, options.clones)))
         print(lines[-1], flush=True)
     if options.write:

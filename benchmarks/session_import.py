@@ -48,7 +48,7 @@ def claude(dice: random.Random, root: Path, session: str) -> Iterator[str]:
     """Lines of one log without end."""
     number = 0
 
-    def line(kind: str, content: object, **more: object) -> str:
+    def line(kind: str, content: object, **fields: object) -> str:
         nonlocal number
         number += 1
         message = {"id": f"msg_{number}", "role": kind, "content": content}
@@ -65,7 +65,9 @@ def claude(dice: random.Random, root: Path, session: str) -> Iterator[str]:
             "message": message,
         }
         return (
-            json.dumps(record | {"uuid": f"{session}-{number}", "timestamp": stamp(number), **more})
+            json.dumps(
+                record | {"uuid": f"{session}-{number}", "timestamp": stamp(number), **fields}
+            )
             + "\n"
         )
 
@@ -73,7 +75,7 @@ def claude(dice: random.Random, root: Path, session: str) -> Iterator[str]:
         yield line("user", f"{prose(dice, 40)} in `src/module_{dice.randrange(300)}.py`?")
         for step in range(STEPS):
             call, failed = f"toolu_{number}", step == 3 and dice.random() < 0.1
-            given = (
+            tool_input = (
                 {"command": f"pytest tests/{dice.choice(WORDS)}"}
                 if step % 2
                 else {"file_path": f"{root}/src/a.py"}
@@ -81,7 +83,7 @@ def claude(dice: random.Random, root: Path, session: str) -> Iterator[str]:
             name = "Bash" if step % 2 else "Edit"
             yield line("assistant", [{"type": "text", "text": prose(dice, 30)}])
             yield line(
-                "assistant", [{"type": "tool_use", "id": call, "name": name, "input": given}]
+                "assistant", [{"type": "tool_use", "id": call, "name": name, "input": tool_input}]
             )
             text = prose(dice, TOOL_BYTES // 8) + ("\nAssertionError: no" if failed else "")
             result = {
@@ -110,7 +112,7 @@ def codex(dice: random.Random, root: Path, session: str) -> Iterator[str]:
         instructions=prose(dice, 2_000),
     )
     while True:
-        asked, answer = (
+        question, answer = (
             f"{prose(dice, 40)} in `src/module_{dice.randrange(300)}.py`?",
             prose(dice, 180),
         )
@@ -118,15 +120,21 @@ def codex(dice: random.Random, root: Path, session: str) -> Iterator[str]:
             "response_item",
             type="message",
             role="user",
-            content=[{"type": "input_text", "text": asked}],
+            content=[{"type": "input_text", "text": question}],
         )
-        yield line("event_msg", type="user_message", message=asked)
+        yield line("event_msg", type="user_message", message=question)
         for step in range(STEPS):
             call, failed = f"call_{number}", step == 3 and dice.random() < 0.1
-            given = json.dumps({"command": ["bash", "-lc", f"pytest tests/{dice.choice(WORDS)}"]})
+            arguments = json.dumps(
+                {"command": ["bash", "-lc", f"pytest tests/{dice.choice(WORDS)}"]}
+            )
             yield line("response_item", type="reasoning", encrypted_content=prose(dice, 60))
             yield line(
-                "response_item", type="function_call", name="shell", call_id=call, arguments=given
+                "response_item",
+                type="function_call",
+                name="shell",
+                call_id=call,
+                arguments=arguments,
             )
             text = prose(dice, TOOL_BYTES // 8) + ("\nAssertionError: no" if failed else "")
             output = json.dumps({"output": text, "metadata": {"exit_code": int(failed)}})
@@ -186,9 +194,9 @@ def codex_file(home: Path, root: Path, session: str) -> Path:
 def cline_file(home: Path, root: Path, session: str) -> Path:
     folder = home / ".cline/data/tasks" / session
     folder.mkdir(parents=True, exist_ok=True)
-    told = f"# Current Working Directory ({root}) Files"
+    environment = f"# Current Working Directory ({root}) Files"
     (folder / "api_conversation_history.json").write_text(
-        json.dumps([{"role": "user", "content": told}])
+        json.dumps([{"role": "user", "content": environment}])
     )
     return folder / "ui_messages.json"
 
@@ -242,17 +250,18 @@ def import_here(home: Path, root: Path) -> None:
         before = time.process_time()
         report = import_sessions(store, AgentFolders(home, {}, root), now=NOW)
         cpu_s = time.process_time() - before
-        again = time.process_time()
+        started_again = time.process_time()
         import_sessions(store, AgentFolders(home, {}, root), now=NOW)
-        again_s = time.process_time() - again
+        again_s = time.process_time() - started_again
     assert not report.refused, report.refused
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
         1024 if sys.platform == "linux" else 2**20
     )
-    told = {"cpu_s": cpu_s, "again_s": again_s, "peak_mb": peak_mb, "exchanges": report.added}
+    figures = {"cpu_s": cpu_s, "again_s": again_s, "peak_mb": peak_mb, "exchanges": report.added}
     print(
         json.dumps(
-            told | {"failures": report.failures, "links": report.links, "bytes": report.bytes_read}
+            figures
+            | {"failures": report.failures, "links": report.links, "bytes": report.bytes_read}
         )
     )
 
@@ -267,14 +276,14 @@ def measure(name: str, mb: int, largest_mb: int, *, folder: Path) -> dict[str, f
         written = write(name, home, root, mb, largest_mb)
         child = [sys.executable, __file__, "--import-here", str(home), str(root)]
         done = subprocess.run(child, check=True, capture_output=True, text=True)
-        found: dict[str, float] = json.loads(done.stdout)
+        figures: dict[str, float] = json.loads(done.stdout)
         size = sum(file.stat().st_size for file in find_root(root).store_dir.iterdir())
-    found["mb"], found["rate"], found["store_mb"] = (
+    figures["mb"], figures["rate"], figures["store_mb"] = (
         written / 1e6,
-        written / 1e6 / found["cpu_s"],
+        written / 1e6 / figures["cpu_s"],
         size / 1e6,
     )
-    return found
+    return figures
 
 
 def main() -> int:
@@ -293,14 +302,14 @@ def main() -> int:
     failed = False
     for name in options.format or SHAPES:
         small = measure(name, max(1, options.mb // 10), options.largest_mb, folder=options.folder)
-        found = measure(name, options.mb, options.largest_mb, folder=options.folder)
-        growth = found["peak_mb"] / small["peak_mb"]
-        failed |= found["rate"] < LEAST_MB_PER_S or growth > MOST_GROWTH
+        figures = measure(name, options.mb, options.largest_mb, folder=options.folder)
+        growth = figures["peak_mb"] / small["peak_mb"]
+        failed |= figures["rate"] < LEAST_MB_PER_S or growth > MOST_GROWTH
         print(
-            f"{name:12}{found['mb']:7,.0f} MB  {found['exchanges']:7,.0f} exchanges "
-            f" {found['rate']:6.1f} MB/s of CPU  again {found['again_s'] * 1000:5.0f} ms  peak"
-            f" {found['peak_mb']:4.0f} MB (a tenth: {small['peak_mb']:.0f} MB) "
-            f" {found['failures']:,.0f} failures  store {found['store_mb']:.0f} MB",
+            f"{name:12}{figures['mb']:7,.0f} MB  {figures['exchanges']:7,.0f} exchanges "
+            f" {figures['rate']:6.1f} MB/s of CPU  again {figures['again_s'] * 1000:5.0f} ms  peak"
+            f" {figures['peak_mb']:4.0f} MB (a tenth: {small['peak_mb']:.0f} MB) "
+            f" {figures['failures']:,.0f} failures  store {figures['store_mb']:.0f} MB",
             flush=True,
         )
     return 1 if failed else 0

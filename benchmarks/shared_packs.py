@@ -60,21 +60,21 @@ OFF = 0.10
 @contextmanager
 def hosts(place: Path) -> Iterator[list[tuple[str, BillingServer]]]:
     with serving(place) as address:
-        made: list[tuple[str, BillingServer]] = [
+        servers: list[tuple[str, BillingServer]] = [
             (
                 "a real tokenizer, no prefix cache",
                 TokenizingServer(counting(address), score=reasoned(USUAL), keep_bodies=False),
             ),
             ("by length, prefixes cached", BillingServer(score=reasoned(USUAL), keep_bodies=False)),
         ]
-        yield made
+        yield servers
 
 
 async def run(
-    root: Path, environ: dict[str, str], most: int, questions: QuestionList
+    root: Path, environ: dict[str, str], questions_a_call: int, questions: QuestionList
 ) -> AskListReport:
     settings = replace(
-        settings_for(root.parent, environ), batch=BatchSettings(questions_a_call=most)
+        settings_for(root.parent, environ), batch=BatchSettings(questions_a_call=questions_a_call)
     )
     async with Pipeline.open(root, settings) as pipeline:
         return await ask_list(
@@ -91,26 +91,27 @@ def measure(tree: Path, server: BillingServer, questions: QuestionList) -> bool:
     with server, vendor(server) as environ:
         os.environ.update(environ)
         os.environ.pop("NO_PROXY", None)
-        for most in (1, 2, 4, 8):
+        for questions_a_call in (1, 2, 4, 8):
             with tempfile.TemporaryDirectory() as folder:
                 root = Path(folder) / "tree"
                 shutil.copytree(tree, root)
                 server.reset()
                 server.charges.clear()
                 server.prefixes = type(server.prefixes)()
-                found = asyncio.run(run(root, dict(environ), most, questions))
+                list_run = asyncio.run(run(root, dict(environ), questions_a_call, questions))
             bill = sum(server.charges, Decimal(0))
-            took, saved, counts = found.took, found.saved, server.counts
+            took, saved, counts = list_run.took, list_run.saved, server.counts
             if alone is None:
                 alone, packs = took, took.calls // len(questions.all)
             print(
-                f"{most:>3} {took.calls:>6,} {took.input_tokens:>11,} {counts.cached_tokens:>11,}"
+                f"{questions_a_call:>3} {took.calls:>6,} {took.input_tokens:>11,}"
+                f" {counts.cached_tokens:>11,}"
                 f" {took.output_tokens:>9,} {bill:>9.4f}   {saved.calls:>6,} calls"
                 f" {saved.input_tokens:>11,} tokens ${saved.cost_usd:.4f}; alone"
-                f" ${found.alone_at_best_usd:.4f} to ${found.alone.cost_usd:.4f}"
+                f" ${list_run.alone_at_best_usd:.4f} to ${list_run.alone.cost_usd:.4f}"
             )
-            good &= took.calls == packs * ceil(len(questions.all) / most)
-            good &= abs(found.alone.input_tokens / alone.input_tokens - 1) <= OFF
+            good &= took.calls == packs * ceil(len(questions.all) / questions_a_call)
+            good &= abs(list_run.alone.input_tokens / alone.input_tokens - 1) <= OFF
     return good
 
 
@@ -129,8 +130,8 @@ def main() -> None:
         tree = arguments.folder or Path(folder) / "tree"
         if arguments.folder is None:
             unpack(fetched(HTTPX), tree)
-        with hosts(Path(folder)) as made:
-            for name, server in made:
+        with hosts(Path(folder)) as servers:
+            for name, server in servers:
                 print(f"\n{name}")
                 good &= measure(tree, server, QuestionList(chosen, "benchmark"))
     print("as expected" if good else "not as expected")

@@ -88,15 +88,15 @@ def saved_by_carrying(options: argparse.Namespace) -> int:
         home = Path(folder)
         write_tree(home / "tree", options.memories)
         subprocess.run(["git", "init", "-q", str(home / "tree")], check=True)
-        given = settings_for(
+        settings = settings_for(
             "openai", url, home, model=f"openai:{PRICED_AS}", concurrency=options.in_flight
         )
-        given = replace(
-            given, provider=ProviderSettings(price="vendor"), budget=BudgetSettings(max_usd=None)
+        settings = replace(
+            settings, provider=ProviderSettings(price="vendor"), budget=BudgetSettings(max_usd=None)
         )
-        played(home / "tree", given, ANOTHER, options)  # imports, the index, packs
-        first = played(home / "tree", given, FIRST, options)
-        second = played(home / "tree", given, FOLLOW_UP, options)
+        played(home / "tree", settings, ANOTHER, options)  # imports, the index, packs
+        first = played(home / "tree", settings, FIRST, options)
+        second = played(home / "tree", settings, FOLLOW_UP, options)
     shares = {
         "seconds": second.wall_s / first.wall_s,
         "dollars": float(second.usd / first.usd),
@@ -114,11 +114,11 @@ class TurnCost(Struct, frozen=True):
     calls: int
 
 
-def played(root: Path, given: Settings, turn: Turn, options: argparse.Namespace) -> TurnCost:
+def played(root: Path, settings: Settings, turn: Turn, options: argparse.Namespace) -> TurnCost:
     """Play one turn."""
 
     async def ask() -> Answer:
-        async with Pipeline.open(root, given) as pipeline:
+        async with Pipeline.open(root, settings) as pipeline:
             return await pipeline.ask(turn, answer=False)
 
     began, cpu = time.perf_counter(), time.process_time()
@@ -153,11 +153,12 @@ class Case(Struct, frozen=True):
 
 def kept_by_carrying(bench: Path, repositories: Path) -> int:
     """Replay the pairs; print what is kept of the top 15 at which share of the judgments."""
-    asked = {one["id"]: one for one in map(json.loads, (bench / "commits.jsonl").open())}
+    commit_by_id = {case["id"]: case for case in map(json.loads, (bench / "commits.jsonl").open())}
     judged = list(map(json.loads, (bench / "judgments.jsonl").open()))
     with tempfile.TemporaryDirectory() as folder:
         cases = [
-            read_case(asked[one["id"]], one["judged"], repositories, Path(folder)) for one in judged
+            read_case(commit_by_id[case["id"]], case["judged"], repositories, Path(folder))
+            for case in judged
         ]
     pairs = list(pairs_of(cases))
     near = [pair for pair in pairs if pair[0].files & pair[1].files]
@@ -172,8 +173,8 @@ def kept_by_carrying(bench: Path, repositories: Path) -> int:
     for spread in NOISE:
         draw = random.Random(7)
         noisy = [
-            (one, one, {id_: said + draw.gauss(0, spread) for id_, said in one.scores.items()})
-            for one in cases
+            (case, case, {id_: score + draw.gauss(0, spread) for id_, score in case.scores.items()})
+            for case in cases
         ]
         report(f"reworded, noise {spread}", noisy)
         report("… drawn", [with_drawn_scores(pair) for pair in noisy])
@@ -182,38 +183,40 @@ def kept_by_carrying(bench: Path, repositories: Path) -> int:
 
 
 def read_case(
-    asked: Mapping[str, Any], judged: Sequence[Mapping[str, Any]], clones: Path, folder: Path
+    commit: Mapping[str, Any], judged: Sequence[Mapping[str, Any]], clones: Path, folder: Path
 ) -> Case:
     """Index the tree of a case, and find the memory of each recorded score."""
-    root = checked_out(clones, asked["repo"], asked["base_commit"], folder / asked["id"])
+    root = checked_out(clones, commit["repo"], commit["base_commit"], folder / commit["id"])
     with contextlib.closing(Store.open(find_root(root), user_data_dir=folder / "user")) as store:
         index_repository(store.connection, store.root, Settings().index, now=time.time())
         pool = store.fetch().candidates
         priors = lexical_priors(
-            Turn(task=asked["query"]), pool, lambda: store.vectors(TERM_EMBEDDER)
+            Turn(task=commit["query"]), pool, lambda: store.vectors(TERM_EMBEDDER)
         )
         links: dict[str, list[str]] = {}
         for edge in store.edges_touching(priors):
             links.setdefault(edge.source, []).append(edge.target)
             links.setdefault(edge.target, []).append(edge.source)
     by_path: dict[str, list[Any]] = {}
-    for one in pool:
-        by_path.setdefault(one.path, []).append(one)
+    for judged_memory in pool:
+        by_path.setdefault(judged_memory.path, []).append(judged_memory)
     named, texts, scores = dict[tuple[str, str], str](), dict[str, str](), dict[str, float]()
-    for one in judged:
-        lines = range(one["start"], one["end"] + 1)
-        found = max(
-            by_path.get(one["path"], ()), key=lambda memory: overlap(memory, lines), default=None
+    for judged_memory in judged:
+        lines = range(judged_memory["start"], judged_memory["end"] + 1)
+        memory_there = max(
+            by_path.get(judged_memory["path"], ()),
+            key=lambda memory: overlap(memory, lines),
+            default=None,
         )
-        if found is not None and overlap(found, lines) > 0.5:
-            named[one["path"], one["name"]] = found.id
-            text = (root / one["path"]).read_text("utf-8", "replace").split("\n")
-            texts[found.id] = "\n".join(text[lines.start - 1 : lines.stop - 1])
-            scores[found.id] = one["score"] / 100
+        if memory_there is not None and overlap(memory_there, lines) > 0.5:
+            named[judged_memory["path"], judged_memory["name"]] = memory_there.id
+            text = (root / judged_memory["path"]).read_text("utf-8", "replace").split("\n")
+            texts[memory_there.id] = "\n".join(text[lines.start - 1 : lines.stop - 1])
+            scores[memory_there.id] = judged_memory["score"] / 100
     return Case(
-        asked["repo"],
-        frozenset(asked["gold_files"]),
-        asked["query"],
+        commit["repo"],
+        frozenset(commit["gold_files"]),
+        commit["query"],
         named,
         texts,
         scores,
@@ -272,13 +275,16 @@ def replay(pair: Pair) -> tuple[list[tuple[int, int]], float]:
         *(id_ for place, id_ in enumerate(rest) if place < FEWEST_NEAR or earlier[id_] >= NEAR),
     ]
     ties = Counter(end for id_ in shown for end in case.links.get(id_, ()))
-    again = likely_memories(shown, ties, case.priors, earlier)
+    judged_again = likely_memories(shown, ties, case.priors, earlier)
     carried = {
-        id_: said if id_ in again else earlier.get(id_, said) for id_, said in case.scores.items()
+        id_: score if id_ in judged_again else earlier.get(id_, score)
+        for id_, score in case.scores.items()
     }
-    full, found = top(case.scores, case.priors), set(top(carried, case.priors))
-    wanted = [[id_ for id_ in full if case.scores[id_] >= least] for least in LEAST]
-    return [(len(found & set(each)), len(each)) for each in wanted], len(again) / len(case.priors)
+    full, carried_top = top(case.scores, case.priors), set(top(carried, case.priors))
+    relevant = [[id_ for id_ in full if case.scores[id_] >= least] for least in LEAST]
+    return [
+        (len(carried_top & set(relevant_ids)), len(relevant_ids)) for relevant_ids in relevant
+    ], len(judged_again) / len(case.priors)
 
 
 def top(scores: Mapping[str, float], priors: Mapping[str, float]) -> list[str]:
@@ -290,17 +296,19 @@ def summary(pairs: Sequence[Pair]) -> tuple[list[float], float]:
     """Return the shares kept over all pairs, and the mean share judged again."""
     replayed = [replay(pair) for pair in pairs]
     sums = [
-        [sum(each) for each in zip(*(one[0][at] for one in replayed), strict=True)]
+        [sum(column) for column in zip(*(figures[0][at] for figures in replayed), strict=True)]
         for at in range(len(LEAST))
     ]
-    return [kept / max(1, wanted) for kept, wanted in sums], sum(one[1] for one in replayed) / len(
-        replayed
-    )
+    return [kept / max(1, total) for kept, total in sums], sum(
+        figures[1] for figures in replayed
+    ) / len(replayed)
 
 
 def report(name: str, pairs: Sequence[Pair]) -> None:
     kept, share = summary(pairs)
-    shares = ", ".join(f"{one:.3f} from {least:g}" for one, least in zip(kept, LEAST, strict=True))
+    shares = ", ".join(
+        f"{kept_share:.3f} from {least:g}" for kept_share, least in zip(kept, LEAST, strict=True)
+    )
     print(
         f"{name:32} {len(pairs):3} replayed, {share:.3f} judged again; kept of the top 15: {shares}"
     )

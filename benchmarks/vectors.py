@@ -44,15 +44,16 @@ def main() -> None:
         for rows in arguments.rows:
             file = Path(folder) / f"{rows}.db"
             fill(file, rows, arguments.dims)
-            found = {way: run(way, file, rows, arguments.dims) for way in ("search", "near")}
-            said = found["search"]
+            figures = {way: run(way, file, rows, arguments.dims) for way in ("search", "near")}
+            of_search = figures["search"]
             print(
-                f"{rows:7,} search load {said['load_ms']:8.1f} ms  first {said['first_ms']:7.1f} ms"
-                f"  search {said['search_ms']:7.2f} ms  peak {said['peak_mb']:6.0f} MB"
+                f"{rows:7,} search load {of_search['load_ms']:8.1f} ms "
+                f" first {of_search['first_ms']:7.1f} ms  search {of_search['search_ms']:7.2f} ms "
+                f" peak {of_search['peak_mb']:6.0f} MB"
             )
             print(
-                f"{rows:7,} near   {found['near']['cpu_s']:.2f} s of CPU, peak"
-                f" {found['near']['peak_mb']:.0f} MB"
+                f"{rows:7,} near   {figures['near']['cpu_s']:.2f} s of CPU, peak"
+                f" {figures['near']['peak_mb']:.0f} MB"
             )
 
 

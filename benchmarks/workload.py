@@ -115,9 +115,9 @@ class Shop(Struct):
                 f"`xscore {' '.join(arguments)}` ended with"
                 f" {done.returncode}:\n{done.stderr}{done.stdout}"
             )
-        said = done.stderr.strip() if tells else (done.stderr.strip().splitlines() or [""])[-1]
+        printed = done.stderr.strip() if tells else (done.stderr.strip().splitlines() or [""])[-1]
         print(
-            f"{time.perf_counter() - started:5.1f} s  xscore {arguments[0]}: {said}",
+            f"{time.perf_counter() - started:5.1f} s  xscore {arguments[0]}: {printed}",
             file=sys.stderr,
             flush=True,
         )
@@ -159,12 +159,12 @@ def shop(*, latency_s: float, worse: list[str]) -> Iterator[Shop]:
         tempfile.TemporaryDirectory(prefix="workload-") as folder,
         OpenAIServer(score=score, latency_s=latency_s, keep_bodies=False) as server,
     ):
-        made = Shop(Path(folder), server.host, worse)
-        (made.place / "home").mkdir()
+        workload = Shop(Path(folder), server.host, worse)
+        (workload.place / "home").mkdir()
         for part in PARTS:
-            shutil.copytree(source / part, made.tree / part)
-        subprocess.run(["git", "init", "-q", str(made.tree)], check=True)
-        yield made
+            shutil.copytree(source / part, workload.tree / part)
+        subprocess.run(["git", "init", "-q", str(workload.tree)], check=True)
+        yield workload
 
 
 def work(shop: Shop, *, forget: bool) -> None:
@@ -191,8 +191,8 @@ def work(shop: Shop, *, forget: bool) -> None:
     shop.judge("eval", str(questions), "--glob", "src/", "--yes")
 
 
-def _forget(shop: Shop, wanted: bool) -> None:
-    if wanted:
+def _forget(shop: Shop, is_wanted: bool) -> None:
+    if is_wanted:
         with closing(sqlite3.connect(find_root(shop.tree).store_file)) as store, store:
             store.execute("DELETE FROM judgment")
 
@@ -211,12 +211,12 @@ def main() -> int:
     )
     options = parser.parse_args()
     worse = ["--pack-size", str(options.pack_size)] if options.pack_size else []
-    what = "--update-baseline" if options.update_baseline else "--check"
+    report_option = "--update-baseline" if options.update_baseline else "--check"
     started = time.perf_counter()
-    with shop(latency_s=options.latency_s, worse=worse) as made:
-        work(made, forget=options.forget)
-        code, report = made.run(
-            "report", "--json", what, "--baseline", str(BASELINE), ends=(0, 5), tells=True
+    with shop(latency_s=options.latency_s, worse=worse) as workload:
+        work(workload, forget=options.forget)
+        code, report = workload.run(
+            "report", "--json", report_option, "--baseline", str(BASELINE), ends=(0, 5), tells=True
         )
     LATEST.parent.mkdir(exist_ok=True)
     LATEST.write_text(report, "utf-8")

@@ -84,7 +84,7 @@ def main() -> int:
                 before = store_bytes(root) if find_root(root).store_file.exists() else 0
                 taken.append(run(root, home, "index"))
                 added = store_bytes(root) - before
-            cpu, wall = (statistics.median(one[part] for one in taken) for part in (0, 1))
+            cpu, wall = (statistics.median(cost[part] for cost in taken) for part in (0, 1))
             coverage = run(root, home, *ask)[2]["coverage"]
             share, disk = cpu / cold[0], added / size
             took = f"{cpu:.2f} s CPU ({share:.1%}), {wall:.2f} s ({wall / cold[1]:.1%})"

@@ -2,6 +2,7 @@
 best first.
 
 Usage: python judge_frame.py tickets.csv
+Frames need polars, the extra `frames`.
 """
 
 import sys

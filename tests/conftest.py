@@ -159,7 +159,7 @@ def store(tmp_path: Path, user_dir: Path) -> Iterator["Store"]:
 
 
 @pytest.fixture
-def other(tmp_path: Path, user_dir: Path) -> Iterator["Store"]:
+def second_store(tmp_path: Path, user_dir: Path) -> Iterator["Store"]:
     """Open another empty store of the same user."""
     yield from _opened_store(tmp_path / "other", user_dir, clock=lambda: 1_000.0)
 

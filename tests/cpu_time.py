@@ -18,11 +18,11 @@ ATTEMPTS = 5
 
 def assert_costs(work: Callable[[], object], *, than: Callable[[], object], at_most: float) -> None:
     """Allow the work N times the CPU of the other, in the best of a few runs of both."""
-    found: list[float] = []
-    while not found or (min(found) > at_most and len(found) < ATTEMPTS):
+    ratios: list[float] = []
+    while not ratios or (min(ratios) > at_most and len(ratios) < ATTEMPTS):
         least_s = min(_cpu_s(than) for _ in range(2))
-        found.append(_cpu_s(work) / least_s)
-    assert min(found) <= at_most, f"{min(found):.1f} times the CPU, where {at_most} is the most"
+        ratios.append(_cpu_s(work) / least_s)
+    assert min(ratios) <= at_most, f"{min(ratios):.1f} times the CPU, where {at_most} is the most"
 
 
 def assert_growth(work: Callable[[int], object], *, small: int, large: int, at_most: float) -> None:
@@ -32,18 +32,18 @@ def assert_growth(work: Callable[[int], object], *, small: int, large: int, at_m
 
 def calls(work: Callable[[], object]) -> int:
     """Count the function calls of the work, built-in ones included; the same in every run."""
-    made = 0
+    count_so_far = 0
 
     def count(_frame: object, event: str, _of: object) -> None:
-        nonlocal made
-        made += event in ("call", "c_call")
+        nonlocal count_so_far
+        count_so_far += event in ("call", "c_call")
 
     sys.setprofile(count)
     try:
         work()
     finally:
         sys.setprofile(None)
-    return made
+    return count_so_far
 
 
 def _cpu_s(work: Callable[[], object]) -> float:

@@ -43,10 +43,12 @@ class UsedPattern(NamedTuple):
 @cache
 def package_modules() -> tuple[ModuleType, ...]:
     """Import every module of the package."""
-    names = [found.name for found in pkgutil.walk_packages(xscore.__path__, "xscore.")]
-    own = (name for name in names if not name.endswith("__main__") and ".integrations." not in name)
+    names = [module.name for module in pkgutil.walk_packages(xscore.__path__, "xscore.")]
+    own_names = (
+        name for name in names if not name.endswith("__main__") and ".integrations." not in name
+    )
     # Those for other frameworks need them installed.
-    return tuple(importlib.import_module(name) for name in own)
+    return tuple(importlib.import_module(name) for name in own_names)
 
 
 def used_patterns(

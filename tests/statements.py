@@ -48,15 +48,15 @@ def facts(store: Store, *kinds: Kind) -> list[Memory]:
 
 def preferences(store: Store) -> list[Memory]:
     """Return the user's preferences, by key."""
-    found = filter_memories(store, MemoryFilter(layers=(Layer.USER,), kinds=(Kind.PREFERENCE,)))
-    return sorted(found, key=lambda memory: memory.key)
+    memories = filter_memories(store, MemoryFilter(layers=(Layer.USER,), kinds=(Kind.PREFERENCE,)))
+    return sorted(memories, key=lambda memory: memory.key)
 
 
 def list_decisions(store: Store, *, superseded: bool = False) -> list[Memory]:
     """Return the decisions in force, newest first; superseded: include replaced ones."""
     statuses = () if superseded else LIVE_STATUSES
-    found = filter_memories(store, MemoryFilter(kinds=(Kind.DECISION,), statuses=statuses))
-    return sorted(found, key=lambda memory: (-memory.created_at, memory.id))
+    memories = filter_memories(store, MemoryFilter(kinds=(Kind.DECISION,), statuses=statuses))
+    return sorted(memories, key=lambda memory: (-memory.created_at, memory.id))
 
 
 class Event(NamedTuple):

@@ -51,8 +51,8 @@ def test_every_connection_is_set_up_alike(connection: sqlite3.Connection, path: 
     names = ("journal_mode", "synchronous", "secure_delete", "foreign_keys", "busy_timeout")
     with closing(connect_store(path)) as second:
         for opened in (connection, second):
-            found = [opened.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
-            assert found == ["wal", 1, 1, 1, 30_000]
+            pragmas = [opened.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+            assert pragmas == ["wal", 1, 1, 1, 30_000]
 
 
 def test_a_deleted_text_leaves_the_file(connection: sqlite3.Connection, path: Path) -> None:
@@ -98,8 +98,8 @@ def _store(path: Path, *statements: str) -> None:
 
 
 def _of_another_program(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as other:
-        other.execute("CREATE TABLE memory (a)")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE memory (a)")
 
 
 def _with_a_name_that_is_no_text(path: Path) -> None:

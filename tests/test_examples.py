@@ -72,7 +72,7 @@ def test_examples_fit_a_screen() -> None:
 
 @pytest.mark.parametrize(
     "script",
-    [one for one in SCRIPTS if "sys.argv[1]" in one.read_text("utf-8")],
+    [script for script in SCRIPTS if "sys.argv[1]" in script.read_text("utf-8")],
     ids=lambda script: script.stem,
 )
 def test_an_example_without_its_argument_shows_its_usage(script: Path) -> None:
@@ -132,24 +132,27 @@ def test_a_nightly_rescore(shop: Path, host: DecisionServer, run: Run) -> None:
     """The second night judges nothing again."""
     (shop / "tasks.txt").write_text("Take the discount once\n\nWhere are prices summed?\n")
     code, first = run("nightly_rescore.py", "tasks.txt")
-    again_code, again = run("nightly_rescore.py", "tasks.txt")
+    again_code, second_night = run("nightly_rescore.py", "tasks.txt")
     assert (code, again_code) == (0, 0)
-    assert first.count(" judged, 0 cached, 0 unjudged") == 2 and again.count(": 0 judged, ") == 2
+    assert (
+        first.count(" judged, 0 cached, 0 unjudged") == 2
+        and second_night.count(": 0 judged, ") == 2
+    )
 
 
 def test_a_chat_over_general_memories(
     tmp_path: Path, host: DecisionServer, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A remembered entry is found, in a folder without a repository; a forgotten one is not."""
-    told = [
+    typed = [
         "/remember A payment was lost in May.",
         "/remember Ann calls after six.",
         "which payments are lost?",
     ]
-    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(told)))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(typed)))
     code, out = run("general_memories.py", str(tmp_path))
-    paid, ann, found, *_ = out.split("\n")
-    assert code == 0 and paid in found and ann not in found
+    paid, ann, match, *_ = out.split("\n")
+    assert code == 0 and paid in match and ann not in match
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"/forget {paid}\nwhich payments are lost?"))
     assert run("general_memories.py", str(tmp_path))[1].startswith("No model answers here")
 
@@ -196,7 +199,7 @@ class CustomModelHost(ThreadedServer):
         from xscore.providers.scripted import shown_memories
 
         shown = shown_memories((await request.json())["prompt"])
-        reply = {"scores": {one.id: 80 for one in shown}, "reasons": []}
+        reply = {"scores": {memory.id: 80 for memory in shown}, "reasons": []}
         return web.json_response({"text": json.dumps(reply)})
 
 
@@ -212,5 +215,5 @@ def test_a_provider_of_ones_own(
         with xscore.open(shop, judge="house:small") as folder:
             answer = folder.context("what is sold?")
     assert answer.coverage.judged == answer.coverage.candidates and {
-        one.raw_score for one in answer.selected
+        memory.raw_score for memory in answer.selected
     } == {0.8}

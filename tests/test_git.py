@@ -172,9 +172,9 @@ def test_recent_commits_name_each_path_once_with_its_newest_time(make_repo: Make
     root = make_repo({"a b.py": "1\n", "c.py": "1\n"})
     (root / "a b.py").write_text("2\n")
     git(root, "commit", "-qam", "again")
-    found = recent_commits(root)
-    assert sorted(path for _, path in found) == ["a b.py", "c.py"]
-    assert all(at > 1_000_000_000 for at, _ in found)
+    commits = recent_commits(root)
+    assert sorted(path for _, path in commits) == ["a b.py", "c.py"]
+    assert all(at > 1_000_000_000 for at, _ in commits)
 
 
 def test_outside_git_everything_is_empty(tmp_path: Path) -> None:

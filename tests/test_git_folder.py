@@ -157,11 +157,11 @@ def test_a_plain_repository_a_worktree_and_a_submodule_are_asked(
     ):
         folder = tmp_path / place
         (folder / "a.py").write_text("one = 2\n")
-        found = find_root(folder / "a.py")
-        assert (found.path, found.is_git) == (folder, True)
-        assert found.git_dir and working_branch(found.git_dir) == branch
+        repository = find_root(folder / "a.py")
+        assert (repository.path, repository.is_git) == (folder, True)
+        assert repository.git_dir and working_branch(repository.git_dir) == branch
         assert "+one = 2" in working_diff(folder).patch and recent_commits(folder)
-        assert discover_files(found).notes == []
+        assert discover_files(repository).notes == []
 
 
 def test_a_copied_worktree_is_a_plain_folder(make_repo: MakeRepo, tmp_path: Path) -> None:

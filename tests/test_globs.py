@@ -9,7 +9,7 @@ from xscore.platform.globs import MAX_GLOB_CHARS, GlobList
 
 
 @pytest.mark.parametrize(
-    ("glob", "matched", "others"),
+    ("glob", "matched", "unmatched"),
     [
         ("*.py", "a.py b/c.py a.py/x", "a.pyc apy"),
         ("/a", "a a/b", "b/a"),
@@ -27,11 +27,11 @@ from xscore.platform.globs import MAX_GLOB_CHARS, GlobList
         (r"a\[1]", "a[1]", r"a1 a\1"),
     ],
 )
-def test_a_glob_means_what_git_means(glob: str, matched: str, others: str) -> None:
+def test_a_glob_means_what_git_means(glob: str, matched: str, unmatched: str) -> None:
     """Stars stay within a path segment; a matched folder includes everything below it."""
     rule = GlobList([glob])
     assert [path for path in matched.split() if not rule.verdict(path)] == []
-    assert [path for path in others.split() if rule.verdict(path)] == []
+    assert [path for path in unmatched.split() if rule.verdict(path)] == []
 
 
 def test_the_last_glob_about_a_path_decides() -> None:

@@ -25,8 +25,8 @@ def test_a_subdirectory_belongs_to_its_repository(make_repo: MakeRepo) -> None:
     folder."""
     root = make_repo({"a/b/c.py": "x = 1\n"})
     for start in (root, root / "a" / "b", root / "a" / "b" / "c.py"):
-        found = find_root(start)
-        assert found == RepositoryRoot(
+        repository = find_root(start)
+        assert repository == RepositoryRoot(
             root, root / ".git", root / ".git" / "xscore", claims_git=True
         )
 
@@ -35,10 +35,12 @@ def test_worktrees_share_a_store(make_repo: MakeRepo, tmp_path: Path) -> None:
     """A linked worktree is its own root, and has a name; its store is that of the repository."""
     root = make_repo({"a.py": "x = 1\n"})
     git(root, "worktree", "add", "-q", str(tmp_path / "second"))
-    found = find_root(tmp_path / "second")
-    assert found.path == tmp_path / "second"
-    assert (found.store_dir, found.worktree) == (root / ".git" / "xscore", "second")
-    assert found.git_dir is not None and found.git_dir.parent == root / ".git" / "worktrees"
+    repository = find_root(tmp_path / "second")
+    assert repository.path == tmp_path / "second"
+    assert (repository.store_dir, repository.worktree) == (root / ".git" / "xscore", "second")
+    assert (
+        repository.git_dir is not None and repository.git_dir.parent == root / ".git" / "worktrees"
+    )
 
 
 def test_a_nested_repository_is_its_own_root(make_repo: MakeRepo) -> None:
@@ -98,9 +100,9 @@ def test_a_submodule_has_its_store_in_its_own_git_folder(
         str(tmp_path / "part"),
         "part",
     )
-    found = find_root(outer / "part")
-    assert (found.path, found.worktree) == (outer / "part", "")
-    assert found.store_dir == outer / ".git" / "modules" / "part" / "xscore"
+    repository = find_root(outer / "part")
+    assert (repository.path, repository.worktree) == (outer / "part", "")
+    assert repository.store_dir == outer / ".git" / "modules" / "part" / "xscore"
 
 
 def test_a_bare_repository_and_its_worktrees_share_a_store(
@@ -137,9 +139,9 @@ def test_no_store_is_in_the_tree_of_a_repository(
             (root / ".git").symlink_to(tmp_path / "apart")
         else:
             monkeypatch.setenv("GIT_DIR", str(tmp_path / "apart"))
-    found = find_root(root)
-    assert not found.is_git and found.claims_git
-    assert own_home in found.store_dir.parents and not found.read_only
+    repository = find_root(root)
+    assert not repository.is_git and repository.claims_git
+    assert own_home in repository.store_dir.parents and not repository.read_only
 
 
 def test_a_store_that_cannot_be_written_is_used_where_it_is(
@@ -161,12 +163,12 @@ def test_a_store_that_cannot_be_written_is_used_where_it_is(
         if as_root:
             os.seteuid(65534)
         try:
-            found = find_root(root)
+            repository = find_root(root)
         finally:
             if as_root:
                 os.seteuid(0)
-        assert (found.store_dir == root / ".git" / "xscore") == has_store
-        assert found.read_only or not has_store
+        assert (repository.store_dir == root / ".git" / "xscore") == has_store
+        assert repository.read_only or not has_store
 
 
 def test_a_read_only_root_keeps_its_store_in_the_users_folder(
@@ -180,12 +182,12 @@ def test_a_read_only_root_keeps_its_store_in_the_users_folder(
     if as_root:
         os.seteuid(65534)
     try:
-        one, two = map(find_root, roots)
+        first, second = map(find_root, roots)
     finally:
         if as_root:
             os.seteuid(0)
-    assert one.store_dir != two.store_dir
-    assert own_home in one.store_dir.parents
+    assert first.store_dir != second.store_dir
+    assert own_home in first.store_dir.parents
 
 
 def test_users_files_lie_where_the_platform_wants_them(own_home: Path, tmp_path: Path) -> None:

@@ -85,27 +85,31 @@ async def test_a_source_is_read_at_each_index_run(shop: Path, install: Install) 
         {"id": "T2", "state": "open", "by": "Bob", "title": "No receipt", "body": "None is sent."},
     ]
     seen = []
-    async with Pipeline.open(shop, plugins("tickets"), observer=(told := EventList())) as pipeline:
+    async with Pipeline.open(
+        shop, plugins("tickets"), observer=(events := EventList())
+    ) as pipeline:
         closed, changed = rows[0] | {"state": "closed"}, rows[1] | {"body": "It is sent late."}
-        for given in (rows, rows, [closed, changed], None):
-            (shop / "tickets.jsonl").write_text("\n".join(map(json.dumps, given)) if given else "{")
+        for entries in (rows, rows, [closed, changed], None):
+            (shop / "tickets.jsonl").write_text(
+                "\n".join(map(json.dumps, entries)) if entries else "{"
+            )
             await pipeline.index()
-            found = pipeline.store.connection.execute(
+            stored = pipeline.store.connection.execute(
                 "SELECT id, key, text FROM memory WHERE source = 'import' AND status = 'active'"
                 " ORDER BY key"
             ).fetchall()
-            seen.append(found)
-    first, again, later, failed = seen
+            seen.append(stored)
+    first, repeated, later, failed = seen
     assert [(key, text) for _, key, text in first] == [
         ("tickets:T1", "Discount twice\n\nAt checkout."),
         ("tickets:T2", "No receipt\n\nNone is sent."),
     ]
-    assert again == first
+    assert repeated == first
     assert [(key, text) for _, key, text in later] == [
         ("tickets:T2", "No receipt\n\nIt is sent late.")
     ]
     assert failed == later
-    assert len(told.notes) == 1 and "tickets failed: JSONDecodeError" in told.notes[0]
+    assert len(events.notes) == 1 and "tickets failed: JSONDecodeError" in events.notes[0]
 
 
 def test_a_language_cuts_its_files_also_in_parsing_processes(shop: Path, install: Install) -> None:
@@ -158,10 +162,10 @@ async def test_a_judge_of_ones_own_is_cached_like_a_model(shop: Path, install: I
     settings = Settings(judge=JudgeSettings(model="by_path:1"))
     async with Pipeline.open(shop, settings) as pipeline:
         first = await pipeline.context("what does the shop sell?")
-        again = await pipeline.context("what does the shop sell?")
+        repeated = await pipeline.context("what does the shop sell?")
     assert {memory.path for memory in first.selected} == {"shop/cart.py", "shop/prices.py"}
     assert {memory.reason for memory in first.selected} == {"the task names shop"}
-    assert again.coverage.cached == first.coverage.judged > 0
+    assert repeated.coverage.cached == first.coverage.judged > 0
 
 
 async def test_a_broken_plugin_is_told_by_name(shop: Path, install: Install) -> None:
@@ -204,7 +208,8 @@ async def test_a_provider_that_breaks_its_word_loses_no_candidate(
         answer = await pipeline.context("what does the shop sell?")
     assert answer.coverage.unjudged == answer.coverage.candidates > 0
     assert any(
-        "broken failed: ValueError: no such head" in one.detail for one in answer.unjudged.sample
+        "broken failed: ValueError: no such head" in absent.detail
+        for absent in answer.unjudged.sample
     )
 
 

@@ -23,6 +23,13 @@ NAMES = {
     for name, value in vars(errors).items()
     if isinstance(value, type) and issubclass(value, Exception)
 }
+VAGUE_NAMES = frozenset(
+    "found one each said other others known given what own left most made told here there whole"
+    " wanted asked more some again".split()
+)
+"""Names that tell a reader nothing about their value."""
+VAGUE_NAME_BUDGETS = {("xscore",): 2_125, ("tests", "benchmarks"): 12}
+"""How many locals and parameters of each tree may still have such a name; only ever lowered."""
 PURE = re.compile(r"\bPure\b(?! but| Python)|\bPure but for the texts")
 
 
@@ -42,14 +49,16 @@ def test_a_module_that_calls_itself_pure_is_held_to_it() -> None:
     held = {
         module for rule in rules if rule["type"] == "forbidden" for module in rule["source_modules"]
     }
-    said = {
+    pure_modules = {
         module_of(path)
         for path, text in SOURCES.items()
         if PURE.search(ast.get_docstring(ast.parse(text)) or "")
     }
-    assert len(said) > 10
+    assert len(pure_modules) > 10
     loose = {
-        module for module in said if not any(f"{module}.".startswith(f"{room}.") for room in held)
+        module
+        for module in pure_modules
+        if not any(f"{module}.".startswith(f"{room}.") for room in held)
     }
     assert loose == set()
 
@@ -83,6 +92,23 @@ def test_every_ignore_has_its_reason_beside_it() -> None:
     assert silent == []
 
 
+@pytest.mark.parametrize("trees", VAGUE_NAME_BUDGETS)
+def test_names_say_what_their_values_are(trees: tuple[str, ...]) -> None:
+    """No more locals and parameters than budgeted are called `found`, `one`, `said` and the
+    like."""
+    root = PACKAGE.parent
+    places = [
+        f"{path.relative_to(root)}:{line} {name}"
+        for path in chain.from_iterable((root / tree).rglob("*.py") for tree in trees)
+        if ".cache" not in path.parts  # what a benchmark downloaded
+        for line, name in _vague_names(ast.parse(path.read_text("utf-8")))
+    ]
+    assert len(places) <= VAGUE_NAME_BUDGETS[trees], (
+        "choose names that say what the value is, and lower VAGUE_NAME_BUDGETS with each that"
+        f" goes: {'; '.join(sorted(places))}"
+    )
+
+
 def test_every_module_says_what_it_is_for() -> None:
     """A module opens with a docstring."""
     assert [
@@ -93,14 +119,14 @@ def test_every_module_says_what_it_is_for() -> None:
 def test_exceptions_are_caught_whole_only_at_the_edge() -> None:
     """Catch-all handlers exist only at the command line and around others' code: plugins, grammars,
     iterators, Ray."""
-    found = Counter(
+    handlers = Counter(
         module_of(path)
         for path, text in SOURCES.items()
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.ExceptHandler) and _catches_all(node)
         if not any(isinstance(inner, ast.Raise) and inner.exc is None for inner in ast.walk(node))
     )
-    assert found == {
+    assert handlers == {
         "xscore.cli.start": 1,
         "xscore.extension": 1,
         "xscore.extensions.agents.hook_run": 1,
@@ -124,6 +150,20 @@ async def test_nothing_but_loopback_can_be_reached() -> None:
     async with aiohttp.ClientSession() as session:
         with pytest.raises(AssertionError, match="tried to reach"):
             await session.get("http://192.0.2.1/", timeout=aiohttp.ClientTimeout(total=2))
+
+
+def _vague_names(tree: ast.Module) -> list[tuple[int, str]]:
+    """Return the line and name of every vague local and parameter of a module's functions."""
+    places = set()
+    for function in ast.walk(tree):
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.arg):
+                places.add((node.lineno, node.col_offset, node.arg))
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                places.add((node.lineno, node.col_offset, node.id))
+    return [(line, name) for line, _, name in sorted(places) if name in VAGUE_NAMES]
 
 
 def _catches_all(handler: ast.ExceptHandler) -> bool:

@@ -28,14 +28,14 @@ STANDS_FOR = {'"$began"': "2026-11-01T08:00:00Z", "../other": ".."}
 def commands() -> list[str]:
     """Return every `xscore …` command in these pages' blocks, without redirections, pipes and
     comments."""
-    found = []
+    commands_found = []
     for _, block in FENCES.findall("".join(page.read_text("utf-8") for page in SHOWING)):
         for line in block.splitlines():
             shown = line.removeprefix("$ ").split(" #")[0]
             match = re.search(r"(?:^|=\S+ |^echo .* \| )xscore (.*)", shown)
             if match and not shown.startswith(("from ", "import ")):
-                found.append(re.split(r"\s[|<]\s", match[1])[0].strip())
-    return found
+                commands_found.append(re.split(r"\s[|<]\s", match[1])[0].strip())
+    return commands_found
 
 
 def parse(line: str) -> None:
@@ -107,7 +107,9 @@ def test_the_table_of_costs_is_what_estimate_says(tmp_path: Path) -> None:
     for cells in table[3:5]:
         times = int(cells[0].replace(",", "")) / 1_000
         for cell, small in zip(cells[1:-1], computed[0][1:-1], strict=True):
-            usd, unit = (float(one.split(", ")[0].removeprefix("$")) for one in (cell, small))
+            usd, unit = (
+                float(estimate.split(", ")[0].removeprefix("$")) for estimate in (cell, small)
+            )
             assert usd == pytest.approx(times * unit, rel=0.05)
 
 

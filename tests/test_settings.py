@@ -161,7 +161,7 @@ def test_flags_as_text_are_validated_too() -> None:
 )
 def test_the_error_says_what_an_option_takes(name: str, value: object, accepted: str) -> None:
     """A wrong value is answered with what is accepted, in words and not in Python's types."""
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         load_settings(
             repo_root=None,
             user_file=None,
@@ -169,7 +169,7 @@ def test_the_error_says_what_an_option_takes(name: str, value: object, accepted:
             flags={name: value},
             flag_names={name: "--it"},
         )
-    assert (told.value.message, told.value.hint) == (f"--it {accepted}", f"It sets {name}.")
+    assert (caught.value.message, caught.value.hint) == (f"--it {accepted}", f"It sets {name}.")
     with pytest.raises(UsageError, match=f"{name} {accepted}"):
         load_settings(repo_root=None, user_file=None, environ={}, flags={name: value})
 
@@ -203,13 +203,13 @@ def test_a_file_made_to_break_the_reader_is_a_clear_message(tmp_path: Path, valu
 def test_settings_files_and_lists_of_globs_are_bounded(tmp_path: Path) -> None:
     """A clone's settings over 1 MB are not read, and more than 1,000 globs are refused; both are
     named."""
-    own = write(tmp_path / ".xscore.toml", "# " + "x" * 1_000_000)
+    settings_file = write(tmp_path / ".xscore.toml", "# " + "x" * 1_000_000)
     with pytest.raises(
         UsageError, match=r"\.xscore\.toml cannot be read: it has more than 1,000,000 bytes"
     ):
         load_settings(repo_root=tmp_path, user_file=None, environ={})
     for count in (1_000, 1_001):
-        write(own, f"[index]\nexclude = {['*.a'] * count}\n")
+        write(settings_file, f"[index]\nexclude = {['*.a'] * count}\n")
         try:
             globs = load_settings(
                 repo_root=tmp_path, user_file=None, environ={}
@@ -341,9 +341,9 @@ def test_what_of_a_repository_is_not_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(
         "[tool.xscore.selection]\nthreshold = 0.5\n" + "#" * 1_000_000
     )
-    found = load_settings(repo_root=tmp_path, user_file=None, environ={})
-    assert found.settings.selection.threshold == 0.7
-    assert [".xscore.toml" in found.warnings[0], "pyproject.toml" in found.warnings[1]] == [
+    loaded = load_settings(repo_root=tmp_path, user_file=None, environ={})
+    assert loaded.settings.selection.threshold == 0.7
+    assert [".xscore.toml" in loaded.warnings[0], "pyproject.toml" in loaded.warnings[1]] == [
         True,
         True,
     ]

@@ -27,17 +27,17 @@ def wait_until(
         time.sleep(0.01)
 
 
-def rows(root: Path, sql: str, *given: object) -> list[tuple[Any, ...]]:
+def rows(root: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
     """Query the store of a repository."""
-    return rows_of_file(store_file(root), sql, *given)
+    return rows_of_file(store_file(root), sql, *parameters)
 
 
-def rows_of_file(path: Path, sql: str, *given: object) -> list[tuple[Any, ...]]:
+def rows_of_file(path: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
     """Query a store."""
     with closing(
         sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
     ) as connection:
-        return connection.execute(sql, given).fetchall()
+        return connection.execute(sql, parameters).fetchall()
 
 
 def count_rows(place: Path, table: str) -> int:

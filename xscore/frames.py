@@ -1,17 +1,16 @@
 """`df.xscore.judge("…")`: importing this module registers it for polars, and for pandas where that
 is installed.
 
-Everything is done by `xscore.judge`. Trade-off: no frame library looks for entry points, so one
-import is needed.
+Everything is done by `xscore.judge`. polars is the extra `frames`; where only pandas is installed,
+its frames get the method. Trade-off: no frame library looks for entry points, so one import is
+needed.
 """
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Unpack
 
-import polars
-
 from xscore import JudgeOptions, judge
+from xscore.platform.extras import has_package, require_extra
 
 
 class FrameJudging:
@@ -28,6 +27,9 @@ class FrameJudging:
         return judge(question, self._frame, **options)
 
 
-polars.api.register_dataframe_namespace("xscore")(FrameJudging)
-if find_spec("pandas") is not None:
+if has_package("pandas"):
     import_module("pandas.api.extensions").register_dataframe_accessor("xscore")(FrameJudging)
+else:
+    require_extra("frames", "polars", purpose="xscore.frames")
+if has_package("polars"):
+    import_module("polars.api").register_dataframe_namespace("xscore")(FrameJudging)

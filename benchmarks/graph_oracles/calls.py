@@ -21,11 +21,11 @@ def calls_of(tree: ast.Module) -> Iterator[tuple[int, int, str]]:
     for node in ast.walk(tree):
         called = [node.func] if isinstance(node, ast.Call) else []
         called += getattr(node, "decorator_list", [])
-        for one in called:
-            if isinstance(one, ast.Name):
-                yield one.lineno, one.col_offset, "plain"
-            elif isinstance(one, ast.Attribute):
-                yield one.end_lineno, one.end_col_offset - len(one.attr), "method"
+        for function in called:
+            if isinstance(function, ast.Name):
+                yield function.lineno, function.col_offset, "plain"
+            elif isinstance(function, ast.Attribute):
+                yield function.end_lineno, function.end_col_offset - len(function.attr), "method"
 
 
 def main() -> None:

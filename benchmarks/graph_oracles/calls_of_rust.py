@@ -116,10 +116,10 @@ def print_macros(root: Path) -> None:
         path: path.read_text("utf-8").split("\n") for path in sorted((root / "src").rglob("*.rs"))
     }
     defined = [
-        (found[1], str(path.relative_to(root)), number)
+        (definition[1], str(path.relative_to(root)), number)
         for path, rows in lines.items()
         for number, row in enumerate(rows, 1)
-        if (found := re.match(r"\s*macro_rules! (\w+)", row))
+        if (definition := re.match(r"\s*macro_rules! (\w+)", row))
     ]
     for path, rows in lines.items():
         for number, row in enumerate(rows, 1):

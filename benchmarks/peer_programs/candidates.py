@@ -36,8 +36,8 @@ def text(number: int) -> str:
     words = random.Random(number)
     lines = [f"def candidate_{number:04}({words.choice(_WORDS)}, {words.choice(_WORDS)}_size):"]
     for _ in range(8):
-        one, two, three = (words.choice(_WORDS) for _ in range(3))
-        lines.append(f"    {one}_{two} = {three}({one}, {words.randrange(1_000)})")
+        first, second, third = (words.choice(_WORDS) for _ in range(3))
+        lines.append(f"    {first}_{second} = {third}({first}, {words.randrange(1_000)})")
     return "\n".join([*lines, "    return None"])
 
 
@@ -60,4 +60,4 @@ def out_of_ten(number: int) -> int:
 
 def numbers_in(prompt: str) -> list[int]:
     """Return the candidates that a prompt shows, in its order."""
-    return [int(found) for found in NUMBERED.findall(prompt)]
+    return [int(digits) for digits in NUMBERED.findall(prompt)]

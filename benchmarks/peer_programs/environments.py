@@ -77,8 +77,8 @@ def python_of(peer: Peer, folder: Path) -> Path | str:
     be had."""
     home = folder / peer.name
     python, done = home / "bin" / "python", home / ".installed"
-    wanted = "\n".join((*peer.packages, *peer.without_dependencies))
-    if done.exists() and done.read_text("utf-8") == wanted:
+    requirements = "\n".join((*peer.packages, *peer.without_dependencies))
+    if done.exists() and done.read_text("utf-8") == requirements:
         return python
     commands = [[sys.executable, "-m", "venv", str(home)]]
     install = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
@@ -93,7 +93,7 @@ def python_of(peer: Peer, folder: Path) -> Path | str:
                 f"{' '.join(command[-3:])}:"
                 f" {(errors or ran.stderr.splitlines() or ['no message'])[-1][:300]}"
             )
-    done.write_text(wanted, "utf-8")
+    done.write_text(requirements, "utf-8")
     return python
 
 

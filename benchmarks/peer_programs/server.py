@@ -52,14 +52,14 @@ class Server:
 
     def counts(self) -> dict[str, Any]:
         """Tell what was seen."""
-        again = sum(count - 1 for count in self.good.values() if count > 1)
+        paid_again = sum(count - 1 for count in self.good.values() if count > 1)
         return {
             "requests": self.statuses.total(),
             "statuses": dict(self.statuses),
             "spoiled": dict(self.spoiled),
             "tokens": dict(self.tokens),
             "judged": len(self.paid),
-            "good_again": again,
+            "good_again": paid_again,
         }
 
     async def complete(self, request: web.Request) -> web.Response:
@@ -107,21 +107,21 @@ class Server:
         if spoiled == "prose":
             return PROSE
         missing = spoiled == "ids missing"
-        whole = REPLIES[self.program](
+        full_reply = REPLIES[self.program](
             body, prompt, shown[::2] if missing and len(shown) > 1 else shown
         )
         if missing and len(shown) == 1:
-            return "{}" if whole.startswith("{") else ""
-        return whole[: len(whole) // 2] if spoiled == "cut short" else whole
+            return "{}" if full_reply.startswith("{") else ""
+        return full_reply[: len(full_reply) // 2] if spoiled == "cut short" else full_reply
 
 
-def _for_xscore(body: dict[str, Any], prompt: str, wanted: list[int]) -> str:
+def _for_xscore(body: dict[str, Any], prompt: str, numbers_asked: list[int]) -> str:
     scores = {}
     for memory in shown_memories(prompt):
         numbers = candidates.numbers_in(memory.text)
         if not numbers:
             scores[memory.id] = 3
-        elif numbers[0] in wanted:
+        elif numbers[0] in numbers_asked:
             scores[memory.id] = candidates.score(numbers[0])
     named = [
         {"id": id_, "reason": "it is on the list"} for id_, score in scores.items() if score >= 30
@@ -129,19 +129,20 @@ def _for_xscore(body: dict[str, Any], prompt: str, wanted: list[int]) -> str:
     return json.dumps({"scores": scores, "reasons": named})
 
 
-def _for_lotus(body: dict[str, Any], prompt: str, wanted: list[int]) -> str:
-    return str(candidates.is_relevant(wanted[0]))
+def _for_lotus(body: dict[str, Any], prompt: str, numbers_asked: list[int]) -> str:
+    return str(candidates.is_relevant(numbers_asked[0]))
 
 
-def _for_llama_index(body: dict[str, Any], prompt: str, wanted: list[int]) -> str:
+def _for_llama_index(body: dict[str, Any], prompt: str, numbers_asked: list[int]) -> str:
     places = {number: place for place, number in enumerate(candidates.numbers_in(prompt), 1)}
     return "\n".join(
-        f"Doc: {places[number]}, Relevance: {candidates.out_of_ten(number)}" for number in wanted
+        f"Doc: {places[number]}, Relevance: {candidates.out_of_ten(number)}"
+        for number in numbers_asked
     )
 
 
-def _for_litellm(body: dict[str, Any], prompt: str, wanted: list[int]) -> str:
-    return json.dumps({"score": candidates.score(wanted[0])})
+def _for_litellm(body: dict[str, Any], prompt: str, numbers_asked: list[int]) -> str:
+    return json.dumps({"score": candidates.score(numbers_asked[0])})
 
 
 REPLIES = {
@@ -161,7 +162,10 @@ def _texts(body: dict[str, Any], *, system: bool) -> Iterator[str]:
 
 
 def _envelope(body: dict[str, Any], text: str) -> dict[str, Any]:
-    given, written = -(-sum(map(len, _texts(body, system=True))) // 4), -(-len(text) // 4)
+    input_tokens, output_tokens = (
+        -(-sum(map(len, _texts(body, system=True))) // 4),
+        -(-len(text) // 4),
+    )
     return {
         "id": "chatcmpl-loopback",
         "object": "chat.completion",
@@ -171,9 +175,9 @@ def _envelope(body: dict[str, Any], text: str) -> dict[str, Any]:
             {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         ],
         "usage": {
-            "prompt_tokens": given,
-            "completion_tokens": written,
-            "total_tokens": given + written,
+            "prompt_tokens": input_tokens,
+            "completion_tokens": output_tokens,
+            "total_tokens": input_tokens + output_tokens,
         },
     }
 

@@ -77,28 +77,28 @@ def main() -> int:
     parser.add_argument(
         "--replay", type=Path, metavar="FOLDER", help="run nothing; the table of these files"
     )
-    given = parser.parse_args()
-    if not given.replay:
-        if not given.agent:
+    options = parser.parse_args()
+    if not options.replay:
+        if not options.agent:
             parser.error("name an --agent, or a folder to --replay")
-        if not (version := AGENTS[given.agent].version()):
+        if not (version := AGENTS[options.agent].version()):
             parser.error(
-                f"{given.agent} is not installed, or does not say its version; nothing was run"
+                f"{options.agent} is not installed, or does not say its version; nothing was run"
             )
-        given.out.mkdir(parents=True, exist_ok=True)
-        for task in msgspec.json.decode(given.tasks.read_bytes(), type=list[Task]):
-            for repeat in range(given.repeats):
+        options.out.mkdir(parents=True, exist_ok=True)
+        for task in msgspec.json.decode(options.tasks.read_bytes(), type=list[Task]):
+            for repeat in range(options.repeats):
                 # Side by side in time, so that a slow hour hits all.
-                for condition in given.conditions.split(","):
-                    file = given.out / f"{given.agent}-{task.name}-{condition}-{repeat}.jsonl"
+                for condition in options.conditions.split(","):
+                    file = options.out / f"{options.agent}-{task.name}-{condition}-{repeat}.jsonl"
                     head = {
                         "kind": "session",
-                        "agent": given.agent,
+                        "agent": options.agent,
                         "version": version,
                         "condition": condition,
                     }
                     run_session(task, head, file)
-    files = sorted((given.replay or given.out).glob("*.jsonl"))
+    files = sorted((options.replay or options.out).glob("*.jsonl"))
     sys.stdout.write(table(map(read_session, files)))
     return 0
 
@@ -213,15 +213,16 @@ def table(outcomes: Iterable[Outcome]) -> str:
     lines = [
         f"{'condition':<10}{'sessions':>9}{'passed':>8}{'tokens':>12}{'seconds':>9}{'our $':>9}"
     ]
-    for condition, found in by_condition.items():
-        if found:
+    for condition, of_condition in by_condition.items():
+        if of_condition:
             tokens, seconds = (
-                statistics.median(getattr(one, name) for one in found)
+                statistics.median(getattr(of_run, name) for of_run in of_condition)
                 for name in ("tokens", "seconds")
             )
-            passed, dollars = sum(one.passed for one in found), sum(one.our_usd for one in found)
+            passed = sum(of_run.passed for of_run in of_condition)
+            dollars = sum(of_run.our_usd for of_run in of_condition)
             lines.append(
-                f"{condition:<10}{len(found):>9}{passed:>8}{tokens:>12,.0f}{seconds:>9.1f}{dollars:>9.4f}"
+                f"{condition:<10}{len(of_condition):>9}{passed:>8}{tokens:>12,.0f}{seconds:>9.1f}{dollars:>9.4f}"
             )
     return "\n".join(lines) + "\n"
 

@@ -104,12 +104,12 @@ def _claude(session: Session) -> list[str]:
 
 
 def _codex(session: Session) -> list[str]:
-    given = {f"mcp_servers.{name}": entry for name, entry in session.servers("codex").items()}
-    given |= {f"hooks.{event}": groups for event, groups in session.hooks("codex").items()}
-    options = [word for name, value in given.items() for word in ("-c", f"{name}={_toml(value)}")]
+    config = {f"mcp_servers.{name}": entry for name, entry in session.servers("codex").items()}
+    config |= {f"hooks.{event}": groups for event, groups in session.hooks("codex").items()}
+    options = [word for name, value in config.items() for word in ("-c", f"{name}={_toml(value)}")]
     # The hooks are our own.
     trust = ["--dangerously-bypass-hook-trust"] if session.condition == "hook" else []
-    told = (
+    words = (
         "--json",
         "--ephemeral",
         "--ignore-user-config",
@@ -118,7 +118,7 @@ def _codex(session: Session) -> list[str]:
         *trust,
         *options,
     )
-    return ["codex", "exec", *told, session.prompt]
+    return ["codex", "exec", *words, session.prompt]
 
 
 def _toml(value: object) -> str:

@@ -4,6 +4,7 @@
     pairs = "embedder:connect"
 
 Then `XSCORE_EMBEDDING_MODEL=pairs:64`. Vectors order the judging; they never decide what is judged.
+numpy is the extra `vectors`.
 """
 
 from collections.abc import Sequence

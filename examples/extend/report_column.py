@@ -1,5 +1,5 @@
 """A report column: the turns of the ledger as a polars frame, with a column of your own, as CSV on
-standard output."""
+standard output. polars is the extra `frames`."""
 
 import asyncio
 import sys

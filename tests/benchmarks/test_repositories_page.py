@@ -22,6 +22,6 @@ def test_the_page_has_the_form_of_its_script() -> None:
         )
         assert len(figures) == len(HEADS) - 2 and all(map(CELLS.fullmatch, figures))
         memories, *kinds = (
-            int(one.replace(",", "")) for one in figures[: HEADS.index("tokens") - 2]
+            int(figure.replace(",", "")) for figure in figures[: HEADS.index("tokens") - 2]
         )
         assert sum(kinds) == memories

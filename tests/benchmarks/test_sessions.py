@@ -76,8 +76,8 @@ def test_sessions_are_run_recorded_and_told_again(repository: Path, tmp_path: Pa
     assert list(rows) == list(CONDITIONS)
     assert all(row[:2] == ["1", "1"] for row in rows.values())
     assert all(
-        int(rows[told][2].replace(",", "")) < int(rows["bare"][2].replace(",", ""))
-        for told in CONDITIONS[1:]
+        int(rows[with_xscore][2].replace(",", "")) < int(rows["bare"][2].replace(",", ""))
+        for with_xscore in CONDITIONS[1:]
     )
     assert git(repository, "status", "--short") == ""
     for condition in CONDITIONS:
@@ -123,9 +123,9 @@ def test_an_agent_that_is_not_there_is_not_compared(
 def test_the_published_tasks_are_whole() -> None:
     """Six tasks of public repositories, each pinned to a commit, with a prompt and a check that is
     Python."""
-    given = json.loads((CHECKOUT / "benchmarks/sessions/tasks.json").read_text())
-    assert len({task["name"] for task in given}) == 6
-    for task in given:
+    tasks = json.loads((CHECKOUT / "benchmarks/sessions/tasks.json").read_text())
+    assert len({task["name"] for task in tasks}) == 6
+    for task in tasks:
         assert re.fullmatch(r"https://github\.com/[\w-]+/[\w-]+\.git", task["repository"])
         assert re.fullmatch("[0-9a-f]{40}", task["commit"])
         assert len(task["prompt"].split()) > 30
@@ -145,10 +145,10 @@ def test_a_session_is_told_of_xscore_and_nothing_else(
     command = AGENTS[agent].command(Session(PROMPT, condition, tmp_path, tmp_path / "beside"))
     options = [word for word in command if word.startswith(("mcp_servers.", "hooks."))]
     tomllib.loads("\n".join(options))
-    told = " ".join(options) + "".join(file.read_text() for file in tmp_path.rglob("*.json"))
+    written = " ".join(options) + "".join(file.read_text() for file in tmp_path.rglob("*.json"))
     assert PROMPT in command
-    assert ("xscore hook prompt" in told) is (condition == "hook")
-    assert ('["mcp"]' in told) is (condition == "mcp")
+    assert ("xscore hook prompt" in written) is (condition == "hook")
+    assert ('["mcp"]' in written) is (condition == "mcp")
 
 
 @pytest.mark.parametrize(

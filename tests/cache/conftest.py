@@ -18,8 +18,8 @@ def judgments(start: int, stop: int, *, score: float = 0.5) -> list[Judgment]:
 
 
 def write_judgments(
-    connection: Connection, found: Sequence[Judgment], names: JudgmentKey = NAMES
+    connection: Connection, judgments: Sequence[Judgment], names: JudgmentKey = NAMES
 ) -> None:
     """Store judgments in one transaction."""
     with database.transaction(connection):
-        insert_judgments(connection, found, names)
+        insert_judgments(connection, judgments, names)

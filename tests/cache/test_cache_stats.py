@@ -41,8 +41,8 @@ def test_it_tells_what_can_be_used(connection: Connection, path: Path) -> None:
     figures(connection, "t_aj1", 4, 0)
     with database.transaction(connection):
         judgment_store.keep_untrusted(connection, ("a", "j3", 0), [("0" * 32, 0.5)])
-    found = look(connection, path)
-    assert (found.judgments, found.turns, found.reasons, found.unreachable, found.quarantined) == (
+    stats = look(connection, path)
+    assert (stats.judgments, stats.turns, stats.reasons, stats.unreachable, stats.quarantined) == (
         8,
         3,
         8,
@@ -50,15 +50,22 @@ def test_it_tells_what_can_be_used(connection: Connection, path: Path) -> None:
         1,
     )
     assert [
-        (one.judge, one.name, one.is_configured, one.turns, one.judgments, one.used_at)
-        for one in found.judges
+        (
+            judge_stats.judge,
+            judge_stats.name,
+            judge_stats.is_configured,
+            judge_stats.turns,
+            judge_stats.judgments,
+            judge_stats.used_at,
+        )
+        for judge_stats in stats.judges
     ] == [
         ("j1", "openai:m", True, 2, 7, NOW - DAY),
         ("j2", "", False, 1, 1, None),
     ]
-    assert found.of_other_judges == 1 and found.unreadable == ()
-    assert found.parts is not None and found.parts["judgments"] >= 4_096
-    assert found.bytes >= path.stat().st_size
+    assert stats.of_other_judges == 1 and stats.unreadable == ()
+    assert stats.parts is not None and stats.parts["judgments"] >= 4_096
+    assert stats.bytes >= path.stat().st_size
 
 
 def test_hit_rates_by_stretch(connection: Connection, path: Path) -> None:
@@ -88,7 +95,7 @@ def test_a_damaged_page_costs_its_part_alone(connection: Connection, path: Path)
     with path.open("r+b") as file:
         file.seek((page - 1) * 4_096)
         file.write(b"\xff" * 4_096)
-    again = connect_store(path)
-    found = look(again, path)
-    assert "reasons" in found.unreadable and found.judgments == 2
-    again.close()
+    reopened = connect_store(path)
+    stats = look(reopened, path)
+    assert "reasons" in stats.unreadable and stats.judgments == 2
+    reopened.close()

@@ -46,9 +46,9 @@ def test_the_latest_finding_holds(connection: Connection) -> None:
     write_capability(
         connection, replace(FOUND, reply_form=ReplyForm.TEXT, context_tokens=None), at=2.0
     )
-    found = read_capability(connection, **NAMES)
-    assert found is not None
-    assert (found.reply_form, found.context_tokens) == (ReplyForm.TEXT, None)
+    capability = read_capability(connection, **NAMES)
+    assert capability is not None
+    assert (capability.reply_form, capability.context_tokens) == (ReplyForm.TEXT, None)
     assert connection.execute("SELECT count(*), max(at) FROM capability").fetchone() == (1, 2.0)
     delete_capability(connection, **NAMES)
     assert read_capability(connection, **NAMES) is None

@@ -40,9 +40,9 @@ async def commits(path: Path, connection: Connection) -> AsyncIterator[GroupComm
         yield started
 
 
-def opened(commits: GroupCommit, **more: Any) -> StoredClaims:
+def opened(commits: GroupCommit, **options: Any) -> StoredClaims:
     """Return new claims of one turn by one judge."""
-    return StoredClaims(commits, turn_key="t", judge=JUDGE, **more)
+    return StoredClaims(commits, turn_key="t", judge=JUDGE, **options)
 
 
 async def claim(claims: StoredClaims, *packs: Sequence[str], at_most: int = 9) -> list[ClaimResult]:
@@ -50,9 +50,9 @@ async def claim(claims: StoredClaims, *packs: Sequence[str], at_most: int = 9) -
     return await claims.claim(packs, at_most=at_most)
 
 
-def shares(found: Sequence[ClaimResult]) -> list[ClaimState]:
+def shares(results: Sequence[ClaimResult]) -> list[ClaimState]:
     """Return who owns each pack."""
-    return [one.share for one in found]
+    return [result.share for result in results]
 
 
 def rows(connection: Connection) -> list[str]:
@@ -63,13 +63,13 @@ def rows(connection: Connection) -> list[str]:
 async def test_the_first_to_claim_pays(commits: GroupCommit, connection: Connection) -> None:
     """A pack with one content claimed by another runner belongs to that runner; unclaimed packs can
     be claimed."""
-    async with opened(commits) as one, opened(commits) as two:
-        assert shares(await claim(one, FIRST)) == [ClaimState.OURS]
-        assert shares(await claim(two, ["bb", "cc"], SECOND)) == [
+    async with opened(commits) as first, opened(commits) as second:
+        assert shares(await claim(first, FIRST)) == [ClaimState.OURS]
+        assert shares(await claim(second, ["bb", "cc"], SECOND)) == [
             ClaimState.THEIRS,
             ClaimState.OURS,
         ]
-        assert shares(await claim(one, FIRST, SECOND)) == [ClaimState.OURS, ClaimState.THEIRS]
+        assert shares(await claim(first, FIRST, SECOND)) == [ClaimState.OURS, ClaimState.THEIRS]
         assert rows(connection) == ["aa", "bb", "cc", "dd"]
     await commits.submit(lambda _: None)
     assert rows(connection) == []
@@ -81,16 +81,16 @@ async def test_what_was_judged_meanwhile_is_taken(
 ) -> None:
     """A claim returns judgments that another runner already wrote; that runner's commit releases
     its own claims."""
-    found = judgments(0, 2)
-    hashes = [one.content_hash for one in found]
-    async with opened(commits) as one, opened(commits) as two:
-        await claim(one, hashes)
-        await StoredJudgments(commits).writer("t", JUDGE)(found[:1])
+    paid = judgments(0, 2)
+    hashes = [first.content_hash for first in paid]
+    async with opened(commits) as first, opened(commits) as second:
+        await claim(first, hashes)
+        await StoredJudgments(commits).writer("t", JUDGE)(paid[:1])
         assert rows(connection) == [hashes[1]]
-        (claimed,) = await claim(two, hashes)
-        assert (claimed.share, dict(claimed.known)) == (ClaimState.THEIRS, {hashes[0]: found[0]})
-        await StoredJudgments(commits).writer("t", JUDGE)(found[1:])
-        (claimed,) = await claim(two, hashes, at_most=0)
+        (claimed,) = await claim(second, hashes)
+        assert (claimed.share, dict(claimed.known)) == (ClaimState.THEIRS, {hashes[0]: paid[0]})
+        await StoredJudgments(commits).writer("t", JUDGE)(paid[1:])
+        (claimed,) = await claim(second, hashes, at_most=0)
         assert claimed.share is ClaimState.OURS and set(claimed.known) == set(hashes)
         assert rows(connection) == []
 
@@ -98,19 +98,19 @@ async def test_what_was_judged_meanwhile_is_taken(
 async def test_what_is_released_can_be_had(commits: GroupCommit) -> None:
     """Contents released without a judgment go to the next runner that asks, while the first one
     keeps working."""
-    async with opened(commits) as one, opened(commits) as two:
-        await claim(one, FIRST, SECOND)
-        one.release(["aa", "bb"])
-        two.release(["cc"])
-        assert shares(await claim(two, FIRST, SECOND)) == [ClaimState.OURS, ClaimState.THEIRS]
+    async with opened(commits) as first, opened(commits) as second:
+        await claim(first, FIRST, SECOND)
+        first.release(["aa", "bb"])
+        second.release(["cc"])
+        assert shares(await claim(second, FIRST, SECOND)) == [ClaimState.OURS, ClaimState.THEIRS]
 
 
 async def test_no_more_is_claimed_than_asked_for(
     commits: GroupCommit, connection: Connection
 ) -> None:
     """A runner claims as many free packs as it has workers and leaves the rest for others."""
-    async with opened(commits) as one:
-        assert shares(await claim(one, FIRST, SECOND, at_most=1)) == [
+    async with opened(commits) as first:
+        assert shares(await claim(first, FIRST, SECOND, at_most=1)) == [
             ClaimState.OURS,
             ClaimState.FREE,
         ]
@@ -121,24 +121,24 @@ async def test_a_stuck_runner_is_taken_over_after_its_lease(commits: GroupCommit
     """A runner without a heartbeat loses its claims after the lease; one with a heartbeat keeps
     them."""
     clock = Clock()
-    one = opened(commits, clock=clock)
-    two = opened(commits, clock=clock)
-    await claim(one, FIRST)
+    first = opened(commits, clock=clock)
+    second = opened(commits, clock=clock)
+    await claim(first, FIRST)
     clock.now += 29
-    assert shares(await claim(two, FIRST)) == [ClaimState.THEIRS]
-    await claim(one, SECOND)
+    assert shares(await claim(second, FIRST)) == [ClaimState.THEIRS]
+    await claim(first, SECOND)
     clock.now += 29
-    assert shares(await claim(two, FIRST)) == [ClaimState.THEIRS]
+    assert shares(await claim(second, FIRST)) == [ClaimState.THEIRS]
     clock.now += 2
-    assert shares(await claim(two, FIRST)) == [ClaimState.OURS]
+    assert shares(await claim(second, FIRST)) == [ClaimState.OURS]
 
 
 async def test_signs_of_life_are_shown_while_working(
     commits: GroupCommit, connection: Connection
 ) -> None:
     """A runner that waits long for one reply still counts as alive."""
-    async with opened(commits, heartbeat_s=0.01) as one:
-        await claim(one, FIRST)
+    async with opened(commits, heartbeat_s=0.01) as runner:
+        await claim(runner, FIRST)
         first = connection.execute("SELECT seen_at FROM runner").fetchone()[0]
         while connection.execute("SELECT seen_at FROM runner").fetchone()[0] <= first:  # noqa: ASYNC110  a thread writes the row to the database; there is no event to await
             await asyncio.sleep(0.01)
@@ -150,12 +150,12 @@ async def test_a_clock_that_jumps_frees_claims_at_worst(
 ) -> None:
     """Setting the wall clock back or forward never leaves a claim that cannot be taken."""
     clock = Clock()
-    one = opened(commits, clock=clock)
-    two = opened(commits, clock=clock)
-    await claim(one, FIRST)
+    first = opened(commits, clock=clock)
+    second = opened(commits, clock=clock)
+    await claim(first, FIRST)
     clock.now += jump_s
-    assert shares(await claim(two, FIRST)) == [ClaimState.OURS]
-    assert shares(await claim(one, SECOND)) == [ClaimState.OURS]
+    assert shares(await claim(second, FIRST)) == [ClaimState.OURS]
+    assert shares(await claim(first, SECOND)) == [ClaimState.OURS]
 
 
 @pytest.fixture
@@ -179,37 +179,37 @@ async def test_a_dead_process_is_taken_over_at_once(
     commits: GroupCommit, connection: Connection, ended: subprocess.Popen[bytes]
 ) -> None:
     """Claims of a process on this machine that has ended are free."""
-    one, two = opened(commits), opened(commits)
-    await claim(one, FIRST)
+    first, second = opened(commits), opened(commits)
+    await claim(first, FIRST)
     connection.execute("UPDATE runner SET pid = ?", (ended.pid,))
-    assert shares(await claim(two, FIRST)) == [ClaimState.OURS]
+    assert shares(await claim(second, FIRST)) == [ClaimState.OURS]
 
 
 async def test_a_process_id_of_another_place_says_nothing(
     commits: GroupCommit, connection: Connection
 ) -> None:
     """For another container or host only the lease counts; its process ids mean nothing here."""
-    one, two = opened(commits), opened(commits)
-    await claim(one, FIRST)
+    first, second = opened(commits), opened(commits)
+    await claim(first, FIRST)
     connection.execute(
         "UPDATE runner SET pid = ?, place = ?", (2**22 + 1, f"not {process_place()}")
     )
-    assert shares(await claim(two, FIRST)) == [ClaimState.THEIRS]
+    assert shares(await claim(second, FIRST)) == [ClaimState.THEIRS]
 
 
 async def test_one_that_could_not_say_goodbye_is_gone(path: Path, connection: Connection) -> None:
     """A runner whose end could not be written (full disk) holds no claims, even if its process
     lives on."""
     async with GroupCommit(path) as commits:
-        one = opened(commits)
-        await claim(one, FIRST)
+        first = opened(commits)
+        await claim(first, FIRST)
     async with GroupCommit(path) as commits:
-        two = opened(commits)
-        assert shares(await claim(two, FIRST)) == [ClaimState.THEIRS]
-        async with one:
+        second = opened(commits)
+        assert shares(await claim(second, FIRST)) == [ClaimState.THEIRS]
+        async with first:
             pass  # its own writer is closed, so nothing is written
         assert rows(connection) == FIRST
-        assert shares(await claim(two, FIRST)) == [ClaimState.OURS]
+        assert shares(await claim(second, FIRST)) == [ClaimState.OURS]
 
 
 async def test_a_mark_that_makes_no_sense_is_damage(path: Path, connection: Connection) -> None:

@@ -36,18 +36,18 @@ def test_what_was_judged_is_known(connection: Connection) -> None:
 def test_turns_judges_and_samples_do_not_mix(connection: Connection) -> None:
     """A judgment is valid for one turn, one judge and one sample."""
     write_judgments(connection, judgments(0, 3))
-    other = msgspec.structs.replace(JUDGE, model="other")
+    other_judge = msgspec.structs.replace(JUDGE, model="other")
     assert (
         read_judgments(connection, ("turn 2", judge_key(JUDGE), 0))
-        == read_judgments(connection, ("turn", judge_key(other), 0))
+        == read_judgments(connection, ("turn", judge_key(other_judge), 0))
         == read_judgments(connection, ("turn", judge_key(JUDGE), 1))
         == {}
     )
     assert read_reasons(connection, ("turn 2", judge_key(JUDGE), 0), ["aa"]) == {}
-    write_judgments(connection, judgments(2, 5, score=1.0), ("turn", judge_key(other), 0))
+    write_judgments(connection, judgments(2, 5, score=1.0), ("turn", judge_key(other_judge), 0))
     assert (
         len(read_judgments(connection, NAMES))
-        == len(read_judgments(connection, ("turn", judge_key(other), 0)))
+        == len(read_judgments(connection, ("turn", judge_key(other_judge), 0)))
         == 3
     )
 
@@ -62,14 +62,16 @@ def test_the_first_judgment_stands(connection: Connection) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(st.dictionaries(st.text("0123456789abcdef", min_size=1), scores, max_size=30))
-def test_scores_come_back_exactly(found: dict[str, float]) -> None:
+def test_scores_come_back_exactly(score_by_hash: dict[str, float]) -> None:
     """Every score in 0..1 is stored and read back bit for bit."""
     with TemporaryDirectory() as place:
         connection = connect_store(Path(place) / "memory.db")
-        write_judgments(connection, [Judgment(digest, score) for digest, score in found.items()])
+        write_judgments(
+            connection, [Judgment(digest, score) for digest, score in score_by_hash.items()]
+        )
         assert {
-            digest: one.score for digest, one in read_judgments(connection, NAMES).items()
-        } == found
+            digest: judgment.score for digest, judgment in read_judgments(connection, NAMES).items()
+        } == score_by_hash
         connection.close()
 
 
@@ -95,14 +97,17 @@ def test_damaged_pages_give_no_score_that_was_not_judged(
 def _read(path: Path) -> str:
     try:
         connection = connect_store(path)
-        found = read_judgments(connection, NAMES)
+        stored = read_judgments(connection, NAMES)
         connection.close()
     except StoreDamaged:
         return "damaged"
     true = {judgment.content_hash for judgment in judgments(0, 2000)}
     return (
         "true"
-        if all(one.score == 0.25 and digest in true for digest, one in found.items())
+        if all(
+            stored_judgment.score == 0.25 and digest in true
+            for digest, stored_judgment in stored.items()
+        )
         else "false"
     )
 

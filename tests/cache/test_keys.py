@@ -53,17 +53,17 @@ runs = st.fixed_dictionaries(
 
 @given(runs, runs)
 def test_two_runs_of_one_command_share_a_key(
-    one: dict[str, object], other: dict[str, object]
+    first_run: dict[str, object], second_run: dict[str, object]
 ) -> None:
     """Addresses, temporary paths, times, durations and line numbers of stack frames are kept out of
     the key."""
-    assert turn_key(TEMPLATE.format(source="store", **one)) == turn_key(
-        TEMPLATE.format(source="store", **other)
+    assert turn_key(TEMPLATE.format(source="store", **first_run)) == turn_key(
+        TEMPLATE.format(source="store", **second_run)
     )
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first_task", "second_task"),
     [
         ("set the timeout to 30s", "set the timeout to 60s"),
         ("retry after 0.5s", "retry after 1.5s"),
@@ -77,9 +77,9 @@ def test_two_runs_of_one_command_share_a_key(
         ("it broke on 2026-11-01", "it broke on 2026-11-02"),
     ],
 )
-def test_what_a_person_chose_stays_in_the_key(one: str, other: str) -> None:
+def test_what_a_person_chose_stays_in_the_key(first_task: str, second_task: str) -> None:
     """Numbers, places and dates that belong to the task make a different task."""
-    assert turn_key(one) != turn_key(other)
+    assert turn_key(first_task) != turn_key(second_task)
 
 
 @given(st.one_of(st.text(), st.text("/tmp:0123456789.xps()\n at<>-T pytest")))

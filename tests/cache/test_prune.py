@@ -81,7 +81,7 @@ def enter(connection: Connection, table: str, **values: object) -> None:
 
 def job(connection: Connection, turn_key: str, *, ended_at: float | None = None) -> None:
     """Insert a job with one question."""
-    name, made = f"b_{turn_key}", {"created_at": 5.0, "ended_at": ended_at, "candidates": 1}
+    name, job_fields = f"b_{turn_key}", {"created_at": 5.0, "ended_at": ended_at, "candidates": 1}
     enter(
         connection,
         "job",
@@ -90,7 +90,7 @@ def job(connection: Connection, turn_key: str, *, ended_at: float | None = None)
         judge_spec="openai:m",
         judge="j1",
         plan="{}",
-        **made,
+        **job_fields,
     )
     enter(connection, "job_question", job=name, name="one", context="{}", turn_key=turn_key)
 
@@ -233,8 +233,8 @@ def test_what_was_imported_before_the_index_stays(connection: Connection, path: 
         with pytest.raises(UsageError) as refused:
             sweep(connection, PruneOptions(), now=NOW)
         assert "xscore index" in refused.value.hint
-    found = cache_stats(connection, path, judge=None, now=NOW)
-    assert (found.judgments, found.unreachable, found.is_indexed) == (2, 0, False)
+    stats = cache_stats(connection, path, judge=None, now=NOW)
+    assert (stats.judgments, stats.unreachable, stats.is_indexed) == (2, 0, False)
 
 
 def test_parts_stay_until_their_memory_is_judged(connection: Connection, path: Path) -> None:
@@ -245,14 +245,14 @@ def test_parts_stay_until_their_memory_is_judged(connection: Connection, path: P
         memory_writer.put_memories(connection, [large])
         insert_judgments(connection, PARTS, ("a", "j1", 0))
     judged(connection, "a", [*remembered(connection, 1), function("gone")])
-    found = cache_stats(connection, path, judge=None, now=NOW)
-    assert (found.unreachable, found.parts_needed, found.parts_spare) == (1, 2, 0)
+    stats = cache_stats(connection, path, judge=None, now=NOW)
+    assert (stats.unreachable, stats.parts_needed, stats.parts_spare) == (1, 2, 0)
     assert prune_judgments(connection, now=NOW) == PruneResult(
         unreachable=1, over_cap=0, contents=1
     )
     judged(connection, "a", [large])
-    found = cache_stats(connection, path, judge=None, now=NOW)
-    assert (found.unreachable, found.parts_needed, found.parts_spare) == (0, 0, 2)
+    stats = cache_stats(connection, path, judge=None, now=NOW)
+    assert (stats.unreachable, stats.parts_needed, stats.parts_spare) == (0, 0, 2)
     gone = PruneResult(unreachable=0, over_cap=0, contents=2, parts=2)
     assert (
         preview_prune(connection, PruneOptions(), now=NOW).parts,

@@ -83,7 +83,7 @@ class ActionRun(Struct):
 
     def titles(self, level: str) -> list[str]:
         """Return the titles of this level."""
-        return [one.title for one in self.annotations if one.level == level]
+        return [annotation.title for annotation in self.annotations if annotation.level == level]
 
 
 class Runner(Struct):
@@ -125,15 +125,15 @@ class Runner(Struct):
             "runner": {"temp": f"{NOT_HERE}/temp"},
             "steps": ran.steps,
         }
-        defaults = {name: str(one.get("default", "")) for name, one in ACTION["inputs"].items()}
+        defaults = {name: str(field.get("default", "")) for name, field in ACTION["inputs"].items()}
         context["inputs"] = {
-            name: interpolate(one, context) for name, one in defaults.items()
+            name: interpolate(field, context) for name, field in defaults.items()
         } | dict(inputs)
         for step in STEPS:
             if self._is_due(step, context, failed=ran.code != 0 or ran.cancelled):
                 self._do(step, context, ran, job)
         ran.outputs = {
-            name: interpolate(one["value"], context) for name, one in ACTION["outputs"].items()
+            name: interpolate(field["value"], context) for name, field in ACTION["outputs"].items()
         }
         return ran
 
@@ -151,7 +151,9 @@ class Runner(Struct):
         name = step["id"]
         ran.steps[name] = {"outputs": {}}
         if "uses" in step:
-            with_ = {key: interpolate(str(one), context) for key, one in step["with"].items()}
+            with_ = {
+                key: interpolate(str(argument), context) for key, argument in step["with"].items()
+            }
             outputs = self._use(step["uses"].partition("@")[0], with_)
         elif name == "install" and not self.really_installs:
             outputs = {
@@ -187,18 +189,18 @@ class Runner(Struct):
     def _shell(
         self, step: dict[str, Any], context: dict[str, Any], ran: ActionRun, job: dict[str, str]
     ) -> dict[str, str]:
-        script, output, summary = (self.temp / one for one in ("step.sh", "output", "summary"))
+        script, output, summary = (self.temp / text for text in ("step.sh", "output", "summary"))
         script.write_text(step["run"])
         output.write_text("")
         summary.write_text("")
         words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
         environ = {
-            **{name: one for name, one in os.environ.items() if name != "PYTHONPATH"},
+            **{name: text for name, text in os.environ.items() if name != "PYTHONPATH"},
             **self.environ,
             **job,
             "GITHUB_ACTION_PATH": str(ROOT),
             "GITHUB_API_URL": self.api_url,
-            **{name: interpolate(str(one), context) for name, one in step.get("env", {}).items()},
+            **{name: interpolate(str(text), context) for name, text in step.get("env", {}).items()},
         }
         running = subprocess.Popen(
             words, cwd=self.workspace, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -224,7 +226,7 @@ class Runner(Struct):
 
 def interpolate(text: str, context: Mapping[str, Any]) -> str:
     """Replace the expressions in a text by their values."""
-    return re.sub(r"\$\{\{(.*?)\}\}", lambda found: str(value(found[1], context)), text)
+    return re.sub(r"\$\{\{(.*?)\}\}", lambda match: str(value(match[1], context)), text)
 
 
 def value(expression: str, context: Mapping[str, Any]) -> object:
@@ -232,8 +234,8 @@ def value(expression: str, context: Mapping[str, Any]) -> object:
     tokens = _TOKEN.findall(expression.replace("always()", "'yes'"))
     assert "".join(tokens) == re.sub(r"\s", "", expression.replace("always()", "'yes'")), expression
     words = [
-        _WORDS.get(one, one) if one[0] in "'&|=!()" else repr(_look_up(one, context))
-        for one in tokens
+        _WORDS.get(token, token) if token[0] in "'&|=!()" else repr(_look_up(token, context))
+        for token in tokens
     ]
     return eval(" ".join(words))
 
@@ -262,11 +264,11 @@ def annotations(log: str) -> Iterator[Annotation]:
         if word:
             word = "" if line == f"::{word}::" else word
             continue
-        found = _COMMAND.match(line)
-        if found and found[1] == "stop-commands":
-            word = found[3]
-        elif found:
-            yield Annotation(found[1], _plain(found[2] or ""), _plain(found[3]))
+        command = _COMMAND.match(line)
+        if command and command[1] == "stop-commands":
+            word = command[3]
+        elif command:
+            yield Annotation(command[1], _plain(command[2] or ""), _plain(command[3]))
 
 
 def _plain(text: str) -> str:
@@ -276,7 +278,7 @@ def _plain(text: str) -> str:
 
 
 def _look_up(name: str, context: Mapping[str, Any]) -> str:
-    found: Any = context
+    node: Any = context
     for part in name.split("."):
-        found = found.get(part, "") if isinstance(found, Mapping) else ""
-    return str(found)
+        node = node.get(part, "") if isinstance(node, Mapping) else ""
+    return str(node)

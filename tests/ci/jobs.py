@@ -17,8 +17,8 @@ FORK = {"pull_request": {"number": 5, "head": {"repo": {"full_name": "mallory/sh
 
 def report_of(ran: ActionRun) -> dict[str, Any]:
     """Return the report that a run has as its output."""
-    found: dict[str, Any] = json.loads(Path(ran.outputs["report"]).read_text("utf-8"))
-    return found
+    report: dict[str, Any] = json.loads(Path(ran.outputs["report"]).read_text("utf-8"))
+    return report
 
 
 def judged_on_main(runner: Runner) -> None:

@@ -36,17 +36,17 @@ class Step:
         self.code = -1
 
     def run(
-        self, api_url: str, *, markdown: str = "# kept 3", event: object = OURS, **given: str
+        self, api_url: str, *, markdown: str = "# kept 3", event: object = OURS, **inputs: str
     ) -> None:
         """Run the step once."""
         (self.folder / "report.md").write_text(markdown, "utf-8")
         job = job_environment(self.folder, event=event, event_name="pull_request")
-        own = {
+        defaults = {
             "TOKEN": "t0ken",
             "MARKDOWN": str(self.folder / "report.md"),
             "GITHUB_API_URL": api_url,
         }
-        for name, value in (job | own | given).items():
+        for name, value in (job | defaults | inputs).items():
             self.monkeypatch.setenv(name, value)
         self.code = comment.main()
         self.log = self.capsys.readouterr().out
@@ -54,7 +54,7 @@ class Step:
     @property
     def levels(self) -> list[str]:
         """Return the levels of the annotations."""
-        return [one.level for one in annotations(self.log)]
+        return [annotation.level for annotation in annotations(self.log)]
 
 
 @pytest.fixture

@@ -27,10 +27,10 @@ WORKFLOWS = {
 OURS = re.compile(r"^(\./|OWNER/xscore@TAG$)")
 
 
-def tool(name: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+def tool(name: str, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run a tool from this environment. given: its standard input."""
     words = [str(Path(sys.executable).with_name(name)), *arguments]
-    return subprocess.run(words, input=given, capture_output=True, text=True, check=False)
+    return subprocess.run(words, input=stdin, capture_output=True, text=True, check=False)
 
 
 def assert_sound(schema: str, path: Path, text: str) -> None:
@@ -70,8 +70,8 @@ def test_the_shell_is_clean() -> None:
     for script in sorted((ROOT / "ci").glob("*.sh")):
         done = tool("shellcheck", str(script))
         assert done.returncode == 0, done.stdout
-    for step in (one for one in STEPS if "run" in one):
-        done = tool("shellcheck", "--shell=bash", "-", given=step["run"])
+    for step in (candidate for candidate in STEPS if "run" in candidate):
+        done = tool("shellcheck", "--shell=bash", "-", stdin=step["run"])
         assert done.returncode == 0, done.stdout
 
 
@@ -96,11 +96,11 @@ def test_a_workflow_gives_the_action_what_it_takes(name: str) -> None:
     read = yaml.safe_load(WORKFLOWS[name])
     assert "pull_request_target" not in read[True]  # YAML takes `on` for a truth
     for job in read["jobs"].values():
-        wanted = {"contents": "read"}
-        for given in (step["with"] for step in job["steps"] if OURS.match(step.get("uses", ""))):
-            assert {"command"} <= set(given) <= set(ACTION["inputs"])
-            wanted |= {"pull-requests": "write"} if given.get("comment") == "true" else {}
-        assert job["permissions"] == wanted
+        permissions = {"contents": "read"}
+        for inputs in (step["with"] for step in job["steps"] if OURS.match(step.get("uses", ""))):
+            assert {"command"} <= set(inputs) <= set(ACTION["inputs"])
+            permissions |= {"pull-requests": "write"} if inputs.get("comment") == "true" else {}
+        assert job["permissions"] == permissions
         checkout = next(step for step in job["steps"] if "actions/checkout" in step["uses"])
         assert checkout["with"]["persist-credentials"] is False
 

@@ -41,7 +41,7 @@ def test_with_a_key_it_judges_and_tells(runner: Runner, host: OpenAIServer) -> N
     with GitHubApi() as api:
         runner.api_url = api.url
         ran = runner.use({**EVAL, "comment": "true"}, event_name="pull_request", event=OURS)
-        said = [comment["body"] for comment in api.comments]
+        bodies = [comment["body"] for comment in api.comments]
     assert ran.code == 0, ran.log
     assert host.counts.requests > 0
     assert ran.outputs["exit-code"] == "0"
@@ -54,7 +54,7 @@ def test_with_a_key_it_judges_and_tells(runner: Runner, host: OpenAIServer) -> N
         f" {evaluated['precision']:.3f} |"
     )
     assert row in ran.summary
-    assert [row in one for one in said] == [True]
+    assert [row in body for body in bodies] == [True]
     [page] = runner.artifacts
     assert (
         page == Path(ran.outputs["page"]).name
@@ -92,7 +92,7 @@ def test_text_of_others_is_never_run(runner: Runner, host: OpenAIServer) -> None
 
 def _assert_nothing_happened(runner: Runner, ran: ActionRun) -> None:
     assert [path for path in (runner.workspace, runner.temp) if (path / "made").exists()] == []
-    assert "planted" not in [one.title for one in ran.annotations]
+    assert "planted" not in [annotation.title for annotation in ran.annotations]
     assert "a" not in ran.steps["command"]["outputs"]
 
 
@@ -135,10 +135,10 @@ def test_it_installs_once_in_a_job(runner: Runner) -> None:
     assert first.code == 0, first.log
     place = Path(first.steps["install"]["outputs"]["xscore"])
     assert place.is_relative_to(runner.temp)
-    made = place.stat().st_mtime_ns
+    installed_at = place.stat().st_mtime_ns
     second = runner.use(EVAL, goes_on=True)
     assert second.code == 0, second.log
-    assert place.stat().st_mtime_ns == made
+    assert place.stat().st_mtime_ns == installed_at
 
 
 @pytest.mark.verify
@@ -147,8 +147,8 @@ def test_the_next_run_pays_for_what_changed(runner: Runner, host: OpenAIServer) 
     saved."""
     runner.use(EVAL)
     host.reset()
-    again = runner.use(EVAL)
-    assert again.code == 0, again.log
+    second = runner.use(EVAL)
+    assert second.code == 0, second.log
     assert host.counts.requests == 0
     assert len(runner.caches) == 1
     edit(runner)
@@ -194,14 +194,20 @@ def test_two_uses_in_one_job_share_the_store(runner: Runner, host: OpenAIServer)
     """The second use finds what the first paid for, is not overwritten by the cache, and has files
     of its own."""
     first = runner.use(EVAL)
-    told = {name: Path(first.outputs[name]).read_bytes() for name in ("report", "page", "stdout")}
+    outputs_of_first = {
+        name: Path(first.outputs[name]).read_bytes() for name in ("report", "page", "stdout")
+    }
     host.reset()
     ran = runner.use(EVAL, goes_on=True)
     assert ran.code == 0, ran.log
     assert host.counts.requests == 0
     assert "restore" not in ran.steps
-    assert {name: Path(first.outputs[name]).read_bytes() for name in told} == told
-    assert {first.outputs[name] for name in told}.isdisjoint(ran.outputs[name] for name in told)
+    assert {
+        name: Path(first.outputs[name]).read_bytes() for name in outputs_of_first
+    } == outputs_of_first
+    assert {first.outputs[name] for name in outputs_of_first}.isdisjoint(
+        ran.outputs[name] for name in outputs_of_first
+    )
 
 
 @pytest.mark.verify
@@ -212,9 +218,15 @@ def test_a_failed_gate_is_annotated_and_fails_the_job(runner: Runner) -> None:
     gate.write_baseline(path, MEASURED)
     ran = runner.use({**EVAL, "baseline": str(path)})
     assert (ran.code, ran.outputs["exit-code"]) == (5, "5"), ran.log
-    failed = [one.message for one in ran.annotations if one.title == "xscore: gate failed"]
+    failed = [
+        annotation.message
+        for annotation in ran.annotations
+        if annotation.title == "xscore: gate failed"
+    ]
     assert [
-        one for one in failed if one.startswith(f"turns: {MEASURED.turns} in the baseline, 2 now")
+        annotation
+        for annotation in failed
+        if annotation.startswith(f"turns: {MEASURED.turns} in the baseline, 2 now")
     ], failed
     assert ran.summary and len(runner.caches) == 1
     assert ran.outputs["page"]

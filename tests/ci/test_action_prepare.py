@@ -75,8 +75,8 @@ def test_without_a_git_folder_a_store_is_not_believed(
     capsys.readouterr()
     (prepared / ".xscore").mkdir()
     assert prepare.main() == 2
-    [told] = annotations(capsys.readouterr().out)
-    assert told.title == "xscore: a store came with the code"
+    [annotation] = annotations(capsys.readouterr().out)
+    assert annotation.title == "xscore: a store came with the code"
     (prepared / ".xscore").rmdir()
     assert prepare.main() == 0
     (prepared / ".xscore").mkdir()
@@ -84,7 +84,7 @@ def test_without_a_git_folder_a_store_is_not_believed(
     outputs = dict(outputs_of((tmp_path / "output").read_text()))
     assert outputs["restore"] == "false"
     assert outputs["key"].endswith(outputs["use"])
-    other = tmp_path / "other"
-    (other / ".xscore").mkdir(parents=True)
-    monkeypatch.chdir(other)
+    without_git = tmp_path / "other"
+    (without_git / ".xscore").mkdir(parents=True)
+    monkeypatch.chdir(without_git)
     assert prepare.main() == 2

@@ -20,11 +20,11 @@ from ci.write_report import (
 NO_SURROGATES = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@given(text=NO_SURROGATES, most=st.integers(100, 400))
-def test_what_is_bounded_is_bounded(text: str, most: int) -> None:
+@given(text=NO_SURROGATES, max_bytes=st.integers(100, 400))
+def test_what_is_bounded_is_bounded(text: str, max_bytes: int) -> None:
     """A text is complete, or cut to N bytes with a note."""
-    kept = bounded(text, most)
-    assert kept == text or (len(kept.encode()) <= most and "cut here" in kept)
+    kept = bounded(text, max_bytes)
+    assert kept == text or (len(kept.encode()) <= max_bytes and "cut here" in kept)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_was_printed_stays_code_however_long(line: str, tmp_path: Path) -> 
     code, _, rest = printed.rpartition("\n\n</details>\n")
     assert rest == ""
     lines = code.removesuffix("\n\n… cut here: the page has the rest.").split("\n")
-    assert [one for one in lines if not one.startswith(CODE)] == []
+    assert [code_line for code_line in lines if not code_line.startswith(CODE)] == []
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_what_is_fenced_is_no_command(capfd: pytest.CaptureFixture[str]) -> None
             [sys.executable, "-c", "print('::error title=planted::z', end='')"], check=True
         )
     annotate("notice", "ours", "after")
-    assert [one.title for one in annotations(capfd.readouterr().out)] == ["ours"]
+    assert [annotation.title for annotation in annotations(capfd.readouterr().out)] == ["ours"]
 
 
 def test_a_note_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,8 +125,8 @@ def test_inputs_that_say_nothing_are_refused(
     for name, value in inputs.items():
         monkeypatch.setenv(name, value)
     assert run_command.main() == 2
-    [told] = annotations(capsys.readouterr().out)
-    assert told.level == "error" and words in told.message
+    [annotation] = annotations(capsys.readouterr().out)
+    assert annotation.level == "error" and words in annotation.message
 
 
 def test_a_key_that_is_empty_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,9 +163,9 @@ def test_how_it_ends(
     """The command's exit code counts first, then the gate's; a run without a key that could not
     judge passes."""
     assert conclude(ran, gate, lacks_key=lacks_key) == ends
-    told = list(annotations(capsys.readouterr().out))
-    assert bool(told) == ((ran, gate) != (0, 0))
-    assert ("error" in [one.level for one in told]) == (ends != 0)
+    printed_annotations = list(annotations(capsys.readouterr().out))
+    assert bool(printed_annotations) == ((ran, gate) != (0, 0))
+    assert ("error" in [annotation.level for annotation in printed_annotations]) == (ends != 0)
 
 
 def test_no_module_of_the_checkout_stands_in_for_ours(tmp_path: Path) -> None:

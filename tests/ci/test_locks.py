@@ -27,11 +27,15 @@ def locked(name: str) -> dict[str, str]:
 def declared(*extras: str) -> set[str]:
     """Return the dependencies declared in pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    asked = [
+    requirements = [
         *project["dependencies"],
-        *(one for extra in extras for one in project["optional-dependencies"][extra]),
+        *(
+            requirement
+            for extra in extras
+            for requirement in project["optional-dependencies"][extra]
+        ),
     ]
-    return {Requirement(one).name.lower() for one in asked}
+    return {Requirement(requirement).name.lower() for requirement in requirements}
 
 
 @pytest.mark.parametrize(
@@ -41,10 +45,12 @@ def test_a_lock_holds_what_is_declared_and_every_package_has_checksums(
     name: str, extras: tuple[str, ...]
 ) -> None:
     """A dependency added without `make lock` fails here, before an installation lacks it."""
-    found = locked(name)
-    assert declared(*extras) | {"hatchling", "editables"} <= set(found)
+    packages = locked(name)
+    assert declared(*extras) | {"hatchling", "editables"} <= set(packages)
     assert [
-        one for one, text in found.items() if "==" not in text or "--hash=sha256:" not in text
+        package
+        for package, text in packages.items()
+        if "==" not in text or "--hash=sha256:" not in text
     ] == []
 
 
@@ -52,8 +58,16 @@ def test_locks_agree_with_each_other() -> None:
     """Tested is what runs: a package has the same version in every lock."""
     run, test, verify = (locked(name) for name in ("run", "test", "verify"))
     version = re.compile(r"==([^ \\]+)")
-    assert [one for one in run if version.findall(run[one]) != version.findall(test[one])] == []
-    assert [one for one in test if version.findall(test[one]) != version.findall(verify[one])] == []
+    assert [
+        package
+        for package in run
+        if version.findall(run[package]) != version.findall(test[package])
+    ] == []
+    assert [
+        package
+        for package in test
+        if version.findall(test[package]) != version.findall(verify[package])
+    ] == []
 
 
 def test_a_release_publishes_what_was_tried_with_statements_of_origin_and_contents() -> None:
@@ -62,7 +76,10 @@ def test_a_release_publishes_what_was_tried_with_statements_of_origin_and_conten
     jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text("utf-8"))["jobs"]
     steps = jobs["publish"]["steps"]
     signed = [step["with"] for step in steps if step.get("uses", "").startswith("actions/attest@")]
-    assert [sorted(one) for one in signed] == [["subject-path"], ["sbom-path", "subject-path"]]
+    assert [sorted(inputs) for inputs in signed] == [
+        ["subject-path"],
+        ["sbom-path", "subject-path"],
+    ]
     assert not any("build" in step.get("run", "") for step in steps)
     assert jobs["publish"]["permissions"] == {
         "contents": "read",

@@ -26,12 +26,12 @@ class Links(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Collect them."""
-        said = {name: value or "" for name, value in attrs}
-        self.ids.add(said.get("id", ""))
-        is_loaded = tag == "link" and said.get("rel") in ("stylesheet", "icon", "preload")
-        for value in (said.get("href"), said.get("src")):
+        attributes = {name: value or "" for name, value in attrs}
+        self.ids.add(attributes.get("id", ""))
+        is_loaded = tag == "link" and attributes.get("rel") in ("stylesheet", "icon", "preload")
+        for value in (attributes.get("href"), attributes.get("src")):
             if value:
-                (self.loads if is_loaded or "src" in said else self.links).append(value)
+                (self.loads if is_loaded or "src" in attributes else self.links).append(value)
 
 
 def build(source: Path, target: Path) -> "subprocess.CompletedProcess[str]":
@@ -63,8 +63,8 @@ def test_every_internal_link_leads_somewhere(pages: dict[Path, Links]) -> None:
     """Every page, fragment and file that a page links to exists, including the start page
     `index.html`."""
     broken, seen = [], 0
-    for page, found in pages.items():
-        for link in [*found.links, *found.loads]:
+    for page, links in pages.items():
+        for link in [*links.links, *links.loads]:
             parts = urlsplit(link)
             if parts.scheme or not (parts.path or parts.fragment):
                 continue
@@ -80,7 +80,7 @@ def test_every_internal_link_leads_somewhere(pages: dict[Path, Links]) -> None:
 
 def test_a_page_loads_nothing_from_elsewhere(pages: dict[Path, Links]) -> None:
     """Fonts, scripts and styles are files of the site; so is the search index."""
-    assert [load for found in pages.values() for load in found.loads if urlsplit(load).netloc] == []
+    assert [load for links in pages.values() for load in links.loads if urlsplit(load).netloc] == []
     home = next(page for page in pages if page.name == "index.html").parent
     styles = "".join(style.read_text("utf-8") for style in home.rglob("*.css"))
     assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", styles)
@@ -89,7 +89,7 @@ def test_a_page_loads_nothing_from_elsewhere(pages: dict[Path, Links]) -> None:
 
 def test_the_reference_has_every_public_name(pages: dict[Path, Links]) -> None:
     """Every public name of `xscore` is in the reference."""
-    reference = next(found for page, found in pages.items() if page.name == "api.html")
+    reference = next(links for page, links in pages.items() if page.name == "api.html")
     assert {f"xscore.{name}" for name in xscore.__all__} <= reference.ids
 
 

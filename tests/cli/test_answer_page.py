@@ -122,8 +122,8 @@ def test_the_rule_that_adds_weaker_matches_is_stated() -> None:
     )
     nothing = replace(question, selected=(), near_misses=(replace(near, score=0.15),))
     assert "reached 0.5 or came within 0.1 of it." in answer_text.render_selection(nothing)
-    told = replace(nothing, task="add an idle room to each floor of the house")
-    assert "came within 0.15 of it." in answer_text.render_selection(told)
+    with_rule = replace(nothing, task="add an idle room to each floor of the house")
+    assert "came within 0.15 of it." in answer_text.render_selection(with_rule)
     assert "came within" not in answer_text.render_selection(replace(nothing, judge=ANSWER.judge))
 
 

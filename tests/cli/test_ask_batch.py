@@ -49,8 +49,8 @@ def test_each_question_has_a_section_and_the_saving_stands_at_the_end(
     )
     assert "asked 2 of 2 questions" in done.stderr and "one question a call:" in done.stderr
     assert "\nsaved 1 of 2 calls" in done.stderr
-    again = xscore("ask", "--batch", questions, *models, cwd=shop)
-    assert "nothing was sent to the judge" in again.stderr
+    repeated = xscore("ask", "--batch", questions, *models, cwd=shop)
+    assert "nothing was sent to the judge" in repeated.stderr
 
 
 def test_json_is_one_object(
@@ -58,13 +58,14 @@ def test_json_is_one_object(
 ) -> None:
     """`questions` holds one receipt for each line's id, `together` the totals of the run."""
     done = xscore("ask", "--batch", questions, "--json", "--no-answer", *models, cwd=shop)
-    found = json.loads(done.stdout)
-    assert list(found) == ["schema", "questions", "together"]
-    assert [one["id"] for one in found["questions"]] == ["twice", "cart"]
+    body = json.loads(done.stdout)
+    assert list(body) == ["schema", "questions", "together"]
+    assert [receipt["id"] for receipt in body["questions"]] == ["twice", "cart"]
     assert all(
-        one["coverage"]["judged"] == one["coverage"]["candidates"] for one in found["questions"]
+        receipt["coverage"]["judged"] == receipt["coverage"]["candidates"]
+        for receipt in body["questions"]
     )
-    together = found["together"]
+    together = body["together"]
     assert together["questions"] == together["asked"] == 2 and together["ended"] == ""
     assert together["alone"]["calls"] - together["took"]["calls"] == together["saved"]["calls"] == 1
 
@@ -78,8 +79,9 @@ def test_an_unfinished_turn_of_a_list_goes_on_with_its_judge(
     turns = json.loads(xscore("history", "list", "--json", cwd=shop).stdout)["turns"]
     xscore("ask", "--batch", questions, "--no-answer", "--glob", "shop/", *models, cwd=shop)
     done = xscore("continue", turns[0]["id"], "--no-answer", "--json", *models, cwd=shop)
-    found = json.loads(done.stdout)
+    receipt = json.loads(done.stdout)
     assert (
-        found["judge"]["prompt_version"] == QUESTIONS_VERSION and found["coverage"]["carried"] > 0
+        receipt["judge"]["prompt_version"] == QUESTIONS_VERSION
+        and receipt["coverage"]["carried"] > 0
     )
-    assert found["coverage"]["unjudged"] == 0 and done.returncode == 0
+    assert receipt["coverage"]["unjudged"] == 0 and done.returncode == 0

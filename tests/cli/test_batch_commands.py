@@ -77,11 +77,11 @@ def test_a_list_is_shown_and_sent(run: Run, server: OpenAIBatchServer) -> None:
 def test_a_dry_run_keeps_and_sends_nothing(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
     """--dry-run prints only the figures."""
     done = run(*SUBMIT, "--dry-run", "--json")
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["job"], told["standing"]) == (0, None, None)
-    assert told["questions"] == 3 and told["requests"] == 3 * told["prompts"] > 0
+    plan = json.loads(done.stdout)
+    assert (done.returncode, plan["job"], plan["standing"]) == (0, None, None)
+    assert plan["questions"] == 3 and plan["requests"] == 3 * plan["prompts"] > 0
     assert (
-        told["to_judge"] == told["candidates"] and told["hit_rate"] == 0.0 and told["batches"] == 1
+        plan["to_judge"] == plan["candidates"] and plan["hit_rate"] == 0.0 and plan["batches"] == 1
     )
     assert rows(shop, "SELECT count(*) FROM job") == [(0,)] and not server.batches.created
 
@@ -115,16 +115,16 @@ def test_the_same_list_is_not_paid_twice(run: Run, shop: Path) -> None:
     """Questions of a running job are refused with its id, in any list; a new question is sent
     alone."""
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
-    again = run(*SUBMIT)
+    repeated = run(*SUBMIT)
     assert (
-        again.returncode == 2
-        and job in again.stderr
-        and f"xscore batch collect {job}" in again.stderr
+        repeated.returncode == 2
+        and job in repeated.stderr
+        and f"xscore batch collect {job}" in repeated.stderr
     )
     (shop / "q.jsonl").write_text(LIST + '{"id": "c", "task": "how are sums made?"}\n')
-    told = json.loads(run(*SUBMIT, "--json").stdout)
-    assert told["elsewhere_jobs"] == [job] and told["elsewhere"] == 3 * told["to_judge"]
-    assert rows(shop, "SELECT DISTINCT question FROM job_request WHERE job = ?", told["job"]) == [
+    plan = json.loads(run(*SUBMIT, "--json").stdout)
+    assert plan["elsewhere_jobs"] == [job] and plan["elsewhere"] == 3 * plan["to_judge"]
+    assert rows(shop, "SELECT DISTINCT question FROM job_request WHERE job = ?", plan["job"]) == [
         (3,)
     ]
 
@@ -135,8 +135,8 @@ def test_live_calls_for_what_a_batch_judges_are_warned_of(run: Run) -> None:
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
     judge = ("--judge", "openai:judge-2")
     dry = run("batch", "rescore", "--all", "--queries", "q.jsonl", "--dry-run", "--json", *judge)
-    told = json.loads(dry.stdout)
-    assert told["elsewhere_jobs"] == [job] and told["elsewhere"] == told["to_judge"] > 0
+    plan = json.loads(dry.stdout)
+    assert plan["elsewhere_jobs"] == [job] and plan["elsewhere"] == plan["to_judge"] > 0
     for done in (dry, run("batch", "run", "q.jsonl", "--yes", *judge)):
         assert done.returncode == 0 and f"under way by batch in {job}" in done.stderr
         assert f"xscore batch wait {job}" in done.stderr
@@ -188,14 +188,14 @@ def test_results_are_written_ranked(run: Run, shop: Path) -> None:
     run(*SUBMIT)
     run("batch", "wait")
     done = run("batch", "collect", "--output", "found.jsonl", "--json")
-    found = [json.loads(line) for line in (shop / "found.jsonl").read_text().splitlines()]
-    assert done.returncode == 0 and json.loads(done.stdout)["results"]["rows"] == len(found)
-    assert [row["entity"] for row in found if row["id"] == "q1"] == [
+    lines = [json.loads(line) for line in (shop / "found.jsonl").read_text().splitlines()]
+    assert done.returncode == 0 and json.loads(done.stdout)["results"]["rows"] == len(lines)
+    assert [row["entity"] for row in lines if row["id"] == "q1"] == [
         "total",
         "discount",
         "Cart.add",
     ]
-    assert found[0]["reason"] and found[0]["rank"] == 1
+    assert lines[0]["reason"] and lines[0]["rank"] == 1
 
 
 def test_a_cancelled_job_is_finished_live(run: Run, server: OpenAIBatchServer) -> None:
@@ -259,8 +259,8 @@ def test_one_host_that_cannot_be_used_stops_no_other_job(
     run("batch", "collect")
     done = run("batch", "collect", "--json")
     assert done.returncode == 3, done.stderr
-    other, *first = json.loads(done.stdout)["jobs"]
-    assert other["is_unusable"] and "base_url" in other["problem"]
+    unusable, *first = json.loads(done.stdout)["jobs"]
+    assert unusable["is_unusable"] and "base_url" in unusable["problem"]
     assert not any(job["pending"] for job in first)
     assert run("batch", "cancel", "--all").returncode == 3
     assert run("batch", "cancel", "--all", "--forget").returncode == 0
@@ -291,8 +291,8 @@ def test_a_cap_stops_the_rest_and_is_never_passed(xscore: Run, shop: Path) -> No
         assert job["planned"] > 0 and job["over_budget"] and job["answered"] > 0
         assert Decimal(0) < server.charged / 2 <= cap and len(job["batches"]) > 1
         assert Decimal(job["spent_usd"]) == server.charged / 2
-        more = xscore("batch", "collect", "--max-usd", "1", cwd=shop, environ=env)
-        assert more.returncode == 1, more.stderr
+        further = xscore("batch", "collect", "--max-usd", "1", cwd=shop, environ=env)
+        assert further.returncode == 1, further.stderr
         done = xscore("batch", "wait", "--json", cwd=shop, environ=env)
         assert done.returncode == 0 and job_in(done)["judged"] == job_in(done)["asked"]
         assert Decimal(job_in(done)["spent_usd"]) == server.charged / 2

@@ -1,11 +1,11 @@
 """`xscore store cache` as a user sees it: two machines that share a key, pruning, and figures."""
 
 import json
+import zlib
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-import zstandard
 
 from tests.cli.conftest import Run
 from tests.conftest import git, store_file
@@ -45,10 +45,10 @@ class Machine:
         assert done.returncode == code, done.stderr
         return done
 
-    def ask(self, *more: str) -> dict[str, int]:
+    def ask(self, *options: str) -> dict[str, int]:
         """Ask for the context of the task; return the coverage."""
-        found = json.loads(self.run("context", TASK, "--json", *more).stdout)
-        coverage: dict[str, int] = found["coverage"]
+        receipt = json.loads(self.run("context", TASK, "--json", *options).stdout)
+        coverage: dict[str, int] = receipt["coverage"]
         return coverage
 
     @property
@@ -75,22 +75,25 @@ def test_a_second_machine_pays_nothing(
 ) -> None:
     """What one machine paid for, another with the key reuses: the turn is fully cached, without any
     call."""
-    one, two = machines
-    paid = one.ask()
+    first, second = machines
+    paid = first.ask()
     assert paid["judged"] == paid["candidates"] > 5
     file = str(tmp_path / "cache.xscore")
-    assert f"exported {paid['judged']} judgments" in one.run("store", "export", file).stdout
+    assert f"exported {paid['judged']} judgments" in first.run("store", "export", file).stdout
     server.reset()
     assert (
-        f"imported {paid['judged']} judgments of 1 turn" in two.run("store", "import", file).stdout
+        f"imported {paid['judged']} judgments of 1 turn"
+        in second.run("store", "import", file).stdout
     )
-    found = two.ask()
-    assert (found["cached"], server.counts.requests) == (paid["candidates"], 0)
-    one.run("store", "export", file, "--no-reasons")
+    reused = second.ask()
+    assert (reused["cached"], server.counts.requests) == (paid["candidates"], 0)
+    first.run("store", "export", file, "--no-reasons")
     packed = Path(file).read_bytes().partition(b"\n")[2]
-    said = zstandard.ZstdDecompressor().decompressobj().decompress(packed).decode()
-    assert not any(word in said for word in ("discount", "prices.py", "shares", str(one.root)))
-    held = json.loads(two.run("store", "cache", "--json").stdout)
+    exported = zlib.decompress(packed).decode()
+    assert not any(
+        word in exported for word in ("discount", "prices.py", "shares", str(first.root))
+    )
+    held = json.loads(second.run("store", "cache", "--json").stdout)
     assert (held["judgments"], held["of_other_judges"], held["unreachable"]) == (
         paid["judged"],
         0,
@@ -103,13 +106,13 @@ def test_untrusted_scores_order_work_and_never_count(
     machines: tuple[Machine, Machine], server: OpenAIServer, tmp_path: Path
 ) -> None:
     """A stranger's scores only order the packs; scores, origins and sums are our own judge's."""
-    one, two = machines
-    own = json.loads(
-        one.run("context", TASK, "--json", "--pack-size", "1", "--concurrency", "1").stdout
+    first, second = machines
+    own_receipt = json.loads(
+        first.run("context", TASK, "--json", "--pack-size", "1", "--concurrency", "1").stdout
     )
     before = [json.dumps(body) for body in server.counts.bodies]
     file = str(tmp_path / "cache.xscore")
-    with connect_store(one.store) as connection:  # a stranger's high score for an unlikely memory
+    with connect_store(first.store) as connection:  # a stranger's high score for an unlikely memory
         turn_key, judge = connection.execute("SELECT turn_key, judge FROM query").fetchone()
         favourite = connection.execute(
             "SELECT content_hash FROM memory WHERE path = 'pyproject.toml'"
@@ -119,37 +122,37 @@ def test_untrusted_scores_order_work_and_never_count(
             insert_judgments(connection, [Judgment(favourite, 1.0)], (turn_key, judge, 0))
         export_judgments(connection, Path(file), ExchangeKey(bytes(range(1, 33))))
     connection.close()
-    refused = two.run("store", "import", file, code=6)
+    refused = second.run("store", "import", file, code=6)
     assert "another key" in refused.stderr and "--untrusted" in refused.stderr
-    assert "into quarantine" in two.run("store", "import", file, "--untrusted").stdout
-    assert "1 untrusted score" in two.run("store", "cache").stdout
+    assert "into quarantine" in second.run("store", "import", file, "--untrusted").stdout
+    assert "1 untrusted score" in second.run("store", "cache").stdout
     server.reset()
-    found = json.loads(
-        two.run("context", TASK, "--json", "--pack-size", "1", "--concurrency", "1").stdout
+    receipt = json.loads(
+        second.run("context", TASK, "--json", "--pack-size", "1", "--concurrency", "1").stdout
     )
     after = [json.dumps(body) for body in server.counts.bodies]
     asked_for = [
         ["pyproject.toml" in body for body in bodies].index(True) for bodies in (before, after)
     ]
     assert asked_for[0] > 3 and asked_for[1] <= 1
-    assert found["coverage"] == own["coverage"] and found["coverage"]["cached"] == 0
+    assert receipt["coverage"] == own_receipt["coverage"] and receipt["coverage"]["cached"] == 0
     kept = [
         [(memory["id"], memory["raw_score"]) for memory in answer["selected"]]
-        for answer in (own, found)
+        for answer in (own_receipt, receipt)
     ]
     assert kept[0] == kept[1]
-    assert json.loads(two.run("store", "cache", "--json").stdout)["quarantined"] == 0
+    assert json.loads(second.run("store", "cache", "--json").stdout)["quarantined"] == 0
 
 
 def test_a_sweep_asks_before_it_takes_what_is_of_use(machines: tuple[Machine, Machine]) -> None:
     """Unreachable judgments are deleted at once; reusable ones need a yes after a preview."""
-    one, _ = machines
-    count = one.ask()["judged"]
-    assert "would remove 0 judgments" in one.run("store", "prune", "--dry-run").stdout
-    refused = one.run("store", "prune", "--max-judgments", "0", code=2)
+    machine, _ = machines
+    count = machine.ask()["judged"]
+    assert "would remove 0 judgments" in machine.run("store", "prune", "--dry-run").stdout
+    refused = machine.run("store", "prune", "--max-judgments", "0", code=2)
     assert "--dry-run" in refused.stderr
     foreseen = json.loads(
-        one.run("store", "prune", "--max-judgments", "0", "--dry-run", "--json").stdout
+        machine.run("store", "prune", "--max-judgments", "0", "--dry-run", "--json").stdout
     )
     assert (foreseen["judgments"], foreseen["over_cap"], foreseen["dry_run"]) == (
         count,
@@ -157,42 +160,46 @@ def test_a_sweep_asks_before_it_takes_what_is_of_use(machines: tuple[Machine, Ma
         True,
     )
     done = json.loads(
-        one.run("store", "prune", "--max-judgments", "0", "--yes", "--vacuum", "--json").stdout
+        machine.run("store", "prune", "--max-judgments", "0", "--yes", "--vacuum", "--json").stdout
     )
     assert done["judgments"] == count and done["freed_bytes"] is not None
-    assert one.ask()["judged"] == count
+    assert machine.ask()["judged"] == count
 
 
 def test_keys_come_from_the_user_alone(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
     """No key, a key file others can read, and a repository's own file are refused or ignored; a
     private one works."""
-    one, _ = machines
-    one.ask()
+    machine, _ = machines
+    machine.ask()
     file = str(tmp_path / "c.xscore")
-    (one.root / ".xscore.toml").write_text(f'[cache]\nkey = "{KEY}"\n')
-    refused = one.run("store", "export", file, code=2, XSCORE_CACHE_KEY="")
+    (machine.root / ".xscore.toml").write_text(f'[cache]\nkey = "{KEY}"\n')
+    refused = machine.run("store", "export", file, code=2, XSCORE_CACHE_KEY="")
     assert "there is no key" in refused.stderr and "xscore store key" in refused.stderr
-    refused = one.run("store", "import", file, code=2, XSCORE_CACHE_KEY="")
+    refused = machine.run("store", "import", file, code=2, XSCORE_CACHE_KEY="")
     assert "there is no key" in refused.stderr and "exported with" in refused.stderr
-    assert KEY not in one.run("config", "show").stdout
-    made = one.run("store", "key").stdout.strip()
+    assert KEY not in machine.run("config", "show").stdout
+    generated_key = machine.run("store", "key").stdout.strip()
     place = tmp_path / "key"
-    place.write_text(made)
+    place.write_text(generated_key)
     place.chmod(0o644)
-    assert "chmod 600" in one.run("store", "export", file, "--key-file", str(place), code=2).stderr
+    assert (
+        "chmod 600" in machine.run("store", "export", file, "--key-file", str(place), code=2).stderr
+    )
     place.chmod(0o600)
-    one.run("store", "export", file, "--key-file", str(place))
-    one.run("store", "import", file, code=6)
-    assert "0 judgments" in one.run("store", "import", file, "--key-file", str(place)).stdout
+    machine.run("store", "export", file, "--key-file", str(place))
+    machine.run("store", "import", file, code=6)
+    assert "0 judgments" in machine.run("store", "import", file, "--key-file", str(place)).stdout
 
 
 def big_export(folder: Path, count: int) -> Path:
     """Export judgments of ten turns."""
     connection = connect_store(folder / "big" / "memory.db")
     for turn in range(10):
-        found = [Judgment(f"{number:032x}", number % 101 / 100) for number in range(count // 10)]
+        judgments = [
+            Judgment(f"{number:032x}", number % 101 / 100) for number in range(count // 10)
+        ]
         with database.transaction(connection):
-            insert_judgments(connection, found, (f"{turn:032x}", "b" * 32, 0))
+            insert_judgments(connection, judgments, (f"{turn:032x}", "b" * 32, 0))
     export_judgments(connection, folder / "big.xscore", ExchangeKey(bytes.fromhex(KEY)))
     connection.close()
     return folder / "big.xscore"
@@ -204,12 +211,12 @@ def test_a_killed_import_is_completed_by_the_next(
 ) -> None:
     """Killed between two of its transactions and run again, an import leaves the store as an
     undisturbed one does."""
-    one, two = machines
+    first, second = machines
     file = big_export(tmp_path, 400_000)
-    two.run("store", "cache")
-    two.ask()
-    process = begin("store", "import", str(file), cwd=two.root, environ=two.environ)
-    connection = connect_store(two.store)
+    second.run("store", "cache")
+    second.ask()
+    process = begin("store", "import", str(file), cwd=second.root, environ=second.environ)
+    connection = connect_store(second.store)
 
     def count() -> int:
         return int(connection.execute("SELECT count(*) FROM judgment").fetchone()[0])
@@ -219,8 +226,8 @@ def test_a_killed_import_is_completed_by_the_next(
     process.kill()
     process.communicate()
     assert before < count() < before + 400_000
-    told = json.loads(two.run("store", "import", str(file), "--json").stdout)
-    assert told["known"] > 0 and count() == before + 400_000
+    report = json.loads(second.run("store", "import", str(file), "--json").stdout)
+    assert report["known"] > 0 and count() == before + 400_000
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
-    assert one.ask()["unjudged"] == 0
+    assert first.ask()["unjudged"] == 0

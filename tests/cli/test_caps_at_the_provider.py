@@ -45,16 +45,16 @@ def begun(task: str, cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[
     return begin("context", task, "--json", *ONE_EACH, cwd=cwd, environ=environ)
 
 
-def way_on(said: str) -> list[str]:
+def way_on(message: str) -> list[str]:
     """Return the one command that a turn short of dollars suggests."""
-    (command,) = re.findall(r"`xscore (continue t_\w+ --max-usd [0-9.]+)`", said)
+    (command,) = re.findall(r"`xscore (continue t_\w+ --max-usd [0-9.]+)`", message)
     return str(command).split()
 
 
 def receipt(out: str) -> dict[str, Any]:
     """Parse the output of `--json`."""
-    found: dict[str, Any] = json.loads(out)
-    return found
+    fields: dict[str, Any] = json.loads(out)
+    return fields
 
 
 def test_sixty_four_in_flight_stay_under_the_turns_cap(
@@ -77,11 +77,11 @@ def test_sixty_four_in_flight_stay_under_the_turns_cap(
     assert "of the turn's $0.45 are left" in done.stderr
     assert done.stderr.count("xscore continue") == done.stderr.count("judging may take about") == 1
     paid, judged = host.charged, sum(host.counts.judgments.values())
-    again = xscore(
+    continued = xscore(
         *way_on(done.stderr), "--no-answer", "--json", *ONE_EACH, cwd=shelf, environ=capped
     )
-    assert again.returncode == 0, again.stderr
-    coverage = receipt(again.stdout)["coverage"]
+    assert continued.returncode == 0, continued.stderr
+    coverage = receipt(continued.stdout)["coverage"]
     assert (coverage["carried"], coverage["unjudged"]) == (judged, 0)
     assert host.charged > paid
     assert set(host.counts.judgments.values()) == {1}
@@ -142,9 +142,9 @@ def test_two_processes_share_a_cap(
     estimated = receipt(
         xscore("estimate", "a third task", "--json", cwd=shelf, environ=capped).stdout
     )
-    left = {cap["of"]: cap for cap in estimated["caps"]}
-    assert left[word]["cap_usd"] == "0.12"
-    assert Decimal(left[word]["left_usd"]) == Decimal("0.12") - host.charged
+    cap_by_period = {cap["of"]: cap for cap in estimated["caps"]}
+    assert cap_by_period[word]["cap_usd"] == "0.12"
+    assert Decimal(cap_by_period[word]["left_usd"]) == Decimal("0.12") - host.charged
 
 
 def test_what_a_killed_process_had_set_aside_comes_back(

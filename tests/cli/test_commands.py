@@ -66,7 +66,7 @@ def test_what_a_turn_is_given_is_in_the_receipt(
     """TASK from stdin, errors from a file, --glob and --type reach the turn; --all-scores has a
     line a candidate."""
     (basket / "trace.txt").write_text("KeyError in pay\n")
-    given = (
+    options = (
         "--errors",
         "trace.txt",
         "--glob",
@@ -76,7 +76,7 @@ def test_what_a_turn_is_given_is_in_the_receipt(
         "--all-scores",
         "scores.jsonl",
     )
-    done = xscore("ask", "-", *given, *scripted, "--json", cwd=basket, stdin=TASK + "\n")
+    done = xscore("ask", "-", *options, *scripted, "--json", cwd=basket, stdin=TASK + "\n")
     answer = json.loads(done.stdout)
     assert answer["task"] == TASK and "errors" in answer["judge"]["saw"]
     assert answer["scope"] == {
@@ -104,9 +104,13 @@ def test_primary_failed_is_7(
 def test_explain(xscore: Run, basket: Path, scripted: tuple[str, ...]) -> None:
     """`explain` says why a memory was not chosen, found by name or id, in numbers and words."""
     xscore("ask", TASK, *scripted, "--no-answer", cwd=basket)
-    found = json.loads(xscore("explain", "shop/basket.py::greet", "--json", cwd=basket).stdout)
-    assert found["outcome"] == "below_threshold" and found["memory"]["raw_score"] == 0.03
-    page = xscore("explain", found["id"], cwd=basket).stdout
+    explanation = json.loads(
+        xscore("explain", "shop/basket.py::greet", "--json", cwd=basket).stdout
+    )
+    assert (
+        explanation["outcome"] == "below_threshold" and explanation["memory"]["raw_score"] == 0.03
+    )
+    page = xscore("explain", explanation["id"], cwd=basket).stdout
     assert "below threshold" in page and "raw score  0.03" in page and "threshold 0.7" in page
     assert xscore("explain", "shop/basket.py::nobody", cwd=basket).returncode == 1
 
@@ -121,28 +125,28 @@ def test_a_quiet_index_prints_nothing(xscore: Run, basket: Path) -> None:
 def test_a_store_from_elsewhere_is_refused(xscore: Run, basket: Path, tmp_path: Path) -> None:
     """A copied store is refused with 6; `trust` accepts it, `trust --rebuild` sets it aside."""
     xscore("index", cwd=basket)
-    other = tmp_path / "copy"
-    other.mkdir()
-    (other / "a.py").write_text("x = 1\n")
-    git(other, "init", "-q")
-    shutil.copytree(store_dir(basket), store_dir(other))
-    refused = xscore("status", "--json", cwd=other)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "a.py").write_text("x = 1\n")
+    git(copy, "init", "-q")
+    shutil.copytree(store_dir(basket), store_dir(copy))
+    refused = xscore("status", "--json", cwd=copy)
     assert refused.returncode == 6
     assert json.loads(refused.stdout)["error"]["kind"] == "store_untrusted"
     assert "xscore store trust" in json.loads(refused.stdout)["error"]["hint"]
-    accepted = json.loads(xscore("store", "trust", "--json", cwd=other).stdout)
-    assert accepted["action"] == "trusted" and xscore("status", cwd=other).returncode == 0
-    rebuilt = json.loads(xscore("store", "rebuild", "--json", cwd=other).stdout)
+    accepted = json.loads(xscore("store", "trust", "--json", cwd=copy).stdout)
+    assert accepted["action"] == "trusted" and xscore("status", cwd=copy).returncode == 0
+    rebuilt = json.loads(xscore("store", "rebuild", "--json", cwd=copy).stdout)
     assert rebuilt["action"] == "rebuilt" and Path(rebuilt["aside"]).is_dir()
-    assert json.loads(xscore("status", "--json", cwd=other).stdout)["files"] == 1
+    assert json.loads(xscore("status", "--json", cwd=copy).stdout)["files"] == 1
 
 
 def test_an_estimate_of_a_script_names_no_host(
     xscore: Run, basket: Path, scripted: tuple[str, ...]
 ) -> None:
     """A script sends nothing, and its estimate says so in place of a host."""
-    said = xscore("estimate", TASK, *scripted[:2], cwd=basket).stdout
-    (judging,) = (line for line in said.splitlines() if line.startswith("judge "))
+    printed = xscore("estimate", TASK, *scripted[:2], cwd=basket).stdout
+    (judging,) = (line for line in printed.splitlines() if line.startswith("judge "))
     assert judging.endswith("nothing is sent")
 
 

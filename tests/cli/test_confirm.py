@@ -44,10 +44,10 @@ def talk(shop: Path, host: BillingServer, priced: Mapping[str, str]) -> Talk:
             start_new_session=True,
         )
         os.close(theirs)
-        seen, asked, end = b"", -1, time.monotonic() + PATIENCE_S
+        seen, requests_when_asked, end = b"", -1, time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             if not select.select([ours], [], [], 1.0)[0]:
-                if asked >= 0 and answer == CTRL_C:
+                if requests_when_asked >= 0 and answer == CTRL_C:
                     process.send_signal(signal.SIGINT)
                 continue
             try:
@@ -55,12 +55,12 @@ def talk(shop: Path, host: BillingServer, priced: Mapping[str, str]) -> Talk:
             except OSError:  # the program has left the terminal
                 break
             seen += piece
-            if asked < 0 and QUESTION in seen:
-                asked = host.counts.requests
+            if requests_when_asked < 0 and QUESTION in seen:
+                requests_when_asked = host.counts.requests
                 if answer != CTRL_C:
                     os.write(ours, answer)
         os.close(ours)
-        return seen.decode(), process.wait(timeout=10), asked
+        return seen.decode(), process.wait(timeout=10), requests_when_asked
 
     return talking
 

@@ -40,8 +40,8 @@ def candidate_count(done_json: str) -> int:
 def test_paths_confine_a_turn(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     """Only the given files and folders, relative to the current folder, are judged; they narrow
     --glob further."""
-    whole = candidate_count(xscore("context", TASK, *scripted, "--json", cwd=shop).stdout)
-    one = json.loads(
+    all_candidates = candidate_count(xscore("context", TASK, *scripted, "--json", cwd=shop).stdout)
+    of_one_file = json.loads(
         xscore("context", TASK, "checkout.py", *scripted, "--json", cwd=shop / "shop").stdout
     )
     both = json.loads(
@@ -50,23 +50,25 @@ def test_paths_confine_a_turn(xscore: Run, shop: Path, scripted: tuple[str, ...]
     inside = json.loads(
         xscore("context", TASK, "shop", "-g", "check*", *scripted, "--json", cwd=shop).stdout
     )
-    here = json.loads(xscore("context", TASK, ".", *scripted, "--json", cwd=shop).stdout)
-    assert one["scope"]["within"] == ["shop/checkout.py"] and both["scope"]["within"] == [
+    of_folder = json.loads(xscore("context", TASK, ".", *scripted, "--json", cwd=shop).stdout)
+    assert of_one_file["scope"]["within"] == ["shop/checkout.py"] and both["scope"]["within"] == [
         "shop",
         "README.md",
     ]
-    assert one["coverage"] == inside["coverage"] and one["coverage"]["candidates"] > 0
     assert (
-        one["coverage"]["candidates"]
+        of_one_file["coverage"] == inside["coverage"] and of_one_file["coverage"]["candidates"] > 0
+    )
+    assert (
+        of_one_file["coverage"]["candidates"]
         < both["coverage"]["candidates"]
-        < whole
-        == here["coverage"]["candidates"]
+        < all_candidates
+        == of_folder["coverage"]["candidates"]
     )
 
 
 def test_ask_and_estimate_take_paths(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     """`ask` and `estimate` take paths too, and `continue` keeps them from any folder."""
-    asked = json.loads(
+    receipt = json.loads(
         xscore("ask", TASK, "shop", "--no-answer", *scripted, "--json", cwd=shop).stdout
     )
     estimated = json.loads(xscore("estimate", TASK, "shop", *scripted, "--json", cwd=shop).stdout)
@@ -74,7 +76,7 @@ def test_ask_and_estimate_take_paths(xscore: Run, shop: Path, scripted: tuple[st
         xscore("continue", "--model", scripted[1], "--json", cwd=shop / "docs").stdout
     )
     assert (
-        asked["coverage"]["candidates"]
+        receipt["coverage"]["candidates"]
         == estimated["judge"]["candidates"]
         == going_on["coverage"]["candidates"]
     )
@@ -109,8 +111,8 @@ def test_a_misspelt_path_after_a_quoted_question_is_called_missing(xscore: Run, 
 def test_a_kind_is_named_by_one_word_everywhere(xscore: Run, shop: Path) -> None:
     """`--kind` and `--type` both narrow a turn and a list of memories."""
     for word in ("--kind", "--type", "-t"):
-        found = json.loads(xscore("context", TASK, word, "function", "--json", cwd=shop).stdout)
-        assert found["scope"]["kinds"] == ["function"]
+        receipt = json.loads(xscore("context", TASK, word, "function", "--json", cwd=shop).stdout)
+        assert receipt["scope"]["kinds"] == ["function"]
     for word in ("--kind", "--type"):
         assert xscore("memory", "list", word, "decision", cwd=shop).returncode == 1  # there is none
 
@@ -134,15 +136,15 @@ def test_paths_alone(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None
 
 def test_lines(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
     """`--format lines` prints `path:lines  score  reason`, best first, plain, without what is below the threshold."""  # noqa: E501  its lines are read by others
-    wanted = ["context", TASK, "shop", "--format", "lines", *scripted]
-    done = xscore(*wanted, "--color", "always", cwd=shop)
+    arguments = ["context", TASK, "shop", "--format", "lines", *scripted]
+    done = xscore(*arguments, "--color", "always", cwd=shop)
     assert done.stdout.splitlines() == [
         "shop/basket.py:7-9  0.95  sums the prices",
         "shop/basket.py:12-14  0.81  says [31mhello world",
     ]
-    filled = xscore(*wanted, "--min-keep", "3", "-q", cwd=shop).stdout.splitlines()
+    filled = xscore(*arguments, "--min-keep", "3", "-q", cwd=shop).stdout.splitlines()
     assert filled[:2] == done.stdout.splitlines() and " (below 0.7)  calls it" in filled[2]
-    assert xscore(*wanted, "-o", str(tmp_path / "found"), cwd=shop).stdout == ""
+    assert xscore(*arguments, "-o", str(tmp_path / "found"), cwd=shop).stdout == ""
     assert (tmp_path / "found").read_text() == done.stdout
 
 
@@ -150,24 +152,26 @@ def test_what_passed_without_a_place_is_listed_too(
     xscore: Run, shop: Path, scripted: tuple[str, ...]
 ) -> None:
     """On standard error, a line each in the form of the others, for --format lines and -l."""
-    whole = xscore("context", TASK, "--format", "lines", *scripted, cwd=shop).stdout.splitlines()
-    assert len(whole) > 1
+    all_lines = xscore(
+        "context", TASK, "--format", "lines", *scripted, cwd=shop
+    ).stdout.splitlines()
+    assert len(all_lines) > 1
     for form in (["-l"], ["--format", "lines"]):
         done = xscore("context", TASK, *form, "--top-k", "1", *scripted, cwd=shop)
         assert len(done.stdout.splitlines()) == 1
-        assert set(whole[1:]) <= set(done.stderr.splitlines())
+        assert set(all_lines[1:]) <= set(done.stderr.splitlines())
 
 
 def test_nothing_chosen(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
     """If nothing was chosen the list is empty and exits with 1, as grep does; its file is empty,
     not an old list."""
-    found = tmp_path / "found"
-    found.write_text("old\n")
-    for form in (["-l"], ["--format", "lines"], ["-l", "-o", str(found)]):
+    output_file = tmp_path / "found"
+    output_file.write_text("old\n")
+    for form in (["-l"], ["--format", "lines"], ["-l", "-o", str(output_file)]):
         done = xscore("context", TASK, "README.md", *form, *scripted, cwd=shop)
         assert (done.returncode, done.stdout) == (1, ""), done.stderr
         assert "Nothing was chosen" in done.stderr
-    assert found.read_text() == ""
+    assert output_file.read_text() == ""
     assert xscore("context", TASK, "-l", "--max-tokens", "9", cwd=shop).returncode == 2
 
 

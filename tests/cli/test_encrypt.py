@@ -67,7 +67,7 @@ def test_a_whole_turn_on_encrypted_stores(
     done = xscore("store", "encrypt", "--all", "--json", cwd=shop)
     assert done.returncode == 0, done.stderr
     stores = json.loads(done.stdout)["stores"]
-    assert {Path(each["path"]).name: each["is_encrypted"] for each in stores} == {
+    assert {Path(store["path"]).name: store["is_encrypted"] for store in stores} == {
         "memory.db": True,
         "user.db": True,
     }
@@ -76,12 +76,12 @@ def test_a_whole_turn_on_encrypted_stores(
     assert xscore(*liked, cwd=shop).returncode == 0
     first = xscore("ask", TASK, *scripted, "--json", cwd=shop)
     assert first.returncode == 0, first.stderr
-    again = json.loads(xscore("ask", TASK, *scripted, "--json", cwd=shop).stdout)
-    assert again["coverage"]["cached"] == again["coverage"]["candidates"] > 0
+    repeated = json.loads(xscore("ask", TASK, *scripted, "--json", cwd=shop).stdout)
+    assert repeated["coverage"]["cached"] == repeated["coverage"]["candidates"] > 0
     lexical = xscore("context", "retry herons", "--judge", "lexical", cwd=shop)
     assert PLANTED in lexical.stdout, lexical.stderr
     assert says(store_dir(shop), own_home) == []
-    assert all(not Path(each["path"]).read_bytes().startswith(HEADER) for each in stores)
+    assert all(not Path(store["path"]).read_bytes().startswith(HEADER) for store in stores)
 
 
 def test_a_missing_extra_is_exit_6(xscore: Run, shop: Path) -> None:

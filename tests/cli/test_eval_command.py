@@ -59,9 +59,9 @@ def test_its_json_is_one_object(xscore: Run, repo: Path) -> None:
     done = xscore(*judged_by_script(repo), "--json", cwd=repo)
     body = json.loads(done.stdout)
     assert body["schema"] == 1 and body["asked"] == 2 and body["found"]["chosen"]["recall"] == 0.25
-    assert [one["id"] for one in body["results"]] == ["twice", "readme"]
+    assert [entry["id"] for entry in body["results"]] == ["twice", "readme"]
     assert set(body["results"][0]["missed"][0]) == {"path", "name", "rank", "score", "is_candidate"}
-    assert sum(one["memories"] for one in body["reliability"]) == body["coverage"]["candidates"]
+    assert sum(entry["memories"] for entry in body["reliability"]) == body["coverage"]["candidates"]
 
 
 def test_questions_that_cannot_be_read_are_refused(xscore: Run, repo: Path) -> None:
@@ -70,6 +70,6 @@ def test_questions_that_cannot_be_read_are_refused(xscore: Run, repo: Path) -> N
     (repo.parent / "questions.jsonl").write_text("{}\n")
     done = xscore(*judged_by_script(repo), cwd=repo)
     assert (done.returncode, done.stdout) == (2, "") and "questions.jsonl:1: " in done.stderr
-    told = xscore(*judged_by_script(repo), "--json", cwd=repo)
-    assert json.loads(told.stdout)["error"]["kind"] == "usage"
+    in_json = xscore(*judged_by_script(repo), "--json", cwd=repo)
+    assert json.loads(in_json.stdout)["error"]["kind"] == "usage"
     assert not (store_dir(repo)).exists()

@@ -25,11 +25,11 @@ def repo(make_repo: MakeRepo, xscore: Run, tmp_path: Path) -> Path:
     """A repository with something of every sort kept out, and one turn."""
     write_files(tmp_path / "other", {"y.py": "Y = 1\n"})
     commit_all(tmp_path / "other")
-    made = make_repo(FILES)
-    write_files(made, {"inner/y.py": "Y = 1\n", "built/out.py": "O = 1\n"})
-    commit_all(made / "inner")
+    repository = make_repo(FILES)
+    write_files(repository, {"inner/y.py": "Y = 1\n", "built/out.py": "O = 1\n"})
+    commit_all(repository / "inner")
     git(
-        made,
+        repository,
         "-c",
         "protocol.file.allow=always",
         "submodule",
@@ -38,19 +38,19 @@ def repo(make_repo: MakeRepo, xscore: Run, tmp_path: Path) -> Path:
         str(tmp_path / "other"),
         "sub",
     )
-    (made / "link.py").symlink_to("src/cart.py")
-    (made / "gone.py").unlink()  # tracked, and deleted before the index was made
-    (made / "empty").mkdir()
-    (made / "hollow" / "empty").mkdir(parents=True)
-    write_files(made, {"holder/repository/y.py": "Y = 1\n"})
-    commit_all(made / "holder/repository")
+    (repository / "link.py").symlink_to("src/cart.py")
+    (repository / "gone.py").unlink()  # tracked, and deleted before the index was made
+    (repository / "empty").mkdir()
+    (repository / "hollow" / "empty").mkdir(parents=True)
+    write_files(repository, {"holder/repository/y.py": "Y = 1\n"})
+    commit_all(repository / "holder/repository")
     assert (
         xscore(
-            "ask", "quite other penguins", "--judge", "lexical", "--no-answer", cwd=made
+            "ask", "quite other penguins", "--judge", "lexical", "--no-answer", cwd=repository
         ).returncode
         == 1
     )
-    return made
+    return repository
 
 
 @pytest.mark.parametrize(

@@ -153,10 +153,12 @@ def test_what_matches_nothing_ends_with_one(
 def test_an_empty_list_is_no_error(xscore: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
     """P06: an empty list exits with 0, a line on stderr, `[]` under --json."""
     done = xscore(*command, cwd=tmp_path)
-    said = [line for line in done.stderr.splitlines() if "there is no store here yet" not in line]
-    assert (done.returncode, done.stdout, len(said)) == (0, "", 1)
-    told = xscore(*command, "--json", cwd=tmp_path)
-    assert told.returncode == 0 and json.loads(told.stdout)[LISTS[command]] == []
+    messages = [
+        line for line in done.stderr.splitlines() if "there is no store here yet" not in line
+    ]
+    assert (done.returncode, done.stdout, len(messages)) == (0, "", 1)
+    in_json = xscore(*command, "--json", cwd=tmp_path)
+    assert in_json.returncode == 0 and json.loads(in_json.stdout)[LISTS[command]] == []
 
 
 def test_the_tables_name_every_code() -> None:

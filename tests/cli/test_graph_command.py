@@ -34,9 +34,9 @@ def test_graph_answers_from_anywhere_in_the_repository(make_repo: MakeRepo, xsco
         ["tests/test_prices.py", "shop/cart.py"],
     )
     deps = xscore("graph", "deps", "shop/cart.py::checkout", "--json", cwd=root)
-    found = json.loads(deps.stdout)
-    assert (found["schema"], found["of"]) == (1, "shop/cart.py::checkout")
-    assert [(one["path"], one["entity"], one["relation"]) for one in found["found"]] == [
+    reply = json.loads(deps.stdout)
+    assert (reply["schema"], reply["of"]) == (1, "shop/cart.py::checkout")
+    assert [(node["path"], node["entity"], node["relation"]) for node in reply["found"]] == [
         ("shop/prices.py", "total", "calls")
     ]
     related = xscore("graph", "related", str(root / "shop/prices.py"), "--depth", "2", cwd=root)
@@ -72,7 +72,7 @@ def test_callers_and_callees_are_functions(make_repo: MakeRepo, xscore: Run) -> 
     root = make_repo(files)
     xscore("index", cwd=root)
     callers = json.loads(xscore("graph", "callers", "total", "--json", cwd=root).stdout)["found"]
-    assert {(one["path"], one["entity"], one["relation"]) for one in callers} == {
+    assert {(node["path"], node["entity"], node["relation"]) for node in callers} == {
         ("shop/prices.py", "tax", "calls"),
         ("shop/cart.py", "checkout", "calls"),
         ("tests/test_prices.py", "test_total", "tests"),
@@ -103,9 +103,9 @@ def test_a_bare_name_stands_for_every_definition_of_it(make_repo: MakeRepo, xsco
     )
     xscore("index", cwd=root)
     callers = json.loads(xscore("graph", "callers", "mode", "--json", cwd=root).stdout)["found"]
-    assert [(one["entity"], one["ties"]) for one in callers] == [("user", 2)]
+    assert [(node["entity"], node["ties"]) for node in callers] == [("user", 2)]
     callees = json.loads(xscore("graph", "callees", "user", "--json", cwd=root).stdout)["found"]
-    assert {one["entity"] for one in callees} == {"mode", "mode#2"}
+    assert {node["entity"] for node in callees} == {"mode", "mode#2"}
     none = xscore("graph", "callers", "user", cwd=root)
     assert (none.returncode, none.stdout) == (0, "") and "may be called" in none.stderr
 
@@ -142,12 +142,12 @@ def test_audit_ends_with_one_where_something_needs_doing(make_repo: MakeRepo, xs
         "--cite",
         "shop/prices.py:1-2",
     )
-    made = json.loads(xscore(*decision, "--json", cwd=root).stdout)["id"]
+    decision_id = json.loads(xscore(*decision, "--json", cwd=root).stdout)["id"]
     assert xscore("memory", "audit", cwd=root).returncode == 0
     (root / "shop/prices.py").write_text("def total(lines):\n    return 0\n")
     done = xscore("memory", "audit", cwd=root)
     assert done.returncode == 1 and "stale: 1" in done.stdout
     assert (
-        f"{made} “Sum \\x1b[31mplainly”: the code it cites has changed: shop/prices.py:1-2"
+        f"{decision_id} “Sum \\x1b[31mplainly”: the code it cites has changed: shop/prices.py:1-2"
         in done.stdout
     )

@@ -47,8 +47,8 @@ def test_the_second_press_ends_at_once() -> None:
         [sys.executable, "-c", BUSY], stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
-        for said in ("begun", STOPPING):
-            assert process.stderr.readline() == f"{said}\n"
+        for expected_line in ("begun", STOPPING):
+            assert process.stderr.readline() == f"{expected_line}\n"
             process.send_signal(signal.SIGINT)
         assert (process.stderr.read(), process.wait(30)) == ("left\n", 130)
 
@@ -77,8 +77,8 @@ def test_sigterm_at_the_very_start_is_an_interrupt(make_repo: MakeRepo, after_s:
     """SIGTERM at any time exits with 130 and, under --json, one object, unless Python itself had
     not started."""
     root = make_repo({"a.py": "def f() -> int:\n    return 1\n"})
-    asked = ("ask", "-", "--judge", "lexical", "--no-answer", "--json")
-    process = begin(*asked, cwd=root, stdin=subprocess.PIPE)
+    arguments = ("ask", "-", "--judge", "lexical", "--no-answer", "--json")
+    process = begin(*arguments, cwd=root, stdin=subprocess.PIPE)
     while b"xscore" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
         time.sleep(0.01)
     time.sleep(after_s)

@@ -122,10 +122,10 @@ def test_no_command_prints_it(xscore: Run, poisoned: Path, flags: tuple[str, ...
     assert xscore("ask", f"{TASK} {SAID}", *flags, cwd=poisoned).returncode == 0
     printed = ""
     for name, arguments in COMMANDS.items():
-        asked = list(arguments(flags))
-        if asked[-1] == "@all":
-            asked[-1:] = memory_ids(poisoned)
-        done = xscore(*asked, "--color", "always", cwd=poisoned)
+        command_line = list(arguments(flags))
+        if command_line[-1] == "@all":
+            command_line[-1:] = memory_ids(poisoned)
+        done = xscore(*command_line, "--color", "always", cwd=poisoned)
         assert done.returncode in (0, 1), (name, done.stderr)
         assert done.stdout, name
         assert (name, unsafe_in(COLOR.sub("", done.stdout + done.stderr))) == (name, [])
@@ -138,9 +138,9 @@ def test_a_pipe_gets_what_a_file_gets(
     xscore: Run, poisoned: Path, flags: tuple[str, ...], form: str
 ) -> None:
     """Pipes and `-o` hold the same bytes, with what text needs; JSON still means the same."""
-    asked = ("context", TASK, "--format", form, *flags[:2])
-    piped = xscore(*asked, cwd=poisoned).stdout
-    assert xscore(*asked, "-o", "found", cwd=poisoned).returncode == 0
+    arguments = ("context", TASK, "--format", form, *flags[:2])
+    piped = xscore(*arguments, cwd=poisoned).stdout
+    assert xscore(*arguments, "-o", "found", cwd=poisoned).returncode == 0
     assert (poisoned / "found").read_text() == piped
     assert NEEDED in piped
     if form == "json":

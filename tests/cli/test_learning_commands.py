@@ -15,69 +15,71 @@ from xscore.store import memory_writer
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """Make a folder that is a project."""
     (tmp_path / "project").mkdir()
     return tmp_path / "project"
 
 
-def put(here: Path, *memories: Memory) -> None:
+def put(folder: Path, *memories: Memory) -> None:
     """Add memories to the project's and the user's store."""
-    with own_store(here) as store:
+    with own_store(folder) as store:
         for memory in memories:
             with database.transaction(store.home_of(memory.layer)) as connection:
                 memory_writer.put_memories(connection, [memory])
 
 
-def fresh(text: str, **more: Any) -> Memory:
+def fresh(text: str, **fields: Any) -> Memory:
     """Make a project convention dated today."""
-    return made(text, **{"created_at": time.time(), "updated_at": time.time(), **more})
+    return made(text, **{"created_at": time.time(), "updated_at": time.time(), **fields})
 
 
-def mine(text: str, **more: object) -> Memory:
+def mine(text: str, **fields: object) -> Memory:
     """Make a preference dated today."""
-    return preference(text, **({"created_at": time.time(), "updated_at": time.time()} | more))
+    return preference(text, **({"created_at": time.time(), "updated_at": time.time()} | fields))
 
 
-def test_consolidate_shows_each_action_and_why(xscore: Run, here: Path) -> None:
+def test_consolidate_shows_each_action_and_why(xscore: Run, folder: Path) -> None:
     """L03: a dry run reports and changes nothing; the run does the same; the next one has nothing
     to do."""
-    one, two = (
+    first, second = (
         fresh("Retries use tenacity everywhere here", confidence=1.0),
         fresh("Retries use tenacity, everywhere here.", confidence=1.0),
     )
-    put(here, one, two)
-    dry = xscore("memory", "consolidate", "--scope", "project", "--dry-run", cwd=here)
+    put(folder, first, second)
+    dry = xscore("memory", "consolidate", "--scope", "project", "--dry-run", cwd=folder)
     assert dry.returncode == 0, dry.stderr
     assert "merge" in dry.stdout
     assert "2 say the same; seen 2 times in all" in dry.stdout
     assert "would do" in dry.stdout
-    told = json.loads(
-        xscore("memory", "consolidate", "--scope", "project", "--json", cwd=here).stdout
+    report = json.loads(
+        xscore("memory", "consolidate", "--scope", "project", "--json", cwd=folder).stdout
     )
-    assert (told["schema"], told["dry_run"], told["counts"]["merge"]) == (1, False, 1)
-    assert set(told["actions"][0]["memory_ids"]) == {one.id, two.id}
-    again = json.loads(
-        xscore("memory", "consolidate", "--scope", "project", "--json", cwd=here).stdout
+    assert (report["schema"], report["dry_run"], report["counts"]["merge"]) == (1, False, 1)
+    assert set(report["actions"][0]["memory_ids"]) == {first.id, second.id}
+    repeated = json.loads(
+        xscore("memory", "consolidate", "--scope", "project", "--json", cwd=folder).stdout
     )
-    assert "merge" not in again["counts"]
+    assert "merge" not in repeated["counts"]
 
 
-def test_feedback_moves_confidence(xscore: Run, here: Path) -> None:
+def test_feedback_moves_confidence(xscore: Run, folder: Path) -> None:
     """L08: accept changes the weight by 0.10, reject by 0.20, override by 0.30, in either store."""
     ours, usual = fresh("Errors end in a full stop"), mine("Use tabs", key="indent")
-    put(here, ours, usual)
-    accepted = xscore("memory", "feedback", ours.id, "accept", cwd=here)
+    put(folder, ours, usual)
+    accepted = xscore("memory", "feedback", ours.id, "accept", cwd=folder)
     assert "confidence 0.60 -> 0.70 (accept)" in accepted.stdout
-    told = json.loads(xscore("memory", "feedback", usual.id, "override", "--json", cwd=here).stdout)
-    assert (told["schema"], told["before"], told["after"]) == (1, 0.6, 0.3)
+    feedback = json.loads(
+        xscore("memory", "feedback", usual.id, "override", "--json", cwd=folder).stdout
+    )
+    assert (feedback["schema"], feedback["before"], feedback["after"]) == (1, 0.6, 0.3)
 
 
-def test_what_the_user_usually_does_is_suggested_until_muted(xscore: Run, here: Path) -> None:
+def test_what_the_user_usually_does_is_suggested_until_muted(xscore: Run, folder: Path) -> None:
     """H25: one sentence about what the project leaves open; never what is muted, known here or
     doubtful."""
     put(
-        here,
+        folder,
         mine("Usually uses Prisma.", key="orm", confidence=0.9),
         mine("Postgres", key="database", confidence=0.8),
         mine("Tabs", key="indent", confidence=0.59),
@@ -86,13 +88,13 @@ def test_what_the_user_usually_does_is_suggested_until_muted(xscore: Run, here: 
         mine("MIT", key="licence", confidence=0.9),
         fresh("Apache", kind=Kind.TECH_STACK, key="licence"),
     )
-    said = xscore("memory", "suggest", cwd=here)
-    assert said.stdout.splitlines()[0] == (
+    printed = xscore("memory", "suggest", cwd=folder)
+    assert printed.stdout.splitlines()[0] == (
         "You typically use Prisma + Postgres. This project has no memory of it yet (orm, database)."
     )
-    assert xscore("memory", "mute", "orm", cwd=here).returncode == 0
-    told = json.loads(xscore("memory", "suggest", "--json", cwd=here).stdout)
-    assert [each["key"] for each in told["suggestions"]] == ["database"]
-    assert xscore("memory", "mute", "--list", cwd=here).stdout == "orm\n"
-    assert xscore("memory", "mute", "orm", "--undo", cwd=here).returncode == 0
-    assert "Prisma" in xscore("memory", "suggest", cwd=here).stdout
+    assert xscore("memory", "mute", "orm", cwd=folder).returncode == 0
+    in_json = json.loads(xscore("memory", "suggest", "--json", cwd=folder).stdout)
+    assert [suggestion["key"] for suggestion in in_json["suggestions"]] == ["database"]
+    assert xscore("memory", "mute", "--list", cwd=folder).stdout == "orm\n"
+    assert xscore("memory", "mute", "orm", "--undo", cwd=folder).returncode == 0
+    assert "Prisma" in xscore("memory", "suggest", cwd=folder).stdout

@@ -36,20 +36,20 @@ def test_a_misspelt_command_is_named_with_the_nearest(
     """A command spelled nearly so, or one that belongs below a group, is suggested; `ask` for a
     question."""
     done = xscore(*words)
-    said = done.stderr or json.loads(done.stdout)["error"]["message"]
-    assert done.returncode == 2 and named in said
+    message = done.stderr or json.loads(done.stdout)["error"]["message"]
+    assert done.returncode == 2 and named in message
 
 
 @pytest.mark.parametrize("group", [name for name, entry in COMMANDS.items() if entry.commands])
 def test_a_group_alone_lists_what_it_has(group: str, xscore: Run, make_repo: MakeRepo) -> None:
     """`history` is `history list`, and takes its options; `--help` is the group's own."""
     repo = make_repo({"a.py": "def a(): pass\n"})
-    whole = xscore(group, next(iter(COMMANDS[group].commands)), "--json", cwd=repo)
+    in_full = xscore(group, next(iter(COMMANDS[group].commands)), "--json", cwd=repo)
     alone = xscore(group, "--json", cwd=repo)
     assert (alone.returncode, alone.stdout) == (
-        whole.returncode,
-        whole.stdout,
-    ) and whole.returncode in (0, 1)
+        in_full.returncode,
+        in_full.stdout,
+    ) and in_full.returncode in (0, 1)
     assert "Commands:" in xscore(group, "--help", cwd=repo).stdout
 
 
@@ -65,8 +65,12 @@ def test_completion_scripts(process: Run) -> None:
     """Each shell gets a completion script that calls xscore, and the call works."""
     for shell in ("bash", "zsh", "fish"):
         assert "_XSCORE_COMPLETE" in process("config", "completion", shell).stdout
-    asked = {"_XSCORE_COMPLETE": "bash_complete", "COMP_WORDS": "xscore es", "COMP_CWORD": "1"}
-    assert "estimate" in process(environ=asked).stdout
+    completion_request = {
+        "_XSCORE_COMPLETE": "bash_complete",
+        "COMP_WORDS": "xscore es",
+        "COMP_CWORD": "1",
+    }
+    assert "estimate" in process(environ=completion_request).stdout
 
 
 @pytest.mark.parametrize("page", ["", "ask"], ids=lambda page: page or "xscore")

@@ -32,8 +32,8 @@ def checkout(tmp_path: Path) -> Path:
     binaries.mkdir(parents=True)
     shutil.copy(MAKEFILE, tmp_path)
     (tmp_path / "ci" / "locks").mkdir(parents=True)
-    for made in ("pyproject.toml", "ci/locks/run.txt"):
-        (tmp_path / made).touch()
+    for built_file in ("pyproject.toml", "ci/locks/run.txt"):
+        (tmp_path / built_file).touch()
     (binaries / "python").touch()
     (tmp_path / ".venv" / ".installed").touch()
     (binaries / "xscore").write_text('#!/bin/sh\ncat\nprintf " [%s]" "$*"\n')
@@ -46,10 +46,10 @@ def checkout(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("way", ["argument", "environment"])
 def test_the_question_is_not_expanded(question: str, way: str, checkout: Path) -> None:
     """Neither make nor a shell interprets the question, whichever way it is given."""
-    given = [f"Q={question}"] if way == "argument" else []
+    argument = [f"Q={question}"] if way == "argument" else []
     environment = {**os.environ, "Q": question}
     done = subprocess.run(
-        ["make", "ask", *given],
+        ["make", "ask", *argument],
         cwd=checkout,
         env=environment,
         capture_output=True,

@@ -37,7 +37,7 @@ def said(xscore: Run, repo: Path, *arguments: str, stdin: str = "") -> dict[str,
 def test_a_decision_is_added_listed_and_shown(xscore: Run, repo: Path) -> None:
     """P06: `add --json` prints the record with its id; list and show find it; it goes stale with
     the cited code."""
-    told = said(
+    decision = said(
         xscore,
         repo,
         *("memory", "add", "we use tenacity, not backoff", "--kind", "decision", "--key", "retry"),
@@ -50,19 +50,23 @@ def test_a_decision_is_added_listed_and_shown(xscore: Run, repo: Path) -> None:
             "src/net/retry.py:10-40",
         ),
     )
-    assert (told["layer"], told["kind"], told["became"]) == ("governance", "decision", "stored")
-    assert told["particulars"]["alternatives"] == ["backoff"]
-    assert told["citations"][0]["path"] == "src/net/retry.py"
+    assert (decision["layer"], decision["kind"], decision["became"]) == (
+        "governance",
+        "decision",
+        "stored",
+    )
+    assert decision["particulars"]["alternatives"] == ["backoff"]
+    assert decision["citations"][0]["path"] == "src/net/retry.py"
     listed = xscore("memory", "list", "--kind", "decision", cwd=repo)
-    assert listed.stdout.startswith(told["id"]) and "we use tenacity" in listed.stdout
-    shown = xscore("memory", "show", told["id"], cwd=repo)
+    assert listed.stdout.startswith(decision["id"]) and "we use tenacity" in listed.stdout
+    shown = xscore("memory", "show", decision["id"], cwd=repo)
     assert (
         "Because: it composes" in shown.stdout
         and "cites       src/net/retry.py:10-40" in shown.stdout
     )
     (repo / "src/net/retry.py").write_text("gone = True\n")
     assert "(stale, key retry)" in xscore("memory", "list", cwd=repo).stdout
-    assert "changed since" in xscore("memory", "show", told["id"], cwd=repo).stdout
+    assert "changed since" in xscore("memory", "show", decision["id"], cwd=repo).stdout
 
 
 def test_the_key_supersedes_and_says_so(xscore: Run, repo: Path) -> None:
@@ -72,8 +76,8 @@ def test_the_key_supersedes_and_says_so(xscore: Run, repo: Path) -> None:
     done = xscore("memory", "add", "--kind", "decision", "use B", "--key", "k", cwd=repo)
     assert done.returncode == 0
     assert f"replaces {first}" in done.stderr and first not in done.stdout
-    again = xscore("memory", "add", "--kind", "decision", "use B", cwd=repo)
-    assert "already remembered" in again.stdout
+    repeated = xscore("memory", "add", "--kind", "decision", "use B", cwd=repo)
+    assert "already remembered" in repeated.stdout
     assert len(said(xscore, repo, "memory", "list", "--kind", "decision", "--all")["memories"]) == 2
     assert len(said(xscore, repo, "memory", "list", "--kind", "decision")["memories"]) == 1
 
@@ -97,8 +101,8 @@ def test_lists_narrow_and_end_with_one_where_nothing_fits(xscore: Run, repo: Pat
         ("--kind", "todo"): ["lint before pushing"],
         (): ["lint before pushing", "tabs"],
     }.items():
-        found = said(xscore, repo, "memory", "list", *chosen)["memories"]
-        assert [memory["text"] for memory in found] == texts
+        memories = said(xscore, repo, "memory", "list", *chosen)["memories"]
+        assert [memory["text"] for memory in memories] == texts
     nothing = xscore("memory", "list", "--layer", "governance", cwd=repo)
     assert (nothing.returncode, nothing.stdout) == (1, "")
     assert "stats" in nothing.stderr
@@ -121,10 +125,10 @@ def test_a_memory_reaches_as_far_as_is_said(
     scope: str, layer: str, reach: str, xscore: Run, repo: Path
 ) -> None:
     """P06: `add --scope` takes every scope that `list --scope` knows, and is found by it."""
-    told = said(xscore, repo, "memory", "add", "use tabs", "--key", "indent", "--scope", scope)
-    assert (told["layer"], told["scope"]) == (layer, reach)
-    found = said(xscore, repo, "memory", "list", "--scope", scope)["memories"]
-    assert [memory["id"] for memory in found] == [told["id"]]
+    added = said(xscore, repo, "memory", "add", "use tabs", "--key", "indent", "--scope", scope)
+    assert (added["layer"], added["scope"]) == (layer, reach)
+    memories = said(xscore, repo, "memory", "list", "--scope", scope)["memories"]
+    assert [memory["id"] for memory in memories] == [added["id"]]
 
 
 def test_an_update_keeps_the_id(xscore: Run, repo: Path) -> None:
@@ -161,19 +165,19 @@ def test_a_snapshot_goes_out_and_comes_back(xscore: Run, repo: Path, tmp_path: P
     assert said(xscore, repo, "memory", "import", "--snapshot", str(file))["changed"] == 1
     assert xscore("memory", "export", "--snapshot", cwd=repo).stdout == file.read_text()
     assert len(header["repository_maps"]) == 1
-    other = tmp_path / "elsewhere"
-    other.mkdir()
-    assert said(xscore, other, "memory", "import", "--snapshot", str(file))["added"] == 1
-    _, there = map(
-        json.loads, xscore("memory", "export", "--snapshot", cwd=other).stdout.splitlines()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert said(xscore, elsewhere, "memory", "import", "--snapshot", str(file))["added"] == 1
+    _, imported = map(
+        json.loads, xscore("memory", "export", "--snapshot", cwd=elsewhere).stdout.splitlines()
     )
-    assert (there["text"], there["source"]) == (memory["text"], "import")
+    assert (imported["text"], imported["source"]) == (memory["text"], "import")
 
 
 def test_stats_count_against_the_caps(xscore: Run, repo: Path) -> None:
     """H30, L11: rows, bytes, caps, age and use of each layer."""
     said(xscore, repo, "memory", "add", "héllo")
-    layers = {one["layer"]: one for one in said(xscore, repo, "memory", "stats")["layers"]}
+    layers = {layer["layer"]: layer for layer in said(xscore, repo, "memory", "stats")["layers"]}
     assert list(layers) == ["session", "project", "user", "governance"]
     project = layers["project"]
     assert (project["rows"], project["never_used"], project["max_rows"]) == (1, 1, 5_000)
@@ -197,8 +201,8 @@ def test_a_long_list_shows_the_newest_and_says_how_many_more(xscore: Run, repo: 
     )
     assert "10 older ones are not shown: `--limit 60` shows all" in listed.stderr
     assert len(xscore("memory", "list", "--limit", "3", cwd=repo).stdout.splitlines()) == 3
-    whole = xscore("memory", "list", "--limit", "60", cwd=repo)
-    assert len(whole.stdout.splitlines()) == 60 and "not shown" not in whole.stderr
+    at_limit = xscore("memory", "list", "--limit", "60", cwd=repo)
+    assert len(at_limit.stdout.splitlines()) == 60 and "not shown" not in at_limit.stderr
 
 
 def test_a_title_that_is_not_the_whole_text_is_marked(xscore: Run, repo: Path) -> None:
@@ -220,14 +224,21 @@ def test_the_command_shows_what_the_rules_select(xscore: Run, repo: Path) -> Non
     ):
         options = [part for link in links for part in ("--link", link)]
         xscore("memory", "add", text, "--importance", "1", *options, cwd=repo)
-    asked = ("--match", "tenacity", "--reference", "src/net/retry.py", "--reference", "docs/net.md")
-    listed = xscore("memory", "list", *asked, cwd=repo)
+    filters = (
+        "--match",
+        "tenacity",
+        "--reference",
+        "src/net/retry.py",
+        "--reference",
+        "docs/net.md",
+    )
+    listed = xscore("memory", "list", *filters, cwd=repo)
     assert [line.split()[0] for line in listed.stdout.splitlines()] == [
         "1.60",
         "1.00",
     ], listed.stderr
-    found = json.loads(xscore("memory", "list", *asked, "--json", cwd=repo).stdout)["memories"]
-    assert [(one["text"], one["score"]) for one in found] == [
+    memories = json.loads(xscore("memory", "list", *filters, "--json", cwd=repo).stdout)["memories"]
+    assert [(memory["text"], memory["score"]) for memory in memories] == [
         ("we use tenacity", 1.6),
         ("tenacity is pinned", 1.0),
     ]

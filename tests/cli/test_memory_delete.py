@@ -34,18 +34,18 @@ TEXT = "The heron keeps the ochre ledger of everyone"
 @pytest.fixture
 def kept(tmp_path: Path, own_home: Path) -> list[Memory]:
     """Make a store in this folder with two project memories, one of the user and one of a file."""
-    made = [
+    project_memories = [
         said(TEXT, ordinal=1),
         said("Another one, to stay", ordinal=2, kind=Kind.TODO),
         function(),
     ]
-    own = said("user: likes long lines of ochre", layer=Layer.USER, key="k")
+    preference = said("user: likes long lines of ochre", layer=Layer.USER, key="k")
     with own_store(tmp_path) as store:
-        put(store.connection, *made)
+        put(store.connection, *project_memories)
         user = store.user_connection(create=True)
         assert user is not None
-        put(user, own)
-    return [*made[:2], own]
+        put(user, preference)
+    return [*project_memories[:2], preference]
 
 
 def test_delete_erases_and_proves(
@@ -58,8 +58,8 @@ def test_delete_erases_and_proves(
     assert done.stdout.splitlines()[0] == f"erased 1 memory: {kept[0].id}"
     assert "found none" in done.stdout.splitlines()[-1]
     assert b"ochre ledger" not in raw(tmp_path, own_home)
-    again = xscore("memory", "delete", kept[0].id, "--yes", cwd=tmp_path)
-    assert again.returncode == 1 and "there is no memory" in again.stderr
+    repeated = xscore("memory", "delete", kept[0].id, "--yes", cwd=tmp_path)
+    assert repeated.returncode == 1 and "there is no memory" in repeated.stderr
 
 
 def test_a_dry_run_changes_no_byte(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:
@@ -121,7 +121,7 @@ def test_several_options_never_widen_a_wipe(
     assert done.returncode == code, done.stdout
     ids = json.loads(done.stdout).get("ids", [])
     assert ids == [kept[at].id for at in erased]
-    assert [one["id"] for one in json.loads(listed.stdout).get("memories", [])] == ids
+    assert [memory["id"] for memory in json.loads(listed.stdout).get("memories", [])] == ids
 
 
 @pytest.mark.parametrize(
@@ -189,13 +189,13 @@ def test_wiping_ones_own_layer_takes_what_projects_noted(
         for project in ("gone", "here"):
             record_project(user, project, now=1.0)
             record_observations(user, [Observation(project, "indent", "preference", value, 1.0)])
-    own = user_store_path(user_data_dir(None))
+    user_file = user_store_path(user_data_dir(None))
     looked = xscore("memory", "wipe", "--scope", "user", "--dry-run", "--json", cwd=tmp_path)
     assert (looked.returncode, json.loads(looked.stdout)["observations"]) == (0, 2)
-    assert b"crimson otter" in raw(own.parent)
+    assert b"crimson otter" in raw(user_file.parent)
     done = xscore("memory", "wipe", "--scope", "user", "--yes", "--verify", cwd=tmp_path)
     assert done.returncode == 0 and "2 observations" in done.stdout and "found none" in done.stdout
-    assert b"crimson otter" not in raw(own.parent)
+    assert b"crimson otter" not in raw(user_file.parent)
     with own_store(tmp_path) as store:
         user = store.user_connection()
         assert user is not None and count_observations(user) == 0
@@ -223,8 +223,8 @@ def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home:
     done = xscore("history", "delete", older["id"], "--yes", "--verify", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"erased 1 turn: {older['id']}") and "found none" in done.stdout
-    left = raw(tmp_path, own_home)
-    assert b"vermilion heron" not in left and b"brass lantern" in left
+    remaining = raw(tmp_path, own_home)
+    assert b"vermilion heron" not in remaining and b"brass lantern" in remaining
     assert xscore("history", "show", older["id"], cwd=tmp_path).returncode == 1, (
         "its receipt is gone"
     )
@@ -268,25 +268,32 @@ def test_an_unreachable_server_is_named_and_asked_again(
         "XSCORE_SHARED_TIMEOUT_S": "0.2",
     }
     name = shared_server_name(SharedSettings(url=Secret(url), tenant="t"))
-    made = [
+    memories = [
         said(TEXT, ordinal=1),
         said("Another that goes as well", ordinal=2),
         said("And a third one", ordinal=3),
     ]
     with own_store(tmp_path) as store:
-        put(store.connection, *made)
+        put(store.connection, *memories)
         note_shared_server(store.connection, name)
     done = xscore(
-        "memory", "delete", made[0].id, "--verify", "--json", "--yes", cwd=tmp_path, environ=environ
+        "memory",
+        "delete",
+        memories[0].id,
+        "--verify",
+        "--json",
+        "--yes",
+        cwd=tmp_path,
+        environ=environ,
     )
     body = json.loads(done.stdout)
-    assert (done.returncode, body["proof"]["holds"], body["ids"]) == (6, True, [made[0].id])
+    assert (done.returncode, body["proof"]["holds"], body["ids"]) == (6, True, [memories[0].id])
     assert body["servers"][0]["problem"] and "not erased at redis://127.0.0.1" in done.stderr
     assert "hunter2" not in done.stdout + done.stderr
-    done = xscore("memory", "delete", made[1].id, "--verify", "--yes", cwd=tmp_path)
+    done = xscore("memory", "delete", memories[1].id, "--verify", "--yes", cwd=tmp_path)
     assert done.returncode == 6 and "do not name it now" in done.stderr
     assert done.stdout.splitlines()[-1].startswith("  not looked at: redis://127.0.0.1")
-    done = xscore("memory", "delete", made[2].id, "--here-only", "--yes", cwd=tmp_path)
+    done = xscore("memory", "delete", memories[2].id, "--here-only", "--yes", cwd=tmp_path)
     assert done.returncode == 0 and "stay there" in done.stderr
     with own_store(tmp_path) as store:
         assert owed_erasures(store.connection) == {}

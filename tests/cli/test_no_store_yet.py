@@ -51,8 +51,8 @@ def everything(*folders: Path) -> set[Path]:
     ("arguments", "code", "is_repository"),
     [
         # In a repository and in a plain folder, in turn.
-        pytest.param(given, code, number % 2 == 0, id=" ".join(given))
-        for number, (given, code) in enumerate(READING)
+        pytest.param(arguments, code, number % 2 == 0, id=" ".join(arguments))
+        for number, (arguments, code) in enumerate(READING)
     ],
 )
 def test_a_reading_command_makes_no_store(
@@ -130,9 +130,9 @@ def test_a_report_of_free_turns_compares_no_prices(xscore: Run, make_repo: MakeR
     """Where no model judged, there are no tokens to count, and every other way to pay is $0."""
     folder = make_repo(SOURCE)
     assert xscore("context", "anything at all", cwd=folder).returncode in (0, 1)
-    found = xscore("report", cwd=folder)
-    assert found.returncode == 0 and "dollars" in found.stdout
-    assert "would have cost" not in found.stdout and "prefix caches" not in found.stdout
+    report = xscore("report", cwd=folder)
+    assert report.returncode == 0 and "dollars" in report.stdout
+    assert "would have cost" not in report.stdout and "prefix caches" not in report.stdout
 
 
 @pytest.mark.parametrize("command", ["report", "status"])
@@ -173,8 +173,8 @@ def test_what_is_kept_out_is_counted_and_listed(xscore: Run, tmp_path: Path) -> 
     (tmp_path / "b.py").unlink()
     assert "(2 kept out: 1 binary, 1 lockfile;" in xscore("ask", "what", cwd=tmp_path).stderr
     (tmp_path / "yarn.lock").unlink()
-    asked = json.loads(xscore("ask", "what", "--json", cwd=tmp_path).stdout)
-    assert asked["kept_out"] == {"binary": 1}
+    receipt = json.loads(xscore("ask", "what", "--json", cwd=tmp_path).stdout)
+    assert receipt["kept_out"] == {"binary": 1}
     assert json.loads(xscore("status", "--json", cwd=tmp_path).stdout)["kept_out"] == {"binary": 1}
 
 

@@ -15,8 +15,8 @@ OPENED: list[str] = []
 """Every file that this process opened; some commands skip an unreadable store, which would hide the
 opening."""
 sys.addaudithook(
-    lambda event, given: (
-        OPENED.append(str(given[0])) if event in ("open", "sqlite3.connect") else None
+    lambda event, arguments: (
+        OPENED.append(str(arguments[0])) if event in ("open", "sqlite3.connect") else None
     )
 )
 POISON = b"this is no database, and to open it would be an error" * 100
@@ -86,12 +86,12 @@ def test_the_users_store_is_never_opened(
     """P07: with the flag, or a repository's setting, an invalid user.db is no error and is not even
     read."""
     (tmp_path / "a.py").write_text("x = 1\n")
-    given = (*command.split(), *ARGUMENTS.get(command, ()))
+    arguments = (*command.split(), *ARGUMENTS.get(command, ()))
     OPENED.clear()
-    shut = xscore(*given, "--no-user-learning", cwd=tmp_path)
+    shut = xscore(*arguments, "--no-user-learning", cwd=tmp_path)
     assert shut.returncode in (0, 1, 2), shut.stderr
     (tmp_path / ".xscore.toml").write_text("[memory]\nuser_learning = false\n")
-    assert xscore(*given, cwd=tmp_path).returncode in (0, 1, 2)
+    assert xscore(*arguments, cwd=tmp_path).returncode in (0, 1, 2)
     assert OPENED and not [path for path in OPENED if poisoned.name in path]
     assert sorted(
         place.name for place in poisoned.parent.iterdir() if place.name.startswith("user")

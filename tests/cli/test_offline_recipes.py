@@ -21,8 +21,8 @@ LIST = '{"id": "sum", "task": "where are prices added up?"}\n'
 
 def block(language: str) -> str:
     """Return the one code block of this language."""
-    (found,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-    return str(found)
+    (code,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return str(code)
 
 
 class Machine:
@@ -45,12 +45,12 @@ class Machine:
             "XSCORE_JUDGE_PROBE": "false",
         }
 
-    def run(self, command: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    def run(self, command: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         """Run a line in a shell."""
         return subprocess.run(
             ["sh", "-c", command],
             cwd=self.root,
-            env={**self.environ, **more},
+            env={**self.environ, **variables},
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
@@ -125,7 +125,7 @@ def test_the_line_for_cron_works_in_an_empty_environment(
             check=False,
         )
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert (machine.home / "results.parquet").is_file() and server.counts.requests == 1
+    assert (machine.home / "results.jsonl").is_file() and server.counts.requests == 1
 
 
 @pytest.mark.verify
@@ -146,4 +146,4 @@ def test_the_job_for_ci_judges_and_keeps_its_store(
         (tmp_path / home).mkdir()
         done = machine.run(judge, **trust, HOME=str(tmp_path / home))
         assert done.returncode == 0, done.stderr
-    assert server.counts.requests == 1 and (temp / "results.parquet").is_file()
+    assert server.counts.requests == 1 and (temp / "results.jsonl").is_file()

@@ -117,10 +117,10 @@ def test_a_hook_leaves_a_long_migration_to_the_background(older: Path, process: 
         "hook_event_name": "SessionStart",
         "source": "startup",
     }
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with closing(sqlite3.connect(path, isolation_level=None)) as lock_holder:
+        lock_holder.execute("BEGIN IMMEDIATE")
         assert process("hook", "session-start", cwd=older, stdin=json.dumps(event)).returncode == 0
-        other.execute("ROLLBACK")
+        lock_holder.execute("ROLLBACK")
 
     def is_migrated() -> bool:
         with closing(sqlite3.connect(path)) as connection:
@@ -151,10 +151,14 @@ def test_nothing_is_paid_again_after_a_migration(
     raised = replace(SCHEMA, version=SCHEMA.version + 1, migrate=to_next)
     monkeypatch.setattr(opening, "SCHEMA", raised)
     done = xscore(*ask, cwd=root)
-    again = json.loads(done.stdout)["coverage"]
+    repeated = json.loads(done.stdout)["coverage"]
     assert f"from schema {SCHEMA.version} to {raised.version}" in done.stderr
     assert first["judged"] == first["candidates"] > 0
-    assert (again["judged"], again["cached"], again["unjudged"]) == (0, first["candidates"], 0)
+    assert (repeated["judged"], repeated["cached"], repeated["unjudged"]) == (
+        0,
+        first["candidates"],
+        0,
+    )
 
 
 def test_judgments_wait_until_all_is_indexed_again(older: Path, xscore: Run) -> None:

@@ -19,9 +19,9 @@ BARE: dict[str, object] = {
 }
 
 
-def flags(**given: object) -> Flags:
+def flags(**values: object) -> Flags:
     """Return flags as click passes them."""
-    return Flags({**BARE, **given})
+    return Flags({**BARE, **values})
 
 
 def test_every_override_names_a_setting() -> None:
@@ -29,14 +29,14 @@ def test_every_override_names_a_setting() -> None:
     sets = {
         setting
         for _, command in all_commands()
-        for one in command.params
-        for setting in getattr(one, "sets", ())
+        for parameter in command.params
+        for setting in getattr(parameter, "sets", ())
     }
     assert len(sets) > 20 and sets <= set(setting_names())
 
 
 @pytest.mark.parametrize(
-    ("given", "seconds"),
+    ("text", "seconds"),
     [
         ("30s", 30),
         ("90m", 5_400),
@@ -46,20 +46,20 @@ def test_every_override_names_a_setting() -> None:
         ("2w", 1_209_600),
     ],
 )
-def test_a_stretch_of_time(given: str, seconds: int) -> None:
+def test_a_stretch_of_time(text: str, seconds: int) -> None:
     """Seconds, minutes, hours, days, weeks."""
-    assert period_s(given) == seconds
+    assert period_s(text) == seconds
 
 
-@pytest.mark.parametrize("given", ["", "d", "7", "0d", "-1d", "1y", "٣d", "1h30m"])
-def test_no_stretch_of_time(given: str) -> None:
+@pytest.mark.parametrize("text", ["", "d", "7", "0d", "-1d", "1y", "٣d", "1h30m"])
+def test_no_stretch_of_time(text: str) -> None:
     """Empty, zero, a number without a unit and unknown units are refused with examples."""
     with pytest.raises(BadParameter, match="Write 30s, 90m, 24h, 7d or 2w"):
-        period_s(given)
+        period_s(text)
 
 
 @pytest.mark.parametrize(
-    ("given", "file", "line"),
+    ("argument", "file", "line"),
     [
         ("a.py", "a.py", 0),
         ("a.py:12", "a.py", 12),
@@ -70,10 +70,10 @@ def test_no_stretch_of_time(given: str) -> None:
     ],
 )
 def test_file_and_line(
-    given: str | None, file: str, line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    argument: str | None, file: str, line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`F:LINE` is split, unless a file has exactly that name."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "b:7").touch()
-    turn = flags(file=given).turn("x")
+    turn = flags(file=argument).turn("x")
     assert (turn.file, turn.line) == (file, line)

@@ -173,15 +173,15 @@ def _past_sessions(root: Path, home: Path, planting: Planting) -> None:
         codex.event("agent_message", message="I did. " + planting.at(f"an answer in {name}")).write(
             home, name
         )
-    asked = planting.at("a task of Aider").replace("\n", "\n#### ")
+    question = planting.at("a task of Aider").replace("\n", "\n#### ")
     # Cut between its secrets.
     answer = planting.at("an answer of Aider").replace("\n", "\n" + "so it goes on\n" * 300)
     edited = f"> Applied edit to src/{planting.one('a path of Aider')}.py"
-    told = (
-        f"# aider chat started at 2026-11-20 09:00:00\n\n#### mend {asked}\n\nI"
+    history = (
+        f"# aider chat started at 2026-11-20 09:00:00\n\n#### mend {question}\n\nI"
         f" did.\n{answer}\n\n{edited}\n"
     )
-    (root / ".aider.chat.history.md").write_text(told)
+    (root / ".aider.chat.history.md").write_text(history)
     messages = [
         say("task", "mend " + planting.at("a task of Cline")),
         say("command", "make " + planting.one("a command of Cline"), ask=True),
@@ -194,20 +194,20 @@ def _past_sessions(root: Path, home: Path, planting: Planting) -> None:
 def _commands(root: Path, outside: Path, planting: Planting) -> list[tuple[tuple[str, ...], str]]:
     """Return arguments and stdin of what is run, with secrets in all that a user, an agent or a
     file gives."""
-    said = {"session_id": "s-1", "cwd": str(root), "transcript_path": None}
-    prompt = said | {
+    hook_event = {"session_id": "s-1", "cwd": str(root), "transcript_path": None}
+    prompt = hook_event | {
         "hook_event_name": "UserPromptSubmit",
         "prompt": "what is more? " + planting.at("a prompt"),
     }
-    start = said | {"hook_event_name": "SessionStart", "source": "startup"}
-    asked, refused, errors = (
+    start = hook_event | {"hook_event_name": "SessionStart", "source": "startup"}
+    questions_file, refused, errors = (
         root.parent / name for name in ("asked.jsonl", "refused.jsonl", "errors.txt")
     )
     question = {
         "task": "what does plot hold? " + planting.at("a question"),
         "errors": planting.at("its errors"),
     }
-    asked.write_text(json.dumps({"id": "q1", **question}) + "\n")
+    questions_file.write_text(json.dumps({"id": "q1", **question}) + "\n")
     refused.write_text(
         json.dumps({"id": planting.one("a question's id"), "task": "what is read?"}) + "\n"
     )
@@ -245,7 +245,7 @@ def _commands(root: Path, outside: Path, planting: Planting) -> list[tuple[tuple
         (("hook", "prompt"), json.dumps(prompt)),
         (("hook", "session-start"), json.dumps(start)),
         (("batch", "submit", str(refused), "-y", "-v"), ""),
-        (("batch", "submit", str(asked), "-y", "-v"), ""),
+        (("batch", "submit", str(questions_file), "-y", "-v"), ""),
         (("batch", "collect", "-o", str(outside / "list.jsonl"), "-v"), ""),
         (("batch", "status", "--json"), ""),
         (("memory", "list", "--json"), ""),
@@ -292,8 +292,8 @@ def test_no_planted_secret_is_stored_printed_or_sent(
             "XSCORE_CACHE_KEY": SecretGenerator(0).text(64, HEX),
         }
         printed = {}
-        for arguments, given in _commands(root, outside, planting):
-            done = process(*arguments, cwd=root, stdin=given, environ=environ)
+        for arguments, stdin in _commands(root, outside, planting):
+            done = process(*arguments, cwd=root, stdin=stdin, environ=environ)
             is_wrong = "refused.jsonl" in str(arguments) or arguments[-1].startswith("ghp_")
             assert done.returncode in (0, 1) or is_wrong, (arguments[:2], done.stderr)
             leaked = planting.found_in((done.stdout + done.stderr).encode())
@@ -308,7 +308,8 @@ def test_no_planted_secret_is_stored_printed_or_sent(
             answer = json.dumps(client.answer(client.call({"task": task})), ensure_ascii=False)
         assert "<SECRET:" in answer and planting.found_in(answer.encode()) == set()
         sent = json.dumps(
-            [server.counts.bodies, [str(one) for one in server.files.values()]], ensure_ascii=False
+            [server.counts.bodies, [str(file) for file in server.files.values()]],
+            ensure_ascii=False,
         )
     origins = json.loads(printed["memory", "import-sessions"])["by_origin"]
     assert origins == {"aider": 1, "claude-code": 1, "cline": 1, "codex": 2}

@@ -25,10 +25,11 @@ def test_every_command_and_option_is_documented() -> None:
     page = reference.cli_page()
     for path, command in reference.all_commands():
         assert f"\n## {path}\n" in page
-        own = page.split(f"\n## {path}\n")[1].split("\n## ")[0]
+        section = page.split(f"\n## {path}\n")[1].split("\n## ")[0]
         for parameter in command.params:
             assert (
-                parameter.opts[0] in own or parameter.human_readable_name.upper() in own.upper()
+                parameter.opts[0] in section
+                or parameter.human_readable_name.upper() in section.upper()
             ), (
                 path,
                 parameter.name,
@@ -44,12 +45,12 @@ def test_what_is_not_published_is_installed_from_the_checkout() -> None:
         root / "README.md",
         root / "CHANGELOG.md",
     ]
-    told = [
+    mentions = [
         page.name
         for page in pages
         if re.search(r"pip install (-\S+ )*['\"]?xscore\b", page.read_text("utf-8"))
     ]
-    assert (INSTALL_FROM, told) == (".", [])
+    assert (INSTALL_FROM, mentions) == (".", [])
     assert "pip install '.[ray]'" in install_hint("ray")
 
 

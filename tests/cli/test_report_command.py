@@ -229,21 +229,21 @@ def test_the_json_is_as_documented(shop: Path, ledger: Connection, xscore: Run) 
     fill(ledger)
     page = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text()
     section = page.split("## `report`")[1].split("\n## ")[0]
-    found = json.loads(xscore("report", "--json", "--by", "model", cwd=shop).stdout)
+    report = json.loads(xscore("report", "--json", "--by", "model", cwd=shop).stdout)
     free = {"turns_by_state", "unjudged_by_cause", "cost_by_model"}
 
     def keys(value: object) -> Iterator[str]:
-        for one in value if isinstance(value, list) else ():
-            yield from keys(one)
-        for name, one in value.items() if isinstance(value, dict) else ():
+        for inner in value if isinstance(value, list) else ():
+            yield from keys(inner)
+        for name, inner in value.items() if isinstance(value, dict) else ():
             yield name
-            yield from () if name in free else keys(one)
+            yield from () if name in free else keys(inner)
 
-    assert [name for name in keys(found) if name not in section] == []
+    assert [name for name in keys(report) if name not in section] == []
 
 
 @pytest.fixture
-def asked(shop: Path, xscore: Run) -> Path:
+def used_folder(shop: Path, xscore: Run) -> Path:
     """The repository, asked about once in words with terminal escapes."""
     assert xscore("context", "the total \x1b[31m", "--judge", "lexical", cwd=shop).returncode == 0
     return shop
@@ -271,55 +271,86 @@ def asked(shop: Path, xscore: Run) -> Path:
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_what_cannot_be_written_is_refused_first(
-    asked: Path, xscore: Run, arguments: list[str], words: str
+    used_folder: Path, xscore: Run, arguments: list[str], words: str
 ) -> None:
     """Exit 2 with a message, nothing on stdout, and every file is unchanged."""
-    (asked / "folder").mkdir()
-    (asked / "notes.md").write_text("my notes")
-    (asked / "link").symlink_to(".")
-    (asked / "store").symlink_to(".xscore")
-    (asked / "loop").symlink_to("loop")
-    before = sorted(path.name for path in (*asked.iterdir(), *(store_dir(asked)).iterdir()))
-    ran = xscore("report", *arguments, cwd=asked)
+    (used_folder / "folder").mkdir()
+    (used_folder / "notes.md").write_text("my notes")
+    (used_folder / "link").symlink_to(".")
+    (used_folder / "store").symlink_to(".xscore")
+    (used_folder / "loop").symlink_to("loop")
+    before = sorted(
+        path.name for path in (*used_folder.iterdir(), *(store_dir(used_folder)).iterdir())
+    )
+    ran = xscore("report", *arguments, cwd=used_folder)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert words in ran.stderr
-    assert (asked / "shop.py").read_text() == SOURCE
-    assert sorted(path.name for path in (*asked.iterdir(), *(store_dir(asked)).iterdir())) == before
+    assert (used_folder / "shop.py").read_text() == SOURCE
+    assert (
+        sorted(path.name for path in (*used_folder.iterdir(), *(store_dir(used_folder)).iterdir()))
+        == before
+    )
 
 
-def test_what_was_written_earlier_is_replaced(asked: Path, xscore: Run) -> None:
+def test_what_was_written_earlier_is_replaced(used_folder: Path, xscore: Run) -> None:
     """Each output may overwrite its earlier file, as a daily script does; an empty file may be
     filled."""
     every = ("-o", "p.html", "-o", "t.csv", "-o", "t.parquet", "-o", "r.md")
-    (asked / "p.html").touch()
+    (used_folder / "p.html").touch()
     for grouped in ((), ("--by", "model"), ()):
-        ran = xscore("report", *every, *grouped, cwd=asked)
+        ran = xscore("report", *every, *grouped, cwd=used_folder)
         assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
     for form in (["--format", "html"], ["--html"]):
-        ran = xscore("report", *form, cwd=asked)
+        ran = xscore("report", *form, cwd=used_folder)
         assert ran.stdout.startswith("<!doctype html>") and ran.stdout.endswith("</html>\n")
-    assert xscore("report", "--html", "--format", "csv", cwd=asked).returncode == 2
+    assert xscore("report", "--html", "--format", "csv", cwd=used_folder).returncode == 2
 
 
-def test_a_page_is_not_printed_on_a_terminal(asked: Path, xscore: Run, own_home: Path) -> None:
+def test_a_page_is_not_printed_on_a_terminal(
+    used_folder: Path, xscore: Run, own_home: Path
+) -> None:
     """On a terminal, and where FILE stands without its option, the hint is `-o FILE`."""
     environ = {"TERM": "dumb", "NO_COLOR": "1", "HOME": str(own_home)}
-    seen, code = shown_on_terminal(["-m", "xscore", "report", "--html"], cwd=asked, environ=environ)
+    seen, code = shown_on_terminal(
+        ["-m", "xscore", "report", "--html"], cwd=used_folder, environ=environ
+    )
     assert code == 2 and "-o report.html" in seen and "<!doctype" not in seen
-    misplaced = xscore("report", "--html", "r.html", cwd=asked)
+    misplaced = xscore("report", "--html", "r.html", cwd=used_folder)
     assert misplaced.returncode == 2 and "-o r.html" in misplaced.stderr
 
 
-def test_a_turn_of_another_repository_is_found(asked: Path, xscore: Run, tmp_path: Path) -> None:
+def test_a_turn_of_another_repository_is_found(
+    used_folder: Path, xscore: Run, tmp_path: Path
+) -> None:
     """With --repo a turn may be in either ledger; the latest is that of the current repository."""
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "m.py").write_text(SOURCE)
-    xscore("context", "elsewhere", "--judge", "lexical", cwd=other)
-    away = xscore("history", "list", "--json", cwd=other).stdout.split('"id": "')[1].split('"')[0]
-    ran = xscore("report", "--repo", str(other), "--turn", away[:12], "--format", "csv", cwd=asked)
+    other_folder = tmp_path / "other"
+    other_folder.mkdir()
+    (other_folder / "m.py").write_text(SOURCE)
+    xscore("context", "elsewhere", "--judge", "lexical", cwd=other_folder)
+    away = (
+        xscore("history", "list", "--json", cwd=other_folder)
+        .stdout.split('"id": "')[1]
+        .split('"')[0]
+    )
+    ran = xscore(
+        "report",
+        "--repo",
+        str(other_folder),
+        "--turn",
+        away[:12],
+        "--format",
+        "csv",
+        cwd=used_folder,
+    )
     assert ran.stdout.splitlines()[1].startswith(away)
     latest = xscore(
-        "report", "--repo", str(other), "--turn", "latest", "--format", "csv", cwd=asked
+        "report",
+        "--repo",
+        str(other_folder),
+        "--turn",
+        "latest",
+        "--format",
+        "csv",
+        cwd=used_folder,
     )
     assert "the total" in latest.stdout

@@ -41,16 +41,21 @@ def test_ask_says_what_was_worked_on_once_and_only_to_people(
     soon = xscore("ask", EVIL, *flags, cwd=root)
     assert "You were working on" not in soon.stderr, "who asked a minute ago knows"
     asleep(root, 2.1)
-    again = xscore("ask", "and then?", *flags, cwd=root)
-    said = 'You were working on "mend \\x1b[31madd_one\\u202e now" (branch feat/ABC-7, 2 h ago).'
-    assert again.stderr.count("You were working on") == 1 and said in again.stderr.splitlines()
-    assert said not in again.stdout
+    repeated = xscore("ask", "and then?", *flags, cwd=root)
+    announcement = (
+        'You were working on "mend \\x1b[31madd_one\\u202e now" (branch feat/ABC-7, 2 h ago).'
+    )
+    assert (
+        repeated.stderr.count("You were working on") == 1
+        and announcement in repeated.stderr.splitlines()
+    )
+    assert announcement not in repeated.stdout
     asleep(root, 49)
     assert "You were working" not in xscore("ask", "quiet", "-q", *flags, cwd=root).stderr
     asleep(root, 49)
-    told = xscore("ask", "last", "--json", *flags, cwd=root)
-    session = json.loads(told.stdout)["session"]
-    assert "You were working" not in told.stderr
+    in_json = xscore("ask", "last", "--json", *flags, cwd=root)
+    session = json.loads(in_json.stdout)["session"]
+    assert "You were working" not in in_json.stderr
     assert (session["branch"], session["resumed"], session["last_task"]) == (
         "feat/ABC-7",
         True,
@@ -82,7 +87,7 @@ def test_a_session_is_shown_resumed_and_closed(
     begun = json.loads(xscore("session", "fresh", "--json", cwd=root).stdout)["thread"]
     assert begun != shown["thread"]
     listed = json.loads(xscore("session", "list", "--json", cwd=root).stdout)["sessions"]
-    assert {one["thread"] for one in listed} == {begun, shown["thread"]}
+    assert {session["thread"] for session in listed} == {begun, shown["thread"]}
     assert xscore("session", "resume", shown["thread"][:10], cwd=root).returncode == 0
     assert (
         json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"]["thread"]
@@ -115,7 +120,7 @@ def test_a_merge_closes_the_session_of_the_branch_that_was_merged(
     subprocess.run(["sh", "-c", f"mkdir -p .git/hooks && {ours}"], cwd=root, check=True)
     assert "closed" not in git(root, "merge", "--no-ff", "-m", "merge it", "feat/one")
     listed = json.loads(xscore("session", "resume", "--json", cwd=root).stdout)["sessions"]
-    over = {one["branch"]: one["closed_at"] is not None for one in listed}
+    over = {session["branch"]: session["closed_at"] is not None for session in listed}
     assert over == {"main": False, "feat/one": True, "feat/begun": False}
     by_name = xscore("session", "close", "--branch", "feat/begun", "-q", cwd=root)
     assert (by_name.returncode, by_name.stdout, by_name.stderr) == (0, "", "")
@@ -158,10 +163,10 @@ def test_a_checkpoint_goes_from_hand_to_hand(
         "checkpoints"
     ]
     assert listed == {name: value for name, value in saved.items() if name != "schema"}
-    asked = json.loads(
+    receipt = json.loads(
         xscore("ask", "go on", "--checkpoint", "speed", "--json", *flags, cwd=root).stdout
     )
-    assert asked["checkpoint"] == "speed"
+    assert receipt["checkpoint"] == "speed"
     bundle = xscore(
         "context", "is add_one fast?", "--checkpoint", "speed", *flags[:2], cwd=root
     ).stdout
@@ -197,8 +202,8 @@ def test_a_thread_is_followed_by_name_or_from_the_latest_turn(
     guess = json.loads(
         xscore("estimate", "and two?", "--continue", "--json", *flags[:2], cwd=root).stdout
     )["judge"]
-    told = xscore("ask", "and two?", "--continue", *flags, cwd=root)
-    assert f'carried: {guess["carried"]} from {first["turn_id"]} "add one"' in told.stderr
+    continued = xscore("ask", "and two?", "--continue", *flags, cwd=root)
+    assert f'carried: {guess["carried"]} from {first["turn_id"]} "add one"' in continued.stderr
     assert f"{guess['carried']} carried" in xscore("session", "list", cwd=root).stdout
     (listed,) = json.loads(xscore("session", "list", "--json", cwd=root).stdout)["sessions"]
     assert (listed["thread"], listed["tasks"], listed["carried"]) == ("sums/1", 2, guess["carried"])

@@ -40,7 +40,7 @@ def test_ask_keeps_the_right_past_exchange(
         "why does the zebra importer drop the trailing umlaut?"
     ]
     listed = json.loads(xscore("memory", "imported", "--json", cwd=root).stdout)
-    assert {one["session"] for one in listed["sessions"]} == {"s-claude", "s-codex"}
+    assert {session["session"] for session in listed["sessions"]} == {"s-claude", "s-codex"}
 
 
 def test_import_says_what_was_taken_and_left(
@@ -48,9 +48,9 @@ def test_import_says_what_was_taken_and_left(
 ) -> None:
     """A second import adds nothing; a broken file is named on stderr, exit code 1."""
     root = imported(xscore, make_repo, own_home)
-    again = xscore("memory", "import-sessions", cwd=root)
-    assert again.returncode == 0
-    assert "imported  0 exchanges" in again.stdout
+    repeated = xscore("memory", "import-sessions", cwd=root)
+    assert repeated.returncode == 0
+    assert "imported  0 exchanges" in repeated.stdout
     ClaudeLog(root, "bad").user("x").raw(type="user", cwd=str(root)).write(own_home)
     broken = xscore("memory", "import-sessions", "--from", "claude-code", cwd=root)
     assert broken.returncode == 1

@@ -144,8 +144,8 @@ def test_a_new_store_says_once_what_an_earlier_one_held(folder: Path, xscore: Ru
     assert body["restored"] == 4 and body["aside"] is None
     rows = stated_rows(folder)["memories"]
     assert [row for row in rows if "Something new" not in row] == before and len(rows) == 5
-    again = xscore("store", "rebuild", "--stated", "--yes", "--json", cwd=folder)
-    assert json.loads(again.stdout)["restored"] == 0
+    repeated = xscore("store", "rebuild", "--stated", "--yes", "--json", cwd=folder)
+    assert json.loads(repeated.stdout)["restored"] == 0
 
 
 def test_without_a_terminal_a_rebuild_says_how(folder: Path, xscore: Run) -> None:

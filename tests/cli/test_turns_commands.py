@@ -38,20 +38,20 @@ def models(tmp_path: Path) -> tuple[str, ...]:
     return script_flags(tmp_path / "script.json", RULES)
 
 
-def change(repo: Path, sql: str, *given: object) -> None:
+def change(repo: Path, sql: str, *parameters: object) -> None:
     """Change the store directly."""
     connection = sqlite3.connect(store_file(repo))
     connection.execute("PRAGMA ignore_check_constraints = ON")  # damage asks no rule of the schema
     with connection:
-        connection.execute(sql, given)
+        connection.execute(sql, parameters)
     connection.close()
 
 
 def listed(xscore: Run, repo: Path, *options: str) -> list[dict[str, Any]]:
     """Return the listed turns as objects."""
     done = xscore("history", "list", "--json", *options, cwd=repo)
-    found: list[dict[str, Any]] = json.loads(done.stdout)["turns"]
-    return found
+    turns: list[dict[str, Any]] = json.loads(done.stdout)["turns"]
+    return turns
 
 
 def test_turns_are_listed_newest_first(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
@@ -180,13 +180,13 @@ def test_a_turn_is_shown_as_it_was_printed(
     xscore: Run, repo: Path, models: tuple[str, ...]
 ) -> None:
     """The same answer on stdout; the same page on stderr below one line with the turn."""
-    asked = xscore("ask", "what is total", *models, cwd=repo)
+    answered = xscore("ask", "what is total", *models, cwd=repo)
     shown = xscore("history", "show", cwd=repo)
     head, _, rest = shown.stderr.partition("\n")
     assert shown.returncode == 0
-    assert shown.stdout == asked.stdout == "It adds up.\n"
+    assert shown.stdout == answered.stdout == "It adds up.\n"
     assert head.endswith('"what is total"') and head.startswith("turn t_")
-    assert rest.strip() == asked.stderr.strip()
+    assert rest.strip() == answered.stderr.strip()
 
 
 def test_the_calls_of_a_turn_are_a_table(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
@@ -271,8 +271,8 @@ def test_damaged_rows_are_named_and_hide_no_turn(
         in done.stderr
     )
     assert "1 rows of calls" in done.stderr
-    found = json.loads(xscore("history", "list", "--json", cwd=repo).stdout)
-    assert ([turn["task"] for turn in found["turns"]], found["left_out"]) == (["second"], 2)
+    listing = json.loads(xscore("history", "list", "--json", cwd=repo).stdout)
+    assert ([turn["task"] for turn in listing["turns"]], listing["left_out"]) == (["second"], 2)
 
 
 def test_your_own_memories_are_shown_as_such(
@@ -292,7 +292,7 @@ def test_your_own_memories_are_shown_as_such(
         cwd=repo,
     )
     options = [*models, "--threshold", "0.05"]
-    asked = xscore("ask", "how do I work", *options, cwd=repo)
+    answered = xscore("ask", "how do I work", *options, cwd=repo)
     shown = xscore("history", "show", "latest", cwd=repo)
-    assert asked.returncode == 0 and "one of your own memories" in shown.stderr
+    assert answered.returncode == 0 and "one of your own memories" in shown.stderr
     assert "tests first" not in shown.stdout + shown.stderr

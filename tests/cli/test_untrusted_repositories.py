@@ -133,8 +133,8 @@ def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: P
         for folder in (root, root / ".git"):
             folder.chmod(0o755)
     assert done.returncode == 0, done.stderr
-    first, again = (json.loads("{" + text)["coverage"] for text in done.stdout.split("\n{")[1:])
-    assert first["judged"] == again["cached"] > 0
+    first, repeated = (json.loads("{" + text)["coverage"] for text in done.stdout.split("\n{")[1:])
+    assert first["judged"] == repeated["cached"] > 0
     assert not (store_dir(root)).exists() and (store_dir(writable)).exists()
     assert list(home.rglob("memory.db"))
 

@@ -27,7 +27,7 @@ COMMANDS = (
 
 
 @pytest.fixture
-def own(tmp_path: Path, own_home: Path) -> Path:
+def user_file(tmp_path: Path, own_home: Path) -> Path:
     """Make a project store and a user store with a preference and an observation; return the
     latter's file."""
     with own_store(tmp_path) as store:
@@ -51,39 +51,43 @@ def tear(path: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_damaged_store_of_ones_own_never_looks_empty(
-    xscore: Run, tmp_path: Path, own: Path, command: tuple[str, ...]
+    xscore: Run, tmp_path: Path, user_file: Path, command: tuple[str, ...]
 ) -> None:
     """P06: each command names the damaged file and the remedy, and exits with 6; the bytes still
     hold the text."""
-    tear(own)
+    tear(user_file)
     done = xscore(*command, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (6, "")
-    assert str(own) in done.stderr and "xscore store rebuild --user" in done.stderr
-    assert TEXT.encode() in own.read_bytes()
+    assert str(user_file) in done.stderr and "xscore store rebuild --user" in done.stderr
+    assert TEXT.encode() in user_file.read_bytes()
 
 
-def test_doctor_names_the_damaged_store_of_ones_own(xscore: Run, tmp_path: Path, own: Path) -> None:
+def test_doctor_names_the_damaged_store_of_ones_own(
+    xscore: Run, tmp_path: Path, user_file: Path
+) -> None:
     """H05: a fully or partly unreadable user store is reported, with the command that repairs
     it."""
     assert "your store" in xscore("doctor", cwd=tmp_path).stdout
-    tear(own)
+    tear(user_file)
     done = xscore("doctor", cwd=tmp_path)
     assert (
-        done.returncode == 3 and str(own) in done.stdout and "store rebuild --user" in done.stdout
+        done.returncode == 3
+        and str(user_file) in done.stdout
+        and "store rebuild --user" in done.stdout
     )
 
 
-def test_ones_own_store_is_built_anew_alone(xscore: Run, tmp_path: Path, own: Path) -> None:
+def test_ones_own_store_is_built_anew_alone(xscore: Run, tmp_path: Path, user_file: Path) -> None:
     """What is readable is kept, observations included; the old file is set aside, and the project's
     is unchanged."""
-    with closing(sqlite3.connect(own)) as connection:
+    with closing(sqlite3.connect(user_file)) as connection:
         (page,) = connection.execute(
             "SELECT rootpage FROM sqlite_master WHERE name = 'event'"
         ).fetchone()
         (size,) = connection.execute("PRAGMA page_size").fetchone()
-    data = bytearray(own.read_bytes())
+    data = bytearray(user_file.read_bytes())
     data[(page - 1) * size : page * size] = b"\xff" * size
-    own.write_bytes(data)
+    user_file.write_bytes(data)
     project = store_file(tmp_path)
     before = project.read_bytes()
     done = xscore("store", "rebuild", "--user", cwd=tmp_path)
@@ -91,9 +95,9 @@ def test_ones_own_store_is_built_anew_alone(xscore: Run, tmp_path: Path, own: Pa
         done.returncode == 0 and "1 memories" in done.stdout and "1 observations" in done.stdout
     ), done
     assert project.read_bytes() == before and (
-        own.parent / "aside-1" / "user.db"
+        user_file.parent / "aside-1" / "user.db"
     ).read_bytes() == bytes(data)
     assert TEXT in xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout
-    with closing(sqlite3.connect(own)) as connection:
-        assert [each.value for each in list_observations(connection)] == [TEXT]
+    with closing(sqlite3.connect(user_file)) as connection:
+        assert [observation.value for observation in list_observations(connection)] == [TEXT]
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

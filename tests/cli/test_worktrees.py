@@ -85,31 +85,31 @@ def test_index_of_a_worktree(xscore: Run, basket: Path, tmp_path: Path) -> None:
     """Files with the same bytes are not parsed again, and every row equals a parse here."""
     index(xscore, basket)
     second = worktree(basket)
-    own = json.loads(
+    statement = json.loads(
         xscore(
             "memory", "add", f"{DECISION}: shop/till.py, shop/basket.py", "--json", cwd=second
         ).stdout
     )
-    own = own.get("memory", own)["id"]
+    statement = statement.get("memory", statement)["id"]
     (second / "shop" / "checkout.py").write_text(FILES["shop/checkout.py"].replace("pay", "settle"))
     (second / "shop" / "till.py").write_text(
         "from shop.checkout import settle\n\n\ndef ring():\n    settle(None)\n"
     )
     (second / "README.md").unlink()
-    found = xscore("index", "--json", cwd=second)
-    report = json.loads(found.stdout)
+    indexed = xscore("index", "--json", cwd=second)
+    report = json.loads(indexed.stdout)
     assert report["files"]["indexed"] == 2 and report["files"]["unchanged"] == 1
-    assert "shared the index of 1 identical file with the main worktree" in found.stderr
+    assert "shared the index of 1 identical file with the main worktree" in indexed.stderr
     fresh = tmp_path / "fresh"
     shutil.copytree(second, fresh, ignore=shutil.ignore_patterns(".git", ".xscore"))
     git(fresh, "init", "-q")
     assert index(xscore, fresh)["files"]["indexed"] == 3
     with own_store(second) as store:
         linked = store.connection.execute(
-            "SELECT target FROM edge WHERE source = ? ORDER BY 1", (own,)
+            "SELECT target FROM edge WHERE source = ? ORDER BY 1", (statement,)
         ).fetchall()
     assert linked == [("f_shop/basket.py",), ("f_shop/till.py",)]
-    assert xscore("memory", "delete", own, "--yes", cwd=second).returncode == 0
+    assert xscore("memory", "delete", statement, "--yes", cwd=second).returncode == 0
     assert parsed(second) == parsed(fresh)
     assert index(xscore, second)["files"]["unchanged"] == 3
 
@@ -139,8 +139,8 @@ def test_a_takeover_cut_short(make: Callable[[Path], Path], xscore: Run, basket:
         in_store("DELETE FROM file_row WHERE path LIKE 'none/%'")(basket)
         assert run(time.monotonic()).files_left == 3
         assert len(index_rows.file_stamps(store.connection)) == 3
-        found = run(None).files
-        assert (found.indexed, found.unchanged) == (0, 3)
+        files = run(None).files
+        assert (files.indexed, files.unchanged) == (0, 3)
     assert parsed(second) == parsed(basket)
 
 
@@ -331,7 +331,7 @@ def test_status_shows_its_own_head(xscore: Run, basket: Path) -> None:
         commit[:10],
     ]
     git(basket, "pack-refs", "--all")
-    told = json.loads(xscore("status", "--json", cwd=basket).stdout)
-    assert (told["branch"], told["commit"]) == ("main", commit)
+    status = json.loads(xscore("status", "--json", cwd=basket).stdout)
+    assert (status["branch"], status["commit"]) == ("main", commit)
     git(second, "checkout", "-q", "--detach")
     assert f"detached at {commit[:10]}" in xscore("status", cwd=second).stdout

@@ -80,14 +80,14 @@ class _Handler(BaseHTTPRequestHandler):
             return
         message = {"role": "assistant", "content": text, "refusal": None}
         choice = {"index": 0, "finish_reason": "stop", "message": message, "logprobs": None}
-        whole = {
+        completion = {
             "id": "c",
             "object": "chat.completion",
             "created": 1,
             "model": body["model"],
             "choices": [choice],
         }
-        self._send(200, whole | {"usage": usage})
+        self._send(200, completion | {"usage": usage})
 
     def _anthropic(self, body: dict[str, Any]) -> None:
         schema = body.get("output_config", {}).get("format", {}).get("schema")

@@ -156,23 +156,23 @@ class World:
 
 def seen(folder: Path, dialect: str) -> dict[str, Any]:
     """Run every command once, in order; return all that must not change."""
-    world, found = World(folder, dialect), dict[str, Any]()
+    world, by_name = World(folder, dialect), dict[str, Any]()
     for name, arguments in COMMANDS.items():
         before = len(world.host.requests)
         code, out = world.run(*arguments)
         sent = [body | {"path": path} for path, body in world.host.requests[before:]]
         value: object = fixed(json.loads(out)) if out.startswith("{") else words(out)
-        found[name] = {
+        by_name[name] = {
             "exit": code,
             "out": value,
             "sent": sorted((request(b) for b in sent), key=json.dumps),
         }
     world.host.fault = 401
     code, _ = world.run("ask", "What does a refused key do?", "--json", "-y")
-    found["refused key"] = {"exit": code}
+    by_name["refused key"] = {"exit": code}
     world.host.shutdown()
     world.host.server_close()
-    return found
+    return by_name
 
 
 def request(body: dict[str, Any]) -> Any:
@@ -236,15 +236,15 @@ def both(
 def test_what_is_sent_to_a_model_has_not_moved(both: tuple[Any, Any]) -> None:
     """Each request is identical byte for byte, in both dialects."""
     now, then = both
-    for name, one in then.items():
-        assert now[name].get("sent") == one.get("sent"), name
+    for name, recorded in then.items():
+        assert now[name].get("sent") == recorded.get("sent"), name
 
 
 def test_exit_codes_have_not_moved(both: tuple[Any, Any]) -> None:
     """Each command exits with its expected code."""
     now, then = both
-    assert {name: one["exit"] for name, one in now.items()} == {
-        name: one["exit"] for name, one in then.items()
+    assert {name: recorded["exit"] for name, recorded in now.items()} == {
+        name: recorded["exit"] for name, recorded in then.items()
     }
 
 
@@ -252,8 +252,8 @@ def test_what_is_printed_as_json_has_not_moved(both: tuple[Any, Any]) -> None:
     """Every field keeps its type and, if it does not vary by run, its value; fields may be
     added."""
     now, then = both
-    for name, one in then.items():
-        assert "out" not in one or covers(now[name]["out"], one["out"]) == [], name
+    for name, recorded in then.items():
+        assert "out" not in recorded or covers(now[name]["out"], recorded["out"]) == [], name
 
 
 def covers(now: Any, then: Any, place: str = "") -> list[str]:
@@ -267,8 +267,8 @@ def covers(now: Any, then: Any, place: str = "") -> list[str]:
     if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
         return [
             fault
-            for one, two in zip(now, then, strict=True)
-            for fault in covers(one, two, place + "[]")
+            for item, recorded_item in zip(now, then, strict=True)
+            for fault in covers(item, recorded_item, place + "[]")
         ]
     return [] if now == then else [f"{place}: {then!r} is {now!r}"]
 

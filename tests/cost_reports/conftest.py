@@ -39,9 +39,9 @@ def alive() -> str:
     return f"{os.getppid()} {process_identity().partition(' ')[2]}"
 
 
-def budget_of(commits: GroupCommit, cap: str | None = "1.00", **more: float) -> Budget:
+def budget_of(commits: GroupCommit, cap: str | None = "1.00", **options: float) -> Budget:
     """Make the budget of turn `t`."""
-    clock = (lambda: more["now"]) if "now" in more else (lambda: 1000.0)
+    clock = (lambda: options["now"]) if "now" in options else (lambda: 1000.0)
     return turn_budget(
         commits, turn_id="t", caps=Caps(turn=None if cap is None else Decimal(cap)), clock=clock
     )

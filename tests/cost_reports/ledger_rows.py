@@ -93,6 +93,6 @@ def add_call(
 NOW = DAY + 10 * 86_400
 
 
-def reported(connection: Connection, **asked: object) -> CostReport:
+def reported(connection: Connection, **query: object) -> CostReport:
     """Report over one ledger."""
-    return build_report([RepositoryLedger("/shop", connection)], ReportQuery(**asked), now=NOW)  # type: ignore[arg-type]  # fields of the record, by name
+    return build_report([RepositoryLedger("/shop", connection)], ReportQuery(**query), now=NOW)  # type: ignore[arg-type]  # fields of the record, by name

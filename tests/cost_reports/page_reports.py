@@ -142,13 +142,13 @@ def with_turns(lines: Sequence[TurnLine], details: Sequence[TurnDetail] = ()) ->
             without_prefix_cache=total * 2, without_packs=total * 4, by_batch=total / 2
         ),
     )
-    known = [line.coverage for line in lines if line.coverage]
+    coverages = [line.coverage for line in lines if line.coverage]
     coverage = Coverage(
-        candidates=sum(one.candidates for one in known),
-        judged=sum(one.judged for one in known),
-        cached=sum(one.cached for one in known),
-        carried=sum(one.carried for one in known),
-        unjudged=sum(one.unjudged for one in known),
+        candidates=sum(of_turn.candidates for of_turn in coverages),
+        judged=sum(of_turn.judged for of_turn in coverages),
+        cached=sum(of_turn.cached for of_turn in coverages),
+        carried=sum(of_turn.carried for of_turn in coverages),
+        unjudged=sum(of_turn.unjudged for of_turn in coverages),
     )
     guess = Expected(
         calls=900, input_tokens=5_100_000, output_tokens=160_000, cost_usd=Decimal("2.51")
@@ -223,38 +223,38 @@ def with_turns(lines: Sequence[TurnLine], details: Sequence[TurnDetail] = ()) ->
 
 def hostile(*texts: str) -> CostReport:
     """Return a report with these texts in every field that others can write."""
-    one, two, three = (texts * 3)[:3]
+    first, second, third = (texts * 3)[:3]
     base = report_of(2, 0)
     lines = tuple(
-        replace(line, task=one, repository=two, judge=three, cost_by_model={one: Decimal(1)})
+        replace(line, task=first, repository=second, judge=third, cost_by_model={first: Decimal(1)})
         for line in base.turns
     )
     chosen = memory(
-        one,
-        entity=two,
-        path=three,
-        kind=one,
-        layer=two,
-        title=three,
+        first,
+        entity=second,
+        path=third,
+        kind=first,
+        layer=second,
+        title=third,
         below_threshold=True,
         is_stale=True,
         cached=True,
-        boosts=(Boost(two, 0.05, three),),
+        boosts=(Boost(second, 0.05, third),),
     )
     details = tuple(
         TurnDetail(turn_id=line.id, selected=(chosen,), near_misses=(chosen,)) for line in lines
     )
     return replace(
         with_turns(lines, details),
-        repositories=(one, two),
-        warnings=(three,),
+        repositories=(first, second),
+        warnings=(third,),
         by="repo",
-        turn_id=two,
-        groups=(Group(name=one, turns=1, spent=Spent(calls=1)),),
-        by_model=(Group(name=three, turns=1, spent=Spent()),),
-        unjudged_by_cause={one: 3},
-        turns_by_state={two: 2},
-        evaluations=(replace(base.evaluations[0], judge=two, questions=three),),
+        turn_id=second,
+        groups=(Group(name=first, turns=1, spent=Spent(calls=1)),),
+        by_model=(Group(name=third, turns=1, spent=Spent()),),
+        unjudged_by_cause={first: 3},
+        turns_by_state={second: 2},
+        evaluations=(replace(base.evaluations[0], judge=second, questions=third),),
     )
 
 
@@ -277,9 +277,9 @@ def timings() -> tuple[Timing, ...]:
         "select": 0.003,
         "total": 0.12,
     }
-    made = [("turn", stage, "live", p50) for stage, p50 in live.items()]
-    made += [("turn", stage, "cached", p50) for stage, p50 in cached.items()]
-    made += [
+    rows = [("turn", stage, "live", p50) for stage, p50 in live.items()]
+    rows += [("turn", stage, "cached", p50) for stage, p50 in cached.items()]
+    rows += [
         ("call", "judge", "live", 1.2),
         ("call", "judge", "cached", 0.8),
         ("call", "primary", "live", 8.0),
@@ -289,13 +289,13 @@ def timings() -> tuple[Timing, ...]:
         Timing(
             of=of, stage=stage, kind=kind, count=412, p50_s=p50, p95_s=p50 * 2.1, p99_s=p50 * 3.4
         )
-        for of, stage, kind, p50 in made
+        for of, stage, kind, p50 in rows
     )
 
 
 def memory(reason: str = "it waits", **fields: object) -> Selected:
     """Return one chosen memory."""
-    known: dict[str, object] = {
+    values: dict[str, object] = {
         "id": "m_1",
         "layer": "graph",
         "kind": "function",
@@ -311,7 +311,7 @@ def memory(reason: str = "it waits", **fields: object) -> Selected:
         "below_threshold": False,
         "threshold": 0.7,
     }
-    return Selected(reason=reason, **{**known, **fields})  # type: ignore[arg-type]  # fields of the record, by name
+    return Selected(reason=reason, **{**values, **fields})  # type: ignore[arg-type]  # fields of the record, by name
 
 
 def _turn(dice: random.Random, index: int, of: int) -> TurnLine:

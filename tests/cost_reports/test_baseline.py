@@ -48,11 +48,11 @@ def test_the_file_is_made_for_diffs(path: Path) -> None:
     assert text.endswith("}\n") and not text.endswith("\n\n")
     assert list(json.loads(text)) == sorted(json.loads(text))
     assert '  "cost_usd": "0.0213",\n' in text
-    other = replace(
+    unsorted = replace(
         MEASURED, timings=(*MEASURED.timings, replace(MEASURED.timings[0], stage="probe"))
     )
-    turned = replace(other, timings=tuple(reversed(other.timings)))
-    assert gate.baseline_json(other) == gate.baseline_json(turned)
+    turned = replace(unsorted, timings=tuple(reversed(unsorted.timings)))
+    assert gate.baseline_json(unsorted) == gate.baseline_json(turned)
 
 
 def test_every_stage_that_is_timed_can_be_read_back(path: Path) -> None:
@@ -170,11 +170,13 @@ def test_another_file_is_not_written_over(tmp_path: Path) -> None:
 def test_our_own_baseline_can_be_held() -> None:
     """The committed baseline is complete: priced calls, an evaluation, and enough calls for a
     p95."""
-    found = gate.read_baseline(Path(__file__).parents[2] / "cost_reports" / "baseline.json")
-    assert found is not None and found.recall is not None
-    assert found.cost_usd > 0 == found.unpriced
-    assert 0 < found.recall.recall < 1
+    baseline = gate.read_baseline(Path(__file__).parents[2] / "cost_reports" / "baseline.json")
+    assert baseline is not None and baseline.recall is not None
+    assert baseline.cost_usd > 0 == baseline.unpriced
+    assert 0 < baseline.recall.recall < 1
     judged = [
-        timing.count for timing in found.timings if (timing.of, timing.stage) == ("call", "judge")
+        timing.count
+        for timing in baseline.timings
+        if (timing.of, timing.stage) == ("call", "judge")
     ]
     assert min(judged) >= GateSettings().min_samples

@@ -138,8 +138,8 @@ async def entered(path: Path, calls: Iterable[CallRecord]) -> Connection:
 
 async def test_tokens_a_memory_beside_the_frame(path: Path) -> None:
     """Reply length is the text beyond the braces, divided by the memories judged."""
-    found = output_tokens_per_memory(await entered(path, [CALL, CALL]), host="h", model="m")
-    assert found == pytest.approx(9.0)
+    tokens = output_tokens_per_memory(await entered(path, [CALL, CALL]), host="h", model="m")
+    assert tokens == pytest.approx(9.0)
 
 
 @pytest.mark.parametrize(
@@ -228,9 +228,9 @@ def add_judged_turn(
 ) -> None:
     """Add a turn with this many judging calls."""
     add_turn(reader, f"t_{number}", at)
-    for each in range(calls):
+    for index in range(calls):
         row = {"provider": "anthropic", "host": "h", "model": "m"} | changes
-        add_call(reader, f"c_{number}_{each}", f"t_{number}", at, **row)
+        add_call(reader, f"c_{number}_{index}", f"t_{number}", at, **row)
 
 
 def gaps(reader: Connection, *, now: float = NOW, limit: int = 20) -> tuple[float, ...]:

@@ -58,9 +58,9 @@ async def test_two_turns_one_after_the_other_share_the_day(
         await spend(second, "0.50")
         with pytest.raises(
             BudgetExhausted, match=rf"\$0[\d.]* of the day's \$1\.50 \({TODAY}, UTC\) are left"
-        ) as found:
+        ) as caught:
             await second.reserve(Decimal("0.01"))
-    assert "budget.max_usd_day" in found.value.hint and "xscore continue" in found.value.hint
+    assert "budget.max_usd_day" in caught.value.hint and "xscore continue" in caught.value.hint
     assert (
         spent_in_period(reader, TODAY)
         == spent_in_period(reader, REPOSITORY_PERIOD)
@@ -85,9 +85,9 @@ async def test_the_next_day_has_room_again(path: Path, reader: Connection, clock
         await spend(budget, "0.50")
         with pytest.raises(
             BudgetExhausted, match=r"\$0\.3\d* of the repository's \$1\.80 are left"
-        ) as found:
+        ) as caught:
             await budget.reserve(Decimal("0.50"))
-    assert "budget.max_usd_repository" in found.value.hint
+    assert "budget.max_usd_repository" in caught.value.hint
     assert [spent_in_period(reader, span) for span in (TODAY, TOMORROW, REPOSITORY_PERIOD)] == [
         1,
         Decimal("0.5"),

@@ -26,7 +26,7 @@ from xscore.records.receipt import StageUsage
 JUDGE = JudgeIdentity("openai", "h", "m", "", "judge-2", "memory_first", True)
 
 
-def call(number: int, **more: Any) -> CallRecord:
+def call(number: int, **fields: Any) -> CallRecord:
     """Make one attempt."""
     usage = Usage(
         input_tokens=100,
@@ -35,7 +35,7 @@ def call(number: int, **more: Any) -> CallRecord:
         output_tokens=10,
         reasoning_tokens=2,
     )
-    made = CallRecord(
+    record = CallRecord(
         id=f"c_{number}",
         turn_id="t_1",
         stage=Stage.JUDGE,
@@ -50,7 +50,7 @@ def call(number: int, **more: Any) -> CallRecord:
         cost_usd=Decimal("0.001"),
         estimated=False,
     )
-    return replace(made, **more)
+    return replace(record, **fields)
 
 
 def learned(reader: Connection, *, host: str = "h") -> float | None:

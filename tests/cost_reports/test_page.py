@@ -121,7 +121,7 @@ def test_control_and_bidirectional_characters_are_shown() -> None:
 def test_a_memory_is_told_with_its_score_boosts_and_reason() -> None:
     """The page shows final score, raw score, each boost with its cause, the reason, the place and
     the marks."""
-    told = memory(
+    chosen = memory(
         "it settles what was reserved",
         score=0.91,
         raw_score=0.82,
@@ -135,7 +135,7 @@ def test_a_memory_is_told_with_its_score_boosts_and_reason() -> None:
         render_page(
             replace(
                 base,
-                details=(TurnDetail(turn_id=base.turns[0].id, selected=(told,), near_misses=()),),
+                details=(TurnDetail(turn_id=base.turns[0].id, selected=(chosen,), near_misses=()),),
             )
         )
     )
@@ -168,10 +168,10 @@ def test_what_was_asked_and_chosen_stands_first() -> None:
 def test_an_empty_ledger_has_a_page() -> None:
     """An empty report has one line for each plot and table, no empty card and no invented
     figure."""
-    whole = render_page(empty())
-    page = Reader(whole.split("</style>")[1].split("<script>")[0]).text
+    html = render_page(empty())
+    page = Reader(html.split("</style>")[1].split("<script>")[0]).text
 
-    assert "<figure" not in whole and "Cost per turn: there are no turns in this period." in page
+    assert "<figure" not in html and "Cost per turn: there are no turns in this period." in page
     assert "No call was made." in page
     assert not re.search(r"\b(nan|none|inf)\b", page, re.IGNORECASE)
 
@@ -200,10 +200,13 @@ def test_a_line_says_what_is_not_in_its_dollars() -> None:
     """Each line marks estimated dollars and unpriced attempts; a described turn counts them."""
     base = report_of(1, 1)
     line, group = base.turns[0], base.by_model[0]
-    one = replace(line.spent, cost_usd=Decimal("0.456"), unpriced=2, estimated=1)
-    other = replace(group.spent, cost_usd=Decimal("1.27"), unpriced=3, estimated=0)
+    spent_by_turn = replace(line.spent, cost_usd=Decimal("0.456"), unpriced=2, estimated=1)
+    spent_by_group = replace(group.spent, cost_usd=Decimal("1.27"), unpriced=3, estimated=0)
     report = replace(
-        base, turns=(replace(line, spent=one),), by_model=(replace(group, spent=other),), groups=()
+        base,
+        turns=(replace(line, spent=spent_by_turn),),
+        by_model=(replace(group, spent=spent_by_group),),
+        groups=(),
     )
     page = render_page(report)
 

@@ -65,8 +65,8 @@ async def show(tab: browser.Tab, report: CostReport, folder: Path) -> Path:
 
 async def tree(tab: browser.Tab) -> list[tuple[str, str]]:
     """Return roles and names, as a screen reader gets them."""
-    told = await tab.send("Accessibility.getFullAXTree")
-    nodes = [node for node in told["nodes"] if not node["ignored"]]
+    accessibility = await tab.send("Accessibility.getFullAXTree")
+    nodes = [node for node in accessibility["nodes"] if not node["ignored"]]
     return [(str(_value(node, "role")), str(_value(node, "name"))) for node in nodes]
 
 
@@ -168,7 +168,7 @@ async def test_a_table_sorts_by_click_and_by_key(tab: browser.Tab, tmp_path: Pat
     head = f"document.querySelector('.turns').tHead.rows[0].cells[{column}]"
 
     await tab.run(f"{head}.querySelector('button').click()")
-    dearest = [float(said.strip("$")) for said in await tab.run(SORTED % column)]
+    dearest = [float(cell.strip("$")) for cell in await tab.run(SORTED % column)]
     assert dearest == sorted(dearest, reverse=True)
     assert await tab.run(f"{head}.getAttribute('aria-sort')") == "descending"
     assert (
@@ -178,7 +178,7 @@ async def test_a_table_sorts_by_click_and_by_key(tab: browser.Tab, tmp_path: Pat
 
     await tab.run(f"{head}.querySelector('button').focus()")
     await tab.press_enter()
-    assert [float(said.strip("$")) for said in await tab.run(SORTED % column)] == sorted(dearest)
+    assert [float(cell.strip("$")) for cell in await tab.run(SORTED % column)] == sorted(dearest)
     assert await tab.run(f"{head}.getAttribute('aria-sort')") == "ascending"
     assert await tab.run("document.querySelectorAll('.turns [aria-sort]').length") == 1
 
@@ -201,10 +201,10 @@ async def test_a_turn_opens_by_key_and_by_link(tab: browser.Tab, tmp_path: Path)
 async def test_a_screen_reader_is_told_of_every_plot(tab: browser.Tab, tmp_path: Path) -> None:
     """Each figure and drawing has a name; headings and tables are labelled."""
     await show(tab, report_of(5, 2), tmp_path)
-    told = await tree(tab)
+    nodes = await tree(tab)
 
-    figures = [name for role, name in told if role == "figure"]
-    drawings = [name for role, name in told if role in {"image", "img"}]
+    figures = [name for role, name in nodes if role == "figure"]
+    drawings = [name for role, name in nodes if role in {"image", "img"}]
     assert figures == [
         "Cost per turn",
         "Cache hit rate",
@@ -214,27 +214,27 @@ async def test_a_screen_reader_is_told_of_every_plot(tab: browser.Tab, tmp_path:
         "Scores by lexical",
     ]
     assert drawings == figures
-    assert [name for role, name in told if role == "heading"][:2] == [
+    assert [name for role, name in nodes if role == "heading"][:2] == [
         "xscore report",
         "What was asked, and what was chosen",
     ]
     assert all(
         name
-        for role, name in told
+        for role, name in nodes
         if role in {"table", "region", "button", "link", "heading", "navigation"}
     )
-    assert "Turns, newest first" in [name for role, name in told if role == "table"]
+    assert "Turns, newest first" in [name for role, name in nodes if role == "table"]
 
 
 async def test_the_page_stands_without_its_script(tab: browser.Tab, tmp_path: Path) -> None:
     """Without JavaScript everything is there: plots, sorted tables, turns; no dead buttons."""
     await tab.send("Emulation.setScriptExecutionDisabled", value=True)
     path = await show(tab, report_of(5, 3), tmp_path)
-    told = await tree(tab)
+    nodes = await tree(tab)
 
-    assert [name for role, name in told if role == "button" and "ight" in name] == []
-    assert len([role for role, _ in told if role == "figure"]) == 6
-    assert "Turns, newest first" in [name for role, name in told if role == "table"]
+    assert [name for role, name in nodes if role == "button" and "ight" in name] == []
+    assert len([role for role, _ in nodes if role == "figure"]) == 6
+    assert "Turns, newest first" in [name for role, name in nodes if role == "table"]
 
     await tab.send("Page.navigate", url=path.as_uri() + "#turn-3")
     await tab.until("document.querySelectorAll('details.turn')[2].open")

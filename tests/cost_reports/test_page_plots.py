@@ -30,12 +30,12 @@ def linear(colour: str) -> list[float]:
     return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, second: str) -> float:
     """Return the contrast of two colours, by WCAG."""
     lights = sorted(
         (
             0.2126 * red + 0.7152 * green + 0.0722 * blue
-            for red, green, blue in (linear(one), linear(other))
+            for red, green, blue in (linear(first), linear(second))
         )
     )
     return (lights[1] + 0.05) / (lights[0] + 0.05)
@@ -67,9 +67,9 @@ def drawn(figure: Figure) -> str:
 @example(1.3, 4)
 @example(1.5, 2)
 @settings(max_examples=25)
-def test_ticks_are_round_few_and_reach_the_highest(top: float, most: int) -> None:
+def test_ticks_are_round_few_and_reach_the_highest(top: float, max_ticks: int) -> None:
     """An axis starts at 0, reaches the maximum, and has at most six ticks in steps of 1, 2 or 5."""
-    marks = ticks(top, most)
+    marks = ticks(top, max_ticks)
 
     assert marks[0] == 0 and marks[-1] >= top * 0.999
     assert 2 <= len(marks) <= 6
@@ -111,7 +111,7 @@ def test_no_bar_leaves_its_frame(turns: list[TurnLine]) -> None:
         (plots.calls_plot(buckets), {110.0: 20, 200.0: 146}),
     ):
         for stack in re.findall(r"<g><title>.*?</g>", drawn(figure), re.DOTALL):
-            bars = [[float(one) for one in found] for found in BAR.findall(stack)]
+            bars = [[float(number) for number in bar] for bar in BAR.findall(stack)]
             if bars:
                 foot = min(
                     tops, key=lambda bottom: abs(bottom - max(y + height for y, height in bars))

@@ -8,16 +8,12 @@ from tests.cost_reports.page_reports import report_of
 from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import Spent
 from xscore.cost_reports.report_files import render_markdown
-from xscore.cost_reports.report_text import (
-    format_spent,
-    format_spent_short,
-    render_report,
-    summary_rows,
-)
+from xscore.cost_reports.report_lines import format_spent, format_spent_short
+from xscore.cost_reports.report_text import render_report, summary_rows
 
 
 @pytest.mark.parametrize(
-    ("spent", "said", "short"),
+    ("spent", "in_full", "short"),
     [
         (Spent(), "$0", "$0"),
         (Spent(attempts=3, cost_usd=Decimal("1.27")), "$1.27", "$1.27"),
@@ -32,9 +28,9 @@ from xscore.cost_reports.report_text import (
         (Spent(attempts=3, unpriced=2), "$0 + 2 unpriced", "$0+?"),
     ],
 )
-def test_what_was_paid_hides_nothing(spent: Spent, said: str, short: str) -> None:
+def test_what_was_paid_hides_nothing(spent: Spent, in_full: str, short: str) -> None:
     """Estimated tokens are marked, unpriced attempts counted, and an unknown price is never $0."""
-    assert (format_spent(spent), format_spent_short(spent)) == (said, short)
+    assert (format_spent(spent), format_spent_short(spent)) == (in_full, short)
 
 
 def test_terminal_markdown_and_page_say_the_same() -> None:

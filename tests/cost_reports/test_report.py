@@ -18,6 +18,7 @@ from tests.cost_reports.ledger_rows import (
     add_turn,
     reported,
 )
+from xscore.cost_reports.groupings import GROUPINGS
 from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import CostReport, ReportQuery, Timing
 from xscore.cost_reports.report import RepositoryLedger, build_report
@@ -32,19 +33,26 @@ DEAD = 999_999_999
 """An id that no process has."""
 
 
-def timing(found: CostReport, of: str, stage: str, kind: str) -> Timing | None:
+def timing(report: CostReport, of: str, stage: str, kind: str) -> Timing | None:
     """Return one timing of a report."""
-    wanted = (of, stage, kind)
-    return next((one for one in found.timings if (one.of, one.stage, one.kind) == wanted), None)
+    names = (of, stage, kind)
+    return next(
+        (
+            candidate
+            for candidate in report.timings
+            if (candidate.of, candidate.stage, candidate.kind) == names
+        ),
+        None,
+    )
 
 
 def test_an_empty_ledger_is_a_report_of_nothing(reader: Connection) -> None:
     """No turns and no calls: zeros, no groups, and no percentage of zero."""
-    found = reported(reader, by="day")
-    assert (found.turns, found.groups, found.timings, found.warnings) == ((), (), (), ())
-    assert found.spent.cost_usd == 0
-    assert found.prefix_hit_rate is None
-    assert found.accuracy is None
+    report = reported(reader, by="day")
+    assert (report.turns, report.groups, report.timings, report.warnings) == ((), (), (), ())
+    assert report.spent.cost_usd == 0
+    assert report.prefix_hit_rate is None
+    assert report.accuracy is None
 
 
 def test_sums_of_calls_and_turns(reader: Connection) -> None:
@@ -66,17 +74,17 @@ def test_sums_of_calls_and_turns(reader: Connection) -> None:
         packless=None,
         batch=None,
     )
-    found = reported(reader)
-    spent = found.spent
+    report = reported(reader)
+    spent = report.spent
     assert (spent.calls, spent.attempts, spent.rate_limited, spent.failed) == (2, 4, 1, 1)
     assert (spent.unpriced, spent.estimated) == (1, 1)
     assert spent.cost_usd == Decimal("1.000000000001")
     assert (spent.usage.input_tokens, spent.usage.cached_input_tokens) == (3_000, 800)
-    assert found.coverage == Coverage(40, 30, 8, 0, 2)
-    assert found.unjudged_by_cause == {"budget": 2}
-    assert (found.kept, found.near, found.threshold, sum(found.scores)) == (5, 3, 0.7, 38)
-    assert found.prefix_hit_rate == 400 / 2_000
-    assert [group.name for group in found.by_model] == ["openai:small", "openai:strong"]
+    assert report.coverage == Coverage(40, 30, 8, 0, 2)
+    assert report.unjudged_by_cause == {"budget": 2}
+    assert (report.kept, report.near, report.threshold, sum(report.scores)) == (5, 3, 0.7, 38)
+    assert report.prefix_hit_rate == 400 / 2_000
+    assert [group.name for group in report.by_model] == ["openai:small", "openai:strong"]
 
 
 def test_scores_of_two_judges_are_never_in_one_histogram(reader: Connection) -> None:
@@ -95,14 +103,20 @@ def test_scores_of_two_judges_are_never_in_one_histogram(reader: Connection) -> 
         add_figures(
             reader, f"t_{number}", judge=judge, threshold=threshold, scores=json.dumps(scores)
         )
-    found = reported(reader)
-    told = [
-        (one.judge, one.turns, one.threshold, one.scores[4], one.scores[9])
-        for one in found.histograms
+    report = reported(reader)
+    shown_histograms = [
+        (
+            histogram.judge,
+            histogram.turns,
+            histogram.threshold,
+            histogram.scores[4],
+            histogram.scores[9],
+        )
+        for histogram in report.histograms
     ]
-    assert told == [("lexical", 2, None, 76, 0), ("openai:small", 2, 0.7, 0, 76)]
-    assert (found.scores, found.threshold, found.near) == (found.histograms[0].scores, None, 12)
-    page = render_report(found)
+    assert shown_histograms == [("lexical", 2, None, 76, 0), ("openai:small", 2, 0.7, 0, 76)]
+    assert (report.scores, report.threshold, report.near) == (report.histograms[0].scores, None, 12)
+    page = render_report(report)
     assert "scores, lexical" in page and "scores, openai:small" in page
     assert "threshold 0.7 at |" in page and "threshold 0.4" not in page
     assert "its turn's threshold" in page
@@ -125,15 +139,15 @@ def test_a_turn_whose_process_is_gone_does_not_run(
     one."""
     add_turn(reader, "t_1", DAY, "running")
     reader.execute("UPDATE turn SET context = ?", (json.dumps(context),))
-    found = reported(reader, by="turn", lines=1, details=1)
-    assert (found.turns_by_state, found.left_out) == ({state: 1}, 0)
-    assert [turn.state for turn in found.turns] == [state]
-    assert [row["state"] for row in report_table(replace(found, by="")).to_dicts()] == [state]
+    report = reported(reader, by="turn", lines=1, details=1)
+    assert (report.turns_by_state, report.left_out) == ({state: 1}, 0)
+    assert [turn.state for turn in report.turns] == [state]
+    assert [row["state"] for row in report_table(replace(report, by="")).to_dicts()] == [state]
     for text in (
-        render_report(found),
-        render_markdown(found),
-        render_page(found),
-        report_csv(replace(found, by="")),
+        render_report(report),
+        render_markdown(report),
+        render_page(report),
+        report_csv(replace(report, by="")),
     ):
         assert state in text
         assert state == "running" or "running" not in text
@@ -146,14 +160,14 @@ def test_a_turn_killed_midway_counts_with_its_calls(reader: Connection) -> None:
     unknown."""
     add_turn(reader, "t_1", DAY, "running")
     add_call(reader, "a", "t_1")
-    found = reported(reader, by="command")
-    assert found.turns_by_state == {"unfinished": 1}
-    assert found.coverage.candidates == 0
-    line = found.turns[0]
+    report = reported(reader, by="command")
+    assert report.turns_by_state == {"unfinished": 1}
+    assert report.coverage.candidates == 0
+    line = report.turns[0]
     assert line.spent.cost_usd == 1
     assert (line.coverage, line.kept, line.near, line.threshold, line.latency) == (None,) * 5
-    assert (found.near, found.threshold) == (None, None)
-    assert [(group.name, group.turns) for group in found.groups] == [("", 1)]
+    assert (report.near, report.threshold) == (None, None)
+    assert [(group.name, group.turns) for group in report.groups] == [("", 1)]
 
 
 def test_a_turn_that_could_not_ask_is_not_one_that_had_not_to(reader: Connection) -> None:
@@ -161,11 +175,11 @@ def test_a_turn_that_could_not_ask_is_not_one_that_had_not_to(reader: Connection
     known."""
     for name, cached, unjudged in (("t_1", 0, 40), ("t_2", 30, 10), ("t_3", 40, 0)):
         add_judged_turn(reader, name, DAY, judged=0, cached=cached, unjudged=unjudged)
-    found = reported(reader)
-    assert found.turns_cached == 1
+    report = reported(reader)
+    assert report.turns_cached == 1
     live, cached_ones = (
-        timing(found, "turn", "total", "live"),
-        timing(found, "turn", "total", "cached"),
+        timing(report, "turn", "total", "live"),
+        timing(report, "turn", "total", "cached"),
     )
     assert live and cached_ones and (live.count, cached_ones.count) == (2, 1)
 
@@ -174,10 +188,10 @@ def test_calls_outside_turns_stand_under_their_command(reader: Connection) -> No
     """An index that embeds and a doctor that probes cost money but are no turns."""
     add_call(reader, "a", "e_1", stage="embed")
     add_call(reader, "b", "p_1", stage="probe", cost=3)
-    found = reported(reader, by="command")
-    assert {group.name: group.turns for group in found.groups} == {"index": 0, "doctor": 0}
-    assert found.spent.cost_usd == Decimal("1.000000000003")
-    assert found.turns == ()
+    report = reported(reader, by="command")
+    assert {group.name: group.turns for group in report.groups} == {"index": 0, "doctor": 0}
+    assert report.spent.cost_usd == Decimal("1.000000000003")
+    assert report.turns == ()
 
 
 @pytest.mark.parametrize(
@@ -190,6 +204,7 @@ def test_calls_outside_turns_stand_under_their_command(reader: Connection) -> No
         ("day", ["2025-10-11", "2025-10-10"]),
         ("repo", ["/shop"]),
         ("command", ["ask", "context"]),
+        ("branch", [""]),
         ("turn", ["t_2", "t_1"]),
     ],
 )
@@ -208,14 +223,48 @@ def test_groups_add_up_to_the_whole(reader: Connection, by: str, names: list[str
         add_call(
             reader, f"p_{number}", f"t_{number}", stage="primary", model="strong", cost=20 - number
         )
-    found = reported(reader, by=by)
-    assert [group.name for group in found.groups] == names
-    assert sum(group.spent.cost_usd for group in found.groups) == found.spent.cost_usd
-    assert sum(group.spent.attempts for group in found.groups) == 4
+    report = reported(reader, by=by)
+    assert [group.name for group in report.groups] == names
+    assert sum(group.spent.cost_usd for group in report.groups) == report.spent.cost_usd
+    assert sum(group.spent.attempts for group in report.groups) == 4
     if by not in {"stage", "model", "provider", "wire"}:
-        assert sum(group.turns for group in found.groups) == 2
+        assert sum(group.turns for group in report.groups) == 2
     if by != "stage":
-        assert sum(group.coverage.candidates for group in found.groups) == 80
+        assert sum(group.coverage.candidates for group in report.groups) == 80
+
+
+def test_spending_by_branch(reader: Connection) -> None:
+    """A turn counts for the branch that it was asked on, also one that never ended; calls of no
+    turn stand under no branch."""
+    for turn, branch in (("t_1", "main"), ("t_2", "feat/eggs"), ("t_3", "feat/eggs")):
+        if turn == "t_3":
+            add_turn(reader, turn, DAY, state="interrupted")
+        else:
+            add_judged_turn(reader, turn, DAY)
+        reader.execute("UPDATE turn SET branch = ? WHERE id = ?", (branch, turn))
+        add_call(reader, f"c_{turn}", turn)
+    add_call(reader, "i", "e_1", stage="embed")
+    report = reported(reader, by="branch")
+    figures = [
+        (group.name, group.turns, group.spent.attempts, group.coverage.candidates)
+        for group in report.groups
+    ]
+    assert figures == [("feat/eggs", 2, 2, 40), ("", 0, 1, 0), ("main", 1, 1, 40)]
+    assert "not known" in render_report(report)
+
+
+@pytest.mark.parametrize("by", GROUPINGS)
+def test_every_grouping_is_in_every_form(reader: Connection, by: str) -> None:
+    """The names of its groups stand in the text, Markdown, CSV, the frame and the page."""
+    add_judged_turn(reader, "t_1", DAY)
+    reader.execute("UPDATE turn SET branch = 'feat/eggs'")
+    add_call(reader, "c", "t_1")
+    report = reported(reader, by=by, lines=1)
+    (name,) = [group.name for group in report.groups]
+    assert name in render_report(report) and name in render_page(report)
+    assert f"| {by} |" in render_markdown(report)
+    assert report_csv(report).startswith(f"{by},turns,candidates,")
+    assert report_table(report)[by].to_list() == [name]
 
 
 def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connection) -> None:
@@ -223,9 +272,11 @@ def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connectio
     add_judged_turn(reader, "t_1", DAY, judge="lexical", is_model=0)
     add_call(reader, "a", "t_1", stage="embed")
     add_call(reader, "b", "t_1", provider="typesafe", cost=1)
-    found = reported(reader, by="wire")
-    told = [(group.name, group.spent.attempts, group.coverage.candidates) for group in found.groups]
-    assert told == [("embeddings", 1, 0), ("systemone", 1, 0), ("none", 0, 40)]
+    report = reported(reader, by="wire")
+    groups = [
+        (group.name, group.spent.attempts, group.coverage.candidates) for group in report.groups
+    ]
+    assert groups == [("embeddings", 1, 0), ("systemone", 1, 0), ("none", 0, 40)]
 
 
 def test_a_turn_belongs_to_the_period_it_began_in(reader: Connection) -> None:
@@ -234,11 +285,11 @@ def test_a_turn_belongs_to_the_period_it_began_in(reader: Connection) -> None:
         add_judged_turn(reader, f"t_{number}", DAY + number * 3_600)
         add_call(reader, f"c_{number}", f"t_{number}", DAY + number * 3_600 + 3_000)
     add_call(reader, "i", "e_1", DAY + 2.5 * 3_600)
-    whole = reported(reader)
+    all_time = reported(reader)
     late = reported(reader, since=DAY + 1.5 * 3_600)
     early = reported(reader, since=0.0, until=DAY + 1.5 * 3_600)
     assert [line.id for line in late.turns] == ["t_2"]
-    assert (late.spent.attempts, early.spent.attempts, whole.spent.attempts) == (2, 1, 3)
+    assert (late.spent.attempts, early.spent.attempts, all_time.spent.attempts) == (2, 1, 3)
     assert reported(reader, turn_id="t_1").spent.attempts == 1
 
 
@@ -260,33 +311,36 @@ def test_live_and_cached_are_kept_apart(reader: Connection) -> None:
         if is_live:
             add_call(reader, f"a_{number}", f"t_{number}", duration_s=number + 1.0, cached=0)
             add_call(reader, f"b_{number}", f"t_{number}", duration_s=0.25)
-    found = reported(reader)
-    assert found.turns_cached == 6
-    live, cached = timing(found, "turn", "total", "live"), timing(found, "turn", "total", "cached")
+    report = reported(reader)
+    assert report.turns_cached == 6
+    live, cached = (
+        timing(report, "turn", "total", "live"),
+        timing(report, "turn", "total", "cached"),
+    )
     assert live and cached
     assert (live.count, live.p50_s, cached.count, cached.p50_s) == (4, 10.0, 6, 1.0)
-    calls = timing(found, "call", "judge", "live")
+    calls = timing(report, "call", "judge", "live")
     assert calls and (calls.count, calls.p50_s, calls.p95_s, calls.p99_s) == (4, 2.0, 4.0, 4.0)
-    assert timing(found, "call", "judge", "cached") == Timing(
+    assert timing(report, "call", "judge", "cached") == Timing(
         of="call", stage="judge", kind="cached", count=4, p50_s=0.25, p95_s=0.25, p99_s=0.25
     )
-    assert timing(found, "turn", "primary", "live") is None, (
+    assert timing(report, "turn", "primary", "live") is None, (
         "a stage that did not happen is no sample"
     )
 
 
 def test_several_ledgers_are_one_report(reader: Connection, tmp_path: Path) -> None:
     """Two repositories with the same turn ids are summed without being mixed."""
-    other = connect_store(tmp_path / "other.db")
-    for connection, cost in ((reader, 1), (other, 2)):
+    second_ledger = connect_store(tmp_path / "other.db")
+    for connection, cost in ((reader, 1), (second_ledger, 2)):
         add_judged_turn(connection, "t_1", DAY)
         add_call(connection, "a", "t_1", cost=cost * ADOLLAR)
-    found = build_report(
-        [RepositoryLedger("/a", reader), RepositoryLedger("/b", other)],
+    report = build_report(
+        [RepositoryLedger("/a", reader), RepositoryLedger("/b", second_ledger)],
         ReportQuery(by="repo"),
         now=NOW,
     )
-    other.close()
-    assert {group.name: group.spent.cost_usd for group in found.groups} == {"/a": 1, "/b": 2}
-    assert {line.repository: line.spent.cost_usd for line in found.turns} == {"/a": 1, "/b": 2}
-    assert found.coverage.candidates == 80
+    second_ledger.close()
+    assert {group.name: group.spent.cost_usd for group in report.groups} == {"/a": 1, "/b": 2}
+    assert {line.repository: line.spent.cost_usd for line in report.turns} == {"/a": 1, "/b": 2}
+    assert report.coverage.candidates == 80

@@ -27,12 +27,12 @@ def test_what_it_would_have_cost(reader: Connection) -> None:
     add_call(
         reader, "b", "t_1", stage="primary", model="strong", plain=None, packless=None, batch=None
     )
-    other = reported(reader).comparison
-    assert other.actual_usd == 4
-    assert other.without_cache_usd == 4 + 8 * (Decimal(3) / 30)
-    assert other.without_packs_usd == 10
-    assert other.without_prefix_cache_usd == 5
-    assert other.by_batch_usd == 2
+    comparison = reported(reader).comparison
+    assert comparison.actual_usd == 4
+    assert comparison.without_cache_usd == 4 + 8 * (Decimal(3) / 30)
+    assert comparison.without_packs_usd == 10
+    assert comparison.without_prefix_cache_usd == 5
+    assert comparison.by_batch_usd == 2
 
 
 def test_a_cached_period_asks_the_whole_ledger_what_a_judgment_costs(reader: Connection) -> None:
@@ -86,8 +86,12 @@ def test_judgments_without_a_price_are_in_no_average(reader: Connection) -> None
 def test_calls_that_do_not_know_leave_other_ways_unknown(reader: Connection) -> None:
     """Rows older than these figures make the comparison unknown, not equal."""
     add_call(reader, "a", "t_1", plain=None, packless=None, batch=None)
-    other = reported(reader).comparison
-    assert (other.without_packs_usd, other.without_prefix_cache_usd, other.by_batch_usd) == (
+    comparison = reported(reader).comparison
+    assert (
+        comparison.without_packs_usd,
+        comparison.without_prefix_cache_usd,
+        comparison.by_batch_usd,
+    ) == (
         None,
         None,
         None,
@@ -105,14 +109,18 @@ def test_estimates_are_held_against_turns_judged_to_their_end(reader: Connection
         add_figures(reader, f"t_{number}", expected_cost=ADOLLAR, **expected, **rest)
         add_call(reader, f"a_{number}", f"t_{number}")
         add_call(reader, f"b_{number}", f"t_{number}")
-    found = reported(reader).accuracy
-    assert found and found.turns == 1
-    assert (found.expected.calls, found.expected.input_tokens, found.expected.cost_usd) == (
+    accuracy = reported(reader).accuracy
+    assert accuracy and accuracy.turns == 1
+    assert (
+        accuracy.expected.calls,
+        accuracy.expected.input_tokens,
+        accuracy.expected.cost_usd,
+    ) == (
         2,
         1_800,
         Decimal(1),
     )
-    assert (found.actual.calls, found.actual.input_tokens, found.actual.cost_usd) == (
+    assert (accuracy.actual.calls, accuracy.actual.input_tokens, accuracy.actual.cost_usd) == (
         2,
         2_000,
         Decimal(4),
@@ -134,8 +142,8 @@ def test_estimated_dollars_are_held_against_those_without_a_prefix_cache(
     }
     add_figures(reader, "t_1", expected_cost=3 * ADOLLAR, expected_output_tokens=1, **rest)
     add_call(reader, "a", "t_1", cost=ADOLLAR, plain=3 * ADOLLAR)
-    found = reported(reader).accuracy
-    assert found and found.expected.cost_usd == found.actual.cost_usd == Decimal(3)
+    accuracy = reported(reader).accuracy
+    assert accuracy and accuracy.expected.cost_usd == accuracy.actual.cost_usd == Decimal(3)
     reader.execute("UPDATE call SET cost_without_prefix_cache = NULL")
-    found = reported(reader).accuracy
-    assert found and found.expected.cost_usd is found.actual.cost_usd is None
+    accuracy = reported(reader).accuracy
+    assert accuracy and accuracy.expected.cost_usd is accuracy.actual.cost_usd is None

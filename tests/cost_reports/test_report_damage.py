@@ -27,13 +27,13 @@ def test_a_damaged_call_is_left_out_and_said(reader: Connection, damage: dict[st
     add_judged_turn(reader, "t_1", DAY)
     add_call(reader, "a", "t_1")
     add_call(reader, "b", "t_1", **damage)
-    found = reported(reader)
-    assert found.spent.attempts == 1
-    assert found.spent.cost_usd == 1
-    assert found.spent.usage.input_tokens == 1_000
-    assert "1 rows of calls" in found.warnings[0]
-    assert found.left_out == 1
-    assert "xscore store rebuild" in found.warnings[0]
+    report = reported(reader)
+    assert report.spent.attempts == 1
+    assert report.spent.cost_usd == 1
+    assert report.spent.usage.input_tokens == 1_000
+    assert "1 rows of calls" in report.warnings[0]
+    assert report.left_out == 1
+    assert "xscore store rebuild" in report.warnings[0]
 
 
 def test_absurd_costs_do_not_overflow(reader: Connection) -> None:
@@ -41,10 +41,10 @@ def test_absurd_costs_do_not_overflow(reader: Connection) -> None:
     for number in range(50):
         add_call(reader, f"x_{number}", "t_1", cost=2**63 - 1, input=2**63 - 1)
     add_call(reader, "a", "t_1")
-    found = reported(reader)
-    assert found.spent.cost_usd == 1
-    assert "50 rows of calls" in found.warnings[0]
-    assert found.left_out == 50
+    report = reported(reader)
+    assert report.spent.cost_usd == 1
+    assert "50 rows of calls" in report.warnings[0]
+    assert report.left_out == 50
 
 
 @pytest.mark.parametrize(
@@ -65,23 +65,23 @@ def test_damaged_figures_are_left_out_and_their_turn_stays(
     """The turn and its calls count, its figures do not, and the report says so."""
     add_judged_turn(reader, "t_1", DAY, **damage)
     add_call(reader, "a", "t_1")
-    found = reported(reader)
-    assert found.turns_by_state == {"done": 1}
-    assert found.spent.cost_usd == 1
-    assert found.coverage.candidates == 0
-    assert "1 rows of turns" in found.warnings[0]
-    assert found.left_out == 1
+    report = reported(reader)
+    assert report.turns_by_state == {"done": 1}
+    assert report.spent.cost_usd == 1
+    assert report.coverage.candidates == 0
+    assert "1 rows of turns" in report.warnings[0]
+    assert report.left_out == 1
 
 
 def test_a_turn_without_a_moment_is_left_out_and_its_money_stays(reader: Connection) -> None:
     """What a damaged turn cost still counts as paid."""
     add_turn(reader, "t_1", float("inf"))
     add_call(reader, "a", "t_1")
-    found = reported(reader)
-    assert found.turns == ()
-    assert found.spent.cost_usd == 1
-    assert "1 rows of turns" in found.warnings[0]
-    assert found.left_out == 1
+    report = reported(reader)
+    assert report.turns == ()
+    assert report.spent.cost_usd == 1
+    assert "1 rows of turns" in report.warnings[0]
+    assert report.left_out == 1
 
 
 def test_a_clock_that_was_set_back_breaks_nothing(reader: Connection) -> None:
@@ -90,17 +90,17 @@ def test_a_clock_that_was_set_back_breaks_nothing(reader: Connection) -> None:
     for name, at in (("t_a", DAY), ("t_b", DAY + 900 * 86_400), ("t_c", DAY - 50)):
         add_judged_turn(reader, name, at)
         add_call(reader, f"c_{name}", name, DAY - 9_000)
-    found = reported(reader)
-    assert [line.id for line in found.turns] == ["t_b", "t_a", "t_c"]
-    assert found.spent.attempts == 3
-    assert "in the future" in found.warnings[0]
+    report = reported(reader)
+    assert [line.id for line in report.turns] == ["t_b", "t_a", "t_c"]
+    assert report.spent.attempts == 3
+    assert "in the future" in report.warnings[0]
 
 
 def test_a_torn_receipt_is_a_warning(reader: Connection) -> None:
     """The choices of other turns are shown, and the unreadable one is counted."""
-    one = {"selected": [], "near_misses": [], "schema": 1}
+    readable = {"selected": [], "near_misses": [], "schema": 1}
     for name, body in (
-        ("t_1", one),
+        ("t_1", readable),
         ("t_2", {"selected": [{"id": 5}], "near_misses": []}),
         ("t_3", []),
     ):
@@ -108,10 +108,10 @@ def test_a_torn_receipt_is_a_warning(reader: Connection) -> None:
         reader.execute(
             "INSERT INTO receipt (turn_id, schema, body) VALUES (?, 1, ?)", (name, json.dumps(body))
         )
-    found = reported(reader, details=9)
-    assert [detail.turn_id for detail in found.details] == ["t_1"]
-    assert "receipts that cannot be read" in found.warnings[0]
-    assert ": 2." in found.warnings[0]
+    report = reported(reader, details=9)
+    assert [detail.turn_id for detail in report.details] == ["t_1"]
+    assert "receipts that cannot be read" in report.warnings[0]
+    assert ": 2." in report.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_damaged_evaluation_is_left_out_and_said(
         reader.execute(
             f"INSERT INTO evaluation ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
         )
-    found = reported(reader)
-    assert [one.id for one in found.evaluations] == ["v_1"]
-    assert "1 rows of evaluations" in found.warnings[0]
-    assert found.left_out == 1
+    report = reported(reader)
+    assert [evaluation.id for evaluation in report.evaluations] == ["v_1"]
+    assert "1 rows of evaluations" in report.warnings[0]
+    assert report.left_out == 1

@@ -30,10 +30,10 @@ GATES = GateSettings()
 RECALLED = EvaluationRecall(questions="q1", judge="openai:gpt-6-luna", cases=5, k=15, recall=0.9)
 
 
-def line(report: GateReport, what: str) -> GateLine:
+def line(report: GateReport, name: str) -> GateLine:
     """Return the one line of this name."""
-    (found,) = (line for line in report.lines if line.what == what)
-    return found
+    (gate_line,) = (line for line in report.lines if line.what == name)
+    return gate_line
 
 
 def failed(
@@ -84,9 +84,9 @@ def test_anything_above_a_baseline_of_zero_is_a_rise() -> None:
 
 def test_an_improvement_is_told_and_passes() -> None:
     """A decrease passes and is named as better, so that the baseline can be tightened."""
-    found = check_gates(replace(MEASURED, calls=10, cost_usd=Decimal("0.001")), MEASURED, GATES)
-    assert {line.what for line in found.with_verdict(GateVerdict.BETTER)} == {"calls", "dollars"}
-    assert found.failed == ()
+    checked = check_gates(replace(MEASURED, calls=10, cost_usd=Decimal("0.001")), MEASURED, GATES)
+    assert {line.what for line in checked.with_verdict(GateVerdict.BETTER)} == {"calls", "dollars"}
+    assert checked.failed == ()
 
 
 def test_coverage_may_not_fall() -> None:
@@ -120,9 +120,9 @@ def test_recall_may_fall_by_its_tolerance_only() -> None:
 )
 def test_recall_of_another_evaluation_is_not_compared(recall: EvaluationRecall | None) -> None:
     """No evaluation, other questions, another k or another judge: inconclusive, and reported so."""
-    found = line(check_gates(replace(MEASURED, recall=recall), MEASURED, GATES), "recall")
-    assert found.verdict is GateVerdict.INCONCLUSIVE
-    assert found.note
+    recall_line = line(check_gates(replace(MEASURED, recall=recall), MEASURED, GATES), "recall")
+    assert recall_line.verdict is GateVerdict.INCONCLUSIVE
+    assert recall_line.note
 
 
 def test_an_evaluation_that_left_candidates_unjudged_is_passed_over() -> None:
@@ -139,28 +139,28 @@ def test_an_evaluation_that_left_candidates_unjudged_is_passed_over() -> None:
 def test_another_workload_is_named_and_its_sums_are_not_compared(now: GateFigures) -> None:
     """Other turns, or candidates beyond the tolerance: that line fails, and sums are
     inconclusive."""
-    found = check_gates(replace(now, calls=900, cost_usd=Decimal(0)), MEASURED, GATES)
-    (only,) = found.failed
+    checked = check_gates(replace(now, calls=900, cost_usd=Decimal(0)), MEASURED, GATES)
+    (only,) = checked.failed
     assert only.what in {"turns", "candidates"}
     assert "another workload" in only.note
-    assert len(found.with_verdict(GateVerdict.INCOMPARABLE)) == 1 + len(COUNT_GATES)
-    assert line(found, "coverage").verdict in {GateVerdict.HELD, GateVerdict.BETTER}
+    assert len(checked.with_verdict(GateVerdict.INCOMPARABLE)) == 1 + len(COUNT_GATES)
+    assert line(checked, "coverage").verdict in {GateVerdict.HELD, GateVerdict.BETTER}
 
 
 def test_what_lost_its_price_fails() -> None:
     """If attempts priced in the baseline are unpriced now, dollars are inconclusive and the check
     fails."""
-    found = check_gates(replace(MEASURED, unpriced=61, cost_usd=Decimal(0)), MEASURED, GATES)
-    assert {line.what for line in found.failed} == {"attempts without a price"}
-    assert line(found, "dollars").verdict is GateVerdict.INCONCLUSIVE
+    checked = check_gates(replace(MEASURED, unpriced=61, cost_usd=Decimal(0)), MEASURED, GATES)
+    assert {line.what for line in checked.failed} == {"attempts without a price"}
+    assert line(checked, "dollars").verdict is GateVerdict.INCONCLUSIVE
 
 
 def test_what_gained_a_price_is_inconclusive() -> None:
     """A rise in dollars that comes only from newly priced attempts is no rise."""
-    found = line(
+    dollars = line(
         check_gates(MEASURED, replace(MEASURED, unpriced=61, cost_usd=Decimal(0)), GATES), "dollars"
     )
-    assert (found.verdict, found.note) == (
+    assert (dollars.verdict, dollars.note) == (
         GateVerdict.INCONCLUSIVE,
         "more is priced than in the baseline",
     )
@@ -193,11 +193,11 @@ def test_a_slower_stage_is_an_alert() -> None:
     """B13: a p95 beyond its tolerance is reported and fails the check only if the settings say
     so."""
     slow = timed(0.31)
-    found = check_gates(slow, MEASURED, GATES)
-    assert [line.what for line in found.with_verdict(GateVerdict.ALERT)] == [
+    checked = check_gates(slow, MEASURED, GATES)
+    assert [line.what for line in checked.with_verdict(GateVerdict.ALERT)] == [
         "p95 of judge calls, live"
     ]
-    assert found.failed == ()
+    assert checked.failed == ()
     assert failed(slow, gates=GateSettings(latency="fail")) == {"p95 of judge calls, live"}
     assert not [
         line
@@ -210,11 +210,11 @@ def test_a_slower_stage_is_an_alert() -> None:
 @pytest.mark.parametrize(("now", "before"), [(29, 58), (58, 29), (29, 29)])
 def test_few_samples_are_inconclusive(now: int, before: int) -> None:
     """B13: a p95 of fewer than 30 samples on either side is inconclusive, however large."""
-    found = line(
+    latency = line(
         check_gates(timed(9.0, now), timed(0.2, before), GATES), "p95 of judge calls, live"
     )
-    assert found.verdict is GateVerdict.INCONCLUSIVE
-    assert found.note == f"{before} samples in the baseline, {now} now"
+    assert latency.verdict is GateVerdict.INCONCLUSIVE
+    assert latency.note == f"{before} samples in the baseline, {now} now"
     conclusive = check_gates(
         timed(9.0, now), timed(0.2, before), GateSettings(min_samples=29, latency="fail")
     )

@@ -46,28 +46,30 @@ def ledger(reader: Connection) -> Connection:
 
 def test_jobs_are_added_up(ledger: Connection) -> None:
     """Questions, candidates, cache hits, dollars and batch savings."""
-    found = reported(ledger).offline
-    assert (found.jobs, found.questions, found.candidates, found.cached) == (2, 4, 200, 140)
-    assert (found.hit_rate, found.batch_calls, found.unpriced) == (0.7, 2, 0)
-    assert (found.cost_usd, found.saved_by_batch_usd) == (Decimal(2), Decimal(1))
+    offline = reported(ledger).offline
+    assert (offline.jobs, offline.questions, offline.candidates, offline.cached) == (2, 4, 200, 140)
+    assert (offline.hit_rate, offline.batch_calls, offline.unpriced) == (0.7, 2, 0)
+    assert (offline.cost_usd, offline.saved_by_batch_usd) == (Decimal(2), Decimal(1))
 
 
 def test_their_calls_stand_under_their_commands(ledger: Connection) -> None:
     """By command they are batch and rescore, not turns; all their money is in the total."""
-    found = reported(ledger, by="command")
-    assert {group.name: group.spent.attempts for group in found.groups} == {
+    report = reported(ledger, by="command")
+    assert {group.name: group.spent.attempts for group in report.groups} == {
         "ask": 1,
         "batch": 2,
         "rescore": 1,
     }
-    assert [group.turns for group in found.groups if group.name != "ask"] == [0, 0]
-    assert found.spent.cost_usd == Decimal(3)
+    assert [group.turns for group in report.groups if group.name != "ask"] == [0, 0]
+    assert report.spent.cost_usd == Decimal(3)
 
 
 def test_answers_of_batches_are_no_samples_of_latency(ledger: Connection) -> None:
     """Only live calls are timed, those of jobs included."""
     (timing,) = [
-        one for one in reported(ledger).timings if (one.of, one.stage) == ("call", "judge")
+        measured
+        for measured in reported(ledger).timings
+        if (measured.of, measured.stage) == ("call", "judge")
     ]
     assert timing.count == 2 and timing.p50_s > 0
 
@@ -83,6 +85,6 @@ def test_a_row_that_makes_no_sense_is_left_out_and_counted(ledger: Connection) -
     """More hits than candidates, or text: the row is in no figure, and a warning says so."""
     add_job(ledger, "b_3", "run", cached=101)
     add_job(ledger, "b_4", "run", cached="many")
-    found = reported(ledger)
-    assert found.offline.jobs == 2 and found.left_out == 2
-    assert any("2 rows of jobs" in warning for warning in found.warnings)
+    report = reported(ledger)
+    assert report.offline.jobs == 2 and report.left_out == 2
+    assert any("2 rows of jobs" in warning for warning in report.warnings)

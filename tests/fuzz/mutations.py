@@ -38,7 +38,7 @@ def mutated(draw: st.DrawFn, texts: dict[str, bytes]) -> tuple[str, bytes]:
     name = draw(st.sampled_from(sorted(texts)))
     data = texts[name]
     donor = texts[draw(st.sampled_from(sorted(texts)))]
-    for at, other, length, put in draw(st.lists(_EDITS, max_size=8)):
-        start, source = int(at * len(data)), int(other * len(donor))
+    for at, donor_place, length, put in draw(st.lists(_EDITS, max_size=8)):
+        start, source = int(at * len(data)), int(donor_place * len(donor))
         data = data[:start] + put + donor[source : source + length // 4] + data[start + length :]
     return name, data

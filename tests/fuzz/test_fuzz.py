@@ -88,9 +88,9 @@ SECRETS = sorted(provider_keys(SecretGenerator(7)).items())
 
 
 @given(mutated(SOURCES))
-def test_every_file_can_be_cut_and_no_line_is_lost(found: tuple[str, bytes]) -> None:
+def test_every_file_can_be_cut_and_no_line_is_lost(file: tuple[str, bytes]) -> None:
     """Any damaged source file is refused, or cut with each line in some memory."""
-    name, data = found
+    name, data = file
     try:
         text = decode_text(data, name, max_line_chars=IndexSettings().max_line_chars)
     except FileRefused as refusal:
@@ -102,11 +102,11 @@ def test_every_file_can_be_cut_and_no_line_is_lost(found: tuple[str, bytes]) -> 
 
 @given(mutated(SOURCES), st.sampled_from(SECRETS), st.floats(0, 1), st.booleans())
 def test_a_secret_on_a_line_of_its_own_is_found_anywhere(
-    found: tuple[str, bytes], secret: tuple[str, str], at: float, prose: bool
+    file: tuple[str, bytes], secret: tuple[str, str], at: float, prose: bool
 ) -> None:
     """A key between any two lines of any file is redacted; a second pass changes nothing; lines
     stay lines."""
-    lines = found[1].decode("utf-8", "replace").split("\n")
+    lines = file[1].decode("utf-8", "replace").split("\n")
     place = int(at * len(lines))
     text = "\n".join([*lines[:place], secret[1], *lines[place:]])
     once = redact(text, prose=prose)
@@ -116,9 +116,9 @@ def test_a_secret_on_a_line_of_its_own_is_found_anywhere(
 
 
 @given(mutated({name: data for name, (_, data) in LOGS.items()}))
-def test_a_session_file_is_read_or_refused(found: tuple[str, bytes]) -> None:
+def test_a_session_file_is_read_or_refused(file: tuple[str, bytes]) -> None:
     """Each line of any damaged agent log ends an exchange, or the file is refused with the line."""
-    name, data = found
+    name, data = file
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.jsonl"
         path.write_bytes(data)
@@ -135,20 +135,20 @@ def test_a_session_file_is_read_or_refused(found: tuple[str, bytes]) -> None:
 
 
 @given(mutated({"lines.jsonl": MEMORY_LINE * 3}))
-def test_lines_of_memories_are_read_or_refused(found: tuple[str, bytes]) -> None:
+def test_lines_of_memories_are_read_or_refused(file: tuple[str, bytes]) -> None:
     """Every line of any damaged export is a valid memory, or the file is refused with a message."""
     try:
-        lines = parse_lines(found[1], "lines", SavedMemory, hint="")
+        lines = parse_lines(file[1], "lines", SavedMemory, hint="")
         assert all(line.id for line in lines)
     except UsageError as error:
         assert error.message
 
 
 @given(mutated({"settings.toml": SETTINGS}))
-def test_a_settings_file_is_read_or_refused(found: tuple[str, bytes]) -> None:
+def test_a_settings_file_is_read_or_refused(file: tuple[str, bytes]) -> None:
     """Any settings in a clone are validated or refused, and set no host, key or budget."""
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / ".xscore.toml").write_bytes(found[1])
+        (Path(folder) / ".xscore.toml").write_bytes(file[1])
         try:
             loaded = load_settings(repo_root=Path(folder), user_file=None, environ={}).settings
         except UsageError as error:

@@ -78,9 +78,13 @@ windows."""
 
 def file_cost(path: str, text: str, *, window_lines: int = 60) -> FileCost:
     """Parse one file in new processes."""
-    given = json.dumps([path, text, window_lines, CPU_LIMIT_S])
+    arguments = json.dumps([path, text, window_lines, CPU_LIMIT_S])
     run = subprocess.run(
-        [sys.executable, "-c", _MEASURE], input=given, capture_output=True, text=True, check=True
+        [sys.executable, "-c", _MEASURE],
+        input=arguments,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return FileCost(*json.loads(run.stdout))
 

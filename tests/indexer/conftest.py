@@ -71,8 +71,8 @@ class Index:
 
     def edges(self, relation: str) -> set[tuple[str, str]]:
         """Return the edges with readable ends."""
-        found = self.connection.execute("SELECT id, path, entity FROM memory").fetchall()
-        names = {id_: f"{path.rpartition('/')[2]}:{entity}" for id_, path, entity in found}
+        memories = self.connection.execute("SELECT id, path, entity FROM memory").fetchall()
+        names = {id_: f"{path.rpartition('/')[2]}:{entity}" for id_, path, entity in memories}
         ends = self.connection.execute(
             "SELECT source, target FROM edge WHERE relation = ?", (relation,)
         )

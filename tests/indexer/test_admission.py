@@ -39,11 +39,11 @@ CLASSES = {
 
 def test_built_in_classes() -> None:
     """Lockfiles, catalogues, drawings, minified and data files are excluded by name."""
-    found = {
+    class_by_path = {
         reason: tuple(path for path in paths if refusal_by_name(path) == reason)
         for reason, paths in CLASSES.items()
     }
-    assert found == CLASSES
+    assert class_by_path == CLASSES
 
 
 @pytest.mark.parametrize(
@@ -183,13 +183,13 @@ def test_every_exclusion_has_its_reason(index: Index) -> None:
     odd = {"big.txt": "x\n" * 600_000, "long.js": "x" * 9000, "b.dat2": "\0"}
     root = index.make(texts | odd | dict.fromkeys(names, ""))
     (root / "link.py").symlink_to("a.py")
-    other = root.parent / "other"
-    other.mkdir()
-    git(other, "init", "-q")
-    (other / "f.py").write_text("")
-    git(other, "add", ".")
-    git(other, "commit", "-qm", "x")
-    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "mod")
+    submodule = root.parent / "other"
+    submodule.mkdir()
+    git(submodule, "init", "-q")
+    (submodule / "f.py").write_text("")
+    git(submodule, "add", ".")
+    git(submodule, "commit", "-qm", "x")
+    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(submodule), "mod")
     report = index.run(root, exclude=("skip/",))
     assert report.files.excluded.by_reason == {
         "binary": 1,
@@ -212,9 +212,9 @@ def test_every_exclusion_has_its_reason(index: Index) -> None:
     assert len(report.files.excluded.sample) <= 20
     read = [text for *_, text in read_with_bodies(index.connection, "id", "true")]
     assert read and not any("KEY=" in text for text in read)
-    again = index.run(root, exclude=("skip/",))
-    assert again.files.excluded.by_reason == report.files.excluded.by_reason
-    assert again.files.unchanged == 2
+    second = index.run(root, exclude=("skip/",))
+    assert second.files.excluded.by_reason == report.files.excluded.by_reason
+    assert second.files.unchanged == 2
 
 
 def test_the_users_globs(index: Index) -> None:
@@ -284,5 +284,5 @@ def test_a_baseline_stays_out_wherever_it_stands() -> None:
     for name in ("cost_reports/baseline.json", "ci/figures.json"):
         with pytest.raises(FileRefused, match="baseline"):
             decode_text(baseline_json(MEASURED).encode(), name, max_line_chars=5_000)
-    other = '{"attempts": 3, "of": "a client\'s retries"}'
-    assert decode_text(other.encode(), "retry.json", max_line_chars=5_000) == other
+    lookalike = '{"attempts": 3, "of": "a client\'s retries"}'
+    assert decode_text(lookalike.encode(), "retry.json", max_line_chars=5_000) == lookalike

@@ -215,16 +215,16 @@ def test_a_notebook_is_its_cells_without_outputs(tmp_path: Path, index: Index) -
     cells = _notebook()
     text = json.dumps(cells, indent=1, sort_keys=True) + "\n"
     (tmp_path / "paid.ipynb").write_text(text)
-    whole = {
+    packed = {
         **cells,
         "cells": [{**cell, "source": "".join(cell["source"])} for cell in cells["cells"]],
     }
-    (tmp_path / "packed.ipynb").write_text(json.dumps(whole))
+    (tmp_path / "packed.ipynb").write_text(json.dumps(packed))
     (tmp_path / "broken.ipynb").write_text("{")
     report = index.run(tmp_path)
     assert report.files.excluded.by_reason == {"broken_notebook": 1}
-    found = list(read_with_bodies(index.connection, "path, entity, start_line", "true"))
-    by_file = {path: [row[1:] for row in found if row[0] == path] for path, *_ in found}
+    memories = list(read_with_bodies(index.connection, "path, entity, start_line", "true"))
+    by_file = {path: [row[1:] for row in memories if row[0] == path] for path, *_ in memories}
     spans = {entity: start for entity, start, *_ in by_file["paid.ipynb"]}
     lines = text.split("\n")
     assert (
@@ -232,7 +232,7 @@ def test_a_notebook_is_its_cells_without_outputs(tmp_path: Path, index: Index) -
         and "# Paid orders" in lines[spans["Paid orders"] - 1]
     )
     assert [row[0] for row in by_file["packed.ipynb"]] == [row[0] for row in by_file["paid.ipynb"]]
-    assert not any("iVBOR" in str(text) for *_, text in found)
+    assert not any("iVBOR" in str(text) for *_, text in memories)
 
 
 def test_a_notebook_of_the_third_format_is_its_cells(tmp_path: Path, index: Index) -> None:
@@ -253,9 +253,11 @@ def test_a_notebook_of_the_third_format_is_its_cells(tmp_path: Path, index: Inde
     }
     (tmp_path / "old.ipynb").write_text(json.dumps(notebook, indent=1, sort_keys=True))
     assert index.run(tmp_path).files.excluded.by_reason == {}
-    found = {row[1]: row[-1] for row in read_with_bodies(index.connection, "path, entity", "true")}
-    assert found["paid"] == "def paid(orders):\n    return len(orders)"
-    assert "Paid orders" in " ".join(found)
+    text_by_name = {
+        row[1]: row[-1] for row in read_with_bodies(index.connection, "path, entity", "true")
+    }
+    assert text_by_name["paid"] == "def paid(orders):\n    return len(orders)"
+    assert "Paid orders" in " ".join(text_by_name)
 
 
 JENKINS = """pipeline {

@@ -52,9 +52,9 @@ def test_a_broken_grammar_costs_its_language_alone(
     the grammar."""
     root = make_repo({"total.go": GO, "a.py": "def add(x):\n    return x\n"})
     run(root, broken, "index")
-    said = " ".join(run(root, broken, "status").split())
-    assert f"go: {why}" in said and "pip install --force-reinstall tree-sitter-go" in said
-    assert "1 go" in said and "1 function" in said
+    status = " ".join(run(root, broken, "status").split())
+    assert f"go: {why}" in status and "pip install --force-reinstall tree-sitter-go" in status
+    assert "1 go" in status and "1 function" in status
     (root.parent / "site" / "tree_sitter_go.py").unlink()
     assert "go: the grammar can be used now" in programs.run("status", cwd=root).stdout
     programs.run("index", cwd=root)

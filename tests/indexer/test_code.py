@@ -331,12 +331,12 @@ def choose(key):
 def test_overloads_of_python_are_part_of_the_implementation() -> None:
     """The plain name means the implementation with its stubs; stubs alone, as in a stub file, are
     one memory."""
-    found = pieces_of("pkg/box.py", OVERLOADS)
-    assert list(found) == ["module:imports", "Box", "Box.get", "Box.only", "choose"]
-    assert found["choose"].text.startswith("@typing.overload\ndef choose(key: int)")
-    assert found["choose"].text.endswith("return look_up(key)")
-    assert found["choose"].facts.signature.endswith("def choose(key):")
-    assert ("choose", "") in [(use.name, use.hint) for use in found["Box.get"].uses]
+    pieces = pieces_of("pkg/box.py", OVERLOADS)
+    assert list(pieces) == ["module:imports", "Box", "Box.get", "Box.only", "choose"]
+    assert pieces["choose"].text.startswith("@typing.overload\ndef choose(key: int)")
+    assert pieces["choose"].text.endswith("return look_up(key)")
+    assert pieces["choose"].facts.signature.endswith("def choose(key):")
+    assert ("choose", "") in [(use.name, use.hint) for use in pieces["Box.get"].uses]
     assert unseen_lines("pkg/box.py", OVERLOADS) == []
 
 
@@ -460,9 +460,9 @@ def test_a_long_object_is_not_cut_inside_of_its_parts() -> None:
     """A statement of two windows is whole; of a longer one each memory begins with a part of the
     object."""
     part = "  {\n    path: '/',\n    view: 'x',\n  },\n"
-    whole = pieces_of(
+    two_windows = pieces_of(
         "a.ts", "const routes = [\n" + part * 9 + "]\n\nconst other = 1\n", window_lines=20
     )
-    assert [(piece.start, piece.end) for piece in whole.values()] == [(0, 37), (39, 39)]
+    assert [(piece.start, piece.end) for piece in two_windows.values()] == [(0, 37), (39, 39)]
     pieces = pieces_of("a.ts", "const routes = [\n" + part * 40 + "]\n", window_lines=20)
     assert all(piece.text.startswith(("const", "  {")) for piece in pieces.values())

@@ -371,11 +371,11 @@ def test_what_is_said_of_an_entity_is_read() -> None:
     assert [(use.name, use.hint) for use in total.uses] == [("Sum", "mod:example.com/shop/payment")]
     cart = pieces_of("src/cart.cc", CPP)["shop.Cart"]
     assert [(use.name, use.is_reference) for use in cart.uses] == [("Base", True)]
-    made = pieces_of("src/cart.rs", RUST)
-    assert made["Cart.new"].facts.docstring == "An empty cart."
-    assert made["tests.adds_up"].kind is Kind.TEST
+    rust_pieces = pieces_of("src/cart.rs", RUST)
+    assert rust_pieces["Cart.new"].facts.docstring == "An empty cart."
+    assert rust_pieces["tests.adds_up"].kind is Kind.TEST
     assert ("Total", True) in [
-        (use.name, use.is_reference) for use in made["impl<T> Total for Cart<T>"].uses
+        (use.name, use.is_reference) for use in rust_pieces["impl<T> Total for Cart<T>"].uses
     ]
 
 

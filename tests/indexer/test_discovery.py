@@ -191,7 +191,7 @@ def test_a_path_longer_than_the_system_takes_is_counted(tmp_path: Path) -> None:
         os.chdir(before)
     listing = walk_folder(tmp_path)
     assert "a.py" in listing.paths
-    assert {one.reason for one in listing.excluded} == {"unreadable"}
+    assert {exclusion.reason for exclusion in listing.excluded} == {"unreadable"}
     # It goes by open folders, so it reaches what no path does.
     shutil.rmtree(tmp_path / ("n" * 250))
 
@@ -219,6 +219,6 @@ def test_the_kernels_own_folders_are_left_out(tmp_path: Path) -> None:
     assert not any(
         discovery._may_enter(Path("/"), name, listing) for name in ("proc", "sys", "dev")
     )
-    assert {one.reason for one in listing.excluded} == {"system"}
+    assert {exclusion.reason for exclusion in listing.excluded} == {"system"}
     write_files(tmp_path, {"proc/a.py": ""})
     assert walk_folder(tmp_path).paths == ["proc/a.py"]

@@ -90,13 +90,17 @@ def test_damage_costs_no_line_and_no_run(language: str) -> None:
 
 def check_places(data: bytes, language: str, path: str) -> None:
     """Assert that lines and bytes of every definition agree."""
-    found = parse_syntax(data, source_file(path, "", window_lines=60).language)
-    for one in found.definitions:
+    syntax = parse_syntax(data, source_file(path, "", window_lines=60).language)
+    for definition in syntax.definitions:
         assert (
-            one.start_byte <= one.inner_start_byte <= one.body_byte <= one.end_byte <= len(data)
+            definition.start_byte
+            <= definition.inner_start_byte
+            <= definition.body_byte
+            <= definition.end_byte
+            <= len(data)
         ), language
-        assert data.count(b"\n", 0, one.start_byte) == one.start, language
-        assert data.count(b"\n", 0, one.inner_start_byte) == one.inner_start, language
+        assert data.count(b"\n", 0, definition.start_byte) == definition.start, language
+        assert data.count(b"\n", 0, definition.inner_start_byte) == definition.inner_start, language
 
 
 @pytest.mark.parametrize("kind", REFUSED)

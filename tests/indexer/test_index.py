@@ -86,16 +86,16 @@ def test_what_goes_from_disk_goes_from_the_store(index: Index) -> None:
     (root / "pkg/b.js").write_text("export const x = 1\n")
     report = index.run(root)
     assert (report.files.removed, report.memories.removed, report.memories.added) == (1, 4, 1)
-    left = {str(row[0]) for row in index.rows("SELECT id FROM memory")}
+    remaining_ids = {str(row[0]) for row in index.rows("SELECT id FROM memory")}
     untied = (
         "SELECT name_crc FROM mentioned_name WHERE version NOT IN (SELECT number FROM file_version)"
     )
     assert index.rows(untied) == []
     assert {
         str(row[0]) for row in index.rows("SELECT id FROM edge_end WHERE id GLOB 'm_*'")
-    } <= left
+    } <= remaining_ids
     ends = {str(end) for row in index.rows("SELECT source, target FROM edge") for end in row}
-    assert {end for end in ends if end.startswith("m_")} <= left
+    assert {end for end in ends if end.startswith("m_")} <= remaining_ids
     assert "f_pkg/a.py" not in ends
     assert index.rows("SELECT * FROM file_version WHERE path = 'pkg/a.py'") == []
 
@@ -189,14 +189,17 @@ def test_configuration_is_screened_and_documents_are_not(index: Index, tmp_path:
             index_repository(
                 store.connection, store.root, IndexSettings(), now=1.0, allow_pii=allowed
             )
-            found = {
+            text_by_path = {
                 path: text for path, *_, text in read_with_bodies(store.connection, "path", "true")
             }
-            assert (address in found["app.toml"], "<PII:email>" in found["app.toml"]) == (
+            assert (
+                address in text_by_path["app.toml"],
+                "<PII:email>" in text_by_path["app.toml"],
+            ) == (
                 allowed,
                 not allowed,
             )
-            assert address in found["README.md"]
+            assert address in text_by_path["README.md"]
 
 
 def test_names_that_are_not_utf8_are_kept_as_text(index: Index) -> None:

@@ -67,18 +67,25 @@ def test_runs_with_deadlines_end_in_the_index_of_one_run(
     """Each run keeps its commits, and together they make the same memories and edges as a single
     run."""
     root = big_repository(tmp_path / "many", 450)
-    known, shares = 0, list[int]()
+    indexed_before, shares = 0, list[int]()
     while not shares or shares[-1]:
         report = run_until(connection, root, 0.6 + 0.2 * len(shares))
-        assert (report.files.unchanged, known + report.files.indexed + report.files_left) == (
-            known,
+        assert (
+            report.files.unchanged,
+            indexed_before + report.files.indexed + report.files_left,
+        ) == (
+            indexed_before,
             450,
         )
-        left = rows(connection, "SELECT value FROM worktree_meta WHERE key = 'index_files_left'")
-        assert left == (
-            [(str(report.files_left),)] if report.files_left and report.files.indexed else left
+        files_left = rows(
+            connection, "SELECT value FROM worktree_meta WHERE key = 'index_files_left'"
         )
-        known += report.files.indexed
+        assert files_left == (
+            [(str(report.files_left),)]
+            if report.files_left and report.files.indexed
+            else files_left
+        )
+        indexed_before += report.files.indexed
         shares.append(report.files_left)
     run_until(connection, root, None)
     assert (
@@ -88,9 +95,9 @@ def test_runs_with_deadlines_end_in_the_index_of_one_run(
         )
         == []
     )
-    with closing(connect_store(tmp_path / "other" / "memory.db")) as other:
-        run_until(other, root, None)
-        assert all(rows(connection, query) == rows(other, query) for query in TABLES)
+    with closing(connect_store(tmp_path / "other" / "memory.db")) as single_run:
+        run_until(single_run, root, None)
+        assert all(rows(connection, query) == rows(single_run, query) for query in TABLES)
 
 
 def test_a_file_that_hangs_does_not_hold_the_deadline() -> None:

@@ -52,24 +52,24 @@ def test_large_runs_parse_in_processes_with_the_same_result(
     same."""
     monkeypatch.setattr(changes, "PROGRESS_SECONDS", 0)
     root = big_repository(tmp_path / "many", 450)
-    told: list[tuple[int, int]] = []
+    progress_steps: list[tuple[int, int]] = []
     report = index_repository(
         connection,
         find_root(root),
         IndexSettings(workers=2),
         now=time.time() + 3600,
-        progress=lambda files, of: told.append((files, of)),
+        progress=lambda files, of: progress_steps.append((files, of)),
     )
-    assert list(dict.fromkeys(told)) == [(files, 450) for files in range(1, 451)]
+    assert list(dict.fromkeys(progress_steps)) == [(files, 450) for files in range(1, 451)]
     assert (report.files.indexed, report.memories.total, report.edges["calls"]) == (450, 450, 450)
     apart = sorted(read_with_bodies(connection, "id, content_hash", "true"))
-    other = connect_store(tmp_path / "other" / "memory.db")
+    second = connect_store(tmp_path / "other" / "memory.db")
     for number in range(0, 450, 150):  # three runs of 150 files start one process each
         names = {f"m{n}.py" for n in range(number + 150)}
         keep = IndexSettings(include=tuple(sorted(names)))
-        index_repository(other, find_root(root), keep, now=time.time() + 3600)
-    assert sorted(read_with_bodies(other, "id, content_hash", "true")) == apart
-    other.close()
+        index_repository(second, find_root(root), keep, now=time.time() + 3600)
+    assert sorted(read_with_bodies(second, "id, content_hash", "true")) == apart
+    second.close()
 
 
 def test_large_files_are_parsed_apart(index: Index) -> None:

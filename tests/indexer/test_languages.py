@@ -29,8 +29,8 @@ def test_the_captures_are_documented() -> None:
             r"(?<!#)@([a-z][\w.]*)", re.sub(r";.*|\"[^\"\n]*\"", "", file.read_text("utf-8"))
         )
     }
-    told = set(re.findall(r"`@([\w.]+)`", (QUERIES / "README.md").read_text("utf-8")))
-    assert used == told
+    documented = set(re.findall(r"`@([\w.]+)`", (QUERIES / "README.md").read_text("utf-8")))
+    assert used == documented
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_namespaces_and_static_calls_lead_to_their_classes(index: Index) -> None
         ("Client.php:Client.send", "Stack.php:Stack.create"),
     }
     assert index.edges("imports") == {("f_src/Client.php", "f_src/Cookie/Jar.php")}
-    assert [one.path for one in follow_links(index.connection, "affected", "src/Sends.php")] == [
+    assert [node.path for node in follow_links(index.connection, "affected", "src/Sends.php")] == [
         "src/Client.php"
     ]
 
@@ -288,7 +288,7 @@ def test_a_use_of_an_imported_value_leads_to_the_block_that_defines_it(index: In
         "pay.rs:top -> lib.rs:module:TOP",
     )
     users = follow_links(index.connection, "affected", "conf.py::LIMIT")
-    assert [one.entity for one in users] == ["bare", "qualified"]
+    assert [user.entity for user in users] == ["bare", "qualified"]
 
 
 CRATE = {
@@ -404,7 +404,7 @@ def test_packages_of_go_are_found_by_the_module_of_go_mod(index: Index) -> None:
         ("f_cmd/run.go", "f_pay/sum.go"),
     }
     assert "cmd/run.go" in [
-        one.path for one in follow_links(index.connection, "affected", "shop.go")
+        node.path for node in follow_links(index.connection, "affected", "shop.go")
     ]
     (root / "go.mod").write_text("module example.com/other\n")
     index.run(root)

@@ -42,10 +42,10 @@ def test_the_next_run_uses_the_same_process() -> None:
     os.kill(kept, signal.SIGKILL)
     os.waitid(os.P_PID, kept, os.WEXITED | os.WNOWAIT)
     assert list(parse_in_processes([job(0)], count=1)) == [first]
-    (other,) = children_of(os.getpid())
+    (second_process,) = children_of(os.getpid())
     added = Language(name="added", shape=FileShape.TEXT, claims=".added")
-    (again,) = parse_in_processes([replace(job(0), languages=(added,))], count=1)
-    assert again == first and children_of(os.getpid()) not in ([other], [kept])
+    (reparsed,) = parse_in_processes([replace(job(0), languages=(added,))], count=1)
+    assert reparsed == first and children_of(os.getpid()) not in ([second_process], [kept])
     assert list(parse_in_processes([job(0)], count=1)) == [first]
 
 

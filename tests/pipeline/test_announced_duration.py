@@ -66,5 +66,5 @@ async def test_a_turn_about_to_take_long_says_so(meadow: Path, server: OpenAISer
         meadow, settings_for(server, concurrency=64), observer=(quick := EventList())
     ) as pipeline:
         await pipeline.ask(TASK, answer=False)
-    assert [one.binding_limit for one in slow.of(JudgeEstimate)] == ["tokens_per_minute"]
+    assert [estimate.binding_limit for estimate in slow.of(JudgeEstimate)] == ["tokens_per_minute"]
     assert slow.of(JudgeEstimate)[0].seconds > 20 and not quick.of(JudgeEstimate)

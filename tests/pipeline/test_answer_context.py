@@ -28,7 +28,7 @@ def systems(server: OpenAIServer) -> list[str]:
 
 async def test_a_stale_decision_says_what_has_changed(shop: Path, server: OpenAIServer) -> None:
     """L12: the changed span is named above the decision that cites it."""
-    server.score = lambda memory, asked: (90, "said so") if WANTED in memory.text else (2, "no")
+    server.score = lambda memory, turn: (90, "said so") if WANTED in memory.text else (2, "no")
     decision, _ = memory_writer.make_memory(
         layer=Layer.GOVERNANCE,
         kind=Kind.DECISION,
@@ -73,8 +73,10 @@ async def test_the_session_is_told_and_may_be_cited(shop: Path, server: OpenAISe
     settings = replace(settings, session=session)
     async with Pipeline.open(shop, settings, clock=lambda: NOW) as pipeline:
         answers = [await pipeline.ask(Turn(task=f"Take discount {n} once.")) for n in range(5)]
-    assert any("was not shown" in said for said in answers[0].warnings)
-    assert not any("was not shown" in said for one in answers[1:] for said in one.warnings)
+    assert any("was not shown" in warning for warning in answers[0].warnings)
+    assert not any(
+        "was not shown" in warning for later in answers[1:] for warning in later.warnings
+    )
     assert [len(re.findall("<exchange id", prompt)) for prompt in prompts] == [0, 1, 2, 2, 2]
     assert ["<session_summary>" in prompt for prompt in prompts] == [
         False,

@@ -27,11 +27,11 @@ PASSING = 29
 @pytest.fixture
 def prices(make_repo: MakeRepo) -> Path:
     """A repository of forty functions in four files, some calling each other."""
-    one = "def price_{0}(amount: int) -> int:\n    return price_{1}(amount) + {0}\n"
+    template = "def price_{0}(amount: int) -> int:\n    return price_{1}(amount) + {0}\n"
     return make_repo(
         {
             f"f{file}.py": "\n\n".join(
-                one.format(f"{n:02}", f"{n + 1:02}") for n in range(file, 40, 4)
+                template.format(f"{n:02}", f"{n + 1:02}") for n in range(file, 40, 4)
             )
             for file in range(4)
         }
@@ -54,7 +54,7 @@ async def test_what_passed_without_a_place_is_named(prices: Path, server: OpenAI
     scored(server)
     async with Pipeline.open(prices, settings_for(server)) as pipeline:
         answer = await pipeline.context(TASK)
-        again = await pipeline.context(TASK)
+        repeated = await pipeline.context(TASK)
         body = json.loads((await pipeline.context(TASK, form="json")).bundle or "")
     shown, _, omitted = (answer.bundle or "").partition("<left_out>")
     assert len(answer.selected) == 15 and shown.count("; why: listed as price_") == 15
@@ -70,12 +70,12 @@ async def test_what_passed_without_a_place_is_named(prices: Path, server: OpenAI
     assert all(" price_" in line and " 0." in line for line in passed)
     assert any("listed as price_" in line for line in passed)
     assert len(omitted) / 3 <= 0.05 * 8_000 + 20
-    assert again.bundle == answer.bundle, "reasons come from the cache as well"
+    assert repeated.bundle == answer.bundle, "reasons come from the cache as well"
     assert len(body["left_out"]) + body["left_out_unnamed"] == len(answer.near_misses) == 19
     ids_passed = {miss.id for miss in answer.near_misses if not miss.below_threshold}
-    assert ids_passed <= {*(one["id"] for one in body["left_out"]), *body["left_out_ids"]}
-    assert {one["cause"] for one in body["left_out"]} <= {"no_place", "below"}
-    assert all(one["score"] >= 0.5 for one in body["left_out"])
+    assert ids_passed <= {*(memory["id"] for memory in body["left_out"]), *body["left_out_ids"]}
+    assert {memory["cause"] for memory in body["left_out"]} <= {"no_place", "below"}
+    assert all(memory["score"] >= 0.5 for memory in body["left_out"])
 
 
 async def test_explain_and_all_scores_agree(
@@ -92,17 +92,17 @@ async def test_explain_and_all_scores_agree(
     source.write_text(source.read_text() + "\n# later\n")
     git(prices, "add", "-A")
     git(prices, "commit", "-qm", "later")
-    scores = {one["id"]: one for one in map(json.loads, target.read_text().splitlines())}
-    assert any(one["boosts"] for one in scores.values())
+    scores = {row["id"]: row for row in map(json.loads, target.read_text().splitlines())}
+    assert any(row["boosts"] for row in scores.values())
     async with Pipeline.open(
         prices, settings_for(server), clock=lambda: now + 10 * 86_400
     ) as pipeline:
-        for id_, one in scores.items():
-            found = await pipeline.explain(id_, turn_id=answer.turn_id)
-            assert found.memory is not None, found.words
-            assert found.memory.score == pytest.approx(one["score"], abs=1e-6)
-            boosts = [(boost.name, round(boost.amount, 6)) for boost in found.memory.boosts]
-            assert boosts == [(boost["name"], boost["amount"]) for boost in one["boosts"]]
+        for id_, row in scores.items():
+            explanation = await pipeline.explain(id_, turn_id=answer.turn_id)
+            assert explanation.memory is not None, explanation.words
+            assert explanation.memory.score == pytest.approx(row["score"], abs=1e-6)
+            boosts = [(boost.name, round(boost.amount, 6)) for boost in explanation.memory.boosts]
+            assert boosts == [(boost["name"], boost["amount"]) for boost in row["boosts"]]
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "json"])
@@ -149,7 +149,9 @@ async def test_what_is_only_filled_in_is_marked_and_pays_for_no_answer(
         answer = await pipeline.ask(turn)
         explained = await pipeline.explain(answer.selected[0].id)
     assert (answer.exit_code, answer.answer, server.counts.requests) == (1, None, 0)
-    assert {(one.placed_by, one.below_threshold) for one in answer.selected} == {("filled", True)}
+    assert {(memory.placed_by, memory.below_threshold) for memory in answer.selected} == {
+        ("filled", True)
+    }
     first = render_lines(answer).splitlines()[0]
     assert (
         answer.selected[0].entity == "discount"
@@ -171,7 +173,7 @@ async def test_where_a_model_chose_nothing_no_answer_is_paid(
         anyway = await pipeline.ask(turn, answer_anyway=True)
     assert Stage.PRIMARY in answer.usage
     assert (answer.exit_code, answer.answer, answer.spent(Stage.PRIMARY).attempts) == (1, None, 0)
-    assert any("--answer-anyway" in said for said in answer.warnings)
+    assert any("--answer-anyway" in warning for warning in answer.warnings)
     assert (context.exit_code, anyway.exit_code, anyway.answer) == (0, 0, server.answer)
 
 
@@ -190,8 +192,8 @@ async def test_known_failures_and_decisions_that_passed_stand_in_the_governance_
 ) -> None:
     """Every memory that passed is named, even if its layer has no room for its text; others are
     not."""
-    server.score = lambda memory, asked: (90, "fits") if "quokka" in memory.text else (2, "no")
-    decision, failure, other = (
+    server.score = lambda memory, turn: (90, "fits") if "quokka" in memory.text else (2, "no")
+    decision, failure, unrelated = (
         memory_writer.make_memory(
             layer=layer,
             kind=kind,
@@ -221,14 +223,14 @@ async def test_known_failures_and_decisions_that_passed_stand_in_the_governance_
         )
     )
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        put(pipeline.store.connection, decision, failure, other)
+        put(pipeline.store.connection, decision, failure, unrelated)
         forms = ("xml", "markdown", "json", "memory")
         texts = [(await pipeline.context(TASK, form=form)).bundle or "" for form in forms]
         plain = (await pipeline.context(Turn(task="Where is the cart?"))).bundle or ""
     xml, markdown, body, numbered = texts
     section = xml.partition("<governance>\n")[2].partition("\n</governance>")[0]
     assert section.startswith("Known failure patterns:\n- ") and "Latest decisions:\n- " in section
-    assert decision.id in section and failure.id in section and other.id not in section
+    assert decision.id in section and failure.id in section and unrelated.id not in section
     assert "# Governance\n\nKnown failure patterns:" in markdown
     assert json.loads(body)["governance"]["decisions"] and "## Known Failure Patterns" in numbered
     assert ("<governance>" in plain) is ("quokka" in plain)

@@ -38,16 +38,16 @@ async def test_what_the_team_owns_ranks_higher(
     monkeypatch.chdir(shop)
     monkeypatch.setenv("TEAM", "@shop/billing")
     task = "put one thing into the cart and add the prices up: Cart.add, total"
-    found = {}
+    answers = {}
     for name, settings in (
         ("owned", Settings(plugins=PluginSettings(enabled=("owned",)))),
         ("plain", Settings()),
     ):
         async with Pipeline.open(shop, settings) as pipeline:
-            found[name] = await pipeline.context(task)
+            answers[name] = await pipeline.context(task)
     boosts = {
-        name: {(one.path, b.name) for one in answer.selected for b in one.boosts}
-        for name, answer in found.items()
+        name: {(memory.path, b.name) for memory in answer.selected for b in memory.boosts}
+        for name, answer in answers.items()
     }
     assert {path for path, name in boosts["owned"] if name == "owned"} == {"shop/prices.py"}
     ours = {booster.__name__ for booster in BOOSTERS}

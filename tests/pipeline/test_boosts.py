@@ -61,8 +61,8 @@ def ranked(
     rules = BoostRules(
         settings=settings or BoostSettings(), thresholds=thresholds, boosters=BOOSTERS, now=NOW
     )
-    found = boost(outcomes, turn, rules, edges=edges, degrees=degrees or {})
-    return {each.candidate.id: each for each in found}
+    boosted = boost(outcomes, turn, rules, edges=edges, degrees=degrees or {})
+    return {outcome.candidate.id: outcome for outcome in boosted}
 
 
 def calls(source: str, target: str) -> Edge:
@@ -72,21 +72,21 @@ def calls(source: str, target: str) -> Edge:
 
 def test_what_a_relevant_memory_calls_is_lifted() -> None:
     """A passes and calls B: B rises from 0.6 to the threshold, with the reason (X29)."""
-    found = ranked([outcome("a", 0.9), outcome("b", 0.6)], [calls("a", "b")])["b"]
-    assert found.score == pytest.approx(0.7)
-    assert found.judgment.score == 0.6
-    assert [(each.name, each.amount) for each in found.boosts] == [("dependency", 0.1)]
-    assert found.boosts[0].because == "called by a/x.py::a, which scores above the threshold"
+    callee = ranked([outcome("a", 0.9), outcome("b", 0.6)], [calls("a", "b")])["b"]
+    assert callee.score == pytest.approx(0.7)
+    assert callee.judgment.score == 0.6
+    assert [(boost.name, boost.amount) for boost in callee.boosts] == [("dependency", 0.1)]
+    assert callee.boosts[0].because == "called by a/x.py::a, which scores above the threshold"
 
 
 def test_no_chaining() -> None:
     """B passes only by its boost, so it boosts no other memory (K14)."""
-    found = ranked(
+    by_id = ranked(
         [outcome("a", 0.9), outcome("b", 0.6), outcome("c", 0.6)],
         [calls("a", "b"), calls("b", "c")],
     )
-    assert found["b"].score >= 0.7
-    assert found["c"].boosts == ()
+    assert by_id["b"].score >= 0.7
+    assert by_id["c"].boosts == ()
 
 
 def test_a_hub_gives_little() -> None:
@@ -103,12 +103,12 @@ def test_a_hub_gives_little() -> None:
 
 def test_below_the_floor_nothing_is_lifted() -> None:
     """A raw score under 0.4 stays, whatever its links (K14)."""
-    found = ranked(
+    low = ranked(
         [outcome("a", 0.9), outcome("b", 0.39)],
         [calls("a", "b")],
         turn=Turn(task="t", file="b/x.py"),
     )["b"]
-    assert (found.score, found.boosts) == (0.39, ())
+    assert (low.score, low.boosts) == (0.39, ())
 
 
 def test_tests_and_their_subjects() -> None:
@@ -116,12 +116,12 @@ def test_tests_and_their_subjects() -> None:
     (X32)."""
     edge = Edge("t", "s", Relation.TESTS)
     subject = ranked([outcome("t", 0.8, kind=Kind.TEST), outcome("s", 0.5)], [edge])["s"]
-    assert [each.name for each in subject.boosts] == ["test_link"]
+    assert [boost.name for boost in subject.boosts] == ["test_link"]
     outcomes = [outcome("t", 0.5, kind=Kind.TEST), outcome("s", 0.1, path="s.py")]
     edited = ranked(outcomes, [edge], turn=Turn(task="t", file="s.py", line=15))["t"]
     assert edited.boosts[0].because == "tests s.py::s, which is being edited"
     elsewhere = ranked(outcomes, [edge], turn=Turn(task="t", file="s.py", line=99))["t"]
-    assert "test_link" not in {each.name for each in elsewhere.boosts}
+    assert "test_link" not in {boost.name for boost in elsewhere.boosts}
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_an_uncommitted_edit_counts_as_the_file_at_hand(
     """A test of a function changed in the working tree is boosted without naming the file (X32)."""
     outcomes = [outcome("t", 0.5, kind=Kind.TEST), outcome("s", 0.1, path="s.py")]
     turn = Turn(task="t", changed=(ChangedFile("s.py", 0.0, lines),))
-    found = ranked(outcomes, [Edge("t", "s", Relation.TESTS)], turn=turn)["t"]
-    assert ("test_link" in {each.name for each in found.boosts}) is lifted
+    test = ranked(outcomes, [Edge("t", "s", Relation.TESTS)], turn=turn)["t"]
+    assert ("test_link" in {boost.name for boost in test.boosts}) is lifted
 
 
 def test_recency_halves_and_git_outranks_file_times() -> None:
@@ -147,13 +147,13 @@ def test_recency_halves_and_git_outranks_file_times() -> None:
         assert aged["a"].boosts[0].amount == pytest.approx(amount)
         assert aged["old0"].boosts == ()
     turn = Turn(task="t", changed=(ChangedFile("a.py", 7.0),))
-    found = ranked(
+    by_id = ranked(
         [outcome("a", 0.5, path="a.py", age=0), outcome("b", 0.5, age=0), *old],
         turn=turn,
         settings=settings,
     )
-    assert found["a"].boosts[0].amount == pytest.approx(0.025)
-    assert found["b"].boosts == ()
+    assert by_id["a"].boosts[0].amount == pytest.approx(0.025)
+    assert by_id["b"].boosts == ()
     assert (
         ranked([outcome("b", 0.5, age=0), *old], turn=Turn(task="t", changed=()))["b"].boosts == ()
     )
@@ -164,11 +164,11 @@ def test_a_date_that_most_files_share_is_no_recency(from_git: bool) -> None:
     """After a clone or a first commit, only later changes are recent."""
     ages = {f"f{number}": 2.4 for number in range(6)} | {"new": 1.0, "older": 5.0}
     changed = tuple(ChangedFile(f"{name}/x.py", age) for name, age in ages.items())
-    found = ranked(
+    by_id = ranked(
         [outcome(name, 0.5, age=age) for name, age in ages.items()],
         turn=Turn(task="t", changed=changed if from_git else None),
     )
-    assert [name for name, each in found.items() if each.boosts] == ["new"]
+    assert [name for name, memory in by_id.items() if memory.boosts] == ["new"]
 
 
 def test_an_edit_is_later_than_a_first_commit_of_today() -> None:
@@ -177,10 +177,10 @@ def test_an_edit_is_later_than_a_first_commit_of_today() -> None:
         ChangedFile("f0/x.py", 0.0, ((1, 2),)),
         *(ChangedFile(f"f{number}/x.py", 0.0) for number in (1, 2, 3)),
     )
-    found = ranked(
+    by_id = ranked(
         [outcome(f"f{number}", 0.5) for number in range(4)], turn=Turn(task="t", changed=changed)
     )
-    assert [name for name, each in found.items() if each.boosts] == ["f0"]
+    assert [name for name, memory in by_id.items() if memory.boosts] == ["f0"]
 
 
 def test_recency_alone_lifts_nothing_over_the_cut() -> None:
@@ -192,9 +192,9 @@ def test_recency_alone_lifts_nothing_over_the_cut() -> None:
         outcome("c", 0.68, age=0),
         *(outcome(name, 0.1, age=9) for name in "xyz"),
     ]
-    found = ranked(outcomes, edges)
-    assert (found["c"].score, found["c"].boosts) == (0.68, ())
-    assert [each.name for each in found["b"].boosts] == ["dependency", "recency"]
+    by_id = ranked(outcomes, edges)
+    assert (by_id["c"].score, by_id["c"].boosts) == (0.68, ())
+    assert [boost.name for boost in by_id["b"].boosts] == ["dependency", "recency"]
     assert ranked([outcome("c", 0.5, age=0), *outcomes[3:]])["c"].score == 0.53
     lower = Thresholds(0.9, {"function": 0.52})
     assert ranked([outcome("c", 0.5, age=0), *outcomes[3:]], thresholds=lower)["c"].boosts == ()
@@ -206,12 +206,12 @@ def test_recency_alone_lifts_nothing_over_the_cut() -> None:
 def test_locality_is_full_in_the_file_and_half_in_its_folder() -> None:
     """The current file counts in full, its folder half, others not."""
     turn = Turn(task="t", file="p/a.py")
-    found = ranked(
+    by_id = ranked(
         [outcome("a", 0.5, path="p/a.py"), outcome("b", 0.5, path="p/b.py"), outcome("c", 0.5)],
         turn=turn,
     )
-    assert found["a"].boosts[0].amount == 2 * found["b"].boosts[0].amount
-    assert found["c"].boosts == ()
+    assert by_id["a"].boosts[0].amount == 2 * by_id["b"].boosts[0].amount
+    assert by_id["c"].boosts == ()
 
 
 def test_the_cap_holds_and_the_amounts_shown_add_up() -> None:
@@ -223,10 +223,10 @@ def test_the_cap_holds_and_the_amounts_shown_add_up() -> None:
         outcome("t", 0.9, kind=Kind.TEST),
         outcome("b", 0.5, path="b.py"),
     ]
-    found = ranked(outcomes, edges, turn=turn)["b"]
-    assert found.score == 0.65
-    assert sum(each.amount for each in found.boosts) == pytest.approx(0.15)
-    assert found.boosts[-1].because.endswith("(cut from +0.10: boosts add at most 0.15 together)")
+    capped = ranked(outcomes, edges, turn=turn)["b"]
+    assert capped.score == 0.65
+    assert sum(boost.amount for boost in capped.boosts) == pytest.approx(0.15)
+    assert capped.boosts[-1].because.endswith("(cut from +0.10: boosts add at most 0.15 together)")
 
 
 def test_duplicates_bring_their_links() -> None:
@@ -244,10 +244,12 @@ def test_duplicates_bring_their_links() -> None:
 def test_the_unjudged_are_left_out_and_own_boosters_join() -> None:
     """Without a score there is nothing to boost; a booster is any callable."""
     missing = Outcome(candidate("u"), Unjudged("hu", UnjudgedCause.BUDGET), Origin.UNJUDGED)
-    own = [lambda each, around: Boost("mine", 0.02, f"{each.id} of {len(around.known)}")]
-    rules = BoostRules(settings=BoostSettings(), thresholds=Thresholds(0.7), boosters=own, now=NOW)
-    found = boost([outcome("a", 0.5), missing], TURN, rules, edges=(), degrees={})
-    assert [(each.candidate.id, each.score) for each in found] == [("a", 0.52)]
+    boosters = [lambda memory, around: Boost("mine", 0.02, f"{memory.id} of {len(around.known)}")]
+    rules = BoostRules(
+        settings=BoostSettings(), thresholds=Thresholds(0.7), boosters=boosters, now=NOW
+    )
+    boosted = boost([outcome("a", 0.5), missing], TURN, rules, edges=(), degrees={})
+    assert [(memory.candidate.id, memory.score) for memory in boosted] == [("a", 0.52)]
 
 
 scores = st.lists(st.integers(0, 100).map(lambda n: n / 100), min_size=1, max_size=12)
@@ -269,20 +271,20 @@ def test_properties(scores: list[float], links: list[tuple[int, int]], seed: int
         Edge(f"m{a}", f"m{b}", Relation.CALLS if (a + b) % 2 else Relation.TESTS) for a, b in links
     ]
     turn = Turn(task="t", file="d1/f.py")
-    found = ranked(outcomes, edges, turn=turn)
-    assert list(found) == [each.candidate.id for each in outcomes]
-    for before, after in zip(scores, found.values(), strict=True):
+    by_id = ranked(outcomes, edges, turn=turn)
+    assert list(by_id) == [memory.candidate.id for memory in outcomes]
+    for before, after in zip(scores, by_id.values(), strict=True):
         assert after.judgment.score == before
         assert before <= after.score <= min(1.0, before + 0.15 + 1e-9)
         assert after.score == pytest.approx(
-            min(1.0, before + sum(each.amount for each in after.boosts)), abs=1e-9
+            min(1.0, before + sum(memory.amount for memory in after.boosts)), abs=1e-9
         )
         assert before >= 0.4 or not after.boosts
-        assert all(each.because and each.amount > 0 for each in after.boosts)
+        assert all(memory.because and memory.amount > 0 for memory in after.boosts)
     shuffle = random.Random(seed)
     assert (
         ranked(
             shuffle.sample(outcomes, len(outcomes)), shuffle.sample(edges, len(edges)), turn=turn
         )
-        == found
+        == by_id
     )

@@ -24,12 +24,12 @@ async def test_what_the_answer_cites_is_adopted(shop: Path, server: OpenAIServer
         )
         server.answer = f"Whole percents it is [{cited.id}]."
         answer = await pipeline.ask(TASK)
-        found = pipeline.store.memories([cited.id, passed_over.id])
+        memories = pipeline.store.memories([cited.id, passed_over.id])
         await pipeline.ask(TASK)
-        again = pipeline.store.memories([cited.id])
+        repeated = pipeline.store.memories([cited.id])
     assert {memory.id for memory in answer.selected} == {cited.id, passed_over.id}
-    assert found[cited.id].confidence > 0.6 == found[passed_over.id].confidence
-    assert [memory.access_count for memory in found.values()] == [1, 1]
-    assert again[cited.id].confidence == found[cited.id].confidence, (
+    assert memories[cited.id].confidence > 0.6 == memories[passed_over.id].confidence
+    assert [memory.access_count for memory in memories.values()] == [1, 1]
+    assert repeated[cited.id].confidence == memories[cited.id].confidence, (
         "the same question again proves nothing"
     )

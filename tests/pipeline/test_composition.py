@@ -47,19 +47,19 @@ def keep(
     )
 
 
-def names(some: Sequence[Ranked]) -> list[str]:
+def names(ranked_memories: Sequence[Ranked]) -> list[str]:
     """Return the ids, in order."""
-    return [each.candidate.id for each in some]
+    return [memory.candidate.id for memory in ranked_memories]
 
 
 def test_free_places_are_filled_where_the_best_is_good_enough() -> None:
     """A memory just below the threshold is kept beside a wrong one above it, marked; weak rankings
     stay empty."""
     near = [ranked(f"n{at:02}", 0.45 - at / 1000) for at in range(20)]
-    found = keep([ranked("wrong", 0.6), *near])
-    assert names(found.kept) == ["wrong", *names(near[: FILL.to - 1])]
-    assert found.filled == frozenset(names(near[: FILL.to - 1]))
-    assert (found.placed_by["wrong"], found.placed_by["n00"]) == (
+    selection = keep([ranked("wrong", 0.6), *near])
+    assert names(selection.kept) == ["wrong", *names(near[: FILL.to - 1])]
+    assert selection.filled == frozenset(names(near[: FILL.to - 1]))
+    assert (selection.placed_by["wrong"], selection.placed_by["n00"]) == (
         PlacedBy.THRESHOLD,
         PlacedBy.FILLED,
     )
@@ -76,20 +76,24 @@ def test_what_is_beside_the_code_fills_few_places() -> None:
         for at, kind in enumerate([Kind.DOC, Kind.TEXT, Kind.TEST] * 3)
     ]
     code = [ranked(f"c{at:02}", 0.45) for at in range(20)]
-    found = keep([*beside, *code])
-    assert sum(each.candidate.kind is not Kind.FUNCTION for each in found.kept) == FILL.beside
-    assert len(found.kept) == FILL.to
-    asked = keep([*beside, *code], subjects=frozenset({Kind.DOC, Kind.TEXT, Kind.TEST}))
-    assert sum(each.candidate.kind is not Kind.FUNCTION for each in asked.kept) == len(beside)
+    selection = keep([*beside, *code])
+    assert (
+        sum(memory.candidate.kind is not Kind.FUNCTION for memory in selection.kept) == FILL.beside
+    )
+    assert len(selection.kept) == FILL.to
+    asked_for = keep([*beside, *code], subjects=frozenset({Kind.DOC, Kind.TEXT, Kind.TEST}))
+    assert sum(memory.candidate.kind is not Kind.FUNCTION for memory in asked_for.kept) == len(
+        beside
+    )
     assert len(keep(beside).kept) == len(beside), "there is no code"
 
 
 def test_nothing_that_passed_is_lost() -> None:
     """Documents that passed keep their places, and code still fills as if they were three."""
     documents = [ranked(f"d{at}", 0.9, kind=Kind.DOC) for at in range(6)]
-    found = keep([*documents, *[ranked(f"c{at:02}", 0.45) for at in range(20)]])
-    assert set(names(documents)) <= set(names(found.kept))
-    assert len(found.kept) == len(documents) + FILL.to - FILL.beside
+    selection = keep([*documents, *[ranked(f"c{at:02}", 0.45) for at in range(20)]])
+    assert set(names(documents)) <= set(names(selection.kept))
+    assert len(selection.kept) == len(documents) + FILL.to - FILL.beside
 
 
 def test_tests_of_one_file_take_one_place() -> None:
@@ -99,14 +103,14 @@ def test_tests_of_one_file_take_one_place() -> None:
         ranked(f"t{at}", 0.9 - at / 100, kind=Kind.TEST, path="t/unit/test_schedules.py")
         for at in range(5)
     ]
-    found = keep([*tests, ranked("schedules", 0.45)])
-    assert names(found.kept) == ["t0", "schedules"]
+    selection = keep([*tests, ranked("schedules", 0.45)])
+    assert names(selection.kept) == ["t0", "schedules"]
     assert (
-        found.kept[0].judgment.reason
+        selection.kept[0].judgment.reason
         == "and 4 more tests in t/unit/test_schedules.py; text has cart"
     )
-    assert (found.folded, names(found.near_misses[:4])) == (4, ["t1", "t2", "t3", "t4"])
-    assert {found.placed_by[name] for name in ("t1", "t4")} == {PlacedBy.FOLDED}
+    assert (selection.folded, names(selection.near_misses[:4])) == (4, ["t1", "t2", "t3", "t4"])
+    assert {selection.placed_by[name] for name in ("t1", "t4")} == {PlacedBy.FOLDED}
 
 
 def test_copies_in_sibling_packages_take_one_place() -> None:
@@ -121,35 +125,37 @@ def test_copies_in_sibling_packages_take_one_place() -> None:
         for at, path in enumerate(paths)
     ]
     texts = {"u0": "return observe(client, options)", "u3": "a signal of its own"}
-    read = {each.candidate.id: texts.get(each.candidate.id, texts["u0"]) for each in pool}
-    found = select_by_words(
+    read = {memory.candidate.id: texts.get(memory.candidate.id, texts["u0"]) for memory in pool}
+    selection = select_by_words(
         pool, thresholds=Thresholds(CUT), settings=SETTINGS, texts=lambda _ids: read
     )
-    assert (names(found.kept), found.folded) == (["u0", "u3"], 2)
-    assert found.kept[0].judgment.reason.startswith(f"the same in {paths[1]}, {paths[2]}; ")
+    assert (names(selection.kept), selection.folded) == (["u0", "u3"], 2)
+    assert selection.kept[0].judgment.reason.startswith(f"the same in {paths[1]}, {paths[2]}; ")
 
 
 def test_a_data_file_has_one_near_window() -> None:
     """Nine windows of one file without an extension are one near miss, and one place at most."""
     windows = [ranked(f"w{at}", 0.3, kind=Kind.TEXT, path="testdata/policy_36") for at in range(9)]
-    found = keep([*windows, ranked("policy", 0.25)])
-    assert sorted(names(found.near_misses)) == ["policy", "w0"]
+    selection = keep([*windows, ranked("policy", 0.25)])
+    assert sorted(names(selection.near_misses)) == ["policy", "w0"]
 
 
 def test_a_test_lends_its_evidence_to_what_it_tests() -> None:
     """The subject of a good test gains, as a boost that adds up; one of many subjects gains
     less."""
     pool = [ranked("t", 0.8, kind=Kind.TEST), ranked("subject", 0.4), ranked("helper", 0.4)]
-    one = {each.candidate.id: each for each in lend(pool, {"t": ["subject"]}, cap=1.0)}
-    subject = one["subject"]
+    sole = {memory.candidate.id: memory for memory in lend(pool, {"t": ["subject"]}, cap=1.0)}
+    subject = sole["subject"]
     assert subject.score == pytest.approx(0.4 + (1 - 0.4) * LENT * 0.8)
     assert subject.score == pytest.approx(
         subject.judgment.score + sum(lift.amount for lift in subject.boosts)
     )
-    assert (one["t"].score, one["helper"].score) == (0.8, 0.4)
-    shared = {each.candidate.id: each for each in lend(pool, {"t": ["subject", "helper"]}, cap=1.0)}
-    assert 0.4 < shared["subject"].score < one["subject"].score
-    capped = {each.candidate.id: each for each in lend(pool, {"t": ["subject"]}, cap=0.05)}
+    assert (sole["t"].score, sole["helper"].score) == (0.8, 0.4)
+    shared = {
+        memory.candidate.id: memory for memory in lend(pool, {"t": ["subject", "helper"]}, cap=1.0)
+    }
+    assert 0.4 < shared["subject"].score < sole["subject"].score
+    capped = {memory.candidate.id: memory for memory in lend(pool, {"t": ["subject"]}, cap=0.05)}
     assert capped["subject"].score == pytest.approx(0.45)
 
 
@@ -181,17 +187,17 @@ def test_every_candidate_is_counted_once(
 ) -> None:
     """Kept, folded, below and beyond K add up; what passed is kept, folded or beyond; the kept are
     at most K."""
-    found = [
+    outcomes = [
         ranked(f"m{n:02}", s / 100, kind=kind, path=f"p{at}")
         for n, (s, kind, at) in enumerate(pool)
     ]
-    selection = keep(found, SelectionSettings(top_k=k, min_keep=least))
+    selection = keep(outcomes, SelectionSettings(top_k=k, min_keep=least))
     counted = selection.folded + selection.below_threshold + selection.beyond_k
-    assert len(selection.kept) + counted == len(found)
+    assert len(selection.kept) + counted == len(outcomes)
     assert min(k, len(selection.kept)) == len(set(names(selection.kept)))
-    passed = {each.candidate.id for each in found if each.score >= CUT}
+    passed = {memory.candidate.id for memory in outcomes if memory.score >= CUT}
     shown = {*names(selection.kept), *names(selection.near_misses)}
     assert passed <= shown and len(shown) == len(selection.kept) + len(selection.near_misses)
     assert {name for name in names(selection.kept) if name not in passed} == selection.filled
-    scores = [each.score for each in selection.kept]
+    scores = [memory.score for memory in selection.kept]
     assert scores == sorted(scores, reverse=True)

@@ -99,11 +99,11 @@ def test_a_current_file_of_odd_name_is_read(make_repo: MakeRepo) -> None:
 
 def test_personal_data_goes_out_of_what_is_asked(shop: Path) -> None:
     """P03: tasks and errors are stored and sent, so they are screened; a setting turns this off."""
-    asked = Turn(task="mail lena.koch@privat-post.de", errors="for lena.koch@privat-post.de")
+    turn = Turn(task="mail lena.koch@privat-post.de", errors="for lena.koch@privat-post.de")
     root = find_root(shop)
-    screened = complete_turn(asked, root, work=UncommittedWork())
+    screened = complete_turn(turn, root, work=UncommittedWork())
     assert "lena.koch" not in screened.task + screened.errors
-    assert complete_turn(asked, root, work=UncommittedWork(), allow_pii=True).task == asked.task
+    assert complete_turn(turn, root, work=UncommittedWork(), allow_pii=True).task == turn.task
 
 
 def test_the_diff_holds_only_what_is_indexed(make_repo: MakeRepo) -> None:

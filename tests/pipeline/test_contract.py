@@ -41,7 +41,7 @@ async def test_the_shape_of_every_object(
     with (shop / "shop" / "prices.py").open("a") as edited:
         edited.write("\n# an edit of today\n")
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        found = {
+        objects = {
             "index": to_json(await pipeline.index()),
             "estimate": to_json(await pipeline.estimate(TASK)),
             "ask": to_json(
@@ -54,9 +54,9 @@ async def test_the_shape_of_every_object(
             "status": to_json(await pipeline.status()),
             "doctor": to_json(await pipeline.doctor()),
         }
-    assert all(next(iter(body)) == "schema" and body["schema"] == 1 for body in found.values())
-    assert json.loads(json.dumps(found)) == found
-    assert {name: shape(body) for name, body in found.items()} == snapshot
+    assert all(next(iter(body)) == "schema" and body["schema"] == 1 for body in objects.values())
+    assert json.loads(json.dumps(objects)) == objects
+    assert {name: shape(body) for name, body in objects.items()} == snapshot
 
 
 async def test_a_context_that_chose_nothing_is_an_empty_bundle(

@@ -32,13 +32,13 @@ def settled(*memories: Memory) -> list[ResolvedConflict]:
 def test_a_projects_choice_is_an_exception_from_a_preference() -> None:
     """L07: the golden sentence: both stay, one line is shown, the project's explicit choice
     wins."""
-    (found,) = settled(PRISMA, DRIZZLE)
+    (resolution,) = settled(PRISMA, DRIZZLE)
     assert (
-        found.text == "User usually uses Prisma, but in this project explicitly chose Drizzle;"
+        resolution.text == "User usually uses Prisma, but in this project explicitly chose Drizzle;"
         " treat this project as a Drizzle exception."
     )
-    assert found.memory_ids == tuple(sorted((PRISMA.id, DRIZZLE.id)))
-    assert found.winner == DRIZZLE.id
+    assert resolution.memory_ids == tuple(sorted((PRISMA.id, DRIZZLE.id)))
+    assert resolution.winner == DRIZZLE.id
 
 
 def test_a_choice_of_the_project_wins_over_a_stated_preference() -> None:
@@ -73,10 +73,10 @@ def test_a_weak_inference_does_not_override_a_stated_preference() -> None:
         "Prisma", key="orm", source=MemorySource.EXPLICIT, confidence=1.0, evidence_count=3
     )
     seen = made("Drizzle", kind=Kind.TECH_STACK, key="orm", confidence=0.4)
-    (found,) = settled(stated, seen)
-    assert found.winner == stated.id
+    (resolution,) = settled(stated, seen)
+    assert resolution.winner == stated.id
     assert (
-        found.text
+        resolution.text
         == "User usually uses Prisma; Drizzle is only inferred in this project and weighs less; go"
         " by Prisma."
     )
@@ -86,16 +86,16 @@ def test_within_a_project_the_better_founded_holds() -> None:
     """L07: two layers of one repository with one key: one sentence names the winner and the
     contradiction."""
     seen = made("Prisma", kind=Kind.TECH_STACK, key="orm", confidence=0.3)
-    (found,) = settled(DRIZZLE, seen)
+    (resolution,) = settled(DRIZZLE, seen)
     assert (
-        found.text
+        resolution.text
         == "In this project Drizzle holds (decision); Prisma (tech_stack) is contradicted by it."
     )
 
 
 def test_the_exception_is_the_strongest_of_the_narrowest_scope() -> None:
     """L07: a session's explicit statement is narrower than the project's."""
-    here = made(
+    in_session = made(
         "Kysely",
         layer=Layer.SESSION,
         kind=Kind.DECISION,
@@ -103,18 +103,20 @@ def test_the_exception_is_the_strongest_of_the_narrowest_scope() -> None:
         key="orm",
         source=MemorySource.EXPLICIT,
     )
-    (found,) = settled(PRISMA, DRIZZLE, here)
-    assert found.winner == here.id
-    assert "in this session explicitly chose Kysely" in found.text
+    (resolution,) = settled(PRISMA, DRIZZLE, in_session)
+    assert resolution.winner == in_session.id
+    assert "in this session explicitly chose Kysely" in resolution.text
 
 
 def test_rules_that_are_sentences_are_quoted() -> None:
     """L07: a statement without a recognised choice is quoted in full."""
     usual = preference("Every function has a docstring that says why", key="docstrings")
-    here = decision("Only public functions have docstrings in this repository", key="docstrings")
-    (found,) = settled(usual, here)
-    assert "“Every function has a docstring that says why”" in found.text
-    assert found.text.endswith("treat this project as an exception.")
+    in_project = decision(
+        "Only public functions have docstrings in this repository", key="docstrings"
+    )
+    (resolution,) = settled(usual, in_project)
+    assert "“Every function has a docstring that says why”" in resolution.text
+    assert resolution.text.endswith("treat this project as an exception.")
 
 
 def test_what_agrees_or_is_gone_is_no_conflict() -> None:
@@ -136,7 +138,9 @@ def test_each_part_of_the_weight_counts() -> None:
         made("x", days_ago=30, key="k", layer=Layer.SESSION),
     )
     lightest = conflict_weight(base, authority=AUTHORITY, now=NOW)
-    assert all(conflict_weight(each, authority=AUTHORITY, now=NOW) > lightest for each in heavier)
+    assert all(
+        conflict_weight(memory, authority=AUTHORITY, now=NOW) > lightest for memory in heavier
+    )
 
 
 @given(
@@ -170,10 +174,10 @@ def test_the_order_of_the_memories_does_not_matter(
         for text, key, layer, source, names in rows
     ]
     memories = list({memory.id: memory for memory in memories}.values())
-    found = settled(*memories)
+    resolutions = settled(*memories)
     shuffled = memories.copy()
     chance.shuffle(shuffled)
-    assert settled(*shuffled) == found
-    taking_part = [id_ for each in found for id_ in each.memory_ids]
+    assert settled(*shuffled) == resolutions
+    taking_part = [id_ for resolution in resolutions for id_ in resolution.memory_ids]
     assert len(taking_part) == len(set(taking_part))
-    assert all(each.winner in each.memory_ids for each in found)
+    assert all(resolution.winner in resolution.memory_ids for resolution in resolutions)

@@ -69,17 +69,17 @@ async def ask_paced(
     for slower in (1, 4):
         server.reset()
         deadline_s, server.latency_s = (slower * seconds for seconds in pace)
-        found = await ask(root, within(settings, deadline_s), answer=answer)
-        if holds(found):
+        paced = await ask(root, within(settings, deadline_s), answer=answer)
+        if holds(paced):
             break
-    return found
+    return paced
 
 
 async def test_a_turn_ends_at_its_deadline(flock: Path, server: OpenAIServer) -> None:
     """The rest is unjudged for the deadline, and the counts add up."""
     settings = settings_for(server, pack_size=1, concurrency=4)
     answer = await ask_paced(
-        flock, server, settings, pace=(1.5, 0.3), holds=lambda found: found.coverage.judged
+        flock, server, settings, pace=(1.5, 0.3), holds=lambda paced: paced.coverage.judged
     )
     coverage = answer.coverage
     assert coverage.judged > 0 and coverage.unjudged > 0 and answer.exit_code == 1
@@ -122,7 +122,7 @@ async def test_an_answer_that_takes_too_long_is_given_up(flock: Path, server: Op
         server,
         settings,
         pace=(1.0, SILENT_S),
-        holds=lambda found: found.exit_code == 7,
+        holds=lambda paced: paced.exit_code == 7,
         answer=True,
     )
     assert time.monotonic() - begun < PATIENCE_S
@@ -147,7 +147,7 @@ async def test_continue_judges_only_the_rest(flock: Path, server: OpenAIServer) 
     left."""
     settings = settings_for(server, pack_size=1, concurrency=4)
     first = await ask_paced(
-        flock, server, settings, pace=(1.2, 0.2), holds=lambda found: found.coverage.judged
+        flock, server, settings, pace=(1.2, 0.2), holds=lambda paced: paced.coverage.judged
     )
     server.latency_s = 0.0
     async with Pipeline.open(flock, settings) as pipeline:

@@ -45,10 +45,11 @@ def settings_for(
     server: DecisionServer, wire: str = "systemone", *, form: str = "predicate", **judge: Any
 ) -> Settings:
     """Settings that judge at the loopback host."""
-    asked = "decisions-score" if form == "score" else "auto"
+    wire_setting = "decisions-score" if form == "score" else "auto"
     return Settings(
         judge=validate_group(
-            JudgeSettings, {"model": f"{wire}:jev-1.14.0", "probe": False, "wire": asked, **judge}
+            JudgeSettings,
+            {"model": f"{wire}:jev-1.14.0", "probe": False, "wire": wire_setting, **judge},
         ),
         decisions=DecisionSettings(hosts={wire: HostAccess(server.url)}),
         budget=BudgetSettings(max_usd=Decimal(1)),
@@ -72,8 +73,8 @@ async def test_every_memory_is_a_question_and_the_best_are_kept(
     assert server.requests == 1
     expected = {"predicate": (0.95, 0.85), "score": (0.95, 0.80)}[form]
     assert (scores(first)["total"], scores(first)["discount"]) == pytest.approx(expected)
-    again = await ask(shop, settings)
-    assert (again.coverage.cached, again.coverage.judged) == (first.coverage.candidates, 0)
+    repeated = await ask(shop, settings)
+    assert (repeated.coverage.cached, repeated.coverage.judged) == (first.coverage.candidates, 0)
     assert server.requests == 1
 
 
@@ -81,11 +82,11 @@ async def test_an_edit_asks_about_its_own_memories_only(shop: Path, server: Deci
     """A score does not depend on neighbours, so only the edited function is asked again."""
     settings = settings_for(server)
     await ask(shop, settings)
-    asked = server.questions
+    questions_before = server.questions
     prices = shop / "shop/prices.py"
     prices.write_text(prices.read_text().replace("* 9 // 10", "* 8 // 10"))
     await ask(shop, settings)
-    assert 1 <= server.questions - asked <= 3
+    assert 1 <= server.questions - questions_before <= 3
     assert server.judged["shop/prices.py::discount"] == 2, server.judged
 
 
@@ -147,8 +148,11 @@ async def test_a_refusal_is_asked_once_alone_and_then_unjudged(
 
 def questions_of(body: dict[str, Any]) -> list[str]:
     """Return the question texts of a request, in order."""
-    asked = body["questions"]
-    return [one["instructions"] for one in (asked.values() if isinstance(asked, dict) else asked)]
+    questions = body["questions"]
+    return [
+        question["instructions"]
+        for question in (questions.values() if isinstance(questions, dict) else questions)
+    ]
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -202,9 +206,9 @@ async def test_a_question_that_the_host_rejects_is_found_by_halves(
     assert server.requests <= 12
 
 
-@pytest.mark.parametrize(("status", "most"), [(307, 5), (400, 5), (200, 2)])
+@pytest.mark.parametrize(("status", "max_requests"), [(307, 5), (400, 5), (200, 2)])
 async def test_a_host_that_takes_nothing_is_left_after_a_handful_of_requests(
-    shop: Path, server: DecisionServer, status: int, most: int
+    shop: Path, server: DecisionServer, status: int, max_requests: int
 ) -> None:
     """A redirect, a 400 or a web page for everything, after a good probe, is not split down to
     single memories."""
@@ -216,7 +220,7 @@ async def test_a_host_that_takes_nothing_is_left_after_a_handful_of_requests(
         0,
         {UnjudgedCause.PROVIDER: answer.coverage.candidates},
     )
-    assert 1 < server.requests <= 1 + most
+    assert 1 < server.requests <= 1 + max_requests
 
 
 @pytest.fixture
@@ -270,8 +274,8 @@ async def test_a_turn_too_long_for_a_request_is_shortened_in_the_middle_and_said
     assert (answer.coverage.unjudged, server.refused) == (0, 0)
     state = server.bodies[0]["state"]
     assert "taken twice" in state and "KeyError: 'x'" in state and "characters left out" in state
-    (said,) = [warning for warning in answer.warnings if "characters of the turn" in warning]
-    assert said.startswith("the judge saw ") and said in answer.warnings
+    (notice,) = [warning for warning in answer.warnings if "characters of the turn" in warning]
+    assert notice.startswith("the judge saw ") and notice in answer.warnings
 
 
 async def test_errors_too_long_for_a_prompt_are_said_to_be_shortened(
@@ -350,10 +354,10 @@ async def test_a_host_without_the_route_is_judged_through_chat(shop: Path) -> No
         )
         first = await ask(shop, settings)
         assert (first.judge.provider, first.coverage.unjudged) == ("openai", 0)
-        asked = host.counts.judging_requests
-        again = await ask(shop, settings)
-        assert again.coverage.cached == first.coverage.candidates
-        assert host.counts.judging_requests == asked
+        requests_before = host.counts.judging_requests
+        repeated = await ask(shop, settings)
+        assert repeated.coverage.cached == first.coverage.candidates
+        assert host.counts.judging_requests == requests_before
 
 
 def without_usage(reply: dict[str, Any]) -> dict[str, Any]:

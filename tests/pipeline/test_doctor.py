@@ -30,9 +30,9 @@ OF_THE_REPOSITORY = "discount(sum(lines))"
 async def lines(shop: Path, settings: Settings, *, probe: bool = False) -> dict[str, DoctorFinding]:
     """Run the doctor; return its findings by name."""
     async with Pipeline.open(shop, settings) as pipeline:
-        found = (await pipeline.doctor(probe=probe)).findings
-    assert len({finding.name for finding in found}) == len(found)
-    return {finding.name: finding for finding in found}
+        findings = (await pipeline.doctor(probe=probe)).findings
+    assert len({finding.name for finding in findings}) == len(findings)
+    return {finding.name: finding for finding in findings}
 
 
 def remote(**judge: Any) -> Settings:
@@ -43,48 +43,52 @@ def remote(**judge: Any) -> Settings:
 async def test_every_aspect_of_a_model_has_its_line(shop: Path) -> None:
     """Host, key, price, limits, reasoning and capability of judge and answering model; nothing is
     sent."""
-    found = await lines(shop, remote(rpm=500, wire="chat"))
+    findings = await lines(shop, remote(rpm=500, wire="chat"))
     for role in ("judge", "answerer"):
         for aspect in ("", " key", " price", " limits", " reasoning", " capability"):
-            assert found[f"{role}{aspect}"].ok, found
-    assert found["judge"].detail == "openai:gpt-6-luna at api.openai.com"
-    assert found["judge key"].detail == "…1234 from OPENAI_API_KEY, sent to api.openai.com"
+            assert findings[f"{role}{aspect}"].ok, findings
+    assert findings["judge"].detail == "openai:gpt-6-luna at api.openai.com"
+    assert findings["judge key"].detail == "…1234 from OPENAI_API_KEY, sent to api.openai.com"
     assert (
-        found["judge price"].detail
+        findings["judge price"].detail
         == "$0.10 in and $0.50 out, for a million tokens (tariff openai/gpt-6-luna)"
     )
-    assert "set here: 500 requests a minute" in found["judge limits"].detail
-    assert "`none`" in found["judge reasoning"].detail
-    assert "the vendor's own host" in found["judge capability"].detail
+    assert "set here: 500 requests a minute" in findings["judge limits"].detail
+    assert "`none`" in findings["judge reasoning"].detail
+    assert "the vendor's own host" in findings["judge capability"].detail
 
 
 async def test_a_decision_model_tells_its_wire_and_tariff(shop: Path) -> None:
     """OpenAI's own host judges by decisions by default, at the price of decisions."""
-    found = await lines(shop, remote())
-    assert found["judge"].detail == "openai-decisions:gpt-6-luna at api.openai.com"
-    assert found["judge wire"].detail.startswith("/decisions: one memory, one question")
+    findings = await lines(shop, remote())
+    assert findings["judge"].detail == "openai-decisions:gpt-6-luna at api.openai.com"
+    assert findings["judge wire"].detail.startswith("/decisions: one memory, one question")
     price = "$0.10 in and $0.00 out, for a million tokens (tariff openai-decisions/gpt-6-luna)"
-    assert found["judge price"].detail == price
+    assert findings["judge price"].detail == price
 
 
 async def test_limits_declared_for_a_host_stand_until_it_states_its_own(shop: Path) -> None:
     """TypeSafe's limits are known in advance, so the first turn is paced and estimated by them."""
     hosts = {"typesafe": HostAccess("", Secret(KEY), "TYPESAFE_API_KEY")}
-    found = await lines(shop, Settings(decisions=DecisionSettings(hosts=hosts)))
-    assert found["judge"].detail == "typesafe:jev-1.14.0 at api.typesafe.ai"
+    findings = await lines(shop, Settings(decisions=DecisionSettings(hosts=hosts)))
+    assert findings["judge"].detail == "typesafe:jev-1.14.0 at api.typesafe.ai"
     declared = DECISION_HOSTS["typesafe"].limits.in_words()
-    assert declared and f"stated by the host: {declared} a minute" in found["judge limits"].detail
-    assert "typesafe/jev-1.14.0" in found["judge price"].detail
+    assert (
+        declared and f"stated by the host: {declared} a minute" in findings["judge limits"].detail
+    )
+    assert "typesafe/jev-1.14.0" in findings["judge price"].detail
 
 
 async def test_who_takes_over_is_named_with_host_key_and_price(shop: Path) -> None:
     """Each model of `judge.fallback` has its lines; an unusable one needs attention."""
-    found = await lines(
+    findings = await lines(
         shop, remote(fallback=("openai-chat:gpt-6-luna", "anthropic:claude-haiku-5-5", "lexical"))
     )
-    assert found["fallback 1"].detail == "openai:gpt-6-luna at api.openai.com"
-    assert found["fallback 1 key"].ok and "openai/gpt-6-luna" in found["fallback 1 price"].detail
-    assert not found["fallback 2"].ok and "ANTHROPIC_API_KEY" in found["fallback 2"].hint
+    assert findings["fallback 1"].detail == "openai:gpt-6-luna at api.openai.com"
+    assert (
+        findings["fallback 1 key"].ok and "openai/gpt-6-luna" in findings["fallback 1 price"].detail
+    )
+    assert not findings["fallback 2"].ok and "ANTHROPIC_API_KEY" in findings["fallback 2"].hint
 
 
 async def test_the_host_of_the_reasons_call_is_named(shop: Path) -> None:
@@ -92,9 +96,9 @@ async def test_the_host_of_the_reasons_call_is_named(shop: Path) -> None:
     or
     key is missing.
     """
-    found = await lines(shop, remote())
-    assert found["reasons"].detail == "openai:gpt-6-luna at api.openai.com"
-    assert found["reasons key"].ok and "openai/gpt-6-luna" in found["reasons price"].detail
+    findings = await lines(shop, remote())
+    assert findings["reasons"].detail == "openai:gpt-6-luna at api.openai.com"
+    assert findings["reasons key"].ok and "openai/gpt-6-luna" in findings["reasons price"].detail
     off = (await lines(shop, remote(reason_model="none")))["reasons"]
     assert off.ok and off.detail.startswith("none: ")
     without_key = (await lines(shop, remote(reason_model="anthropic:claude-haiku-5-5")))["reasons"]
@@ -104,10 +108,10 @@ async def test_the_host_of_the_reasons_call_is_named(shop: Path) -> None:
 
 async def test_no_key_is_ever_shown_whole(shop: Path) -> None:
     """Only the last four characters of a key are shown."""
-    found = await lines(shop, remote())
-    said = " ".join(f"{finding.detail} {finding.hint}" for finding in found.values())
-    assert KEY[-4:] in said
-    assert KEY[-5:] not in said
+    findings = await lines(shop, remote())
+    printed = " ".join(f"{finding.detail} {finding.hint}" for finding in findings.values())
+    assert KEY[-4:] in printed
+    assert KEY[-5:] not in printed
 
 
 @pytest.mark.parametrize(
@@ -117,9 +121,11 @@ async def test_of_a_short_key_nothing_is_shown(shop: Path, key: str, is_likely: 
     """The last four characters of a key of eleven are a third of it; one of fewer than eight is
     something to check."""
     settings = Settings(openai=OpenAISettings(api_key=Secret(key)))
-    found = await lines(shop, settings)
-    assert found["judge key"].ok is is_likely and "OPENAI_API_KEY" in found["judge key"].detail
-    assert not any(key[-4:] in f"{finding.detail} {finding.hint}" for finding in found.values())
+    findings = await lines(shop, settings)
+    assert (
+        findings["judge key"].ok is is_likely and "OPENAI_API_KEY" in findings["judge key"].detail
+    )
+    assert not any(key[-4:] in f"{finding.detail} {finding.hint}" for finding in findings.values())
 
 
 async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> None:
@@ -134,16 +140,16 @@ async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> N
         settings = settings_for(server, probe=True)
         assert "not known yet" in (await lines(shop, settings))["judge capability"].detail
         assert server.counts.requests == 0
-        found = await lines(shop, settings, probe=True)
+        findings = await lines(shop, settings, probe=True)
         assert OF_THE_REPOSITORY not in texts(server.counts.bodies)
         later = await lines(shop, settings)
-    assert all(finding.ok for finding in found.values())
+    assert all(finding.ok for finding in findings.values())
     assert re.fullmatch(
-        r"two memories judged, \d+ and \d+ of 100, in \d+\.\d s", found["probe"].detail
+        r"two memories judged, \d+ and \d+ of 100, in \d+\.\d s", findings["probe"].detail
     )
-    assert re.fullmatch(r"\d+ tokens in, \d+ out", found["probe usage"].detail)
-    assert found["answerer model"].detail == "listed by its host, among 2"
-    for looked in (found, later):
+    assert re.fullmatch(r"\d+ tokens in, \d+ out", findings["probe usage"].detail)
+    assert findings["answerer model"].detail == "listed by its host, among 2"
+    for looked in (findings, later):
         assert (
             looked["judge capability"].detail
             == "gives JSON, without a schema; tells tokens used, and which came from its cache;"
@@ -158,20 +164,20 @@ async def test_a_judge_that_thinks_is_something_to_mend(shop: Path) -> None:
     with LimitedServer(thinks_tokens=4) as server:
         assert (await lines(shop, settings_for(server), probe=True))["judge reasoning"].ok
         server.thinks_tokens = 5
-        found = await lines(shop, settings_for(server), probe=True)
-    assert not found["judge reasoning"].ok
-    assert "measured: 3 tokens a judgment" in found["judge reasoning"].detail
-    assert found["judge reasoning"].hint
+        findings = await lines(shop, settings_for(server), probe=True)
+    assert not findings["judge reasoning"].ok
+    assert "measured: 3 tokens a judgment" in findings["judge reasoning"].detail
+    assert findings["judge reasoning"].hint
 
 
 async def test_models_that_the_host_lacks_are_named_with_those_it_has(shop: Path) -> None:
     """An unknown judge or answering model is reported with the names that the host lists."""
     with LimitedServer(models=("qwen3:4b", "gpt-oss:20b")) as server:
-        found = await lines(shop, settings_for(server), probe=True)
-    assert found["probe"].detail.startswith("unknown_model")
-    assert not found["answerer model"].ok
+        findings = await lines(shop, settings_for(server), probe=True)
+    assert findings["probe"].detail.startswith("unknown_model")
+    assert not findings["answerer model"].ok
     for name in ("probe", "answerer model"):
-        assert found[name].hint == "It lists qwen3:4b, gpt-oss:20b."
+        assert findings[name].hint == "It lists qwen3:4b, gpt-oss:20b."
 
 
 async def test_a_host_that_cannot_be_asked_is_a_finding(shop: Path, server: OpenAIServer) -> None:
@@ -179,7 +185,7 @@ async def test_a_host_that_cannot_be_asked_is_a_finding(shop: Path, server: Open
     does not fail."""
     server.api_key = "another"
     server.misbehave(Fault.WRONG_KEY, times=9)
-    found = await lines(shop, settings_for(server), probe=True)
-    assert found["probe"].detail.startswith("authentication:")
-    assert found["answerer model"].detail.startswith("authentication:")
-    assert not found["probe"].ok and not found["answerer model"].ok
+    findings = await lines(shop, settings_for(server), probe=True)
+    assert findings["probe"].detail.startswith("authentication:")
+    assert findings["answerer model"].detail.startswith("authentication:")
+    assert not findings["probe"].ok and not findings["answerer model"].ok

@@ -39,9 +39,9 @@ async def estimated(root: Path, **judge: object) -> Estimate:
         return await pipeline.estimate(TASK)
 
 
-def by_way(found: Estimate) -> dict[str, JudgeEstimate]:
+def by_way(estimate: Estimate) -> dict[str, JudgeEstimate]:
     """Return the ways by name."""
-    return {one.way: one for one in found.ways}
+    return {way.way: way for way in estimate.ways}
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ async def test_a_way_that_is_not_rendered_comes_within_a_twentieth(
 async def test_both_wires_and_words_stand_beside_each_other(meadow: Path) -> None:
     """Decisions, chat with a cold and a warm prefix cache, and lexical: each at its tariff, checked
     by hand."""
-    found = await estimated(meadow)
-    ways = by_way(found)
+    estimate = await estimated(meadow)
+    ways = by_way(estimate)
     assert list(ways) == ["decisions", "chat cold", "chat warm", "lexical"]
-    assert ways["decisions"] == found.judge
+    assert ways["decisions"] == estimate.judge
     assert ways["lexical"].seconds > 0
-    tariffs = [one.tariff for one in found.ways]
+    tariffs = [estimated_way.tariff for estimated_way in estimate.ways]
     assert tariffs == ["openai-decisions/gpt-6-luna", "openai/gpt-6-luna", "openai/gpt-6-luna", ""]
     cold, warm = ways["chat cold"], ways["chat warm"]
     assert (cold.calls, cold.input_tokens, cold.seconds) == (
@@ -86,7 +86,7 @@ async def test_both_wires_and_words_stand_beside_each_other(meadow: Path) -> Non
     assert 0.9 * warm.input_tokens < warm.cached_input_tokens < warm.input_tokens
     fresh = warm.input_tokens - warm.cached_input_tokens
     by_hand = {
-        "decisions": found.judge.input_tokens * Decimal("0.10") / M,
+        "decisions": estimate.judge.input_tokens * Decimal("0.10") / M,
         "chat cold": (cold.input_tokens * Decimal("0.125") + cold.output_tokens * Decimal("0.50"))
         / M,
         "chat warm": (
@@ -103,9 +103,9 @@ async def test_both_wires_and_words_stand_beside_each_other(meadow: Path) -> Non
 
 async def test_the_wire_that_is_set_comes_first(meadow: Path) -> None:
     """`judge.wire = chat` estimates chat, with decisions beside it."""
-    found = await estimated(meadow, wire="chat")
-    assert [one.way for one in found.ways] == ["chat cold", "chat warm", "decisions", "lexical"]
-    assert found.judge == found.ways[0]
+    estimate = await estimated(meadow, wire="chat")
+    assert [way.way for way in estimate.ways] == ["chat cold", "chat warm", "decisions", "lexical"]
+    assert estimate.judge == estimate.ways[0]
 
 
 async def test_a_judge_with_one_wire_shows_that_one(meadow: Path) -> None:

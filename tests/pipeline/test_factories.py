@@ -40,10 +40,10 @@ def test_the_vendor_whose_key_is_there_takes_both_seats(
 ) -> None:
     """Without model settings the key decides; without any key the lexical judge scores and no model
     answers."""
-    spec, said = choose_judge(settings)
+    spec, notice = choose_judge(settings)
     chosen = choose_answerer(settings)
     assert str(spec) == judge and (chosen.model if chosen else None) == answerer
-    assert bool(said) is (judge == "lexical")
+    assert bool(notice) is (judge == "lexical")
 
 
 def test_a_named_model_is_had_or_refused() -> None:

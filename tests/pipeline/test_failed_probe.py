@@ -66,11 +66,13 @@ async def test_a_nearly_cached_turn_outlives_a_failed_probe(shop: Path, fault: F
     assert third.coverage.judged == second.coverage.unjudged and third.exit_code == 0
 
 
-@pytest.mark.parametrize("known", [False, True])
-async def test_a_stop_during_the_probe_ends_with_a_receipt(shop: Path, known: bool) -> None:
+@pytest.mark.parametrize("is_judged_before", [False, True])
+async def test_a_stop_during_the_probe_ends_with_a_receipt(
+    shop: Path, is_judged_before: bool
+) -> None:
     """Ctrl-C during the probe: exit 130, and every unknown memory is unjudged for it."""
     with LimitedServer() as server:
-        if known:
+        if is_judged_before:
             await judged_and_forgotten(shop, server)
         seen = server.counts.requests
         server.latency_s = 30.0
@@ -81,7 +83,7 @@ async def test_a_stop_during_the_probe_ends_with_a_receipt(shop: Path, known: bo
         answer = await asking
     assert answer.exit_code == 130
     assert answer.unjudged.by_cause == {"interrupted": answer.coverage.unjudged}
-    assert (answer.coverage.cached > 0) is known
+    assert (answer.coverage.cached > 0) is is_judged_before
 
 
 def at_closed_port(**judge: Any) -> Settings:
@@ -116,8 +118,8 @@ async def test_a_dead_host_is_named_where_the_deadline_came_first(shop: Path) ->
         answer = await pipeline.ask(TASK, answer=False)
     assert answer.unjudged.by_cause == {"deadline": answer.coverage.unjudged}
     assert any(
-        "no judging call was answered" in said and "no connection" in said
-        for said in answer.warnings
+        "no judging call was answered" in warning and "no connection" in warning
+        for warning in answer.warnings
     )
 
 

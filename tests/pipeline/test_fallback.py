@@ -94,8 +94,8 @@ async def test_what_a_failing_host_left_is_judged_by_the_next(
             assert (await pipeline.explain(memory)).outcome != "unjudged"
     assert rows == {share.key: share.judged for share in answer.judges}
     first.status = lambda body: (401, "no")
-    again = await ask(shop, settings)
-    assert given(again) == [("first-1", 0, 3, 0), ("second-1", 0, total - 3, 0)]
+    repeated = await ask(shop, settings)
+    assert given(repeated) == [("first-1", 0, 3, 0), ("second-1", 0, total - 3, 0)]
     assert second.questions == total - 3
 
 
@@ -131,7 +131,7 @@ async def test_a_chain_goes_on_to_the_one_that_can_and_then_to_words(shop: Path)
     chain = ("fireworks:nobody", SECOND, "lexical")
     answer = await ask(shop, settings_for(nowhere(), nowhere(), fallback=chain))
     assert (answer.ranked_by, answer.exit_code) == ("lexical", 1)
-    assert any("`fireworks:nobody` could not take over" in said for said in answer.warnings)
+    assert any("`fireworks:nobody` could not take over" in warning for warning in answer.warnings)
     assert given(answer) == [("first-1", 0, 0, 0)]
     assert answer.unjudged.by_cause == {UnjudgedCause.PROVIDER: answer.coverage.candidates}
 
@@ -160,7 +160,7 @@ async def test_the_cap_holds_for_all_judges_together(
     first, second = hosts
     failing_after(first, 1, 401)
     settings = settings_for(first.url, second.url)
-    whole = replace(
+    capped = replace(
         settings,
         judge=replace(
             settings.judge, model="decisions:jev-1.14.0", fallback=("systemone:jev-1.14.0",)
@@ -168,7 +168,7 @@ async def test_the_cap_holds_for_all_judges_together(
         provider=ProviderSettings(price="vendor"),
         budget=BudgetSettings(max_usd=Decimal("0.0001")),
     )
-    answer = await ask(shop, whole)
+    answer = await ask(shop, capped)
     assert (answer.exit_code, set(answer.unjudged.by_cause)) == (4, {"budget"})
     assert Decimal(0) < (answer.spent(Stage.JUDGE).cost_usd or 0) <= Decimal("0.0001")
     assert (

@@ -82,11 +82,11 @@ async def test_a_forecast_holds_after_an_edit(meadow: Path, server: OpenAIServer
 async def test_replies_teach_how_long_they_are(meadow: Path, server: OpenAIServer) -> None:
     """A judge that explains every memory is estimated by its last replies, not by the default."""
     server.reasons_from = 0
-    other = Turn(task="Count the sheep.")
+    next_turn = Turn(task="Count the sheep.")
     async with Pipeline.open(meadow, settings_for(server)) as pipeline:
         before, _ = await both(pipeline, TASK)
         taken = (await pipeline.ask(TASK, answer=False)).spent(Stage.JUDGE).usage.output_tokens
-        after, forecast = await both(pipeline, other)
+        after, forecast = await both(pipeline, next_turn)
     assert before.output_tokens < 0.75 * taken
     assert after.output_tokens == pytest.approx(taken, rel=0.1)
     agree(after, forecast)
@@ -98,9 +98,9 @@ async def test_of_a_large_pool_a_sample_is_drafted(
     """The sample tells how far sizes alone are off, so the estimate is nearly that of all
     prompts."""
     async with Pipeline.open(meadow, settings_for(server, pack_size=5)) as pipeline:
-        whole, forecast = await both(pipeline, TASK)
+        unsampled, forecast = await both(pipeline, TASK)
         monkeypatch.setattr(estimating, "RENDERED_MEMORIES", 40)
         sampled, _ = await both(pipeline, TASK)
-    assert sampled.calls == pytest.approx(whole.calls, rel=0.03)
-    assert sampled.input_tokens == pytest.approx(whole.input_tokens, rel=0.03)
-    assert sampled.input_tokens not in (whole.input_tokens, forecast.input_tokens)
+    assert sampled.calls == pytest.approx(unsampled.calls, rel=0.03)
+    assert sampled.input_tokens == pytest.approx(unsampled.input_tokens, rel=0.03)
+    assert sampled.input_tokens not in (unsampled.input_tokens, forecast.input_tokens)

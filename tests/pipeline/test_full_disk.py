@@ -96,12 +96,12 @@ async def check_full_at(root: Path, server: OpenAIServer, frames: int) -> str:
         else:
             ended = "whole"
     sent = sum(server.counts.judgments.values())
-    again = await ask(root, settings)
-    assert again.exit_code == 0 and again.coverage.unjudged == 0
+    repeated = await ask(root, settings)
+    assert repeated.exit_code == 0 and repeated.coverage.unjudged == 0
     paid = sum(server.counts.judgments.values())
     # What was in flight when the disk was full.
-    assert paid - again.coverage.candidates <= CONCURRENCY
-    assert again.coverage.cached >= sent - CONCURRENCY
+    assert paid - repeated.coverage.candidates <= CONCURRENCY
+    assert repeated.coverage.cached >= sent - CONCURRENCY
     return ended
 
 
@@ -166,6 +166,6 @@ async def test_a_real_disk_that_is_full_loses_no_call(
         await ask(root, settings)
     sent = sum(server.counts.judgments.values())
     filler.unlink()
-    again = await ask(root, settings)
-    assert again.coverage.cached >= sent
-    assert sent == (again.coverage.candidates if free_bytes == 2_000_000 else 0)
+    repeated = await ask(root, settings)
+    assert repeated.coverage.cached >= sent
+    assert sent == (repeated.coverage.candidates if free_bytes == 2_000_000 else 0)

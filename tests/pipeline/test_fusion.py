@@ -37,16 +37,16 @@ WANTED = "quokka"
 
 
 def said(
-    text: str, *, kind: Kind = Kind.CONVENTION, layer: Layer = Layer.PROJECT, **more: object
+    text: str, *, kind: Kind = Kind.CONVENTION, layer: Layer = Layer.PROJECT, **fields: object
 ) -> Memory:
     """A memory of yesterday."""
-    given: dict[str, object] = {
+    values: dict[str, object] = {
         "source": MemorySource.EXPLICIT,
         "updated_at": NOW - 86_400,
         "title": text[:40],
         "ordinal": abs(hash(text)) % 10**9,
-    } | more
-    return memory_writer.make_memory(layer=layer, kind=kind, text=text, **given)[0]  # type: ignore[arg-type]  # any part of it
+    } | fields
+    return memory_writer.make_memory(layer=layer, kind=kind, text=text, **values)[0]  # type: ignore[arg-type]  # any part of it
 
 
 def entries(*memories: Memory) -> list[BundleEntry]:
@@ -65,7 +65,7 @@ async def context(
     max_tokens: int | None = None,
 ) -> Answer:
     """Store memories, let the judge keep those with the word, and render the bundle."""
-    server.score = lambda memory, asked: (90, "said so") if WANTED in memory.text else (2, "no")
+    server.score = lambda memory, _: (90, "said so") if WANTED in memory.text else (2, "no")
     async with Pipeline.open(shop, settings_for(server), clock=lambda: NOW) as pipeline:
         with database.transaction(pipeline.store.connection):
             memory_writer.put_memories(pipeline.store.connection, list(memories))
@@ -89,7 +89,7 @@ async def test_near_duplicates_are_shown_once(shop: Path, server: OpenAIServer) 
     assert answer.bundle is not None
     assert ids(answer.bundle) == [session.id]
     assert f"said alike by [{project.id}]" in answer.bundle
-    assert {one.id for one in answer.selected} == {
+    assert {memory.id for memory in answer.selected} == {
         project.id,
         session.id,
     }, "the receipt tells of both"
@@ -133,13 +133,13 @@ async def test_a_conflict_comes_to_one_sentence(shop: Path, server: OpenAIServer
         source=MemorySource.INFERRED,
         confidence=0.6,
     )
-    here = said(f"Drizzle ({WANTED})", kind=Kind.TECH_STACK, key="orm")
-    answer = await context(shop, server, [usual, here])
+    in_project = said(f"Drizzle ({WANTED})", kind=Kind.TECH_STACK, key="orm")
+    answer = await context(shop, server, [usual, in_project])
     assert answer.bundle is not None
-    assert ids(answer.bundle) == [here.id]
+    assert ids(answer.bundle) == [in_project.id]
     assert "explicitly chose" in answer.bundle and "exception" in answer.bundle
     assert f"settled with [{usual.id}]" in answer.bundle
-    once = without_conflicts(entries(usual, here), authority=AUTHORITY, now=NOW)
+    once = without_conflicts(entries(usual, in_project), authority=AUTHORITY, now=NOW)
     assert comparable_texts(once) == {}, "what is settled is not merged with a third"
 
 
@@ -163,7 +163,7 @@ async def test_a_summary_brings_its_details(shop: Path, server: OpenAIServer) ->
     assert ids(answer.bundle)[0] == summary.id
     assert {*ids(answer.bundle)} == {summary.id, *(detail.id for detail in details)}
     assert answer.bundle.count(f"a detail of [{summary.id}]") == 3
-    assert [one.id for one in answer.selected] == [summary.id]
+    assert [memory.id for memory in answer.selected] == [summary.id]
     small = await context(shop, server, [], max_tokens=150)
     assert small.bundle is not None and ids(small.bundle) == [summary.id]
     assert "without room" not in small.bundle

@@ -68,12 +68,12 @@ async def ask(shop: Path, dialect: str, server: LoopbackServer) -> tuple[Answer,
 async def test_half_a_surrogate_pair_costs_no_answer(shop: Path, dialect: str) -> None:
     """Characters that no store accepts are replaced in answers, reasons and names; a split pair is
     joined."""
-    with SAYING[dialect](score=RELEVANT, said="\ud800 or \ud83d\ude00 \ude00") as server:
+    with SAYING[dialect](score=RELEVANT, bad_text="\ud800 or \ud83d\ude00 \ude00") as server:
         answer, shown = await ask(shop, dialect, server)
-        again, _ = await ask(shop, dialect, server)
+        repeated, _ = await ask(shop, dialect, server)
     assert answer.exit_code == 0
     assert answer.answer == shown == "The answer: \ufffd or 😀 \ufffd."
-    assert again.answer == answer.answer
+    assert repeated.answer == answer.answer
     assert any(memory.reason == "because \ufffd or 😀 \ufffd" for memory in answer.selected)
 
 
@@ -82,7 +82,7 @@ async def test_the_key_that_a_host_repeats_is_neither_kept_nor_shown(
     shop: Path, dialect: str
 ) -> None:
     """The key is replaced by `[key]`, even if two pieces of a stream share it."""
-    with SAYING[dialect](score=RELEVANT, said=KEY) as server:
+    with SAYING[dialect](score=RELEVANT, bad_text=KEY) as server:
         answer, shown = await ask(shop, dialect, server)
     assert answer.answer == shown == "The answer: [key]."
     assert any(memory.reason == "because [key]" for memory in answer.selected)

@@ -74,18 +74,20 @@ def notebook(host: DecisionServer, own_home: Path) -> Iterator[Notebook]:
 
 def lines(shown: list[Message]) -> list[str]:
     """Return the texts of the progress line; assert that there was one line."""
-    displays = [one for one in shown if one["type"] in ("display_data", "update_display_data")]
-    assert [one["type"] for one in displays].count("display_data") == 1
-    assert len({one["transient"]["display_id"] for one in displays}) == 1
-    return [one["data"]["text/plain"] for one in displays]
+    displays = [
+        message for message in shown if message["type"] in ("display_data", "update_display_data")
+    ]
+    assert [message["type"] for message in displays].count("display_data") == 1
+    assert len({message["transient"]["display_id"] for message in displays}) == 1
+    return [message["data"]["text/plain"] for message in displays]
 
 
 def test_a_turn_shows_its_progress_and_then_itself(notebook: Notebook, shop: Path) -> None:
     """One line is updated in place; an answer at the end of a cell is shown as a page."""
     opened = f"import xscore\nwith xscore.open({str(shop)!r}) as x:\n"
     shown = notebook.run(opened + "    answer = x.context('Where is the discount taken?')\nanswer")
-    said = lines(shown)
-    assert said[0] == "xscore: bringing the index up to date …" and "kept" in said[-1]
+    progress = lines(shown)
+    assert progress[0] == "xscore: bringing the index up to date …" and "kept" in progress[-1]
     assert shown[-1]["type"] == "execute_result"
     assert "shop/prices.py::discount" in shown[-1]["data"]["text/html"]
 
@@ -120,10 +122,10 @@ def test_ctrl_c_ends_a_list_in_its_receipt_and_the_next_cell_goes_on(
     judged, total = map(int, notebook.run(counts)[-1]["text"].split())
     assert 0 < judged < total == MANY
     host.latency_s, host.score = 0.0, table({}, default=4)
-    again = notebook.run(JUDGE_MANY)
-    assert f"{MANY:,} of {MANY:,} judged" in lines(again)[-1]
+    next_cell = notebook.run(JUDGE_MANY)
+    assert f"{MANY:,} of {MANY:,} judged" in lines(next_cell)[-1]
     assert (
         f"{MANY - judged:,} judged, {judged:,} cached, 0 unjudged"
-        in again[-1]["data"]["text/plain"]
+        in next_cell[-1]["data"]["text/plain"]
     )
-    assert "<table" in again[-1]["data"]["text/html"] and host.questions == MANY
+    assert "<table" in next_cell[-1]["data"]["text/html"] and host.questions == MANY

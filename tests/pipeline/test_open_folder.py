@@ -34,12 +34,12 @@ def test_a_script_asks_without_an_event_loop(shop: Path, server: OpenAIServer) -
     server.score = table({"shop/prices.py::discount": 90})
     with xscore.open(shop, settings_for(server)) as x:
         answer = x.ask(TASK)
-        again = x.context(TASK, form="json")
-        assert x.explain(again.selected[0].id).outcome == "selected"
+        repeated = x.context(TASK, form="json")
+        assert x.explain(repeated.selected[0].id).outcome == "selected"
         assert x.estimate(TASK).judge.to_judge == 0
         assert x.status().turns == 2
     assert answer.answer == server.answer
-    assert again.coverage.cached == answer.coverage.candidates
+    assert repeated.coverage.cached == answer.coverage.candidates
     with pytest.raises(UsageError, match="closed"):
         x.status()
 
@@ -66,7 +66,7 @@ def test_options_are_settings_of_their_own(shop: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda x: x.context(TASK, form="pdf"), "no form 'pdf'"),
         (lambda x: x.context(TASK, max_tokens=math.nan), "`max_tokens` is a `float`"),
@@ -89,11 +89,11 @@ def test_options_are_settings_of_their_own(shop: Path) -> None:
     ],
 )
 def test_an_argument_that_cannot_be_used_is_named(
-    shop: Path, call: Callable[[Any], object], said: str
+    shop: Path, call: Callable[[Any], object], message: str
 ) -> None:
     """It is a usage error, and the next call works."""
     with xscore.open(shop, judge="lexical") as x:
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             call(x)
         assert x.context(TASK).coverage.judged > 0
 
@@ -101,8 +101,11 @@ def test_an_argument_that_cannot_be_used_is_named(
 def test_a_folder_has_the_methods_of_a_pipeline(shop: Path) -> None:
     """Signature and docstring are the same, so help and completion are complete."""
     for name in ("ask", "context", "remember", "explain"):
-        one, other = getattr(xscore.OpenFolder, name), getattr(xscore.Pipeline, name)
-        assert inspect.signature(one) == inspect.signature(other) and one.__doc__ == other.__doc__
+        of_folder, of_pipeline = getattr(xscore.OpenFolder, name), getattr(xscore.Pipeline, name)
+        assert (
+            inspect.signature(of_folder) == inspect.signature(of_pipeline)
+            and of_folder.__doc__ == of_pipeline.__doc__
+        )
 
 
 def test_threads_wait_for_each_other(shop: Path, server: OpenAIServer) -> None:
@@ -181,19 +184,19 @@ def test_a_portal_refuses_what_would_wait_for_ever() -> None:
 
     with pytest.raises(UsageError, match="this thread runs the work"):
         portal.call(inside)
-    said = multiprocessing.get_context("fork").SimpleQueue()
+    messages = multiprocessing.get_context("fork").SimpleQueue()
 
     def in_child() -> None:
         try:
             portal.call(_after, 60)
         except UsageError as error:
-            said.put(error.message)
+            messages.put(error.message)
         finally:
             portal.close()
 
     child = multiprocessing.get_context("fork").Process(target=in_child)
     child.start()
-    assert "fork" in said.get()
+    assert "fork" in messages.get()
     child.join(10)
     portal.close()
 

@@ -21,7 +21,7 @@ ASKED = "Where is the discount taken?"
 def exchanges(pipeline: Pipeline) -> list[str]:
     """Return the titles of all exchanges stored as memories."""
     pool = pipeline.store.memories(
-        [one.id for one in pipeline.store.pool() if one.kind is Kind.EXCHANGE]
+        [candidate.id for candidate in pipeline.store.pool() if candidate.kind is Kind.EXCHANGE]
     )
     return [memory.title for memory in pool.values()]
 
@@ -39,21 +39,24 @@ async def test_an_answer_to_the_same_question_is_no_candidate(
             Turn(task=ASKED, fresh=True),
             Turn(task=ASKED, fresh=True, errors="Traceback"),
         ):
-            again = await pipeline.ask(turn, answer=False)
-            assert {memory.kind for memory in again.selected} == {"function"}
-        other = await pipeline.context(Turn(task="And where is it rounded?", fresh=True))
+            repeated = await pipeline.ask(turn, answer=False)
+            assert {memory.kind for memory in repeated.selected} == {"function"}
+        other_question = await pipeline.context(Turn(task="And where is it rounded?", fresh=True))
         explained = await pipeline.explain(
-            next(m.id for m in other.selected if m.kind == "exchange"), turn_id=again.turn_id
+            next(m.id for m in other_question.selected if m.kind == "exchange"),
+            turn_id=repeated.turn_id,
         )
         evaluated = await run_turn(
             pipeline.parts,
             Turn(task="And where is it rounded?"),
             TurnOptions(answer=False, isolated=True),
         )
-        told = Turn(task="And where is it rounded?", scope=Scope(layers=("session",)))
-        with_them = await run_turn(pipeline.parts, told, TurnOptions(answer=False, isolated=True))
-    assert [memory.kind for memory in other.selected] == ["exchange", "function"]
-    evidence, _, past = (other.bundle or "").partition("<past_answers>")
+        session_turn = Turn(task="And where is it rounded?", scope=Scope(layers=("session",)))
+        with_them = await run_turn(
+            pipeline.parts, session_turn, TurnOptions(answer=False, isolated=True)
+        )
+    assert [memory.kind for memory in other_question.selected] == ["exchange", "function"]
+    evidence, _, past = (other_question.bundle or "").partition("<past_answers>")
     assert "def total" in evidence and f"Task: {ASKED}" in past and "Task:" not in evidence
     assert explained.outcome == "not_a_candidate"
     assert {memory.kind for memory in evaluated.selected} == {"function"}, (
@@ -89,26 +92,26 @@ async def test_a_turn_without_memory_reads_code_and_documents_only(
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         await pipeline.ask(Turn(task=ASKED))
         await pipeline.ask(Turn(task="Now the cart."))
-        found = await pipeline.ask(
+        answer = await pipeline.ask(
             Turn(task="And the README?", scope=Scope(layers=("graph", "vector")))
         )
     assert ["<session>" in prompt for prompt in prompts] == [False, True, False]
-    assert found.coverage.unjudged == 0 and found.answer == "Done."
+    assert answer.coverage.unjudged == 0 and answer.answer == "Done."
 
 
 async def test_an_exchange_is_judged_by_its_answer(shop: Path, server: OpenAIServer) -> None:
     """Its task, asked again in other words, gives a junk answer no score; the model judge is not
     shown the task."""
     server.score, server.answer = table({"shop/prices.py::total": 95}), "I could not tell."
-    again = Turn(task="Where is the discount of a cart taken off?", fresh=True)
+    same_question = Turn(task="Where is the discount of a cart taken off?", fresh=True)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         await pipeline.ask(Turn(task=ASKED))
-        (exchange,) = [one for one in pipeline.store.pool() if one.kind is Kind.EXCHANGE]
+        (exchange,) = [memory for memory in pipeline.store.pool() if memory.kind is Kind.EXCHANGE]
         texts = pipeline.store.texts([exchange])
         words = lexical_priors(
-            again, pipeline.store.pool(), lambda: pipeline.store.vectors(TERM_EMBEDDER)
+            same_question, pipeline.store.pool(), lambda: pipeline.store.vectors(TERM_EMBEDDER)
         )
-        whole = pipeline.store.fetch(tests="full", without=WithoutExchanges()).candidates
+        candidates = pipeline.store.fetch(tests="full", without=WithoutExchanges()).candidates
     assert "could not tell" in texts[exchange.id] and ASKED not in texts[exchange.id]
     assert words[exchange.id] == 0 < max(words.values())
-    assert exchange.content_hash in {one.content_hash for one in whole}
+    assert exchange.content_hash in {memory.content_hash for memory in candidates}

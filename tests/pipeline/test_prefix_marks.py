@@ -68,7 +68,7 @@ async def test_claude_is_asked_to_keep_packs_as_long_as_it_pays(shop: Path) -> N
                 "1h" if "'1h'" in text else "5m" if "cache_control" in text else ""
                 for text in controls
             ]
-    assert {gap_s: set(found) for gap_s, found in kept.items()} == {
+    assert {gap_s: set(marks) for gap_s, marks in kept.items()} == {
         120.0: {"5m"},
         1_800.0: {"1h"},
         86_400.0: {""},

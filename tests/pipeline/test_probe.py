@@ -62,9 +62,9 @@ def known_at(pipeline: Pipeline, now: float) -> Capability | None:
 
 def known(pipeline: Pipeline) -> Capability:
     """Return what is remembered of the judge's host."""
-    found = known_at(pipeline, time.time())
-    assert found is not None
-    return found
+    capability = known_at(pipeline, time.time())
+    assert capability is not None
+    return capability
 
 
 def without_answers(reply: dict[str, Any], *, all_but: int = 0) -> dict[str, Any]:
@@ -170,11 +170,17 @@ async def test_everything_a_probe_shows_is_remembered(shop: Path) -> None:
     ) as server:
         await ask(shop, server)
         async with opened(shop, server) as pipeline:
-            found = known(pipeline)
-    assert (found.reply_form, found.without) == (ReplyForm.JSON_SCHEMA, ("prompt_cache_key",))
-    assert (found.reasoning_tokens, found.context_tokens) == (31, 8_192)
-    assert (found.limits.requests_per_minute, found.limits.tokens_per_minute) == (500, 200_000)
-    assert (found.reports_usage, found.reports_cached_tokens) == (True, True)
+            capability = known(pipeline)
+    assert (capability.reply_form, capability.without) == (
+        ReplyForm.JSON_SCHEMA,
+        ("prompt_cache_key",),
+    )
+    assert (capability.reasoning_tokens, capability.context_tokens) == (31, 8_192)
+    assert (capability.limits.requests_per_minute, capability.limits.tokens_per_minute) == (
+        500,
+        200_000,
+    )
+    assert (capability.reports_usage, capability.reports_cached_tokens) == (True, True)
 
 
 async def test_what_a_turn_shows_later_is_remembered_too(shop: Path) -> None:
@@ -201,16 +207,16 @@ async def test_memory_fades(shop: Path) -> None:
             assert known_at(pipeline, at - 1) is None
             faded = replace(known(pipeline), probed_at=at - REMEMBERED_HERE_S)
             capabilities.write_capability(pipeline.store.connection, faded, at=at)
-        again = await ask(shop, server, OTHER)
-    assert again.spent(Stage.PROBE).calls == 1
+        later = await ask(shop, server, OTHER)
+    assert later.spent(Stage.PROBE).calls == 1
 
 
 async def test_the_vendors_own_host_is_not_probed(shop: Path) -> None:
     """OpenAI's own host is documented, so it is not probed."""
     with LimitedServer() as server:
         async with opened(shop, server) as pipeline:
-            judge, own = pipeline.parts.judge, OpenAIProvider("https://api.openai.com/v1", "k")
-            assert await adopt_capability(replace(judge, provider=own), own) is None
+            judge, vendor = pipeline.parts.judge, OpenAIProvider("https://api.openai.com/v1", "k")
+            assert await adopt_capability(replace(judge, provider=vendor), vendor) is None
         assert server.counts.requests == 0
 
 

@@ -55,9 +55,9 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str) -> None:
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     """`-` reads standard input, and errors in its lines say so."""
-    given = io.TextIOWrapper(io.BytesIO(b'{"id": "a", "task": "t"}\n'))
-    monkeypatch.setattr(sys, "stdin", given)
-    assert [one.id for one in read_question_file(Path("-")).all] == ["a"]
+    stdin = io.TextIOWrapper(io.BytesIO(b'{"id": "a", "task": "t"}\n'))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert [question.id for question in read_question_file(Path("-")).all] == ["a"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"nonsense")))
     with pytest.raises(UsageError, match="standard input:1"):
         read_question_file(Path("-"))

@@ -52,7 +52,7 @@ def settings_for(
 
 def reasons(answer: Answer) -> dict[str, str]:
     """Return the reason of every kept memory, by entity."""
-    return {one.entity: one.reason for one in answer.selected}
+    return {memory.entity: memory.reason for memory in answer.selected}
 
 
 async def test_one_call_gives_the_reasons_and_a_cached_turn_shows_them_again(
@@ -64,17 +64,17 @@ async def test_one_call_gives_the_reasons_and_a_cached_turn_shows_them_again(
     first = await ask(shop, settings)
     expected = {name: f"because of {name}" for name in ("total", "discount", "Shop > Discounts")}
     assert reasons(first) == expected
-    assert [one.raw_score for one in first.selected] == [0.95, 0.85, 0.8]
+    assert [memory.raw_score for memory in first.selected] == [0.95, 0.85, 0.8]
     assert first.reasons == ReasonsAccount("openai:judge-2", 3, 3)
     assert first.spent(Stage.REASON).calls == chat.counts.judging_requests == 1
     assert first.spent(Stage.JUDGE).calls == judge.requests
     assert "because of total" in render_selection(first) and render_absent_reasons(first) == ""
-    again = await ask(shop, settings)
-    assert (reasons(again), again.reasons) == (expected, ReasonsAccount())
-    assert Stage.REASON not in again.usage and chat.counts.judging_requests == 1
+    repeated = await ask(shop, settings)
+    assert (reasons(repeated), repeated.reasons) == (expected, ReasonsAccount())
+    assert Stage.REASON not in repeated.usage and chat.counts.judging_requests == 1
     async with Pipeline.open(shop, settings) as pipeline:
-        told = await pipeline.explain("shop/prices.py::total")
-    assert told.memory is not None and told.memory.reason == "because of total"
+        explanation = await pipeline.explain("shop/prices.py::total")
+    assert explanation.memory is not None and explanation.memory.reason == "because of total"
 
 
 async def test_an_edit_asks_for_the_reasons_of_what_is_new_alone(

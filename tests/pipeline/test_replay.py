@@ -74,18 +74,18 @@ async def test_a_cached_turn_is_replayed_as_it_was_paid(
         shop, replaying(settings_for(server)), observer=NeverAsked()
     ) as pipeline:
 
-        def no_desk(turn_id: str) -> object:
-            raise AssertionError("a replay opened a resources")
+        def open_none(parts: object, turn_id: str) -> object:
+            raise AssertionError("a replay opened resources")
 
-        pipeline.parts = replace(pipeline.parts, open_resources=no_desk)
-        again = await pipeline.ask(TASK)
-    assert chosen(again) == chosen(paid) and len(chosen(paid)) == 2
-    assert again.exit_code == 0 and again.coverage.cached == paid.coverage.candidates
+        pipeline.parts = replace(pipeline.parts, resources_opener=open_none)
+        replayed = await pipeline.ask(TASK)
+    assert chosen(replayed) == chosen(paid) and len(chosen(paid)) == 2
+    assert replayed.exit_code == 0 and replayed.coverage.cached == paid.coverage.candidates
     assert (
-        again.answer is None
-        and again.primary is None
-        and again.bundle
-        and "def total" in again.bundle
+        replayed.answer is None
+        and replayed.primary is None
+        and replayed.bundle
+        and "def total" in replayed.bundle
     )
 
 
@@ -114,8 +114,8 @@ async def test_what_the_cache_lacks_is_unjudged_and_can_be_continued(
         for absent in replayed.unjudged.sample
     )
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        whole = await pipeline.resume(replayed.turn_id, answer=False)
-    assert whole.coverage.judged == unjudged and whole.exit_code == 0
+        resumed = await pipeline.resume(replayed.turn_id, answer=False)
+    assert resumed.coverage.judged == unjudged and resumed.exit_code == 0
 
 
 async def test_nothing_of_it_in_the_cache_ends_with_3(shop: Path, server: OpenAIServer) -> None:
@@ -140,9 +140,11 @@ async def test_without_name_and_key_it_is_the_judge_that_judged_last(
         assert (await pipeline.ask(TASK)).exit_code == 3
         assert latest_judge(pipeline.store.connection) == f"scripted:{script}"
     async with Pipeline.open(shop, replaying(Settings())) as pipeline:
-        again = await pipeline.ask(TASK)
-    assert chosen(again) == chosen(first) and again.exit_code == 0
-    assert any(f"scripted:{script}, which judged here last" in said for said in again.warnings)
+        replayed = await pipeline.ask(TASK)
+    assert chosen(replayed) == chosen(first) and replayed.exit_code == 0
+    assert any(
+        f"scripted:{script}, which judged here last" in warning for warning in replayed.warnings
+    )
 
 
 async def test_a_probe_is_refused_in_a_replay(shop: Path, server: OpenAIServer) -> None:

@@ -24,32 +24,34 @@ async def turns_of(
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answers = [await pipeline.ask(task) for task in tasks]
         connection = pipeline.store.connection
-        found = build_report(
+        report = build_report(
             [RepositoryLedger(str(shop), connection)],
             ReportQuery(by="turn", details=1),
             now=time.time(),
         )
-    return answers, found
+    return answers, report
 
 
 async def test_the_report_is_the_sum_of_the_receipts(shop: Path, server: OpenAIServer) -> None:
     """Candidates, kept, calls, tokens and dollars of three turns, one of them cached, match their
     receipts."""
-    answers, found = await turns_of(
+    answers, report = await turns_of(
         shop, server, TASK, TASK, replace(TASK, task="Where is the cart filled?")
     )
     usages = [usage for answer in answers for usage in answer.usage.values()]
-    assert found.turns_by_state == {"done": 3}
-    assert found.coverage.candidates == sum(each.coverage.candidates for each in answers)
-    assert found.coverage.cached == sum(each.coverage.cached for each in answers) > 0
-    assert found.turns_cached == 1
-    assert found.kept == sum(len(each.selected) for each in answers)
-    assert found.spent.calls == sum(usage.calls for usage in usages)
-    assert found.spent.attempts == sum(usage.attempts for usage in usages)
-    assert found.spent.usage.input_tokens == sum(usage.usage.input_tokens for usage in usages)
-    assert found.spent.usage.output_tokens == sum(usage.usage.output_tokens for usage in usages)
-    assert found.spent.cost_usd == sum(
+    assert report.turns_by_state == {"done": 3}
+    assert report.coverage.candidates == sum(answer.coverage.candidates for answer in answers)
+    assert report.coverage.cached == sum(answer.coverage.cached for answer in answers) > 0
+    assert report.turns_cached == 1
+    assert report.kept == sum(len(answer.selected) for answer in answers)
+    assert report.spent.calls == sum(usage.calls for usage in usages)
+    assert report.spent.attempts == sum(usage.attempts for usage in usages)
+    assert report.spent.usage.input_tokens == sum(usage.usage.input_tokens for usage in usages)
+    assert report.spent.usage.output_tokens == sum(usage.usage.output_tokens for usage in usages)
+    assert report.spent.cost_usd == sum(
         (usage.cost_usd or Decimal(0) for usage in usages), Decimal(0)
     )
-    assert sum(found.scores) == found.coverage.candidates
-    assert [group.name for group in found.groups] == [each.turn_id for each in reversed(answers)]
+    assert sum(report.scores) == report.coverage.candidates
+    assert [group.name for group in report.groups] == [
+        answer.turn_id for answer in reversed(answers)
+    ]

@@ -27,10 +27,10 @@ from xscore.settings import Settings
 from xscore.store.working_session import load_session
 
 
-async def asked(root: Path, settings: Settings, task: str, **more: object) -> Answer:
+async def asked(root: Path, settings: Settings, task: str, **fields: object) -> Answer:
     """Ask in a new pipeline."""
     async with Pipeline.open(root, settings) as pipeline:
-        return await pipeline.ask(Turn(task=task, **more))  # type: ignore[arg-type]  # fields by name
+        return await pipeline.ask(Turn(task=task, **fields))  # type: ignore[arg-type]  # fields by name
 
 
 def begin(root: Path, server: OpenAIServer, task: str) -> subprocess.Popen[str]:
@@ -61,13 +61,15 @@ async def test_a_killed_turn_leaves_its_session_to_go_on_with(
     listens = EventList()
     async with Pipeline.open(shop, settings_for(server), observer=listens) as pipeline:
         answer = await pipeline.ask(Turn(task="and now?"))
-        found = load_session(
+        session = load_session(
             pipeline.store.connection, answer.session.thread if answer.session else ""
         )
     assert answer.session is not None and listens.of(SessionInfo) == [answer.session]
     assert (answer.session.resumed, answer.session.last_task) == (True, "take the discount once")
-    assert found is not None and (found.ticket, found.tasks) == ("ABC-12", 2)
-    assert "- take the discount once → running" in found.summary and "Left to do" in found.summary
+    assert session is not None and (session.ticket, session.tasks) == ("ABC-12", 2)
+    assert (
+        "- take the discount once → running" in session.summary and "Left to do" in session.summary
+    )
 
 
 async def test_two_processes_at_once_share_the_session(shop: Path, server: OpenAIServer) -> None:
@@ -83,9 +85,9 @@ async def test_two_processes_at_once_share_the_session(shop: Path, server: OpenA
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         threads = pipeline.store.connection.execute("SELECT DISTINCT thread FROM turn").fetchall()
         assert second.session is not None and threads == [(second.session.thread,)]
-        found = load_session(pipeline.store.connection, second.session.thread)
-    assert found is not None and found.tasks == 3
-    assert "the first of two" in found.summary and "the second of two" in found.summary
+        session = load_session(pipeline.store.connection, second.session.thread)
+    assert session is not None and session.tasks == 3
+    assert "the first of two" in session.summary and "the second of two" in session.summary
 
 
 async def test_the_branch_decides_the_session(shop: Path, server: OpenAIServer) -> None:
@@ -194,7 +196,9 @@ async def test_a_continued_turn_stays_in_its_session_and_with_its_checkpoint(
         )
         begun = await pipeline.ask(Turn(task="half", checkpoint="one"), answer=False)
         await pipeline.ask(Turn(task="elsewhere", fresh=True), answer=False)
-        whole = await pipeline.resume(begun.turn_id)
-        assert whole.session is not None and begun.session is not None
-        assert replace(whole.session, resumed=False).thread == begun.session.thread
-        assert whole.checkpoint == "one" and "mind the gap" in json.dumps(server.counts.bodies[-1])
+        resumed = await pipeline.resume(begun.turn_id)
+        assert resumed.session is not None and begun.session is not None
+        assert replace(resumed.session, resumed=False).thread == begun.session.thread
+        assert resumed.checkpoint == "one" and "mind the gap" in json.dumps(
+            server.counts.bodies[-1]
+        )

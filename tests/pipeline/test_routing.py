@@ -43,10 +43,10 @@ def test_the_user_and_the_errors_know_better() -> None:
 
 def test_an_edit_keeps_most_of_the_bundle_for_code() -> None:
     """K6: by default an edit gives code and documents at least 60 %."""
-    made = plan_turn(Turn(task="fix it"), routing=RoutingSettings(), bundle=BundleSettings())
-    assert made.task_type is TaskType.EDIT
-    assert 1 - sum(made.ceilings.values()) >= 0.6
-    assert {Layer.GRAPH, Layer.VECTOR}.isdisjoint(made.ceilings)
+    plan = plan_turn(Turn(task="fix it"), routing=RoutingSettings(), bundle=BundleSettings())
+    assert plan.task_type is TaskType.EDIT
+    assert 1 - sum(plan.ceilings.values()) >= 0.6
+    assert {Layer.GRAPH, Layer.VECTOR}.isdisjoint(plan.ceilings)
 
 
 @given(st.tuples(*[st.floats(0, 1)] * 4), st.sampled_from(TaskType))
@@ -56,5 +56,5 @@ def test_ceilings_never_sum_to_more_than_the_bundle(
     """H17: with any settings, a plan's ceilings are shares of one bundle."""
     names = ("session", "project", "user", "governance")
     bundle = validate_group(BundleSettings, {"ceilings": dict(zip(names, shares, strict=True))})
-    made = plan_turn(Turn(task="x"), routing=RoutingSettings(task_type=kind.value), bundle=bundle)
-    assert sum(made.ceilings.values()) <= 1 + 1e-9
+    plan = plan_turn(Turn(task="x"), routing=RoutingSettings(task_type=kind.value), bundle=bundle)
+    assert sum(plan.ceilings.values()) <= 1 + 1e-9

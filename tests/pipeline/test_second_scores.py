@@ -57,27 +57,27 @@ async def test_the_mean_of_two_answers_counts_and_a_cached_turn_asks_for_neither
     assert (scores(first)["project"], scores(first)["Shop > Discounts"]) == pytest.approx(
         (0.67, 0.72)
     )
-    assert [one.entity for one in first.selected] == ["total", "Shop > Discounts"]
+    assert [memory.entity for memory in first.selected] == ["total", "Shop > Discounts"]
     assert first.selected[1].draws == (0.69, 0.75) and first.selected[0].draws == ()
     assert "2 judged twice" in render_cost_line(first)
-    again = await ask(shop, settings)
+    repeated = await ask(shop, settings)
     assert server.requests == 2
-    assert (scores(again), again.second_draws) == (scores(first), SecondDraws(cached=2))
+    assert (scores(repeated), repeated.second_draws) == (scores(first), SecondDraws(cached=2))
     async with Pipeline.open(shop, settings) as pipeline:
-        told = await pipeline.explain("pyproject.toml::project")
-    assert told.memory is not None and told.memory.draws == (0.73, 0.61)
-    assert "the mean of 0.73 and 0.61" in told.words
+        explanation = await pipeline.explain("pyproject.toml::project")
+    assert explanation.memory is not None and explanation.memory.draws == (0.73, 0.61)
+    assert "the mean of 0.73 and 0.61" in explanation.words
 
 
 async def test_an_edit_draws_nothing_else_again(shop: Path, server: DecisionServer) -> None:
     """Second answers are kept; an edited memory near its threshold gets both answers again."""
     settings = settings_for(server)
     await ask(shop, settings)
-    asked = server.questions
+    questions_before = server.questions
     readme = shop / "README.md"
     readme.write_text(readme.read_text().replace("tenth", "fifth"))
     edited = await ask(shop, settings)
-    assert (edited.second_draws.cached, server.questions - asked) == (
+    assert (edited.second_draws.cached, server.questions - questions_before) == (
         1,
         edited.coverage.judged + edited.second_draws.drawn,
     )
@@ -99,9 +99,9 @@ async def test_each_kind_is_near_its_own_threshold(shop: Path, server: DecisionS
     """With 0.62 for code and 0.9 for the rest, only the method at 0.64 is near."""
     selection = SelectionSettings(threshold={"code": 0.62, "default": 0.9})
     answer = await ask(shop, replace(settings_for(server), selection=selection))
-    assert {one.entity for one in (*answer.selected, *answer.near_misses) if one.draws} == {
-        "Cart.add"
-    }
+    assert {
+        memory.entity for memory in (*answer.selected, *answer.near_misses) if memory.draws
+    } == {"Cart.add"}
 
 
 async def test_what_gets_no_second_answer_keeps_its_first(
@@ -112,7 +112,7 @@ async def test_what_gets_no_second_answer_keeps_its_first(
     answer = await ask(shop, settings_for(server))
     assert (answer.coverage.unjudged, answer.exit_code, scores(answer)["project"]) == (0, 0, 0.73)
     assert answer.second_draws == SecondDraws(missed=2)
-    assert any("judged once instead of twice" in said for said in answer.warnings)
+    assert any("judged once instead of twice" in warning for warning in answer.warnings)
 
 
 async def test_a_cap_and_a_deadline_hold_for_second_answers_too(
@@ -121,9 +121,9 @@ async def test_a_cap_and_a_deadline_hold_for_second_answers_too(
     """With little money or time after the first answers, nothing is sent beyond it, and the turn is
     complete."""
     priced = replace(settings_for(server, "typesafe"), provider=ProviderSettings(price="vendor"))
-    whole = await ask(shop, priced, replace(TASK, task="first"))
-    cost_usd = whole.spent(Stage.JUDGE).cost_usd
-    assert cost_usd and whole.second_draws.drawn
+    uncapped = await ask(shop, priced, replace(TASK, task="first"))
+    cost_usd = uncapped.spent(Stage.JUDGE).cost_usd
+    assert cost_usd and uncapped.second_draws.drawn
     for number, budget in enumerate(
         (
             BudgetSettings(max_usd=cost_usd / 100 * 99),
@@ -135,7 +135,7 @@ async def test_a_cap_and_a_deadline_hold_for_second_answers_too(
             shop, replace(priced, budget=budget), replace(TASK, task=f"again {number}")
         )
         assert (answer.coverage.unjudged, answer.second_draws.drawn) == (0, 0), budget
-        assert answer.second_draws.missed == whole.second_draws.drawn
+        assert answer.second_draws.missed == uncapped.second_draws.drawn
 
 
 def test_a_kill_between_the_answers_keeps_the_first(shop: Path, server: DecisionServer) -> None:

@@ -39,7 +39,7 @@ def ranked(
 
 def ids(selection: Selection) -> list[str]:
     """Return the kept ids, in order."""
-    return [each.candidate.id for each in selection.kept]
+    return [memory.candidate.id for memory in selection.kept]
 
 
 def thresholds_of(settings: SelectionSettings) -> Thresholds:
@@ -48,11 +48,11 @@ def thresholds_of(settings: SelectionSettings) -> Thresholds:
 
 
 def keep(
-    found: list[Ranked], settings: SelectionSettings = SETTINGS, *, about_tests: bool = False
+    outcomes: list[Ranked], settings: SelectionSettings = SETTINGS, *, about_tests: bool = False
 ) -> Selection:
     """Select with the settings' threshold."""
     return select(
-        found, thresholds=thresholds_of(settings), settings=settings, about_tests=about_tests
+        outcomes, thresholds=thresholds_of(settings), settings=settings, about_tests=about_tests
     )
 
 
@@ -69,8 +69,12 @@ def test_each_kind_has_the_threshold_of_its_kind_and_judge() -> None:
     read = Thresholds.of_table(table, judge="typesafe")
     of = {kind: read.of(ranked("m", 0, kind=kind).candidate) for kind in Kind}
     assert (of[Kind.FUNCTION], of[Kind.TEST], of[Kind.DOC], read.lowest) == (0.5, 0.5, 0.8, 0.5)
-    other = Thresholds.of_table(table, judge="anthropic")
-    assert (other.by_kind["method"], other.by_kind["test"], other.default) == (0.6, 0.9, 0.8)
+    anthropic = Thresholds.of_table(table, judge="anthropic")
+    assert (anthropic.by_kind["method"], anthropic.by_kind["test"], anthropic.default) == (
+        0.6,
+        0.9,
+        0.8,
+    )
     assert Thresholds.of_table({"doc": 0.5}, judge="openai") == Thresholds(0.7, {"doc": 0.5})
 
 
@@ -78,20 +82,20 @@ def test_all_up_to_k_and_then_the_best_k() -> None:
     """Fifteen of fifteen are kept; of sixteen, the lowest is beyond K."""
     fifteen = [ranked(f"m{n:02}", 0.70 + n / 100) for n in range(15)]
     assert len(keep(fifteen).kept) == 15
-    found = keep([*fifteen, ranked("best", 0.99)])
-    assert ids(found)[0] == "best"
-    assert (len(found.kept), found.beyond_k) == (15, 1)
-    assert "m00" not in ids(found)
+    selection = keep([*fifteen, ranked("best", 0.99)])
+    assert ids(selection)[0] == "best"
+    assert (len(selection.kept), selection.beyond_k) == (15, 1)
+    assert "m00" not in ids(selection)
 
 
 def test_ties_go_by_raw_score_then_prior_then_id() -> None:
     """Ties in the final score are broken by raw score, lexical prior and id."""
-    found = [
+    outcomes = [
         ranked("d", 0.8, raw=0.7),
         ranked("c", 0.8, raw=0.75),
         ranked("b", 0.8, raw=0.75, prior=0.4),
     ]
-    assert ids(keep([*found, ranked("a", 0.8, raw=0.7)])) == ["b", "c", "a", "d"]
+    assert ids(keep([*outcomes, ranked("a", 0.8, raw=0.7)])) == ["b", "c", "a", "d"]
 
 
 def test_tests_take_a_third_when_there_is_no_room() -> None:
@@ -115,18 +119,22 @@ def test_tests_take_a_third_when_there_is_no_room() -> None:
 
 def test_min_keep_fills_from_the_near_misses_and_labels_them() -> None:
     """If too few pass, the best others are added and marked as below the threshold."""
-    found = keep(
+    selection = keep(
         [ranked("a", 0.8), ranked("b", 0.6), ranked("c", 0.5)], SelectionSettings(min_keep=2)
     )
-    assert (ids(found), found.filled, found.below_threshold) == (["a", "b"], frozenset({"b"}), 1)
-    assert [each.candidate.id for each in found.near_misses] == ["c"]
+    assert (ids(selection), selection.filled, selection.below_threshold) == (
+        ["a", "b"],
+        frozenset({"b"}),
+        1,
+    )
+    assert [memory.candidate.id for memory in selection.near_misses] == ["c"]
 
 
 def test_nothing_relevant_keeps_nothing() -> None:
     """A nonsense question selects nothing, and the ten nearest are shown."""
-    found = keep([ranked(f"m{n}", n / 100) for n in range(30)])
-    assert (found.kept, len(found.near_misses), found.below_threshold) == ((), 10, 30)
-    assert found.near_misses[0].candidate.id == "m29"
+    selection = keep([ranked(f"m{n}", n / 100) for n in range(30)])
+    assert (selection.kept, len(selection.near_misses), selection.below_threshold) == ((), 10, 30)
+    assert selection.near_misses[0].candidate.id == "m29"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +183,7 @@ def test_properties(
 ) -> None:
     """Every candidate is counted once; the kept are sorted, at most K, and no better one is left
     out."""
-    found = [
+    outcomes = [
         ranked(f"m{n:02}", s / 100, raw=raw / 100, kind=kind)
         for n, (s, raw, kind) in enumerate(pool)
     ]
@@ -187,7 +195,7 @@ def test_properties(
     )
     cuts = {kind: (of_docs if kind is Kind.DOC else cut) / 100 for kind in Kind}
     selection = select(
-        found, unjudged=missing, thresholds=thresholds_of(settings), settings=settings
+        outcomes, unjudged=missing, thresholds=thresholds_of(settings), settings=settings
     )
     accounted = (
         selection.below_threshold
@@ -195,28 +203,34 @@ def test_properties(
         + selection.beyond_k
         + len(selection.unjudged)
     )
-    assert len(selection.kept) + accounted == len(found) + lost
+    assert len(selection.kept) + accounted == len(outcomes) + lost
     assert len(selection.kept) <= k
     assert len(set(ids(selection))) == len(selection.kept)
-    order = [(-each.score, -each.judgment.score, each.candidate.id) for each in selection.kept]
+    order = [
+        (-memory.score, -memory.judgment.score, memory.candidate.id) for memory in selection.kept
+    ]
     assert order == sorted(order)
-    for each in selection.kept:
-        assert (each.score < cuts[each.candidate.kind]) is (each.candidate.id in selection.filled)
-    passing = [each for each in found if each.score >= cuts[each.candidate.kind]]
+    for memory in selection.kept:
+        assert (memory.score < cuts[memory.candidate.kind]) is (
+            memory.candidate.id in selection.filled
+        )
+    passing = [memory for memory in outcomes if memory.score >= cuts[memory.candidate.kind]]
     if len(passing) <= k:
-        assert {each.candidate.id for each in passing} <= set(ids(selection))
+        assert {memory.candidate.id for memory in passing} <= set(ids(selection))
     else:
-        tests = [each for each in selection.kept if each.candidate.kind is Kind.TEST]
+        tests = [memory for memory in selection.kept if memory.candidate.kind is Kind.TEST]
         assert len(tests) <= k // 3 or len(selection.kept) == min(k, least)
-    near = {each.candidate.id for each in selection.near_misses}
-    assert len(near) >= min(10, len(found) - len(selection.kept)) and not near & set(ids(selection))
-    assert {each.candidate.id for each in found if selection.came_near(each)} <= near | set(
+    near = {memory.candidate.id for memory in selection.near_misses}
+    assert len(near) >= min(10, len(outcomes) - len(selection.kept)) and not near & set(
         ids(selection)
     )
-    again = select(
-        random.Random(seed).sample(found, len(found)),
+    assert {
+        memory.candidate.id for memory in outcomes if selection.came_near(memory)
+    } <= near | set(ids(selection))
+    shuffled = select(
+        random.Random(seed).sample(outcomes, len(outcomes)),
         unjudged=missing,
         thresholds=thresholds_of(settings),
         settings=settings,
     )
-    assert again == selection
+    assert shuffled == selection

@@ -45,7 +45,7 @@ async def test_the_size_of_a_pack(shop: Path, server: OpenAIServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "asked"),
+    ("change", "instruction"),
     [
         ({}, "scored 30 or more"),
         ({"reasons_from": 0.6}, "scored 60 or more"),
@@ -53,11 +53,11 @@ async def test_the_size_of_a_pack(shop: Path, server: OpenAIServer) -> None:
     ],
 )
 async def test_who_gets_a_reason(
-    shop: Path, server: OpenAIServer, change: dict[str, Any], asked: str
+    shop: Path, server: OpenAIServer, change: dict[str, Any], instruction: str
 ) -> None:
     """`judge.reasons_from` and `judge.reasons` are in the closing line."""
     bodies = await judging_bodies(shop, server, settings_for(server, **change))
-    assert all(asked in said(body) for body in bodies)
+    assert all(instruction in said(body) for body in bodies)
 
 
 async def test_tests_are_shown_as_cards_or_whole(shop: Path, server: OpenAIServer) -> None:
@@ -65,8 +65,8 @@ async def test_tests_are_shown_as_cards_or_whole(shop: Path, server: OpenAIServe
     cards = await judging_bodies(shop, server, settings_for(server))
     assert not any("total([100, 100]) == 180" in said(body) for body in cards)
     server.counts.bodies.clear()
-    whole = await judging_bodies(shop, server, settings_for(server, tests="full"))
-    assert any("total([100, 100]) == 180" in said(body) for body in whole)
+    full_bodies = await judging_bodies(shop, server, settings_for(server, tests="full"))
+    assert any("total([100, 100]) == 180" in said(body) for body in full_bodies)
 
 
 async def test_the_answering_call_is_as_set(shop: Path, server: OpenAIServer) -> None:

@@ -29,7 +29,7 @@ WORDS = (
 
 def decide(store: Store, *cited: str) -> Memory:
     """Remember why the discount is rounded down."""
-    made, _ = memory_writer.make_memory(
+    decision, _ = memory_writer.make_memory(
         layer=Layer.GOVERNANCE,
         kind=Kind.DECISION,
         title="Round down",
@@ -38,16 +38,20 @@ def decide(store: Store, *cited: str) -> Memory:
         source=MemorySource.EXPLICIT,
         updated_at=1.0,
     )
-    spans = [parse_citation(store.root, one, connection=store.connection) for one in cited]
+    spans = [
+        parse_citation(store.root, reference, connection=store.connection) for reference in cited
+    ]
     with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [made])
-        evidence.attach_citations(store.connection, made.id, spans)
-    return made
+        memory_writer.put_memories(store.connection, [decision])
+        evidence.attach_citations(store.connection, decision.id, spans)
+    return decision
 
 
 def shown(answer: Answer, memory: Memory) -> Selected:
     """Return the memory from the chosen ones and near misses."""
-    return next(one for one in (*answer.selected, *answer.near_misses) if one.id == memory.id)
+    return next(
+        chosen for chosen in (*answer.selected, *answer.near_misses) if chosen.id == memory.id
+    )
 
 
 def edit(shop: Path) -> None:
@@ -77,9 +81,11 @@ async def test_an_edit_makes_stale_and_its_undoing_is_a_cache_hit(
         assert memory_writer.STALE_MARK.strip() in json.dumps(
             server.counts.bodies[before:], ensure_ascii=False
         )
-        found = audit_memories(pipeline.store, pipeline.store.settings, now=2e9)
+        audit = audit_memories(pipeline.store, pipeline.store.settings, now=2e9)
         assert [
-            (one.problem, one.ids) for one in found.findings if one.problem is AuditProblem.STALE
+            (finding.problem, finding.ids)
+            for finding in audit.findings
+            if finding.problem is AuditProblem.STALE
         ] == [(AuditProblem.STALE, (memory.id,))]
         assert "It is stale" in (await pipeline.explain(memory.id)).words
 

@@ -32,7 +32,10 @@ def stored(shop: Path, query: str) -> Any:
 def settled(events: list[TurnEvent]) -> set[str]:
     """Return all ids that a stream reported as settled."""
     return {
-        one.candidate.id for event in events if isinstance(event, Progress) for one in event.settled
+        outcome.candidate.id
+        for event in events
+        if isinstance(event, Progress)
+        for outcome in event.settled
     }
 
 
@@ -44,7 +47,7 @@ async def test_a_stream_tells_everything_and_ends_in_the_receipt(
     server.score = table({"shop/prices.py::discount": 90})
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         events = [event async for event in pipeline.stream(TASK)]
-        again = [event async for event in pipeline.stream(TASK)]
+        repeated = [event async for event in pipeline.stream(TASK)]
     receipt = events[-1]
     assert isinstance(receipt, Answer) and receipt.answer == server.answer
     assert [event.name for event in events if isinstance(event, StageBegan)] == [
@@ -59,13 +62,16 @@ async def test_a_stream_tells_everything_and_ends_in_the_receipt(
     ]
     assert len(settled(events)) == receipt.coverage.judged == receipt.coverage.candidates
     (kept,) = (event for event in events if isinstance(event, Kept))
-    assert [one.candidate.id for one in kept.ranked] == [one.id for one in receipt.selected]
+    assert [memory.candidate.id for memory in kept.ranked] == [
+        memory.id for memory in receipt.selected
+    ]
     assert (
         "".join(event.text for event in events if isinstance(event, AnswerText)) == receipt.answer
     )
-    assert not settled(again)
+    assert not settled(repeated)
     assert (
-        isinstance(again[-1], Answer) and again[-1].coverage.cached == receipt.coverage.candidates
+        isinstance(repeated[-1], Answer)
+        and repeated[-1].coverage.cached == receipt.coverage.candidates
     )
 
 

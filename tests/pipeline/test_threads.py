@@ -67,7 +67,7 @@ def adds_up(answer: Answer) -> None:
     """Assert that all carried judgments are counted and no candidate is missing."""
     of, under = answer.coverage, answer.carried_over.under
     assert of.candidates == of.judged + of.cached + of.carried + of.unjudged
-    assert of.carried == sum(one.memories for one in under)
+    assert of.carried == sum(carried.memories for carried in under)
 
 
 async def test_a_follow_up_asks_about_the_likely_part_only(
@@ -87,7 +87,7 @@ async def test_a_follow_up_asks_about_the_likely_part_only(
     assert server.counts.judging_requests - calls < calls
     (row,) = second.carried_over.under
     assert (row.turn_id, row.task, second.carried_over.way) == (first.turn_id, ORDER.task, "part")
-    assert {one.entity for one in second.selected if not one.carried_from} == set(SCORES)
+    assert {memory.entity for memory in second.selected if not memory.carried_from} == set(SCORES)
     assert first.turn_id in render_carried(second) and "price" in render_carried(second)
 
 
@@ -117,9 +117,9 @@ async def test_what_changed_since_is_judged_whatever_its_words(
     edited.write_text(edited.read_text().replace("value * 5 + 7", "value * 5 + 700"))
     async with Pipeline.open(project, settings_for(server)) as pipeline:
         second = await pipeline.ask(REFUND, answer=False)
-        told = await pipeline.explain("shop/part_7.py::step_7_5")
+        explanation = await pipeline.explain("shop/part_7.py::step_7_5")
         unedited = await pipeline.explain("shop/part_7.py::step_7_6")
-    assert told.memory and not told.memory.carried_from
+    assert explanation.memory and not explanation.memory.carried_from
     assert unedited.memory and unedited.memory.carried_from == second.carried_over.under[0].turn_id
     assert (
         f"carried from turn {unedited.memory.carried_from}: judged under “{ORDER.task}”"
@@ -138,7 +138,7 @@ async def test_a_chain_keeps_the_newest_judgment_of_each(
         project, settings_for(server), replace(ORDER, task="Does step_9_3 take part in that?")
     )
     adds_up(third)
-    named = {one.turn_id: one.memories for one in third.carried_over.under}
+    named = {carried.turn_id: carried.memories for carried in third.carried_over.under}
     assert named.keys() == {first.turn_id, second.turn_id}
     assert named[second.turn_id] <= second.coverage.judged
 
@@ -175,9 +175,10 @@ async def test_carried_judgments_are_never_judgments_of_the_new_wording(
     second = await ask(project, settings_for(server), REFUND)
     alone = await ask(project, settings_for(server), Turn(task=REFUND.task))
     assert (alone.coverage.cached, alone.coverage.carried) == (second.coverage.judged, 0)
-    again = await ask(project, settings_for(server), REFUND)
+    repeated = await ask(project, settings_for(server), REFUND)
     assert (
-        again.coverage.cached == again.coverage.candidates and again.carried_over == CarriedOver()
+        repeated.coverage.cached == repeated.coverage.candidates
+        and repeated.carried_over == CarriedOver()
     )
 
 
@@ -186,12 +187,15 @@ async def test_an_estimate_forecasts_what_is_sent(project: Path, server: OpenAIS
     await ask(project, settings_for(server), ORDER)
     calls = server.counts.judging_requests
     async with Pipeline.open(project, settings_for(server)) as pipeline:
-        found = (await pipeline.estimate(REFUND)).judge
+        estimate = (await pipeline.estimate(REFUND)).judge
         assert server.counts.judging_requests == calls
         answer = await pipeline.ask(REFUND, answer=False)
-    assert (found.to_judge, found.carried) == (answer.coverage.judged, answer.coverage.carried)
-    assert found.calls == answer.spent(Stage.JUDGE).calls
-    assert found.candidates == found.to_judge + found.cached + found.carried
+    assert (estimate.to_judge, estimate.carried) == (
+        answer.coverage.judged,
+        answer.coverage.carried,
+    )
+    assert estimate.calls == answer.spent(Stage.JUDGE).calls
+    assert estimate.candidates == estimate.to_judge + estimate.cached + estimate.carried
 
 
 async def test_another_judge_and_an_erased_turn_carry_nothing(
@@ -200,19 +204,21 @@ async def test_another_judge_and_an_erased_turn_carry_nothing(
     """Scores of another model have another scale; an erased question leaves no judgment to
     carry."""
     first = await ask(project, settings_for(server), ORDER)
-    other = await ask(project, settings_for(server, model="openai:judge-3"), REFUND)
-    assert other.coverage.judged == other.coverage.candidates
+    other_judge = await ask(project, settings_for(server, model="openai:judge-3"), REFUND)
+    assert other_judge.coverage.judged == other_judge.coverage.candidates
     second = await ask(project, settings_for(server), REFUND)
     async with Pipeline.open(project, settings_for(server)) as pipeline:
         erase_memories(pipeline.parts.store, [], turns=[first.turn_id], now=time.time())
         third = await pipeline.ask(
             replace(REFUND, task="And where is a refund logged?"), answer=False
         )
-        told = await pipeline.explain("shop/part_7.py::step_7_6", turn_id=second.turn_id)
-    assert {one.turn_id for one in third.carried_over.under} <= {second.turn_id}
+        explanation = await pipeline.explain("shop/part_7.py::step_7_6", turn_id=second.turn_id)
+    assert {carried.turn_id for carried in third.carried_over.under} <= {second.turn_id}
     assert third.coverage.judged >= second.coverage.carried
     assert (
-        told.memory and told.memory.carried_from == first.turn_id and ORDER.task not in told.words
+        explanation.memory
+        and explanation.memory.carried_from == first.turn_id
+        and ORDER.task not in explanation.words
     )
 
 
@@ -336,7 +342,7 @@ async def test_a_cap_leaves_a_decision_turn_with_earlier_judgments(
     )
     assert second.carried_over.left == second.coverage.carried > 0
     assert any("earlier wording" in warning for warning in second.warnings)
-    assert {one.entity for one in second.selected} == set(SCORES)
+    assert {memory.entity for memory in second.selected} == set(SCORES)
     async with Pipeline.open(project, few_at_a_time(decider)) as pipeline:
         third = await pipeline.resume(second.turn_id, answer=False)
     assert third.coverage.judged == second.coverage.carried and not third.partial
@@ -355,7 +361,7 @@ async def test_a_deadline_before_any_call_leaves_the_earlier_ranking(
     adds_up(second)
     assert (second.coverage.judged, second.ranked_by, second.exit_code) == (0, "", 1)
     assert 0 < second.coverage.unjudged < second.coverage.carried == second.carried_over.left
-    assert {one.entity for one in second.selected} == set(SCORES)
+    assert {memory.entity for memory in second.selected} == set(SCORES)
 
 
 class Interruption(Struct, frozen=True):
@@ -420,9 +426,10 @@ async def _cut_short(
         adds_up(answer)
         assert answer.carried_over.left <= answer.coverage.carried
         assert answer.partial == bool(answer.coverage.unjudged or answer.carried_over.left)
-        known = {one.turn_id for one in answer.carried_over.under}
+        turn_ids = {memory.turn_id for memory in answer.carried_over.under}
         assert all(
-            one.carried_from in {"", *known} for one in (*answer.selected, *answer.near_misses)
+            memory.carried_from in {"", *turn_ids}
+            for memory in (*answer.selected, *answer.near_misses)
         )
         async with Pipeline.open(root, chosen) as pipeline:
             lose(pipeline.parts.store.connection, answer.turn_id, how.killed)

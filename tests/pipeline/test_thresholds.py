@@ -34,11 +34,11 @@ async def test_a_kind_is_kept_from_its_own_threshold_on(shop: Path, host: OpenAI
         answer = await pipeline.ask(TASK, answer=False)
         explained = await pipeline.explain("README.md::Shop > Discounts")
         past = past_turn(pipeline.store.connection, answer.turn_id)
-    assert [(one.entity, one.threshold) for one in answer.selected] == [
+    assert [(memory.entity, memory.threshold) for memory in answer.selected] == [
         ("total", 0.6),
         ("discount", 0.6),
     ]
-    section = next(one for one in answer.near_misses if one.kind == "doc")
+    section = next(memory for memory in answer.near_misses if memory.kind == "doc")
     assert (section.threshold, section.below_threshold) == (0.8, True)
     assert (answer.threshold, answer.thresholds["doc"], answer.thresholds["method"]) == (
         0.7,

@@ -16,7 +16,7 @@ from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.parts import TurnOptions
+from xscore.pipeline.parts import JudgingParts, TurnOptions
 from xscore.pipeline.resources import TurnResources, open_resources
 from xscore.pipeline.turn import run_turn
 from xscore.platform.errors import UsageError
@@ -84,13 +84,13 @@ async def test_the_same_task_again_costs_no_judging_call(shop: Path, server: Ope
     server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 80})
     first = await ask(shop, settings_for(server))
     server.reset()
-    again = await ask(shop, settings_for(server))
+    repeated = await ask(shop, settings_for(server))
     assert server.counts.requests == 0
-    assert again.coverage.cached == again.coverage.candidates == first.coverage.judged
-    assert [(m.id, m.score, m.reason) for m in again.selected] == [
+    assert repeated.coverage.cached == repeated.coverage.candidates == first.coverage.judged
+    assert [(m.id, m.score, m.reason) for m in repeated.selected] == [
         (m.id, m.score, m.reason) for m in first.selected
     ]
-    assert again.selected and all(memory.cached for memory in again.selected)
+    assert repeated.selected and all(memory.cached for memory in repeated.selected)
 
 
 async def test_one_edited_function_is_all_that_is_judged_again(
@@ -171,17 +171,14 @@ async def test_some_unjudged_is_exit_1_and_the_next_turn_pays_only_for_them(
 @asynccontextmanager
 async def priced(pipeline: Pipeline, usd_a_call: str) -> AsyncIterator[Pipeline]:
     """The same pipeline at a priced host."""
-    parts = pipeline.parts
 
     @asynccontextmanager
-    async def resources(turn_id: str) -> AsyncIterator[TurnResources]:
-        async with open_resources(
-            parts.store, parts.settings, answerer=parts.answerer, turn_id=turn_id
-        ) as opened:
+    async def resources(parts: JudgingParts, turn_id: str) -> AsyncIterator[TurnResources]:
+        async with open_resources(parts.store, parts.settings, turn_id=turn_id) as opened:
             opened.price_of = lambda *_: Decimal(usd_a_call)
             yield opened
 
-    yield Pipeline(replace(parts, open_resources=resources))
+    yield Pipeline(replace(pipeline.parts, resources_opener=resources))
 
 
 async def test_a_turn_never_spends_more_than_its_cap(shop: Path, server: OpenAIServer) -> None:
@@ -211,12 +208,12 @@ async def test_cancelling_keeps_what_was_paid_for(shop: Path, server: OpenAIServ
         answer = await work
         paid = sum(server.counts.judgments.values())
         server.latency_s = 0.0
-        again = await pipeline.ask(TASK, answer=False)
+        repeated = await pipeline.ask(TASK, answer=False)
     assert answer.exit_code == 130
     assert answer.coverage.judged == paid >= 3
     assert answer.unjudged.by_cause["interrupted"] == answer.coverage.unjudged > 0
     assert server.counts.answering_requests == 0
-    assert again.coverage.cached == paid
+    assert repeated.coverage.cached == paid
     assert max(server.counts.judgments.values()) == 1
 
 

@@ -12,16 +12,18 @@ from xscore.records.receipt import NEAR_THRESHOLD, SCORE_BINS
 @given(st.lists(st.floats(0, 1)), st.floats(0, 1))
 def test_every_score_is_counted_once(scores: list[float], threshold: float) -> None:
     """The bins hold all scores in any order; only scores within the margin count as near."""
-    found = turn_figures(replace(receipts.ANSWER, threshold=threshold), iter(scores), command="ask")
-    assert sum(found.scores) == len(scores) and len(found.scores) == SCORE_BINS
-    assert found.near is not None
+    figures = turn_figures(
+        replace(receipts.ANSWER, threshold=threshold), iter(scores), command="ask"
+    )
+    assert sum(figures.scores) == len(scores) and len(figures.scores) == SCORE_BINS
+    assert figures.near is not None
     sure = sum(abs(score - threshold) < NEAR_THRESHOLD - 1e-6 for score in scores)
     assert (
         sure
-        <= found.near
+        <= figures.near
         <= sum(abs(score - threshold) < NEAR_THRESHOLD + 1e-6 for score in scores)
     )
-    for at, count in enumerate(found.scores):
+    for at, count in enumerate(figures.scores):
         within = [
             score
             for score in scores

@@ -55,14 +55,14 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[BillingServer]:
 
 
 def settings(
-    *, cap: str | None, judge: str = JUDGE, answerer: str = JUDGE, most: int = 800
+    *, cap: str | None, judge: str = JUDGE, answerer: str = JUDGE, max_output_tokens: int = 800
 ) -> Settings:
     """Judge and answer at the vendor, under a cap for the turn."""
     return Settings(
         judge=validate_group(
             JudgeSettings, {"model": f"openai:{judge}", "probe": False, "pack_size": 1}
         ),
-        primary=PrimarySettings(model=f"openai:{answerer}", max_output_tokens=most),
+        primary=PrimarySettings(model=f"openai:{answerer}", max_output_tokens=max_output_tokens),
         openai=OpenAISettings(base_url=VENDOR, api_key=Secret("sk-test-0123456789abcdef")),
         budget=BudgetSettings(max_usd=None if cap is None else Decimal(cap)),
     )
@@ -97,7 +97,7 @@ async def test_that_judging_leaves_no_room_for_the_answer_is_foretold(
     """If judging fits but the largest answer does not, that is reported before the first call, with
     the binding cap."""
     listener = Listener(host)
-    answer = await ask(shop, settings(cap="0.05", most=30_000), listener)
+    answer = await ask(shop, settings(cap="0.05", max_output_tokens=30_000), listener)
     assert listener.about(
         "above the cap of $0.05 on a turn (--max-usd): there may be no room for the answer"
     ) == [0]
@@ -110,13 +110,13 @@ async def test_a_turn_short_of_dollars_names_one_amount_and_it_is_enough(
 ) -> None:
     """Whatever was left undone, one command finishes the turn with its answer, and no other is
     named."""
-    short = settings(cap=cap, most=3_000)
+    short = settings(cap=cap, max_output_tokens=3_000)
     answer = await ask(shop, short, Listener(host))
     assert answer.exit_code == 4
-    said = "\n".join((*answer.warnings, *(absent.detail for absent in answer.unjudged.sample)))
-    ((turn, enough),) = re.findall(r"xscore continue (\S+) --max-usd (\S+)`", said)
-    assert "--max-usd" not in said.replace(f"--max-usd {enough}`", "").replace("(--max-usd)", "")
-    assert "failed" not in said and turn == answer.turn_id
-    async with Pipeline.open(shop, settings(cap=enough, most=3_000)) as pipeline:
-        whole = await pipeline.resume(turn)
-    assert (whole.exit_code, whole.coverage.unjudged, whole.answer is None) == (0, 0, False)
+    printed = "\n".join((*answer.warnings, *(absent.detail for absent in answer.unjudged.sample)))
+    ((turn, enough),) = re.findall(r"xscore continue (\S+) --max-usd (\S+)`", printed)
+    assert "--max-usd" not in printed.replace(f"--max-usd {enough}`", "").replace("(--max-usd)", "")
+    assert "failed" not in printed and turn == answer.turn_id
+    async with Pipeline.open(shop, settings(cap=enough, max_output_tokens=3_000)) as pipeline:
+        resumed = await pipeline.resume(turn)
+    assert (resumed.exit_code, resumed.coverage.unjudged, resumed.answer is None) == (0, 0, False)

@@ -48,8 +48,8 @@ async def ranked_by_words(shop: Path, settings: Settings, *, exit_code: int = 1)
     assert answer.bundle and "def add" in answer.bundle
     assert answer.bundle.count("No model judged this") == 1
     assert any(
-        "the lexical judge ranked instead" in said and "xscore continue" in said
-        for said in answer.warnings
+        "the lexical judge ranked instead" in warning and "xscore continue" in warning
+        for warning in answer.warnings
     )
     assert "from the judge" not in explained.words
     assert row == ("partial",)
@@ -69,11 +69,11 @@ async def test_without_a_network_words_rank(shop: Path, server: OpenAIServer, pr
         connection = pipeline.store.connection
         # The host's port is part of the judge's identity.
         connection.execute("UPDATE turn SET judge = ''")
-        whole = await pipeline.resume(turn)
-    assert (whole.exit_code, whole.ranked_by, whole.coverage.judged) == (
+        resumed = await pipeline.resume(turn)
+    assert (resumed.exit_code, resumed.ranked_by, resumed.coverage.judged) == (
         0,
         "",
-        whole.coverage.candidates,
+        resumed.coverage.candidates,
     )
 
 

@@ -68,7 +68,7 @@ async def test_the_user_layer_is_judged_and_kept_apart(
     server.score = lambda memory, turn: (91, REASON) if "xylophone" in memory.text else (2, "no")
     async with Pipeline.open(shop, with_user(server, user_dir)) as pipeline:
         first = await pipeline.ask(TASK, answer=False)
-        again = await pipeline.ask(TASK, answer=False)
+        repeated = await pipeline.ask(TASK, answer=False)
         counts = [
             connection.execute("SELECT count(*) FROM judgment").fetchone()[0]
             for connection in pipeline.store.connections()
@@ -77,17 +77,19 @@ async def test_the_user_layer_is_judged_and_kept_apart(
             pipeline.store.connections()[1].execute("SELECT access_count FROM memory").fetchone()[0]
         )
     assert (
-        [one.layer for one in first.selected] == ["user"] == [one.layer for one in again.selected]
+        [chosen.layer for chosen in first.selected]
+        == ["user"]
+        == [chosen.layer for chosen in repeated.selected]
     )
-    assert first.selected[0].reason == REASON == again.selected[0].reason
+    assert first.selected[0].reason == REASON == repeated.selected[0].reason
     assert "commit style" in render_selection(first)
-    assert (again.coverage.judged, again.coverage.cached) == (0, again.coverage.candidates)
+    assert (repeated.coverage.judged, repeated.coverage.cached) == (0, repeated.coverage.candidates)
     assert counts == [first.coverage.candidates - 1, 1]
     assert used == 2
-    here, own = raw(store_dir(shop), "memory.db"), raw(user_dir, "user.db")
+    project_bytes, user_bytes = raw(store_dir(shop), "memory.db"), raw(user_dir, "user.db")
     for word in (b"xylophone", b"zebra", b"commit style"):
-        assert word in own
-        assert word not in here
+        assert word in user_bytes
+        assert word not in project_bytes
 
 
 async def test_oversized_memories_of_the_user_leave_nothing_behind(
@@ -107,7 +109,7 @@ async def test_oversized_memories_of_the_user_leave_nothing_behind(
     connection.close()
     async with Pipeline.open(shop, with_user(server, user_dir, pack_tokens=400)) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
-        here, own = (
+        in_project, in_user_store = (
             connection.execute("SELECT count(*) FROM judgment").fetchone()[0]
             for connection in pipeline.store.connections()
         )
@@ -115,8 +117,8 @@ async def test_oversized_memories_of_the_user_leave_nothing_behind(
             "SELECT count(*) FROM content WHERE memories = 0"
         ).fetchone()[0]
     assert answer.coverage.unjudged == 0
-    assert here == answer.coverage.candidates - 2
-    assert own > 5
+    assert in_project == answer.coverage.candidates - 2
+    assert in_user_store > 5
     assert entries == 0
 
 
@@ -142,11 +144,13 @@ async def test_two_turns_at_once_share_the_judging_of_the_user_layer(
     shop: Path, server: OpenAIServer, user_dir: Path
 ) -> None:
     """X05: claims work in the user's store too, so each candidate is paid for once."""
-    async with Pipeline.open(shop, with_user(server, user_dir)) as one:
-        await one.index()
+    async with Pipeline.open(shop, with_user(server, user_dir)) as first:
+        await first.index()
     settings = with_user(server, user_dir)
-    async with Pipeline.open(shop, settings) as one, Pipeline.open(shop, settings) as other:
-        answers = await asyncio.gather(one.ask(TASK, answer=False), other.ask(TASK, answer=False))
+    async with Pipeline.open(shop, settings) as first, Pipeline.open(shop, settings) as second:
+        answers = await asyncio.gather(
+            first.ask(TASK, answer=False), second.ask(TASK, answer=False)
+        )
     assert sum(answer.coverage.judged for answer in answers) == answers[0].coverage.candidates
     assert all(answer.coverage.unjudged == 0 for answer in answers)
 
@@ -168,23 +172,25 @@ async def test_second_answers_and_reasons_of_the_users_memories_stay_in_their_st
         settings = replace(settings, store=replace(settings.store, user_data_dir=user_dir))
         async with Pipeline.open(shop, settings) as pipeline:
             first = await pipeline.ask(TASK, answer=False)
-            again = await pipeline.ask(TASK, answer=False)
+            repeated = await pipeline.ask(TASK, answer=False)
             project, user = pipeline.store.connections()
             samples = (
                 "SELECT sample, count(*) FROM judgment JOIN query ON query.id = query_id GROUP BY"
                 " sample"
             )
-            found = [connection.execute(samples).fetchall() for connection in (project, user)]
+            samples_by_store = [
+                connection.execute(samples).fetchall() for connection in (project, user)
+            ]
             reasons = [
                 connection.execute("SELECT text FROM reason").fetchall()
                 for connection in (project, user)
             ]
-    assert [(one.layer, one.draws, one.reason) for one in first.selected] == [
+    assert [(chosen.layer, chosen.draws, chosen.reason) for chosen in first.selected] == [
         ("user", (0.72, 0.74), REASON)
     ]
-    assert [(one.score, one.reason) for one in again.selected] == [
+    assert [(chosen.score, chosen.reason) for chosen in repeated.selected] == [
         (first.selected[0].score, REASON)
     ]
-    assert (found[1], reasons) == ([(0, 1), (1, 1)], [[], [(REASON,)]]) and dict(
-        found[0]
+    assert (samples_by_store[1], reasons) == ([(0, 1), (1, 1)], [[], [(REASON,)]]) and dict(
+        samples_by_store[0]
     ).keys() == {0}

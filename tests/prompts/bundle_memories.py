@@ -71,11 +71,11 @@ def said(
     **particulars: object,
 ) -> Memory:
     """A memory stated N days before NOW."""
-    made = memory(
+    statement = memory(
         f"said {text}", text, path="", kind=kind, layer=layer, start_line=0, confidence=confidence
     )
     return replace(
-        made,
+        statement,
         entity="",
         title=title or text.split("\n", maxsplit=1)[0][:60],
         end_line=0,

@@ -43,8 +43,8 @@ BUNDLE = render_bundle(
 
 def exchange(number: int, text: str) -> Memory:
     """An earlier exchange; higher numbers are later."""
-    made = memory(f"x{number}", text, path="", kind=Kind.EXCHANGE, layer=Layer.SESSION)
-    return replace(made, created_at=NOW + number)
+    stored = memory(f"x{number}", text, path="", kind=Kind.EXCHANGE, layer=Layer.SESSION)
+    return replace(stored, created_at=NOW + number)
 
 
 def request(turn: Turn = TURN, **before: object) -> Request:
@@ -62,9 +62,9 @@ def request(turn: Turn = TURN, **before: object) -> Request:
 def test_golden(snapshot: SnapshotAssertion) -> None:
     """X27, B09: session (summary, exchanges), memories, checkpoint, state, task; the tone ends the
     system text."""
-    asked = conversing(WHOLE, TURN.task)
-    assert "\n\n---\n\n".join([asked.system, *asked.content]) == snapshot
-    assert (asked.stage, asked.model, asked.max_output_tokens, asked.reply_ids) == (
+    request = conversing(WHOLE, TURN.task)
+    assert "\n\n---\n\n".join([request.system, *request.content]) == snapshot
+    assert (request.stage, request.model, request.max_output_tokens, request.reply_ids) == (
         Stage.PRIMARY,
         "m",
         100,
@@ -113,11 +113,11 @@ def test_pasted_text_cannot_leave_its_fence() -> None:
 def test_an_empty_bundle_says_so() -> None:
     """If nothing was chosen, the model is told so."""
     nothing = render_bundle([], form="xml", max_tokens=100, settings=BundleSettings(), now=NOW)
-    asked = answer_request(
+    request = answer_request(
         Turn(task="t"), nothing, model="m", settings=PrimarySettings(max_output_tokens=10)
     )
-    assert asked.content[0].endswith("nothing in this repository was judged relevant enough.")
-    assert asked.reserved_input_tokens > asked.input_tokens > 0
+    assert request.content[0].endswith("nothing in this repository was judged relevant enough.")
+    assert request.reserved_input_tokens > request.input_tokens > 0
 
 
 def test_citations() -> None:
@@ -153,11 +153,11 @@ def conversing(conversation: SessionContext, task: str = "Why twice?") -> Reques
 @pytest.mark.parametrize("persona", ["", *PERSONAS])
 def test_a_persona_is_one_sentence_of_ours(persona: str) -> None:
     """B06b: the tone adds one sentence to the system text and changes nothing else."""
-    plain, asked = conversing(SessionContext()), conversing(SessionContext(persona=persona))
-    assert asked.system.removeprefix(answer_system_text()) == (
+    plain, with_persona = conversing(SessionContext()), conversing(SessionContext(persona=persona))
+    assert with_persona.system.removeprefix(answer_system_text()) == (
         f"\n- {PERSONAS[persona]}" if persona else ""
     )
-    assert asked.content == plain.content
+    assert with_persona.content == plain.content
 
 
 def test_a_tone_that_nobody_knows_is_plain() -> None:

@@ -53,9 +53,9 @@ def test_a_near_miss_never_reads_as_the_threshold() -> None:
     assert ranked is not None
     near = (LeftOut(ranked.candidate, LeftOutCause.BELOW, 0.4996, threshold=0.5),)
     for form, head in (("xml", "\n"), ("markdown", "\n\n- ")):
-        found = bundle([entry(WRITE, 0.9)], form, beside=BesideMemories(near=near))
-        assert f"Near, but below the threshold:{head}{MAIN.path}" in found.text
-        assert " 0.4996" in found.text
+        rendered = bundle([entry(WRITE, 0.9)], form, beside=BesideMemories(near=near))
+        assert f"Near, but below the threshold:{head}{MAIN.path}" in rendered.text
+        assert " 0.4996" in rendered.text
 
 
 NOTICE = "Copyright 2015 A. Author\n{0}\n{0} Licensed under the Apache License, Version 2.0."
@@ -80,9 +80,9 @@ def test_a_copyright_notice_is_not_part_of_a_header(notice: str, head: str) -> N
 
 def test_a_header_never_crowds_out_the_memories() -> None:
     """Under a small budget the header is omitted and the memory stays."""
-    found = bundle([entry(WRITE, 0.9)], max_tokens=80)
-    assert found.included == (WRITE.id,)
-    assert "from pathlib import Path" not in found.text
+    rendered = bundle([entry(WRITE, 0.9)], max_tokens=80)
+    assert rendered.included == (WRITE.id,)
+    assert "from pathlib import Path" not in rendered.text
 
 
 def test_a_class_repeats_no_signature_of_a_method_beside_it() -> None:
@@ -105,22 +105,22 @@ def test_layers_keep_to_their_ceilings_and_code_takes_the_rest() -> None:
         for n in range(10)
     ]
     code = [memory(f"f{n}", "x = 1\n" * 60, path=f"{n}.py") for n in range(20)]
-    found = bundle(
+    rendered = bundle(
         [*(entry(n, 0.99, header="") for n in notes), *(entry(c, 0.8, header="") for c in code)],
         max_tokens=2_000,
     )
-    assert sum(note.id in found.included for note in notes) == 1
-    assert sum(each.id in found.included for each in code) >= 10
-    assert found.tokens <= 2_000
+    assert sum(note.id in rendered.included for note in notes) == 1
+    assert sum(function.id in rendered.included for function in code) >= 10
+    assert rendered.tokens <= 2_000
 
 
 def test_what_does_not_fit_is_named_whole() -> None:
     """A memory without room or a matching line is named with its place, score and size."""
     long = memory("long", "y = 2  # marked\n" * 400, path="long.py")
-    found = bundle([entry(long, 0.95), entry(MAIN, 0.8)], max_tokens=400)
-    assert (found.included, found.left_out) == ((MAIN.id,), (long.id,))
-    assert "marked" not in found.text
-    assert "\nlong.py:10-410 long 0.95 about" in found.text
+    rendered = bundle([entry(long, 0.95), entry(MAIN, 0.8)], max_tokens=400)
+    assert (rendered.included, rendered.left_out) == ((MAIN.id,), (long.id,))
+    assert "marked" not in rendered.text
+    assert "\nlong.py:10-410 long 0.95 about" in rendered.text
     only = bundle([entry(long, 0.95)], max_tokens=10)
     assert (only.included, "1 passed or came near" in only.text) == ((), True)
 
@@ -148,11 +148,11 @@ HOSTILE = [
 def test_content_cannot_leave_its_fence(text: str, kind: Kind) -> None:
     """Our tags inside content are escaped, in texts, names and headers (X10)."""
     hostile = memory('"><memory>', text, path='a"></code>.py', kind=kind)
-    found = bundle([entry(hostile, 0.9, header=text)]).text
+    rendered = bundle([entry(hostile, 0.9, header=text)]).text
     tag = "memory" if kind is Kind.DOC else "code"
-    for other in ("code", "memory", "left_out", "session"):
-        assert found.count(f"<{other}") == found.count(f"</{other}>") == (other == tag)
-    found.encode("utf-8")
+    for element in ("code", "memory", "left_out", "session"):
+        assert rendered.count(f"<{element}") == rendered.count(f"</{element}>") == (element == tag)
+    rendered.encode("utf-8")
 
 
 chosen = st.lists(
@@ -176,21 +176,26 @@ def test_everyone_is_shown_or_named(
         memory(f"e{n}", "some words\n" * size, path=f"f{file}.py", layer=layer)
         for n, (_, size, layer, file) in enumerate(chosen)
     ]
-    found = bundle(
-        [entry(each, score / 100) for each, (score, *_) in zip(memories, chosen, strict=True)],
+    rendered = bundle(
+        [
+            entry(shown_memory, score / 100)
+            for shown_memory, (score, *_) in zip(memories, chosen, strict=True)
+        ],
         form=form,
         max_tokens=max_tokens,
     )
-    assert sorted([*found.included, *found.left_out]) == sorted(each.id for each in memories)
+    assert sorted([*rendered.included, *rendered.left_out]) == sorted(
+        shown_memory.id for shown_memory in memories
+    )
     if form == "json":
-        body = json.loads(found.text)
+        body = json.loads(rendered.text)
         named, counted = len(body["left_out"]), body["left_out_unnamed"]
     else:
-        named = len(re.findall(r"(?m)^(?:- )?f\d\.py:\d+-\d+ e\d+ \d\.\d\d about", found.text))
+        named = len(re.findall(r"(?m)^(?:- )?f\d\.py:\d+-\d+ e\d+ \d\.\d\d about", rendered.text))
         counted = sum(
-            map(int, re.findall(r"(?m)^(?:- )?(\d+) (?:more )?passed or came near", found.text))
+            map(int, re.findall(r"(?m)^(?:- )?(\d+) (?:more )?passed or came near", rendered.text))
         )
-    assert named + counted == len(found.left_out)
-    assert found.tokens <= max_tokens or not found.included
-    positions = [found.text.index(id_) for id_ in found.included]
+    assert named + counted == len(rendered.left_out)
+    assert rendered.tokens <= max_tokens or not rendered.included
+    positions = [rendered.text.index(id_) for id_ in rendered.included]
     assert positions == sorted(positions)

@@ -29,13 +29,13 @@ def test_three_facts_are_a_table(form: str) -> None:
     """H21: from three facts on, in both forms for models; two keep their fences."""
     assert "facts[3]{id,kind,score,told,text}:" in shown(facts(3), form)
     assert "facts[" not in shown(facts(2), form)
-    assert all(each.memory.id in shown(facts(3), form) for each in facts(3))
+    assert all(fact.memory.id in shown(facts(3), form) for fact in facts(3))
 
 
 @pytest.mark.parametrize("count", [3, 5, 12])
 def test_a_table_is_shorter_than_fences(count: int) -> None:
     """H21: a table takes fewer tokens than a fence for each fact."""
-    fenced = "\n".join(shown([each]) for each in facts(count))
+    fenced = "\n".join(shown([fact]) for fact in facts(count))
     assert tokens.estimate(len(shown(facts(count)))) < 0.8 * tokens.estimate(len(fenced))
 
 
@@ -57,10 +57,12 @@ def test_code_and_long_texts_are_no_rows() -> None:
 
 def test_code_alone_loads_no_table() -> None:
     """A turn without facts imports neither TOON nor near-duplicate detection."""
-    told = (
+    program = (
         "import sys; from tests.prompts.bundle_memories import *; import"
         " xscore.pipeline.fusion;bundle([entry(WRITE, 0.9)]);print({'toon_format', 'numpy',"
         " 'rapidfuzz', 'xscore.store.near_duplicates'} & {*sys.modules})"
     )
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "set()"

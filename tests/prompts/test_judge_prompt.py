@@ -155,10 +155,10 @@ def test_the_levels_of_a_rating_are_those_that_its_rubric_describes(rubric: Rubr
 def test_content_never_stands_in_the_system_role() -> None:
     """Memories, paths, names and the turn reach the user message only."""
     marked = (PackEntry("ka", "mark-kind", "mark/path", "mark-name", "mark-text"),)
-    made = request(marked, Turn(task="mark-task", errors="mark-errors"))
-    assert made.system == CODE_RUBRIC.text()
+    prompt = request(marked, Turn(task="mark-task", errors="mark-errors"))
+    assert prompt.system == CODE_RUBRIC.text()
     assert not any(
-        f"mark-{part}" in made.system for part in ("kind", "name", "text", "task", "errors")
+        f"mark-{part}" in prompt.system for part in ("kind", "name", "text", "task", "errors")
     )
 
 
@@ -189,22 +189,22 @@ def test_code_that_is_no_tag_stays_as_written() -> None:
 
 def test_prefix_is_the_same_for_every_turn() -> None:
     """System text and first part do not depend on turn, reasons or full context."""
-    one = request()
-    other = request(turn=Turn(task="Something else entirely"), reasons_from=0.0)
-    assert (one.system, one.content[0], one.reply_ids) == (
-        other.system,
-        other.content[0],
-        other.reply_ids,
+    first = request()
+    second = request(turn=Turn(task="Something else entirely"), reasons_from=0.0)
+    assert (first.system, first.content[0], first.reply_ids) == (
+        second.system,
+        second.content[0],
+        second.reply_ids,
     )
-    assert one.stable_parts == 1
+    assert first.stable_parts == 1
 
 
 def test_turn_first_swaps_the_parts() -> None:
     """The order setting puts the turn before the pack, and then no part is stable."""
-    made = request(order="turn_first")
-    assert made.content[0] == turn_block(TURN)
-    assert made.content[1].startswith("<memory") and made.content[1].endswith("30 or more.")
-    assert made.stable_parts == 0
+    prompt = request(order="turn_first")
+    assert prompt.content[0] == turn_block(TURN)
+    assert prompt.content[1].startswith("<memory") and prompt.content[1].endswith("30 or more.")
+    assert prompt.stable_parts == 0
 
 
 def test_task_context_shows_task_and_errors_only() -> None:

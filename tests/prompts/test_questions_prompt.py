@@ -72,18 +72,18 @@ def test_the_pack_stands_once_and_the_questions_after_it() -> None:
 
 def test_version_is_pinned_to_rubric_and_layout() -> None:
     """A changed rubric or layout without a new version would mix two judges in one cache."""
-    made = digest(questions_rubric(), *request().content, *request(turns=TURNS[:1]).content)
-    assert (QUESTIONS_VERSION, made) == ("questions-2", "bc1a0989936a963fb2024c83e194f188")
+    checksum = digest(questions_rubric(), *request().content, *request(turns=TURNS[:1]).content)
+    assert (QUESTIONS_VERSION, checksum) == ("questions-2", "bc1a0989936a963fb2024c83e194f188")
 
 
 def test_the_prefix_is_the_same_whatever_is_asked() -> None:
     """Rubric and pack are the same bytes for any number of questions, so that a prefix cache serves
     them."""
-    one, many = request(turns=TURNS[:1]), request()
-    assert (one.system, one.content[0], one.reply_ids, one.stable_parts) == (
-        many.system,
-        many.content[0],
-        many.reply_ids,
+    single, several = request(turns=TURNS[:1]), request()
+    assert (single.system, single.content[0], single.reply_ids, single.stable_parts) == (
+        several.system,
+        several.content[0],
+        several.reply_ids,
         1,
     )
 
@@ -105,9 +105,11 @@ def test_the_reply_schema_scores_every_id_for_every_question() -> None:
     schema = reply_schema(("ka", "qe"), questions=("q1", "q2"))
     scores = schema["properties"]["scores"]
     assert scores["required"] == ["q1", "q2"] and scores["additionalProperties"] is False
-    for one in scores["properties"].values():
-        assert one["required"] == ["ka", "qe"] and one["additionalProperties"] is False
-        assert one["properties"]["ka"] == SCORE
+    for of_question in scores["properties"].values():
+        assert (
+            of_question["required"] == ["ka", "qe"] and of_question["additionalProperties"] is False
+        )
+        assert of_question["properties"]["ka"] == SCORE
     reason = schema["properties"]["reasons"]["items"]
     assert reason["required"] == ["q", "id", "reason"] and reason["properties"]["q"]["enum"] == [
         "q1",
@@ -117,7 +119,8 @@ def test_the_reply_schema_scores_every_id_for_every_question() -> None:
     short = reply_schema(("ka", "qe"), questions=("q1", "q2"), refs=True)
     assert short["$defs"] == {
         "score": SCORE,
-        "scores": one | {"properties": {id_: {"$ref": "#/$defs/score"} for id_ in ("ka", "qe")}},
+        "scores": of_question
+        | {"properties": {id_: {"$ref": "#/$defs/score"} for id_ in ("ka", "qe")}},
     }
     assert short["properties"]["scores"]["properties"]["q2"] == {"$ref": "#/$defs/scores"}
     assert len(str(short)) < len(str(schema))
@@ -128,33 +131,41 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
     reply, the limits."""
     page = (Path(__file__).parents[2] / "docs" / "internals" / "protocol.md").read_text("utf-8")
     section = page.split("## Questions that share a pack")[1].split("\n## ")[0]
-    words, asked, reply = re.findall(r"^```\w+\n(.*?)\n```$", section, re.DOTALL | re.MULTILINE)
+    words, shown_request, reply = re.findall(
+        r"^```\w+\n(.*?)\n```$", section, re.DOTALL | re.MULTILINE
+    )
     turns = (EXAMPLE, Turn(task="Where are rows kept?"))
-    made = questions_request(
+    prompt = questions_request(
         PAGE_ENTRIES, [turn_block(turn) for turn in turns], PromptOptions(JudgeModel(name="m"), 1)
     )
     system = CODE_RUBRIC.text()
     for of_one_turn, of_questions in re.findall(r"^(.+)\n=> (.+)$", words, re.MULTILINE):
         assert system.count(of_one_turn) == 1
         system = system.replace(of_one_turn, of_questions)
-    assert (system, asked) == (made.system, made.content[1])
-    found = read_questions(reply, made.reply_questions, made.reply_ids)
-    assert not found.whole.repaired and {len(one.scores) for one in found.by_question.values()} == {
-        4
-    }
-    for one in found.by_question.values():
-        assert one.reasons.keys() == {id_ for id_, score in one.scores.items() if score >= 30}
+    assert (system, shown_request) == (prompt.system, prompt.content[1])
+    parsed = read_questions(reply, prompt.reply_questions, prompt.reply_ids)
+    assert not parsed.whole.repaired and {
+        len(answer.scores) for answer in parsed.by_question.values()
+    } == {4}
+    for answer in parsed.by_question.values():
+        assert answer.reasons.keys() == {id_ for id_, score in answer.scores.items() if score >= 30}
     assert f"`{QUESTIONS_VERSION}`" in section and "at most 16" in section
-    each = SCORE_TOKENS + REASON_TOKENS + CODE_TOKENS
-    for said in (MOST_SCORES, QUESTION_TOKENS, each, MOST_FRAME_TOKENS, MOST_OUTPUT_TOKENS):
-        assert f"{said:,}" in section
+    tokens_each = SCORE_TOKENS + REASON_TOKENS + CODE_TOKENS
+    for documented in (
+        MOST_SCORES,
+        QUESTION_TOKENS,
+        tokens_each,
+        MOST_FRAME_TOKENS,
+        MOST_OUTPUT_TOKENS,
+    ):
+        assert f"{documented:,}" in section
 
 
 def test_a_call_counts_a_judgment_for_each_memory_and_question() -> None:
     """Figures for reports: memories times questions, and the shares of prompts asked separately add
     up."""
-    made = request()
-    assert made.candidates == 12
+    shared = request()
+    assert shared.candidates == 12
     alone = [request((entry,), (turn,)) for entry in ENTRIES for turn in TURNS]
-    repeated = made.input_tokens + (made.candidates - 1) * made.frame_tokens
-    assert repeated == pytest.approx(sum(one.input_tokens for one in alone), rel=0.1)
+    repeated = shared.input_tokens + (shared.candidates - 1) * shared.frame_tokens
+    assert repeated == pytest.approx(sum(single.input_tokens for single in alone), rel=0.1)

@@ -82,10 +82,11 @@ def test_system_context_is_session_project_and_user() -> None:
             "system_context" if layer in {Layer.SESSION, Layer.PROJECT, Layer.USER} else "evidence"
         )
         assert text.startswith(f"<{section}>\n") and f"\n</{section}>\n<governance>" in text
-    found = {
-        each["id"]: each["section"] for each in json.loads(bundle(ENTRIES, "json").text)["memories"]
+    section_by_id = {
+        memory_shown["id"]: memory_shown["section"]
+        for memory_shown in json.loads(bundle(ENTRIES, "json").text)["memories"]
     }
-    assert (found[WRITE.id], found[DECISION.id], found[FAILURE.id]) == (
+    assert (section_by_id[WRITE.id], section_by_id[DECISION.id], section_by_id[FAILURE.id]) == (
         "evidence",
         "evidence",
         "system_context",
@@ -94,9 +95,9 @@ def test_system_context_is_session_project_and_user() -> None:
 
 def test_a_summary_stands_before_its_details() -> None:
     """H19: first in its section, its details directly after it, each naming it."""
-    found = bundle(ENTRIES)
-    assert found.included[-2:] == (SUMMARY.id, EXCHANGE.id)
-    assert SUMMARY.id in found.text.partition("<past_answers>")[2]
+    rendered = bundle(ENTRIES)
+    assert rendered.included[-2:] == (SUMMARY.id, EXCHANGE.id)
+    assert SUMMARY.id in rendered.text.partition("<past_answers>")[2]
     lone = BundleEntry(
         said("Only a detail", kind=Kind.EXCHANGE, layer=Layer.SESSION), None, summary=SUMMARY.id
     )
@@ -118,31 +119,33 @@ def test_details_are_the_first_to_go(max_tokens: int) -> None:
         for n in range(5)
     ]
     chosen = [entry(SUMMARY, 0.8), entry(WRITE, 0.9, header="")]
-    found = bundle([*chosen, *details], max_tokens=max_tokens)
-    assert found.tokens <= max_tokens or not found.included
-    extra = {each.memory.id for each in details}
-    if extra & {*found.included}:
-        assert not found.left_out
-    assert not extra & {*found.left_out}
+    rendered = bundle([*chosen, *details], max_tokens=max_tokens)
+    assert rendered.tokens <= max_tokens or not rendered.included
+    extra = {detail.memory.id for detail in details}
+    if extra & {*rendered.included}:
+        assert not rendered.left_out
+    assert not extra & {*rendered.left_out}
 
 
 def test_a_settled_conflict_is_one_sentence() -> None:
     """L07: the sentence replaces the texts, and both ids can be cited."""
-    here = said("Uses Drizzle", kind=Kind.TECH_STACK)
-    other = said("Uses Prisma", kind=Kind.PREFERENCE, layer=Layer.USER)
+    in_project = said("Uses Drizzle", kind=Kind.TECH_STACK)
+    usual = said("Uses Prisma", kind=Kind.PREFERENCE, layer=Layer.USER)
     sentence = "User usually uses Prisma, but in this project explicitly chose Drizzle."
     for form in ("xml", "markdown", "json", "memory"):
-        found = bundle([replace(entry(here, 0.9), resolved=sentence, settles=(other.id,))], form)
-        assert sentence in found.text and "Uses Drizzle" not in found.text
-        assert other.id in found.text and found.citable == (here.id, other.id)
+        rendered = bundle(
+            [replace(entry(in_project, 0.9), resolved=sentence, settles=(usual.id,))], form
+        )
+        assert sentence in rendered.text and "Uses Drizzle" not in rendered.text
+        assert usual.id in rendered.text and rendered.citable == (in_project.id, usual.id)
 
 
 def test_near_duplicates_are_named() -> None:
     """H18: the memories that one represents are named with it, shown or omitted."""
     kept = replace(entry(FACTS[0], 0.9), alike=("m_0123456789",))
-    found = bundle([kept])
-    assert (found.included, found.merged) == ((FACTS[0].id,), ("m_0123456789",))
-    assert "said alike by [m_0123456789]" in found.text
+    rendered = bundle([kept])
+    assert (rendered.included, rendered.merged) == ((FACTS[0].id,), ("m_0123456789",))
+    assert "said alike by [m_0123456789]" in rendered.text
     none = bundle([kept], max_tokens=5)
     assert (none.included, none.merged, none.left_out) == ((), (), (FACTS[0].id, "m_0123456789"))
     assert "[m_0123456789]" in bundle([kept], max_tokens=60).text

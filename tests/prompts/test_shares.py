@@ -18,16 +18,20 @@ shares = st.dictionaries(st.sampled_from(list(Layer)), st.floats(0, 1), max_size
 
 def of(layer: Layer, number: int, words: int) -> BundlePiece:
     """A piece of N words."""
-    made = memory(f"e{number}", "word " * words, path=f"{number}.py", layer=layer)
-    return BundlePiece(entry(made, 0.9, header=""), made.text, memory_tokens(made, len(made.text)))
+    sized = memory(f"e{number}", "word " * words, path=f"{number}.py", layer=layer)
+    return BundlePiece(
+        entry(sized, 0.9, header=""), sized.text, memory_tokens(sized, len(sized.text))
+    )
 
 
 def spent(entries: list[BundlePiece], chosen: set[str], layers: frozenset[Layer]) -> int:
     """Return the tokens chosen from these layers."""
     picked = [
-        each.memory for each in entries if each.memory.id in chosen and each.memory.layer in layers
+        candidate.memory
+        for candidate in entries
+        if candidate.memory.id in chosen and candidate.memory.layer in layers
     ]
-    return sum(memory_tokens(one, len(one.text)) for one in picked)
+    return sum(memory_tokens(picked_memory, len(picked_memory.text)) for picked_memory in picked)
 
 
 @given(sized=sized, ceilings=shares, max_tokens=st.integers(1, 4_000))
@@ -40,15 +44,15 @@ def test_ceilings_come_to_one_bundle_at_most(
     if entries:
         summary = entries[0].memory.id
         entries[1::2] = [
-            replace(one, entry=replace(one.entry, ranked=None, summary=summary))
-            for one in entries[1::2]
+            replace(piece, entry=replace(piece.entry, ranked=None, summary=summary))
+            for piece in entries[1::2]
         ]
     chosen = choose_fitting(entries, max_tokens=max_tokens, ceilings=ceilings)
-    whole = max(1.0, sum(ceilings.values()))
+    total = max(1.0, sum(ceilings.values()))
     for layer in NOTES:
         assert (
             spent(entries, chosen, frozenset({layer}))
-            <= ceilings.get(layer, 0.0) / whole * max_tokens
+            <= ceilings.get(layer, 0.0) / total * max_tokens
         )
     assert spent(entries, chosen, frozenset(Layer)) <= max_tokens
 
@@ -75,7 +79,7 @@ def test_what_is_not_spent_is_for_code(sized: list[tuple[Layer, int]], max_token
     """K6: omitted code would not fit into what all other layers leave."""
     entries = [of(layer, number, words) for number, (layer, words) in enumerate(sized)]
     chosen = choose_fitting(entries, max_tokens=max_tokens, ceilings=EDIT)
-    left = max_tokens - spent(entries, chosen, frozenset(Layer))
-    for each in entries:
-        if each.memory.layer in CODE_LAYERS and each.memory.id not in chosen:
-            assert memory_tokens(each.memory, len(each.memory.text)) > left
+    unspent = max_tokens - spent(entries, chosen, frozenset(Layer))
+    for candidate in entries:
+        if candidate.memory.layer in CODE_LAYERS and candidate.memory.id not in chosen:
+            assert memory_tokens(candidate.memory, len(candidate.memory.text)) > unspent

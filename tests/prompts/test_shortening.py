@@ -56,8 +56,8 @@ def test_a_long_outline_leaves_room_for_its_twin() -> None:
         entry(memory(f"Big{n}", text, path=f"{n}.py", kind=Kind.CLASS), 0.9, header="")
         for n in range(2)
     ]
-    found = bundle(twins, max_tokens=700)
-    assert len(found.included) == 2 and "shown in part" not in found.text
+    rendered = bundle(twins, max_tokens=700)
+    assert len(rendered.included) == 2 and "shown in part" not in rendered.text
 
 
 def test_without_stubs_takes_whole_signatures() -> None:
@@ -73,15 +73,15 @@ def test_a_function_without_room_shows_the_lines_that_matter() -> None:
     """Head and lines with the task's words stay, gaps show the file's line numbers, and the cut is
     noted."""
     settle = memory("settle", LONG, path="bill.py", start_line=41)
-    found = bundle(
+    rendered = bundle(
         [entry(settle, 0.95, header="")],
         max_tokens=400,
         beside=BesideMemories(task="why is the discount booked twice?"),
     )
-    assert (found.included, found.left_out) == ((settle.id,), ())
-    assert "(shown in part)" in found.text and "ledger.book(discount(rows))" in found.text
-    assert "def settle(rows):\n[… lines 42-189 left out …]\n    step_148(rows)" in found.text
-    assert found.tokens <= 400
+    assert (rendered.included, rendered.left_out) == ((settle.id,), ())
+    assert "(shown in part)" in rendered.text and "ledger.book(discount(rows))" in rendered.text
+    assert "def settle(rows):\n[… lines 42-189 left out …]\n    step_148(rows)" in rendered.text
+    assert rendered.tokens <= 400
     named = bundle(
         [entry(settle, 0.95, header="")], max_tokens=400, beside=BesideMemories(task="unrelated")
     )

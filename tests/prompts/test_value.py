@@ -40,7 +40,7 @@ def test_the_score_is_the_formula(
         BundleSettings, dict(zip(names, weights, strict=True)) | {"decay_per_day": decay}
     )
     at = NOW - days * 86_400
-    known = memory(
+    valued = memory(
         "f", "x", layer=layer, updated_at=at, confidence=confidence, importance=importance
     )
     w_rel, w_rec, w_auth, w_conf, w_imp = weights
@@ -59,7 +59,9 @@ def test_the_score_is_the_formula(
         + w_conf * confidence
         + w_imp * importance
     )
-    assert memory_value(known, rel, settings=settings, now=NOW) == pytest.approx(expected, abs=1e-9)
+    assert memory_value(valued, rel, settings=settings, now=NOW) == pytest.approx(
+        expected, abs=1e-9
+    )
 
 
 def test_authority_runs_from_the_session_down_to_text() -> None:

@@ -120,9 +120,9 @@ def by_truth(memory: ShownMemory, _turn: str) -> tuple[int, str]:
     return truth(memory.path, memory.entity), f"true of {memory.entity}"
 
 
-def host_of_dialect(dialect: str, **more: Any) -> LoopbackServer:
+def host_of_dialect(dialect: str, **options: Any) -> LoopbackServer:
     """A host of this dialect that gives true scores, without reasons, unless told to misbehave."""
-    return SERVERS[dialect](score=by_truth, **{"reasons_from": 101, **more})
+    return SERVERS[dialect](score=by_truth, **{"reasons_from": 101, **options})
 
 
 def poisoned(body: dict[str, Any]) -> bool:
@@ -145,7 +145,7 @@ def settings_at(
 ) -> Settings:
     """Settings that judge and answer at one host of this dialect, already probed."""
     where = {"base_url": url, "api_key": key}
-    asked = {
+    judge_fields = {
         "model": f"{dialect}:{JUDGE}",
         "probe": False,
         "pack_size": PACK_SIZE,
@@ -154,7 +154,7 @@ def settings_at(
         **judge,
     }
     return Settings(
-        judge=validate_group(JudgeSettings, asked),
+        judge=validate_group(JudgeSettings, judge_fields),
         primary=PrimarySettings(model=f"{dialect}:{ANSWERER}", timeout_s=answer_s),
         openai=validate_group(OpenAISettings, where if dialect == "openai" else {}),
         anthropic=validate_group(AnthropicSettings, where if dialect == "anthropic" else {}),
@@ -195,10 +195,10 @@ async def ask(
     """
     scores = root.parent / "scores.jsonl"
     async with Pipeline.open(root, settings) as pipeline:
-        given = await pipeline.ask(turn, answer=answer, all_scores=scores)
+        answered = await pipeline.ask(turn, answer=answer, all_scores=scores)
     lines = tuple(json.loads(line) for line in scores.read_text().splitlines())
     scores.unlink()
-    return accounted(FinishedTurn(given, lines))
+    return accounted(FinishedTurn(answered, lines))
 
 
 def true_score(line: dict[str, Any]) -> set[float]:
@@ -245,11 +245,11 @@ async def pays_only_for(
     """Ask again without the fault: all have their true score, and the host judged only the lost
     ones, once."""
     host.reset()
-    again = await ask(root, settings)
-    assert again.answer.exit_code == 0 and not again.lost
-    assert again.answer.coverage.judged == len(lost)
+    repeated = await ask(root, settings)
+    assert repeated.answer.exit_code == 0 and not repeated.lost
+    assert repeated.answer.coverage.judged == len(lost)
     assert dict(host.counts.judged_places) == dict.fromkeys(lost, 1)
-    return again
+    return repeated
 
 
 def attempts(root: Path) -> list[tuple[str, float, str]]:

@@ -52,20 +52,22 @@ class AskedTurns(Struct):
         self.erased.update(contents)
 
 
-def take(world: World, model: Model, asked: AskedTurns, ask: Ask) -> Answer:
+def take(world: World, model: Model, asked_turns: AskedTurns, ask: Ask) -> Answer:
     """Take the turn and record its result."""
-    quoted = [one.words for one in model.live() if ask.about and ask.about in words_in(one.words)]
+    quoted = [
+        memory.words for memory in model.live() if ask.about and ask.about in words_in(memory.words)
+    ]
     quoted = [words for words in quoted if "\n" not in words]
-    said = f"It was said: {quoted[0]}" if quoted else "Nobody said anything of it."
+    scripted_answer = f"It was said: {quoted[0]}" if quoted else "Nobody said anything of it."
     rules = [
         {"text": form, "score": HIGH, "reason": f"it speaks of {ask.about}"}
         for form in _forms(ask.about)
     ]
     (world.folder / "judge.json").write_text(json.dumps({"rules": rules}))
-    (world.folder / "primary.json").write_text(json.dumps({"answer": said}))
+    (world.folder / "primary.json").write_text(json.dumps({"answer": scripted_answer}))
     with world.closed():
         answer, contents, before = asyncio.run(_turn(world, ask, model))
-    _check_receipt(answer, contents, asked, ask)
+    _check_receipt(answer, contents, asked_turns, ask)
     _enter(world, model, answer, ask, before)
     return answer
 
@@ -97,21 +99,21 @@ async def _turn(world: World, ask: Ask, model: Model) -> tuple[Answer, set[str],
 
 
 def _contents(world: World, thread: str) -> set[str]:
-    found = set[str]()
+    contents = set[str]()
     for path in world.databases:
         if path.exists():
             with closing(reader(path)) as connection:
-                found |= {
+                contents |= {
                     row[0] for row in connection.execute(_CONTENTS, (thread or "\0",)).fetchall()
                 }
-    return found
+    return contents
 
 
 def _has_passing(answer: Answer) -> bool:
     return any(not memory.below_threshold for memory in answer.selected)
 
 
-def _check_receipt(answer: Answer, contents: set[str], asked: AskedTurns, ask: Ask) -> None:
+def _check_receipt(answer: Answer, contents: set[str], asked_turns: AskedTurns, ask: Ask) -> None:
     """Assert that all took part, the sum adds up, and nothing is judged twice."""
     got = answer.coverage
     is_without_result = (ask.is_lexical or ask.answers) and not _has_passing(answer)
@@ -123,10 +125,15 @@ def _check_receipt(answer: Answer, contents: set[str], asked: AskedTurns, ask: A
     assert got.unjudged == 0
     if ask.is_lexical:
         return
-    known = asked.judged.setdefault((ask.task, ask.about), set())
-    most, least = len(contents & known), len((contents & known) - asked.erased)
-    assert least <= got.cached <= most, f"{got.cached} cached, {least}..{most} were judged before"
-    known |= contents
+    judged_before = asked_turns.judged.setdefault((ask.task, ask.about), set())
+    at_most, at_least = (
+        len(contents & judged_before),
+        len((contents & judged_before) - asked_turns.erased),
+    )
+    assert at_least <= got.cached <= at_most, (
+        f"{got.cached} cached, {at_least}..{at_most} were judged before"
+    )
+    judged_before |= contents
 
 
 def _enter(world: World, model: Model, answer: Answer, ask: Ask, before: set[str]) -> None:
@@ -156,9 +163,9 @@ def _enter(world: World, model: Model, answer: Answer, ask: Ask, before: set[str
     model.kept_by[answer.turn_id] = (exchange if is_kept else "", kept)
     model.touched.update(kept)
     if ask.about and not ask.is_lexical:
-        wanted = {
-            one.id
-            for one in model.live()
-            if ask.about in words_in(one.words) and one.id != exchange
+        expected_ids = {
+            live_memory.id
+            for live_memory in model.live()
+            if ask.about in words_in(live_memory.words) and live_memory.id != exchange
         }
-        assert kept or not wanted, f"no memory about {ask.about} was kept"
+        assert kept or not expected_ids, f"no memory about {ask.about} was kept"

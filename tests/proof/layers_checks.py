@@ -112,25 +112,43 @@ def _check_events(
 
 def _check_model(model: Model, rows: Rows) -> None:
     lost, strangers = model.held.keys() - rows.keys(), rows.keys() - model.held.keys()
-    assert not lost, f"lost: {[model.held[one] for one in lost]}"
-    assert not strangers, f"there, and should not be: {[rows[one] for one in strangers]}"
-    for identifier, one in model.held.items():
+    assert not lost, f"lost: {[model.held[expected] for expected in lost]}"
+    assert not strangers, f"there, and should not be: {[rows[expected] for expected in strangers]}"
+    for identifier, expected in model.held.items():
         row = rows[identifier]
-        found = (row["layer"], row["kind"], row["scope"], row["status"], row["key"], row["thread"])
-        wanted = (one.layer, one.kind, one.scope, one.status, one.key, one.thread)
-        assert found == wanted, f"{row['title']}: {found}, should be {wanted}"
-        assert str(row["text"]).startswith(one.words), f"{row['text']!r}, should be {one.words!r}"
+        actual_fields = (
+            row["layer"],
+            row["kind"],
+            row["scope"],
+            row["status"],
+            row["key"],
+            row["thread"],
+        )
+        expected_fields = (
+            expected.layer,
+            expected.kind,
+            expected.scope,
+            expected.status,
+            expected.key,
+            expected.thread,
+        )
+        assert actual_fields == expected_fields, (
+            f"{row['title']}: {actual_fields}, should be {expected_fields}"
+        )
+        assert str(row["text"]).startswith(expected.words), (
+            f"{row['text']!r}, should be {expected.words!r}"
+        )
 
 
 def _check_layers(world: World) -> None:
     """The user's layer and its judgments are in the user's store and nowhere else (P07)."""
-    here, *own = world.store.connections()
-    assert here.execute("SELECT count(*) FROM memory WHERE layer = 'user'").fetchone() == (0,)
-    for user in own:
+    project, *user_connections = world.store.connections()
+    assert project.execute("SELECT count(*) FROM memory WHERE layer = 'user'").fetchone() == (0,)
+    for user in user_connections:
         assert user.execute("SELECT count(*) FROM memory WHERE layer <> 'user'").fetchone() == (0,)
         hashes = json.dumps([row[0] for row in user.execute("SELECT hash FROM content").fetchall()])
         query = "SELECT hash FROM content WHERE hash IN (SELECT value FROM json_each(?))"
-        assert here.execute(query, (hashes,)).fetchall() == [], (
+        assert project.execute(query, (hashes,)).fetchall() == [], (
             "the repository's store knows a content of the user's"
         )
 
@@ -138,16 +156,18 @@ def _check_layers(world: World) -> None:
 def check_pool(world: World, model: Model) -> None:
     """Every live memory is a candidate, or the named twin of one; nothing else is."""
     code = "SELECT id FROM memory WHERE source = 'index' AND status IN ('active', 'stale')"
-    wanted = {one.id for one in model.live()} | {
+    expected_ids = {memory.id for memory in model.live()} | {
         row[0] for row in world.store.connection.execute(code).fetchall()
     }
-    found = [id_ for one in world.store.pool() for id_ in (one.id, *one.duplicates)]
-    assert sorted(found) == sorted(wanted), (
-        f"lost: {wanted - set(found)}; strangers: {set(found) - wanted}"
+    candidate_ids = [
+        id_ for memory in world.store.pool() for id_ in (memory.id, *memory.duplicates)
+    ]
+    assert sorted(candidate_ids) == sorted(expected_ids), (
+        f"lost: {expected_ids - set(candidate_ids)}; strangers: {set(candidate_ids) - expected_ids}"
     )
 
 
 def check_bytes(world: World, model: Model) -> None:
     """Erased text is in no byte of any file."""
-    found = world.holding(model.dead_words())
-    assert not found, f"erased, and still in the files: {found}"
+    words_in_files = world.holding(model.dead_words())
+    assert not words_in_files, f"erased, and still in the files: {words_in_files}"

@@ -69,7 +69,7 @@ class Model(Struct):
     """Everything that should be there, and what was once."""
 
     held: dict[str, ExpectedMemory] = field(default_factory=dict)
-    told: dict[str, set[str]] = field(default_factory=dict)
+    words_of: dict[str, set[str]] = field(default_factory=dict)
     """Memory id -> all words that it ever contained, quoted ones included."""
     erased: set[str] = field(default_factory=set)
     kept_by: dict[str, tuple[str, set[str]]] = field(default_factory=dict)
@@ -85,16 +85,22 @@ class Model(Struct):
         self.touched.add(memory.id)
         self.erased.discard(memory.id)
         self.held[memory.id] = memory
-        self.told.setdefault(memory.id, set()).update(words_in(memory.words))
+        self.words_of.setdefault(memory.id, set()).update(words_in(memory.words))
         if memory.key and memory.status is MemoryStatus.ACTIVE:
-            for other in self.with_key(memory):
-                self.set_status(other.id, MemoryStatus.SUPERSEDED)
+            for older in self.with_key(memory):
+                self.set_status(older.id, MemoryStatus.SUPERSEDED)
 
     def with_key(self, memory: ExpectedMemory) -> list[ExpectedMemory]:
         """Return the other live memories with the same key."""
         place = (memory.layer, memory.scope, memory.key)
-        found = (one for one in self.live() if (one.layer, one.scope, one.key) == place)
-        return [one for one in found if memory.key and one.id != memory.id]
+        same_key = (
+            live_memory
+            for live_memory in self.live()
+            if (live_memory.layer, live_memory.scope, live_memory.key) == place
+        )
+        return [
+            live_memory for live_memory in same_key if memory.key and live_memory.id != memory.id
+        ]
 
     def set_status(self, identifier: str, status: MemoryStatus) -> None:
         """Change a memory's status."""
@@ -103,15 +109,15 @@ class Model(Struct):
 
     def live(self) -> list[ExpectedMemory]:
         """Return the memories that take part in a turn."""
-        return [one for one in self.held.values() if one.status in LIVE]
+        return [memory for memory in self.held.values() if memory.status in LIVE]
 
     def said(
-        self, write: AddMemory, told: StoredStatement, cited: frozenset[Cited] = frozenset()
+        self, write: AddMemory, stored: StoredStatement, cited: frozenset[Cited] = frozenset()
     ) -> None:
         """A statement: the same words are the same memory, other words a new one."""
         layer = write.layer or LAYERS_BY_KIND[write.kind][0]
         source = MemorySource.INFERRED if write.is_inferred else MemorySource.EXPLICIT
-        self._keep(write.kind, layer, write.words, write.key, source, told, cited)
+        self._keep(write.kind, layer, write.words, write.key, source, stored, cited)
 
     def _keep(
         self,
@@ -120,22 +126,23 @@ class Model(Struct):
         words: str,
         key: str,
         source: MemorySource,
-        told: StoredStatement,
+        stored: StoredStatement,
         cited: frozenset[Cited],
     ) -> None:
         same = {
-            one.id: one
-            for one in self.held.values()
-            if (one.layer, one.kind, one.words) == (layer, kind, words) and key in ("", one.key)
+            similar.id: similar
+            for similar in self.held.values()
+            if (similar.layer, similar.kind, similar.words) == (layer, kind, words)
+            and key in ("", similar.key)
         }
-        identifier = str(told.memory.id)
-        assert told.became is (StatementEffect.REPEATED if same else StatementEffect.STORED), (
-            f"{words!r} became {told.became}"
+        identifier = str(stored.memory.id)
+        assert stored.became is (StatementEffect.REPEATED if same else StatementEffect.STORED), (
+            f"{words!r} became {stored.became}"
         )
         if same:
             assert identifier in same, "the same words are another memory"
             before = same[identifier]
-            best = min(one.status is not MemoryStatus.ACTIVE for one in same.values())
+            best = min(similar.status is not MemoryStatus.ACTIVE for similar in same.values())
             assert (before.status is not MemoryStatus.ACTIVE) == best, (
                 "an active memory says so, and another was renewed"
             )
@@ -157,64 +164,64 @@ class Model(Struct):
                 identifier, layer, kind, words, key, scope=scope, source=source, cites=cited
             )
         stepping_back = {
-            one.id for one in self.with_key(memory) if one.status is MemoryStatus.ACTIVE
+            similar.id for similar in self.with_key(memory) if similar.status is MemoryStatus.ACTIVE
         }
         if memory.status is MemoryStatus.ACTIVE:
-            assert set(told.superseded) >= stepping_back, "who stepped back was not told"
+            assert set(stored.superseded) >= stepping_back, "who stepped back was not told"
         self.put(memory)
 
-    def edited(self, write: Edit, told: StoredStatement) -> None:
+    def edited(self, write: Edit, stored: StoredStatement) -> None:
         """An update; another key makes another memory that supersedes the old one."""
         before = self.held[write.id]
         words = before.words if write.words is None else write.words
         if not write.key or not before.key or write.key == before.key:
-            assert told.memory.id == before.id and told.became is StatementEffect.UPDATED
+            assert stored.memory.id == before.id and stored.became is StatementEffect.UPDATED
             self.put(
                 replace(before, words=words, key=before.key if write.key is None else write.key)
             )
             return
-        self._keep(before.kind, before.layer, words, write.key, before.source, told, before.cites)
-        assert told.memory.id != before.id, "a memory stepped back behind itself"
+        self._keep(before.kind, before.layer, words, write.key, before.source, stored, before.cites)
+        assert stored.memory.id != before.id, "a memory stepped back behind itself"
         self.set_status(before.id, MemoryStatus.SUPERSEDED)
 
-    def failed(self, write: Fail, told: Failure) -> None:
+    def failed(self, write: Fail, failure: Failure) -> None:
         """A failure: counted once for each occurrence, and a pattern from the third on."""
-        identifier = str(told.memory.id)
-        known = self.held.get(identifier)
-        assert (known is None) == (identifier not in self.counted)
+        identifier = str(failure.memory.id)
+        held_before = self.held.get(identifier)
+        assert (held_before is None) == (identifier not in self.counted)
         seen = (identifier, write.occurrence) in self.happenings
-        assert told.is_counted is not seen
+        assert failure.is_counted is not seen
         if seen:
             return
         if write.occurrence:
             self.happenings.add((identifier, write.occurrence))
         self.counted[identifier] = self.counted.get(identifier, 0) + 1
-        assert told.memory.particulars.occurrences == self.counted[identifier]
+        assert failure.memory.particulars.occurrences == self.counted[identifier]
         first = ExpectedMemory(
-            identifier, Layer.PROJECT, Kind.FAILURE, write.words, told.memory.key
+            identifier, Layer.PROJECT, Kind.FAILURE, write.words, failure.memory.key
         )
-        self.put(replace(known or first, status=MemoryStatus.ACTIVE))
-        if told.pattern is None:
+        self.put(replace(held_before or first, status=MemoryStatus.ACTIVE))
+        if failure.pattern is None:
             assert self.counted[identifier] < 3
             return
-        pattern = str(told.pattern.id)
-        assert told.is_new_pattern == (pattern not in self.held)
+        pattern = str(failure.pattern.id)
+        assert failure.is_new_pattern == (pattern not in self.held)
         assert self.counted[identifier] >= 3 or pattern in self.held
         kept = self.held.get(pattern)
         text = _PATTERN + write.words
         self.put(
-            kept or ExpectedMemory(pattern, Layer.PROJECT, Kind.PATTERN, text, told.pattern.key)
+            kept or ExpectedMemory(pattern, Layer.PROJECT, Kind.PATTERN, text, failure.pattern.key)
         )
         self.set_status(pattern, MemoryStatus.ACTIVE)
 
     def looked(self, current: dict[str, int]) -> None:
         """The cited files were checked: current is each function's version there."""
-        for one in list(self.live()):
-            broken = any(current[function] != version for function, version in one.cites)
-            if broken and one.status is MemoryStatus.ACTIVE:
-                self.set_status(one.id, MemoryStatus.STALE)
-            elif one.cites and not broken and one.status is MemoryStatus.STALE:
-                self.put(replace(one, status=MemoryStatus.ACTIVE))
+        for memory in list(self.live()):
+            broken = any(current[function] != version for function, version in memory.cites)
+            if broken and memory.status is MemoryStatus.ACTIVE:
+                self.set_status(memory.id, MemoryStatus.STALE)
+            elif memory.cites and not broken and memory.status is MemoryStatus.STALE:
+                self.put(replace(memory, status=MemoryStatus.ACTIVE))
 
     def removed(self, write: Erase, done: Erasure) -> None:
         """Memories were erased, with their failure patterns, the exchanges made from them, and so
@@ -222,13 +229,14 @@ class Model(Struct):
         named = self.held.keys() & set(write.ids)
         assert set(done.ids) >= named, f"not erased: {named - set(done.ids)}"
         along = set(done.ids) - named
-        patterns = {_PATTERN + self.held[one].words for one in named}
-        others = {
-            one
-            for one in along
-            if self.held[one].kind not in RECORDS and self.held[one].words not in patterns
+        patterns = {_PATTERN + self.held[memory_id].words for memory_id in named}
+        unexpected = {
+            memory_id
+            for memory_id in along
+            if self.held[memory_id].kind not in RECORDS
+            and self.held[memory_id].words not in patterns
         }
-        assert not others, f"erased without being asked: {others}"
+        assert not unexpected, f"erased without being asked: {unexpected}"
         owed = self.made_with(named)
         assert owed <= set(done.ids), (
             f"made with what was erased, and still there: {owed - set(done.ids)}"
@@ -238,14 +246,14 @@ class Model(Struct):
     def made_with(self, ids: Iterable[str]) -> set[str]:
         """Return the exchanges of turns that kept one of these, of turns that kept those, and so
         on."""
-        found, fresh = set[str](), set(ids)
+        derived, fresh = set[str](), set(ids)
         while fresh:
-            made = {
+            made_from_fresh = {
                 exchange for exchange, kept in self.kept_by.values() if exchange and kept & fresh
             }
-            fresh = (made & self.held.keys()) - found
-            found |= fresh
-        return found
+            fresh = (made_from_fresh & self.held.keys()) - derived
+            derived |= fresh
+        return derived
 
     def erase(self, ids: Iterable[str]) -> None:
         """Remove these and their words."""
@@ -257,15 +265,17 @@ class Model(Struct):
         for identifier in ids:
             self.held.pop(identifier, None)
             self.counted.pop(identifier, None)
-            self.happenings = {one for one in self.happenings if one[0] != identifier}
+            self.happenings = {
+                happening for happening in self.happenings if happening[0] != identifier
+            }
             self.touched.add(identifier)
 
     def dead_words(self) -> set[str]:
         """Return the words that must be nowhere: all memories with them were erased."""
         spoken = {
-            word for id_, words in self.told.items() if id_ not in self.erased for word in words
+            word for id_, words in self.words_of.items() if id_ not in self.erased for word in words
         }
-        return set[str]().union(*self.told.values()) - spoken
+        return set[str]().union(*self.words_of.values()) - spoken
 
     def consolidated(self, done: Consolidation, rows: dict[str, dict[str, object]]) -> None:
         """Apply the actions one by one; rows: the current contents of the stores, for the words of
@@ -273,20 +283,20 @@ class Model(Struct):
         for action in done.actions:
             self.touched.update(action.memory_ids)
             self._check(action)
-            first, *others = action.memory_ids or ("",)
+            first, *other_ids = action.memory_ids or ("",)
             match action.kind:
                 case ActionKind.PROMOTE | ActionKind.SUMMARISE:
                     self.came(
                         first,
                         rows,
-                        said=[self.held[id_].words for id_ in others if id_ in self.held],
+                        sources=[self.held[id_].words for id_ in other_ids if id_ in self.held],
                     )
-                    self._step_back(others)
+                    self._step_back(other_ids)
                 case ActionKind.MERGE:
                     key = next(
                         (self.held[id_].key for id_ in action.memory_ids if self.held[id_].key), ""
                     )
-                    self._step_back(others)
+                    self._step_back(other_ids)
                     self.held[first] = replace(self.held[first], key=key)
                 case ActionKind.ARCHIVE:
                     self.set_status(first, MemoryStatus.ARCHIVED)
@@ -294,7 +304,7 @@ class Model(Struct):
                     self.let_go(action.memory_ids)
 
     def came(
-        self, identifier: str, rows: dict[str, dict[str, object]], *, said: Iterable[str] = ()
+        self, identifier: str, rows: dict[str, dict[str, object]], *, sources: Iterable[str] = ()
     ) -> None:
         """A memory was made or grew: its new text is read from its row, if still there."""
         if identifier in rows:
@@ -302,16 +312,19 @@ class Model(Struct):
             memory = convert(
                 row | {"words": row["text"], "status": MemoryStatus.ACTIVE}, ExpectedMemory
             )
-            known = self.held.get(identifier)
-            if known is not None and known.kind is not Kind.SUMMARY:
+            held_before = self.held.get(identifier)
+            if held_before is not None and held_before.kind is not Kind.SUMMARY:
                 memory = replace(
-                    known, status=known.status if known.status in LIVE else MemoryStatus.ACTIVE
+                    held_before,
+                    status=held_before.status
+                    if held_before.status in LIVE
+                    else MemoryStatus.ACTIVE,
                 )
             self.put(memory)
-            self.told[identifier].update(words_in(str(row["text"])))
+            self.words_of[identifier].update(words_in(str(row["text"])))
         else:
-            for words in said:
-                self.told.setdefault(identifier, set()).update(words_in(words))
+            for words in sources:
+                self.words_of.setdefault(identifier, set()).update(words_in(words))
 
     def _step_back(self, ids: Iterable[str]) -> None:
         for identifier in ids:
@@ -319,19 +332,21 @@ class Model(Struct):
 
     def _check(self, action: Action) -> None:
         """Assert what consolidation may do to a memory."""
-        known = [self.held[id_] for id_ in action.memory_ids if id_ in self.held]
+        merged = [self.held[id_] for id_ in action.memory_ids if id_ in self.held]
         if action.kind is ActionKind.MERGE:
-            assert len({word_in(one.words) for one in known}) == 1, (
-                f"different things were made one: {known}"
+            assert len({word_in(memory.words) for memory in merged}) == 1, (
+                f"different things were made one: {merged}"
             )
         if action.kind in (ActionKind.PRUNE, ActionKind.DROP):
             kept = [
-                one
-                for one in known
-                if one.source is MemorySource.EXPLICIT and one.kind not in RECORDS
+                memory
+                for memory in merged
+                if memory.source is MemorySource.EXPLICIT and memory.kind not in RECORDS
             ]
-            lost = [one for one in kept if one.status is not MemoryStatus.SUPERSEDED]
+            lost = [memory for memory in kept if memory.status is not MemoryStatus.SUPERSEDED]
             assert not lost, f"what a person said was erased: {lost}"
         if action.kind is ActionKind.PROMOTE:
-            said = [one for one in known[1:] if one.source is MemorySource.EXPLICIT]
-            assert not said, f"an inferred preference took the place of one that was said: {said}"
+            explicit = [memory for memory in merged[1:] if memory.source is MemorySource.EXPLICIT]
+            assert not explicit, (
+                f"an inferred preference took the place of one that was said: {explicit}"
+            )

@@ -116,17 +116,17 @@ class World(Struct, dict=True):
 
         Return what the rehearsal returned, and whether the write was cut at all.
         """
-        result, known = self._rehearse(write)
+        result, allowed_states = self._rehearse(write)
         was_cut = self._killed(write, moment)
-        left = [state(path) for path in self.databases]
-        for held, found in zip(known, left, strict=True):
-            assert found in held, f"{write} left a store in between, cut at {moment}"
-            assert not isinstance(write, ATOMIC) or found in (held[0], held[-1])
-        is_done = left == [held[-1] for held in known]
+        states_after = [state(path) for path in self.databases]
+        for held, state_after in zip(allowed_states, states_after, strict=True):
+            assert state_after in held, f"{write} left a store in between, cut at {moment}"
+            assert not isinstance(write, ATOMIC) or state_after in (held[0], held[-1])
+        is_done = states_after == [held[-1] for held in allowed_states]
         if not is_done or any(map(needs_scrubbing, self.store.connections())):
             assert was_cut, f"{write} comes to something else when it is done again"
             self.perform(write)
-        assert [state(path) for path in self.databases] == [held[-1] for held in known], (
+        assert [state(path) for path in self.databases] == [held[-1] for held in allowed_states], (
             f"{write} is not finished"
         )
         return result, was_cut
@@ -139,11 +139,11 @@ class World(Struct, dict=True):
                 if (self.folder / name).exists():
                     shutil.copytree(self.folder / name, copy / name)
         world = World(copy, now=self.now)
-        known: tuple[list[State], list[State]] = ([], [])
+        allowed_states: tuple[list[State], list[State]] = ([], [])
 
         def look(statement: str) -> None:
             if statement.startswith("BEGIN"):
-                for held, path in zip(known, world.databases, strict=True):
+                for held, path in zip(allowed_states, world.databases, strict=True):
                     held.append(state(path))
 
         look("BEGIN")
@@ -157,7 +157,7 @@ class World(Struct, dict=True):
                     connection.set_trace_callback(None)
         look("BEGIN")
         shutil.rmtree(copy)
-        return result, known
+        return result, allowed_states
 
     def _killed(self, write: Write, moment: int) -> bool:
         with self.closed():
@@ -189,20 +189,20 @@ class World(Struct, dict=True):
             for folder in ("project/.xscore", "user")
             for file in (self.folder / folder).rglob("*")
         ]
-        found = []
+        words_found = []
         for word in sorted(words):
             done = subprocess.run(["grep", "-aiqsF", word, *files], check=False)
-            found += [word] if done.returncode == 0 else []
-        return found
+            words_found += [word] if done.returncode == 0 else []
+        return words_found
 
 
 def die_at(folder: Path, write: Write, now: float, moment: int) -> None:
     """Do it, and be killed at this step."""
-    left = [moment]
+    steps_left = [moment]
 
     def count() -> int:
-        left[0] -= 1
-        if left[0] == 0:
+        steps_left[0] -= 1
+        if steps_left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return 0
 
@@ -233,12 +233,12 @@ def reader(path: Path) -> sqlite3.Connection:
 
 def rows_of(store: Store) -> dict[str, dict[str, object]]:
     """Return every memory of both stores that is not indexed, as plain rows."""
-    found: dict[str, dict[str, object]] = {}
+    rows_by_id: dict[str, dict[str, object]] = {}
     for connection in store.connections():
         cursor = connection.execute("SELECT * FROM memory WHERE source <> 'index'")
         names = [column[0] for column in cursor.description]
         for row in cursor.fetchall():
-            one = dict(zip(names, row, strict=True))
-            assert one["id"] not in found, "one memory is in both stores"
-            found[str(one["id"])] = one
-    return found
+            row_fields = dict(zip(names, row, strict=True))
+            assert row_fields["id"] not in rows_by_id, "one memory is in both stores"
+            rows_by_id[str(row_fields["id"])] = row_fields
+    return rows_by_id

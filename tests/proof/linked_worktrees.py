@@ -113,10 +113,10 @@ def index(store: Store) -> None:
 
 def held(connection: sqlite3.Connection) -> list[Any]:
     """Return what the index of the connection's worktree holds."""
-    found: list[Any] = [connection.execute(query).fetchall() for query in _HELD]
-    found.append(list(read_with_bodies(connection, "id", "source = 'index'")))
-    found.append(index_totals(connection))
-    return found
+    content: list[Any] = [connection.execute(query).fetchall() for query in _HELD]
+    content.append(list(read_with_bodies(connection, "id", "source = 'index'")))
+    content.append(index_totals(connection))
+    return content
 
 
 def held_alone(root: Path, folder: Path) -> list[Any]:
@@ -129,8 +129,8 @@ def held_alone(root: Path, folder: Path) -> list[Any]:
 
 def unsound(connection: sqlite3.Connection) -> dict[str, list[Any]]:
     """Return what is wrong with a store: what it is, and the rows."""
-    found = {what: connection.execute(query).fetchall() for what, query in _SOUND.items()}
-    return {what: rows for what, rows in found.items() if rows}
+    faulty_rows = {check: connection.execute(query).fetchall() for check, query in _SOUND.items()}
+    return {check: rows for check, rows in faulty_rows.items() if rows}
 
 
 class Worktrees:
@@ -169,8 +169,15 @@ class Worktrees:
 
     def check(self, name: str, store: Store) -> None:
         """Raise AssertionError unless an indexed worktree holds what a store of it alone would."""
-        here, alone = held(store.connection), held_alone(self.folder / name, self.folder / "alone")
-        for part, (own, expected) in enumerate(zip(here, alone, strict=True)):
-            assert own == expected, (name, part, json.dumps([own, expected], default=repr)[:3000])
+        in_worktree, alone = (
+            held(store.connection),
+            held_alone(self.folder / name, self.folder / "alone"),
+        )
+        for part, (own_part, expected) in enumerate(zip(in_worktree, alone, strict=True)):
+            assert own_part == expected, (
+                name,
+                part,
+                json.dumps([own_part, expected], default=repr)[:3000],
+            )
         faults = unsound(store.connection)
         assert not faults, faults

@@ -62,8 +62,8 @@ class JudgedTree(Struct):
         lines = self.root.parent / "scores.jsonl"
         async with Pipeline.open(self.root, self.settings) as pipeline:
             answer = await pipeline.ask(Turn(task=task), answer=False, all_scores=lines)
-        found = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
-        return answer.coverage, {line["id"]: line["raw_score"] for line in found}
+        all_scores = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
+        return answer.coverage, {line["id"]: line["raw_score"] for line in all_scores}
 
     async def tries(self) -> bool:
         """Open the store and ask each task; only the truth may come back.
@@ -84,7 +84,9 @@ class JudgedTree(Struct):
     def compare(self, task: str, scores: Scores) -> None:
         """Assert that no memory has another score than its true one."""
         wrong = {
-            one: score for one, score in scores.items() if self.truth[task].get(one, score) != score
+            memory_id: score
+            for memory_id, score in scores.items()
+            if self.truth[task].get(memory_id, score) != score
         }
         assert wrong == {}
 
@@ -100,13 +102,13 @@ async def judged(click_tree: Path, tmp_path: Path) -> JudgedTree:
     rules = [{"entity": f"*{letter}*", "score": (ord(letter) - 96) / 100} for letter in "qzxjkvbw"]
     script.write_text(json.dumps({"default": 0.05, "rules": rules}))
     settings = Settings(judge=JudgeSettings(model=f"scripted:{script}"))
-    made = JudgedTree(click_tree, settings, b"", {})
+    judged_tree = JudgedTree(click_tree, settings, b"", {})
     for task in TASKS:
-        _, made.truth[task] = await made.ask(task)
-    made.sound = made.file.read_bytes()
-    made.trust = (user_data_dir(None) / "trust.json").read_bytes()
-    assert not made.file.with_name("memory.db-wal").exists()
-    return made
+        _, judged_tree.truth[task] = await judged_tree.ask(task)
+    judged_tree.sound = judged_tree.file.read_bytes()
+    judged_tree.trust = (user_data_dir(None) / "trust.json").read_bytes()
+    assert not judged_tree.file.with_name("memory.db-wal").exists()
+    return judged_tree
 
 
 @pytest.mark.timeout(300)
@@ -153,9 +155,9 @@ async def test_a_user_gets_through_a_damaged_store(judged: JudgedTree) -> None:
         re.search("judgments of [23] tasks", rebuilt.stdout)
         and "places could not be read" in rebuilt.stdout
     )
-    again = run(*ask, cwd=judged.root)
-    assert again.returncode == 0, again.stderr
-    coverage = json.loads(again.stdout)["coverage"]
+    repeated = run(*ask, cwd=judged.root)
+    assert repeated.returncode == 0, repeated.stderr
+    coverage = json.loads(repeated.stdout)["coverage"]
     assert coverage["judged"] > 0 == coverage["unjudged"]
     assert coverage["cached"] + coverage["judged"] == coverage["candidates"]
     assert coverage["cached"] > 0 or "judgments of 2 tasks" in rebuilt.stdout

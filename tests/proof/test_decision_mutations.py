@@ -105,14 +105,16 @@ CUTS = st.tuples(
 def tree(value: Any) -> Any:
     """Return a reply as mutable lists and pairs."""
     if isinstance(value, dict):
-        return JsonPairs([name, tree(one)] for name, one in value.items())
-    return [tree(one) for one in value] if isinstance(value, list) else value
+        return JsonPairs([name, tree(child)] for name, child in value.items())
+    return [tree(child) for child in value] if isinstance(value, list) else value
 
 
 def written(value: Any) -> str:
     """Return it as JSON."""
     if isinstance(value, JsonPairs):
-        return "{" + ", ".join(f"{json.dumps(name)}: {written(one)}" for name, one in value) + "}"
+        return (
+            "{" + ", ".join(f"{json.dumps(name)}: {written(child)}" for name, child in value) + "}"
+        )
     return (
         "[" + ", ".join(map(written, value)) + "]" if isinstance(value, list) else json.dumps(value)
     )
@@ -120,20 +122,20 @@ def written(value: Any) -> str:
 
 def entries(value: Any) -> list[tuple[list[Any], int]]:
     """Return the place of every entry of every list and object, except the model's name."""
-    found = []
-    for at, one in enumerate(value if isinstance(value, list) else ()):
-        inner = one[1] if isinstance(value, JsonPairs) else one
-        if not (isinstance(value, JsonPairs) and one[0] == "model"):
-            found += [(value, at), *entries(inner)]
-    return found
+    places = []
+    for at, child in enumerate(value if isinstance(value, list) else ()):
+        inner = child[1] if isinstance(value, JsonPairs) else child
+        if not (isinstance(value, JsonPairs) and child[0] == "model"):
+            places += [(value, at), *entries(inner)]
+    return places
 
 
-def change(there: list[tuple[list[Any], int]], step: tuple[str, float, float, int, str]) -> None:
+def change(places: list[tuple[list[Any], int]], step: tuple[str, float, float, int, str]) -> None:
     """Apply one step of damage at one of these places."""
-    kind, place, other, number, name = step
+    kind, place, second_place, number, name = step
     # A later step may change it.
-    (holder, at), junk = there[int(place * len(there))], deepcopy(JUNK[number])
-    named, elsewhere = isinstance(holder, JsonPairs), int(other * len(holder))
+    (holder, at), junk = places[int(place * len(places))], deepcopy(JUNK[number])
+    named, elsewhere = isinstance(holder, JsonPairs), int(second_place * len(holder))
     match kind:
         case "remove":
             del holder[at]
@@ -151,13 +153,13 @@ def change(there: list[tuple[list[Any], int]], step: tuple[str, float, float, in
 
 def damaged(reply: dict[str, Any], steps: list[Any], cut: tuple[str, float, bytes]) -> bytes:
     """Return the bytes of a reply after these steps, truncated or with inserted bytes."""
-    whole = tree(reply)
+    reply_tree = tree(reply)
     for step in steps:
-        there = entries(whole)
-        inner = [entry for entry in there if entry[0] is not whole]
-        if there:
-            change(inner if inner and step[2] < 0.95 else there, step)  # seldom the whole reply
-    data = written(whole).encode()
+        places = entries(reply_tree)
+        inner = [entry for entry in places if entry[0] is not reply_tree]
+        if places:
+            change(inner if inner and step[2] < 0.95 else places, step)  # seldom the whole reply
+    data = written(reply_tree).encode()
     kind, place, put = cut
     start = data.find(b'"answers"') % len(data)  # the model's name, before it, stays
     at = start + int(place * (len(data) - start))
@@ -167,8 +169,10 @@ def damaged(reply: dict[str, Any], steps: list[Any], cut: tuple[str, float, byte
 
 def single(pairs: Any, name: str) -> Any:
     """Return the single value under a name; None if there is none or more than one."""
-    found = [value for key, value in pairs if key == name] if isinstance(pairs, JsonPairs) else []
-    return found[0] if len(found) == 1 else None
+    matching = (
+        [value for key, value in pairs if key == name] if isinstance(pairs, JsonPairs) else []
+    )
+    return matching[0] if len(matching) == 1 else None
 
 
 def is_probability(value: object) -> bool:
@@ -180,46 +184,49 @@ def stated_values(answer: Any) -> set[float]:
     """Return the scores that an answer may be read as."""
     if not isinstance(answer, JsonPairs) or len({name for name, _ in answer}) < len(answer):
         return set()
-    found = {
+    values = {
         float(single(answer, name))
         for name in ("noul", "probability")
         if is_probability(single(answer, name))
     }
-    given = single(answer, "probabilities")
-    if isinstance(given, JsonPairs):
-        shares = [single(given, str(number)) for number in range(len(LEVELS))]
+    shares_given = single(answer, "probabilities")
+    if isinstance(shares_given, JsonPairs):
+        shares = [single(shares_given, str(number)) for number in range(len(LEVELS))]
     else:
-        given = given if isinstance(given, list) else []
-        labelled = [(single(one, "label"), single(one, "probability")) for one in given]
+        shares_given = shares_given if isinstance(shares_given, list) else []
+        labelled = [
+            (single(labelled_share, "label"), single(labelled_share, "probability"))
+            for labelled_share in shares_given
+        ]
         shares = [next((p for label, p in labelled if label == name), None) for name, _ in LEVELS]
     if (
-        given
-        and len(given) == len(LEVELS)
+        shares_given
+        and len(shares_given) == len(LEVELS)
         and all(map(is_probability, shares))
         and abs(sum(shares) - 1) <= 0.0201
     ):
-        found.add(
+        values.add(
             sum(share * middle for share, (_, middle) in zip(shares, LEVELS, strict=True))
             / sum(shares)
         )
-    return found
+    return values
 
 
 def stated(data: bytes, names: list[str]) -> dict[str, set[float]]:
     """Return what a reply states for each question that it answers once."""
     try:
-        whole = json.loads(data.decode(), object_pairs_hook=JsonPairs)
+        reply_tree = json.loads(data.decode(), object_pairs_hook=JsonPairs)
     except (ValueError, RecursionError):
         return {}
-    answers = single(whole, "answers")
+    answers = single(reply_tree, "answers")
     if isinstance(answers, JsonPairs):
         return {name: stated_values(single(answers, name)) for name in names}
     if not isinstance(answers, list):
         return {}
-    if len(answers) == len(names) and all(single(one, "name") is None for one in answers):
-        return {name: stated_values(one) for name, one in zip(names, answers, strict=True)}
-    own = [(single(one, "name"), one) for one in answers]
-    return {name: stated_values(single(JsonPairs(own), name)) for name in names}
+    if len(answers) == len(names) and all(single(answer, "name") is None for answer in answers):
+        return {name: stated_values(answer) for name, answer in zip(names, answers, strict=True)}
+    named_answers = [(single(answer, "name"), answer) for answer in answers]
+    return {name: stated_values(single(JsonPairs(named_answers), name)) for name in names}
 
 
 class Host:
@@ -240,15 +247,19 @@ class Host:
         """Return the scores that a memory may have: a stated value, or the mean of two answers near
         the threshold."""
         values = self.stated.get(place, set())
-        return {(one + other) / 2 for one in values for other in values}
+        return {(first + second) / 2 for first in values for second in values}
 
     def _spoil(self, reply: dict[str, Any]) -> bytes:
         is_spoiled = self.damage is not None and self.spoiled < self.times
         self.spoiled += is_spoiled
         data = self.damage(reply) if is_spoiled and self.damage else json.dumps(reply).encode()
-        asked = self.server.bodies.pop()["questions"]
-        named = asked.items() if isinstance(asked, dict) else [(one["name"], one) for one in asked]
-        places = {name: shown_memories(one["instructions"])[0] for name, one in named}
+        questions = self.server.bodies.pop()["questions"]
+        named = (
+            questions.items()
+            if isinstance(questions, dict)
+            else [(question["name"], question) for question in questions]
+        )
+        places = {name: shown_memories(question["instructions"])[0] for name, question in named}
         for name, values in stated(data, list(places)).items():
             self.stated.setdefault(f"{places[name].path}::{places[name].entity}", set()).update(
                 values
@@ -288,11 +299,11 @@ def search(root: Path, wire: str, form: str, examples: int) -> None:
             assert first.answer.coverage.candidates == MEMORIES
             if not first.lost:
                 return
-            asked, host.damage = server.questions, None
-            again = runner.run(ask(pipeline, host, task, scores))
-            assert again.lost == set()
-            drawn_twice = again.answer.second_draws.drawn
-            assert server.questions - asked == len(first.lost) + drawn_twice, (
+            questions_before, host.damage = server.questions, None
+            repeated = runner.run(ask(pipeline, host, task, scores))
+            assert repeated.lost == set()
+            drawn_twice = repeated.answer.second_draws.drawn
+            assert server.questions - questions_before == len(first.lost) + drawn_twice, (
                 "what was judged is not paid again"
             )
 

@@ -95,9 +95,9 @@ def environ(host: Host) -> dict[str, str]:
     return {"SYSTEMONE_BASE_URL": host.url, "XSCORE_JUDGE_PROBE": "0"}
 
 
-def ask(host: Host, root: Path, *more: str) -> subprocess.Popen[str]:
+def ask(host: Host, root: Path, *options: str) -> subprocess.Popen[str]:
     """Start a turn."""
-    return begin("ask", TASK, *FLAGS, *more, cwd=root, environ=environ(host))
+    return begin("ask", TASK, *FLAGS, *options, cwd=root, environ=environ(host))
 
 
 def test_sigkill_at_twenty_points_loses_what_was_in_flight(tree: Path, host: Host) -> None:
@@ -151,9 +151,9 @@ def test_a_deadline_then_continue_then_replay(click: Path, host: Host) -> None:
         0,
     )
     # The one call that the deadline may have struck.
-    again = [times for times in host.bills.values() if times > 1]
-    assert len(again) <= host.largest and set(again) <= {2}
-    asked = host.requests
+    paid_again = [times for times in host.bills.values() if times > 1]
+    assert len(paid_again) <= host.largest and set(paid_again) <= {2}
+    requests_before = host.requests
     nowhere = {**environ(host), "SYSTEMONE_BASE_URL": "http://127.0.0.1:9"}
     scores = [click.parent / name for name in ("cached.jsonl", "replayed.jsonl")]
     cached = run(
@@ -169,7 +169,9 @@ def test_a_deadline_then_continue_then_replay(click: Path, host: Host) -> None:
         cwd=click,
         environ=environ(host),
     )
-    assert (cached.returncode, replayed.returncode, host.requests) == (0, 0, asked), replayed.stderr
+    assert (cached.returncode, replayed.returncode, host.requests) == (0, 0, requests_before), (
+        replayed.stderr
+    )
     assert scores[0].read_text() == scores[1].read_text()
     other_host = run("ask", TASK, *FLAGS, "--replay", cwd=click, environ=nowhere)
     cached_there = json.loads(other_host.stdout or "{}").get("coverage", {}).get("cached", 0)

@@ -139,13 +139,13 @@ async def play(root: Path, settings: Settings, server: TokenizingServer) -> list
                 (await pipeline.estimate(task)).judge, Expected, from_attributes=True
             )
             answer = await pipeline.ask(task, answer=False)
-            calls, given, replied, cost = pipeline.store.connection.execute(
+            calls, input_tokens, replied, cost = pipeline.store.connection.execute(
                 _EXPECTED, (answer.turn_id,)
             ).fetchone()
         probed = 1 if answer.spent(Stage.PROBE) else 0
         forecast = Expected(
             calls=calls,
-            input_tokens=given,
+            input_tokens=input_tokens,
             output_tokens=replied,
             cost_usd=dollars_of_picodollars(cost),
         )

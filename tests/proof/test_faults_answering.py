@@ -95,9 +95,9 @@ async def test_a_fault_of_the_answering_call(root: Path, dialect: str, fault: Fa
         assert host.counts.requests == PACKS + 1
         has_kept_all(ended)
         host.reset()
-        again = await ask(root, settings_at(dialect, host.url), answer=True)
-        assert (again.answer.exit_code, again.answer.answer) == (0, host.answer)
-        assert again.answer.coverage.cached == MEMORIES and host.counts.judging_requests == 0
+        repeated = await ask(root, settings_at(dialect, host.url), answer=True)
+        assert (repeated.answer.exit_code, repeated.answer.answer) == (0, host.answer)
+        assert repeated.answer.coverage.cached == MEMORIES and host.counts.judging_requests == 0
 
 
 @pytest.mark.parametrize(("dialect", "fault"), by_turns(PASSING))

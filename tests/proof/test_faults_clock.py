@@ -48,8 +48,8 @@ def test_a_clock_that_jumps_at_every_look(root: Path, dialect: str) -> None:
     nothing is repaid."""
     with host_of_dialect(dialect, latency_s=0.02) as host:
         environ = environment_at(dialect, host.url)
-        asked = ("ask", "mend the tides", *models_of(dialect), *FLAGS)
-        jumped = run(*asked, cwd=root, environ=environ, program=under(JUMPS))
+        arguments = ("ask", "mend the tides", *models_of(dialect), *FLAGS)
+        jumped = run(*arguments, cwd=root, environ=environ, program=under(JUMPS))
         receipt = json.loads(jumped.stdout)
         assert jumped.returncode == 0, jumped.stderr
         assert receipt["coverage"]["judged"] == receipt["coverage"]["candidates"] == MEMORIES
@@ -64,9 +64,9 @@ def test_a_clock_that_jumps_at_every_look(root: Path, dialect: str) -> None:
         ]
         host.reset()
         scores = root.parent / "scores.jsonl"
-        more = ("--no-answer", "--all-scores", str(scores))
-        again = run(*asked, *more, cwd=root, environ=environ, program=under("-31536000"))
-        assert again.returncode == 0 and host.counts.requests == 0
+        options = ("--no-answer", "--all-scores", str(scores))
+        repeated = run(*arguments, *options, cwd=root, environ=environ, program=under("-31536000"))
+        assert repeated.returncode == 0 and host.counts.requests == 0
     for line in map(json.loads, scores.read_text().splitlines()):
         assert line["raw_score"] == truth(line["path"], line["entity"]) / 100
 
@@ -86,14 +86,14 @@ def test_who_died_under_a_wrong_clock_holds_nobody_up(root: Path, offset_s: int)
     """A killed process's leases, set by a clock a day off, are taken over at once; only calls in
     flight are repaid."""
     with host_of_dialect("openai", latency_s=0.15) as host:
-        asked = ("ask", "mend the tides", *models_of("openai"), *FLAGS, "--no-answer")
+        arguments = ("ask", "mend the tides", *models_of("openai"), *FLAGS, "--no-answer")
         environ = environment_at("openai", host.url)
-        doomed = begin(*asked, cwd=root, environ=environ, program=under(str(offset_s)))
+        doomed = begin(*arguments, cwd=root, environ=environ, program=under(str(offset_s)))
         wait_until(lambda: count_rows(root, "judgment") >= 6, doomed)
         os.killpg(doomed.pid, signal.SIGKILL)
         doomed.communicate()
         host.latency_s = 0.0
-        after = run(*asked, cwd=root, environ=environ)
+        after = run(*arguments, cwd=root, environ=environ)
         coverage = json.loads(after.stdout)["coverage"]
         assert after.returncode == 0 and json.loads(after.stdout)["latency_s"]["judge"] < 10
         assert coverage["cached"] >= 6 and coverage["cached"] + coverage["judged"] == MEMORIES

@@ -138,5 +138,5 @@ async def test_reasoning_that_eats_the_output_cap(root: Path, dialect: str) -> N
         usage = ended.answer.spent(Stage.JUDGE).usage
         assert usage.reasoning_tokens == usage.output_tokens > 1_000
     with host_of_dialect(dialect) as sound:
-        again: FinishedTurn = await ask(root, settings_at(dialect, sound.url))
-        assert again.answer.exit_code == 0 and again.answer.coverage.judged == MEMORIES
+        repeated: FinishedTurn = await ask(root, settings_at(dialect, sound.url))
+        assert repeated.answer.exit_code == 0 and repeated.answer.coverage.judged == MEMORIES

@@ -87,16 +87,16 @@ async def test_interrupted_while_judging(root: Path, dialect: str, sent: signal.
 @EACH_DIALECT
 async def test_ctrl_c_twice(root: Path, dialect: str) -> None:
     """The second press ends at once, though the host is silent, and the store is intact."""
-    asked = ("ask", TASK, *models_of(dialect), *FLAGS)
+    arguments = ("ask", TASK, *models_of(dialect), *FLAGS)
     with host_of_dialect(dialect) as host:
         environ = environment_at(dialect, host.url)
-        process = begin(*asked, cwd=root, environ=environ)
+        process = begin(*arguments, cwd=root, environ=environ)
         wait_until(lambda: count_rows(root, "judgment") >= 6, process)
         host.latency_s = 90.0
         wait_until(lambda: host.counts.in_flight == CONCURRENCY, process)
         kept = count_rows(root, "judgment")
         process.send_signal(signal.SIGINT)
-        assert process.stderr is not None and any(STOPPING in said for said in process.stderr)
+        assert process.stderr is not None and any(STOPPING in line for line in process.stderr)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)  # a third of what the host would take
         assert process.returncode == 130 and "Traceback" not in err
@@ -111,13 +111,13 @@ async def test_ctrl_c_twice(root: Path, dialect: str) -> None:
 @EACH_DIALECT
 async def test_ctrl_c_while_answering(root: Path, dialect: str) -> None:
     """Exit 130 during the answering call; every judgment is kept."""
-    asked = ("ask", TASK, *models_of(dialect), *FLAGS)
+    arguments = ("ask", TASK, *models_of(dialect), *FLAGS)
     with host_of_dialect(dialect) as host:
         environ = environment_at(dialect, host.url)
         await ask(root, settings_for(dialect, host), turn=TURN)
         host.reset()
         host.latency_s = 30.0
-        process = begin(*asked, cwd=root, environ=environ)
+        process = begin(*arguments, cwd=root, environ=environ)
         wait_until(lambda: host.counts.in_flight == 1, process)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)

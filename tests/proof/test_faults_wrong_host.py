@@ -114,17 +114,17 @@ ELSEWHERE: dict[str, tuple[Reply, str]] = {
 """What answers at the base URL, and the message about it."""
 
 
-@pytest.mark.parametrize(("dialect", "what"), by_turns(ELSEWHERE))
+@pytest.mark.parametrize(("dialect", "reply_kind"), by_turns(ELSEWHERE))
 async def test_a_base_url_that_answers_as_something_else(
-    root: Path, dialect: str, what: str
+    root: Path, dialect: str, reply_kind: str
 ) -> None:
     """The probe detects it: exit 3, the setting is named, and no repository text was sent."""
-    reply, says = ELSEWHERE[what]
+    reply, says = ELSEWHERE[reply_kind]
     with WrongHost(reply) as host:
-        code, said = await outcome(root, settings_at(dialect, host.url, key=KEY, probe=True))
+        code, message = await outcome(root, settings_at(dialect, host.url, key=KEY, probe=True))
         assert code == 3
-        assert says in said and host.url.removeprefix("http://") in said
-        assert OF_THE_REPOSITORY not in host.heard and "harbour</h1>" not in said
+        assert says in message and host.url.removeprefix("http://") in message
+        assert OF_THE_REPOSITORY not in host.heard and "harbour</h1>" not in message
         assert host.requests <= 10
 
 
@@ -137,20 +137,20 @@ async def test_the_key_follows_no_redirect(
 ) -> None:
     """A redirecting host is an error: neither key nor text reaches the target."""
     with (
-        WrongHost(page(200)) as other,
-        WrongHost(redirect(f"{other.url}/v1", status=status)) as host,
+        WrongHost(page(200)) as target,
+        WrongHost(redirect(f"{target.url}/v1", status=status)) as host,
     ):
         settings = settings_at(dialect, host.url, key=KEY, probe=probe, concurrency=1)
         if probe:
             error = await failure(root, settings)
-            said, code = error.message, error.exit_code
+            message, code = error.message, error.exit_code
         else:
             ended = await ask(root, settings)
-            said, code = ended.said, ended.answer.exit_code
-        assert code == 3 and f"answered {status}" in said
+            message, code = ended.said, ended.answer.exit_code
+        assert code == 3 and f"answered {status}" in message
         assert KEY in host.heard, "the host that was named is given its key"
-        assert other.requests == 0
-        assert KEY not in said
+        assert target.requests == 0
+        assert KEY not in message
 
 
 @pytest.mark.parametrize(
@@ -174,11 +174,11 @@ async def test_a_fault_that_the_probe_meets(
     says why."""
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, times=ALWAYS)
-        code, said = await outcome(
+        code, message = await outcome(
             root, settings_at(dialect, host.url, key=KEY, probe=True, timeout_s=4.0)
         )
-        assert code == 3 and says in said
-        assert KEY not in said
+        assert code == 3 and says in message
+        assert KEY not in message
         assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)
         host.reset()
         sound = await ask(root, settings_at(dialect, host.url, key=KEY, probe=True))
@@ -207,9 +207,9 @@ async def test_a_model_that_only_thinks_is_found_by_the_probe(root: Path, dialec
     """Reasoning that uses up the output cap ends the judging with its figures, before a paid repair
     ladder."""
     with THINKING[dialect](score=by_truth) as host:
-        code, said = await outcome(root, settings_at(dialect, host.url, probe=True))
+        code, message = await outcome(root, settings_at(dialect, host.url, probe=True))
         assert code == 3
-        assert "of reasoning" in said and "without reasoning" in said
+        assert "of reasoning" in message and "without reasoning" in message
         assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)
         assert host.counts.requests <= 3
 
@@ -217,9 +217,9 @@ async def test_a_model_that_only_thinks_is_found_by_the_probe(root: Path, dialec
 @EACH_DIALECT
 def test_no_key(root: Path, dialect: str) -> None:
     """Exit 3 without a key for a named judge, with --json and without; the variable is named."""
-    said = run("ask", "mend it", "--judge", f"{dialect}:{JUDGE}", "--json", cwd=root)
-    error = json.loads(said.stdout)["error"]
-    assert said.returncode == error["code"] == 3
+    failed = run("ask", "mend it", "--judge", f"{dialect}:{JUDGE}", "--json", cwd=root)
+    error = json.loads(failed.stdout)["error"]
+    assert failed.returncode == error["code"] == 3
     assert error["kind"] == "no_usable_model"
     assert "there is no key" in error["message"] and KEYS[dialect] in error["hint"]
     words = run("ask", "mend it", "--judge", f"{dialect}:{JUDGE}", cwd=root)

@@ -37,14 +37,14 @@ def indexed(click_tree: Path, spawn: Spawn) -> Path:
 def unpaid(root: Path) -> int:
     """Return the committed judgments not covered by committed calls; 0 if the ledger lost
     nothing."""
-    ((judged, asked, finished, figures),) = rows(
+    ((judged, judgments_asked, finished, figures),) = rows(
         root,
         "SELECT (SELECT count(*) FROM judgment), (SELECT coalesce(sum(candidates), 0) FROM call"
         " WHERE stage = 'judge' AND outcome = 'ok'), (SELECT count(*) FROM receipt), (SELECT"
         " count(*) FROM turn_figures JOIN receipt USING (turn_id))",
     )
     assert finished == figures
-    return max(0, int(judged - asked))
+    return max(0, int(judged - judgments_asked))
 
 
 def end(process: subprocess.Popen[str], *, code: int = 0) -> dict[str, int]:
@@ -106,14 +106,14 @@ def test_the_same_task_at_once_is_paid_once(
 ) -> None:
     """Processes that ask the same at once all end with complete receipts, and share the bill."""
     server.latency_s = 0.1
-    found = [
+    coverages = [
         end(process) for process in [spawn("ask", TASK, *FLAGS, cwd=indexed) for _ in range(count)]
     ]
-    candidates = found[0]["candidates"]
+    candidates = coverages[0]["candidates"]
     assert paid_twice(server) == []
     assert len(server.counts.judgments) == candidates
-    assert sum(one["judged"] for one in found) == candidates
-    assert all(one["judged"] + one["cached"] == candidates for one in found)
+    assert sum(coverage["judged"] for coverage in coverages) == candidates
+    assert all(coverage["judged"] + coverage["cached"] == candidates for coverage in coverages)
     assert count_rows(indexed, "judgment") == candidates
     assert count_rows(indexed, "claim") == count_rows(indexed, "runner") == 0
 
@@ -126,11 +126,11 @@ def test_one_that_is_killed_is_taken_over(
     server.latency_s = 0.2
     doomed = spawn("ask", TASK, *FLAGS, cwd=indexed)
     wait_until(lambda: count_rows(indexed, "judgment") > 0, doomed)
-    other = spawn("ask", TASK, *FLAGS, cwd=indexed)
-    wait_until(lambda: count_rows(indexed, "runner") == 2, other)
+    survivor = spawn("ask", TASK, *FLAGS, cwd=indexed)
+    wait_until(lambda: count_rows(indexed, "runner") == 2, survivor)
     os.killpg(doomed.pid, signal.SIGKILL)
     killed_at = time.monotonic()
-    coverage = end(other)
+    coverage = end(survivor)
     doomed.communicate()
     assert time.monotonic() - killed_at < 25  # the lease is 30 s: no process waited for it
     assert coverage["unjudged"] == 0
@@ -146,7 +146,7 @@ def test_a_follow_up_that_is_killed_carries_and_goes_on(
     adds up."""
     thread = ("--thread", "kills", *FLAGS)
     end(spawn("ask", TASK, *thread, cwd=indexed))
-    whole, server.latency_s = count_rows(indexed, "judgment"), 0.2
+    judged_first, server.latency_s = count_rows(indexed, "judgment"), 0.2
     for follow_up in ("And where is that default stripped?", "And who tests the stripping?"):
         before = count_rows(indexed, "judgment")
         doomed = spawn("ask", follow_up, *thread, cwd=indexed)
@@ -155,5 +155,5 @@ def test_a_follow_up_that_is_killed_carries_and_goes_on(
         doomed.communicate()
     server.latency_s = 0.0
     coverage = end(spawn("continue", *FLAGS, cwd=indexed))
-    assert coverage["carried"] > whole / 2 and coverage["judged"] > 0 == coverage["unjudged"]
-    assert count_rows(indexed, "judgment") < 2 * whole and unpaid(indexed) == 0
+    assert coverage["carried"] > judged_first / 2 and coverage["judged"] > 0 == coverage["unjudged"]
+    assert count_rows(indexed, "judgment") < 2 * judged_first and unpaid(indexed) == 0

@@ -70,9 +70,9 @@ def write(folder: Path, name: str) -> None:
         with opened(folder, now=NOW) as store:
             mine = [
                 perform(
-                    store, AddMemory(Kind.DECISION, f"{name} decides {number} {what}"), now=NOW
+                    store, AddMemory(Kind.DECISION, f"{name} decides {number} {purpose}"), now=NOW
                 ).memory.id
-                for what in ("to stay", "to change", "to go")
+                for purpose in ("to stay", "to change", "to go")
             ]
             perform(
                 store,
@@ -114,9 +114,9 @@ async def _ask(folder: Path, task: str) -> None:
     # the other writer may erase a memory between the look at the pool and the judging: it is
     # unjudged, and says so
     erased = [
-        one
-        for one in answer.unjudged.sample
-        if one.detail == "it left the store before it was judged"
+        absent
+        for absent in answer.unjudged.sample
+        if absent.detail == "it left the store before it was judged"
     ]
     assert answer.exit_code == min(len(erased), 1) and got.unjudged == len(erased), (
         got,
@@ -140,9 +140,9 @@ def read(folder: Path) -> None:
 def _look(store: Store) -> None:
     pool = store.pool()
     store.texts(pool)
-    contents = [one.content_hash for one in pool]
+    contents = [memory.content_hash for memory in pool]
     assert len(contents) == len(set(contents)), "one content twice in a pool"
-    shared = [one for one in list_decisions(store) if one.key == "shared"]
+    shared = [memory for memory in list_decisions(store) if memory.key == "shared"]
     assert len(shared) <= 1, "two are in force for one key"
 
 
@@ -160,34 +160,34 @@ def test_two_write_and_one_reads(folder: Path) -> None:
     reading.join(30)
     assert [process.exitcode for process in (reading, *writers)] == [0, 0, 0]
     assert int((folder / "looks").read_text()) > 0
-    own, user = store_file(folder / "project"), folder / "user" / "user.db"
-    for path in (own, user):
+    project_file, user = store_file(folder / "project"), folder / "user" / "user.db"
+    for path in (project_file, user):
         assert rows_of_file(path, "PRAGMA integrity_check") == [("ok",)]
         assert rows_of_file(path, "PRAGMA foreign_key_check") == []
         active = "SELECT layer, scope, key FROM memory WHERE status = 'active' AND key <> ''"
         assert len(rows_of_file(path, active)) == len(set(rows_of_file(path, active)))
-    texts = dict(rows_of_file(own, "SELECT id, text FROM memory"))
+    texts = dict(rows_of_file(project_file, "SELECT id, text FROM memory"))
     for name in ("ann", "bob"):
-        told = json.loads((folder / f"{name}.json").read_text())
-        assert told["kept"].items() <= texts.items()
-        assert texts.keys().isdisjoint(told["gone"])
+        reported = json.loads((folder / f"{name}.json").read_text())
+        assert reported["kept"].items() <= texts.items()
+        assert texts.keys().isdisjoint(reported["gone"])
     counted = "SELECT evidence_count FROM memory WHERE text = '{}'"
-    assert rows_of_file(own, counted.format(SHARED)) == [(2 * ROUNDS,)]
-    assert rows_of_file(own, counted.format(FAILURE)) == [(2 * ROUNDS,)]
+    assert rows_of_file(project_file, counted.format(SHARED)) == [(2 * ROUNDS,)]
+    assert rows_of_file(project_file, counted.format(FAILURE)) == [(2 * ROUNDS,)]
     imported = rows_of_file(
-        own, "SELECT text FROM memory WHERE source = 'import' AND kind = 'exchange'"
+        project_file, "SELECT text FROM memory WHERE source = 'import' AND kind = 'exchange'"
     )
     assert len(imported) == len(set(imported)) == 8
-    asked = rows_of_file(
-        own, "SELECT id FROM memory WHERE source <> 'import' AND kind = 'exchange'"
+    exchanges = rows_of_file(
+        project_file, "SELECT id FROM memory WHERE source <> 'import' AND kind = 'exchange'"
     )
-    assert len(asked) == 2 * ROUNDS
+    assert len(exchanges) == 2 * ROUNDS
     assert (
         len(rows_of_file(user, "SELECT id FROM memory WHERE key = 'habit' AND status = 'active'"))
         == 1
     )
     assert (
-        rows_of_file(own, "SELECT * FROM claim")
-        == rows_of_file(own, "SELECT * FROM reservation")
+        rows_of_file(project_file, "SELECT * FROM claim")
+        == rows_of_file(project_file, "SELECT * FROM reservation")
         == []
     )

@@ -106,11 +106,11 @@ class Machine(RuleBasedStateMachine):
     ) -> None:
         """Update a memory's words, key or weight."""
         among = [
-            one
-            for one in self._held()
-            if one.kind in (*SAID, *USERS) and one.layer is not Layer.SESSION
+            memory
+            for memory in self._held()
+            if memory.kind in (*SAID, *USERS) and memory.layer is not Layer.SESSION
         ]
-        among = [one for one in among if not one.key.startswith("failure")]
+        among = [memory for memory in among if not memory.key.startswith("failure")]
         if among:
             before = among[nth % len(among)]
             key = "tone" if key == "" and before.kind is Kind.PREFERENCE else key
@@ -131,7 +131,7 @@ class Machine(RuleBasedStateMachine):
                 self.all_is_right()
                 self.wipe(list(WIPED), cut=0)
                 self.all_is_right()
-                assert not [one for one in self.model.held.values() if one.layer in WIPED]
+                assert not [memory for memory in self.model.held.values() if memory.layer in WIPED]
         finally:
             self.world.store.close()
             shutil.rmtree(self.world.folder)
@@ -147,7 +147,7 @@ class Machine(RuleBasedStateMachine):
     @rule(layers=st.lists(st.sampled_from(WIPED), min_size=1, max_size=1), cut=CUTS)
     def wipe(self, layers: list[Layer], cut: int) -> None:
         """Erase a whole layer."""
-        if ids := tuple(one.id for one in self._held() if one.layer in layers):
+        if ids := tuple(memory.id for memory in self._held() if memory.layer in layers):
             self._erase(ids, cut, forget=False)
 
     @rule(
@@ -230,7 +230,7 @@ class Machine(RuleBasedStateMachine):
         self.world.reopen()
 
     def _held(self) -> list[ExpectedMemory]:
-        return sorted(self.model.held.values(), key=lambda one: one.id)
+        return sorted(self.model.held.values(), key=lambda memory: memory.id)
 
     def _erase(self, ids: tuple[str, ...], cut: int, *, forget: bool) -> None:
         rows = rows_of(self.world.store)

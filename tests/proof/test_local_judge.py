@@ -41,8 +41,8 @@ async def test_a_model_without_a_decision_head_judges_by_yes_or_no(tmp_path: Pat
     assert all(0 < memory.raw_score < 1 for memory in (*first.selected, *first.near_misses))
     assert not servers()
     async with Pipeline.open(tmp_path / "repo", settings) as pipeline:
-        again = await pipeline.ask(TASK, answer=False)
-    assert again.coverage.cached == first.coverage.candidates
+        repeated = await pipeline.ask(TASK, answer=False)
+    assert repeated.coverage.cached == first.coverage.candidates
 
 
 def test_a_killed_turn_leaves_no_server(tmp_path: Path) -> None:
@@ -59,14 +59,14 @@ def test_a_killed_turn_leaves_no_server(tmp_path: Path) -> None:
 
 def servers() -> list[int]:
     """Return the processes that serve a model."""
-    found = []
+    pids = []
     for process in psutil.process_iter(["pid", "cmdline"]):
         if any(
             "xllamacpp.Server" in part and "sys.stdin.read" in part
             for part in process.info["cmdline"] or ()
         ):
-            found.append(process.info["pid"])
-    return found
+            pids.append(process.info["pid"])
+    return pids
 
 
 def test_the_share_of_yes_is_taken_among_yes_and_no() -> None:

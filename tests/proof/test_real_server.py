@@ -69,7 +69,7 @@ class History(Struct, frozen=True, kw_only=True):
     first: Answer
     pieces: tuple[str, ...]
     """The first turn's answer as it was streamed."""
-    other: Answer
+    second_task: Answer
     """Another task over the same packs."""
     reply: Completion
     """The reply to one prompt of three memories."""
@@ -97,8 +97,8 @@ def serving(place: Path) -> Iterator[str]:
     command = [sys.executable, "-c", SERVE, str(model_file()), str(CONTEXT_TOKENS)]
     log = place / "server.log"
     with (
-        log.open("w") as said,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process,
+        log.open("w") as server_log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=server_log, text=True) as process,
     ):
         try:
             assert process.stdout is not None
@@ -128,12 +128,12 @@ def wait_until_healthy(address: str) -> None:
 def prompt(text: str) -> Request:
     """A judging prompt of three memories with this text."""
     entries = [PackEntry(id_, "function", "shop/prices.py", f"total_{id_}", text) for id_ in IDS]
-    made = judging_request(
+    request = judging_request(
         entries,
         turn_block(TASK),
         PromptOptions(JudgeModel(name="smollm2", temperature=0.0, timeout_s=PATIENCE_S), 96),
     )
-    return replace(made, reply_ids=IDS)
+    return replace(request, reply_ids=IDS)
 
 
 async def play(root: Path, place: Path) -> History:
@@ -150,7 +150,7 @@ async def play(root: Path, place: Path) -> History:
         async with Pipeline.open(root, settings, observer=listener) as pipeline:
             first = await pipeline.ask(TASK, answer_anyway=True)
             pieces = tuple(piece.text for piece in listener.of(AnswerText))
-            other = await pipeline.ask(OTHER_TASK, answer=False)
+            second_task = await pipeline.ask(OTHER_TASK, answer=False)
             judge = pipeline.parts.judge
             capability = known_capability(
                 pipeline.store.connection, judge.connected(), "smollm2", now=time.time()
@@ -166,7 +166,7 @@ async def play(root: Path, place: Path) -> History:
         capability=capability,
         first=first,
         pieces=pieces,
-        other=other,
+        second_task=second_task,
         reply=reply,
         refusal=refusal.value,
         repeat=repeat,
@@ -194,7 +194,7 @@ def shown(turn: Answer) -> list[tuple[str, float, str]]:
 def test_every_candidate_is_judged_and_the_account_adds_up(history: History) -> None:
     """X03: with a decoder that follows the schema, every memory of every turn has a score in 0..1;
     none is lost."""
-    for turn in (history.first, history.other):
+    for turn in (history.first, history.second_task):
         coverage = turn.coverage
         assert 8 <= coverage.candidates <= 30
         assert (coverage.judged, coverage.unjudged, turn.partial, turn.exit_code) == (
@@ -212,13 +212,13 @@ def test_the_server_is_probed_once_and_known(history: History) -> None:
     context."""
     assert Stage.PROBE in history.first.usage
     assert history.first.spent(Stage.PROBE).calls == history.first.spent(Stage.PROBE).attempts == 1
-    assert history.other.spent(Stage.PROBE).calls == 0
-    found = history.capability
-    assert found is not None
-    assert (found.reply_form, found.without) == (ReplyForm.JSON_SCHEMA, ())
-    assert (found.reports_usage, found.reports_cached_tokens) == (True, True)
-    assert found.context_tokens == CONTEXT_TOKENS
-    assert found.reasoning_tokens == 0
+    assert history.second_task.spent(Stage.PROBE).calls == 0
+    capability = history.capability
+    assert capability is not None
+    assert (capability.reply_form, capability.without) == (ReplyForm.JSON_SCHEMA, ())
+    assert (capability.reports_usage, capability.reports_cached_tokens) == (True, True)
+    assert capability.context_tokens == CONTEXT_TOKENS
+    assert capability.reasoning_tokens == 0
 
 
 def test_the_decoder_answers_exactly_the_ids_it_was_given(history: History) -> None:
@@ -236,7 +236,7 @@ def test_the_decoder_answers_exactly_the_ids_it_was_given(history: History) -> N
 def test_another_task_reads_rubric_and_pack_from_the_cache(history: History) -> None:
     """A real server's prefix cache serves rubric and pack to another task: all but the turn at the
     end."""
-    usage = history.other.spent(Stage.JUDGE)
+    usage = history.second_task.spent(Stage.JUDGE)
     turns = usage.calls * 80
     assert usage.usage.cached_input_tokens >= usage.usage.input_tokens - turns
     assert (
@@ -257,11 +257,11 @@ def test_the_answer_streams(history: History) -> None:
 def test_the_same_turn_again_needs_no_server(history: History) -> None:
     """X28: the repeat ran after the server was stopped; no call is made, and the scores are the
     same."""
-    repeat, other = history.repeat, history.other
+    repeat, second_task = history.repeat, history.second_task
     assert repeat.exit_code == 0
     assert repeat.spent(Stage.JUDGE).attempts == 0
-    assert repeat.coverage.cached == repeat.coverage.candidates == other.coverage.judged
-    assert shown(repeat) == shown(other)
+    assert repeat.coverage.cached == repeat.coverage.candidates == second_task.coverage.judged
+    assert shown(repeat) == shown(second_task)
 
 
 def test_a_prompt_beyond_the_context_is_refused_by_name(history: History) -> None:

@@ -94,8 +94,8 @@ class Tree(Struct, frozen=True):
         by_content = {candidate.content_hash: candidate for candidate in pool}
         judge = LexicalJudge(lambda: self.store.vectors(TERM_EMBEDDER))
         return [
-            (by_content[found.content_hash], found)
-            for found in judge.judgments(Turn(task=task), pool)
+            (by_content[judgment.content_hash], judgment)
+            for judgment in judge.judgments(Turn(task=task), pool)
         ]
 
 
@@ -111,8 +111,10 @@ def fetched(release: Release) -> Path:
             pytest.skip(
                 f"{release.file} cannot be had from the package index: {done.stderr.strip()[-300:]}"
             )
-    found = hashlib.sha256(archive.read_bytes()).hexdigest()
-    assert found == release.sha256, f"{archive} is not what was released; remove it and try again"
+    checksum = hashlib.sha256(archive.read_bytes()).hexdigest()
+    assert checksum == release.sha256, (
+        f"{archive} is not what was released; remove it and try again"
+    )
     return archive
 
 
@@ -124,20 +126,20 @@ def download(release: Release) -> list[str]:
     if release.registry == "npm":
         if shutil.which("npm") is None:
             pytest.skip(f"{release.file} is an npm package, and npm is not installed")
-        wanted = f"{release.package}@{release.version}"
+        requirement = f"{release.package}@{release.version}"
         return [
             "npm",
             "pack",
             "--loglevel=error",
             "--ignore-scripts",
-            wanted,
+            requirement,
             "--pack-destination",
             str(ARTIFACTS),
         ]
     if find_spec("unearth") is None:
         pytest.skip("unearth is not installed; `make verify` installs it")
-    wanted = f"{release.package}=={release.version}"
-    return [sys.executable, "-m", "unearth", "--no-binary", "-d", str(ARTIFACTS), wanted]
+    requirement = f"{release.package}=={release.version}"
+    return [sys.executable, "-m", "unearth", "--no-binary", "-d", str(ARTIFACTS), requirement]
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -212,10 +214,10 @@ def test_edges_of_every_relation_join_what_exists(tree: Tree) -> None:
     assert tree.first.edges.keys() == set(Relation)
     assert all(count >= 100 for count in tree.first.edges.values())
     connection = tree.store.connection
-    known = {row[0] for row in connection.execute("SELECT id FROM memory")}
-    known |= {f"f_{path}" for (path,) in connection.execute("SELECT path FROM file")}
+    node_ids = {row[0] for row in connection.execute("SELECT id FROM memory")}
+    node_ids |= {f"f_{path}" for (path,) in connection.execute("SELECT path FROM file")}
     ends = {end for row in connection.execute("SELECT source, target FROM edge") for end in row}
-    assert ends - known == set()
+    assert ends - node_ids == set()
 
 
 def test_a_question_about_the_code_keeps_few_and_the_right_one_first(tree: Tree) -> None:

@@ -137,13 +137,13 @@ class StorePlace(RuleBasedStateMachine):
         async def twice(root: Path) -> None:
             async with Pipeline.open(root, self.settings) as pipeline:
                 first = (await pipeline.ask(Turn(task=task), answer=False)).coverage
-                again = (await pipeline.ask(Turn(task=task), answer=False)).coverage
-            for counts in (first, again):
+                repeated = (await pipeline.ask(Turn(task=task), answer=False)).coverage
+            for counts in (first, repeated):
                 assert (
                     counts.candidates
                     == counts.judged + counts.cached + counts.carried + counts.unjudged
                 )
-            assert (again.judged, again.unjudged) == (0, 0)
+            assert (repeated.judged, repeated.unjudged) == (0, 0)
 
         asyncio.run(twice(self.roots[where % len(self.roots)]))
 

@@ -100,7 +100,9 @@ async def test_a_lesser_host_is_asked_without_the_schema(
         assert provider.learned(HAIKU).reply_form is ReplyForm.TEXT
         with pytest.raises(RequestRejected, match="output_config"):
             await provider.complete(asking(reasoning="low"))
-    assert all(set(json.loads(one.text)["scores"]) == {"k0", "k1", "k2"} for one in done)
+    assert all(
+        set(json.loads(completion.text)["scores"]) == {"k0", "k1", "k2"} for completion in done
+    )
     assert claude_server.counts.refused_requests == 2
 
 
@@ -109,7 +111,7 @@ async def test_what_is_known_of_a_host_is_where_it_starts(
 ) -> None:
     """A remembered format is used at once, and what replies show is added."""
     claude_server.headers = {"anthropic-ratelimit-requests-limit": "50"}
-    known = Capability(
+    capability = Capability(
         provider="anthropic",
         host=claude_server.host,
         model=HAIKU,
@@ -117,12 +119,12 @@ async def test_what_is_known_of_a_host_is_where_it_starts(
         reply_form=ReplyForm.TEXT,
     )
     async with claude(claude_server.url) as provider:
-        provider.adopt(known)
+        provider.adopt(capability)
         await provider.complete(asking())
         learned = provider.learned(HAIKU)
         assert await provider.context_tokens(HAIKU) is None
     assert "output_config" not in claude_server.counts.bodies[0]
-    assert learned == replace(known, reports_cached_tokens=True, limits=RateLimits(50))
+    assert learned == replace(capability, reports_cached_tokens=True, limits=RateLimits(50))
     assert connect(HAIKU, Settings(anthropic=AnthropicSettings(api_key=Secret("k")))).is_vendors_own
 
 

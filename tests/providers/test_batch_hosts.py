@@ -67,7 +67,9 @@ class Vendor(Struct, frozen=True):
         """Return the input of N requests."""
         requests = (judging(model=self.model, task=f"Question {number} «ü»") for number in range(n))
         return io.BytesIO(
-            b"".join(self.host.line(f"{MARK}-q{at}-a0", one) for at, one in enumerate(requests))
+            b"".join(
+                self.host.line(f"{MARK}-q{at}-a0", request) for at, request in enumerate(requests)
+            )
         )
 
     async def created(self, judging: MakeRequest, n: int) -> VendorBatch:
@@ -126,13 +128,13 @@ async def test_a_batch_comes_back_whole(vendor: Vendor, judging: MakeRequest) ->
     while seen.state is not BatchState.ENDED:
         seen = await vendor.host.look(seen.vendor_id)
         states.append(seen.status)
-    found = await vendor.results(seen)
-    ids = [result.custom_id for result in found]
+    results = await vendor.results(seen)
+    ids = [result.custom_id for result in results]
     assert sorted(ids) == sorted(f"{MARK}-q{number}-a0" for number in range(25)) and ids != sorted(
         ids
     )
-    assert {result.outcome for result in found} == {RequestOutcome.ANSWERED}
-    for result in found:
+    assert {result.outcome for result in results} == {RequestOutcome.ANSWERED}
+    for result in results:
         assert result.completion is not None and result.completion.usage_reported
         assert set(json.loads(result.completion.text)["scores"]) == {"k0", "k1", "k2"}
     assert (seen.requests, seen.done) == (25, 25)
@@ -165,9 +167,9 @@ async def test_a_create_whose_answer_is_lost_is_found_again(
         await vendor.created(judging, 3)
     assert not isinstance(failure.value, CERTAINLY_NOT_CREATED)
     assert vendor.server.batches.created == vendor.server.batches.asked[Step.CREATE] == 1
-    [found] = await vendor.host.find(mark=MARK, since=since, requests=3)
-    assert found.vendor_id in vendor.server.batches.all
-    assert found.mark == (MARK if vendor.host.name == "openai" else "")
+    [batch] = await vendor.host.find(mark=MARK, since=since, requests=3)
+    assert batch.vendor_id in vendor.server.batches.all
+    assert batch.mark == (MARK if vendor.host.name == "openai" else "")
 
 
 async def test_what_is_not_created_is_told_for_certain(
@@ -193,11 +195,11 @@ async def test_results_cut_off_are_an_error_and_are_whole_the_next_time(
     it."""
     seen = await vendor.ended(await vendor.created(judging, 40))
     vendor.server.batches.trouble(Step.RESULTS, BatchFault.CUT)
-    found: list[BatchResult] = []
+    results: list[BatchResult] = []
     with pytest.raises(ConnectionFailed):
         async for result in vendor.host.results(seen, model=vendor.model):
-            found.append(result)
-    assert 0 < len(found) < 40
+            results.append(result)
+    assert 0 < len(results) < 40
     assert len({result.custom_id for result in await vendor.results(seen)}) == 40
 
 
@@ -218,12 +220,12 @@ async def test_a_batch_is_cancelled_once_however_often_it_is_asked(
     """What ran is kept; asking again, and asking when it is over, are no errors."""
     seen = await vendor.created(judging, 10)
     await vendor.host.look(seen.vendor_id)
-    first, again = (
+    first, second = (
         await vendor.host.cancel(seen.vendor_id),
         await vendor.host.cancel(seen.vendor_id),
     )
-    assert first.state is again.state is BatchState.CANCELLING
-    over = await vendor.ended(again)
+    assert first.state is second.state is BatchState.CANCELLING
+    over = await vendor.ended(second)
     fates = [result.outcome for result in await vendor.results(over)]
     assert fates.count(RequestOutcome.ANSWERED) == fates.count(RequestOutcome.CANCELLED) == 5
     assert (await vendor.host.cancel(seen.vendor_id)).state is BatchState.ENDED
@@ -245,8 +247,8 @@ async def test_a_request_that_failed_says_how(
 ) -> None:
     """Errors follow the dialect's own table; no text of the host is passed on."""
     vendor.server.misbehave(fault)
-    found = await vendor.results(await vendor.ended(await vendor.created(judging, 4)))
-    [failed] = [result for result in found if result.outcome is not RequestOutcome.ANSWERED]
+    results = await vendor.results(await vendor.ended(await vendor.created(judging, 4)))
+    [failed] = [result for result in results if result.outcome is not RequestOutcome.ANSWERED]
     assert (failed.outcome, failed.error_kind) == (fate, tells)
     assert (
         "cannot take" not in failed.detail
@@ -271,11 +273,12 @@ async def test_only_batches_since_then_are_found(vendor: Vendor, judging: MakeRe
     for at in range(230):
         book.clock = lambda at=at: 1_000_000.0 + 100 * at  # type: ignore[misc]  # the default binds this round's value
         await vendor.created(judging, 1 + at % 2)
-    asked = book.asked[Step.LIST]
-    found = await vendor.host.find(mark=MARK, since=1_022_000.0, requests=2)
-    assert book.asked[Step.LIST] == asked + 1
+    listed_before = book.asked[Step.LIST]
+    batches = await vendor.host.find(mark=MARK, since=1_022_000.0, requests=2)
+    assert book.asked[Step.LIST] == listed_before + 1
     assert (
-        all(book.all[seen.vendor_id].created_at >= 1_022_000.0 - 3_600 for seen in found) and found
+        all(book.all[seen.vendor_id].created_at >= 1_022_000.0 - 3_600 for seen in batches)
+        and batches
     )
     if vendor.host.name == "openai":
         assert [seen.mark for seen in await vendor.host.find(mark=MARK, since=9e9, requests=2)] == [
@@ -283,7 +286,7 @@ async def test_only_batches_since_then_are_found(vendor: Vendor, judging: MakeRe
         ]
         return
     assert len(await vendor.host.find(mark=MARK, since=0.0, requests=2)) == 115
-    assert book.asked[Step.LIST] == asked + 4
+    assert book.asked[Step.LIST] == listed_before + 4
     newest = list(book.all.values())[-2]
     newest.created_at = 0.0
     assert len(await vendor.host.find(mark=MARK, since=0.0, requests=2)) == 115, (

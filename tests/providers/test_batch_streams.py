@@ -125,10 +125,10 @@ def test_no_batch_stands_in_memory(sink: Sink, tmp_path: Path, name: str) -> Non
         text=True,
         check=True,
     )
-    found = json.loads(done.stdout)
+    measured = json.loads(done.stdout)
     assert sink.taken >= path.stat().st_size
-    assert found["count"] == RESULTS
-    assert found["up"] < MOST_BYTES and found["down"] < MOST_BYTES, found
+    assert measured["count"] == RESULTS
+    assert measured["up"] < MOST_BYTES and measured["down"] < MOST_BYTES, measured
     assert name == "openai" or sink.ends == b'{"requests":[]}'
 
 
@@ -152,9 +152,9 @@ async def test_a_line_that_cannot_be_read_is_told_and_the_rest_is_read() -> None
         settings = Settings(openai=OpenAISettings(base_url=f"http://{server.host}/v1"))
         host = batch_host(connect_provider(ModelSpec("openai", "m"), settings))
         seen = await host.look("batch_1")
-        found = [result async for result in host.results(seen, model="m")]
+        results = [result async for result in host.results(seen, model="m")]
         await host.aclose()
-    assert [one.custom_id for one in found] == ["", "", "xs_1-q3-a0"]
-    assert {one.outcome for one in found} == {RequestOutcome.ERRED} and all(
-        one.is_charged for one in found
+    assert [read.custom_id for read in results] == ["", "", "xs_1-q3-a0"]
+    assert {read.outcome for read in results} == {RequestOutcome.ERRED} and all(
+        read.is_charged for read in results
     )

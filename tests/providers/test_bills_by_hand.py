@@ -30,21 +30,21 @@ NOVEMBER = 1_795_000_000.0
 
 
 def openai_said(
-    given: int, out: int, *, cached: int = 0, written: int = 0, thought: int = 0
+    input_tokens: int, out: int, *, cached: int = 0, written: int = 0, thought: int = 0
 ) -> Usage:
     """Read an OpenAI usage object: cached and written tokens are part of the prompt, thinking of
     the output."""
-    found = openai.reported_usage(
+    usage = openai.reported_usage(
         {
-            "prompt_tokens": given,
+            "prompt_tokens": input_tokens,
             "completion_tokens": out,
-            "total_tokens": given + out,
+            "total_tokens": input_tokens + out,
             "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": written},
             "completion_tokens_details": {"reasoning_tokens": thought},
         }
     )
-    assert found is not None
-    return found
+    assert usage is not None
+    return usage
 
 
 def anthropic_said(
@@ -52,7 +52,7 @@ def anthropic_said(
 ) -> Usage:
     """Read an Anthropic usage object: read and written tokens are counted beside the uncached
     input."""
-    found = anthropic.reported_usage(
+    usage = anthropic.reported_usage(
         {
             "input_tokens": fresh,
             "cache_read_input_tokens": read,
@@ -65,8 +65,8 @@ def anthropic_said(
             "output_tokens_details": {"thinking_tokens": thought},
         }
     )
-    assert found is not None
-    return found
+    assert usage is not None
+    return usage
 
 
 CASES: list[tuple[str, str, str, Usage, str, str]] = [
@@ -163,16 +163,16 @@ CASES: list[tuple[str, str, str, Usage, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "model", "host", "usage", "usd", "batch_usd"), CASES)
+@pytest.mark.parametrize(("description", "model", "host", "usage", "usd", "batch_usd"), CASES)
 def test_a_bill_is_what_a_hand_works_out(
-    what: str, model: str, host: str, usage: Usage, usd: str, batch_usd: str
+    description: str, model: str, host: str, usage: Usage, usd: str, batch_usd: str
 ) -> None:
     """Every kind of token at its own price, each once, and half of it by batch; exact to 1e-9."""
     provider = "anthropic" if host == ANTHROPIC else "openai"
-    found = call_price(provider, model, host, usage, at=NOVEMBER)
+    price = call_price(provider, model, host, usage, at=NOVEMBER)
     batch = call_price.batch(model, host, usage, at=NOVEMBER)
-    assert found is not None and abs(found - Decimal(usd)) <= EXACT, what
-    assert batch is not None and abs(batch - Decimal(batch_usd)) <= EXACT, what
+    assert price is not None and abs(price - Decimal(usd)) <= EXACT, description
+    assert batch is not None and abs(batch - Decimal(batch_usd)) <= EXACT, description
 
 
 def judging(
@@ -198,12 +198,12 @@ def test_what_a_call_would_have_cost_otherwise() -> None:
     Each figure by hand.
     """
     usage = openai_said(20_000, 300, cached=16_000)
-    found = counterfactual_cost("openai", OPENAI, judging(LUNA), usage, cost=Decimal("0.00071"))
-    assert found.without_prefix_cache == Decimal("0.00215")  # 20,000 × 0.10/M + 300 × 0.50/M
+    otherwise = counterfactual_cost("openai", OPENAI, judging(LUNA), usage, cost=Decimal("0.00071"))
+    assert otherwise.without_prefix_cache == Decimal("0.00215")  # 20,000 × 0.10/M + 300 × 0.50/M
     # alone: (20,000 + 19 × 1,200) / 20 = 2,140 in, (300 + 19 × 12) / 20 = 26.4, so 27 out, 20
     # times:
-    assert found.without_packs == 20 * (Decimal("0.000214") + Decimal("0.0000135"))
-    assert found.by_batch == Decimal("0.000355")
+    assert otherwise.without_packs == 20 * (Decimal("0.000214") + Decimal("0.0000135"))
+    assert otherwise.by_batch == Decimal("0.000355")
 
 
 def test_an_answer_is_neither_packed_nor_put_off() -> None:
@@ -211,9 +211,9 @@ def test_an_answer_is_neither_packed_nor_put_off() -> None:
     could cost more."""
     usage = openai_said(20_000, 300, cached=16_000)
     request = judging(LUNA, stage=Stage.PRIMARY, candidates=0)
-    found = counterfactual_cost("openai", OPENAI, request, usage, cost=Decimal("0.00071"))
-    assert (found.without_packs, found.by_batch) == (Decimal("0.00071"), Decimal("0.00071"))
-    assert found.without_prefix_cache == Decimal("0.00215")
+    otherwise = counterfactual_cost("openai", OPENAI, request, usage, cost=Decimal("0.00071"))
+    assert (otherwise.without_packs, otherwise.by_batch) == (Decimal("0.00071"), Decimal("0.00071"))
+    assert otherwise.without_prefix_cache == Decimal("0.00215")
 
 
 class Vendor:

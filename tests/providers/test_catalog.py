@@ -66,9 +66,9 @@ def test_the_factors_are_those_of_the_price_tables(provider: str, host: str, mod
     """The catalogue's prices for writing and reading a prefix are those charged."""
 
     def usd(**parts: int) -> float:
-        found = call_price(provider, model, host, Usage(input_tokens=10_000, **parts))
-        assert found
-        return float(found)
+        price = call_price(provider, model, host, Usage(input_tokens=10_000, **parts))
+        assert price
+        return float(price)
 
     settings, plain = model_settings(provider, model), usd()
     assert usd(cached_input_tokens=10_000) / plain == pytest.approx(settings.cache_read_factor)

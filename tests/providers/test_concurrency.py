@@ -174,10 +174,10 @@ def test_a_host_that_takes_no_more_at_once_is_kept_busy() -> None:
         ended = await calls(gate, host, 4_000)
         return CallsOutcome(host, ended, now() - host.started)
 
-    told = run(story())
-    assert told.took_s <= 1.5 * 4_000 / 50 * LATENCY_S
+    outcome = run(story())
+    assert outcome.took_s <= 1.5 * 4_000 / 50 * LATENCY_S
     assert 40 <= gate.limit <= 60
-    assert len(told.host.sent_s) <= 1.15 * 4_000
+    assert len(outcome.host.sent_s) <= 1.15 * 4_000
 
 
 def test_5xx_shrinks_nothing() -> None:

@@ -124,7 +124,7 @@ def test_names_are_read_as_their_hosts_write_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "told", "tokens"),
+    ("entry", "context_fields", "tokens"),
     [
         ({"max_model_len": 16_384}, {}, 16_384),
         ({}, {"/props": {"default_generation_settings": {"n_ctx": 2_048}}}, 2_048),
@@ -148,10 +148,10 @@ def test_names_are_read_as_their_hosts_write_them() -> None:
     ],
 )
 async def test_a_server_on_this_machine_is_asked(
-    connected: Connected, entry: dict[str, Any], told: dict[str, Any], tokens: int | None
+    connected: Connected, entry: dict[str, Any], context_fields: dict[str, Any], tokens: int | None
 ) -> None:
     """If the list of models is silent, a loopback server is asked what it has loaded; silence is no
     error."""
-    with LimitedServer(models=("m1",), entry=entry, told=told) as server:
+    with LimitedServer(models=("m1",), entry=entry, context_fields=context_fields) as server:
         async with connected(server.url) as provider:
             assert await provider.context_tokens("m1") == tokens

@@ -97,8 +97,8 @@ async def test_what_the_sdk_would_read_is_read(
     server.spoil, request, provider = keep, request_of(form), provider_at(server.url, wire)
     completion = await provider.complete(request)
     await provider.aclose()
-    whole = Decision if wire == "decisions" else SystemOneResponse
-    whole.model_validate(seen[0], strict=True)
+    reply_type = Decision if wire == "decisions" else SystemOneResponse
+    reply_type.model_validate(seen[0], strict=True)
     reply = parse_answers(completion.text, request.reply_ids)
     assert len(reply.scores) == len(MEMBERS)
     assert completion.usage_reported and completion.usage.input_tokens == server.tokens
@@ -212,14 +212,16 @@ async def test_the_key_goes_to_its_host_and_is_never_shown(server: DecisionServe
 def test_each_vendor_has_its_own_variables() -> None:
     """Key and base URL come from the vendor's own variables; a user's own host needs a base URL."""
     environ = {"TYPESAFE_API_KEY": "k1", "PERPLEXITY_BASE_URL": "http://127.0.0.1:9"}
-    found = load_settings(repo_root=None, user_file=None, environ=environ).settings
-    assert host_with_key(parse_model_spec("typesafe:jev-1.14.0"), found) == "api.typesafe.ai"
-    assert host_with_key(parse_model_spec("perplexity:pplx-decider-v1.2"), found) == "127.0.0.1:9"
+    settings = load_settings(repo_root=None, user_file=None, environ=environ).settings
+    assert host_with_key(parse_model_spec("typesafe:jev-1.14.0"), settings) == "api.typesafe.ai"
+    assert (
+        host_with_key(parse_model_spec("perplexity:pplx-decider-v1.2"), settings) == "127.0.0.1:9"
+    )
     with pytest.raises(AuthenticationFailed) as caught:
-        host_with_key(parse_model_spec("openrouter:typesafe/jev-1.14"), found)
+        host_with_key(parse_model_spec("openrouter:typesafe/jev-1.14"), settings)
     assert "OPENROUTER_API_KEY" in caught.value.hint
     with pytest.raises(UsageError):
-        host_with_key(ModelSpec("decisions", "any"), found)
+        host_with_key(ModelSpec("decisions", "any"), settings)
 
 
 @pytest.mark.parametrize(
@@ -265,12 +267,12 @@ def test_what_cannot_be_sent_is_said_before_anything_is(
 ) -> None:
     """No host, no key, another vendor's key, no model: the message names the variable, and never
     the key."""
-    found = load_settings(repo_root=None, user_file=None, environ=environ).settings
+    settings = load_settings(repo_root=None, user_file=None, environ=environ).settings
     with pytest.raises(error) as caught:
-        host_with_key(parse_model_spec(spec), found)
-    said = f"{caught.value} {caught.value.hint}"
-    assert says in said
-    assert not any(value in said for name, value in environ.items() if name.endswith("_KEY"))
+        host_with_key(parse_model_spec(spec), settings)
+    message = f"{caught.value} {caught.value.hint}"
+    assert says in message
+    assert not any(value in message for name, value in environ.items() if name.endswith("_KEY"))
 
 
 def test_a_gateway_may_take_any_vendors_key() -> None:
@@ -279,8 +281,8 @@ def test_a_gateway_may_take_any_vendors_key() -> None:
         "OPENAI_BASE_URL": "https://gateway.example.com/v1",
         "OPENAI_API_KEY": "sk-ant-api03-x",
     }
-    found = load_settings(repo_root=None, user_file=None, environ=environ).settings
-    assert host_with_key(parse_model_spec("openai-chat:m"), found) == "gateway.example.com"
+    settings = load_settings(repo_root=None, user_file=None, environ=environ).settings
+    assert host_with_key(parse_model_spec("openai-chat:m"), settings) == "gateway.example.com"
     assert parse_model_spec("typesafe") == ModelSpec("typesafe", DECISION_HOSTS["typesafe"].model)
 
 
@@ -305,10 +307,10 @@ async def test_each_vendors_base_url_leads_to_its_own_route(server: DecisionServ
             variable = (
                 "OPENAI_BASE_URL" if name == "openai-decisions" else f"{name.upper()}_BASE_URL"
             )
-            found = load_settings(
+            settings = load_settings(
                 repo_root=None, user_file=None, environ={variable: server.url}
             ).settings
-            provider = DecisionProvider(name, declared.model or "m", found)
+            provider = DecisionProvider(name, declared.model or "m", settings)
             completion = await provider.complete(request_of(DecisionForm.PREDICATE))
             await provider.aclose()
             assert len(
@@ -332,8 +334,8 @@ def test_prices_are_those_of_decisions(spec: str, usd: str) -> None:
     keys = {
         f"{vendor}_API_KEY": "k" for vendor in ("OPENAI", "TYPESAFE", "OPENROUTER", "PERPLEXITY")
     }
-    found = load_settings(repo_root=None, user_file=None, environ=keys).settings
-    host = host_with_key(ModelSpec(provider, model), found)
+    settings = load_settings(repo_root=None, user_file=None, environ=keys).settings
+    host = host_with_key(ModelSpec(provider, model), settings)
     cost = call_price(provider, model, host, Usage(input_tokens=40_000, cached_input_tokens=30_000))
     assert cost is not None and str((cost * 25).normalize()) == usd
 

@@ -48,8 +48,8 @@ def openai_body(
     request: Request, *, form: ReplyForm = ReplyForm.JSON_SCHEMA, stream: bool = False
 ) -> dict[str, Any]:
     """Return a body for the vendor's own host."""
-    known = Capability(provider="openai", host="h", model="m", probed_at=0.0, reply_form=form)
-    return OFFICIAL.fields(request, known, stream=stream)
+    capability = Capability(provider="openai", host="h", model="m", probed_at=0.0, reply_form=form)
+    return OFFICIAL.fields(request, capability, stream=stream)
 
 
 def claude_body(request: Request, *, stream: bool = False) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def test_only_a_pack_that_lasts_is_marked() -> None:
     lasting = {
         name for name in marks if name.startswith(("packed", "plain")) and "not kept" not in name
     }
-    assert {name for name, found in marks.items() if found} == lasting
+    assert {name for name, markers in marks.items() if markers} == lasting
 
 
 def test_a_request_carries_only_what_is_declared(judging: MakeRequest) -> None:
@@ -151,15 +151,15 @@ def test_weakening_ends(judging: MakeRequest) -> None:
     """A host that refuses everything gets a finite number of requests, and an unrelated refusal
     changes nothing."""
     request = judging(model="gpt-6-luna", temperature=0.0, prefix_ttl_s=1_800)
-    known: Capability | None = UNPROBED
+    capability: Capability | None = UNPROBED
     steps = 0
     words = (
         "response_format temperature store prompt_cache_key prompt_cache_options"
         " prompt_cache_breakpoint"
     )
-    while known is not None:
-        known = OFFICIAL.weaker(
-            request, known, {"message": f"{words} stream_options max_completion_tokens"}
+    while capability is not None:
+        capability = OFFICIAL.weaker(
+            request, capability, {"message": f"{words} stream_options max_completion_tokens"}
         )
         steps += 1
     assert steps < 15
@@ -170,9 +170,9 @@ def test_weakening_ends(judging: MakeRequest) -> None:
 def test_a_field_named_by_its_place_is_recognised(judging: MakeRequest) -> None:
     """FastAPI servers name the field in `detail[].loc`; the input they repeat is not read."""
     echo = {"detail": [{"loc": ["body", "prompt_cache_key"], "input": {"text": "response_format"}}]}
-    found = OFFICIAL.weaker(judging(), UNPROBED, echo)
-    assert found is not None
-    assert (found.without, found.reply_form) == (("prompt_cache_key",), ReplyForm.JSON_SCHEMA)
+    weaker = OFFICIAL.weaker(judging(), UNPROBED, echo)
+    assert weaker is not None
+    assert (weaker.without, weaker.reply_form) == (("prompt_cache_key",), ReplyForm.JSON_SCHEMA)
 
 
 IDS = st.lists(
@@ -183,9 +183,9 @@ IDS = st.lists(
 @given(IDS)
 def test_every_id_is_a_required_integer(ids: tuple[str, ...]) -> None:
     """Strictly: each id of the pack is required, bounded, and nothing else is allowed."""
-    asked = response_format(ids)["json_schema"]
-    assert asked["strict"] is True
-    scores = asked["schema"]["properties"]["scores"]
+    json_schema = response_format(ids)["json_schema"]
+    assert json_schema["strict"] is True
+    scores = json_schema["schema"]["properties"]["scores"]
     assert scores["required"] == list(ids) == list(scores["properties"])
     assert scores["additionalProperties"] is False
     assert all(

@@ -280,8 +280,8 @@ def streamed(pieces: list[str], *, secret: str = KEY) -> tuple[str, list[str]]:
 @given(pieces=PIECES)
 def test_pieces_come_out_as_their_whole_would(pieces: list[str]) -> None:
     """However a text is cut, what is shown and kept equals the cleaned whole; no piece is empty."""
-    whole, shown = streamed(pieces)
-    assert whole == "".join(shown) == clean_text("".join(pieces), secret=KEY)
+    text, shown = streamed(pieces)
+    assert text == "".join(shown) == clean_text("".join(pieces), secret=KEY)
     assert all(shown)
 
 

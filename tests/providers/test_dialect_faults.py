@@ -99,13 +99,13 @@ async def test_a_fault_raises_its_own_error(
     assert type(caught.value) is raised(spoken.name, fault)
     assert spoken.server.counts.requests == 1
     assert caught.value.hint
-    said = f"{caught.value} {caught.value.hint}"
-    assert KEY not in said
-    assert "body of k0" not in said
+    message = f"{caught.value} {caught.value.hint}"
+    assert KEY not in message
+    assert "body of k0" not in message
     assert spoken.server.host in str(caught.value)
     assert len(str(caught.value)) < 300
-    other = {"openai": "anthropic.base_url", "anthropic": "openai"}[spoken.name]
-    assert other not in said
+    other_dialect = {"openai": "anthropic.base_url", "anthropic": "openai"}[spoken.name]
+    assert other_dialect not in message
 
 
 @pytest.mark.parametrize("fault", FINISHED, ids=lambda fault: fault.name)

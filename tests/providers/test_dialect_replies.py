@@ -72,13 +72,13 @@ def test_thinking_is_no_text_and_every_stop_reason_is_decided() -> None:
         "junk",
         {"text": 1},
     ]
-    found = {
+    reply = {
         "content": blocks,
         "stop_reason": "end_turn",
         "usage": {"input_tokens": 1, "output_tokens": 1},
     }
-    assert CLAUDE.completion(found, CALL, RateLimits()).text == "{}"
-    decided = {reason: CLAUDE.completion(found | {"stop_reason": reason}, CALL, RateLimits()).finish
+    assert CLAUDE.completion(reply, CALL, RateLimits()).text == "{}"
+    decided = {reason: CLAUDE.completion(reply | {"stop_reason": reason}, CALL, RateLimits()).finish
                for reason in get_args(StopReason)}  # fmt: skip
     stops = {"end_turn", "stop_sequence", "tool_use"}
     assert {reason for reason, finish in decided.items() if finish is Finish.STOP} == stops

@@ -46,12 +46,12 @@ async def test_each_text_has_its_row_of_length_one(embedding_server: EmbeddingSe
     """H07: rows come back in the order of the texts, however the host orders them; no dimension is
     fixed."""
     embedder = embedder_of(settings_of(embedding_server))
-    found = await embedder.embed(TEXTS)
+    vectors = await embedder.embed(TEXTS)
     await embedder.aclose()
-    wanted = np.array([letters(text) for text in TEXTS])
-    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
-    assert found.shape == (3, DIMS)
-    assert np.allclose(found.astype(float), wanted, atol=1e-3)
+    expected = np.array([letters(text) for text in TEXTS])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert vectors.shape == (3, DIMS)
+    assert np.allclose(vectors.astype(float), expected, atol=1e-3)
     assert embedding_server.embedded == ["read the file", "write the file", " "]
     assert embedder.name == f"openai:{embedding_server.host}:vectors-1"
 

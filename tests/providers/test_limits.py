@@ -160,9 +160,9 @@ async def test_a_halt_wakes_whoever_waits_long(
         provider if holds == "backoff" else ScriptedProvider(),
         rates=LocalRates(rpm=1 if holds == "rate" else None),
     )
-    whole = Retrying(limited, attempts=3, sleep=limited.sleep)
+    retrying = Retrying(limited, attempts=3, sleep=limited.sleep)
     calls = [
-        asyncio.create_task(whole.complete(judging()))
+        asyncio.create_task(retrying.complete(judging()))
         for _ in range(1 if holds == "backoff" else 3)
     ]
     await asyncio.sleep(0.05)

@@ -76,10 +76,10 @@ async def test_errors_stand_in_a_file_of_their_own(vendor: Vendor, judging: Make
     vendor.server.batches.strays = True
     seen = await vendor.ended(await vendor.created(judging, 5))
     assert len(seen.files) == 2
-    found = await vendor.results(seen)
-    fates = [result.outcome for result in found]
-    assert fates.count(RequestOutcome.EXPIRED) == 1 and len(found) == 7
-    assert len({result.custom_id for result in found}) == 6
+    results = await vendor.results(seen)
+    fates = [result.outcome for result in results]
+    assert fates.count(RequestOutcome.EXPIRED) == 1 and len(results) == 7
+    assert len({result.custom_id for result in results}) == 6
 
 
 async def test_requests_that_never_ran_may_be_missing(vendor: Vendor, judging: MakeRequest) -> None:

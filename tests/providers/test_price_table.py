@@ -21,8 +21,8 @@ NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 def models(vendor: str, *kinds: str) -> list[str]:
     """Return the vendor's models that are found by their own name and have a price of each of these
     kinds today."""
-    (found,) = (one for one in get_snapshot().providers if one.id == vendor)
-    named = [model for model in found.models if found.find_model(model.id) is model]
+    (provider,) = (candidate for candidate in get_snapshot().providers if candidate.id == vendor)
+    named = [model for model in provider.models if provider.find_model(model.id) is model]
     return [
         model.id for model in named if all(getattr(model.get_prices(NOW), kind) for kind in kinds)
     ]
@@ -72,33 +72,33 @@ def by_table(
     vendor: str, model: str, usage: Usage, when: datetime, context: dict[str, str] | None = None
 ) -> Decimal:
     """Price one call with genai-prices."""
-    found = genai_prices.calc_price(
+    price = genai_prices.calc_price(
         of_the_table(usage),
         model,
         provider_api_url=f"https://{HOSTS[vendor]}/",
         genai_request_timestamp=when,
         price_context=context,
     )
-    return found.total_price
+    return price.total_price
 
 
 @settings(max_examples=50, deadline=None)
 @given(
-    known=st.sampled_from(TALKING),
+    vendor_and_model=st.sampled_from(TALKING),
     usage=usages(),
     days=st.integers(-900, 300),
     seconds=st.integers(0, 86_399),
 )
 def test_a_price_is_the_tables_own(
-    known: tuple[str, str], usage: Usage, days: int, seconds: int
+    vendor_and_model: tuple[str, str], usage: Usage, days: int, seconds: int
 ) -> None:
     """Any usage, of any model of both vendors, on any day: the same as genai-prices, and so for a
     batch."""
-    vendor, model = known
+    vendor, model = vendor_and_model
     when = NOW.replace(hour=0) + timedelta(days=days, seconds=seconds)
-    found = call_price(vendor, model, HOSTS[vendor], usage, at=when.timestamp())
-    assert found is not None
-    assert abs(found - by_table(vendor, model, usage, when)) <= Decimal("1e-12")
+    price = call_price(vendor, model, HOSTS[vendor], usage, at=when.timestamp())
+    assert price is not None
+    assert abs(price - by_table(vendor, model, usage, when)) <= Decimal("1e-12")
     batch = call_price.batch(model, HOSTS[vendor], usage, at=when.timestamp())
     assert batch is None or abs(batch - by_table(vendor, model, usage, when, BATCH)) <= Decimal(
         "1e-12"
@@ -137,19 +137,19 @@ def test_every_model_of_every_vendor_is_priced_as_by_the_table() -> None:
     """At each side of every tier, day and hour; a model without a token price in the table is
     unpriced."""
     for vendor, model in [
-        (each, model) for each in get_snapshot().providers for model in each.models
+        (provider, model) for provider in get_snapshot().providers for model in provider.models
     ]:
         for when in MOMENTS:
             stated = model.get_prices(when)
             for usage in AWKWARD:
-                found = compile_prices(stated)(usage)
+                price = compile_prices(stated)(usage)
                 if stated.input_mtok is None:
-                    assert found is None, model.id
+                    assert price is None, model.id
                 else:
                     total = model.calc_price(
                         of_the_table(usage), vendor, genai_request_timestamp=when
                     ).total_price
-                    assert found is not None and abs(found - total) <= Decimal("1e-12"), (
+                    assert price is not None and abs(price - total) <= Decimal("1e-12"), (
                         model.id,
                         when,
                         usage,
@@ -161,11 +161,11 @@ def test_prices_change_on_the_quarter_of_an_hour_only() -> None:
     one."""
     models_ = [model for vendor in get_snapshot().providers for model in vendor.models]
     conditional: list[Any] = [
-        each for model in models_ if isinstance(model.prices, list) for each in model.prices
+        price for model in models_ if isinstance(model.prices, list) for price in model.prices
     ]
     limits: list[Any] = [
-        each.constraint
-        for each in (*conditional, *(v for model in models_ for v in model.price_variants or ()))
+        price.constraint
+        for price in (*conditional, *(v for model in models_ for v in model.price_variants or ()))
     ]
     bounds = [
         getattr(limit, name)
@@ -267,6 +267,6 @@ def test_a_fee_a_call_is_added_to_its_tokens() -> None:
     """Perplexity: $12 for a thousand calls plus $1 for a million tokens; a refused call has no
     fee."""
     usage = Usage(input_tokens=1_000, output_tokens=500)
-    found = call_price("openai", "sonar", "api.perplexity.ai", usage, at=NOW.timestamp())
-    assert found == Decimal("0.012") + Decimal("0.0015")
+    price = call_price("openai", "sonar", "api.perplexity.ai", usage, at=NOW.timestamp())
+    assert price == Decimal("0.012") + Decimal("0.0015")
     assert call_price("openai", "sonar", "api.perplexity.ai", Usage(), at=NOW.timestamp()) == 0

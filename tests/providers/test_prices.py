@@ -54,9 +54,9 @@ def test_a_gateway_on_this_machine_costs_what_the_vendor_asks(
 ) -> None:
     """A model that only a vendor sells has the vendor's price behind loopback too, also by
     batch."""
-    found, usage = call_price("openai", model, "localhost:4000", MILLION), Usage(input_tokens=100)
-    assert found is not None and found > 0
-    assert found == call_price("openai", name, vendor, MILLION)
+    price, usage = call_price("openai", model, "localhost:4000", MILLION), Usage(input_tokens=100)
+    assert price is not None and price > 0
+    assert price == call_price("openai", name, vendor, MILLION)
     assert call_price.batch(model, "localhost:4000", usage) == call_price.batch(name, vendor, usage)
     assert assumed_price(model, "localhost:4000") == "vendor"
 

@@ -168,15 +168,15 @@ def minutes_for(count: int, limited: Callable[[], Limited], request: Request) ->
     """Return how long N calls take."""
 
     async def story() -> float:
-        one, started = limited(), now()
-        await asyncio.gather(*(one.complete(request) for _ in range(count)))
+        provider, started = limited(), now()
+        await asyncio.gather(*(provider.complete(request) for _ in range(count)))
         return (now() - started) / 60
 
     return run(story())
 
 
 @pytest.mark.parametrize(
-    ("own", "stated", "in_force"),
+    ("set_here", "stated", "in_force"),
     [
         (None, None, None),
         (10_000, None, 10_000),
@@ -186,11 +186,11 @@ def minutes_for(count: int, limited: Callable[[], Limited], request: Request) ->
     ],
 )
 def test_the_lower_limit_is_in_force(
-    own: int | None, stated: int | None, in_force: int | None
+    set_here: int | None, stated: int | None, in_force: int | None
 ) -> None:
     """The user's setting or the host's statement, whichever is lower; none if neither states
     one."""
-    rates = LocalRates(rpm=own, tpm=own)
+    rates = LocalRates(rpm=set_here, tpm=set_here)
     rates.learn(RateLimits(stated, stated, stated, stated))
     assert rates.in_force == RateLimits(in_force, in_force, stated, stated)
     assert rates.stated == RateLimits(stated, stated, stated, stated)

@@ -111,11 +111,11 @@ def test_a_long_reply_may_weigh_more() -> None:
     """The bound follows from the requested tokens and their encoding; outside a call it is that of
     a list."""
     with expecting_tokens(1_000_000):
-        whole = allowed_bytes("application/json")
-        assert MIN_BYTES < whole < allowed_bytes("text/event-stream; charset=utf-8")
+        of_whole_reply = allowed_bytes("application/json")
+        assert MIN_BYTES < of_whole_reply < allowed_bytes("text/event-stream; charset=utf-8")
         with expecting_tokens(10):
             assert (
                 allowed_bytes("application/json") == allowed_bytes("text/event-stream") == MIN_BYTES
             )
-        assert allowed_bytes("application/json") == whole
+        assert allowed_bytes("application/json") == of_whole_reply
     assert allowed_bytes("application/json") == LISTING_BYTES

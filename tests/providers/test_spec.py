@@ -189,19 +189,20 @@ def program(body: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "wanted", ["import_sdk('openai')", "import_sdk('anthropic')", "import_for_judging('openai')"]
+    "expression",
+    ["import_sdk('openai')", "import_sdk('anthropic')", "import_for_judging('openai')"],
 )
-def test_the_loop_runs_on_while_modules_are_imported(wanted: str) -> None:
+def test_the_loop_runs_on_while_modules_are_imported(expression: str) -> None:
     """The loop keeps running; afterwards the first call has all it needs, and judging needs no
     SDK."""
-    said = program(
+    printed = program(
         f"""
         import asyncio, sys
         from xscore.providers.spec import import_for_judging, import_sdk
 
         async def main():
             turns = 0
-            task = asyncio.create_task({wanted})
+            task = asyncio.create_task({expression})
             while not task.done():
                 await asyncio.sleep(0.01)
                 turns += 1
@@ -211,10 +212,10 @@ def test_the_loop_runs_on_while_modules_are_imported(wanted: str) -> None:
         asyncio.run(main())
         """
     )
-    turns, *there = said.split()
-    vendor = wanted.split("'")[1]
+    turns, *imported = printed.split()
+    vendor = expression.split("'")[1]
     assert int(turns) >= 5
-    assert set(there) == ({"aiohttp", "httpx2", vendor} if "sdk" in wanted else {"aiohttp"})
+    assert set(imported) == ({"aiohttp", "httpx2", vendor} if "sdk" in expression else {"aiohttp"})
 
 
 def test_an_sdk_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,13 +141,13 @@ async def test_a_proxy_that_refuses_says_so(
     async with connected(ELSEWHERE.replace("http", scheme), key=KEY) as provider:
         with pytest.raises(AuthenticationFailed) as caught:
             await provider.complete(judging())
-    said = f"{caught.value} {caught.value.hint}"
-    assert str(status) in said
-    assert "secret" not in said
+    message = f"{caught.value} {caught.value.hint}"
+    assert str(status) in message
+    assert "secret" not in message
     assert len(proxy.asked) == 1
     if (scheme, status) != ("http", 403):  # there a proxy's 403 cannot be told from the host's own
-        assert proxy.host in said
-        assert "PROXY" in said
+        assert proxy.host in message
+        assert "PROXY" in message
 
 
 async def test_a_proxy_that_is_not_there_says_so(

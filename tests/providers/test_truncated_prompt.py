@@ -47,8 +47,8 @@ async def test_a_prompt_that_fills_the_known_context_was_cut(
     """With a known context a cut of a few percent is detected: the count stops at the limit."""
     with LimitedServer(num_ctx=1_024) as server:
         async with connected(server.url) as provider:
-            whole = judging(chars=1_100)
-            assert (await provider.complete(whole)).usage.input_tokens < 1_010
+            request = judging(chars=1_100)
+            assert (await provider.complete(request)).usage.input_tokens < 1_010
             slightly_more = judging(chars=1_400)
             assert (await provider.complete(slightly_more)).usage.input_tokens == 1_024
             provider.adopt(
@@ -60,7 +60,7 @@ async def test_a_prompt_that_fills_the_known_context_was_cut(
                     context_tokens=1_024,
                 )
             )
-            await provider.complete(whole)
+            await provider.complete(request)
             with pytest.raises(PromptCut):
                 await provider.complete(slightly_more)
 
@@ -152,9 +152,12 @@ def test_a_count_without_its_cached_part_is_told_by_the_estimate(judging: MakeRe
         "completion_tokens": 5,
         "prompt_tokens_details": {"cached_tokens": 500},
     }
-    for expected, whole in ((0, 600), (620, 600), (1_150, 1_100), (5_000, 600)):
-        found = reported_usage(usage, judging(input_tokens=expected))
-        assert found is not None and (found.input_tokens, found.cached_input_tokens) == (whole, 500)
+    for expected, input_tokens in ((0, 600), (620, 600), (1_150, 1_100), (5_000, 600)):
+        counted = reported_usage(usage, judging(input_tokens=expected))
+        assert counted is not None and (counted.input_tokens, counted.cached_input_tokens) == (
+            input_tokens,
+            500,
+        )
 
 
 async def test_a_reply_that_answers_everything_is_whole_where_nothing_is_said_of_the_cache(
@@ -197,18 +200,18 @@ def test_a_local_host_of_unknown_context_is_suspected(judging: MakeRequest) -> N
     """It may have cut to its context, unless it has read as much before or no context is as short
     as its count."""
     request = judging(chars=9_000)
-    whole = Completion(
+    uncut = Completion(
         text=json.dumps({"scores": dict.fromkeys(request.reply_ids, 5)}),
         finish=Finish.STOP,
         usage=Usage(input_tokens=2_048, output_tokens=9),
         model="judge-2",
     )
-    few = replace(whole, usage=Usage(input_tokens=300, output_tokens=9))
+    few = replace(uncut, usage=Usage(input_tokens=300, output_tokens=9))
 
     def is_whole(reply: Completion, host: str, *, longest: int = 0) -> bool:
         return is_cache_uncounted(request, reply, host=host, context_tokens=None, longest=longest)
 
-    assert not is_whole(whole, "localhost:11434") and is_whole(few, "localhost:11434")
-    assert is_whole(whole, "localhost:11434", longest=request.input_tokens)
-    assert is_whole(whole, "gateway.example")
-    assert not is_whole(replace(whole, finish=Finish.LENGTH), "gateway.example")
+    assert not is_whole(uncut, "localhost:11434") and is_whole(few, "localhost:11434")
+    assert is_whole(uncut, "localhost:11434", longest=request.input_tokens)
+    assert is_whole(uncut, "gateway.example")
+    assert not is_whole(replace(uncut, finish=Finish.LENGTH), "gateway.example")

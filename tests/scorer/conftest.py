@@ -9,5 +9,5 @@ from tests.scorer.stdlib_candidates import real_code
 @pytest.fixture
 def code() -> Code:
     """Two hundred real functions."""
-    found = [pair for pair in real_code() if len(pair[1]) < 6_000][:200]
-    return {made.id: (made, text) for made, text in found}
+    pairs = [pair for pair in real_code() if len(pair[1]) < 6_000][:200]
+    return {memory.id: (memory, text) for memory, text in pairs}

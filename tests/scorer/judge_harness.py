@@ -39,7 +39,7 @@ class JudgeHarness(Struct):
     @property
     def candidates(self) -> list[Candidate]:
         """The whole pool."""
-        return [made for made, _ in self.code.values()]
+        return [candidate for candidate, _ in self.code.values()]
 
     def judge(self, **changes: object) -> ModelJudge:
         """A judge over the pool's own packs."""
@@ -57,7 +57,11 @@ class JudgeHarness(Struct):
     def texts(self, candidates: Sequence[Candidate]) -> dict[str, str]:
         """Load texts."""
         self.loaded.append(len(candidates))
-        return {one.id: self.code[one.id][1] for one in candidates if one.id in self.code}
+        return {
+            candidate.id: self.code[candidate.id][1]
+            for candidate in candidates
+            if candidate.id in self.code
+        }
 
     async def write(self, judgments: Sequence[Judgment]) -> None:
         """Commit."""
@@ -73,12 +77,12 @@ async def settle(
     judge: ModelJudge, candidates: Sequence[Candidate], *, turn: Turn = TURN
 ) -> dict[str, Judgment | Unjudged]:
     """Return results by content hash; fail on a duplicate or a missing one."""
-    found: dict[str, Judgment | Unjudged] = {}
+    results: dict[str, Judgment | Unjudged] = {}
     async for result in judge.judge(turn, candidates):
-        assert result.content_hash not in found
-        found[result.content_hash] = result
-    assert found.keys() == {one.content_hash for one in candidates}
-    return found
+        assert result.content_hash not in results
+        results[result.content_hash] = result
+    assert results.keys() == {candidate.content_hash for candidate in candidates}
+    return results
 
 
 class ProviderWrapper:
@@ -113,18 +117,22 @@ def by_length(memory: ShownMemory, _: str) -> float:
     return (len(memory.entity) % 100) / 100
 
 
-def causes(found: dict[str, Judgment | Unjudged]) -> Counter[str]:
+def causes(results: dict[str, Judgment | Unjudged]) -> Counter[str]:
     """Count results by cause, including `judged`."""
     return Counter(
-        one.cause.value if isinstance(one, Unjudged) else "judged" for one in found.values()
+        result.cause.value if isinstance(result, Unjudged) else "judged"
+        for result in results.values()
     )
 
 
-def have_own_scores(code: Code, found: dict[str, Judgment | Unjudged]) -> bool:
+def have_own_scores(code: Code, results: dict[str, Judgment | Unjudged]) -> bool:
     """Whether every memory is judged, with the score that `by_length` gives to its own name."""
-    scores = {hash_: one.score for hash_, one in found.items() if isinstance(one, Judgment)}
+    scores = {
+        hash_: result.score for hash_, result in results.items() if isinstance(result, Judgment)
+    }
     return scores == {
-        made.content_hash: (len(made.entity) % 100) / 100 for made, _ in code.values()
+        candidate.content_hash: (len(candidate.entity) % 100) / 100
+        for candidate, _ in code.values()
     }
 
 

@@ -50,11 +50,11 @@ def _definitions(source: str) -> Iterator[tuple[str, int, str]]:
 def real_code() -> tuple[tuple[Candidate, str], ...]:
     """Every function, method and class header of a few real packages, with its text."""
     root = Path(sysconfig.get_path("stdlib"))
-    found: dict[str, tuple[Candidate, str]] = {}
+    code_by_id: dict[str, tuple[Candidate, str]] = {}
     for package in PACKAGES:
         for file in sorted((root / package).rglob("*.py")):
             path = file.relative_to(root).as_posix()
             for name, line, text in _definitions(file.read_text("utf-8")):
-                made = candidate(path, name, text, line=line)
-                found.setdefault(made.id, (made, text))
-    return tuple(found.values())
+                memory = candidate(path, name, text, line=line)
+                code_by_id.setdefault(memory.id, (memory, text))
+    return tuple(code_by_id.values())

@@ -33,7 +33,7 @@ def test_ids_rise_as_they_are_read_except_at_one_place(size: int, pack: str) -> 
     """A decoder that answers in the schema's alphabetical order is in reading order, except for one
     step."""
     dealt = dealt_ids(size, secret=SECRET, pack=pack)
-    assert sum(one > other for one, other in pairwise(dealt)) <= 1
+    assert sum(first > second for first, second in pairwise(dealt)) <= 1
 
 
 def test_a_slot_has_no_favourite_code() -> None:

@@ -20,12 +20,12 @@ async def gather(
     units: Iterator[int], settle: Settle, *, workers: int = 4, stop: StopSignal | None = None
 ) -> list[str]:
     """Collect all results."""
-    found: list[str] = []
+    results: list[str] = []
     async for batch in fan_out(
         units, settle, workers=workers, stop=stop or StopSignal(), unsent=unsent
     ):
-        found.extend(batch)
-    return found
+        results.extend(batch)
+    return results
 
 
 async def test_no_more_in_flight_than_workers() -> None:
@@ -40,8 +40,8 @@ async def test_no_more_in_flight_than_workers() -> None:
         flying -= 1
         return (str(unit),), ()
 
-    found = await gather(iter(range(50)), settle, workers=8)
-    assert sorted(found, key=int) == [str(unit) for unit in range(50)]
+    results = await gather(iter(range(50)), settle, workers=8)
+    assert sorted(results, key=int) == [str(unit) for unit in range(50)]
     assert peak == 8
 
 
@@ -74,9 +74,9 @@ async def test_a_stop_begins_nothing_more_and_accounts_for_the_rest() -> None:
         stop.set(UnjudgedCause.INTERRUPTED)
         return (f"settled {unit}",), (100 + unit,)
 
-    found = await gather(iter(range(20)), settle, workers=3, stop=stop)
+    results = await gather(iter(range(20)), settle, workers=3, stop=stop)
     assert begun == [0, 1, 2]
-    assert sorted(found) == sorted(
+    assert sorted(results) == sorted(
         [f"settled {unit}" for unit in range(3)]
         + [f"unsent {unit}" for unit in (*range(3, 20), 100, 101, 102)]
     )
@@ -105,11 +105,11 @@ async def test_an_error_is_raised_after_what_came_before_it() -> None:
             raise
         return (str(unit),), ()
 
-    found: list[str] = []
+    results: list[str] = []
     with pytest.raises(OSError, match="disk full"):
         async for batch in fan_out(
             iter(range(9)), settle, workers=3, stop=StopSignal(), unsent=unsent
         ):
-            found.extend(batch)
-    assert found == ["0"]
+            results.extend(batch)
+    assert results == ["0"]
     assert sorted(cancelled) == [2, 3]

@@ -147,22 +147,22 @@ def test_an_everyday_word_that_the_code_lacks_changes_nothing() -> None:
 def test_an_everyday_word_in_a_name_is_weak_evidence() -> None:
     """`How long is the delay of a failed job?` is about failed jobs, not about what has `long` in
     its name."""
-    others = [(f"job{number}", "a job in the queue") for number in range(20)]
-    pool = made(("long_job", "runs"), ("delay", "of a failed job"), *others)
-    found = scores(pool, "how long is the delay of a failed job?")
-    assert found["m0"] < THRESHOLD < found["m1"]
+    other_jobs = [(f"job{number}", "a job in the queue") for number in range(20)]
+    pool = made(("long_job", "runs"), ("delay", "of a failed job"), *other_jobs)
+    by_id = scores(pool, "how long is the delay of a failed job?")
+    assert by_id["m0"] < THRESHOLD < by_id["m1"]
 
 
 def test_a_compound_word_of_the_task_is_one_word() -> None:
     """The name `toClickHouseArray` shares one word with a task that says ClickHouse, not three."""
-    others = [(f"other{number}", "something else altogether") for number in range(20)]
+    unrelated = [(f"other{number}", "something else altogether") for number in range(20)]
     pool = made(
         ("toClickHouseArray", "return rows"),
         ("query", "bounce = count of ClickHouse rows"),
-        *others,
+        *unrelated,
     )
-    found = scores(pool, "why is the bounce rate wrong in ClickHouse?")
-    assert found["m0"] < THRESHOLD < found["m1"]
+    by_id = scores(pool, "why is the bounce rate wrong in ClickHouse?")
+    assert by_id["m0"] < THRESHOLD < by_id["m1"]
 
 
 def test_documents_count_in_full_where_there_is_no_code() -> None:
@@ -245,10 +245,10 @@ def test_more_evidence_scores_no_less(words: list[str], data: st.DataObject) -> 
     high."""
     fewer = data.draw(st.integers(0, len(words)))
     texts = [words[:count] + ["filler"] * (len(words) - count) for count in (fewer, len(words))]
-    less, more = scores(
+    poorer, richer = scores(
         made(("f", " ".join(texts[0])), ("g", " ".join(texts[1]))), " ".join(words)
     ).values()
-    assert more >= less - 1e-9
+    assert richer >= poorer - 1e-9
 
 
 @settings(max_examples=25)
@@ -295,19 +295,19 @@ def test_the_frame_of_a_question_is_no_evidence() -> None:
         ("read_flags", "the flags"),
         ("steal", "take their work"),
     )
-    for asked in ("how does it work?", "explain how that works", "how does this work when\n"):
-        assert set(scores(pool, asked).values()) == {0.0}, asked
+    for question in ("how does it work?", "explain how that works", "how does this work when\n"):
+        assert set(scores(pool, question).values()) == {0.0}, question
     assert scores(pool, "how does a thread steal work from others?")["m2"] > 0
     assert scores(pool, "split the work")["m2"] > 0
 
 
 def test_an_option_is_its_name_in_code() -> None:
     """`--no-ignore` finds `no_ignore` before text that only says `ignore`."""
-    found = scores(
+    by_id = scores(
         made(("f", "if opts.no_ignore: pass"), ("g", "if opts.to_ignore: pass")),
         "what is --no-ignore for?",
     )
-    assert found["m0"] > 2 * found["m1"] > 0
+    assert by_id["m0"] > 2 * by_id["m1"] > 0
 
 
 def test_the_name_of_the_repository_says_nothing() -> None:
@@ -319,7 +319,8 @@ def test_the_name_of_the_repository_says_nothing() -> None:
     task = "why does fd skip files of .gitignore?"
     plain = scores((candidates, vectors), task)
     titled = [
-        one._replace(path="README.md") if number else one for number, one in enumerate(candidates)
+        candidate._replace(path="README.md") if number else candidate
+        for number, candidate in enumerate(candidates)
     ]
     named = scores((titled, vectors), task)
     assert named["m1"] == 0 < plain["m1"]
@@ -338,7 +339,8 @@ def test_tests_of_what_is_named_count_in_full() -> None:
 
     def of_test(task: str, judge: LexicalJudge) -> float:
         judged = {
-            one.content_hash: one.score for one in judge.judgments(Turn(task=task), candidates)
+            candidate.content_hash: candidate.score
+            for candidate in judge.judgments(Turn(task=task), candidates)
         }
         return judged[test.content_hash]
 
@@ -357,21 +359,24 @@ def test_a_question_about_what_is_nowhere_keeps_less() -> None:
     pool = made(
         *texts, ("Rule.refresh", "refresh the rule"), ("oauth_doc", "oauth"), ("token_doc", "token")
     )
-    asked = scores(pool, "where is the oauth token refreshed?")["m60"]
-    told = scores(pool, "the oauth token must be refreshed in time")["m60"]
-    assert asked < THRESHOLD and asked < told
+    as_question = scores(pool, "where is the oauth token refreshed?")["m60"]
+    as_order = scores(pool, "the oauth token must be refreshed in time")["m60"]
+    assert as_question < THRESHOLD and as_question < as_order
 
 
 def test_a_question_counts_where_the_best_memories_hold_enough_of_it() -> None:
     """Words of a question that stand apart, one here and one there, are no answer to it; the reason
     says so."""
-    others = [(f"f{at}", f"word{at} and some more text") for at in range(300)]
+    unrelated = [(f"f{at}", f"word{at} and some more text") for at in range(300)]
     question = "how does it cache parsed options to disk?"
     apart = made(
-        *others, ("parse_args", "parse it"), ("cache_page", "cache a page"), ("free_disk", "a disk")
+        *unrelated,
+        ("parse_args", "parse it"),
+        ("cache_page", "cache a page"),
+        ("free_disk", "a disk"),
     )
     together = made(
-        *others, *[(f"cache_options{at}", "cache the parsed options on disk") for at in range(3)]
+        *unrelated, *[(f"cache_options{at}", "cache the parsed options on disk") for at in range(3)]
     )
     assert max(scores(apart, question).values()) < THRESHOLD - FILL.best_within
     assert min(scores(together, question)[f"m{at}"] for at in (300, 301, 302)) > THRESHOLD
@@ -405,7 +410,7 @@ def test_a_dotfile_counts_as_settings() -> None:
     grammar."""
     texts = [(f"f{at}", f"word{at} and some more text") for at in range(60)]
     candidates, vectors = made(*texts, ("window", "build output of the session store"), ("f", "x"))
-    windows = [one._replace(kind=Kind.TEXT, entity="") for one in candidates]
+    windows = [candidate._replace(kind=Kind.TEXT, entity="") for candidate in candidates]
     task = "add retries to the session store of the build"
 
     def best_at(path: str) -> float:
@@ -421,9 +426,9 @@ def test_a_name_that_a_short_question_says_stays_in_sight() -> None:
     pool = made(
         *texts, ("report.latencies", "the latencies"), ("report.of", "the latencies of a report")
     )
-    found = scores(pool, "how are the latency percentiles computed?")
-    assert 0.1 < found["m60"] < THRESHOLD - 0.1
-    assert found["m61"] < found["m60"] / 10
+    by_id = scores(pool, "how are the latency percentiles computed?")
+    assert 0.1 < by_id["m60"] < THRESHOLD - 0.1
+    assert by_id["m61"] < by_id["m60"] / 10
 
 
 def test_a_word_of_half_of_all_memories_is_no_evidence() -> None:
@@ -431,8 +436,8 @@ def test_a_word_of_half_of_all_memories_is_no_evidence() -> None:
     pool = made(
         *[(f"handler{at}", "handler of events") for at in range(30)], ("parse", "parse a frame")
     )
-    found = scores(pool, "which handler can parse a frame?")
-    assert found["m30"] > THRESHOLD and found["m0"] == 0
+    by_id = scores(pool, "which handler can parse a frame?")
+    assert by_id["m30"] > THRESHOLD and by_id["m0"] == 0
     assert scores(pool, "the handler")["m0"] > 0
 
 
@@ -441,14 +446,14 @@ ENTRIES = st.lists(
 )
 
 
-@given(vectors=st.lists(ENTRIES, max_size=5), asked=st.sets(st.integers(0, 600), max_size=40))
+@given(vectors=st.lists(ENTRIES, max_size=5), asked_terms=st.sets(st.integers(0, 600), max_size=40))
 @settings(max_examples=60)
 def test_the_words_of_a_pool_are_those_that_a_look_at_each_entry_finds(
-    vectors: list[list[tuple[int, int, int]]], asked: set[int]
+    vectors: list[list[tuple[int, int, int]]], asked_terms: set[int]
 ) -> None:
     """Comparing whole columns of bytes finds the same entries, in order, and the same length of
     each memory."""
-    hashes = [term * 0x9E3779B1 & 0xFFFFFFFF for term in asked]
+    hashes = [term * 0x9E3779B1 & 0xFFFFFFFF for term in asked_terms]
     spread = [
         [(term * 0x9E3779B1 & 0xFFFFFFFF, *rest) for term, *rest in entries] for entries in vectors
     ]
@@ -470,7 +475,7 @@ def test_the_mean_length_is_of_the_pool_alone() -> None:
         ("total", "sum the prices"), ("parse", "split a header"), ("other", "prices " * 300)
     )
     task = Turn(task="where are prices summed?")
-    narrow = [(one, vector) for one, vector in vectors if one != "m2"]
+    narrow = [(memory_id, vector) for memory_id, vector in vectors if memory_id != "m2"]
     assert lexical_priors(task, candidates[:2], lambda: vectors) == lexical_priors(
         task, candidates[:2], lambda: narrow
     )

@@ -49,8 +49,8 @@ POOL = (
 def strengths(task: str, errors: str = "") -> dict[str, float]:
     """Return how strongly each memory of the pool is mentioned."""
     return {
-        name: found.strength
-        for name, found in find_named(find_mentions(task, errors), POOL).items()
+        name: mention.strength
+        for name, mention in find_named(find_mentions(task, errors), POOL).items()
     }
 
 
@@ -105,10 +105,10 @@ def test_a_file_names_its_memories() -> None:
 
 def test_python_frames_point_into_their_functions() -> None:
     """The innermost frame counts most; paths may be absolute (X23)."""
-    found = strengths("fix this", PYTHON_TRACE)
-    assert found["cache/writer.py::flush"] == FRAME
-    assert 0 < found["cli/main.py::run"] < FRAME
-    assert "cache/writer.py::Store.write" not in found
+    by_name = strengths("fix this", PYTHON_TRACE)
+    assert by_name["cache/writer.py::flush"] == FRAME
+    assert 0 < by_name["cli/main.py::run"] < FRAME
+    assert "cache/writer.py::Store.write" not in by_name
 
 
 def test_script_frames_point_into_their_functions() -> None:

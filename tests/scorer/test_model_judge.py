@@ -27,9 +27,9 @@ from xscore.scorer.packs import PackProfile
 async def test_every_memory_gets_the_score_of_its_own_text(code: Code) -> None:
     """X03: ids are random, yet each memory gets its own score, and all are written."""
     bench = JudgeHarness(code, ScriptedProvider(score=by_length))
-    found = await bench.run()
-    assert have_own_scores(code, found)
-    assert {one.content_hash for one in bench.written} == found.keys()
+    results = await bench.run()
+    assert have_own_scores(code, results)
+    assert {judgment.content_hash for judgment in bench.written} == results.keys()
 
 
 async def test_a_judgment_is_written_before_its_worker_goes_on(code: Code) -> None:
@@ -53,14 +53,14 @@ async def test_an_interrupt_sends_nothing_more(code: Code) -> None:
     provider = ScriptedProvider(Script(latency_s=0.01))
     bench = JudgeHarness(code, provider)
     judge = bench.judge(concurrency=2)
-    found: dict[str, Judgment | Unjudged] = {}
+    results: dict[str, Judgment | Unjudged] = {}
     async for result in judge.judge(TURN, bench.candidates):
         judge.stop(UnjudgedCause.INTERRUPTED)
-        found[result.content_hash] = result
+        results[result.content_hash] = result
     assert len(provider.requests) <= 4
-    assert set(causes(found)) == {"judged", "interrupted"}
-    assert len(found) == len(code)
-    assert causes(found)["judged"] == len(bench.written)
+    assert set(causes(results)) == {"judged", "interrupted"}
+    assert len(results) == len(code)
+    assert causes(results)["judged"] == len(bench.written)
 
 
 def best_part(memory: ShownMemory, _: str) -> float:
@@ -72,12 +72,12 @@ async def test_an_oversized_memory_is_judged_in_parts(code: Code) -> None:
     """Its score is that of its best part; its parts are written too, and the whole with the last of
     them."""
     bench = JudgeHarness(oversized(code), ScriptedProvider(score=best_part))
-    found = await bench.run()
+    results = await bench.run()
     large = candidate("asyncio/large.py", "long", LONG)
-    result = found[large.content_hash]
+    result = results[large.content_hash]
     assert isinstance(result, Judgment) and result.score == 0.93
-    assert len(bench.written) > len(found)
-    parts = [one for one in bench.written if one.content_hash not in found]
+    assert len(bench.written) > len(results)
+    parts = [judgment for judgment in bench.written if judgment.content_hash not in results]
     assert bench.written.index(result) > max(bench.written.index(part) for part in parts)
 
 
@@ -86,17 +86,19 @@ async def test_a_resumed_run_asks_only_for_missing_parts(code: Code) -> None:
     large = candidate("asyncio/large.py", "long", LONG)
     only = {large.id: (large, LONG)}
     first = JudgeHarness(only, Failing(CallTimedOut("60 s"), after=2))
-    found = await first.run(concurrency=1)
-    assert causes(found) == {"provider": 1}
+    results = await first.run(concurrency=1)
+    assert causes(results) == {"provider": 1}
     assert len(first.written) == 2
-    known = {one.content_hash: one for one in first.written}
-    again = JudgeHarness(only, ScriptedProvider(score=best_part))
-    total = len(list(again.judge().requests(TURN, again.candidates)))
-    resumed = await again.run(
-        known_parts=lambda hashes: {one: known[one] for one in hashes if one in known}
+    judged_parts = {part.content_hash: part for part in first.written}
+    second = JudgeHarness(only, ScriptedProvider(score=best_part))
+    total = len(list(second.judge().requests(TURN, second.candidates)))
+    resumed = await second.run(
+        known_parts=lambda hashes: {
+            part: judged_parts[part] for part in hashes if part in judged_parts
+        }
     )
     assert isinstance(resumed[large.content_hash], Judgment)
-    assert len(again.provider.requests) == total - 2  # type: ignore[attr-defined]  # a `ScriptedProvider`
+    assert len(second.provider.requests) == total - 2  # type: ignore[attr-defined]  # a `ScriptedProvider`
 
 
 async def test_packs_go_out_by_their_best_prior(code: Code) -> None:
@@ -106,7 +108,9 @@ async def test_packs_go_out_by_their_best_prior(code: Code) -> None:
     await bench.run(priors={last.id: 0.8}, concurrency=1)
     sent = bench.provider.requests[0].content[0]  # type: ignore[attr-defined]  # a `ScriptedProvider`
     assert f'name="{last.entity}"' in sent
-    assert {one.prior for one in bench.written if one.content_hash == last.content_hash} == {0.8}
+    assert {
+        judgment.prior for judgment in bench.written if judgment.content_hash == last.content_hash
+    } == {0.8}
 
 
 @pytest.mark.parametrize(
@@ -126,20 +130,22 @@ async def test_one_edit_judges_one_memory(code: Code) -> None:
     """X28: after an edit only the edited memory is sent, and the next task finds all other packs
     unchanged."""
     bench = JudgeHarness(code, ScriptedProvider(score=by_length))
-    whole = [request.content[0] for request in bench.judge().requests(TURN, bench.candidates)]
-    made, text = next(iter(code.values()))
-    edited = made._replace(content_hash="edited")
-    after = JudgeHarness({**code, made.id: (edited, text + "\n    # edited")}, bench.provider)
+    texts_before = [
+        request.content[0] for request in bench.judge().requests(TURN, bench.candidates)
+    ]
+    original, text = next(iter(code.values()))
+    edited = original._replace(content_hash="edited")
+    after = JudgeHarness({**code, original.id: (edited, text + "\n    # edited")}, bench.provider)
     (only,) = after.judge().requests(TURN, [edited])
     assert only.candidates == 1 and "# edited" in only.content[0]
-    again = [request.content[0] for request in after.judge().requests(TURN, after.candidates)]
-    assert len(set(whole) - set(again)) == 1
+    texts_after = [request.content[0] for request in after.judge().requests(TURN, after.candidates)]
+    assert len(set(texts_before) - set(texts_after)) == 1
 
 
 async def test_a_memory_that_left_the_store_is_accounted_for(code: Code) -> None:
     """If another process re-indexes meanwhile, the memory is unjudged, not lost."""
     ghost = candidate("gone.py", "ghost", "x")
     bench = JudgeHarness(code, ScriptedProvider(score=by_length))
-    found = await settle(bench.judge(), [*bench.candidates, ghost])
-    assert isinstance(found[ghost.content_hash], Unjudged)
-    assert causes(found)["judged"] == len(code)
+    results = await settle(bench.judge(), [*bench.candidates, ghost])
+    assert isinstance(results[ghost.content_hash], Unjudged)
+    assert causes(results)["judged"] == len(code)

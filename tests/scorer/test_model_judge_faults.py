@@ -38,8 +38,8 @@ from xscore.scorer.giving_up import GiveUpRule
 
 def alone_of_its_name(code: Code) -> str:
     """The last entity whose name is unique in the pool."""
-    names = Counter(made.entity for made, _ in code.values())
-    return [made.entity for made, _ in code.values() if names[made.entity] == 1][-1]
+    names = Counter(candidate.entity for candidate, _ in code.values())
+    return [candidate.entity for candidate, _ in code.values() if names[candidate.entity] == 1][-1]
 
 
 TAMPERS: dict[str, Callable[[str], str]] = {
@@ -72,9 +72,9 @@ async def test_a_spoilt_first_reply_is_repaired(code: Code, name: str) -> None:
     provider = ScriptedProvider(score=by_length, tamper=tamper)
     bench = JudgeHarness(code, provider)
     judge = bench.judge()
-    found = await settle(judge, bench.candidates)
-    assert have_own_scores(code, found)
-    assert max(Counter(one.content_hash for one in bench.written).values()) == 1
+    results = await settle(judge, bench.candidates)
+    assert have_own_scores(code, results)
+    assert max(Counter(judgment.content_hash for judgment in bench.written).values()) == 1
     if name == "foreign":
         assert judge.faults.foreign > 0
         assert "for unknown ids" in "".join(judge.warnings())
@@ -85,8 +85,8 @@ async def test_a_reply_that_never_reads_leaves_all_unjudged(code: Code) -> None:
     written."""
     provider = ScriptedProvider(tamper=lambda request, text: "sorry")
     bench = JudgeHarness(code, provider)
-    found = await bench.run(concurrency=2)
-    assert causes(found) == {"unreadable": len(code)}
+    results = await bench.run(concurrency=2)
+    assert causes(results) == {"unreadable": len(code)}
     assert bench.written == []
     assert (
         GiveUpRule().most_unscored
@@ -95,19 +95,21 @@ async def test_a_reply_that_never_reads_leaves_all_unjudged(code: Code) -> None:
     )
     assert len(provider.requests) < len(code) / 2
     assert any(
-        "no usable score at all" in one.detail
-        for one in found.values()
-        if isinstance(one, Unjudged)
+        "no usable score at all" in result.detail
+        for result in results.values()
+        if isinstance(result, Unjudged)
     )
 
 
 async def test_a_refused_memory_costs_only_itself(code: Code) -> None:
     """If the model declines one memory, it is unjudged as refused; its neighbours are judged."""
-    poison = max((made for made, _ in code.values()), key=lambda made: len(made.entity))
+    poison = max(
+        (candidate for candidate, _ in code.values()), key=lambda candidate: len(candidate.entity)
+    )
     script = Script(rules=(ScriptRule(entity=f"*{poison.entity}", refuse=True),))
-    found = await JudgeHarness(code, ScriptedProvider(script)).run()
-    assert causes(found) == {"refused": 1, "judged": len(code) - 1}
-    assert isinstance(found[poison.content_hash], Unjudged)
+    results = await JudgeHarness(code, ScriptedProvider(script)).run()
+    assert causes(results) == {"refused": 1, "judged": len(code) - 1}
+    assert isinstance(results[poison.content_hash], Unjudged)
 
 
 class CutShort(ProviderWrapper):
@@ -124,63 +126,63 @@ class CutShort(ProviderWrapper):
 async def test_a_truncated_reply_keeps_its_whole_scores(code: Code) -> None:
     """Complete scores before the cut are kept; the rest is asked in half packs."""
     provider = CutShort(ScriptedProvider(score=by_length))
-    found = await JudgeHarness(code, provider).run()
-    assert have_own_scores(code, found)
+    results = await JudgeHarness(code, provider).run()
+    assert have_own_scores(code, results)
 
 
 async def test_a_prompt_too_long_is_halved(code: Code) -> None:
     """A model with a small context still judges, in smaller packs."""
-    found = await JudgeHarness(code, Failing(PromptTooLong("8k"), above=10)).run()
-    assert causes(found) == {"judged": len(code)}
+    results = await JudgeHarness(code, Failing(PromptTooLong("8k"), above=10)).run()
+    assert causes(results) == {"judged": len(code)}
 
 
 async def test_a_memory_too_long_alone_is_unjudged(code: Code) -> None:
     """A memory that does not fit even alone is unjudged with that cause."""
-    found = await JudgeHarness(code, Failing(PromptTooLong("8k"))).run()
-    assert causes(found) == {"too_long": len(code)}
+    results = await JudgeHarness(code, Failing(PromptTooLong("8k"))).run()
+    assert causes(results) == {"too_long": len(code)}
 
 
 async def test_an_exhausted_budget_stops_the_run(code: Code) -> None:
     """Paid judgments are kept, nothing more is sent, the rest is unjudged for the budget."""
     provider = Failing(BudgetExhausted("cap"), after=3)
     bench = JudgeHarness(code, provider)
-    found = await bench.run(concurrency=1)
+    results = await bench.run(concurrency=1)
     assert provider.calls == 4
-    assert set(causes(found)) == {"judged", "budget"}
-    assert causes(found)["judged"] == len(bench.written)
+    assert set(causes(results)) == {"judged", "budget"}
+    assert causes(results)["judged"] == len(bench.written)
 
 
 async def test_only_prompts_that_were_sent_count_as_asked_again(code: Code) -> None:
     """Half packs planned when the budget ended the run were not sent, and do not count as sent."""
-    whole, again = (
+    uncapped, repairing = (
         Failing(BudgetExhausted("cap"), after=1),
         CutShort(ScriptedProvider(score=by_length)),
     )
-    for provider, is_counted in ((CutShort(whole), False), (again, True)):
+    for provider, is_counted in ((CutShort(uncapped), False), (repairing, True)):
         bench = JudgeHarness(code, provider)
         judge = bench.judge(concurrency=1)
         await settle(judge, bench.candidates)
         assert bool(judge.faults.asked_again) is is_counted
     packs = len(list(judge.requests(TURN, bench.candidates)))
-    assert isinstance(again.provider, ScriptedProvider)
-    assert judge.faults.asked_again == len(again.provider.requests) - packs
+    assert isinstance(repairing.provider, ScriptedProvider)
+    assert judge.faults.asked_again == len(repairing.provider.requests) - packs
 
 
 async def test_a_failed_call_costs_only_its_pack(code: Code) -> None:
     """A pack whose call failed after all retries is unjudged; the run continues."""
     provider = Failing(CallTimedOut("60 s"), only=f'name="{alone_of_its_name(code)}"')
-    found = await JudgeHarness(code, provider).run()
-    lost = causes(found)["provider"]
+    results = await JudgeHarness(code, provider).run()
+    lost = causes(results)["provider"]
     assert 0 < lost <= 20
-    assert causes(found)["judged"] == len(code) - lost
+    assert causes(results)["judged"] == len(code) - lost
 
 
 async def test_a_rejected_pack_is_taken_apart_only_when_others_pass(code: Code) -> None:
     """A moderated memory loses only itself; a host that rejects everything is asked only a few
     times."""
     provider = Failing(RequestRejected("400"), only=f'name="{alone_of_its_name(code)}"')
-    found = await JudgeHarness(code, provider).run(concurrency=1)
-    assert causes(found) == {"provider": 1, "judged": len(code) - 1}
+    results = await JudgeHarness(code, provider).run(concurrency=1)
+    assert causes(results) == {"provider": 1, "judged": len(code) - 1}
     nothing = Failing(RequestRejected("400"))
     bench = JudgeHarness(code, nothing)
     assert len(list(bench.judge().requests(TURN, bench.candidates))) > GiveUpRule().most_rejected
@@ -238,8 +240,10 @@ class Chaos(ProviderWrapper):
 async def test_nobody_is_lost_in_chaos(code: Code, seed: int) -> None:
     """n in, n out, each once, whatever the provider does; written equals judged."""
     bench = JudgeHarness(oversized(code), Chaos(seed))
-    found = await bench.run(concurrency=8)
-    judged = {one.content_hash for one in found.values() if isinstance(one, Judgment)}
-    written = {one.content_hash for one in bench.written}
+    results = await bench.run(concurrency=8)
+    judged = {result.content_hash for result in results.values() if isinstance(result, Judgment)}
+    written = {result.content_hash for result in bench.written}
     assert judged <= written
-    assert not {hash_ for hash_, one in found.items() if isinstance(one, Unjudged)} & written
+    assert (
+        not {hash_ for hash_, result in results.items() if isinstance(result, Unjudged)} & written
+    )

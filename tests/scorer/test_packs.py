@@ -39,14 +39,14 @@ def edit(pool: dict[str, Candidate], number: int, rng: random.Random) -> None:
     match rng.choice(("insert", "delete", "rewrite")):
         case "insert":
             tokens = rng.choice(list(pool.values())).tokens
-            made = candidate(
+            added = candidate(
                 old.path,
                 f"{old.entity}_{number}",
                 str(number),
                 line=old.start_line + 1,
                 tokens=tokens,
             )
-            pool[made.id] = made
+            pool[added.id] = added
         case "delete":
             del pool[old.id]
         case _:
@@ -65,7 +65,7 @@ def test_a_thousand_edits_change_about_one_pack_each(limits: PackProfile, seed: 
     """Random inserts, deletes and rewrites on a real tree change at most 1.1 packs each, and packs
     stay full."""
     rng = random.Random(seed)
-    pool = {made.id: made for made, _ in real_code()[:1_200]}
+    pool = {memory.id: memory for memory, _ in real_code()[:1_200]}
     slots: Mapping[str, Slot] = assign_packs(pool.values(), {}, limits).slots
     shown, changed = contents(pool, slots), 0
     for number in range(EDITS):
@@ -84,7 +84,7 @@ def test_small_trees_keep_their_packs_full() -> None:
     number of packs.
     """
     rng = random.Random(3)
-    pool = {made.id: made for made, _ in real_code()[:300]}
+    pool = {memory.id: memory for memory, _ in real_code()[:300]}
     slots: Mapping[str, Slot] = assign_packs(pool.values(), {}, PackProfile()).slots
     for number in range(EDITS):
         edit(pool, number, rng)
@@ -94,17 +94,17 @@ def test_small_trees_keep_their_packs_full() -> None:
 
 def test_an_unchanged_pool_is_left_alone() -> None:
     """Assigning again moves nothing."""
-    pool = [made for made, _ in real_code()]
+    pool = [memory for memory, _ in real_code()]
     first = assign_packs(pool, {}, PackProfile())
-    again = assign_packs(pool, first.slots, PackProfile())
-    assert (again.slots, again.moved, again.gone) == (first.slots, {}, frozenset())
+    repeated = assign_packs(pool, first.slots, PackProfile())
+    assert (repeated.slots, repeated.moved, repeated.gone) == (first.slots, {}, frozenset())
 
 
 def test_moved_lines_change_no_pack() -> None:
     """A memory's place in its file is not shown, so it moves no slot."""
-    pool = [made for made, _ in real_code()[:500]]
+    pool = [memory for memory, _ in real_code()[:500]]
     slots = assign_packs(pool, {}, PackProfile()).slots
-    pushed = [made._replace(start_line=10_000 - made.start_line) for made in pool]
+    pushed = [memory._replace(start_line=10_000 - memory.start_line) for memory in pool]
     assert assign_packs(pushed, slots, PackProfile()).moved == {}
 
 
@@ -126,24 +126,24 @@ def test_every_memory_has_one_slot_within_the_limits(
         for i, tokens in enumerate(sizes)
     ]
     before = assign_packs(
-        [one for one, keep in zip(pool, kept, strict=False) if keep], {}, limits
+        [memory for memory, keep in zip(pool, kept, strict=False) if keep], {}, limits
     ).slots
     now = [
-        one._replace(tokens=max(1, int(one.tokens * by)))
-        for one, by in zip(pool, grown, strict=False)
+        memory._replace(tokens=max(1, int(memory.tokens * by)))
+        for memory, by in zip(pool, grown, strict=False)
     ]
-    found = assign_packs(now, before, limits)
-    by_id = {one.id: one for one in now}
-    assert found.slots.keys() == by_id.keys()
-    assert found.gone == before.keys() - by_id.keys()
-    for members in contents(by_id, dict(found.slots)).values():
+    assigned = assign_packs(now, before, limits)
+    by_id = {memory.id: memory for memory in now}
+    assert assigned.slots.keys() == by_id.keys()
+    assert assigned.gone == before.keys() - by_id.keys()
+    for members in contents(by_id, dict(assigned.slots)).values():
         assert len(members) <= size
         held = [by_id[id_] for id_, _ in members]
         assert len(held) == 1 or sum(map(packed_tokens, held)) <= OVERFULL_SHARE * limits.tokens
     positions: dict[str, list[int]] = {}
-    for slot in found.slots.values():
+    for slot in assigned.slots.values():
         positions.setdefault(slot.pack, []).append(slot.position)
-    assert all(sorted(found) == list(range(len(found))) for found in positions.values())
+    assert all(sorted(assigned) == list(range(len(assigned))) for assigned in positions.values())
 
 
 def test_an_oversized_memory_has_a_pack_of_its_own() -> None:
@@ -152,7 +152,7 @@ def test_an_oversized_memory_has_a_pack_of_its_own() -> None:
         candidate("a.py", f"f{i}", str(i), line=i, tokens=9_000 if i == 2 else 50) for i in range(5)
     ]
     slots = assign_packs(pool, {}, PackProfile()).slots
-    assert [slots[one.id].pack == slots[pool[0].id].pack for one in pool] == [
+    assert [slots[memory.id].pack == slots[pool[0].id].pack for memory in pool] == [
         True,
         True,
         False,
@@ -168,13 +168,15 @@ def test_whole_packs_go_as_they_stand_and_other_misses_share_throwaway_packs() -
     slots = assign_packs(pool, {}, PackProfile()).slots
     everything = packs_to_send(pool, slots, PackProfile())
     assert {pack.id for pack in everything} == {slot.pack for slot in slots.values()}
-    known = {everything[0].members[0].id, everything[1].members[3].id}
-    sent = packs_to_send([one for one in pool if one.id not in known], slots, PackProfile())
+    cached_ids = {everything[0].members[0].id, everything[1].members[3].id}
+    sent = packs_to_send(
+        [memory for memory in pool if memory.id not in cached_ids], slots, PackProfile()
+    )
     assert sent[: len(everything) - 2] == everything[2:]
-    loose = [one for pack in sent[len(everything) - 2 :] for one in pack.members]
-    assert {one.id for one in loose} == {
-        one.id for pack in everything[:2] for one in pack.members
-    } - known
+    loose = [memory for pack in sent[len(everything) - 2 :] for memory in pack.members]
+    assert {memory.id for memory in loose} == {
+        memory.id for pack in everything[:2] for memory in pack.members
+    } - cached_ids
 
 
 def test_limits_follow_the_model_unless_set() -> None:
@@ -184,7 +186,7 @@ def test_limits_follow_the_model_unless_set() -> None:
         model_settings("openai", "gpt-6-luna"),
         model_settings("anthropic", "claude-haiku-4-5"),
     )
-    assert [(one.pack_tokens, one.pack_size) for one in (luna, haiku, UNKNOWN)] == [
+    assert [(limits.pack_tokens, limits.pack_size) for limits in (luna, haiku, UNKNOWN)] == [
         (5_000, 40),
         (5_000, 60),
         (2_500, 20),

@@ -47,22 +47,22 @@ def test_a_good_reply_is_read_whole() -> None:
 )
 def test_a_value_that_is_no_integer_0_to_100_is_void(value: object) -> None:
     """No value is clamped, rounded or converted."""
-    found = parse_reply(reply({"ka": value, "qe": 5}), IDS)
-    assert (found.scores, found.void) == ({"qe": 5}, 1)
+    parsed = parse_reply(reply({"ka": value, "qe": 5}), IDS)
+    assert (parsed.scores, parsed.void) == ({"qe": 5}, 1)
 
 
 def test_foreign_ids_are_void_and_counted() -> None:
     """An id of another pack, or an invented one, scores no memory."""
-    found = parse_reply(reply({"ka": 1, "xx": 99, "KA": 99, "": 99}), IDS)
-    assert (found.scores, found.foreign) == ({"ka": 1}, 3)
+    parsed = parse_reply(reply({"ka": 1, "xx": 99, "KA": 99, "": 99}), IDS)
+    assert (parsed.scores, parsed.foreign) == ({"ka": 1}, 3)
 
 
 def test_an_id_given_twice_with_different_values_is_void() -> None:
     """Contradicting scores of one id are void; equal ones count."""
-    found = parse_reply(
+    parsed = parse_reply(
         '{"scores": {"ka": 10, "qe": 5, "ka": 90, "qe": 5, "zu": 1, "zu": true}}', IDS
     )
-    assert (found.scores, found.void) == ({"qe": 5}, 2)
+    assert (parsed.scores, parsed.void) == ({"qe": 5}, 2)
     assert parse_reply('{"scores": {"ka": 10}, "scores": {"ka": 90}}', IDS).scores == {}
 
 
@@ -98,10 +98,10 @@ def test_reasons_become_one_printable_line() -> None:
 )
 def test_a_wrapped_object_is_found(text: str) -> None:
     """Fences, prose and thinking around a JSON object do not lose the scores."""
-    found = parse_reply(
+    parsed = parse_reply(
         text.replace("{{", "{").replace("}}", "}").replace("{}", json.dumps(GOOD)), IDS
     )
-    assert (dict(found.scores), found.repaired) == (GOOD["scores"], True)
+    assert (dict(parsed.scores), parsed.repaired) == (GOOD["scores"], True)
 
 
 def test_small_damage_is_mended() -> None:
@@ -114,8 +114,8 @@ def test_a_score_cut_in_the_middle_is_void() -> None:
     """`92` truncated to `9` would be a wrong low score; json-repair alone would accept it."""
     text = json.dumps({"scores": GOOD["scores"]})
     for end in range(len(text)):
-        found = parse_reply(text[:end], IDS)
-        assert all(SCORES[id_] == score for id_, score in found.scores.items())
+        parsed = parse_reply(text[:end], IDS)
+        assert all(SCORES[id_] == score for id_, score in parsed.scores.items())
 
 
 @pytest.mark.parametrize(
@@ -162,11 +162,11 @@ def test_ten_thousand_mutated_replies_lose_and_invent_nobody() -> None:
     rng = random.Random(7)
     judged = 0
     for _ in range(MUTATIONS):
-        found = parse_reply(_mutated(rng), IDS)
-        assert found.scores.keys() <= set(IDS)
-        assert all(type(score) is int and 0 <= score / 100 <= 1 for score in found.scores.values())
-        assert found.reasons.keys() <= found.scores.keys()
-        judged += len(found.scores)
+        parsed = parse_reply(_mutated(rng), IDS)
+        assert parsed.scores.keys() <= set(IDS)
+        assert all(type(score) is int and 0 <= score / 100 <= 1 for score in parsed.scores.values())
+        assert parsed.reasons.keys() <= parsed.scores.keys()
+        judged += len(parsed.scores)
     assert 0 < judged < MUTATIONS * len(IDS)
 
 
@@ -174,8 +174,8 @@ def test_a_reason_holds_no_secret() -> None:
     """P01: a key that a judge repeats or invents is redacted before its reason is cut or stored."""
     key = "ghp_" + "a1B2c3D4e5F6" * 3
     near_the_cut = "x" * (MAX_REASON_CHARS - 10) + " " + key
-    found = parse_reply(
+    parsed = parse_reply(
         reply({"ka": 50, "qe": 7}, {"ka": f"uses {key} here", "qe": near_the_cut}), IDS
     )
-    assert found.reasons["ka"] == "uses <SECRET:github_token> here"
-    assert "ghp_" not in found.reasons["qe"]
+    assert parsed.reasons["ka"] == "uses <SECRET:github_token> here"
+    assert "ghp_" not in parsed.reasons["qe"]

@@ -20,17 +20,17 @@ def drafts(model: JudgeModel = MODEL, limits: PackProfile | None = None) -> Prom
     return PromptBuilder(model, limits or PackProfile(), b"secret")
 
 
-def ask_of(made: PromptBuilder, count: int = 20) -> PackPrompt:
+def ask_of(drafts_: PromptBuilder, count: int = 20) -> PackPrompt:
     """One request over `count` memories."""
     pack = Pack("p_1", MEMBERS[:count])
-    (ask,) = made.asks(pack, made.pieces_of(pack, TEXTS))
+    (ask,) = drafts_.asks(pack, drafts_.pieces_of(pack, TEXTS))
     return ask
 
 
 def test_the_identity_names_all_that_may_change_a_score() -> None:
     """Provider, host, model, reasoning, prompt version, order, packed or plain."""
-    found = drafts().identity(provider="openai", host="h")
-    assert found == JudgeIdentity(
+    identity = drafts().identity(provider="openai", host="h")
+    assert identity == JudgeIdentity(
         "openai", "h", "m", "minimal", PROMPT_VERSION, "memory_first", True
     )
     assert drafts(limits=PackProfile(size=1)).identity(provider="openai", host="h").packed is False
@@ -51,28 +51,30 @@ def test_declared_settings_reach_the_request() -> None:
 def test_the_cap_holds_every_score_reason_and_the_reserve() -> None:
     """A pack of twenty, all with reasons, at the lowest effort; never above the model's own
     limit."""
-    made = drafts()
-    cap = made.output_cap(ask_of(made))
+    prompt_drafts = drafts()
+    cap = prompt_drafts.output_cap(ask_of(prompt_drafts))
     assert 20 * 30 + 512 < cap < 2_000
-    assert cap > made.expected_output(20) + 512
-    assert drafts(JudgeModel(name="m", max_output_tokens=300)).output_cap(ask_of(made)) == 300
+    assert cap > prompt_drafts.expected_output(20) + 512
+    assert (
+        drafts(JudgeModel(name="m", max_output_tokens=300)).output_cap(ask_of(prompt_drafts)) == 300
+    )
 
 
 def test_only_a_pack_that_lasts_is_kept_by_the_host() -> None:
     """Prefixes that another turn will repeat are marked for caching; a throwaway, a part and a
     retry are not."""
-    made = drafts(JudgeModel(name="m", prefix_ttl_s=300))
+    prompt_drafts = drafts(JudgeModel(name="m", prefix_ttl_s=300))
     lasting, throwaway = Pack("p_1", MEMBERS, is_kept=True), Pack("x_1", MEMBERS)
-    todo = made.pieces_of(lasting, TEXTS)
-    (whole,), (loose,), (some,) = (
-        made.asks(lasting, todo),
-        made.asks(throwaway, todo),
-        made.asks(lasting, todo[:3]),
+    todo = prompt_drafts.pieces_of(lasting, TEXTS)
+    (full_pack,), (loose,), (half_pack,) = (
+        prompt_drafts.asks(lasting, todo),
+        prompt_drafts.asks(throwaway, todo),
+        prompt_drafts.asks(lasting, todo[:3]),
     )
-    (retry, _), _ = next_prompts(whole, whole.pieces, UNREADABLE)
+    (retry, _), _ = next_prompts(full_pack, full_pack.pieces, UNREADABLE)
     kept = {
-        name: made.request(ask, "<turn/>")[0]
-        for name, ask in zip("wlsr", (whole, loose, some, retry), strict=True)
+        name: prompt_drafts.request(ask, "<turn/>")[0]
+        for name, ask in zip("wlsr", (full_pack, loose, half_pack, retry), strict=True)
     }
     assert {
         name: (request.stable_parts, request.prefix_ttl_s) for name, request in kept.items()
@@ -83,4 +85,4 @@ def test_only_a_pack_that_lasts_is_kept_by_the_host() -> None:
         "r": (0, 0),
     }
     turn_first = drafts(JudgeModel(name="m", prefix_ttl_s=300, order="turn_first"))
-    assert turn_first.request(whole, "<turn/>")[0].prefix_ttl_s == 0
+    assert turn_first.request(full_pack, "<turn/>")[0].prefix_ttl_s == 0

@@ -75,9 +75,9 @@ def test_the_example_is_what_is_sent() -> None:
 
 def test_the_example_reply_is_read() -> None:
     """The page's reply scores the page's pack, with the requested reasons."""
-    found = parse_reply(blocks()[2], PROMPT_IDS[:4])
-    assert found.scores.keys() == {"ka", "qe", "bi", "co"} and not found.repaired
-    assert found.reasons.keys() == {id_ for id_, score in found.scores.items() if score >= 30}
+    parsed = parse_reply(blocks()[2], PROMPT_IDS[:4])
+    assert parsed.scores.keys() == {"ka", "qe", "bi", "co"} and not parsed.repaired
+    assert parsed.reasons.keys() == {id_ for id_, score in parsed.scores.items() if score >= 30}
 
 
 def test_the_schema_is_what_is_sent() -> None:
@@ -165,7 +165,9 @@ def test_an_answer_on_levels_is_read_as_the_page_says(wire: str) -> None:
     questions = decision_provider(wire).fields(request)["questions"]
     sent = questions[0 if wire == "decisions" else "m1"]
     assert sent["instructions"].startswith("How much does the task need this memory?\n<memory ")
-    labels = [one["label"] for one in sent["levels"]] if wire == "decisions" else sent["criteria"]
+    labels = (
+        [level["label"] for level in sent["levels"]] if wire == "decisions" else sent["criteria"]
+    )
     assert ", ".join(f"`{label}`" for label in labels) in PAGE
 
 

@@ -58,11 +58,11 @@ def test_the_last_rung_names_the_cause(trouble: RepairReason) -> None:
 
 def test_a_lone_memory_is_asked_once_more_only_where_that_may_help() -> None:
     """An unreadable reply may improve on retry; a refusal, a length or a rejection will not."""
-    again, _ = next_prompts(PackPrompt("p", PIECES[:1]), PIECES[:1], UNREADABLE)
-    assert [ask.rung for ask in again] == [RepairRung.ALONE]
+    retries, _ = next_prompts(PackPrompt("p", PIECES[:1]), PIECES[:1], UNREADABLE)
+    assert [ask.rung for ask in retries] == [RepairRung.ALONE]
     causes = [
-        next_prompts(PackPrompt("p", PIECES[:1]), PIECES[:1], one)[1][0][1].cause
-        for one in TROUBLES[2:]
+        next_prompts(PackPrompt("p", PIECES[:1]), PIECES[:1], trouble)[1][0][1].cause
+        for trouble in TROUBLES[2:]
     ]
     assert causes == [UnjudgedCause.REFUSED, UnjudgedCause.TOO_LONG, UnjudgedCause.PROVIDER]
 
@@ -72,14 +72,14 @@ def test_a_lone_memory_is_asked_once_more_only_where_that_may_help() -> None:
 def test_the_ladder_ends_and_loses_nobody(trouble: RepairReason, count: int) -> None:
     """However long the fault lasts, each memory ends unjudged exactly once, after at most three
     requests."""
-    waiting, ended, asked = [PackPrompt("p", PIECES[:count])], [], dict.fromkeys(PIECES, 0)
+    waiting, ended, times_asked = [PackPrompt("p", PIECES[:count])], [], dict.fromkeys(PIECES, 0)
     while waiting:
         ask = waiting.pop()
         for piece in ask.pieces:
-            asked[piece] += 1
-        again, lost = next_prompts(ask, ask.pieces, trouble)
-        waiting += again
+            times_asked[piece] += 1
+        retries, lost = next_prompts(ask, ask.pieces, trouble)
+        waiting += retries
         ended += [piece for piece, _ in lost]
     assert sorted(ended, key=PIECES.index) == list(PIECES[:count])
-    assert max(asked.values()) <= 3
+    assert max(times_asked.values()) <= 3
     assert isinstance(ended[0], MemoryPart)

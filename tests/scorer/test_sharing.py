@@ -36,8 +36,8 @@ Opened = list[GroupCommit]
 @pytest.fixture
 def code() -> Code:
     """Two hundred real functions and one judged in parts."""
-    found = [pair for pair in real_code() if len(pair[1]) < 6_000][:200]
-    return oversized({made.id: (made, text) for made, text in found})
+    pairs = [pair for pair in real_code() if len(pair[1]) < 6_000][:200]
+    return oversized({candidate.id: (candidate, text) for candidate, text in pairs})
 
 
 @pytest.fixture
@@ -90,13 +90,13 @@ async def test_four_at_once_pay_for_each_candidate_once(
         for provider, commits in zip(providers, stores, strict=True)
     ]
     candidates = JudgeHarness(code, alone).candidates
-    found = await asyncio.gather(*(settle(judge, candidates) for judge in judges))
-    assert all(causes(one) == {"judged": len(code)} for one in found)
+    results_of_judges = await asyncio.gather(*(settle(judge, candidates) for judge in judges))
+    assert all(causes(results) == {"judged": len(code)} for results in results_of_judges)
     assert (
         len(
             {
-                tuple(sorted((h, r.score) for h, r in one.items() if isinstance(r, Judgment)))
-                for one in found
+                tuple(sorted((h, r.score) for h, r in results.items() if isinstance(r, Judgment)))
+                for results in results_of_judges
             }
         )
         == 1
@@ -118,8 +118,10 @@ async def test_packs_are_not_split_to_share_them(code: Code, stores: Opened) -> 
         for provider, commits in zip(providers, stores[:2], strict=True)
     ]
     await asyncio.gather(*(settle(judge, JudgeHarness(code, alone).candidates) for judge in judges))
-    whole = {request.content[0] for request in alone.requests}
-    assert {request.content[0] for provider in providers for request in provider.requests} == whole
+    whole_packs = {request.content[0] for request in alone.requests}
+    assert {
+        request.content[0] for provider in providers for request in provider.requests
+    } == whole_packs
 
 
 class OutOfBudget(ProviderWrapper):
@@ -149,9 +151,11 @@ async def test_what_one_gives_up_another_judges(
     """A judge that ends early, or whose calls fail, holds nothing back from the other."""
     slow, sound = Script(latency_s=0.005), ScriptedProvider(Script(latency_s=0.01), score=by_length)
     broken = sharing(JudgeHarness(code, around(ScriptedProvider(slow, score=by_length))), stores[0])
-    whole = sharing(JudgeHarness(code, sound), stores[1])
+    sound_judge = sharing(JudgeHarness(code, sound), stores[1])
     candidates = JudgeHarness(code, sound).candidates
-    first, second = await asyncio.gather(settle(broken, candidates), settle(whole, candidates))
+    first, second = await asyncio.gather(
+        settle(broken, candidates), settle(sound_judge, candidates)
+    )
     assert causes(first)[cause] > 0
     assert causes(second) == {"judged": len(code)}
     assert await left(stores) == 0
@@ -161,9 +165,9 @@ async def test_one_who_waits_for_others_can_be_stopped(code: Code, stores: Opene
     """A stop ends the wait for others' calls at once, with every candidate accounted for."""
     held = StoredClaims(stores[0], turn_key="t", judge=JUDGE)
     candidates = JudgeHarness(code, ScriptedProvider()).candidates
-    await held.claim([[one.content_hash for one in candidates]], at_most=1)
+    await held.claim([[candidate.content_hash for candidate in candidates]], at_most=1)
     judge = sharing(JudgeHarness(code, ScriptedProvider()), stores[1])
     asyncio.get_running_loop().call_later(0.3, judge.stop, UnjudgedCause.DEADLINE)
     async with asyncio.timeout(30):
-        found = await settle(judge, candidates)
-    assert causes(found) == {"deadline": len(code)}
+        results = await settle(judge, candidates)
+    assert causes(results) == {"deadline": len(code)}

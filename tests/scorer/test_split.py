@@ -36,26 +36,26 @@ def test_cuts_fall_between_methods() -> None:
 def test_parts_have_hashes_of_their_own() -> None:
     """A part's key is path, numbered name and text; a whole memory's is its hash."""
     large = candidate("a.py", "Large", CLASS)
-    found = memory_parts(large, CLASS, max_tokens=400)
-    count = len(found)
+    parts = memory_parts(large, CLASS, max_tokens=400)
+    count = len(parts)
     assert count >= 3
-    assert {piece.memory for piece in found} == {large.content_hash}
-    for number, piece in enumerate(found, start=1):
+    assert {piece.memory for piece in parts} == {large.content_hash}
+    for number, piece in enumerate(parts, start=1):
         assert piece.content_hash == content_hash(
             "a.py", f"Large part {number}/{count}", piece.text
         )
-    (whole,) = memory_parts(large, CLASS, max_tokens=10_000)
-    assert (whole.content_hash, whole.is_part) == (large.content_hash, False)
+    (single,) = memory_parts(large, CLASS, max_tokens=10_000)
+    assert (single.content_hash, single.is_part) == (large.content_hash, False)
 
 
 def test_a_memory_scores_as_its_best_part_once_all_are_judged() -> None:
     """Score and reason are the best part's; before the last part there is none."""
-    found = memory_parts(candidate("a.py", "Large", CLASS), CLASS, max_tokens=400)
+    parts = memory_parts(candidate("a.py", "Large", CLASS), CLASS, max_tokens=400)
     tally = PartTally()
-    scores = [0.1, 0.9] + [0.2] * (len(found) - 2)
+    scores = [0.1, 0.9] + [0.2] * (len(parts) - 2)
     results = [
         tally.add(piece, Judgment(piece.content_hash, score, f"because {score}"))
-        for piece, score in zip(found, scores, strict=True)
+        for piece, score in zip(parts, scores, strict=True)
     ]
-    assert results[:-1] == [None] * (len(found) - 1)
-    assert results[-1] == Judgment(found[0].memory, 0.9, "because 0.9")
+    assert results[:-1] == [None] * (len(parts) - 1)
+    assert results[-1] == Judgment(parts[0].memory, 0.9, "because 0.9")

@@ -121,7 +121,7 @@ class AnthropicServer(LoopbackServer):
         elif tokens(content) > body["max_tokens"]:
             text, reason = content[: body["max_tokens"] * 4], "max_tokens"
         usage = {
-            "input_tokens": max(0, tally.given - tally.cached - tally.written),
+            "input_tokens": max(0, tally.input_tokens - tally.cached - tally.written),
             "cache_read_input_tokens": tally.cached,
             "cache_creation_input_tokens": tally.written,
             "cache_creation": {

@@ -43,8 +43,13 @@ class BillingServer(OpenAIServer):
         """Return a chat completion, and record its price."""
         reply = super().envelope(body, content, tally, fault)
         usage = reply["usage"]
-        given, cached = usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
-        dollars = (given - cached) * GIVEN + cached * CACHED + usage["completion_tokens"] * REPLIED
+        input_tokens, cached = (
+            usage["prompt_tokens"],
+            usage["prompt_tokens_details"]["cached_tokens"],
+        )
+        dollars = (
+            (input_tokens - cached) * GIVEN + cached * CACHED + usage["completion_tokens"] * REPLIED
+        )
         self.charges.append(dollars / 1_000_000)
         return reply
 

@@ -60,8 +60,10 @@ def chromium(program: str, home: Path) -> Iterator[str]:
     environment = {**os.environ, "HOME": str(home)}
     command = [program, *FLAGS, f"--user-data-dir={home / 'profile'}", "about:blank"]
     with (
-        log.open("wb") as said,
-        subprocess.Popen(command, stdout=said, stderr=said, env=environment) as running,
+        log.open("wb") as browser_log,
+        subprocess.Popen(
+            command, stdout=browser_log, stderr=browser_log, env=environment
+        ) as running,
     ):
         try:
             yield _address(running, written, log)
@@ -99,31 +101,33 @@ class Tab:
         number = next(self._ids)
         answer = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
-        said = {"id": number, "method": method, "params": parameters}
-        await self._socket.send_json({**said, "sessionId": self.session} if self.session else said)
+        message = {"id": number, "method": method, "params": parameters}
+        await self._socket.send_json(
+            {**message, "sessionId": self.session} if self.session else message
+        )
         return dict(await asyncio.wait_for(answer, PATIENCE_S))
 
     async def listen(self) -> None:
         """Read the browser's messages until it is closed."""
         async for message in self._socket:
-            told = message.json()
-            if "id" in told:
-                self._answered(told)
-            elif told["method"] == "Page.loadEventFired":
+            event = message.json()
+            if "id" in event:
+                self._answered(event)
+            elif event["method"] == "Page.loadEventFired":
                 self._loaded.set()
-            elif told["method"] == "Page.javascriptDialogOpening":
-                self.dialogs.append(told["params"]["message"])
-            elif told["method"] in HEARD:
-                self.heard.append((told["method"], told["params"]))
+            elif event["method"] == "Page.javascriptDialogOpening":
+                self.dialogs.append(event["params"]["message"])
+            elif event["method"] in HEARD:
+                self.heard.append((event["method"], event["params"]))
 
-    def _answered(self, told: dict[str, Any]) -> None:
-        answer = self._waiting.pop(told["id"])
+    def _answered(self, reply: dict[str, Any]) -> None:
+        answer = self._waiting.pop(reply["id"])
         if answer.done():
             return
-        if "error" in told:
-            answer.set_exception(RuntimeError(told["error"]["message"]))
+        if "error" in reply:
+            answer.set_exception(RuntimeError(reply["error"]["message"]))
         else:
-            answer.set_result(told["result"])
+            answer.set_result(reply["result"])
 
     async def open(self, path: Path) -> None:
         """Load a file and wait until it is there."""
@@ -178,8 +182,8 @@ class Tab:
     def asked_for(self) -> list[str]:
         """Return the requested addresses."""
         return [
-            told["request"]["url"]
-            for method, told in self.heard
+            params["request"]["url"]
+            for method, params in self.heard
             if method == "Network.requestWillBeSent"
         ]
 
@@ -187,7 +191,9 @@ class Tab:
     def complaints(self) -> list[str]:
         """Return what the browser or the page reported: violations of the policy, exceptions,
         console lines."""
-        return [str(told) for method, told in self.heard if method != "Network.requestWillBeSent"]
+        return [
+            str(params) for method, params in self.heard if method != "Network.requestWillBeSent"
+        ]
 
 
 @asynccontextmanager
@@ -197,11 +203,11 @@ async def tab(address: str) -> AsyncIterator[Tab]:
         opened = Tab(socket)
         listening = asyncio.create_task(opened.listen())
         context = await opened.send("Target.createBrowserContext", disposeOnDetach=True)
-        made = await opened.send(
+        target = await opened.send(
             "Target.createTarget", url="about:blank", browserContextId=context["browserContextId"]
         )
         attached = await opened.send(
-            "Target.attachToTarget", targetId=made["targetId"], flatten=True
+            "Target.attachToTarget", targetId=target["targetId"], flatten=True
         )
         opened.session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log", "Accessibility", "DOM"):

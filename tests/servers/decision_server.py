@@ -70,21 +70,21 @@ class DecisionServer(ThreadedServer):
         if "state" in body:  # one vendor takes TypeSafe's shape at this path
             return await self._system_one(request)
         state = "\n".join(part["content"] for part in body["input"])
-        asked = [(one["name"], one["instructions"], one) for one in body["questions"]]
+        questions = [(entry["name"], entry["instructions"], entry) for entry in body["questions"]]
 
         def answer(name: str, score: float, question: Reply) -> Reply:
             if question["type"] == "predicate":
                 return {"name": name, "type": "predicate", "probability": score}
             labels = [level["label"] for level in question["levels"]]
             shares = shares_of(score, len(labels))
-            each = zip(labels, shares, range(len(labels)), strict=True)
+            levels = zip(labels, shares, range(len(labels)), strict=True)
             return {
                 "name": name,
                 "type": "score",
                 "score": sum(at * share for at, share in enumerate(shares)),
                 "confidence": max(shares),
                 "probabilities": [
-                    {"label": label, "probability": p, "value": at} for label, p, at in each
+                    {"label": label, "probability": p, "value": at} for label, p, at in levels
                 ],
             }
 
@@ -102,11 +102,13 @@ class DecisionServer(ThreadedServer):
                 "usage": usage | details,
             }
 
-        return await self._answer(request, body, state, asked, answer, whole)
+        return await self._answer(request, body, state, questions, answer, whole)
 
     async def _system_one(self, request: web.Request) -> web.Response:
         body = json.loads(await request.read())
-        asked = [(name, one["instructions"], one) for name, one in body["questions"].items()]
+        questions = [
+            (name, entry["instructions"], entry) for name, entry in body["questions"].items()
+        ]
 
         def answer(name: str, score: float, question: Reply) -> Reply:
             if question["type"] == "noul":
@@ -122,25 +124,25 @@ class DecisionServer(ThreadedServer):
             }
 
         def whole(answers: list[Reply], tokens: int) -> Reply:
-            named = {one.pop("name"): one for one in answers}
+            named = {named_answer.pop("name"): named_answer for named_answer in answers}
             usage = {"input_tokens": tokens, "output_tokens": len(answers)}
             return {"model": self.model or body["model"], "answers": named, "usage": usage}
 
-        return await self._answer(request, body, body["state"], asked, answer, whole)
+        return await self._answer(request, body, body["state"], questions, answer, whole)
 
     async def _answer(
         self,
         request: web.Request,
         body: Reply,
         state: str,
-        asked: list[tuple[str, str, Reply]],
+        questions: list[tuple[str, str, Reply]],
         answer: Callable[[str, float, Reply], Reply],
-        whole: Callable[[list[Reply], int], Reply],
+        complete_reply: Callable[[list[Reply], int], Reply],
     ) -> web.Response:
         self.requests += 1
         if self.keep_bodies:
             self.bodies.append(json.loads(json.dumps(body)))
-        tokens = round((len(state) + sum(len(text) for _, text, _ in asked)) / CHARS_PER_TOKEN)
+        tokens = round((len(state) + sum(len(text) for _, text, _ in questions)) / CHARS_PER_TOKEN)
         refused = self._refused(request, body, tokens)
         if refused is not None:
             self.refused += 1
@@ -148,16 +150,16 @@ class DecisionServer(ThreadedServer):
         if self.latency_s:
             await asyncio.sleep(self.latency_s)
         self.tokens += tokens
-        self.questions += len(asked)
+        self.questions += len(questions)
         answers, places = [], []
-        for name, text, question in asked:
+        for name, text, question in questions:
             (memory,) = shown_memories(text)
-            given = self.score(memory, state)
+            scored = self.score(memory, state)
             answers.append(
-                answer(name, (given[0] if isinstance(given, tuple) else given) / 100, question)
+                answer(name, (scored[0] if isinstance(scored, tuple) else scored) / 100, question)
             )
             places.append(f"{memory.path}::{memory.entity}")
-        spoiled = self.spoil(whole(answers, tokens))
+        spoiled = self.spoil(complete_reply(answers, tokens))
         self.judged.update(places)
         data = spoiled if isinstance(spoiled, bytes) else json.dumps(spoiled).encode()
         return web.Response(body=data, content_type="application/json", headers=self.headers)

@@ -144,21 +144,21 @@ def spoil(fault: Fault, content: str, ids: tuple[str, ...]) -> str:
         Fault.STRING_SCORE: '"0.9"',
         Fault.TRUE_SCORE: "true",
     }
-    found = json.loads(content)
-    scores: dict[str, Any] = found["scores"]
+    reply = json.loads(content)
+    scores: dict[str, Any] = reply["scores"]
     start = '{"scores": {'
     # Of the first question that shares the prompt.
-    if scores and all(isinstance(one, dict) for one in scores.values()):
+    if scores and all(isinstance(score, dict) for score in scores.values()):
         scores, start = next(iter(scores.values())), f'{start}"{next(iter(scores))}": {{'
     first = ids[0]
     if fault is Fault.MISSING_ID:
         del scores[first]
     if fault is Fault.FOREIGN_ID:
         scores["zz-foreign"] = 99
-    spoiled = json.dumps(found)
+    spoiled = json.dumps(reply)
     if fault in values:
         return spoiled.replace(f'"{first}": {scores[first]}', f'"{first}": {values[fault]}', 1)
     if fault is Fault.DUPLICATE_ID:
-        other = 100 - scores[first] if scores[first] != 50 else 51
-        return spoiled.replace(start, f'{start}"{first}": {other}, ', 1)
+        other_score = 100 - scores[first] if scores[first] != 50 else 51
+        return spoiled.replace(start, f'{start}"{first}": {other_score}, ', 1)
     return spoiled

@@ -65,9 +65,9 @@ class Flooding(LoopbackServer):
         if self.flood is None:
             return await super()._reply(request, body)
         if self.flood in PACKED:
-            whole = await super()._reply(request, body)
-            assert isinstance(whole, web.Response)
-            return _packed(whole.body, is_cut=self.flood is Flood.CUT_GZIP)
+            response = await super()._reply(request, body)
+            assert isinstance(response, web.Response)
+            return _packed(response.body, is_cut=self.flood is Flood.CUT_GZIP)
         return await self._flooded(request, self.flood)
 
     async def _list_models(self, request: web.Request) -> web.StreamResponse:
@@ -107,20 +107,20 @@ class FloodingClaude(Flooding, AnthropicServer):
 class BadText(LoopbackServer):
     """Puts bad text into its replies, as a mixin for either dialect's server."""
 
-    def __init__(self, *, said: str, **settings: Any) -> None:
+    def __init__(self, *, bad_text: str, **settings: Any) -> None:
         """said: in every answer and every reason."""
-        super().__init__(answer=f"The answer: {said}.", reasons_from=0, **settings)
-        self.said = said
+        super().__init__(answer=f"The answer: {bad_text}.", reasons_from=0, **settings)
+        self.said = bad_text
 
     def envelope(
         self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None
     ) -> dict[str, Any]:
         """Return the whole reply, with the text in its reasons and model name too."""
         if content.startswith("{"):
-            found = json.loads(content)
-            for reason in found.get("reasons", ()):
+            reply = json.loads(content)
+            for reason in reply.get("reasons", ()):
                 reason["reason"] = f"because {self.said}"
-            content = json.dumps(found, ensure_ascii=False)
+            content = json.dumps(reply, ensure_ascii=False)
         return super().envelope(body, content, tally, fault) | {"model": f"model {self.said}"}
 
 

@@ -58,8 +58,15 @@ def asked_ids(schema: dict[str, Any] | None, prompt: str) -> tuple[str, ...]:
     """Return the ids to score: the schema's, or without one those of unscored memory blocks."""
     if schema is not None:
         scores = schema.get("properties", {}).get("scores", {})
-        each = [resolved(one, schema) for one in scores.get("properties", {}).values()]
-        nested = [one for one in each if one.get("type") == "object"]
+        properties = [
+            resolved(property_schema, schema)
+            for property_schema in scores.get("properties", {}).values()
+        ]
+        nested = [
+            property_schema
+            for property_schema in properties
+            if property_schema.get("type") == "object"
+        ]
         return tuple((nested[0] if nested else scores).get("required", ()))
     if _SCORED.search(prompt):
         return ()
@@ -68,10 +75,10 @@ def asked_ids(schema: dict[str, Any] | None, prompt: str) -> tuple[str, ...]:
 
 def resolved(part: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     """Return a part of a schema with its reference resolved."""
-    found: dict[str, Any] = (
+    part_of_schema: dict[str, Any] = (
         schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     )
-    return found
+    return part_of_schema
 
 
 def judged(prompt: str, ids: tuple[str, ...], *, score: ScoringFunction, reasons_from: int) -> str:
@@ -81,12 +88,22 @@ def judged(prompt: str, ids: tuple[str, ...], *, score: ScoringFunction, reasons
     if not questions:
         scores, reasons = _scored(shown, ids, text_around_memories(prompt), score, reasons_from)
         return json.dumps({"scores": scores, "reasons": reasons})
-    each = {
-        code: _scored(shown, ids, asked, score, reasons_from) for code, asked in questions.items()
+    scored_by_question = {
+        code: _scored(shown, ids, requested, score, reasons_from)
+        for code, requested in questions.items()
     }
-    explained = [{"q": code, **reason} for code, (_, said) in each.items() for reason in said]
+    explained = [
+        {"q": code, **reason}
+        for code, (_, question_reasons) in scored_by_question.items()
+        for reason in question_reasons
+    ]
     return json.dumps(
-        {"scores": {code: found for code, (found, _) in each.items()}, "reasons": explained}
+        {
+            "scores": {
+                code: question_scores for code, (question_scores, _) in scored_by_question.items()
+            },
+            "reasons": explained,
+        }
     )
 
 
@@ -100,8 +117,8 @@ def _scored(
     scores: dict[str, int] = {}
     reasons: list[dict[str, str]] = []
     for code in ids:
-        given = score(shown[code], turn)
-        scores[code], reason = given if isinstance(given, tuple) else (given, "scored")
+        scored = score(shown[code], turn)
+        scores[code], reason = scored if isinstance(scored, tuple) else (scored, "scored")
         if scores[code] >= reasons_from:
             reasons.append({"id": code, "reason": reason})
     return scores, reasons

@@ -29,7 +29,7 @@ class LimitedServer(OpenAIServer):
         num_ctx: int | None = None,
         thinks_tokens: int = 0,
         entry: Mapping[str, Any] | None = None,
-        told: Mapping[str, Any] | None = None,
+        context_fields: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
@@ -39,7 +39,7 @@ class LimitedServer(OpenAIServer):
         self.thinks_tokens = thinks_tokens
         self.entry = entry or {}
         """The extra fields of each entry in its model list."""
-        self.told = told or {}
+        self.told = context_fields or {}
         """Path -> its answer there."""
 
     def envelope(
@@ -49,7 +49,7 @@ class LimitedServer(OpenAIServer):
         if form_of(body) in self.prose_under:
             content = PROSE
         if self.num_ctx is not None:
-            tally = replace(tally, given=min(tally.given, self.num_ctx))
+            tally = replace(tally, input_tokens=min(tally.input_tokens, self.num_ctx))
         reply = super().envelope(body, content, tally, fault)
         reply["usage"]["completion_tokens"] += self.thinks_tokens
         reply["usage"]["completion_tokens_details"]["reasoning_tokens"] = self.thinks_tokens

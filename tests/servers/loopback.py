@@ -229,12 +229,12 @@ class LoopbackServer(ThreadedServer):
         if fault is not None:
             content = faults.spoil(fault, content, ids)
         tally = self.account(body)
-        counts.prompt_tokens += tally.given
+        counts.prompt_tokens += tally.input_tokens
         counts.cached_tokens += tally.cached
         counts.written_tokens += tally.written
-        stated = {Fault.CUT_PROMPT: tally.given // 10, Fault.VAST_USAGE: 10**12}
+        stated = {Fault.CUT_PROMPT: tally.input_tokens // 10, Fault.VAST_USAGE: 10**12}
         if fault in stated:
-            tally = replace(tally, given=stated[fault])
+            tally = replace(tally, input_tokens=stated[fault])
         reply = self.envelope(body, content, tally, fault)
         if fault is Fault.NO_USAGE:
             reply.pop("usage", None)

@@ -74,10 +74,10 @@ class OpenAIBatchServer(BatchServer, OpenAIServer):
         batch = self.batches.all.get(batch_id)
         if batch is None or not batch.is_over:
             return self.problem(404, "No such File object.", None, param="id")
-        wanted = [
+        outcomes = [
             outcome for outcome in batch.outcomes if _is_answer(outcome) == (kind == "output")
         ]
-        data = b"".join(json.dumps(_line(outcome)).encode() + b"\n" for outcome in wanted)
+        data = b"".join(json.dumps(_line(outcome)).encode() + b"\n" for outcome in outcomes)
         return web.Response(body=data, content_type="application/jsonl")
 
     async def _create(self, request: web.Request) -> web.Response:
@@ -144,15 +144,15 @@ def _read(data: bytes) -> tuple[list[tuple[str, dict[str, Any]]], tuple[str, int
     requests: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(data.splitlines(), 1):
         try:
-            found = json.loads(line)
-            custom_id, body = found["custom_id"], found["body"]
+            request_line = json.loads(line)
+            custom_id, body = request_line["custom_id"], request_line["body"]
         except (ValueError, KeyError, TypeError):
             return [], ("invalid_json_line", number)
         if custom_id in requests:
             return [], ("duplicate_custom_id", number)
         if (
-            found.get("method") != "POST"
-            or found.get("url") != ENDPOINT
+            request_line.get("method") != "POST"
+            or request_line.get("url") != ENDPOINT
             or not 0 < len(custom_id) <= LONGEST_ID
         ):
             return [], ("invalid_request", number)

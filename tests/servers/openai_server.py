@@ -107,14 +107,14 @@ class OpenAIServer(LoopbackServer):
             message["content"], finish = content[: cap * 4], "length"
         output = self.count(message["content"] or "")
         usage = {
-            "prompt_tokens": tally.given,
+            "prompt_tokens": tally.input_tokens,
             "completion_tokens": self.output_tokens(output),
             "prompt_tokens_details": {
                 "cached_tokens": tally.cached,
                 "cache_write_tokens": tally.written,
             },
             "completion_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": tally.given + output,
+            "total_tokens": tally.input_tokens + output,
         }
         return {
             "id": "chatcmpl-loopback",
@@ -136,11 +136,11 @@ class OpenAIServer(LoopbackServer):
             "model": reply["model"],
         }
         choice = reply["choices"][0]
-        said, refusal = choice["message"]["content"] or "", choice["message"]["refusal"]
+        text, refusal = choice["message"]["content"] or "", choice["message"]["refusal"]
         deltas = (
             [{"refusal": refusal}]
             if refusal
-            else [{"content": piece} for piece in pieces(said, fault)]
+            else [{"content": piece} for piece in pieces(text, fault)]
         )
         for delta in deltas:
             yield _chunk(frame | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})

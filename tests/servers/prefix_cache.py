@@ -21,7 +21,7 @@ _MARKED_MODEL = re.compile(r"gpt-(5\.[6-9]|[6-9])")
 class Tally(Struct, frozen=True):
     """A prompt's tokens: all, served from the cache, written to it, and of those for an hour."""
 
-    given: int
+    input_tokens: int
     cached: int = 0
     written: int = 0
     written_1h: int = 0

@@ -48,8 +48,8 @@ class ForwardProxy(ThreadedServer):
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         line, _, rest = head.decode().partition("\r\n")
-        method, asked, version = line.split(" ")
-        self.asked.append(f"{method} {asked}")
+        method, target, version = line.split(" ")
+        self.asked.append(f"{method} {target}")
         headers = dict(entry.split(": ", 1) for entry in rest.strip().split("\r\n"))
         self.authorizations.add(headers.get("Proxy-Authorization", ""))
         if self.refuse_with:
@@ -59,7 +59,7 @@ class ForwardProxy(ThreadedServer):
             await writer.drain()
         else:
             await self._pass_on(
-                f"{method} {_path(asked)} {version}\r\n{rest}", method, reader, writer
+                f"{method} {_path(target)} {version}\r\n{rest}", method, reader, writer
             )
 
     async def _pass_on(
@@ -102,7 +102,7 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
             await sink.drain()
 
 
-def _path(asked: str) -> str:
+def _path(target: str) -> str:
     """Return the path of an absolute URL, as a proxy sends it to the server."""
-    _, slashes, rest = asked.partition("://")
-    return "/" + rest.partition("/")[2] if slashes else asked
+    _, slashes, rest = target.partition("://")
+    return "/" + rest.partition("/")[2] if slashes else target

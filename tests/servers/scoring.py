@@ -19,11 +19,11 @@ def words(text: str) -> set[str]:
 def by_words(memory: ShownMemory, turn: str) -> tuple[int, str]:
     """Score by the share of the memory's name and path words, then text words, found in the
     turn."""
-    asked = words(turn)
+    task_words = words(turn)
     named = words(f"{memory.path} {memory.entity}")
-    shared = sorted(named & asked) or sorted(words(memory.text) & asked)
-    share = len(named & asked) / max(1, len(named))
-    score = min(100, round(100 * share) + 3 * len(words(memory.text) & asked))
+    shared = sorted(named & task_words) or sorted(words(memory.text) & task_words)
+    share = len(named & task_words) / max(1, len(named))
+    score = min(100, round(100 * share) + 3 * len(words(memory.text) & task_words))
     return score, "shares " + ", ".join(shared[:5]) if shared else "shares nothing"
 
 

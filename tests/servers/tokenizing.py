@@ -29,8 +29,8 @@ def counting(address: str) -> Count:
             f"{address}/tokenize", body, {"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request, timeout=60) as response:
-            found: Mapping[str, list[int]] = json.load(response)
-        return len(found["tokens"])
+            reply: Mapping[str, list[int]] = json.load(response)
+        return len(reply["tokens"])
 
     return count
 
@@ -48,9 +48,9 @@ class TokenizingServer(BillingServer):
 
     def account(self, body: dict[str, Any]) -> Tally:
         """Count a prompt, message by message; nothing is cached."""
-        given = 0
+        input_tokens = 0
         for message in body["messages"]:
             content = message.get("content") or ""
             parts = [content] if isinstance(content, str) else [part["text"] for part in content]
-            given += MESSAGE_TOKENS + sum(map(self._count, parts))
-        return Tally(given)
+            input_tokens += MESSAGE_TOKENS + sum(map(self._count, parts))
+        return Tally(input_tokens)

@@ -26,7 +26,7 @@ def decide(
     store: Store, *cited: str, title: str = "Retry once", key: str = "", at: float = 10.0
 ) -> Memory:
     """Remember a decision that cites code."""
-    made = said(
+    decision = said(
         f"{title}, not twice.",
         key=key,
         layer=Layer.GOVERNANCE,
@@ -34,11 +34,11 @@ def decide(
         entity=title,
         updated_at=at,
     )
-    spans = [parse_citation(store.root, one) for one in cited]
+    spans = [parse_citation(store.root, reference) for reference in cited]
     with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [made], thread="s_1")
-        evidence.attach_citations(store.connection, made.id, spans)
-    return made
+        memory_writer.put_memories(store.connection, [decision], thread="s_1")
+        evidence.attach_citations(store.connection, decision.id, spans)
+    return decision
 
 
 def refresh(store: Store, now: float = NOW) -> EvidenceRefresh:
@@ -48,5 +48,5 @@ def refresh(store: Store, now: float = NOW) -> EvidenceRefresh:
 
 def lines(store: Store, memory: Memory) -> list[tuple[int, int, bool]]:
     """Return the lines of the memory's spans."""
-    found = evidence.citations_of(store.connection, [memory.id])[memory.id]
-    return [(one.start_line, one.end_line, one.is_changed) for one in found]
+    citations = evidence.citations_of(store.connection, [memory.id])[memory.id]
+    return [(citation.start_line, citation.end_line, citation.is_changed) for citation in citations]

@@ -9,7 +9,7 @@ from xscore.store import memory_writer
 WORDS = "We keep quokka invoices under the cobalt staircase"
 
 
-def function(name: str = "f", *, text: str = "", path: str = "a.py", **more: object) -> Memory:
+def function(name: str = "f", *, text: str = "", path: str = "a.py", **fields: object) -> Memory:
     """Make a function's memory through the writer."""
     values: dict[str, object] = {
         "layer": Layer.GRAPH,
@@ -21,7 +21,7 @@ def function(name: str = "f", *, text: str = "", path: str = "a.py", **more: obj
         "language": "python",
         "updated_at": 10.0,
     }
-    memory, _ = memory_writer.make_memory(**(values | more))  # type: ignore[arg-type]  # any field may be given
+    memory, _ = memory_writer.make_memory(**(values | fields))  # type: ignore[arg-type]  # any field may be given
     return memory
 
 
@@ -31,7 +31,7 @@ def said(
     key: str = "",
     layer: Layer = Layer.PROJECT,
     ordinal: int = 0,
-    **more: object,
+    **fields: object,
 ) -> Memory:
     """Make a memory as a user states it."""
     values: dict[str, object] = {
@@ -46,7 +46,7 @@ def said(
         "scope": MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY,
         "updated_at": 10.0,
     }
-    memory, _ = memory_writer.make_memory(**(values | more))  # type: ignore[arg-type]  # any field may be given
+    memory, _ = memory_writer.make_memory(**(values | fields))  # type: ignore[arg-type]  # any field may be given
     return memory
 
 

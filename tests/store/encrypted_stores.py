@@ -50,12 +50,14 @@ def contents(connection: sqlite3.Connection) -> dict[str, object]:
         "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY 1, 2"
     ).fetchall()
     tables = [name for kind, name, *_ in schema if kind == "table"]
-    found: dict[str, object] = {"schema": schema}
+    rows_by_table: dict[str, object] = {"schema": schema}
     for table in tables:
-        found[table] = sorted(map(repr, connection.execute(f'SELECT * FROM "{table}"').fetchall()))
+        rows_by_table[table] = sorted(
+            map(repr, connection.execute(f'SELECT * FROM "{table}"').fetchall())
+        )
     for fact in ("user_version", "application_id"):
-        found[fact] = connection.execute(f"PRAGMA {fact}").fetchall()
-    return found
+        rows_by_table[fact] = connection.execute(f"PRAGMA {fact}").fetchall()
+    return rows_by_table
 
 
 def contents_of(path: Path, key: bytes) -> dict[str, object]:

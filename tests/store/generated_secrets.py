@@ -145,18 +145,18 @@ def filled(form: str, seed: int) -> tuple[str, list[str]]:
     def fill(blank: re.Match[str]) -> str:
         kind, size = blank[1], int(blank[2] or 0)
         if kind == "uuid":
-            made = str(uuid.UUID(int=chance.getrandbits(128), version=4))
+            secret = str(uuid.UUID(int=chance.getrandbits(128), version=4))
         elif kind in ("begin", "end"):
             return "-" * 5 + kind.upper() + " "
         elif kind.lower() not in LETTERS_OF and kind != "discord":
             return blank[0]
         elif kind == "discord":
-            made = base64.b64encode(str(chance.randrange(10**14, 10**15)).encode()).decode()
+            secret = base64.b64encode(str(chance.randrange(10**14, 10**15)).encode()).decode()
         else:
-            made = "".join(chance.choice(LETTERS_OF[kind.lower()]) for _ in range(size))
-        if len(made) >= 8 and kind.islower():
-            parts.append(made)
-        return made
+            secret = "".join(chance.choice(LETTERS_OF[kind.lower()]) for _ in range(size))
+        if len(secret) >= 8 and kind.islower():
+            parts.append(secret)
+        return secret
 
     text = re.sub(r"\{([A-Za-z]+?)(\d*)\}", fill, form)
     return text.replace("{{", "{").replace("}}", "}"), parts

@@ -80,7 +80,7 @@ BY_HAND = {
     "job_ask": [f"('{JOB}', 0, 'p', 0, 0, '[]', {row_checksum(JOB, '0', 'p', PIECES)})"],
     "job_request": [f"('{JOB}', 0, 0, 1, 'sent', '', 1)"],
     "batch": [f"('{JOB}', 1, 'tok', 'created', 1.0, 'batch_1', 'in_progress', 2.0, 1, 10, 10, '')"],
-    "evidence": ["('{memory}', 'heron.py', 'h', 1, 3, -1, -1, 0)"],
+    "stale_memory": ["('{memory}', 1, '{zeros}', '{zeros}')"],
     "occurrence": ["('o_one', '{memory}', '')"],
     "checkpoint": ["('c', 1.0, '{{}}')"],
 }
@@ -144,10 +144,10 @@ def _fill(root: Path, users: Path, server: OpenAIServer) -> None:
     with Store.open_with(find_root(root), settings, create=False, clock=lambda: NOW) as store:
         save_checkpoint(store.connection, "friday", thread="s_birds", notes=("eggs",), now=NOW)
         keep_untrusted(store.connection, ("k" * 32, "j" * 32, 0), [("c" * 32, 0.9)])
-        own = store.user_connection(create=True)
-        assert own is not None
-        own.execute("INSERT INTO project VALUES ('p_one', 1.0)")
-        own.execute(
+        user_store = store.user_connection(create=True)
+        assert user_store is not None
+        user_store.execute("INSERT INTO project VALUES ('p_one', 1.0)")
+        user_store.execute(
             "INSERT INTO observation VALUES ('p_one', 'indent', 'preference', 'spaces', 1.0)"
         )
 

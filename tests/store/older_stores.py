@@ -98,8 +98,8 @@ def common_columns(path: Path) -> dict[str, str]:
         columns = {}
         for table in (*KEPT_WHOLE.split(), "memory"):
             names = [
-                {row[1] for row in one.execute(f"PRAGMA table_info({table})")}
-                for one in (today, older)
+                {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+                for connection in (today, older)
             ]
             columns[table] = ", ".join(sorted(names[0] & names[1]))
         return columns

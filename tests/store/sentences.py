@@ -28,18 +28,18 @@ ARTICLES = frozenset({"a", "an", "the"})
 def sentences(count: int) -> tuple[str, ...]:
     """Return the first paragraphs of N docstrings, no two with the same word beginnings except
     articles."""
-    found: dict[str, str] = {}
+    sentence_by_words: dict[str, str] = {}
     for text in _docstrings():
         plain = " ".join(text.split())
         words = re.findall(r"[A-Za-z0-9]+", plain)
         if len(words) >= LEAST_WORDS and len(plain) < 400 and not re.search(r">>>|[?]", plain):
-            found.setdefault(
+            sentence_by_words.setdefault(
                 " ".join(sorted({word.lower()[:4] for word in words} - ARTICLES)), plain
             )
-        if len(found) == count:
+        if len(sentence_by_words) == count:
             break
-    assert len(found) == count, len(found)
-    return tuple(found.values())
+    assert len(sentence_by_words) == count, len(sentence_by_words)
+    return tuple(sentence_by_words.values())
 
 
 def _docstrings() -> Iterator[str]:
@@ -116,13 +116,13 @@ def _insertion(text: str, chance: random.Random) -> str:
 
 
 def _afterthought(text: str, chance: random.Random) -> str:
-    said = [
+    remarks = [
         "It was agreed on Monday.",
         "This keeps things simple.",
         "See the wiki for more.",
         "Everyone agreed to this.",
     ]
-    return text.rstrip(".!") + ". " + chance.choice(said)
+    return text.rstrip(".!") + ". " + chance.choice(remarks)
 
 
 def _synonym(text: str, chance: random.Random) -> str:

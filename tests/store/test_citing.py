@@ -34,8 +34,8 @@ from xscore.store.store import Store
 def test_what_counts_as_the_same_lines(changed: str, same: bool) -> None:
     """Line ends, trailing blanks and byte order marks are no change; indentation and blank lines
     are."""
-    wanted = FileLines(CODE.encode()).hash((4, 5))
-    assert (FileLines(changed.encode()).find((4, 5), wanted) == (4, 5)) is same
+    cited_hash = FileLines(CODE.encode()).hash((4, 5))
+    assert (FileLines(changed.encode()).find((4, 5), cited_hash) == (4, 5)) is same
 
 
 def test_bytes_of_any_encoding_can_be_cited(store: Store) -> None:
@@ -58,7 +58,7 @@ def test_a_span_is_found_where_it_is(body: list[bytes], data: st.DataObject) -> 
     """A span is at its old place, or at the only place with the same lines, or lost."""
     first = data.draw(st.integers(1, len(body)))
     last = data.draw(st.integers(first, len(body)))
-    wanted = FileLines(b"\n".join(body) + b"\n").hash((first, last))
+    cited_hash = FileLines(b"\n".join(body) + b"\n").hash((first, last))
     above = data.draw(st.lists(st.sampled_from([b"a", b"b", b""]), max_size=4))
     now = [*above, *body]
     span, length = body[first - 1 : last], last - first
@@ -66,7 +66,7 @@ def test_a_span_is_found_where_it_is(body: list[bytes], data: st.DataObject) -> 
         (n, n + length) for n in range(1, len(now) - length + 1) if now[n - 1 : n + length] == span
     ]
     expected = (first, last) if (first, last) in places else places[0] if len(places) == 1 else None
-    assert FileLines(b"\n".join(now) + b"\n").find((first, last), wanted) == expected
+    assert FileLines(b"\n".join(now) + b"\n").find((first, last), cited_hash) == expected
 
 
 def test_the_forms_of_a_citation(store: Store) -> None:
@@ -76,9 +76,12 @@ def test_the_forms_of_a_citation(store: Store) -> None:
     stamp = FileStamp("src/a.py", 1, 1, file_digest(CODE.encode()), "python")
     with database.transaction(store.connection):
         file_rows.replace_files(store.connection, [encode_file(stamp, [entity])], ())
-    whole, span = FileLines(CODE.encode()).hash(WHOLE_FILE), FileLines(CODE.encode()).hash((4, 5))
+    file_hash, span = (
+        FileLines(CODE.encode()).hash(WHOLE_FILE),
+        FileLines(CODE.encode()).hash((4, 5)),
+    )
     for given_, expected in {
-        "src/a.py": Citation("src/a.py", 0, 0, whole),
+        "src/a.py": Citation("src/a.py", 0, 0, file_hash),
         "./src//a.py:4-5": Citation("src/a.py", 4, 5, span),
         f"{file}:4-5": Citation("src/a.py", 4, 5, span),
         "src/a.py::retry": Citation("src/a.py", 4, 5, span),
@@ -92,7 +95,7 @@ def test_the_forms_of_a_citation(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cited", "said"),
+    ("cited", "message"),
     [
         ("missing.py", "is not there"),
         ("a.py:0-2", "has no lines 0-2"),
@@ -119,7 +122,7 @@ def test_the_forms_of_a_citation(store: Store) -> None:
         ("a\0b", "is not"),
     ],
 )
-def test_what_cannot_be_cited_says_why(store: Store, cited: str, said: str) -> None:
+def test_what_cannot_be_cited_says_why(store: Store, cited: str, message: str) -> None:
     """P01: a citation stays in the repository, follows no link, reads no secret file; a refusal has
     a remedy."""
     root = store.root.path
@@ -132,6 +135,6 @@ def test_what_cannot_be_cited_says_why(store: Store, cited: str, said: str) -> N
     (root / "link.py").symlink_to("a.py")
     (root / "linked").symlink_to("real")
     os.mkfifo(root / "pipe")
-    with pytest.raises(UsageError, match=said) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         parse_citation(store.root, cited)
     assert caught.value.hint

@@ -120,14 +120,14 @@ def test_a_file_that_may_not_be_read_proves_nothing(store: Store) -> None:
 
 def test_all_citations_must_hold(store: Store) -> None:
     """A memory with two spans is stale while one of them is broken."""
-    one, two = write(store), write(store, "x = 1\n", "b.py")
+    first_file, second_file = write(store), write(store, "x = 1\n", "b.py")
     memory = decide(store, "a.py:4-5", "b.py")
-    one.write_text("gone\n")
-    two.write_text("gone\n")
+    first_file.write_text("gone\n")
+    second_file.write_text("gone\n")
     assert refresh(store).stale == (memory.id,)
-    two.write_text("x = 1\n")
+    second_file.write_text("x = 1\n")
     assert refresh(store).active == ()
-    one.write_text(CODE)
+    first_file.write_text(CODE)
     assert refresh(store).active == (memory.id,)
 
 
@@ -141,10 +141,13 @@ def test_a_stale_memory_steps_back_for_a_newer_one(store: Store) -> None:
     new = decide(store, title="Retry thrice", key="retry", at=20.0)
     file.write_text(CODE)
     assert refresh(store).active == ()
-    found = store.memories([old.id, new.id])
-    assert (found[old.id].status, found[old.id].superseded_by) == (MemoryStatus.SUPERSEDED, new.id)
-    assert memory_writer.with_status(found[old.id], MemoryStatus.SUPERSEDED) == found[old.id]
-    assert found[new.id].status is MemoryStatus.ACTIVE
+    memories = store.memories([old.id, new.id])
+    assert (memories[old.id].status, memories[old.id].superseded_by) == (
+        MemoryStatus.SUPERSEDED,
+        new.id,
+    )
+    assert memory_writer.with_status(memories[old.id], MemoryStatus.SUPERSEDED) == memories[old.id]
+    assert memories[new.id].status is MemoryStatus.ACTIVE
 
 
 def test_citations_and_links_are_salvaged(store: Store, tmp_path: Path) -> None:

@@ -64,8 +64,12 @@ def test_the_events_of_failures(store: Store) -> None:
     for number in range(4):
         record_failure(store, text=error(number), seen_at=float(number), occurrence=f"run {number}")
         record_failure(store, text=error(number), seen_at=float(number), occurrence=f"run {number}")
-    told = Counter(event.name.value for event in list_events(store.connection))
-    assert (told["failure.recorded"], told["failure.pattern.detected"], told["memory.stored"]) == (
+    event_counts = Counter(event.name.value for event in list_events(store.connection))
+    assert (
+        event_counts["failure.recorded"],
+        event_counts["failure.pattern.detected"],
+        event_counts["memory.stored"],
+    ) == (
         4,
         1,
         2,
@@ -83,15 +87,15 @@ def test_an_occurrence_counts_once(store: Store) -> None:
         details=MemoryDetails(origin="codex", session="s"),
         seen_at=1.0,
     )
-    again = record_failure(
+    repeated = record_failure(
         store,
         text=error(1),
         occurrence="e1",
         details=MemoryDetails(origin="codex", session="s"),
         seen_at=9.0,
     )
-    assert (first.is_counted, again.is_counted) == (True, False)
-    assert again.memory == memory_by_id(store, first.memory.id)
+    assert (first.is_counted, repeated.is_counted) == (True, False)
+    assert repeated.memory == memory_by_id(store, first.memory.id)
     assert first.memory.source is MemorySource.IMPORT
     mended = record_failure(
         store,
@@ -107,34 +111,34 @@ def test_an_occurrence_counts_once(store: Store) -> None:
 def test_counting_does_not_judge_anew_but_mending_does(store: Store) -> None:
     """The count is not in the text, so the content stays the same; a fix is, and makes another
     content."""
-    one = record_failure(store, text=error(1), seen_at=1.0).memory
-    two = record_failure(store, text=error(2), seen_at=2.0).memory
-    assert two.content_hash == one.content_hash
-    mended = resolve_failure(store, one.id, "raise the timeout", now=3.0).memory
+    first = record_failure(store, text=error(1), seen_at=1.0).memory
+    second = record_failure(store, text=error(2), seen_at=2.0).memory
+    assert second.content_hash == first.content_hash
+    mended = resolve_failure(store, first.id, "raise the timeout", now=3.0).memory
     assert mended.text == error(1) + "\n\nFixed by: raise the timeout"
-    assert mended.content_hash != one.content_hash
+    assert mended.content_hash != first.content_hash
     assert mended.particulars.occurrences == 2
 
 
 def test_a_resolution_reaches_the_pattern(store: Store) -> None:
     """X20: a failure's fix is shown by its pattern too, whichever came first."""
     for number in range(3):
-        found = record_failure(store, text=error(number), seen_at=float(number))
-    resolve_failure(store, found.memory.id, "raise the timeout", now=9.0)
+        recorded = record_failure(store, text=error(number), seen_at=float(number))
+    resolve_failure(store, recorded.memory.id, "raise the timeout", now=9.0)
     (pattern,) = facts(store, Kind.PATTERN)
     assert pattern.text.endswith("Fixed by: raise the timeout")
     with pytest.raises(NothingMatched):
         resolve_failure(store, pattern.id, "x")
     with pytest.raises(UsageError):
-        resolve_failure(store, found.memory.id, "  ")
+        resolve_failure(store, recorded.memory.id, "  ")
 
 
 def test_a_failure_that_comes_back_is_a_candidate_again(store: Store) -> None:
     """An archived failure that occurs again is active, with its count."""
     memory = record_failure(store, text=error(1), seen_at=1.0).memory
     store.connection.execute("UPDATE memory_row SET status = 'archived' WHERE id = ?", (memory.id,))
-    again = record_failure(store, text=error(2), seen_at=2.0).memory
-    assert (again.status, again.particulars.occurrences) == (MemoryStatus.ACTIVE, 2)
+    reactivated = record_failure(store, text=error(2), seen_at=2.0).memory
+    assert (reactivated.status, reactivated.particulars.occurrences) == (MemoryStatus.ACTIVE, 2)
 
 
 def test_a_salvaged_store_still_knows_what_it_counted(store: Store, tmp_path: Path) -> None:
@@ -144,8 +148,10 @@ def test_a_salvaged_store_still_knows_what_it_counted(store: Store, tmp_path: Pa
         salvaged = salvage_store(store.path, target)
         assert salvaged.kept["occurrences"] == 1
         with database.transaction(target):
-            again = record_failure_within(target, Occurrence(text=error(1), name="e1", seen_at=9.0))
-    assert not again.is_counted
+            repeated = record_failure_within(
+                target, Occurrence(text=error(1), name="e1", seen_at=9.0)
+            )
+    assert not repeated.is_counted
 
 
 def test_long_output_is_shortened_and_secrets_go(store: Store) -> None:
@@ -175,15 +181,18 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
-def test_what_differs_from_run_to_run_is_not_in_the_signature(one: str, other: str) -> None:
+@pytest.mark.parametrize(("first_error", "second_error"), SAME)
+def test_what_differs_from_run_to_run_is_not_in_the_signature(
+    first_error: str, second_error: str
+) -> None:
     """A08: addresses, folders, times, ids and numbers do not make another failure."""
-    assert failure_signature(one) == failure_signature(other)
+    assert failure_signature(first_error) == failure_signature(second_error)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("KeyError: a", "KeyError: b"), ("x.py: bad", "y.py: bad"), ("a", "b")]
+    ("first_error", "second_error"),
+    [("KeyError: a", "KeyError: b"), ("x.py: bad", "y.py: bad"), ("a", "b")],
 )
-def test_other_errors_have_other_signatures(one: str, other: str) -> None:
+def test_other_errors_have_other_signatures(first_error: str, second_error: str) -> None:
     """A08: another name, file or message is another failure."""
-    assert failure_signature(one) != failure_signature(other)
+    assert failure_signature(first_error) != failure_signature(second_error)

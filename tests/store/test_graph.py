@@ -34,14 +34,15 @@ def index(store: Store, files: dict[str, tuple[str, ...]]) -> dict[str, str]:
         path: tuple(function(name, path=path) for name in names) for path, names in files.items()
     }
     indexed = [
-        encode_file(FileStamp(path, 1, 1, "h", "python"), made) for path, made in memories.items()
+        encode_file(FileStamp(path, 1, 1, "h", "python"), file_memories)
+        for path, file_memories in memories.items()
     ]
     with database.transaction(store.connection):
         file_rows.replace_files(store.connection, indexed, ())
     return {
         f"{memory.path}::{memory.entity}": memory.id
-        for made in memories.values()
-        for memory in made
+        for file_memories in memories.values()
+        for memory in file_memories
     }
 
 
@@ -52,9 +53,11 @@ def tie(store: Store, *edges: tuple[str, Relation, str], path: str = "a.py") -> 
         link_rows.replace_edges(store.connection, [], rows)
 
 
-def names(found: tuple[ReachedNode, ...]) -> list[tuple[str, int]]:
+def names(reached: tuple[ReachedNode, ...]) -> list[tuple[str, int]]:
     """Return what was reached, with its distance."""
-    return [(one.path + ("::" + one.entity if one.entity else ""), one.distance) for one in found]
+    return [
+        (node.path + ("::" + node.entity if node.entity else ""), node.distance) for node in reached
+    ]
 
 
 def test_a_chain_is_followed_through_files(store: Store) -> None:
@@ -95,8 +98,8 @@ def test_a_cycle_ends(store: Store) -> None:
     tie(
         store,
         *(
-            (ids[one], CALLS, ids[other])
-            for one, other in (("a.py::f", "b.py::g"), ("b.py::g", "c.py::h"))
+            (ids[caller], CALLS, ids[callee])
+            for caller, callee in (("a.py::f", "b.py::g"), ("b.py::g", "c.py::h"))
         ),
         (ids["c.py::h"], CALLS, ids["a.py::f"]),
     )
@@ -110,12 +113,12 @@ def test_a_cycle_ends(store: Store) -> None:
 def test_a_diamond_is_reached_by_its_shortest_side(store: Store) -> None:
     """Two paths to one target make one result, with the edges of both."""
     index(store, {"a.py": (), "b.py": (), "c.py": (), "d.py": ()})
-    for one, other in ("ab", "ac", "bd", "cd"):
-        tie(store, (file_id(f"{one}.py"), IMPORTS, file_id(f"{other}.py")))
-    found = follow(store, "deps", "a.py")
-    assert names(found) == [("b.py", 1), ("c.py", 1), ("d.py", 2)]
-    assert found[-1].ties == 2
-    assert found[-1].via == file_id("b.py")
+    for importer, imported in ("ab", "ac", "bd", "cd"):
+        tie(store, (file_id(f"{importer}.py"), IMPORTS, file_id(f"{imported}.py")))
+    reached = follow(store, "deps", "a.py")
+    assert names(reached) == [("b.py", 1), ("c.py", 1), ("d.py", 2)]
+    assert reached[-1].ties == 2
+    assert reached[-1].via == file_id("b.py")
 
 
 def test_a_dense_cycle_costs_no_more_for_its_depth(store: Store) -> None:
@@ -123,7 +126,7 @@ def test_a_dense_cycle_costs_no_more_for_its_depth(store: Store) -> None:
     count = 60
     ids = index(store, {f"f{i}.py": ("g",) for i in range(count)})
     ends = list(ids.values())
-    tie(store, *((one, CALLS, other) for one in ends for other in ends))
+    tie(store, *((caller, CALLS, callee) for caller in ends for callee in ends))
     assert len(follow(store, "deps", "f0.py", depth=1_000)) == count - 1
     assert_growth(
         lambda depth: follow(store, "deps", "f0.py", depth=depth),
@@ -179,23 +182,23 @@ def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> Non
     store.connection.execute(
         "UPDATE memory_row SET start_line = 1, end_line = 9 WHERE source = 'index'"
     )
-    said = function(
+    decision = function(
         layer=Layer.GOVERNANCE, kind=Kind.DECISION, path="", source=MemorySource.EXPLICIT
     )
     with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [said])
+        memory_writer.put_memories(store.connection, [decision])
         cited = [
             Citation("a.py", 3, 4, "h1"),
             Citation("b.py", 0, 0, "h2"),
             Citation("b.py", 40, 50, "h3"),
         ]
-        evidence.attach_citations(store.connection, said.id, cited)
-    assert names(follow(store, "related", said.id)) == [("b.py", 1), ("a.py::f", 1)]
-    assert [one.id for one in follow(store, "related", "a.py")] == [said.id]
-    assert [one.id for one in follow(store, "related", "a.py::f")] == [said.id]
+        evidence.attach_citations(store.connection, decision.id, cited)
+    assert names(follow(store, "related", decision.id)) == [("b.py", 1), ("a.py::f", 1)]
+    assert [node.id for node in follow(store, "related", "a.py")] == [decision.id]
+    assert [node.id for node in follow(store, "related", "a.py::f")] == [decision.id]
     assert follow(store, "related", "b.py::g") == ()
-    assert [(one.id, one.ties) for one in follow(store, "related", "b.py")] == [(said.id, 2)]
-    assert follow(store, "affected", "a.py") == follow(store, "deps", said.id) == ()
+    assert [(node.id, node.ties) for node in follow(store, "related", "b.py")] == [(decision.id, 2)]
+    assert follow(store, "affected", "a.py") == follow(store, "deps", decision.id) == ()
 
 
 def test_a_test_of_a_file_is_named_as_its_test(store: Store) -> None:
@@ -208,5 +211,5 @@ def test_a_test_of_a_file_is_named_as_its_test(store: Store) -> None:
         (ids["test_a.py::test_f"], TESTS, ids["a.py::f"]),
         (ids["b.py::g"], CALLS, ids["a.py::f"]),
     )
-    found = {one.path: one.relation for one in follow(store, "related", "a.py")}
-    assert found == {"test_a.py": TESTS, "b.py": CALLS}
+    relation_by_path = {node.path: node.relation for node in follow(store, "related", "a.py")}
+    assert relation_by_path == {"test_a.py": TESTS, "b.py": CALLS}

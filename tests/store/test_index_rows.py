@@ -46,9 +46,9 @@ def test_replacing_a_file_counts_what_it_did(connection: sqlite3.Connection) -> 
 
 def test_memories_of_other_sources_at_a_path_are_left_alone(connection: sqlite3.Connection) -> None:
     """The index replaces its own memories; a decision that names a file stays."""
-    own = function("d", layer=Layer.PROJECT, kind=Kind.DECISION, source=MemorySource.EXPLICIT)
+    decision = function("d", layer=Layer.PROJECT, kind=Kind.DECISION, source=MemorySource.EXPLICIT)
     with transaction(connection):
-        memory_writer.put_memories(connection, [own])
+        memory_writer.put_memories(connection, [decision])
     replace(connection, file("a.py", function("f")))
     replace(connection, removed=("a.py",))
     assert connection.execute("SELECT kind FROM memory").fetchall() == [("decision",)]

@@ -43,16 +43,16 @@ def two_stores() -> Iterator[tuple[Store, Store]]:
         folder = Path(name)
         for part in "ab":
             (folder / part).mkdir()
-        one, other = (find_root(folder / part) for part in "ab")
+        first_root, second_root = (find_root(folder / part) for part in "ab")
         with (
-            Store.open(one, user_data_dir=folder / "u") as first,
-            Store.open(other, user_data_dir=folder / "u") as second,
+            Store.open(first_root, user_data_dir=folder / "u") as first,
+            Store.open(second_root, user_data_dir=folder / "u") as second,
         ):
             yield first, second
 
 
 SIZES = st.sampled_from([1, 1, 1, 900, 30_000])
-TEXTS = st.tuples(st.text(min_size=1, max_size=9), SIZES).map(lambda made: made[0] * made[1])
+TEXTS = st.tuples(st.text(min_size=1, max_size=9), SIZES).map(lambda sized: sized[0] * sized[1])
 SAID = st.one_of(
     TEXTS,
     st.sampled_from(
@@ -63,14 +63,14 @@ SAID = st.one_of(
 
 @settings(deadline=None, max_examples=6)
 @given(
-    said=st.lists(SAID, min_size=5, max_size=5), links=st.lists(SAID.filter(str.strip), max_size=3)
+    texts=st.lists(SAID, min_size=5, max_size=5), links=st.lists(SAID.filter(str.strip), max_size=3)
 )
-def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> None:
+def test_all_that_is_kept_is_read_back(texts: list[str], links: list[str]) -> None:
     """A12, P06: snapshots and exported lines of any length round-trip through their own
     validation."""
-    with two_stores() as (store, other):
+    with two_stores() as (store, empty_store):
         words, because, instead, task, answer = (
-            part.encode("utf-8", "replace").decode() for part in said
+            part.encode("utf-8", "replace").decode() for part in texts
         )
         words, because, instead = (
             words[: memory_writer.STATEMENT_CHARS],
@@ -93,8 +93,8 @@ def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> Non
         taken = take_snapshot(store)
         text = snapshot_file(taken, secret=store.secret)
         assert import_snapshot(store, text).changed == 0
-        restore_snapshot(other, taken)
-        assert take_snapshot(other) == taken
+        restore_snapshot(empty_store, taken)
+        assert take_snapshot(empty_store) == taken
         lines = list(export_lines(store, MemoryFilter()))
     with two_stores() as (_, third):
         assert len(import_lines(third, "\n".join(lines).encode()).added) == len(lines)
@@ -127,15 +127,15 @@ def test_what_takes_the_place_of_a_stale_memory_says_so(store: Store) -> None:
     (store.root.path / "a.py").write_text("y = 2\n")
     refresh_evidence(store.connection, store.root, now=2.0)
     assert memory_by_id(store, old.id).status is MemoryStatus.STALE
-    told = decide(store, "see b", key="k", now=3.0)
-    assert told.superseded == (old.id,)
-    assert memory_by_id(store, old.id).superseded_by == told.memory.id
-    about = [
-        one.payload
-        for one in list_events(store.connection)
-        if one.subject == old.id and one.name is EventName.UPDATED
+    newer = decide(store, "see b", key="k", now=3.0)
+    assert newer.superseded == (old.id,)
+    assert memory_by_id(store, old.id).superseded_by == newer.memory.id
+    payloads = [
+        event.payload
+        for event in list_events(store.connection)
+        if event.subject == old.id and event.name is EventName.UPDATED
     ]
-    assert {"superseded_by": told.memory.id} in about
+    assert {"superseded_by": newer.memory.id} in payloads
 
 
 @pytest.mark.parametrize("status", ["active", "stale"])
@@ -162,13 +162,13 @@ def test_saying_much_is_linear(store: Store) -> None:
             remember_within(
                 store.connection, Statement(text=f"thing {at} is so", key=f"k{at}"), now=1.0
             )
-    asked: list[str] = []
-    store.connection.set_trace_callback(asked.append)
+    statements: list[str] = []
+    store.connection.set_trace_callback(statements.append)
     remember_within(store.connection, Statement(text="thing 7 is so", key="k7"), now=2.0)
     store.connection.set_trace_callback(None)
     plans = [
         step[3]
-        for sql in asked
+        for sql in statements
         if sql.lstrip().startswith(("SELECT", "UPDATE", "DELETE"))
         for step in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()
     ]

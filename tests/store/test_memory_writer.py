@@ -11,7 +11,7 @@ from xscore.store.term_vectors import TERM_EMBEDDER
 
 def test_no_part_of_a_memory_carries_a_secret_in() -> None:
     """P01: text, title, card, entity and every fact are redacted, and each finding is counted."""
-    memory, found = memory_writer.make_memory(
+    memory, redacted = memory_writer.make_memory(
         layer=Layer.GRAPH,
         kind=Kind.TEST,
         title=f"title {SECRET}",
@@ -27,7 +27,7 @@ def test_no_part_of_a_memory_carries_a_secret_in() -> None:
         updated_at=1.0,
     )
     assert SECRET not in repr(memory)
-    assert found == 8
+    assert redacted == 8
 
 
 def test_a_heading_deep_in_a_document_is_redacted_like_a_line() -> None:
@@ -41,17 +41,17 @@ def test_a_heading_deep_in_a_document_is_redacted_like_a_line() -> None:
 def test_ids_and_hashes_remember_no_secret() -> None:
     """Two texts that differ only in the secret are one content: nothing stored depends on the
     secret."""
-    one, two = (function(text=f"key = '{SECRET[:-1]}{last}'") for last in "Aw")
-    assert one.content_hash == two.content_hash
+    first, second = (function(text=f"key = '{SECRET[:-1]}{last}'") for last in "Aw")
+    assert first.content_hash == second.content_hash
 
 
 def test_headings_that_differ_in_their_secrets_stay_two_memories() -> None:
     """Redaction never merges two entities of a file into one."""
-    one, two = (
+    first, second = (
         function(f"{SECRET[:-1]}{last}", start_line=line) for last, line in (("A", 3), ("w", 9))
     )
-    assert one.entity == two.entity
-    assert one.id != two.id
+    assert first.entity == second.entity
+    assert first.id != second.id
 
 
 def test_the_id_is_stable_over_edits() -> None:
@@ -61,8 +61,13 @@ def test_the_id_is_stable_over_edits() -> None:
     assert (
         function(text="def f(): return 2", title="x", start_line=90, updated_at=99.0).id == first.id
     )
-    others = [function("g"), function(path="b.py"), function(kind=Kind.METHOD), function(ordinal=1)]
-    assert len({first.id, *(other.id for other in others)}) == 5
+    different = [
+        function("g"),
+        function(path="b.py"),
+        function(kind=Kind.METHOD),
+        function(ordinal=1),
+    ]
+    assert len({first.id, *(memory.id for memory in different)}) == 5
 
 
 def test_the_content_hash_is_of_what_the_judge_is_shown() -> None:
@@ -80,14 +85,14 @@ def test_putting_again_keeps_what_use_has_taught(store: Store) -> None:
     put(store.connection, function(created_at=1.0, importance=0.9))
     store.connection.execute("UPDATE memory_row SET access_count = 3, accessed_at = 7.0")
     put(store.connection, function(text="def f(): return 2", created_at=5.0, updated_at=20.0))
-    (found,) = store.find("a.py::f")
-    assert (found.created_at, found.importance, found.access_count, found.accessed_at) == (
+    (stored,) = store.find("a.py::f")
+    assert (stored.created_at, stored.importance, stored.access_count, stored.accessed_at) == (
         1.0,
         0.9,
         3,
         7.0,
     )
-    assert (found.text, found.updated_at) == ("def f(): return 2", 20.0)
+    assert (stored.text, stored.updated_at) == ("def f(): return 2", 20.0)
 
 
 def test_every_memory_has_a_vector(store: Store) -> None:
@@ -103,11 +108,11 @@ def test_every_memory_has_a_vector(store: Store) -> None:
 def test_a_bought_vector_lives_as_long_as_its_text(store: Store) -> None:
     """A vector of another embedder stays as long as the text, wherever it moves; a new text deletes
     it."""
-    there, elsewhere = function("alpha"), function("alpha", start_line=7)
-    put(store.connection, there)
-    store.connection.execute("INSERT INTO vec VALUES (?, 'bought', x'00')", (there.text_hash,))
-    put(store.connection, elsewhere)
-    assert store.vectors("bought") == [(there.id, b"\0")]
+    original, moved = function("alpha"), function("alpha", start_line=7)
+    put(store.connection, original)
+    store.connection.execute("INSERT INTO vec VALUES (?, 'bought', x'00')", (original.text_hash,))
+    put(store.connection, moved)
+    assert store.vectors("bought") == [(original.id, b"\0")]
     put(store.connection, function("alpha", text="def alpha(): return gamma"))
     assert store.vectors("bought") == []
 

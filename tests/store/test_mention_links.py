@@ -39,24 +39,24 @@ def reindex(store: Store) -> None:
     index_repository(store.connection, store.root, IndexSettings(), now=2_000_000_000.0)
 
 
-def remember(store: Store, text: str, **given: object) -> Memory:
+def remember(store: Store, text: str, **fields: object) -> Memory:
     """Remember something and link it to what it names."""
-    details = MemoryDetails(**given)  # type: ignore[arg-type]  # any field may be given
-    made = said(text, kind=Kind.FAILURE, title="A failure", entity=text, particulars=details)
+    details = MemoryDetails(**fields)  # type: ignore[arg-type]  # any field may be given
+    failure = said(text, kind=Kind.FAILURE, title="A failure", entity=text, particulars=details)
     with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [made])
-        mention_links.link_mentions(store.connection, [made.id])
-    return made
+        memory_writer.put_memories(store.connection, [failure])
+        mention_links.link_mentions(store.connection, [failure.id])
+    return failure
 
 
 def targets(store: Store, memory: Memory) -> set[str]:
     """Return the memory's links, by path and entity."""
     edges = [edge for edge in store.edges_touching([memory.id]) if edge.source == memory.id]
-    known = store.memories([edge.target for edge in edges])
+    memory_by_id = store.memories([edge.target for edge in edges])
     return {
         (
-            f"{known[edge.target].path}::{known[edge.target].entity}"
-            if edge.target in known
+            f"{memory_by_id[edge.target].path}::{memory_by_id[edge.target].entity}"
+            if edge.target in memory_by_id
             else edge.target
         )
         for edge in edges
@@ -102,23 +102,23 @@ def test_links_feed_the_graph_and_are_no_calls(repo: Store) -> None:
     """A06, X19: a file's related memories are found; a memory that names an entity is not its
     caller."""
     with repo:
-        said = remember(repo, "`wait_a_bit` is slow")
-        found = follow_links(repo.connection, "related", "src/net/retry.py")
-        assert [(one.id, one.entity) for one in found if one.kind == Kind.FAILURE] == [
-            (said.id, "A failure")
+        failure = remember(repo, "`wait_a_bit` is slow")
+        related = follow_links(repo.connection, "related", "src/net/retry.py")
+        assert [(node.id, node.entity) for node in related if node.kind == Kind.FAILURE] == [
+            (failure.id, "A failure")
         ]
-        (target,) = (edge.target for edge in repo.edges_touching([said.id]))
+        (target,) = (edge.target for edge in repo.edges_touching([failure.id]))
         assert repo.degrees([target]) == {target: 0}
-        assert said.id not in {
-            one.id for one in follow_links(repo.connection, "affected", "src/net/retry.py")
+        assert failure.id not in {
+            node.id for node in follow_links(repo.connection, "affected", "src/net/retry.py")
         }
 
 
 def test_links_survive_their_target(repo: Store) -> None:
     """X19: editing, renaming, removing and restoring the target keeps or restores the edge."""
     with repo:
-        said = remember(repo, "`wait_a_bit` in src/net/retry.py")
-        other = remember(repo, "`Pool` has nothing to do with it")
+        linked = remember(repo, "`wait_a_bit` in src/net/retry.py")
+        unrelated = remember(repo, "`Pool` has nothing to do with it")
         both = {"src/net/retry.py::wait_a_bit", file_id("src/net/retry.py")}
         file = repo.root.path / "src/net/retry.py"
         text = file.read_text()
@@ -129,47 +129,49 @@ def test_links_survive_their_target(repo: Store) -> None:
         ):
             file.write_text(changed)
             reindex(repo)
-            assert targets(repo, said) == expected
-            assert targets(repo, other) == {"src/db/retry.py::Pool"}
+            assert targets(repo, linked) == expected
+            assert targets(repo, unrelated) == {"src/db/retry.py::Pool"}
         file.unlink()
         reindex(repo)
-        assert targets(repo, said) == set()
+        assert targets(repo, linked) == set()
         file.write_text(text)
         reindex(repo)
-        assert targets(repo, said) == both
+        assert targets(repo, linked) == both
 
 
 def test_links_survive_linking_everything_anew(repo: Store) -> None:
     """When the index links every file again, remembered memories stay linked."""
     with repo:
-        said = remember(repo, "`wait_a_bit`")
+        failure = remember(repo, "`wait_a_bit`")
         repo.connection.execute(
             'INSERT INTO worktree_meta VALUES (1, \'links_due\', \'{"paths": [], "names": [],'
             ' "everything": true}\')'
         )
         reindex(repo)
-        assert targets(repo, said) == {"src/net/retry.py::wait_a_bit"}
+        assert targets(repo, failure) == {"src/net/retry.py::wait_a_bit"}
 
 
 def test_links_die_with_their_memory(repo: Store) -> None:
     """P06: no edge or mention outlives its memory; others' stay."""
     with repo:
-        gone, other = remember(repo, "`wait_a_bit`"), remember(repo, "`Pool`")
+        gone, remaining = remember(repo, "`wait_a_bit`"), remember(repo, "`Pool`")
         remember(repo, f"see {gone.id}")
         repo.connection.execute("DELETE FROM memory_row WHERE id = ?", (gone.id,))
         assert repo.edges_touching([gone.id]) == []
         assert repo.connection.execute(
             "SELECT count(*) FROM mention WHERE source = ?", (gone.id,)
         ).fetchone() == (0,)
-        assert targets(repo, other) == {"src/db/retry.py::Pool"}
+        assert targets(repo, remaining) == {"src/db/retry.py::Pool"}
 
 
 def test_linking_again_forgets_what_is_named_no_more(repo: Store) -> None:
     """An edited memory is linked to what it names now; linking twice changes nothing."""
     with repo:
-        said = remember(repo, "`Pool`")
-        repo.connection.execute("UPDATE memory_row SET text = '`Retry`' WHERE id = ?", (said.id,))
+        failure = remember(repo, "`Pool`")
+        repo.connection.execute(
+            "UPDATE memory_row SET text = '`Retry`' WHERE id = ?", (failure.id,)
+        )
         for _ in range(2):
             with database.transaction(repo.connection):
-                assert mention_links.link_mentions(repo.connection, [said.id]) == 1
-            assert targets(repo, said) == {"src/net/retry.py::Retry"}
+                assert mention_links.link_mentions(repo.connection, [failure.id]) == 1
+            assert targets(repo, failure) == {"src/net/retry.py::Retry"}

@@ -111,14 +111,17 @@ def _kill_at(path: Path, number: int) -> None:
 def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store is as it was, its copy is gone, and its own xscore still opens it."""
 
+    last = STEPS[SCHEMA.version]
+
     def fail(connection: sqlite3.Connection) -> None:
-        STEPS[2].run(connection)
+        last.run(connection)
         raise StoreError("no room")
 
     write_older_store(path, 1)
     before = rows_of(path)
     with monkeypatch.context() as patch:
-        patch.setattr("xscore.store.migrations.steps.STEPS", {2: Step(fail, STEPS[2].kept_rows)})
+        steps = {**STEPS, SCHEMA.version: Step(fail, last.kept_rows)}
+        patch.setattr("xscore.store.migrations.steps.STEPS", steps)
         with pytest.raises(StoreError, match="no room"):
             connect_store(path)
     assert rows_of(path) == before

@@ -21,6 +21,7 @@ from xscore.extensions.exchange.checkpoints import list_checkpoints
 from xscore.pipeline.stored_receipt import read_receipt
 from xscore.platform import database
 from xscore.platform.errors import StoreTooNew
+from xscore.platform.migration import NO_ROWS
 from xscore.platform.table_changes import _normalised
 from xscore.store import turn_history
 from xscore.store.migrations.steps import STEPS
@@ -127,21 +128,50 @@ def test_a_change_of_the_schema_has_a_number_and_a_step() -> None:
     assert [number for number in range(1, SCHEMA.version) if number not in NUMBERS] == []
 
 
-def test_the_copy_holds_what_cannot_be_made_again(path: Path) -> None:
+def test_a_turn_takes_the_branch_of_its_receipt(path: Path) -> None:
+    """Of schema 2 only receipts knew it: a turn without one, or with a damaged one, has none."""
+    write_older_store(path, 2)
+    receipts = {
+        "t_on": '{"session": {"branch": "feat/eggs"}}',
+        "t_odd": '{"session": {"branch": 7}}',
+    }
+    with closing(sqlite3.connect(path)) as older:
+        for turn in (*receipts, "t_cut"):
+            older.execute(
+                "INSERT INTO turn (id, thread, turn_key, task, started_at, state)"
+                " VALUES (?, 's', 'k', 'eggs?', 1.0, 'failed')",
+                (turn,),
+            )
+        older.executemany(
+            "INSERT INTO receipt (turn_id, schema, body) VALUES (?, 1, ?)", receipts.items()
+        )
+        older.commit()
+    with closing(connect_store(path)) as connection:
+        branches = dict(connection.execute("SELECT id, branch FROM turn WHERE thread = 's'"))
+    assert branches == {"t_on": "feat/eggs", "t_odd": "", "t_cut": ""}
+
+
+@pytest.mark.parametrize("number", [number for number in NUMBERS if number < SCHEMA.version])
+def test_the_copy_holds_what_cannot_be_made_again(path: Path, number: int) -> None:
     """The copy is a whole store of the older schema without the index, so its own xscore opens
     it."""
-    write_older_store(path, 1)
+    write_older_store(path, number)
     columns = common_columns(path)
     with closing(sqlite3.connect(path)) as older:
         before = kept_rows(older, columns)
     connect_store(path).close()
     copy = path.parent / "aside-1" / path.name
-    assert sorted(file.name for file in copy.parent.iterdir()) == [path.name, "schema-1.txt"]
+    mark = f"schema-{number}.txt"
+    assert sorted(file.name for file in copy.parent.iterdir()) == [path.name, mark]
     with closing(sqlite3.connect(copy)) as older:
         assert kept_rows(older, columns) == before
-        assert older.execute("PRAGMA user_version").fetchone() == (1,)
+        assert older.execute("PRAGMA user_version").fetchone() == (number,)
         assert older.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        for table in ("file", "file_body", "file_mention", "mentioned_name"):
+        unsaved_tables = [
+            table for table, rows in STEPS[number + 1].kept_rows.items() if rows == NO_ROWS
+        ]
+        assert unsaved_tables
+        for table in unsaved_tables:
             assert older.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
 
 

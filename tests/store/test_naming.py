@@ -41,11 +41,12 @@ MEMORIES = (
 def indexed(store: Store) -> Store:
     """A store with a few files and their entities."""
     by_file = {
-        path: tuple(one for one in MEMORIES if one.path == path)
-        for path in {one.path for one in MEMORIES}
+        path: tuple(memory for memory in MEMORIES if memory.path == path)
+        for path in {memory.path for memory in MEMORIES}
     }
     files = [
-        encode_file(FileStamp(path, 1, 1, "h", "python"), made) for path, made in by_file.items()
+        encode_file(FileStamp(path, 1, 1, "h", "python"), file_memories)
+        for path, file_memories in by_file.items()
     ]
     with database.transaction(store.connection):
         file_rows.replace_files(store.connection, files, ())
@@ -84,8 +85,8 @@ def test_a_name_stands_for_memories(indexed: Store, name: str, places: list[int]
 
 def test_an_entity_stands_for_what_is_inside_it(indexed: Store) -> None:
     """A walk from a class starts at its methods too."""
-    found = find_named(indexed.connection, "sessions.py::Session", inside=True)
-    assert found == [MEMORIES[0].id, MEMORIES[1].id]
+    memory_ids = find_named(indexed.connection, "sessions.py::Session", inside=True)
+    assert memory_ids == [MEMORIES[0].id, MEMORIES[1].id]
 
 
 @pytest.mark.parametrize(

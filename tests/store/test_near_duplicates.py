@@ -43,9 +43,9 @@ def test_planted_duplicates_are_found_and_none_is_false(seed: int) -> None:
     """H18: among 5,000 distinct memories at least 198 of 200 planted pairs are found, and no other
     group."""
     texts, pairs = planted(seed)
-    found = near_duplicates(texts)
-    assert set(found) <= set(pairs)
-    assert len(found) >= PLANTED - 2
+    duplicates = near_duplicates(texts)
+    assert set(duplicates) <= set(pairs)
+    assert len(duplicates) >= PLANTED - 2
 
 
 APART = [
@@ -84,11 +84,11 @@ APART = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), APART)
-def test_one_decisive_word_keeps_two_memories_apart(one: str, other: str) -> None:
+@pytest.mark.parametrize(("text", "near_text"), APART)
+def test_one_decisive_word_keeps_two_memories_apart(text: str, near_text: str) -> None:
     """Texts that differ in a negation, number, name, sign, direction or restriction are never
     merged."""
-    assert not is_near_duplicate(one, other)
+    assert not is_near_duplicate(text, near_text)
 
 
 def test_a_replaced_negated_or_renumbered_sentence_is_another() -> None:
@@ -119,7 +119,7 @@ BASES = (
         st.text("abcdef", min_size=1, max_size=4),
         st.tuples(
             st.sampled_from(BASES), st.lists(st.sampled_from(ORDER), max_size=3), st.integers(0, 99)
-        ).map(lambda made: edited(made[0], made[1], random.Random(made[2]))),
+        ).map(lambda drawn: edited(drawn[0], drawn[1], random.Random(drawn[2]))),
         max_size=12,
     ),
     st.randoms(use_true_random=False),
@@ -138,10 +138,10 @@ def test_groups_are_disjoint_whole_and_the_same_in_any_order(
     for group in groups:
         assert len(group) > 1
         assert all(
-            is_near_duplicate(texts[one], texts[other])
-            for one in group
-            for other in group
-            if one < other
+            is_near_duplicate(texts[first], texts[second])
+            for first in group
+            for second in group
+            if first < second
         )
 
 

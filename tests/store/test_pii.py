@@ -87,10 +87,10 @@ NOBODY = [
 @pytest.mark.parametrize(("text", "clean"), PEOPLE)
 def test_people_are_taken_out(text: str, clean: str) -> None:
     """P03: e-mail addresses, phone numbers and postal addresses become marks; line numbers stay."""
-    found = redact_pii(text)
-    assert (found.text, found.count) == (clean, 1)
-    assert redact_pii(found.text).text == found.text
-    assert found.text.count("\n") == text.count("\n")
+    redacted = redact_pii(text)
+    assert (redacted.text, redacted.count) == (clean, 1)
+    assert redact_pii(redacted.text).text == redacted.text
+    assert redacted.text.count("\n") == text.count("\n")
 
 
 @pytest.mark.parametrize("text", NOBODY)
@@ -119,10 +119,10 @@ def test_the_door_screens_configuration_and_what_is_said_unless_told_otherwise()
         (Kind.DOC, line),
         (Kind.FUNCTION, line),
     ):
-        made, count = memory_writer.make_memory(
+        memory, count = memory_writer.make_memory(
             layer=Layer.VECTOR, kind=kind, title="t", text=line, path="a", source=MemorySource.INDEX
         )
-        assert (made.text, count) == (clean, int(clean != line))
+        assert (memory.text, count) == (clean, int(clean != line))
 
 
 MAIL = "jane.doe" + "@" + "posteo.de"

@@ -102,10 +102,10 @@ def test_two_stores_of_one_layer_take_the_locks_in_one_order(store: Store, secon
     prefer(store, "k", "v", now=1.0)
     errors: list[StoreError] = []
 
-    def write(one: Store, layers: tuple[Layer, ...]) -> None:
+    def write(store: Store, layers: tuple[Layer, ...]) -> None:
         try:
             for _ in range(40):
-                with one.transaction(layers):
+                with store.transaction(layers):
                     pass
         except StoreError as error:
             errors.append(error)

@@ -136,10 +136,13 @@ def test_rows_that_a_damaged_table_holds_twice_come_over_once(tmp_path: Path) ->
     with closing(sqlite3.connect(damaged)) as plain:
         plain.executescript("PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON;" + DOUBLED)
     with closing(connect_store(tmp_path / "new" / "memory.db")) as target:
-        found = salvage_store(damaged, target)
-        known = read_judgments(target, NAMES)
-    assert {content: judgment.score for content, judgment in known.items()} == {"a": 0.9, "b": 0.1}
-    assert (found.kept["judgments"], found.kept["tasks"]) == (2, 1)
+        salvaged = salvage_store(damaged, target)
+        judgments = read_judgments(target, NAMES)
+    assert {content: judgment.score for content, judgment in judgments.items()} == {
+        "a": 0.9,
+        "b": 0.1,
+    }
+    assert (salvaged.kept["judgments"], salvaged.kept["tasks"]) == (2, 1)
 
 
 def test_a_store_that_no_migration_can_open_is_salvaged(tmp_path: Path) -> None:

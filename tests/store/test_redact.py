@@ -17,10 +17,10 @@ def test_every_provider_key_is_found(seed: int) -> None:
     for name, key in provider_keys(SecretGenerator(seed)).items():
         secret = key.partition("=")[2] if name == "azure_key" else key
         for line in (key, f'x = "{key}"', f"see {key}, please", f"a\n  f({key!r})\nb"):
-            found = redact(line)
-            assert secret not in found.text, (name, line, found.text)
-            assert found.types == (name.partition(" ")[0],), (name, line, found.text)
-            assert found.text.count("\n") == line.count("\n")
+            redacted = redact(line)
+            assert secret not in redacted.text, (name, line, redacted.text)
+            assert redacted.types == (name.partition(" ")[0],), (name, line, redacted.text)
+            assert redacted.text.count("\n") == line.count("\n")
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_a_key_right_behind_an_escape_or_a_sign_is_found(before: str) -> None:
     it."""
     for name, key in provider_keys(SecretGenerator(3)).items():
         if name not in ("sentry_key", "telegram_token"):  # their keys stand inside
-            found = redact(f'x = "{before}{key}"').text
-            assert found.endswith('>"') and key[-12:] not in found, (name, found)
+            redacted = redact(f'x = "{before}{key}"').text
+            assert redacted.endswith('>"') and key[-12:] not in redacted, (name, redacted)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -76,10 +76,10 @@ def test_values_of_secret_names_are_found(form: str) -> None:
             else SecretGenerator(seed).password()
         )
         line = form.format(secret)
-        found = redact(f"before()\n{line}\nafter()")
-        assert secret not in found.text, (line, found.text)
-        assert found.count == 1, (line, found.text)
-        assert found.text.startswith("before()\n") and found.text.endswith("\nafter()")
+        redacted = redact(f"before()\n{line}\nafter()")
+        assert secret not in redacted.text, (line, redacted.text)
+        assert redacted.count == 1, (line, redacted.text)
+        assert redacted.text.startswith("before()\n") and redacted.text.endswith("\nafter()")
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_pem_blocks_lose_their_bodies(kind: str) -> None:
         "lower case": "\n".join([lines[0].lower(), *lines[1:-1], lines[-1].lower()]),
     }
     for name, text in forms.items():
-        found = redact(text)
-        assert not [line for line in body if line in found.text], (name, found.text)
-        assert found.text.count("\n") == text.count("\n"), name
-        assert found.count == 1, (name, found.text)
-        for own in ("x = 1", "y = 2", "next: 1", "z = 3", "after = 1"):
-            assert (own in found.text) == (own in text), (name, own)
+        redacted = redact(text)
+        assert not [line for line in body if line in redacted.text], (name, redacted.text)
+        assert redacted.text.count("\n") == text.count("\n"), name
+        assert redacted.count == 1, (name, redacted.text)
+        for plain_line in ("x = 1", "y = 2", "next: 1", "z = 3", "after = 1"):
+            assert (plain_line in redacted.text) == (plain_line in text), (name, plain_line)
 
 
 INNOCENT = [
@@ -235,8 +235,8 @@ SAID = [
 @pytest.mark.parametrize("secret", SAID)
 def test_a_password_told_in_a_sentence_is_found(form: str, secret: str) -> None:
     """P01: a password stated in a memory, a task or a settings file is redacted."""
-    found = redact(form.format(secret), prose=True)
-    assert secret not in found.text and found.count == 1, found.text
+    redacted = redact(form.format(secret), prose=True)
+    assert secret not in redacted.text and redacted.count == 1, redacted.text
 
 
 @pytest.mark.parametrize(
@@ -348,8 +348,8 @@ fragment = st.one_of(
 @given(texts=st.lists(st.lists(fragment, max_size=4).map("".join), max_size=4), prose=st.booleans())
 def test_texts_searched_together_lose_what_each_would_lose(texts: list[str], prose: bool) -> None:
     """The literals of a whole file apply to its parts: exactly the same is redacted."""
-    known = find_literals(texts, prose=prose)
-    assert [redact(text, prose=prose, known=known) for text in texts] == [
+    literals = find_literals(texts, prose=prose)
+    assert [redact(text, prose=prose, literals=literals) for text in texts] == [
         redact(text, prose=prose) for text in texts
     ]
 

@@ -44,12 +44,12 @@ def test_a_decision_carries_its_author(make_repo: MakeRepo, own_home: Path) -> N
     git(root, "config", "user.name", "Anna Arch")
     with Store.open(find_root(root), user_data_dir=own_home / "data") as store:
         by_git = decide(store, "we use tenacity").memory
-        said = remember(store, Statement(text="no ORM", kind=Kind.DECISION, author=bo)).memory
-        again = remember(
+        by_bo = remember(store, Statement(text="no ORM", kind=Kind.DECISION, author=bo)).memory
+        repeated = remember(
             store, Statement(text="we use tenacity", kind=Kind.DECISION, author="Cy")
         ).memory
         context = remember(store, Statement(text="the CI runs on Fridays")).memory
-        authors = [one.particulars.author for one in (by_git, said, again, context)]
+        authors = [memory.particulars.author for memory in (by_git, by_bo, repeated, context)]
         assert authors == ["Anna Arch", "Bo <<PII:email>>", "Anna Arch", ""]
         view = store.connection.execute(
             "SELECT created_by FROM decisions ORDER BY created_by"
@@ -59,16 +59,18 @@ def test_a_decision_carries_its_author(make_repo: MakeRepo, own_home: Path) -> N
             update_memory(store, by_git.id, MemoryChange(author="Di")).memory.particulars.author
             == "Di"
         )
-        exported = {one.particulars.author for one in exported_memories(store, MemoryFilter())}
+        exported = {
+            memory.particulars.author for memory in exported_memories(store, MemoryFilter())
+        }
         assert exported == {"Di", "Bo <<PII:email>>", ""}
 
 
 def test_a_scope_stays_until_another_is_named(store: Store) -> None:
     """A02: the same words keep their scope; a key may hold one value in each scope."""
     wide = remember(store, Statement(text="use tabs", key="indent", scope=MemoryScope.WORKSPACE))
-    again = remember(store, Statement(text="use tabs", key="indent"))
+    repeated = remember(store, Statement(text="use tabs", key="indent"))
     narrow = remember(store, Statement(text="use spaces", key="indent"))
-    assert (again.memory.id, again.memory.scope) == (wide.memory.id, MemoryScope.WORKSPACE)
+    assert (repeated.memory.id, repeated.memory.scope) == (wide.memory.id, MemoryScope.WORKSPACE)
     assert (narrow.memory.scope, narrow.superseded) == (MemoryScope.REPOSITORY, ())
     moved = remember(
         store, Statement(text="use tabs", key="indent", scope=MemoryScope.SESSION)
@@ -79,7 +81,7 @@ def test_a_scope_stays_until_another_is_named(store: Store) -> None:
 def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store) -> None:
     """H24, A07: a decision is in governance; its judge sees rationale and alternatives; the views
     have it."""
-    told = decide(
+    remembered = decide(
         store,
         "we use tenacity",
         because="it composes",
@@ -87,8 +89,8 @@ def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store)
         links=["https://example.org"],
         now=5.0,
     )
-    memory = told.memory
-    assert (memory.layer, memory.kind, told.became) == (
+    memory = remembered.memory
+    assert (memory.layer, memory.kind, remembered.became) == (
         Layer.GOVERNANCE,
         Kind.DECISION,
         StatementEffect.STORED,
@@ -103,19 +105,19 @@ def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store)
     assert facts == [(memory.id, "decision")]
     assert list_decisions(store) == [memory]
     assert store.memories([memory.id]) == {memory.id: memory}
-    assert [one.id for one in store.pool()] == [memory.id]
+    assert [candidate.id for candidate in store.pool()] == [memory.id]
 
 
 def test_the_same_words_twice_are_one_memory(store: Store) -> None:
     """A repetition adds evidence to the existing memory, even after a reason was added in
     between."""
     first = say(store, "tabs, never spaces", kind=Kind.CONVENTION, now=1.0)
-    again = say(
+    repeated = say(
         store, "  tabs, never spaces\n", kind=Kind.CONVENTION, because="the linter", now=2.0
     )
     third = say(store, "tabs, never spaces", kind=Kind.CONVENTION, now=3.0)
-    assert first.memory.id == again.memory.id == third.memory.id
-    assert (again.became, third.memory.evidence_count) == (StatementEffect.REPEATED, 3)
+    assert first.memory.id == repeated.memory.id == third.memory.id
+    assert (repeated.became, third.memory.evidence_count) == (StatementEffect.REPEATED, 3)
     assert third.memory.text == "tabs, never spaces\n\nBecause: the linter"
     assert (third.memory.created_at, third.memory.updated_at) == (1.0, 3.0)
     assert facts(store, Kind.CONVENTION) == [third.memory]
@@ -131,18 +133,21 @@ def test_the_same_key_supersedes_and_saying_it_again_brings_it_back(store: Store
     kept = memory_by_id(store, old.id)
     assert (kept.status, kept.superseded_by) == (MemoryStatus.SUPERSEDED, new.memory.id)
     assert list_decisions(store) == [new.memory]
-    assert {one.id for one in list_decisions(store, superseded=True)} == {old.id, new.memory.id}
+    assert {decision.id for decision in list_decisions(store, superseded=True)} == {
+        old.id,
+        new.memory.id,
+    }
     back = decide(store, "retry with backoff", key="retry", now=3.0)
     assert (back.memory.id, back.superseded) == (old.id, (new.memory.id,))
-    assert [one.id for one in list_decisions(store)] == [old.id]
+    assert [decision.id for decision in list_decisions(store)] == [old.id]
 
 
 def test_an_update_keeps_the_id_and_is_judged_anew(store: Store) -> None:
     """A changed text is another content with the same id; unnamed fields stay."""
     before = decide(store, "use A", because="fast", key="k", importance=0.3, now=1.0).memory
-    told = update_memory(store, before.id, MemoryChange(text="use B", importance=0.9), now=2.0)
+    updated = update_memory(store, before.id, MemoryChange(text="use B", importance=0.9), now=2.0)
     after = memory_by_id(store, before.id)
-    assert (told.became, told.memory) == (StatementEffect.UPDATED, after)
+    assert (updated.became, updated.memory) == (StatementEffect.UPDATED, after)
     assert after.text == "use B\n\nBecause: fast"
     assert after.title == "use B"
     assert (after.importance, after.created_at, after.updated_at) == (0.9, 1.0, 2.0)
@@ -163,10 +168,10 @@ def test_words_that_were_rewritten_can_be_said_anew(store: Store) -> None:
 
 def test_without_its_key_it_is_the_same_memory(store: Store) -> None:
     """P06: removing a key removes nothing else; a preference keeps its required key."""
-    said = say(store, "use port 80", key="port", now=1.0).memory
-    told = update_memory(store, said.id, MemoryChange(key=""), now=2.0)
-    assert (told.memory.id, told.memory.key, told.superseded) == (said.id, "", ())
-    assert memory_by_id(store, said.id).status is MemoryStatus.ACTIVE
+    before = say(store, "use port 80", key="port", now=1.0).memory
+    updated = update_memory(store, before.id, MemoryChange(key=""), now=2.0)
+    assert (updated.memory.id, updated.memory.key, updated.superseded) == (before.id, "", ())
+    assert memory_by_id(store, before.id).status is MemoryStatus.ACTIVE
     mine = prefer(store, "tone", "short", now=1.0).memory
     with pytest.raises(UsageError, match="needs a key"):
         update_memory(store, mine.id, MemoryChange(key=""), now=2.0)
@@ -186,7 +191,7 @@ def test_another_key_is_another_memory_that_supersedes(store: Store) -> None:
 def test_no_secret_comes_in(store: Store) -> None:
     """P01: words, reasons, alternatives, titles, keys and links are redacted before ids are
     computed."""
-    told = decide(
+    remembered = decide(
         store,
         f"key = '{SECRET}'",
         because=SECRET,
@@ -195,12 +200,12 @@ def test_no_secret_comes_in(store: Store) -> None:
         links=[SECRET],
         now=1.0,
     )
-    assert SECRET not in repr(told.memory)
-    assert told.redacted >= 5
+    assert SECRET not in repr(remembered.memory)
+    assert remembered.redacted >= 5
     same = decide(store, f"key = '{SECRET[:-1]}A'", now=2.0)
-    assert same.memory.id == told.memory.id
+    assert same.memory.id == remembered.memory.id
     update_memory(
-        store, told.memory.id, MemoryChange(text=f"token {SECRET}", because=SECRET), now=3.0
+        store, remembered.memory.id, MemoryChange(text=f"token {SECRET}", because=SECRET), now=3.0
     )
     assert SECRET not in "".join(store.connection.iterdump())
 
@@ -245,12 +250,12 @@ def test_every_happening_is_told_once_and_without_words(store: Store) -> None:
     old = decide(store, "one thing", key="k", now=1.0).memory
     decide(store, "another thing", key="k", now=2.0)
     assert happened(store) == {"memory.stored": 2, "decision.recorded": 2, "memory.updated": 1}
-    told = [
+    updates = [
         event
         for event in list_events(store.connection, subject=old.id)
         if event.name is EventName.UPDATED
     ]
-    assert [list(event.payload) for event in told] == [["superseded_by"]]
+    assert [list(event.payload) for event in updates] == [["superseded_by"]]
     assert "thing" not in repr(list_events(store.connection))
 
 
@@ -261,11 +266,16 @@ def test_the_users_layer_stays_in_the_users_store(store: Store) -> None:
     mine = remember(
         store, Statement(text=same, kind=Kind.CONVENTION, layer=Layer.USER, key="size"), now=1.0
     ).memory
-    here = remember(store, Statement(text=same, kind=Kind.CONVENTION, key="size"), now=1.0).memory
+    project_memory = remember(
+        store, Statement(text=same, kind=Kind.CONVENTION, key="size"), now=1.0
+    ).memory
     assert mine.scope is MemoryScope.GLOBAL
-    assert mine.content_hash != here.content_hash
-    assert store.connection.execute("SELECT id FROM memory").fetchall() == [(here.id,)]
-    assert {memory.id for memory in filter_memories(store, MemoryFilter())} == {mine.id, here.id}
+    assert mine.content_hash != project_memory.content_hash
+    assert store.connection.execute("SELECT id FROM memory").fetchall() == [(project_memory.id,)]
+    assert {memory.id for memory in filter_memories(store, MemoryFilter())} == {
+        mine.id,
+        project_memory.id,
+    }
 
 
 def test_with_user_learning_off_the_users_store_is_never_opened(store: Store) -> None:
@@ -327,8 +337,8 @@ def test_no_secret_hides_behind_its_neighbour(
         text=words, kind=Kind.DECISION, because=because, alternatives=tuple(alternatives)
     )
     memory, _ = memory_from_statement(statement, merge_particulars(statement), now=1.0)
-    said = memory.particulars
-    parts = (memory.text, said.rationale, *said.alternatives)
+    particulars = memory.particulars
+    parts = (memory.text, particulars.rationale, *particulars.alternatives)
     assert [part for part in parts if redact_said(part).text != part] == []
     for part in statement.text, statement.because, *statement.alternatives:
         lone = redact_said(part.strip()).text
@@ -342,13 +352,15 @@ def test_no_secret_hides_behind_its_neighbour(
 
 def test_a_password_before_a_semicolon_is_taken_out(store: Store) -> None:
     """P01: joining alternatives does not make a password look like code."""
-    told = decide(store, "the store", alternatives=["password=hunter2hunter2", "vault"], now=1.0)
+    remembered = decide(
+        store, "the store", alternatives=["password=hunter2hunter2", "vault"], now=1.0
+    )
     assert "hunter2" not in "".join(store.connection.iterdump())
-    assert told.redacted == 1
-    assert statement_text(told.memory) == "the store"
+    assert remembered.redacted == 1
+    assert statement_text(remembered.memory) == "the store"
     update_memory(
         store,
-        told.memory.id,
+        remembered.memory.id,
         MemoryChange(alternatives=("password=hunter3hunter3", "vault")),
         now=2.0,
     )

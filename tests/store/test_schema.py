@@ -52,9 +52,9 @@ def plan(store: Store, sql: str, *parameters: object) -> str:
 )
 def test_every_hot_question_has_its_index(store: Store, sql: str, index: str) -> None:
     """No query of a turn scans a table."""
-    found = plan(store, sql)
-    assert index in found
-    assert "SCAN" not in found
+    query_plan = plan(store, sql)
+    assert index in query_plan
+    assert "SCAN" not in query_plan
 
 
 def test_events_are_only_ever_appended(store: Store) -> None:
@@ -86,7 +86,7 @@ def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
     of one table."""
     project = {"layer": Layer.PROJECT, "path": "", "source": MemorySource.EXPLICIT}
     user = {"layer": Layer.USER, "path": "", "scope": MemoryScope.GLOBAL}
-    made = [
+    memories = [
         function("uses", kind=Kind.TECH_STACK, key="database", text="SQLite", **project),
         function("choice", kind=Kind.DECISION, text="One table.", **project),
         function("tabs", kind=Kind.PREFERENCE, key="indent", text="spaces", **user),
@@ -94,7 +94,7 @@ def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
         function("readme", kind=Kind.DOC, layer=Layer.VECTOR, path="README.md"),
         function("code"),
     ]
-    put(store.connection, *made)
+    put(store.connection, *memories)
     store.connection.execute(
         "INSERT INTO file_row (worktree, path, size, mtime_ns, file_hash) VALUES (1, 'a.py', 1, 1,"
         " 'h')"
@@ -117,8 +117,8 @@ def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
     assert rows("SELECT path, entity FROM vector_chunks") == [("README.md", "readme")]
     assert rows("SELECT id, type FROM nodes ORDER BY type") == [
         (file_id("a.py"), "file"),
-        (made[4].id, "slice"),
-        (made[5].id, "symbol"),
+        (memories[4].id, "slice"),
+        (memories[5].id, "symbol"),
     ]
     assert rows(
         "SELECT description, rationale, alternatives_json, links_json, created_by FROM decisions"
@@ -161,7 +161,7 @@ def test_a_layer_is_one_row_of_the_vocabulary(store: Store) -> None:
 
 
 @pytest.fixture
-def asked(store: Store) -> Iterator[list[str]]:
+def statements(store: Store) -> Iterator[list[str]]:
     """Collect the executed statements."""
     sent: list[str] = []
     record_turn(store, "fix the heron")
@@ -183,21 +183,21 @@ def scans(connection: sqlite3.Connection, sent: list[str]) -> list[str]:
     return [sql for sql, steps in plans.items() if any(step == "SCAN memory" for step in steps)]
 
 
-def test_a_turn_finds_its_exchanges_by_an_index(store: Store, asked: list[str]) -> None:
+def test_a_turn_finds_its_exchanges_by_an_index(store: Store, statements: list[str]) -> None:
     """H02: each answering turn reads its thread's last exchanges; even among 10,000 functions it
     reads few rows."""
     assert len(turn_history.exchanges(store.connection, "s_1")) == 1
-    assert scans(store.connection, asked) == []
+    assert scans(store.connection, statements) == []
 
 
-def test_an_erasure_finds_what_goes_along_by_an_index(store: Store, asked: list[str]) -> None:
+def test_an_erasure_finds_what_goes_along_by_an_index(store: Store, statements: list[str]) -> None:
     """P06: only the search for lines that others share must read all memories."""
     (exchange,) = turn_history.exchanges(store.connection, "s_1")
     erasure_plan.plan_erasure(store.connection, [exchange.id])
-    assert [sql for sql in scans(store.connection, asked) if "char(10)" not in sql] == []
+    assert [sql for sql in scans(store.connection, statements) if "char(10)" not in sql] == []
 
 
-def test_an_audit_reads_what_was_said_by_an_index(store: Store, asked: list[str]) -> None:
+def test_an_audit_reads_what_was_said_by_an_index(store: Store, statements: list[str]) -> None:
     """Auditing a large repository costs by its statements, not by its index."""
     assert len(memory_rows.select_memories(store.connection, audit._LIVE, ())) == 2
-    assert scans(store.connection, asked) == []
+    assert scans(store.connection, statements) == []

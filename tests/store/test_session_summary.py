@@ -36,7 +36,7 @@ def entry(
 def test_what_was_said_to_be_left_is_left_until_it_is_said_to_be_done() -> None:
     """B02: to-dos in tasks and answers stay open until an answer closes them or a task takes them
     up."""
-    told = [
+    entries = [
         entry(
             "TODO: write docs",
             "Sure.\n- [ ] add a test\nNext: rename it\nRemaining: tell Ann",
@@ -45,15 +45,15 @@ def test_what_was_said_to_be_left_is_left_until_it_is_said_to_be_done() -> None:
         entry("rename it", "Done.", number=2),
         entry("more", "- [x] Add a test.", number=3),
     ]
-    assert summarise_entries(told).pending == ("write docs", "tell Ann")
+    assert summarise_entries(entries).pending == ("write docs", "tell Ann")
 
 
 def test_a_task_that_was_cut_short_is_left_to_do() -> None:
     """H28: a killed, failed or interrupted turn leaves its task open; asked again and answered, it
     is done."""
-    told = [entry("one", state="running", number=1), entry("two", state="failed", number=2)]
-    assert summarise_entries(told).pending == ("one", "two")
-    assert summarise_entries([*told, entry("one", "Answered.", number=3)]).pending == ("two",)
+    entries = [entry("one", state="running", number=1), entry("two", state="failed", number=2)]
+    assert summarise_entries(entries).pending == ("one", "two")
+    assert summarise_entries([*entries, entry("one", "Answered.", number=3)]).pending == ("two",)
 
 
 def test_the_goal_is_the_one_named_or_the_first_task() -> None:
@@ -69,11 +69,11 @@ def test_the_goal_is_the_one_named_or_the_first_task() -> None:
 def test_tasks_come_with_their_outcome_and_the_last_line_of_their_errors() -> None:
     """B02: an answer's first sentence is its outcome, without headings; an error's is its last
     line."""
-    told = entry(
+    failed = entry(
         "fix it", "## Found it. It leaks.", errors="Traceback\n  x\nValueError: no water", number=1
     )
     assert (
-        summarise_entries([told]).text.splitlines()[2]
+        summarise_entries([failed]).text.splitlines()[2]
         == "- fix it → Found it. (error: ValueError: no water)"
     )
 
@@ -100,17 +100,17 @@ def test_a_memory_is_named_by_id_by_whole_name_or_by_what_looks_like_code() -> N
         max_size=60,
     )
 )
-def test_a_summary_stays_small_and_loses_no_task(said: list[tuple[str, str, str]]) -> None:
+def test_a_summary_stays_small_and_loses_no_task(turns: list[tuple[str, str, str]]) -> None:
     """B01, B02: the text is always bounded, and each task is shown or counted."""
-    told = [
-        entry(task, answer, state=state, number=n) for n, (task, answer, state) in enumerate(said)
+    entries = [
+        entry(task, answer, state=state, number=n) for n, (task, answer, state) in enumerate(turns)
     ]
-    summary = summarise_entries(told, earlier=3)
+    summary = summarise_entries(entries, earlier=3)
     bound = SUMMARY_TOKENS + tokens.estimate(3 * MOST_LINES * (LINE_CHARS + 4) + 4 * LINE_CHARS)
     assert tokens.estimate(len(summary.text)) <= bound
     assert len(summary.pending) <= MOST_LINES and len(summary.goals) <= MOST_LINES
-    if told:
+    if entries:
         head, *lines = summary.text.partition("Tasks:\n")[2].splitlines()
         untold = int(head.split()[1])
         shown = sum(line.startswith("- ") for line in lines) - len(summary.pending)
-        assert untold + shown == len(told) + 3
+        assert untold + shown == len(entries) + 3

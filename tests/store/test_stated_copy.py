@@ -110,13 +110,13 @@ def test_a_busy_store_closes_and_is_copied_later(tmp_path: Path, user_dir: Path)
     root = find_root(tmp_path / "project")
     with Store.open(root, user_data_dir=user_dir) as store:
         decide(store, "The heron keeps the books")
-    with Store.open(root, user_data_dir=user_dir) as other:
+    with Store.open(root, user_data_dir=user_dir) as busy_store:
         store = Store.open(root, user_data_dir=user_dir)
         decide(store, "The heron counts")
-        other.connection.execute("BEGIN IMMEDIATE")
+        busy_store.connection.execute("BEGIN IMMEDIATE")
         started = time.process_time()
         store.close()
         assert time.process_time() - started < 1.0
-        other.connection.execute("ROLLBACK")
-        assert copied_titles(other) == {"The heron keeps the books", "The heron counts"}
-        assert stated_copy.is_behind(source_of(other))
+        busy_store.connection.execute("ROLLBACK")
+        assert copied_titles(busy_store) == {"The heron keeps the books", "The heron counts"}
+        assert stated_copy.is_behind(source_of(busy_store))

@@ -29,15 +29,18 @@ def test_the_pool_is_every_live_memory_of_every_layer(store: Store) -> None:
         function("old", status=MemoryStatus.SUPERSEDED),
     )
     put(store.connection, function("archived", status=MemoryStatus.ARCHIVED))
-    own = store.user_connection(create=True)
-    assert own is not None
-    put(own, function(Layer.USER, layer=Layer.USER))
+    user_store = store.user_connection(create=True)
+    assert user_store is not None
+    put(user_store, function(Layer.USER, layer=Layer.USER))
     fetched = store.fetch()
     assert {candidate.entity for candidate in fetched.candidates} == {*Layer, "stale"}
-    assert {one.layer: one.memories for one in fetched.layers} == dict.fromkeys(Layer, 1) | {
-        Layer.GRAPH: 2
-    }
-    assert all(one.fetch_ms >= 0 and not one.is_late and not one.problem for one in fetched.layers)
+    assert {
+        layer_fetch.layer: layer_fetch.memories for layer_fetch in fetched.layers
+    } == dict.fromkeys(Layer, 1) | {Layer.GRAPH: 2}
+    assert all(
+        layer_fetch.fetch_ms >= 0 and not layer_fetch.is_late and not layer_fetch.problem
+        for layer_fetch in fetched.layers
+    )
 
 
 def test_a_layer_past_its_deadline_is_named_and_whole(store: Store) -> None:
@@ -164,10 +167,10 @@ def test_slots_are_kept_by_profile(store: Store) -> None:
 
 def test_the_secret_belongs_to_user_and_store(store: Store, tmp_path: Path, user_dir: Path) -> None:
     """Reopening gives the same secret; another store or user has another."""
-    with Store.open(store.root, user_data_dir=user_dir) as again:
-        assert again.secret == store.secret
-    with Store.open(store.root, user_data_dir=tmp_path / "other_user", trust=True) as other:
-        assert other.secret != store.secret
+    with Store.open(store.root, user_data_dir=user_dir) as reopened:
+        assert reopened.secret == store.secret
+    with Store.open(store.root, user_data_dir=tmp_path / "other_user", trust=True) as other_users:
+        assert other_users.secret != store.secret
     (tmp_path / "second").mkdir()
     with Store.open(find_root(tmp_path / "second"), user_data_dir=user_dir) as second:
         assert second.secret != store.secret

@@ -39,9 +39,9 @@ class InMemory(keyring.backend.KeyringBackend):
 @pytest.fixture(autouse=True)
 def ring() -> Iterator[InMemory]:
     """Use a keyring for the test."""
-    before, one = keyring.get_keyring(), InMemory()
-    keyring.set_keyring(one)
-    yield one
+    before, in_memory = keyring.get_keyring(), InMemory()
+    keyring.set_keyring(in_memory)
+    yield in_memory
     keyring.set_keyring(before)
 
 
@@ -78,8 +78,8 @@ def test_the_keyring_keeps_the_key_where_there_is_one(
 ) -> None:
     """The key is in the keyring and in no file; another store uses the same."""
     path = make_encrypted_store(tmp_path / "r", user_dir)
-    ((service, account), key), *others = ring.kept.items()
-    assert (service, others) == ("xscore", [])
+    ((service, account), key), *further_keys = ring.kept.items()
+    assert (service, further_keys) == ("xscore", [])
     assert account == sqlite_drivers.read_note(path) == encrypted_sqlite.key_id(bytes.fromhex(key))
     assert not [
         file for file in tmp_path.rglob("*") if file.is_file() and key.encode() in file.read_bytes()
@@ -121,12 +121,12 @@ def test_a_wrong_key_is_said_to_be_wrong(tmp_path: Path, user_dir: Path) -> None
     """Both keys are named by their ids, and neither is shown."""
     path = make_encrypted_store(tmp_path / "r", user_dir)
     (user_dir / "store.key").write_text("ab" * 32)
-    said = refused(
+    error = refused(
         tmp_path / "r",
         user_dir,
         f"encrypted with key {sqlite_drivers.read_note(path)}, and your key is",
     )
-    assert "abab" not in said.message + said.hint
+    assert "abab" not in error.message + error.hint
     with pytest.raises(StoreError, match="your key is"):
         encryption.encrypt_store(path, user_data_dir=user_dir)
 
@@ -194,12 +194,12 @@ def test_a_planted_note_does_not_stop_a_clone_from_being_set_aside(
 ) -> None:
     """A foreign store is set aside with its marker, and the new one is a normal store."""
     path = make_encrypted_store(tmp_path / "r", user_dir)
-    other = tmp_path / "other user"
-    rebuilt = rebuild.rebuild_store(path.parent, user_data_dir=other)
+    other_user = tmp_path / "other user"
+    rebuilt = rebuild.rebuild_store(path.parent, user_data_dir=other_user)
     assert rebuilt.set_aside_at is not None
     assert sqlite_drivers.note_path(rebuilt.set_aside_at / "memory.db").is_file()
     assert sqlite_drivers.read_note(path) is None
-    open_store(tmp_path / "r", other).close()
+    open_store(tmp_path / "r", other_user).close()
 
 
 @pytest.mark.usefixtures("in_a_file")

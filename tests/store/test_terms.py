@@ -44,36 +44,36 @@ def test_identifiers_are_split_and_kept_whole() -> None:
 
 INFLECTED = """
     verify verifies verified verifying; query queries queried querying;
-    retry retries retried retrying; try tries tried
+    retry retries retried retrying; try tries tried;
     copy copies copied; apply applies applied; deny denied; dependency dependencies; entry entries;
-    cookie cookies
+    cookie cookies;
     stop stops stopped stopping; drop dropped; run running; map mapped mapping; log logged logging;
-    plan planned
+    plan planned;
     commit committed committing; refer referred; occur occurred; debug debugging;
-    embed embeds embedded embedding
+    embed embeds embedded embedding;
     add adds added adding; diff diffs diffed diffing; fuzz fuzzed fuzzing; miss missed missing;
-    pass passes passed
+    pass passes passed;
     control controls controlled controlling; cancel canceled cancelled cancelling;
-    label labeled labelled; poll polling
+    label labeled labelled; poll polling;
     install installed installing; call calls called calling; fulfil fulfill fulfilled;
-    scroll scrolling; fill filled
+    scroll scrolling; fill filled;
     exceed exceeds exceeded exceeding; need needed; seed seeded; feed fed feeding;
-    agree agrees agreed agreeing
+    agree agrees agreed agreeing;
     parse parses parsed parsing; write writes writing wrote written; cache caches cached caching;
-    match matches matched
+    match matches matched;
     class classes; box boxes; index indexes indices indexed; alias aliases aliased;
-    tie ties tied tying; id ids
+    tie ties tied tying; id ids;
     api apis; free freed freeing; close closes closed; process processes processed; status statuses;
-    menu menus
+    menu menus;
     child children; vertex vertices
 """
 
 
 def test_inflected_words_are_one_term() -> None:
     """Each row of words has one stem, and no two rows share one: `verify` finds `verified`."""
-    rows = [row.split() for line in INFLECTED.strip().splitlines() for row in line.split(";")]
+    rows = [row.split() for row in INFLECTED.split(";")]
     stems = [{stem(word) for word in row} for row in rows]
-    assert [row for row, found in zip(rows, stems, strict=True) if len(found) > 1] == []
+    assert [row for row, row_stems in zip(rows, stems, strict=True) if len(row_stems) > 1] == []
     assert len(set.union(*stems)) == len(rows)
 
 
@@ -116,19 +116,19 @@ def test_neighbours_are_joined_as_weaker_terms() -> None:
 
 def test_fields_are_marked() -> None:
     """Terms of a memory's name, owner, file and folder are marked."""
-    found = entries(
+    terms = entries(
         term_vector("def write(self): ...", path="cache/disk_store.py", entity="Store.write")
     )
-    assert found[hash_of("write")] == (1, NAME | WHOLE_NAME)
-    assert found[hash_of("store")][1] == OWNER | FILE
-    assert found[hash_of("cache")] == (0, FOLDER)
+    assert terms[hash_of("write")] == (1, NAME | WHOLE_NAME)
+    assert terms[hash_of("store")][1] == OWNER | FILE
+    assert terms[hash_of("cache")] == (0, FOLDER)
 
 
 def test_headings_are_entities() -> None:
     """A section's own heading is its name, the headings above it are its owners."""
-    found = entries(term_vector("Use pip.", path="README.md", entity="Installation > Linux"))
-    assert found[hash_of("linux")][1] & NAME
-    assert found[hash_of("installation")][1] & OWNER
+    terms = entries(term_vector("Use pip.", path="README.md", entity="Installation > Linux"))
+    assert terms[hash_of("linux")][1] & NAME
+    assert terms[hash_of("installation")][1] & OWNER
 
 
 @given(st.text(max_size=200), st.text(max_size=40), st.text(max_size=40))

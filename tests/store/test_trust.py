@@ -170,10 +170,10 @@ def test_a_secret_file_that_makes_no_sense_says_so(user_dir: Path) -> None:
 
 def test_the_secret_is_not_printed(user_dir: Path) -> None:
     """The secret stays out of representations and so out of logs."""
-    known = user_secret.load_user_secret(user_dir)
-    assert known.secret.hex() not in repr(known)
-    assert str(known.secret) not in repr(known)
-    assert json.loads((user_dir / "trust.json").read_text())["secret"] == known.secret.hex()
+    user = user_secret.load_user_secret(user_dir)
+    assert user.secret.hex() not in repr(user)
+    assert str(user.secret) not in repr(user)
+    assert json.loads((user_dir / "trust.json").read_text())["secret"] == user.secret.hex()
 
 
 def test_processes_may_make_secret_and_stores_at_once(tmp_path: Path, user_dir: Path) -> None:

@@ -16,7 +16,7 @@ from xscore.settings import Settings
 from xscore.store import turn_history, turns
 from xscore.store.events import EventName
 from xscore.store.store import Store
-from xscore.store.turns import SelectionOutcome, TurnState
+from xscore.store.turns import SelectionOutcome, TurnStart, TurnState
 from xscore.store.working_session import resume_session
 
 
@@ -24,7 +24,7 @@ def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
     """H02: a turn is found by id, or as the latest, with time, keys, state and receipt, but without
     file and diff."""
     resume_session(store.connection, branch="main", now=0.0)
-    asked = Turn(
+    turn = Turn(
         task="fix it",
         errors="Boom",
         file="a.py",
@@ -35,10 +35,10 @@ def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
         diff="the diff",
         thread="s_1",
     )
-    identifier = begin(store, asked, "tk", now=5.0)
+    identifier = begin(store, turn, "tk", now=5.0)
     running = turn_history.past_turn(store.connection)
     assert running is not None
-    assert running.turn == replace(asked, id=identifier, file_text="", diff="")
+    assert running.turn == replace(turn, id=identifier, file_text="", diff="")
     assert (running.turn_key, running.judge, running.state, running.receipt) == (
         "tk",
         "j",
@@ -69,8 +69,8 @@ def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> No
     not restored."""
     record_turn(store, "fix the heron")
     (exchange,) = turn_history.exchanges(store.connection, "s_1")
-    asked = Turn(task="fix the heron", thread="s_1", file="a.py")
-    running = begin(store, asked, "key of fix the heron", now=200.0)
+    turn = Turn(task="fix the heron", thread="s_1", file="a.py")
+    running = begin(store, turn, "key of fix the heron", now=200.0)
     erasure.erase_memories(store, [exchange.id], now=201.0)
     finish(store, running, "anew", now=202.0)
     done = turn_history.past_turn(store.connection, running)
@@ -81,8 +81,8 @@ def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> No
         "",
         "anew",
     )
-    (again,) = turn_history.exchanges(store.connection, "s_1")
-    assert "anew" in again.text and "heron" not in again.text + again.title
+    (asked_again,) = turn_history.exchanges(store.connection, "s_1")
+    assert "anew" in asked_again.text and "heron" not in asked_again.text + asked_again.title
 
 
 def test_the_latest_turn_is_so_under_any_clock(store: Store) -> None:
@@ -127,8 +127,8 @@ def test_a_threads_exchanges_come_newest_first(store: Store) -> None:
     for number in range(5):
         record_turn(store, f"task {number}", now=100.0 + number)
     record_turn(store, "elsewhere", thread="s_2", now=500.0)
-    found = turn_history.exchanges(store.connection, "s_1", limit=2)
-    assert [memory.text.splitlines()[0] for memory in found] == ["Task: task 4", "Task: task 3"]
+    exchanges = turn_history.exchanges(store.connection, "s_1", limit=2)
+    assert [memory.text.splitlines()[0] for memory in exchanges] == ["Task: task 4", "Task: task 3"]
 
 
 def test_what_was_used_is_counted_and_told(store: Store) -> None:
@@ -141,12 +141,12 @@ def test_what_was_used_is_counted_and_told(store: Store) -> None:
     finish(store, identifier, verdict=verdict, now=2.0)
     (used,) = store.find(memory.id)
     assert (used.accessed_at, used.access_count) == (2.0, 1)
-    told = {
+    payloads = {
         event.name: event.payload for event in list_events(store.connection, subject=identifier)
     }
-    assert told[EventName.RETRIEVED] == {"memories": [memory.id]}
+    assert payloads[EventName.RETRIEVED] == {"memories": [memory.id]}
     assert (
-        told[EventName.DECISION]["words"]
+        payloads[EventName.DECISION]["words"]
         == "1 accepted, 9 rejected (8 below_threshold, 1 beyond_k)"
     )
 
@@ -199,3 +199,14 @@ def test_a_turn_that_makes_no_sense_is_damage(store: Store) -> None:
     store.connection.execute("UPDATE turn SET context = ?", ("[]",))
     with pytest.raises(StoreDamaged, match="a turn is invalid"):
         turn_history.past_turn(store.connection)
+
+
+def test_a_turn_keeps_its_branch_from_its_beginning_until_it_is_erased(store: Store) -> None:
+    """A turn that never ends has it too; it is redacted, and goes with the question."""
+    start = TurnStart(turn_key="k", judge="j", branch=f"fix/{SECRET}")
+    identifier = turns.begin_turn(store.connection, Turn(task="why?"), start, now=1.0)
+    branch = "SELECT branch FROM turn WHERE id = ?"
+    (kept,) = store.connection.execute(branch, (identifier,)).fetchone()
+    assert kept.startswith("fix/") and SECRET not in kept
+    erasure.erase_memories(store, [], turns=[identifier], now=2.0)
+    assert store.connection.execute(branch, (identifier,)).fetchone() == ("",)

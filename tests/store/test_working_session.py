@@ -100,9 +100,12 @@ def test_a_turn_whose_process_is_gone_is_taken_up_again(store: Store) -> None:
 def test_a_branch_has_its_own_session_and_gets_it_back(store: Store) -> None:
     """H03: another branch is another session; back again, the first is resumed and shows its
     task."""
-    main, other = work(store, "main", "mend it", now=1.0), work(store, "feat/x", "export", now=2.0)
+    main, feature = (
+        work(store, "main", "mend it", now=1.0),
+        work(store, "feat/x", "export", now=2.0),
+    )
     back = resume_session(store.connection, branch="main", now=3.0)
-    assert main == back.thread != other and back.resumed and back.last_task == "mend it"
+    assert main == back.thread != feature and back.resumed and back.last_task == "mend it"
 
 
 def test_fresh_begins_anew_and_resume_goes_back(store: Store) -> None:
@@ -115,7 +118,7 @@ def test_fresh_begins_anew_and_resume_goes_back(store: Store) -> None:
     assert resume_session(store.connection, branch="main", now=4.0).thread == old, (
         "also under a clock that was set back"
     )
-    assert {one.thread for one in load_sessions(store.connection)} == {old, new}
+    assert {session.thread for session in load_sessions(store.connection)} == {old, new}
     for unknown, error in {"": NothingMatched, "nothing": NothingMatched, "s_": UsageError}.items():
         with pytest.raises(error):
             switch_session(store.connection, unknown, branch="main", now=5.0)
@@ -132,8 +135,8 @@ def test_a_closed_session_is_followed_by_another(store: Store) -> None:
     after = resume_session(store.connection, branch="main", now=4.0)
     assert after.last_task == "" and not after.resumed
     switch_session(store.connection, closed, branch="main", now=5.0)
-    again = session_of_branch(store.connection, branch="main")
-    assert again is not None and (again.thread, again.closed_at) == (closed, None)
+    reopened = session_of_branch(store.connection, branch="main")
+    assert reopened is not None and (reopened.thread, reopened.closed_at) == (closed, None)
 
 
 def test_a_renamed_branch_keeps_its_session(store: Store) -> None:
@@ -143,8 +146,8 @@ def test_a_renamed_branch_keeps_its_session(store: Store) -> None:
         store.connection, branch="feat/ABC-9-y", now=2.0, renamed_from=("feat/x",)
     )
     assert (moved.thread, moved.last_task) == (old, "mend it")
-    found = load_session(store.connection, old)
-    assert found is not None and (found.branch, found.ticket) == ("feat/ABC-9-y", "ABC-9")
+    renamed = load_session(store.connection, old)
+    assert renamed is not None and (renamed.branch, renamed.ticket) == ("feat/ABC-9-y", "ABC-9")
     anew = resume_session(store.connection, branch="feat/x", now=3.0)
     assert anew.thread != old
     assert (
@@ -176,19 +179,19 @@ def test_a_ticket_is_read_off_the_branch(branch: str, ticket: str) -> None:
 
 def test_two_at_once_begin_the_same_session(store: Store, user_dir: Path) -> None:
     """H28: two processes that start on a new branch at once share its session."""
-    barrier, found = threading.Barrier(4), set[str]()
+    barrier, thread_ids = threading.Barrier(4), set[str]()
 
     def begin() -> None:
-        with Store.open(find_root(store.root.path), user_data_dir=user_dir) as own:
+        with Store.open(find_root(store.root.path), user_data_dir=user_dir) as own_store:
             barrier.wait()
-            found.add(work(own, "feat/new", f"task {threading.get_ident()}", now=1.0))
+            thread_ids.add(work(own_store, "feat/new", f"task {threading.get_ident()}", now=1.0))
 
     threads = [threading.Thread(target=begin) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 1
+    assert len(thread_ids) == 1
     (only,) = load_sessions(store.connection)
     assert only.tasks == 4
 
@@ -220,8 +223,12 @@ def test_a_long_session_is_read_from_its_first_and_latest_tasks(store: Store) ->
             store, f"task {number}", answer=f"Did {number}.", thread=thread, now=1.0 + number
         )
     record_turn(store, "task 59", answer="Did it again.", thread=thread, now=100.0)
-    told = session_entries(store.connection, thread)
-    assert [told[0].task, told[-1].task, told[-1].outcome] == ["task 0", "task 59", "Did it again."]
+    entries = session_entries(store.connection, thread)
+    assert [entries[0].task, entries[-1].task, entries[-1].outcome] == [
+        "task 0",
+        "task 59",
+        "Did it again.",
+    ]
     summary = summarise_session(store.connection, thread)
     assert summary.goals == ("task 0",)
     shown = summary.text.count("→")
@@ -231,8 +238,8 @@ def test_a_long_session_is_read_from_its_first_and_latest_tasks(store: Store) ->
 def test_no_secret_of_a_task_is_in_the_session(store: Store) -> None:
     """P01: task, branch, summary and the resume message are redacted."""
     thread = work(store, f"fix/{SECRET}", f"rotate {SECRET}", now=1.0)
-    found = turns.latest_turn_id(store.connection)
-    finish(store, found, state=TurnState.FAILED, now=2.0)
+    turn_id = turns.latest_turn_id(store.connection)
+    finish(store, turn_id, state=TurnState.FAILED, now=2.0)
     info = resume_session(store.connection, branch=f"fix/{SECRET}", now=3_000.0)
     assert info.thread == thread and info.resumed and SECRET not in repr(info)
     assert SECRET not in repr(load_session(store.connection, thread))
@@ -250,28 +257,35 @@ def test_there_is_one_session_to_go_on_with(steps: list[str]) -> None:
         TemporaryDirectory() as folder,
         Store.open(find_root(Path(folder)), user_data_dir=Path(folder)) as store,
     ):
-        now, known = 1_000.0, list[str]()
+        now, begun_threads = 1_000.0, list[str]()
         for step in steps:
             now += -500.0 if step == "clock back" else 1.0
             if step.startswith(("work", "fresh")):
-                known.append(
+                begun_threads.append(
                     work(store, step[-1], f"{step} {now}", now=now, fresh=step.startswith("fresh"))
                 )
-            elif step == "close" and known:
+            elif step == "close" and begun_threads:
                 with database.transaction(store.connection):
-                    mark_session_closed(store.connection, known[-1], now=now)
-            elif step == "back" and known:
-                switch_session(store.connection, known[0], branch="a", now=now)
-                assert resume_session(store.connection, branch="a", now=now).thread == known[0]
+                    mark_session_closed(store.connection, begun_threads[-1], now=now)
+            elif step == "back" and begun_threads:
+                switch_session(store.connection, begun_threads[0], branch="a", now=now)
+                assert (
+                    resume_session(store.connection, branch="a", now=now).thread == begun_threads[0]
+                )
         first = resume_session(store.connection, branch="a", now=now).thread
         assert resume_session(store.connection, branch="a", now=now).thread == first
-        found = load_session(store.connection, first)
-        assert found is not None and found.branch == "a" and found.closed_at is None
+        current = load_session(store.connection, first)
+        assert current is not None and current.branch == "a" and current.closed_at is None
 
 
-@given(task=st.text(max_size=30), answer=st.text(min_size=1), more=st.text(max_size=5))
-def test_an_answer_comes_out_as_it_went_in(task: str, answer: str, more: str) -> None:
+@given(task=st.text(max_size=30), answer=st.text(min_size=1), diff=st.text(max_size=5))
+def test_an_answer_comes_out_as_it_went_in(task: str, answer: str, diff: str) -> None:
     """B02: for any task and answer, even with each other's marks."""
-    for asked in (task, f"{task}\n\nAnswer: {more}", f"\n\nAnswer: {task}", f"{task}\n\nAnswer:"):
-        assert exchange_text(asked, answer).partition("\n\nAnswer: ")[2] == answer
-        assert "\n\nAnswer: " not in exchange_text(asked, "", more)
+    for question in (
+        task,
+        f"{task}\n\nAnswer: {diff}",
+        f"\n\nAnswer: {task}",
+        f"{task}\n\nAnswer:",
+    ):
+        assert exchange_text(question, answer).partition("\n\nAnswer: ")[2] == answer
+        assert "\n\nAnswer: " not in exchange_text(question, "", diff)

@@ -29,9 +29,9 @@ COUNT = "SELECT count(*) FROM memory_row"
 @pytest.fixture
 def world(tmp_path: Path) -> Worktrees:
     """A repository with one linked worktree."""
-    made = Worktrees(tmp_path)
-    made.add("second")
-    return made
+    worktrees = Worktrees(tmp_path)
+    worktrees.add("second")
+    return worktrees
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ def test_an_edit_is_seen_where_it_was_made(world: Worktrees, stores: tuple[Store
     world.write("second", "pkg/b.py", TEXTS["pkg/b.py"][1])
     index(second)
     assert held(first.connection) == before
-    assert {one.entity for one in second.find("pkg/b.py")} > {
-        one.entity for one in first.find("pkg/b.py")
+    assert {memory.entity for memory in second.find("pkg/b.py")} > {
+        memory.entity for memory in first.find("pkg/b.py")
     }
     count = first.connection.execute(COUNT).fetchone()
     world.write(MAIN, "pkg/b.py", TEXTS["pkg/b.py"][1])
@@ -82,8 +82,12 @@ def test_uses_belong_to_a_memory_in_all_its_versions(
     count_use(first.connection, [run.id], now=5.0)
     world.write("second", "pkg/b.py", TEXTS["pkg/b.py"][1])
     index(second)
-    (there,) = second.find("pkg/b.py::run")
-    assert (there.id, there.access_count, there.accessed_at) == (run.id, 1, 5.0)
+    (seen_in_second,) = second.find("pkg/b.py::run")
+    assert (seen_in_second.id, seen_in_second.access_count, seen_in_second.accessed_at) == (
+        run.id,
+        1,
+        5.0,
+    )
     world.write(MAIN, "pkg/b.py", TEXTS["pkg/b.py"][2])
     index(first)
     (walk,) = first.find("pkg/b.py::walk")
@@ -99,13 +103,15 @@ def test_what_is_stated_is_in_every_worktree(world: Worktrees, stores: tuple[Sto
     first, second = stores
     world.write("second", "pkg/b.py", TEXTS["pkg/b.py"][1])
     index(second)
-    said = decide(first, title="`walk` stays pure")
+    decision = decide(first, title="`walk` stays pure")
     with first.transaction():
-        link_mentions(first.connection, [said.id])
+        link_mentions(first.connection, [decision.id])
     index(second)
-    assert first.memories([said.id]) == second.memories([said.id])
-    assert follow_links(first.connection, "related", said.id) == ()
-    assert [one.entity for one in follow_links(second.connection, "related", said.id)] == ["walk"]
+    assert first.memories([decision.id]) == second.memories([decision.id])
+    assert follow_links(first.connection, "related", decision.id) == ()
+    assert [node.entity for node in follow_links(second.connection, "related", decision.id)] == [
+        "walk"
+    ]
 
 
 def test_a_memory_is_stale_where_its_code_has_changed(
@@ -116,25 +122,26 @@ def test_a_memory_is_stale_where_its_code_has_changed(
     first, second = stores
     for store in stores:
         write(store)
-    said = decide(first, "a.py:4-5")
+    decision = decide(first, "a.py:4-5")
     write(second, CODE.replace("n + 1", "n + 2"))
     for _ in range(2):
         refresh(first)
         refresh(second)
-        active, stale = (store.memories([said.id])[said.id] for store in stores)
+        active, stale = (store.memories([decision.id])[decision.id] for store in stores)
         assert (active.status, stale.status) == (MemoryStatus.ACTIVE, MemoryStatus.STALE)
-        pools = [{one.id: one for one in store.pool()} for store in stores]
-        assert [pool[said.id].content_hash for pool in pools] == [
+        pools = [{candidate.id: candidate for candidate in store.pool()} for store in stores]
+        assert [pool[decision.id].content_hash for pool in pools] == [
             active.content_hash,
             stale.content_hash,
         ]
         shown = [
-            store.texts([pool[said.id]])[said.id] for store, pool in zip(stores, pools, strict=True)
+            store.texts([pool[decision.id]])[decision.id]
+            for store, pool in zip(stores, pools, strict=True)
         ]
         assert [text.startswith(memory_writer.STALE_MARK) for text in shown] == [False, True]
     assert refresh(second) == refresh(first)
     write(second)
-    assert refresh(second).active == (said.id,)
+    assert refresh(second).active == (decision.id,)
     assert unsound(first.connection) == {}
 
 
@@ -146,17 +153,17 @@ def test_a_changed_statement_is_checked_in_each_worktree(
     first, second = stores
     for store in stores:
         write(store)
-    said = decide(first, "a.py:4-5")
+    decision = decide(first, "a.py:4-5")
     write(second, "gone\n")
     refresh(second)
-    before = second.memories([said.id])[said.id]
+    before = second.memories([decision.id])[decision.id]
     changed, _ = memory_writer.remake_memory(before, allow_pii=False, text="Retry thrice.")
     with second.transaction():
         memory_writer.put_memories(second.connection, [changed])
-    found = [store.memories([said.id])[said.id] for store in stores]
-    assert [one.status for one in found] == [MemoryStatus.ACTIVE, MemoryStatus.STALE]
-    assert [memory_writer.with_status(one, one.status) for one in found] == found
-    assert [one.text for one in found] == ["Retry thrice."] * 2
+    versions = [store.memories([decision.id])[decision.id] for store in stores]
+    assert [version.status for version in versions] == [MemoryStatus.ACTIVE, MemoryStatus.STALE]
+    assert [memory_writer.with_status(version, version.status) for version in versions] == versions
+    assert [version.text for version in versions] == ["Retry thrice."] * 2
     assert unsound(first.connection) == {}
 
 

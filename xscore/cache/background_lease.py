@@ -90,6 +90,7 @@ class BackgroundLease:
 
         Raises StoreError.
         """
+        # Looked at and written in one transaction: of two that try at once one sees the other.
         with self._lock, database.transaction(self._connection) as connection:
             before = _read_holder(connection).runner
             mark = runner_marks(connection).get(before) if before != self._lease.id else None
@@ -142,16 +143,16 @@ class BackgroundLease:
 
         This process then counts as dead, even if the store cannot be written.
         """
+        line = redact(" ".join(problem.split())).text[:PROBLEM_CHARS]
         with (
             suppress(StoreError, sqlite3.Error),
             self._lock,
             database.transaction(self._connection) as connection,
         ):
+            # Another holder's status stays: it has taken over since.
             if _read_holder(connection).runner in ("", self._lease.id):
                 write_index_meta(connection, _HOLDER, "")
-                write_index_meta(
-                    connection, _PROBLEM, redact(" ".join(problem.split())).text[:PROBLEM_CHARS]
-                )
+                write_index_meta(connection, _PROBLEM, line)
             self._lease.release(connection)
         self._lease.close()
 

@@ -32,10 +32,11 @@ def read_capability(
     """Return the capability of this host and model; None if unknown or invalid."""
     row = connection.execute(_READ, (provider, host, model)).fetchone()
     try:
-        _, known = msgspec.json.decode(row[0] if row else "", type=_Body)
+        _, capability = msgspec.json.decode(row[0] if row else "", type=_Body)
     except (msgspec.DecodeError, TypeError):
         return None
-    return known if (known.provider, known.host, known.model) == (provider, host, model) else None
+    names = (capability.provider, capability.host, capability.model)
+    return capability if names == (provider, host, model) else None
 
 
 def write_capability(connection: sqlite3.Connection, capability: Capability, *, at: float) -> None:
@@ -65,8 +66,8 @@ def amend_capability(
     **learned: object,
 ) -> None:
     """Store fields that ordinary replies have shown; other fields stay. at: Unix seconds of now."""
-    known = read_capability(connection, provider=provider, host=host, model=model)
-    before = known or Capability(provider=provider, host=host, model=model, probed_at=0.0)
+    stored = read_capability(connection, provider=provider, host=host, model=model)
+    before = stored or Capability(provider=provider, host=host, model=model, probed_at=0.0)
     after = replace(before, **learned)
     if after != before:
         write_capability(connection, after, at=at)

@@ -154,13 +154,16 @@ class GroupCommit:
         return group or None
 
     def _commit(self, group: list[_Task]) -> None:
+        # Until it is done the commit counts as failed: a waiter never hears of a success too early.
         failure: Exception | None = StoreError(
             "the writing thread broke", hint="This is a bug of xscore."
         )
         try:
+            # One failure fails all that follow: a run that cannot store what it pays for must stop.
             if self._failure is not None:
                 raise self._failure
             with database.transaction(self._connection):
+                # Within the transaction, so that nobody replaces the file before the commit.
                 if database.inode_of(self._path) != self._file:
                     raise StoreError(
                         f"{self._path} was moved or replaced while it was written", hint=_REPLACED
@@ -184,15 +187,16 @@ class GroupCommit:
             if task.job is not None:
                 task.result = task.job(self._connection)
             elif task.bulk in items:
+                # All items of one kind at once, where the first of them stood.
                 task.bulk(items.pop(task.bulk), self._connection)
 
     def _tell(self, tasks: list[_Task]) -> None:
         if tasks:
             with suppress(RuntimeError):  # the loop has closed: no task is waiting
-                self._loop.call_soon_threadsafe(_settle, tasks, self._failure)
+                self._loop.call_soon_threadsafe(_resolve_waiters, tasks, self._failure)
 
 
-def _settle(tasks: list[_Task], failure: Exception | None) -> None:
+def _resolve_waiters(tasks: list[_Task], failure: Exception | None) -> None:
     for task in tasks:
         waiter = task.waiter
         if waiter is None or waiter.done():

@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from sqlite3 import Connection, Error
 from typing import TYPE_CHECKING, Protocol, Self
@@ -58,11 +59,11 @@ _KEEP_UNTRUSTED = """
     INSERT INTO untrusted_score (turn_key, judge, sample, hash, score) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (turn_key, judge, sample, hash) DO NOTHING
 """
-_SETTLE_UNTRUSTED = (
+_DROP_UNTRUSTED = (
     f"DELETE FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN} AND hash IN (SELECT value FROM"
     " json_each(?))"
 )
-_SETTLE_CLAIMS = (
+_DROP_CLAIMS = (
     "DELETE FROM claim WHERE query_id = ? AND content IN (SELECT value FROM json_each(?))"
 )
 WriteJudgments = Callable[[Sequence[Judgment]], Awaitable[None]]
@@ -119,9 +120,7 @@ class StoredJudgments:
         names = (turn_key, judge_key(judge), sample)
 
         def insert(batches: Sequence[Sequence[Judgment]], connection: Connection) -> None:
-            insert_judgments(
-                connection, [judgment for batch in batches for judgment in batch], names
-            )
+            insert_judgments(connection, list(chain.from_iterable(batches)), names)
 
         async def write(judgments: Sequence[Judgment]) -> None:
             if judgments:
@@ -151,9 +150,9 @@ def find_or_add_query(connection: Connection, names: JudgmentKey) -> int:
 
     Within an open transaction.
     """
-    known = find_query(connection, names)
-    if known is not None:
-        return known
+    query = find_query(connection, names)
+    if query is not None:
+        return query
     connection.execute("INSERT INTO query (turn_key, judge, sample) VALUES (?, ?, ?)", names)
     with database.damage_if_invalid("the index of turns"):
         return int(find_query(connection, names))  # type: ignore[arg-type]  # TypeError for None is caught as damage
@@ -167,27 +166,24 @@ def insert_judgments(
     query, turn = find_or_add_query(connection, names), turn_checksum(*names)
     hashes = json.dumps([judgment.content_hash for judgment in judgments])
     connection.execute(_ENTER, (hashes,))
-    rows = [  # + 0.0: SQLite keeps -0.0 as 0.0, and so must the checksum
-        (j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments
-    ]
-    checksums = judgment_checksums(turn, rows)
-    connection.executemany(
-        _WRITE_JUDGMENT,
-        [
-            (query, *row[1:], checksum, row[0])
-            for row, checksum in zip(rows, checksums, strict=True)
-        ],
-    )
-    connection.executemany(
-        _WRITE_REASON, [(j.reason, query, j.content_hash) for j in judgments if j.reason]
-    )
+    # + 0.0: SQLite keeps -0.0 as 0.0, and so must the checksum.
+    rows = [(j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments]
+    written: list[tuple[object, ...]] = []
+    for row, checksum in zip(rows, judgment_checksums(turn, rows), strict=True):
+        content, *values = row
+        written.append((query, *values, checksum, content))
+    connection.executemany(_WRITE_JUDGMENT, written)
+    reasons = [(j.reason, query, j.content_hash) for j in judgments if j.reason]
+    connection.executemany(_WRITE_REASON, reasons)
     # Rarely true; saves a statement per write.
     if connection.execute(_ANY_UNTRUSTED, names).fetchone():
-        connection.execute(_SETTLE_UNTRUSTED, (*names, hashes))
-    connection.execute(_SETTLE_CLAIMS, (query, hashes))
+        connection.execute(_DROP_UNTRUSTED, (*names, hashes))
+    # In the transaction that writes the judgments: nobody sees neither a claim nor a judgment, and
+    # pays again.
+    connection.execute(_DROP_CLAIMS, (query, hashes))
 
 
-def take_over_judgments(
+def copy_judgments(
     connection: Connection, names: JudgmentKey, hashes: Collection[str], stores: Iterable[Path]
 ) -> int:
     """Copy the judgments of these contents that other stores of this user hold; return how many.
@@ -197,24 +193,23 @@ def take_over_judgments(
     """
     from xscore.store.siblings import opened_sibling  # few turns have one
 
-    found: dict[str, Judgment] = {}
+    copied: dict[str, Judgment] = {}
     for store in stores:
+        missing = [content for content in hashes if content not in copied]
         with suppress(StoreError), opened_sibling(store) as sibling:
-            found = (
-                read_judgments(sibling, names, [one for one in hashes if one not in found]) | found
-            )
-    if found:
+            copied |= read_judgments(sibling, names, missing)
+    if copied:
         with database.transaction(connection):
-            insert_judgments(connection, list(found.values()), names)
-    return len(found)
+            insert_judgments(connection, list(copied.values()), names)
+    return len(copied)
 
 
 def untrusted_scores(connection: Connection, names: JudgmentKey) -> dict[str, float]:
     """Return the quarantined scores for this turn by this judge: content hash -> 0..1."""
-    found = connection.execute(
+    rows = connection.execute(
         f"SELECT hash, score FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN}", names
     )
-    return dict(found.fetchall())
+    return dict(rows.fetchall())
 
 
 def keep_untrusted(
@@ -224,7 +219,7 @@ def keep_untrusted(
 
     Within an open transaction.
     """
-    return connection.executemany(_KEEP_UNTRUSTED, [(*names, *one) for one in scores]).rowcount
+    return connection.executemany(_KEEP_UNTRUSTED, [(*names, *score) for score in scores]).rowcount
 
 
 def count_untrusted(connection: Connection) -> int:
@@ -289,32 +284,39 @@ class StoredClaims:
         self, packs: Sequence[Sequence[str]], at_most: int, connection: Connection
     ) -> list[ClaimResult]:
         query = find_or_add_query(connection, self._names)
+        # First of all: to the others a claim counts only while its runner lives.
         self._lease.renew(connection)
-        asked = [content for pack in packs for content in pack]
-        known = read_judgments(connection, self._names, asked)
+        contents = list(chain.from_iterable(packs))
+        # What another runner judged since this one looked. Read in the transaction of the claim, so
+        # that a content without judgment and claim is certainly not paid for.
+        judged = read_judgments(connection, self._names, contents)
         taken: set[str] = set()
+        # What dead runners held is free again; without living ones nothing is held.
         if self._lease.reap_dead(connection):
-            rows = connection.execute(_TAKEN, (json.dumps(asked), query, self._lease.id)).fetchall()
+            rows = connection.execute(
+                _TAKEN, (json.dumps(contents), query, self._lease.id)
+            ).fetchall()
             taken = {content for (content,) in rows}
-        found: list[ClaimResult] = []
-        mine: list[str] = []
+        results: list[ClaimResult] = []
+        ours: list[str] = []
         for pack in packs:
-            left = [content for content in pack if content not in known]
+            unjudged = [content for content in pack if content not in judged]
             state = ClaimState.OURS
-            if not taken.isdisjoint(left):
+            # A pack is paid for as a whole: one content of another runner keeps all of it from us.
+            if not taken.isdisjoint(unjudged):
                 state = ClaimState.THEIRS
-            elif left and not at_most:
+            elif unjudged and not at_most:
                 state = ClaimState.FREE
-            elif left:
+            elif unjudged:
                 at_most -= 1
-                mine += left
-            found.append(
+                ours += unjudged
+            results.append(
                 ClaimResult(
-                    state, {content: known[content] for content in pack if content in known}
+                    state, {content: judged[content] for content in pack if content in judged}
                 )
             )
-        connection.execute(_TAKE, (query, self._lease.id, json.dumps(mine)))
-        return found
+        connection.execute(_TAKE, (query, self._lease.id, json.dumps(ours)))
+        return results
 
     def _release(self, hashes: Sequence[str], connection: Connection) -> None:
         query = find_or_add_query(connection, self._names)

@@ -76,12 +76,10 @@ def _checked_judgments(rows: list[tuple[Any, ...]], names: JudgmentKey) -> dict[
         checksums = judgment_checksums(turn_checksum(*names), rows)
         if checksums != [row[5] for row in rows]:
             raise ValueError("a judgment does not fit its checksum")
-        judgments = Judgment.from_rows(
-            [
-                (content, score, "", pack, at, prior, ())
-                for content, score, prior, pack, at, _ in rows
-            ]
-        )
+        fields = [
+            (content, score, "", pack, at, prior, ()) for content, score, prior, pack, at, _ in rows
+        ]
+        judgments = Judgment.from_rows(fields)
         return dict(zip([row[0] for row in rows], judgments, strict=True))
     except (ValueError, TypeError, AttributeError, struct.error) as error:
         raise StoreDamaged(

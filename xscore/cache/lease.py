@@ -91,13 +91,15 @@ class Lease:
 
     def reap_dead(self, connection: Connection) -> bool:
         """Remove dead runners with their claims; return whether others are alive."""
-        others = {name: mark for name, mark in runner_marks(connection).items() if name != self.id}
-        dead = [name for name, mark in others.items() if not self._is_alive(name, mark)]
+        marks = runner_marks(connection)
+        marks.pop(self.id, None)
+        dead = [name for name, mark in marks.items() if not self._is_alive(name, mark)]
         for name in dead:
             self.release(connection, name)
-        return len(others) > len(dead)
+        return len(marks) > len(dead)
 
     def _is_alive(self, name: str, mark: RunnerMark) -> bool:
+        # Of this very process, which does not hold it any more: closed without a `release`.
         if (mark.pid, mark.place) == (self._pid, self._place) and name not in _HELD:
             return False
         return mark.lives(now=self._clock())

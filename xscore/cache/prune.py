@@ -78,6 +78,7 @@ _RUNNING = """
 _OF_JOBS = """
     SELECT turn_key, judge FROM job_question JOIN job ON job.id = job WHERE ended_at IS NULL
 """
+_OF_PAIR = " AND turn_key = ? AND judge = ?"
 _BATCH = 20_000
 _OF_TURN = "FROM judgment WHERE query_id = ?"
 _GONE = " AND NOT EXISTS (SELECT 1 FROM content WHERE id = content_id AND memories > 0)"
@@ -161,9 +162,8 @@ class _TurnPlan(Struct):
     def count(self, result: PruneResult) -> None:
         """Add this turn to the result."""
         if self.is_needed:
-            result.needed_now += (
-                self.useless + self.spare_parts + (self.usable if self.cause else 0)
-            )
+            usable = self.usable if self.cause else 0
+            result.needed_now += self.useless + self.spare_parts + usable
             return
         result.unreachable += self.useless
         result.parts += self.spare_parts
@@ -173,20 +173,20 @@ class _TurnPlan(Struct):
 
 def is_indexed(connection: Connection) -> bool:
     """Whether the repository was ever indexed here; before that, no judgment's memory is known."""
-    (found,) = connection.execute(_INDEXED, (Layer.GRAPH, Layer.VECTOR)).fetchone()
-    return bool(found)
+    (is_there,) = connection.execute(_INDEXED, (Layer.GRAPH, Layer.VECTOR)).fetchone()
+    return bool(is_there)
 
 
 def judged_turns(connection: Connection) -> list[JudgedTurn]:
     """Return every turn and judge with judgments; invalid rows are skipped."""
-    asked: dict[tuple[object, object], float] = {}
+    asked_at: dict[tuple[object, object], float] = {}
     for turn_key, judge, at in connection.execute(_ASKED):
-        asked[turn_key, judge] = max(asked.get((turn_key, judge), 0.0), _unix_time(at))
+        asked_at[turn_key, judge] = max(asked_at.get((turn_key, judge), 0.0), _unix_time(at))
     rows = connection.execute(
         "SELECT id, turn_key, judge, sample FROM query ORDER BY id"
     ).fetchall()
     return [
-        JudgedTurn(query, turn_key, judge, sample, asked.get((turn_key, judge)))
+        JudgedTurn(query, turn_key, judge, sample, asked_at.get((turn_key, judge)))
         for query, turn_key, judge, sample in rows
         if isinstance(turn_key, str) and isinstance(judge, str) and isinstance(sample, int)
     ]
@@ -195,14 +195,14 @@ def judged_turns(connection: Connection) -> list[JudgedTurn]:
 def judge_names(connection: Connection) -> dict[str, str]:
     """Return judge key -> `provider:model`, as far as turns and jobs know it; a script is
     `scripted`."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for judge, name in connection.execute(_NAMES).fetchall():
         if isinstance(judge, str) and isinstance(name, str) and name:
-            found[judge] = "scripted" if name.startswith("scripted:") else name
-    return found
+            names[judge] = "scripted" if name.startswith("scripted:") else name
+    return names
 
 
-def find_judge_keys(connection: Connection, wanted: Sequence[str]) -> frozenset[str]:
+def find_judge_keys(connection: Connection, judges: Sequence[str]) -> frozenset[str]:
     """Return the keys of the judges given by name or by at least 8 characters of a key.
 
     Raises UsageError for a shorter key, NothingMatched for no judge of this store.
@@ -210,28 +210,26 @@ def find_judge_keys(connection: Connection, wanted: Sequence[str]) -> frozenset[
     names = judge_names(connection)
     keys = {judge for (judge,) in connection.execute("SELECT DISTINCT judge FROM query")}
     keys = {judge for judge in keys if isinstance(judge, str)} | names.keys()
-    found: set[str] = set()
-    for one in wanted:
-        is_key = len(one) >= SHORTEST_KEY
-        meant = {
-            judge
-            for judge in keys
-            if (one and one == names.get(judge)) or (is_key and judge.startswith(one))
-        }
-        if not meant and not is_key and ":" not in one:
+    meant: set[str] = set()
+    for judge in judges:
+        is_key = len(judge) >= SHORTEST_KEY
+        matching = {key for key in keys if judge and judge == names.get(key)}
+        if is_key:
+            matching |= {key for key in keys if key.startswith(judge)}
+        if not matching and not is_key and ":" not in judge:
             raise UsageError(
-                f"{one!r} names no judge: it is too short for a key",
+                f"{judge!r} names no judge: it is too short for a key",
                 hint=(
                     f"Give its whole name, or {SHORTEST_KEY} characters of its key: `xscore store"
                     " cache` has both."
                 ),
             )
-        if not meant:
+        if not matching:
             raise NothingMatched(
-                f"this store has no judge {one!r}", hint="`xscore store cache` names the judges."
+                f"this store has no judge {judge!r}", hint="`xscore store cache` names the judges."
             )
-        found |= meant
-    return frozenset(found)
+        meant |= matching
+    return frozenset(meant)
 
 
 def preview_prune(connection: Connection, sweep: PruneOptions, *, now: float) -> PruneResult:
@@ -239,9 +237,9 @@ def preview_prune(connection: Connection, sweep: PruneOptions, *, now: float) ->
     result = PruneResult()
     with database.read_snapshot(connection):
         plan = _plan(connection, sweep, now=now)
-        for one in plan:
-            one.count(result)
-        kept = [one.turn.query for one in plan if one.is_needed]
+        for turn_plan in plan:
+            turn_plan.count(result)
+        kept = [turn_plan.turn.query for turn_plan in plan if turn_plan.is_needed]
         (result.contents,) = connection.execute(_USELESS, (json.dumps(kept),)).fetchone()
         result.quarantined = judgment_store.count_untrusted(connection)
     return result
@@ -260,33 +258,35 @@ def prune_judgments(
     """
     now = time.time() if now is None else now
     result = PruneResult()
-    for one in _plan(connection, sweep or PruneOptions(), now=now):
+    for turn_plan in _plan(connection, sweep or PruneOptions(), now=now):
         with database.transaction(connection):
-            one.is_needed = one.is_needed or bool(_pairs_in_use(connection, now=now, of=one.turn))
-            if not one.is_needed:
-                _remove(connection, one)
-            one.count(result)
+            # Asked again: a turn may have begun since the plan was made.
+            if _pairs_in_use(connection, now=now, of=turn_plan.turn):
+                turn_plan.is_needed = True
+            if not turn_plan.is_needed:
+                _remove(connection, turn_plan)
+            turn_plan.count(result)
     with database.transaction(connection):
         result.quarantined = connection.execute("DELETE FROM untrusted_score").rowcount
-    last = _BATCH
-    while last:
+    removed = _BATCH
+    while removed:
         with database.transaction(connection):
-            last = connection.execute(_REMOVE_USELESS, (_BATCH,)).rowcount
-        result.contents += last
+            removed = connection.execute(_REMOVE_USELESS, (_BATCH,)).rowcount
+        result.contents += removed
     return result
 
 
-def _remove(connection: Connection, one: _TurnPlan) -> None:
-    of_turn = (one.turn.query,)
-    if one.cause or not one.usable:
+def _remove(connection: Connection, turn_plan: _TurnPlan) -> None:
+    of_turn = (turn_plan.turn.query,)
+    if turn_plan.cause or not turn_plan.usable:
         connection.execute(f"DELETE {_OF_TURN}", of_turn)
         connection.execute("DELETE FROM query WHERE id = ?", of_turn)
         return
-    if one.useless:
+    if turn_plan.useless:
         connection.execute(
             f"DELETE {_OF_TURN}{_GONE}{_PART.replace('EXISTS', 'NOT EXISTS', 1)}", of_turn
         )
-    if one.spare_parts:
+    if turn_plan.spare_parts:
         connection.execute(f"DELETE {_OF_TURN}{_PART}", of_turn)
 
 
@@ -300,42 +300,53 @@ def _plan(connection: Connection, sweep: PruneOptions, *, now: float) -> list[_T
     """Plan every turn, least recently used first."""
     needed, judges = _pairs_in_use(connection, now=now), find_judge_keys(connection, sweep.judges)
     counts = {query: counted for query, *counted in connection.execute(JUDGMENT_COUNTS).fetchall()}
-    if counts and not is_indexed(connection):
+    if counts:
+        _refuse_unindexed(connection)
+    plan: list[_TurnPlan] = []
+    surplus = -sweep.max_judgments
+    turns = judged_turns(connection)
+    for turn in sorted(turns, key=lambda turn: (turn.used_at or 0.0, turn.query)):
+        count, shown, parts, needs_parts = counts.get(turn.query, (0, 0, 0, 0))
+        usable = int(shown + parts * needs_parts)
+        spare = 0 if needs_parts else int(parts)
+        is_needed = (turn.turn_key, turn.judge) in needed
+        turn_plan = _TurnPlan(turn, usable, spare, count - usable - spare, is_needed)
+        if turn.judge in judges:
+            turn_plan.cause = "of_judges"
+        elif _is_unused(turn, sweep):
+            turn_plan.cause = "unused"
+        plan.append(turn_plan)
+        # What is needed stays whole; of the others only what is usable counts against the cap.
+        if is_needed:
+            surplus += count
+        elif not turn_plan.cause:
+            surplus += usable
+    for turn_plan in plan:
+        if surplus > 0 and turn_plan.usable and not (turn_plan.cause or turn_plan.is_needed):
+            turn_plan.cause = "over_cap"
+            surplus -= turn_plan.usable
+    return plan
+
+
+def _refuse_unindexed(connection: Connection) -> None:
+    """Raise UsageError while not every judgment's memory is known: all would seem unreachable."""
+    if not is_indexed(connection):
         raise UsageError(
             "nothing is indexed here yet, so no judgment's memory is known",
             hint="Run `xscore index` first.",
         )
     # Of a first run that was stopped, or since the store was migrated.
-    if counts and files_left(connection):
+    if files_left(connection):
         raise UsageError(
             "the index is still being built, so not every judgment's memory is known",
             hint="Run `xscore index` first.",
         )
-    plan = []
-    surplus = -sweep.max_judgments
-    for turn in sorted(
-        judged_turns(connection), key=lambda turn: (turn.used_at or 0.0, turn.query)
-    ):
-        count, shown, parts, needs_parts = counts.get(turn.query, (0, 0, 0, 0))
-        usable, spare = int(shown + parts * needs_parts), 0 if needs_parts else int(parts)
-        one = _TurnPlan(
-            turn, usable, spare, count - usable - spare, (turn.turn_key, turn.judge) in needed
-        )
-        if turn.judge in judges:
-            one.cause = "of_judges"
-        elif (
-            sweep.unused_since is not None
-            and turn.used_at is not None
-            and turn.used_at < sweep.unused_since
-        ):
-            one.cause = "unused"
-        plan.append(one)
-        surplus += count if one.is_needed else 0 if one.cause else usable
-    for one in plan:
-        if surplus > 0 and one.usable and not (one.cause or one.is_needed):
-            one.cause = "over_cap"
-            surplus -= one.usable
-    return plan
+
+
+def _is_unused(turn: JudgedTurn, sweep: PruneOptions) -> bool:
+    if sweep.unused_since is None or turn.used_at is None:
+        return False
+    return turn.used_at < sweep.unused_since
 
 
 def _pairs_in_use(
@@ -343,14 +354,12 @@ def _pairs_in_use(
 ) -> set[tuple[str, str]]:
     """Return the (turn key, judge key) pairs that running turns and open jobs need. of: check only
     this one."""
-    only, names = (" AND turn_key = ? AND judge = ?", (of.turn_key, of.judge)) if of else ("", ())
-    running = connection.execute(_RUNNING + only, names).fetchall()
-    found = {
-        (turn_key, judge)
-        for turn_key, judge, process, at in running
-        if isinstance(process, str) and is_process_at_work(process, age_s=now - _unix_time(at))
-    }
-    return found | set(connection.execute(_OF_JOBS + only, names).fetchall())
+    condition, names = ("", ()) if of is None else (_OF_PAIR, (of.turn_key, of.judge))
+    pairs: set[tuple[str, str]] = set()
+    for turn_key, judge, process, at in connection.execute(_RUNNING + condition, names).fetchall():
+        if isinstance(process, str) and is_process_at_work(process, age_s=now - _unix_time(at)):
+            pairs.add((turn_key, judge))
+    return pairs | set(connection.execute(_OF_JOBS + condition, names).fetchall())
 
 
 def _unix_time(at: object) -> float:

@@ -95,23 +95,24 @@ class CacheStats(Struct, frozen=True, kw_only=True):
     @property
     def of_other_judges(self) -> int:
         """Judgments of judges other than the configured one."""
-        return sum(one.judgments for one in self.judges if not one.is_configured)
+        return sum(share.judgments for share in self.judges if not share.is_configured)
 
 
 def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: float) -> CacheStats:
     """Return the statistics. path: the store file. judge: key of the configured judge. now: Unix
     seconds."""
     reader = _TolerantReader(connection)
-    counts = {row[0]: row[1:] for row in reader.rows("judgments", JUDGMENT_COUNTS)}
-    judgments, parts = (
-        sum(row[0] for row in counts.values()),
-        sum(int(row[2]) for row in counts.values()),
-    )
-    needed = sum(int(parts) for _, _, parts, is_needed in counts.values() if is_needed)
-    shown, indexed = (
-        sum(int(row[1]) for row in counts.values()),
-        reader.read("memories", is_indexed, False),
-    )
+    judgments_of: dict[int, int] = {}
+    shown = parts = needed = 0
+    for query, count, shown_count, parts_count, needs_parts in reader.rows(
+        "judgments", JUDGMENT_COUNTS
+    ):
+        judgments_of[query] = count
+        shown += int(shown_count)
+        parts += int(parts_count)
+        needed += int(parts_count) if needs_parts else 0
+    judgments = sum(judgments_of.values())
+    indexed = reader.read("memories", is_indexed, False)
     return CacheStats(
         judgments=judgments,
         turns=reader.count("query"),
@@ -122,7 +123,7 @@ def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: f
         parts_needed=needed if indexed else parts,
         parts_spare=parts - needed if indexed else 0,
         is_indexed=indexed,
-        judges=tuple(_judges(reader, {query: row[0] for query, row in counts.items()}, judge)),
+        judges=tuple(_judges(reader, judgments_of, judge)),
         bytes=sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")),
         free_bytes=reader.pragma("freelist_count") * reader.pragma("page_size"),
         parts=_bytes_by_part(reader) if path.exists() else {},
@@ -151,10 +152,8 @@ class _TolerantReader:
         )
 
     def count(self, table: str) -> int:
-        return sum(
-            int(count)
-            for (count,) in self.rows(_TABLE_NAMES[table], f"SELECT count(*) FROM {table}")
-        )
+        rows = self.rows(_TABLE_NAMES[table], f"SELECT count(*) FROM {table}")
+        return sum(int(count) for (count,) in rows)
 
     def pragma(self, name: str) -> int:
         return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
@@ -164,39 +163,40 @@ def _judges(
     reader: _TolerantReader, counts: dict[int, int], configured: str | None
 ) -> list[JudgeShare]:
     names: dict[str, str] = reader.read("judges", judge_names, {})
-    turns: list[JudgedTurn] = reader.read("judges", judged_turns, [])
     by_judge: dict[str, list[JudgedTurn]] = {}
-    for turn in turns:
+    turns_read: list[JudgedTurn] = reader.read("judges", judged_turns, [])
+    for turn in turns_read:
         by_judge.setdefault(turn.judge, []).append(turn)
-    found = [
-        JudgeShare(
-            judge=judge,
-            name=names.get(judge, ""),
-            is_configured=judge == configured,
-            turns=len(own),
-            judgments=sum(counts.get(turn.query, 0) for turn in own),
-            used_at=max((turn.used_at for turn in own if turn.used_at is not None), default=None),
+    shares: list[JudgeShare] = []
+    for judge, turns in by_judge.items():
+        times = [turn.used_at for turn in turns if turn.used_at is not None]
+        shares.append(
+            JudgeShare(
+                judge=judge,
+                name=names.get(judge, ""),
+                is_configured=judge == configured,
+                turns=len(turns),
+                judgments=sum(counts.get(turn.query, 0) for turn in turns),
+                used_at=max(times, default=None),
+            )
         )
-        for judge, own in by_judge.items()
-    ]
-    return sorted(found, key=lambda one: (-one.judgments, one.judge))
+    return sorted(shares, key=lambda share: (-share.judgments, share.judge))
 
 
 def _bytes_by_part(reader: _TolerantReader) -> dict[str, int] | None:
     """Return the size of each part; None if this SQLite has no `dbstat`."""
     if not reader.rows("sizes", "SELECT 1 FROM pragma_module_list WHERE name = 'dbstat'"):
         return None
-    found = dict.fromkeys((*_TABLE_NAMES.values(), "other"), 0)
+    sizes = dict.fromkeys((*_TABLE_NAMES.values(), "other"), 0)
     for table, size in reader.rows("sizes", _SIZES):
-        found[_TABLE_NAMES.get(table, "other")] += int(size)
-    return found
+        sizes[_TABLE_NAMES.get(table, "other")] += int(size)
+    return sizes
 
 
 def _hit_rates(reader: _TolerantReader, *, now: float) -> Iterator[HitRate]:
     for of, sql in _HITS.items():
         for days in HIT_RATE_DAYS:
-            rows = reader.rows(f"figures of {of}", sql, 0.0 if days is None else now - days * DAY_S)
-            asked, candidates, hits = rows[0] if rows else (0, 0, 0)
-            yield HitRate(
-                of=of, days=days, asked=int(asked), candidates=int(candidates), hits=int(hits)
-            )
+            since = 0.0 if days is None else now - days * DAY_S
+            rows = reader.rows(f"figures of {of}", sql, since)
+            turns, candidates, hits = map(int, rows[0] if rows else (0, 0, 0))
+            yield HitRate(of=of, days=days, asked=turns, candidates=candidates, hits=hits)

@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 from msgspec import convert
 from msgspec.structs import replace
 
-from xscore.cost_reports.records import OfflineTotals, ReportQuery
-from xscore.cost_reports.tables import LedgerTurn, TurnKey
+from xscore.cost_reports.records import LedgerTurn, OfflineTotals, ReportQuery, TurnKey
 from xscore.platform.database import lenient_text
 from xscore.platform.errors import BrokenReceipt
 from xscore.platform.money import PER_DOLLAR
@@ -69,7 +68,7 @@ def read_turns(
     with lenient_text(connection):
         turns = _rows(
             connection,
-            f"SELECT id, started_at, task, state, {_PROCESS} FROM turn WHERE {where}",
+            f"SELECT id, started_at, task, state, branch, {_PROCESS} FROM turn WHERE {where}",
             values,
         )
         ids = f"SELECT id FROM turn WHERE {where}"
@@ -78,7 +77,8 @@ def read_turns(
     def turn(row: Mapping[str, Any]) -> LedgerTurn:
         key, at = TurnKey(repository, _text(row["id"])), parse_timestamp(row["started_at"])
         state = shown_state(TurnState(row["state"]), str(row["process"]), age_s=now - at)
-        return LedgerTurn(key, at, _text(row["task"]), state, known.get(key.turn))
+        task, branch = _text(row["task"]), _text(row["branch"])
+        return LedgerTurn(key, at, task, state, known.get(key.turn), branch)
 
     believed, damaged = _believed(figures, lambda row: (_text(row["turn_id"]), _figures(row)))
     known = dict(believed)

@@ -16,21 +16,26 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from xscore.cost_reports.plots import report_plots
-from xscore.cost_reports.records import CostReport, TurnLine
-from xscore.cost_reports.report_text import (
-    GROUPS_SHOWN,
+from xscore.cost_reports.records import CostReport
+from xscore.cost_reports.report_lines import (
     ReportTable,
-    describe_period,
     format_priced,
     format_spent,
     format_spent_short,
+    line_of_turn,
+    shown_turn_columns,
+    table_for_people,
+)
+from xscore.cost_reports.report_text import (
+    GROUPS_SHOWN,
+    describe_period,
     report_tables,
     summary_rows,
 )
-from xscore.platform.figures import DASH, format_duration, format_share, format_time, format_tokens
+from xscore.platform.figures import format_duration, format_share, format_time
 from xscore.platform.text import ellipsize, escape_controls
 
-CELL_CHARS, TASK_CHARS = 90, 4_000
+TASK_CHARS = 4_000
 CAPTIONS = {"time of": "Time by stage", "evaluated": "Evaluations, newest first"}
 """Captions of tables without calls, by their first header."""
 DETAILS_SHOWN = 10
@@ -109,42 +114,8 @@ def _visible(value: Any) -> Any:
 
 
 def _turns_table(report: CostReport) -> ReportTable:
-    several = len(report.repositories) > 1
-    heads = ("At (UTC)", "Task", *(("Repository",) if several else ()), "Command", "State")
-    figures = (
-        "Candidates",
-        "Live",
-        "Cached",
-        "Unjudged",
-        "Kept",
-        "Near",
-        "Calls",
-        "Tokens in",
-        "Out",
-        "Dollars",
-    )
-    rows = [_turn_row(line, several=several) for line in report.turns]
-    return ReportTable((*heads, *figures, "Seconds"), rows, words=len(heads))
-
-
-def _turn_row(line: TurnLine, *, several: bool) -> tuple[str, ...]:
-    spent, of = line.spent, line.coverage
-    judged = (of.candidates, of.judged, of.cached + of.carried, of.unjudged) if of else (None,) * 4
-    return (
-        format_time(line.at),
-        ellipsize(line.task, CELL_CHARS) or "(no task)",
-        *((ellipsize(line.repository, CELL_CHARS),) if several else ()),
-        ellipsize(line.command, CELL_CHARS) or DASH,
-        line.state,
-        *(
-            DASH if count is None else f"{count:,}"
-            for count in (*judged, line.kept, line.near, spent.calls)
-        ),
-        format_tokens(spent.usage.input_tokens),
-        format_tokens(spent.usage.output_tokens),
-        format_spent_short(spent),
-        f"{line.latency.total:.1f}" if line.latency else DASH,
-    )
+    columns = shown_turn_columns(repositories=len(report.repositories) > 1)
+    return table_for_people(columns, [line_of_turn(turn) for turn in report.turns])
 
 
 @cache

@@ -16,7 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cost_reports.records import CostReport, ScoreHistogram, Timing, TurnLine
-from xscore.cost_reports.report_text import HISTOGRAMS_SHOWN, ReportTable
+from xscore.cost_reports.report_lines import ReportTable
+from xscore.cost_reports.report_text import HISTOGRAMS_SHOWN
 from xscore.platform.clock import DAY_S
 from xscore.platform.figures import (
     DASH,

@@ -7,17 +7,22 @@ of it.
 
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct, field
 
 from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.records.calls import CounterfactualCost, Usage
-from xscore.records.receipt import NOTHING_JUDGED, Coverage, Expected, Latency, Selected
+from xscore.records.receipt import (
+    NOTHING_JUDGED,
+    Coverage,
+    Expected,
+    Latency,
+    Selected,
+    TurnFigures,
+)
 from xscore.records.reports import EvaluationLine
 from xscore.store.call_rows import MOST_SECONDS
-
-REPORT_GROUPINGS = ("model", "day", "repo", "stage", "provider", "wire", "command", "turn")
 
 
 class ReportQuery(Struct, frozen=True, kw_only=True):
@@ -37,6 +42,37 @@ class ReportQuery(Struct, frozen=True, kw_only=True):
         if self.since is None and self.until is None:
             return None
         return self.since or 0.0, LATEST_TIMESTAMP if self.until is None else self.until
+
+
+class TurnKey(NamedTuple):
+    """A turn, or another caller, among several ledgers."""
+
+    repo: str
+    turn: str
+
+
+class LedgerTurn(Struct, frozen=True):
+    """A turn whose row passed the checks."""
+
+    key: TurnKey
+    at: float
+    """Unix seconds."""
+    task: str
+    state: str
+    figures: TurnFigures | None
+    """None: it has not finished, or its figures are damaged."""
+    branch: str = ""
+    """Empty: none, or not known."""
+
+    @property
+    def command(self) -> str:
+        """Empty: the turn has not finished."""
+        return self.figures.command if self.figures else ""
+
+    @property
+    def judge(self) -> str:
+        """Empty: the turn has not finished."""
+        return self.figures.judge if self.figures else ""
 
 
 class Spent(Struct, frozen=True, kw_only=True):
@@ -92,14 +128,6 @@ class Group(Struct, frozen=True, kw_only=True):
     coverage: Coverage = NOTHING_JUDGED
     """Of the finished turns; zeros if the group is part of a turn (`stage`)."""
     kept: int = 0
-
-
-def counts_candidates(group: Group, by: str) -> bool:
-    """Whether a group has candidates: a stage is part of a turn, and a model that only answers
-    judges none."""
-    return by != "stage" and (
-        by not in ("model", "provider", "wire") or group.coverage != NOTHING_JUDGED
-    )
 
 
 class Accuracy(Struct, frozen=True, kw_only=True):

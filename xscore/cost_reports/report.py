@@ -1,6 +1,6 @@
 """Add up a period of one or more ledgers: money, tokens, time, coverage, as one `CostReport`.
 
-SQLite adds up the calls, polars groups them, and this puts the parts together. Damaged rows are
+SQLite adds up the calls and groups them, and this puts the parts together. Damaged rows are
 left out of every figure and counted in `warnings`. It prints nothing and compares nothing with a
 baseline. Trade-off: everything is read again each time; a million calls take some two seconds of
 CPU.
@@ -10,17 +10,19 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from xscore.cost_reports.call_table import CallTable
 from xscore.cost_reports.ledger_rows import read_evaluations, read_jobs, read_turns, sum_offline
 from xscore.cost_reports.records import (
     Accuracy,
     Comparison,
     CostReport,
+    LedgerTurn,
     OfflineTotals,
     ReportQuery,
     ScoreHistogram,
@@ -29,13 +31,8 @@ from xscore.cost_reports.records import (
     TurnLine,
 )
 from xscore.cost_reports.tables import (
-    LedgerTurn,
     call_timings,
     group_spending,
-    join_calls_to_turns,
-    judging_calls,
-    read_call_sums,
-    spent_by,
     sum_coverage,
     turn_timings,
 )
@@ -54,9 +51,6 @@ from xscore.records.receipt import (
 from xscore.records.reports import EvaluationLine
 from xscore.store.call_rows import AMOUNT_SQL
 
-if TYPE_CHECKING:
-    import polars as pl
-
 
 class RepositoryLedger(NamedTuple):
     """A repository and the connection to its open, trusted store."""
@@ -67,7 +61,6 @@ class RepositoryLedger(NamedTuple):
 
 
 class _Read(Struct):
-    tables: "list[pl.DataFrame]" = field(default_factory=list)
     turns: list[LedgerTurn] = field(default_factory=list)
     """Newest first."""
     evaluations: list[EvaluationLine] = field(default_factory=list)
@@ -88,13 +81,23 @@ def build_report(
 
     Raises StoreDamaged where a database itself cannot be read.
     """
-    import polars as pl
+    with CallTable() as calls:
+        read = _read_ledgers(ledgers, asked, calls, now=now)
+        return _report(read, calls, dict(ledgers), asked, now=now)
 
-    read = _read_ledgers(ledgers, asked, now=now)
-    calls, turns, connections = pl.concat(read.tables), read.turns, dict(ledgers)
+
+def _report(
+    read: _Read,
+    calls: CallTable,
+    connections: dict[str, sqlite3.Connection],
+    asked: ReportQuery,
+    *,
+    now: float,
+) -> CostReport:
+    turns = read.turns
     details = _turn_details(turns[: asked.details], connections, read.warnings)
-    judging = spent_by(judging_calls(calls, turns), "repo", "turn")
-    stages = {stage: spent for (stage,), spent in spent_by(calls, "stage").items()}
+    judging = calls.spent_by("repo", "turn", where="is_own_judging")
+    stages = {stage: spent for (stage,), spent in calls.spent_by("stage").items()}
     sent = stages.get(str(Stage.JUDGE), Spent()).usage
     by_model = group_spending(calls, turns, "model")
     cached = {turn.key for turn in turns if turn.key not in judging and _is_cached(turn.figures)}
@@ -108,7 +111,7 @@ def build_report(
         turns_by_state=dict(sorted(Counter(turn.state for turn in turns).items())),
         turns_cached=len(cached),
         **_candidates([turn.figures for turn in turns if turn.figures]),
-        spent=spent_by(calls)[()] if calls.height else Spent(),
+        spent=calls.spent_by()[()],
         comparison=compare_costs(judging, stages, turns, connections.values()),
         by_model=by_model,
         by=asked.by,
@@ -131,17 +134,19 @@ def build_report(
     )
 
 
-def _read_ledgers(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, now: float) -> _Read:
+def _read_ledgers(
+    ledgers: Sequence[RepositoryLedger], asked: ReportQuery, calls: CallTable, *, now: float
+) -> _Read:
+    """Read the ledgers, and add their calls to the table."""
     read = _Read()
     for repository, connection in ledgers:
         with read_snapshot(connection):
             turns, bad_turns = read_turns(connection, asked, repository=repository, now=now)
             evaluations, bad_evaluations = read_evaluations(connection, asked)
-            sums, bad_calls = read_call_sums(connection, asked)
             offline, commands, bad_jobs = read_jobs(connection, asked)
-        read.tables.append(
-            join_calls_to_turns(sums, turns, repo=repository, asked=asked, jobs=commands)
-        )
+            bad_calls = calls.add_ledger(
+                connection, turns, repo=repository, asked=asked, jobs=commands
+            )
         read.turns += turns
         read.evaluations += evaluations
         read.offline.append(offline)
@@ -214,18 +219,13 @@ def _histograms(figures: Sequence[TurnFigures]) -> tuple[ScoreHistogram, ...]:
     )
 
 
-def _turn_lines(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> tuple[TurnLine, ...]:
-    import polars as pl
-
+def _turn_lines(calls: CallTable, turns: Sequence[LedgerTurn]) -> tuple[TurnLine, ...]:
     if not turns:
         return ()
-    keys = pl.DataFrame(
-        [turn.key for turn in turns], schema={"repo": pl.String, "turn": pl.String}, orient="row"
-    )
-    calls = calls.join(keys, on=["repo", "turn"], how="semi")
-    spent = spent_by(calls, "repo", "turn")
+    shown = [turn.key for turn in turns]
+    spent = calls.spent_by("repo", "turn", only=shown)
     models: dict[tuple[str, str], dict[str, Decimal]] = {}
-    for (repo, turn_id, model), one in spent_by(calls, "repo", "turn", "model").items():
+    for (repo, turn_id, model), one in calls.spent_by("repo", "turn", "model", only=shown).items():
         models.setdefault((repo, turn_id), {})[model] = one.cost_usd
     return tuple(
         TurnLine(

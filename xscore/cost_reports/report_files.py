@@ -1,4 +1,4 @@
-"""Reports for other programs: tables (CSV and Parquet, by polars), Markdown and the CI gate, and
+"""Reports for other programs: tables (CSV, and Parquet by polars), Markdown and the CI gate, and
 their files.
 
 A line a group, or a line a turn. Dollars are decimal strings in CSV and exact decimals in Parquet;
@@ -12,16 +12,15 @@ or refers to an issue. Trade-off: a backslash does not stop a mention, so a spac
 HTML) follows what begins one, and is copied with it.
 """
 
+import csv
 import os
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import astuple
 
 from xscore.cli.terminal import Terminal, write_stderr
 from xscore.cost_reports.gate import check_gates, measure_report, read_baseline, write_baseline
@@ -31,112 +30,87 @@ from xscore.cost_reports.records import (
     GateLine,
     GateReport,
     GateVerdict,
-    Group,
-    TurnLine,
-    counts_candidates,
 )
-from xscore.cost_reports.report_text import (
+from xscore.cost_reports.report_lines import (
+    Column,
+    ReportLine,
     ReportTable,
-    describe_period,
     format_spent,
-    report_tables,
-    summary_rows,
+    group_columns,
+    line_of_turn,
+    lines_of_groups,
+    turn_columns,
 )
+from xscore.cost_reports.report_text import describe_period, report_tables, summary_rows
 from xscore.platform.errors import GateFailed, UsageError
+from xscore.platform.extras import require_extra
 from xscore.platform.files import unwritable_file
 from xscore.platform.paths import STORE_DIR
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted, one_line
-from xscore.records.calls import CounterfactualCost, Usage
-from xscore.records.receipt import Coverage, Latency
 from xscore.settings import GateSettings
 
 if TYPE_CHECKING:
     import polars as pl
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_STAGES, _COVERAGE = Latency.__struct_fields__, Coverage.__struct_fields__
-_SPENT = ("calls", "attempts", "rate_limited", "failed", "unpriced", "estimated")
+_DECIMALS = 12
+"""Of dollars: they are counted in picodollars."""
+
+
+def _columns_and_lines(report: CostReport) -> tuple[tuple[Column, ...], list[ReportLine]]:
+    """Return a line for each group if the report is grouped, else for each turn."""
+    if report.by:
+        return group_columns(report.by), lines_of_groups(report.groups, report.by)
+    return turn_columns(), [line_of_turn(turn) for turn in report.turns]
 
 
 def report_csv(report: CostReport) -> str:
     """Return the table as CSV."""
-    import polars as pl
+    columns, lines = _columns_and_lines(report)
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(column.name for column in columns)
+    for line in lines:
+        writer.writerow(_csv_cell(column.value(line)) for column in columns)
+    return text.getvalue()
 
-    found = report_table(report)
-    safe = [
-        pl.when(pl.any_horizontal(pl.col(name).str.starts_with(sign) for sign in _FORMULA))
-        .then("'" + pl.col(name))
-        .otherwise(pl.col(name))
-        .alias(name)
-        for name, kind in found.schema.items()
-        if kind == pl.String
-    ]
-    money = [
-        pl.col(name).cast(pl.String)
-        for name, kind in found.schema.items()
-        if isinstance(kind, pl.Decimal)
-    ]
-    return found.with_columns(*safe, *money).write_csv(datetime_format="%Y-%m-%dT%H:%M:%S%:z")
+
+def _csv_cell(value: object) -> object:
+    """Return a value as CSV has it; dollars with all their decimals, never as 1E-9."""
+    match value:
+        case str():
+            return f"'{value}" if value.startswith(_FORMULA) else value
+        case Decimal():
+            return f"{value:.{_DECIMALS}f}"
+        case datetime():
+            return value.isoformat(timespec="seconds")
+    return value
 
 
 def report_parquet(report: CostReport) -> bytes:
-    """Return the table as Parquet."""
-    whole = BytesIO()
-    report_table(report).write_parquet(whole)
-    return whole.getvalue()
+    """Return the table as Parquet. Raises UsageError without polars."""
+    content = BytesIO()
+    report_table(report).write_parquet(content)
+    return content.getvalue()
 
 
 def report_table(report: CostReport) -> "pl.DataFrame":
-    """Return a line for each group if the report is grouped, else for each turn."""
-    import polars as pl
+    """Return the table as a polars frame. Raises UsageError without polars."""
+    require_extra("frames", "polars", purpose="a report as a frame or as Parquet")
+    import polars as pl  # an extra
 
-    if report.by:
-        head: dict[str, Any] = {report.by: pl.String, "turns": pl.Int64}
-        lines = [(one.name, one.turns, *_figures(one, report.by)) for one in report.groups]
-        return pl.DataFrame(lines, schema={**head, **_schema()}, orient="row")
-    words = dict.fromkeys(("repository", "task", "command", "state", "judge"), pl.String)
-    head = {"turn": pl.String, "at": pl.Datetime("us", "UTC"), **words}
-    tail: dict[str, Any] = {f"{name}_s": pl.Float64 for name in _STAGES}
-    return pl.DataFrame(
-        list(map(_turn, report.turns)), schema={**head, **_schema(), **tail}, orient="row"
-    )
-
-
-def _turn(line: TurnLine) -> tuple[object, ...]:
-    at = datetime.fromtimestamp(line.at, UTC)
-    head = (line.id, at, line.repository, line.task, line.command, line.state, line.judge)
-    return (*head, *_figures(line), *(_seconds(line.latency, stage) for stage in _STAGES))
-
-
-def _seconds(took: Latency | None, stage: str) -> float | None:
-    """None if unknown, or if no answering call was made."""
-    if took is None or (stage == "primary" and not took.primary):
-        return None
-    return round(float(getattr(took, stage)), 6)
-
-
-def _figures(line: Group | TurnLine, by: str = "") -> tuple[object, ...]:
-    """Return the figures that `_schema` names."""
-    spent, of = line.spent, line.coverage
-    if isinstance(line, Group) and not counts_candidates(line, by):
-        of = None
-    return (
-        *(astuple(of) if of else (None,) * len(_COVERAGE)),
-        line.kept if of else None,
-        *(getattr(spent, name) for name in _SPENT),
-        *astuple(spent.usage),
-        spent.cost_usd,
-        *astuple(spent.otherwise),
-    )
-
-
-def _schema() -> dict[str, Any]:
-    import polars as pl
-
-    counts = (*_COVERAGE, "kept", *_SPENT, *Usage.__struct_fields__)
-    dollars = ("cost_usd", *(f"{name}_usd" for name in CounterfactualCost.__struct_fields__))
-    return {**dict.fromkeys(counts, pl.Int64), **dict.fromkeys(dollars, pl.Decimal(38, 12))}
+    columns, lines = _columns_and_lines(report)
+    types: dict[type, Any] = {
+        str: pl.String,
+        int: pl.Int64,
+        float: pl.Float64,
+        Decimal: pl.Decimal(38, _DECIMALS),
+        datetime: pl.Datetime("us", "UTC"),
+    }
+    schema = {column.name: types[column.kind] for column in columns}
+    rows = [tuple(column.value(line) for column in columns) for line in lines]
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 FORM_OF_SUFFIX = {
@@ -184,6 +158,8 @@ def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: boo
             )
         taken[place] = option
         is_report = option == "--output"
+        if is_report and form_of_file(path) == "parquet":
+            require_extra("frames", "polars", purpose=f"--output {path}")
         if (is_report or writes) and not {STORE_DIR, ".git"}.isdisjoint(place.parts):
             raise UsageError(f"{path} is inside a store's folder", hint="Name a file elsewhere.")
         if is_report:
@@ -230,10 +206,7 @@ def render_markdown(report: CostReport) -> str:
 
 
 def _markdown_table(table: ReportTable) -> str:
-    rules = [
-        "---" if at < table.words or head == "task" else "---:"
-        for at, head in enumerate(table.heads)
-    ]
+    rules = ["---" if table.is_words(at) else "---:" for at in range(len(table.heads))]
     written = [table.heads, rules, *(tuple(map(escape_markdown, row)) for row in table.rows)]
     lines = "\n".join(f"| {' | '.join(line)} |" for line in written)
     return lines + (f"\n\nand {table.more:,} more" if table.more else "")

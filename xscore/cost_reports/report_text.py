@@ -8,7 +8,6 @@ shown without its task.
 
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
-from typing import NamedTuple
 
 from xscore.cli.terminal import stdout_columns
 from xscore.cli.text_layout import bold, faint, render_facts, render_table
@@ -18,10 +17,16 @@ from xscore.cost_reports.records import (
     Group,
     ScoreHistogram,
     Spent,
-    counts_candidates,
+)
+from xscore.cost_reports.report_lines import (
+    ReportTable,
+    format_spent,
+    format_spent_short,
+    lines_of_groups,
+    shown_group_columns,
+    table_for_people,
 )
 from xscore.platform.figures import (
-    DASH,
     format_difference,
     format_dollars,
     format_duration,
@@ -29,45 +34,12 @@ from xscore.platform.figures import (
     format_time,
     format_tokens,
 )
-from xscore.platform.text import counted, ellipsize, one_line
+from xscore.platform.text import counted, one_line
 
 GROUPS_SHOWN = 40
 HISTOGRAMS_SHOWN = 4
 EVALUATIONS_SHOWN = 10
-_TASK_CHARS = 60
 _BARS = " ▁▂▃▄▅▆▇█"
-
-
-class ReportTable(NamedTuple):
-    """A table of a report. The first `words` columns are text, the others figures."""
-
-    heads: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    words: int
-    more: int = 0
-    """Number of rows not shown."""
-
-
-def format_spent(spent: Spent) -> str:
-    """`~$1.27 + 3 unpriced`: priced calls (`~`: tokens are estimated), and the number of unpriced
-    attempts."""
-    return " ".join(filter(None, (format_priced(spent), _format_unpriced(spent))))
-
-
-def format_spent_short(spent: Spent) -> str:
-    """`~$1.27+?`, for a narrow column."""
-    return format_priced(spent) + ("+?" if _format_unpriced(spent) else "")
-
-
-def format_priced(spent: Spent) -> str:
-    """`~$1.27`; `unpriced` where no attempt has a price."""
-    if spent.unpriced and spent.unpriced == spent.attempts:
-        return "unpriced"
-    return format_dollars(spent.cost_usd, estimated=spent.estimated > 0)
-
-
-def _format_unpriced(spent: Spent) -> str:
-    return f"+ {spent.unpriced:,} unpriced" if 0 < spent.unpriced != spent.attempts else ""
 
 
 def describe_period(report: CostReport) -> str:
@@ -244,30 +216,11 @@ def report_tables(
 
 
 def _group_table(
-    report: CostReport, found: Sequence[Group], by: str, paid: Callable[[Spent], str], limit: int
+    report: CostReport, groups: Sequence[Group], by: str, paid: Callable[[Spent], str], limit: int
 ) -> ReportTable:
-    lines = {line.id: line for line in report.turns} if by == "turn" else {}
-    rows = []
-    for group in found[:limit]:
-        spent, usage, line = group.spent, group.spent.usage, lines.get(group.name)
-        task = line.task.strip().split("\n")[0] if line else ""
-        rows.append(
-            (
-                one_line(group.name) or "not known",
-                f"{group.turns:,}" if by != "turn" else format_time(line.at) if line else DASH,
-                paid(spent),
-                f"{spent.calls:,}",
-                f"{group.coverage.candidates:,}" if counts_candidates(group, by) else DASH,
-                *map(
-                    format_tokens,
-                    (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens),
-                ),
-                *((ellipsize(task, _TASK_CHARS),) if by == "turn" else ()),
-            )
-        )
-    heads: tuple[str, ...] = ("dollars", "calls", "candidates", "tokens in", "cached", "out")
-    heads = (by, "began", *heads, "task") if by == "turn" else (by, "turns", *heads)
-    return ReportTable(heads, rows, words=2 if by == "turn" else 1, more=max(0, len(found) - limit))
+    lines = lines_of_groups(groups[:limit], by, report.turns)
+    columns = shown_group_columns(by, paid=paid)
+    return table_for_people(columns, lines, more=max(0, len(groups) - limit))
 
 
 def render_report(report: CostReport) -> str:
@@ -291,8 +244,7 @@ def render_report(report: CostReport) -> str:
     ]
     parts = [heading, render_facts(facts)]
     for table in report_tables(report, paid=format_spent_short, groups=GROUPS_SHOWN):
-        figures = [head for head in table.heads[table.words :] if head != "task"]
-        text = render_table(table.heads, table.rows, right=figures, width=width)
+        text = render_table(table.heads, table.rows, right=table.figures, width=width)
         parts.append(text + (f"\n{faint(f'and {table.more:,} more')}" if table.more else ""))
     return "\n\n".join(parts)
 

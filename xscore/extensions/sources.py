@@ -74,4 +74,4 @@ def update_source(store: Store, name: str, statements: Sequence[Statement]) -> N
         if gone:
             remove_memory_rows(connection, gone, now=now)
         for key in wanted.keys() - there.keys():
-            remember_within(connection, wanted[key], now=now, known=origin)
+            remember_within(connection, wanted[key], now=now, unstated=origin)

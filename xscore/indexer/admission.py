@@ -83,9 +83,9 @@ _CLASSES = {
         bin mo gmo deb rpm dmg iso apk ipa keystore jks swf"""
     ),
 }
-_BY_SUFFIX = {
-    suffix: reason for reason, suffixes in _CLASSES.items() for suffix in suffixes.split()
-}
+_BY_SUFFIX: dict[str, str] = {}
+for _reason, _suffixes in _CLASSES.items():
+    _BY_SUFFIX |= dict.fromkeys(_suffixes.split(), _reason)
 _STRUCTURED = (".json", ".yaml", ".yml", ".xml", ".toml", ".txt")
 _OTHER_TYPES = {stat.S_IFLNK: "symlink", stat.S_IFDIR: "submodule"}
 _BASELINE = r'\{\s*"attempts": \d+,\s*"calls": \d+,\s*"cost_usd": "'
@@ -113,15 +113,17 @@ class AdmissionRules:
         """
         if not stat.S_ISREG(info.st_mode):
             return _OTHER_TYPES.get(stat.S_IFMT(info.st_mode), "not_a_file")
-        return self.refusal_by_path(path, literals) or (
-            "too_large" if info.st_size > self._max_bytes else ""
-        )
+        reason = self.refusal_by_path(path, literals)
+        if not reason and info.st_size > self._max_bytes:
+            return "too_large"
+        return reason
 
     def text_of(self, data: bytes, path: str) -> str:
         """Return the text of a file. Raises FileRefused with the reason why it is excluded."""
         text = decode_text(data, path, max_line_chars=self._max_line_chars)
-        is_wanted = self._exclude is not None and self._exclude.verdict(path) is False
-        if not is_wanted and re.search(_GENERATED, text[:_GENERATED_CHARS]):
+        # The user's `!generated.py` is worth more than what the file says of itself.
+        is_readmitted = self._exclude is not None and self._exclude.verdict(path) is False
+        if not is_readmitted and re.search(_GENERATED, text[:_GENERATED_CHARS]):
             raise FileRefused("generated")
         return text
 
@@ -131,7 +133,8 @@ class AdmissionRules:
         # lazy: a run without new files asks for no path.
         from xscore.store.redaction import is_secret_file, redact
 
-        if is_secret_file(path) or redact(path, known=literals).count:
+        # Secrets come first: no setting readmits a file that is named for one.
+        if is_secret_file(path) or redact(path, literals=literals).count:
             return "secret"
         if self._include is not None and not self._include.verdict(path):
             return "not_included"
@@ -141,7 +144,9 @@ class AdmissionRules:
         if verdict is not None:
             return ""  # `!*.po` readmits a built-in class
         reason = refusal_by_name(path)
-        return "" if reason == VENDORED and self._taken_back(path) else reason
+        if reason == VENDORED and self._taken_back(path):
+            return ""
+        return reason
 
 
 def _spec(globs: tuple[str, ...]) -> "GlobList | None":
@@ -162,13 +167,15 @@ def _spec(globs: tuple[str, ...]) -> "GlobList | None":
 def refusal_by_name(path: str) -> str:
     """Return the built-in class of excluded files this path is in; empty: none."""
     name = path.rpartition("/")[2]
-    lower = name.lower()
     if reason := _BY_NAME.get(name):
         return reason
     if path == _OWN_SETTINGS:
         return "settings"
-    by_suffix = _BY_SUFFIX.get(lower.rpartition(".")[2], "") if "." in lower else ""
-    return next((reason for reason, pattern in _BY_PATTERN if re.search(pattern, path)), by_suffix)
+    for reason, pattern in _BY_PATTERN:
+        if re.search(pattern, path):
+            return reason
+    _, dot, suffix = name.lower().rpartition(".")
+    return _BY_SUFFIX.get(suffix, "") if dot else ""
 
 
 def is_vendored(path: str) -> bool:
@@ -215,8 +222,10 @@ def _text(data: bytes) -> str:
         raise FileRefused("binary")
     try:
         text = data.decode("utf-16" if is_wide else "utf-8-sig")
-    except UnicodeDecodeError:  # an older encoding, unless control characters say it is binary
-        if sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in data) > len(data) // 1000:
+    except UnicodeDecodeError:
+        # An older encoding, unless control characters say it is binary.
+        control_bytes = sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in data)
+        if control_bytes > len(data) // 1000:
             raise FileRefused("binary") from None
         return _in_declared_encoding(data) or data.decode("latin-1")
     if "\x1b$" in text:  # the encoding of Japanese mail looks like ASCII

@@ -33,18 +33,28 @@ def variables_of(data: bytes, captures: "dict[str, list[Node]]") -> list[tuple[i
         return []  # an import, not a variable
     if chain and (part := captures.get("field")):
         chain = f"{chain}{STEP}{_text(data, part[0])}"
-    chain = PARAMETER if "parameter" in captures else chain
-    form = next((_FORMS[mark] for mark in captures if mark in _FORMS), "")
+    if "parameter" in captures:
+        chain = PARAMETER
+    form = _form(captures)
     # What it was before counts up to the end of the new value: `store = store.reopened()`.
-    least = max([value.end_byte for value in captures.get("variable.value", ())], default=0) - 1
+    value_end = max([value.end_byte for value in captures.get("variable.value", ())], default=0)
     variables: list[tuple[int, str, str]] = []
     for node in captures["variable"]:
         name = _text(data, node)
         if "read" in captures:
             name = name.lstrip(":")
             chain = f"self{STEP}@{name}"
-        variables.append((max(node.start_byte, least), form.format(name) if form else name, chain))
+        byte = max(node.start_byte, value_end - 1)
+        variables.append((byte, form.format(name) if form else name, chain))
     return variables
+
+
+def _form(captures: "dict[str, list[Node]]") -> str:
+    """Return the form in which the name of a variable is kept; empty: as it is."""
+    for mark in captures:
+        if mark in _FORMS:
+            return _FORMS[mark]
+    return ""
 
 
 def _chain(data: bytes, captures: "dict[str, list[Node]]") -> str:
@@ -54,13 +64,14 @@ def _chain(data: bytes, captures: "dict[str, list[Node]]") -> str:
         written = type_chars(stated[0], data)
         if written and written.lstrip(": ") not in _INFERRED:
             return TYPE_MARK + written
-    if given := captures.get("variable.value"):
-        chain = chain_of(given[0], data)
+    if values := captures.get("variable.value"):
+        chain = chain_of(values[0], data)
         if chain:
             return chain
     if walked := captures.get("variable.each"):
-        begins = chain_of(walked[0], data)
-        return f"{begins}{STEP}{INDEXED}" if begins else ""
+        chain = chain_of(walked[0], data)
+        if chain:
+            return f"{chain}{STEP}{INDEXED}"
     return ""
 
 

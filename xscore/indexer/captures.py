@@ -24,21 +24,21 @@ MAX_HEADER_CHARS = 120
 CALL_BYTES = 200
 """Longest part kept of a called name."""
 _ENTITY_CAPTURES = (
-    *(
-        "overload",
-        "test",
-        "suite",
-        "function",
-        "class",
-        "extension",
-        "namespace",
-        "scope",
-        "binding",
-        "type",
-        "alias",
-    ),
-    *("section", "subsection"),
+    "overload",
+    "test",
+    "suite",
+    "function",
+    "class",
+    "extension",
+    "namespace",
+    "scope",
+    "binding",
+    "type",
+    "alias",
+    "section",
+    "subsection",
 )
+"""Kinds of entities; where a match captures one name as several, the first of these counts."""
 _ENTITIES = frozenset(_ENTITY_CAPTURES)
 
 
@@ -128,22 +128,22 @@ class Syntax(Struct):
 
 def collect(data: bytes, matches: "list[tuple[int, Captures]]") -> Syntax:
     """Return what the matches of a query say of a file, in source order."""
-    found = Syntax()
+    syntax = Syntax()
     definitions: dict[int, Definition] = {}
     spots = {
-        name: (getattr(found, field_name).append, read)
+        name: (getattr(syntax, field_name).append, read)
         for name, (field_name, read) in _SPOTS.items()
     }
     for _, captures in matches:
         for name, add_main in _MAIN:
             if name in captures:
-                add_main(found, data, captures)
+                add_main(syntax, data, captures)
                 break
         else:
             _add_parts(definitions, data, captures, spots)
-    found.definitions = sorted(definitions.values(), key=lambda d: (d.start_byte, -d.end_byte))
-    _order(found)
-    return found
+    syntax.definitions = sorted(definitions.values(), key=lambda d: (d.start_byte, -d.end_byte))
+    _order(syntax)
+    return syntax
 
 
 def _add_parts(
@@ -163,17 +163,17 @@ def _add_parts(
             add(read(data, node))
 
 
-def _order(found: Syntax) -> None:
-    found.leads.sort(key=lambda lead: lead.start_byte)
-    inner = [(d.start, d.end) for d in found.definitions if d.kind == "namespace"]
-    seen = {
-        _seen_by_file(one) if any(a <= one.row <= b for a, b in inner) else one
-        for one in found.imports
-    }
-    found.imports = sorted(seen, key=lambda i: (i.row, i.module, i.name))
-    found.statements = sorted(set(found.statements))
+def _order(syntax: Syntax) -> None:
+    syntax.leads.sort(key=lambda lead: lead.start_byte)
+    inner = [(d.start, d.end) for d in syntax.definitions if d.kind == "namespace"]
+    seen: set[Import] = set()
+    for imported in syntax.imports:
+        is_inner = any(start <= imported.row <= end for start, end in inner)
+        seen.add(_seen_by_file(imported) if is_inner else imported)
+    syntax.imports = sorted(seen, key=lambda i: (i.row, i.module, i.name))
+    syntax.statements = sorted(set(syntax.statements))
     for name in _ORDERED:
-        getattr(found, name).sort()
+        getattr(syntax, name).sort()
 
 
 _ORDERED = [
@@ -191,60 +191,60 @@ _ORDERED = [
 ]
 
 
-def _add_call(found: Syntax, data: bytes, captures: "Captures") -> None:
+def _add_call(syntax: Syntax, data: bytes, captures: "Captures") -> None:
     count = _argument_count(captures)
     if receivers := captures.get("receiver"):
         begin, written = _called(data, receivers[0])
         name = _text(data, captures["call"][0])
-        found.calls.append((begin, f"{written}.{name}"))
-        found.chains.append((begin, f"{chain_of(receivers[0], data) or '?'}{STEP}{name}", count))
+        receiver = chain_of(receivers[0], data) or "?"
+        syntax.calls.append((begin, f"{written}.{name}"))
+        syntax.chains.append((begin, f"{receiver}{STEP}{name}", count))
         return
     for node in captures["call"]:
         begin, written = _called(data, node)
-        found.calls.append((begin, written))
-        found.chains.append(
-            (begin, written if written.isidentifier() else _chain(data, node), count)
-        )
+        chain = written if written.isidentifier() else _chain(data, node)
+        syntax.calls.append((begin, written))
+        syntax.chains.append((begin, chain, count))
 
 
-def _add_made(found: Syntax, data: bytes, captures: "Captures") -> None:
+def _add_made(syntax: Syntax, data: bytes, captures: "Captures") -> None:
     """Add a call that makes an object: its name is that of a class, whatever methods have it."""
     count = _argument_count(captures)
     for node in captures["made"]:
         begin, written = _called(data, node)
-        found.calls.append((begin, written))
-        found.chains.append((begin, TYPE_MARK + written.partition("<")[0], count))
+        syntax.calls.append((begin, written))
+        syntax.chains.append((begin, TYPE_MARK + written.partition("<")[0], count))
 
 
-def _add_declared(found: Syntax, data: bytes, captures: "Captures") -> None:
+def _add_declared(syntax: Syntax, data: bytes, captures: "Captures") -> None:
     stated = captures.get("declared.type", ())
     name = captures["declared"][0]
-    found.declared.append(
-        (name.start_byte, _text(data, name), type_chars(stated[0], data) if stated else "")
-    )
+    result = type_chars(stated[0], data) if stated else ""
+    syntax.declared.append((name.start_byte, _text(data, name), result))
 
 
-def _add_variables(found: Syntax, data: bytes, captures: "Captures") -> None:
-    found.variables += variables_of(data, captures)
+def _add_variables(syntax: Syntax, data: bytes, captures: "Captures") -> None:
+    syntax.variables += variables_of(data, captures)
 
 
-def _add_exports(found: Syntax, data: bytes, captures: "Captures") -> None:
-    name, alias = (_text(data, captures[part][0]) for part in ("export.name", "export.alias"))
+def _add_exports(syntax: Syntax, data: bytes, captures: "Captures") -> None:
+    name = _text(data, captures["export.name"][0])
+    alias = _text(data, captures["export.alias"][0])
     alias = alias.removeprefix("module.").removeprefix("exports").lstrip(".") or "default"
     if name != alias:
-        found.exports.append((name, alias))
+        syntax.exports.append((name, alias))
 
 
-def _add_narrowed(found: Syntax, data: bytes, captures: "Captures") -> None:
+def _add_narrowed(syntax: Syntax, data: bytes, captures: "Captures") -> None:
     branch = captures["narrowed"][0]
     tested = narrowed_by(data, captures["condition"][0], branch)
-    found.variables += tested
+    syntax.variables += tested
     if any(branch.start_byte <= at < branch.end_byte for at, _, _ in tested):
-        found.narrowed.append((branch.start_byte, branch.end_byte))
+        syntax.narrowed.append((branch.start_byte, branch.end_byte))
 
 
-def _add_imports(found: Syntax, data: bytes, captures: "Captures") -> None:
-    found.imports.extend(_imports(data, captures))
+def _add_imports(syntax: Syntax, data: bytes, captures: "Captures") -> None:
+    syntax.imports.extend(_imports(data, captures))
 
 
 def _define(
@@ -254,14 +254,15 @@ def _define(
     name = captures["name"][0] if "name" in captures else node
     body_byte = captures["body"][0].start_byte if "body" in captures else node.end_byte
     if name.type == "parameter_list":  # of `TEST(Suite, Name)`
-        written = ".".join(part.strip() for part in _text(data, name).strip("()").split(","))
+        parts = _text(data, name).strip("()").split(",")
+        written = ".".join(part.strip() for part in parts)
     elif "name" in captures:
         written = _text(data, name)
     else:  # an extension is named by its header: `impl Display for Point`
-        written = " ".join(data[node.start_byte : body_byte].decode("utf-8", "replace").split())[
-            :MAX_HEADER_CHARS
-        ]
-    new = Definition(
+        header = data[node.start_byte : body_byte].decode("utf-8", "replace")
+        written = " ".join(header.split())[:MAX_HEADER_CHARS]
+    owner = _text(data, captures["owner"][0]) if "owner" in captures else ""
+    definition = Definition(
         kind=kind,
         name=written if kind in {"test", "suite"} else written.replace("::", "."),
         start=node.start_point.row,
@@ -271,34 +272,37 @@ def _define(
         inner_start_byte=node.start_byte,
         inner_start=node.start_point.row,
         body_byte=body_byte,
-        owner=_text(data, captures["owner"][0]).replace("::", ".") if "owner" in captures else "",
+        owner=owner.replace("::", "."),
     )
-    known = definitions.get(name.start_byte)
-    definitions[name.start_byte] = new if known is None else _merged(known, new)
+    earlier = definitions.get(name.start_byte)
+    if earlier is not None:
+        definition = _merged(earlier, definition)
+    definitions[name.start_byte] = definition
 
 
-def _merged(one: Definition, other: Definition) -> Definition:
+def _merged(first: Definition, second: Definition) -> Definition:
     """Merge two captures of one name (a decorated definition, a value that is both): the wider
     span, inner start."""
-    wide, narrow = (one, other) if one.start_byte <= other.start_byte else (other, one)
+    wide, narrow = (first, second) if first.start_byte <= second.start_byte else (second, first)
     return replace(
         wide,
-        kind=min(one.kind, other.kind, key=_ENTITY_CAPTURES.index),
+        kind=min(first.kind, second.kind, key=_ENTITY_CAPTURES.index),
         end=max(wide.end, narrow.end),
         end_byte=max(wide.end_byte, narrow.end_byte),
         inner_start_byte=narrow.inner_start_byte,
         inner_start=narrow.inner_start,
         body_byte=min(wide.body_byte, narrow.body_byte),
-        owner=one.owner or other.owner,
+        owner=first.owner or second.owner,
     )
 
 
 def _imports(data: bytes, captures: "Captures") -> list[Import]:
     module = captures["import.module"][0]
+    row = module.start_point.row
     written = _text(data, module).strip("'\"`")
     # `mod walk;` declares the module below this one.
     if module.parent is not None and module.parent.type == "mod_item":
-        return [Import("self", written, "", module.start_point.row)]
+        return [Import("self", written, "", row)]
     names = captures.get("import.name", [])
     aliases = captures.get("import.alias", [])
     if len(names) > 1:
@@ -307,25 +311,26 @@ def _imports(data: bytes, captures: "Captures") -> list[Import]:
     if name == "self" and "::" in written:  # `use crate::walk::{self}`
         written, _, name = written.rpartition("::")
     alias = _text(data, aliases[0]) if aliases else ""
-    return [Import(written, name, alias, module.start_point.row)]
+    return [Import(written, name, alias, row)]
 
 
 def _word(data: bytes, node: "Node") -> str:
     """Return a name that stands alone; `?` for one that is defined there, or follows what it
     belongs to."""
     before = data[max(0, node.start_byte - 5) : node.start_byte]
-    is_other = before.endswith((b".", b":", b"@", b"def ", b"$")) or _ASSIGNED.match(
-        data, node.end_byte
-    )
-    return "?" if is_other else _text(data, node)
+    if before.endswith((b".", b":", b"@", b"def ", b"$")):
+        return "?"
+    if _ASSIGNED.match(data, node.end_byte):
+        return "?"
+    return _text(data, node)
 
 
 _ASSIGNED = re.compile(rb"[ \t]*[-+*/|&]{0,2}=(?![=~>])")
 
 
 def _argument_count(captures: "Captures") -> int:
-    given = captures.get("arguments")
-    return given[0].named_child_count if given else -1
+    arguments = captures.get("arguments")
+    return arguments[0].named_child_count if arguments else -1
 
 
 def _chain(data: bytes, node: "Node") -> str:
@@ -334,9 +339,8 @@ def _chain(data: bytes, node: "Node") -> str:
     chain = chain_of(node, data)
     if chain:
         return chain
-    end = data[max(node.start_byte, node.end_byte - CALL_BYTES) : node.end_byte].decode(
-        "utf-8", "replace"
-    )
+    start = max(node.start_byte, node.end_byte - CALL_BYTES)
+    end = data[start : node.end_byte].decode("utf-8", "replace")
     last = _LAST_WORD.search(end)
     return f"?{STEP}{last[0]}" if last else "?"
 
@@ -347,7 +351,9 @@ _LAST_WORD = re.compile(r"(?<![\w$])[\w$]+\Z")
 def _seen_by_file(imported: Import) -> Import:
     """`super` of a module inside a Rust file is the module of the file itself."""
     first, joint, rest = imported.module.partition("::")
-    return replace(imported, module=f"self{joint}{rest}") if first == "super" else imported
+    if first != "super":
+        return imported
+    return replace(imported, module=f"self{joint}{rest}")
 
 
 def _last_row(node: "Node") -> int:
@@ -362,7 +368,9 @@ def _called(data: bytes, node: "Node") -> tuple[int, str]:
     begin, end = node.start_byte, node.end_byte
     start = max(begin, end - CALL_BYTES)
     written = data[start:end].decode("utf-8", "replace").replace("::", ".").replace("->", ".")
-    return begin, written if start == begin else "?()." + written.rpartition(".")[2]
+    if start > begin:
+        written = "?()." + written.rpartition(".")[2]
+    return begin, written
 
 
 def _text(data: bytes, node: "Node") -> str:

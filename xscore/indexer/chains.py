@@ -131,8 +131,9 @@ first child."""
 
 def class_named_like(name: str) -> str:
     """`page_reader` -> `PageReader`; empty: the name is too short to tell a class."""
-    is_telling = len(name) >= SHORTEST_ALIKE and name.isidentifier()
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_")) if is_telling else ""
+    if len(name) < SHORTEST_ALIKE or not name.isidentifier():
+        return ""
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
 def chain_of(node: "Node", data: bytes) -> str:
@@ -158,11 +159,8 @@ def _into_choice(node: "Node", steps: list[str], data: bytes) -> "Node | None":
     if node.type == "conditional_expression" and node.child_by_field_name("condition") is None:
         first, second = node.named_children[0], node.named_children[-1]
     else:
-        parts = (
-            ("left", "right")
-            if node.child_by_field_name("left")
-            else ("consequence", "alternative")
-        )
+        has_sides = node.child_by_field_name("left")
+        parts = ("left", "right") if has_sides else ("consequence", "alternative")
         first, second = (_child(node, part) or node for part in parts)
         operator = node.child_by_field_name("operator")
         if operator is not None and operator.type not in _CHOICES:
@@ -170,8 +168,10 @@ def _into_choice(node: "Node", steps: list[str], data: bytes) -> "Node | None":
             return None
         if operator is not None and operator.type in ("and", "&&"):
             return second
+    if first.type in _LITERALS:
+        return second
     is_made = _MADE.match(data, second.start_byte) is not None
-    return second if first.type in _LITERALS or (is_made and first.type == "identifier") else first
+    return second if is_made and first.type == "identifier" else first
 
 
 _CHOICES = frozenset({"or", "and", "||", "&&", "??"})
@@ -188,8 +188,10 @@ def _copied(node: "Node", called: "Node", data: bytes) -> "Node | None":
     if data[called.start_byte : called.end_byte] not in _COPIES:
         return None
     arguments = node.child_by_field_name("arguments")
-    first = arguments.named_children[:1] if arguments is not None else []
-    return first[0] if first and first[0].type not in _NO_COPIED else None
+    if arguments is None or not arguments.named_children:
+        return None
+    first = arguments.named_children[0]
+    return None if first.type in _NO_COPIED else first
 
 
 _NO_COPIED = frozenset({"spread_element", "list_splat", "keyword_argument", "generator_expression"})
@@ -204,21 +206,23 @@ _COPIES = frozenset(
 
 def _into_call(node: "Node", steps: list[str], data: bytes) -> "Node | None":
     called = node.child_by_field_name("function")
-    copied = None if called is None else _copied(node, called, data)
-    if copied is not None:
-        return copied
-    if called is not None and called.type == "import":
-        steps.append(_imported(node, data))
-        return None
+    if called is not None:
+        copied = _copied(node, called, data)
+        if copied is not None:
+            return copied
+        if called.type == "import":
+            steps.append(_imported(node, data))
+            return None
     # Kotlin and Swift give no names to the parts.
     if called is None and _child(node, " ".join(_METHODS)) is None:
         arguments = node.named_children[-1]
-        steps.append(
-            INDEXED if data[arguments.start_byte : arguments.start_byte + 1] == b"[" else ANY_CALL
-        )
+        is_index = data[arguments.start_byte : arguments.start_byte + 1] == b"["
+        steps.append(INDEXED if is_index else ANY_CALL)
         return node.named_children[0]
     steps.append(f"({_argument_count(node) or ''})")
-    return _step_into(node, _METHODS, steps, data) if called is None else called
+    if called is not None:
+        return called
+    return _step_into(node, _METHODS, steps, data)
 
 
 def _into_index(node: "Node", steps: list[str], _data: bytes) -> "Node | None":
@@ -254,13 +258,15 @@ begins there."""
 def chain_before(data: bytes, start: int, end: int) -> str:
     """Return the chain that ends in the name between two bytes, where the grammar has only words
     and brackets."""
-    text = " ".join(data[max(0, start - MAX_CHAIN_CHARS) : end].decode("utf-8", "replace").split())
+    written = data[max(0, start - MAX_CHAIN_CHARS) : end].decode("utf-8", "replace")
+    text = " ".join(written.split())
     steps: list[str] = []
     for name, arguments in _LINK.findall(text, _chain_start(text)):
         steps.append(name)
         if arguments:
             inner = arguments[1:-1].strip()
-            steps.append(f"({inner.count(',') + 1 if inner else ''})")
+            count = inner.count(",") + 1 if inner else ""
+            steps.append(f"({count})")
     return STEP.join(steps) if len(steps) <= MAX_STEPS else ""
 
 
@@ -283,18 +289,17 @@ _LINK = re.compile(r"((?:\w+::)*\w+)(\((?:[^()]|\([^()]*\))*\))?")
 
 
 def _argument_count(node: "Node") -> int:
-    given = node.child_by_field_name("arguments")
-    return 0 if given is None else given.named_child_count
+    arguments = node.child_by_field_name("arguments")
+    return 0 if arguments is None else arguments.named_child_count
 
 
 def _imported(node: "Node", data: bytes) -> str:
-    given = node.child_by_field_name("arguments")
-    text = (
-        b""
-        if given is None
-        else data[given.start_byte : min(given.end_byte, given.start_byte + MAX_CHAIN_CHARS)]
-    )
-    return MODULE_MARK + text.decode("utf-8", "replace").strip("()'\"` ")
+    arguments = node.child_by_field_name("arguments")
+    if arguments is None:
+        return MODULE_MARK
+    start = arguments.start_byte
+    end = min(arguments.end_byte, start + MAX_CHAIN_CHARS)
+    return MODULE_MARK + data[start:end].decode("utf-8", "replace").strip("()'\"` ")
 
 
 def _joined(steps: list[str]) -> str:
@@ -305,7 +310,8 @@ def _joined(steps: list[str]) -> str:
 def _head(node: "Node", kind: str, data: bytes) -> str:
     """Return what a chain begins with: a name, a path of names, or a stated type."""
     if kind in _TYPED:
-        stated = _child(node, _TYPED[kind]) if kind != "as_expression" else node.named_children[-1]
+        is_cast = kind == "as_expression"
+        stated = node.named_children[-1] if is_cast else _child(node, _TYPED[kind])
         return TYPE_MARK + type_chars(stated, data) if stated is not None else ""
     if node.end_byte - node.start_byte > MAX_CHAIN_CHARS:
         return ""
@@ -325,20 +331,21 @@ def type_chars(node: "Node", data: bytes) -> str:
     """Return the text of a type on one line, without blanks around marks; empty: it is too long."""
     if node.end_byte - node.start_byte > MAX_CHAIN_CHARS:
         return ""
-    text = data[node.start_byte : node.end_byte].decode("utf-8", "replace")
-    return " ".join(text.split()).replace(STEP, " / ") if STEP in text else " ".join(text.split())
+    text = " ".join(data[node.start_byte : node.end_byte].decode("utf-8", "replace").split())
+    return text.replace(STEP, " / ") if STEP in text else text
 
 
 def _step_into(
     node: "Node", fields: tuple[str, str], steps: list[str], data: bytes
 ) -> "Node | None":
     """Add the name of a member to the steps; return the object that has it, None without one."""
-    name = _child(node, fields[1]) if fields[1] else node.named_children[-1]
-    written = (
-        "" if name is None else data[name.start_byte : name.end_byte].decode("utf-8", "replace")
-    )
+    object_fields, name_fields = fields
+    name = _child(node, name_fields) if name_fields else node.named_children[-1]
+    written = ""
+    if name is not None:
+        written = data[name.start_byte : name.end_byte].decode("utf-8", "replace")
     steps.append(written.lstrip("?.#$").partition("<")[0])
-    held = _child(node, fields[0])
+    held = _child(node, object_fields)
     if held is None and node.type == "member_access_expression":
         held = node.children[0]  # `this` and `base` have no field in C#
     return held
@@ -364,12 +371,10 @@ def narrowed_by(data: bytes, condition: "Node", branch: "Node") -> list[tuple[in
     if end - start > MAX_CHAIN_CHARS or not _MAY_TEST.search(data, start, end):
         return []
     text = data[start:end].decode("utf-8", "replace")
+    if "||" in text or " or " in text:
+        return []
     is_negated = text.startswith(("!", "not "))
-    if (
-        "||" in text
-        or " or " in text
-        or (is_negated and not _LEAVES.match(data, branch.start_byte))
-    ):
+    if is_negated and not _LEAVES.match(data, branch.start_byte):
         return []
     at = branch.end_byte if is_negated else branch.start_byte
     tested: list[tuple[int, str, str]] = []

@@ -52,7 +52,7 @@ def parse_changed(run: "IndexRun") -> None:
         adopt_known(run)
     slow = set(index_rows.read_index_meta(run.connection, _SLOW).splitlines())
     # A deadline must not stop at the same file again and again.
-    run.changed.sort(key=lambda one: one[0] in slow)
+    run.changed.sort(key=lambda changed: changed[0] in slow)
     if _is_large(run):
         run.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         run.connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -64,24 +64,24 @@ def parse_changed(run: "IndexRun") -> None:
     index_rows.write_index_meta(
         run.connection, index_rows.GRAMMARS_MISSING, " ".join(sorted(missing))
     )
-    _settle(run)
+    _write_unparsed(run)
 
 
 def adopt_known(run: "IndexRun") -> None:
     """Take the changed files whose bytes another worktree has parsed by the same rules out of those
     to parse."""
     size = HURRIED_BATCH if run.until is not None else BATCH
-    left: list[ChangedFile] = []
+    to_parse: list[ChangedFile] = []
     batch: list[tuple[ChangedFile, FileStamp]] = []
     for changed, stamp in _known_elsewhere(run):
         if stamp is None:
-            left.append(changed)
+            to_parse.append(changed)
             continue
         batch.append((changed, stamp))
         if len(batch) == size:
-            left += _adopt(run, batch)
+            to_parse += _adopt(run, batch)
             batch = []
-    run.changed = left + _adopt(run, batch)
+    run.changed = to_parse + _adopt(run, batch)
 
 
 def _known_elsewhere(run: "IndexRun") -> "Iterator[tuple[ChangedFile, FileStamp | None]]":
@@ -89,20 +89,24 @@ def _known_elsewhere(run: "IndexRun") -> "Iterator[tuple[ChangedFile, FileStamp 
     must be read."""
     with opened_folder(run.root.path) as top:
         for changed in run.changed:
-            path, name, info = changed
-            own = run.stamps.get(path)
             stamp = None
-            if not run.is_late:
-                with suppress(FileRefused, OSError):
-                    data = read_file_under(top, name, max_bytes=run.settings.max_file_bytes)
-                    language, file_hash = _language_name(path, data), file_digest(data)
-                    is_same = own is not None and own.file_hash == file_hash and not own.excluded
-                    if not is_same and find_version(
-                        run.connection, path, file_hash, run.rules_of(language)
-                    ):
-                        mtime_ns = settled_ns(info, now=run.now)
-                        stamp = FileStamp(path, info.st_size, mtime_ns, file_hash, language)
+            # What cannot be read is left to the ordinary way, which says why.
+            with suppress(FileRefused, OSError):
+                stamp = None if run.is_late else _stored_elsewhere(run, top, changed)
             yield changed, stamp
+
+
+def _stored_elsewhere(run: "IndexRun", top: int, changed: "ChangedFile") -> FileStamp | None:
+    """Return the stamp of a changed file whose bytes are stored under the rules of this run."""
+    path, name, info = changed
+    data = read_file_under(top, name, max_bytes=run.settings.max_file_bytes)
+    language, file_hash = _language_name(path, data), file_digest(data)
+    listed = run.stamps.get(path)
+    if listed is not None and listed.file_hash == file_hash and not listed.excluded:
+        return None  # the same bytes at another time: only its stamp is written
+    if not find_version(run.connection, path, file_hash, run.rules_of(language)):
+        return None
+    return FileStamp(path, info.st_size, settled_ns(info, now=run.now), file_hash, language)
 
 
 def _language_name(path: str, data: bytes) -> str:
@@ -112,21 +116,21 @@ def _language_name(path: str, data: bytes) -> str:
 def _adopt(run: "IndexRun", batch: "list[tuple[ChangedFile, FileStamp]]") -> "list[ChangedFile]":
     """List the stored versions of these files; return those whose version is gone by now, or
     damaged."""
-    left: list[ChangedFile] = []
+    unusable: list[ChangedFile] = []
     adopted: dict[FileStamp, int] = {}
     with lock_wait_until(run.connection, run.until), transaction(run.connection):
         for changed, stamp in batch:
-            version = find_version(
-                run.connection, stamp.path, stamp.file_hash, run.rules_of(stamp.language)
-            )
+            # Asked again under the lock: another process may have removed it since.
+            rules = run.rules_of(stamp.language)
+            version = find_version(run.connection, stamp.path, stamp.file_hash, rules)
             if version and is_sound(run.connection, stamp.path, version):
                 adopted[stamp] = version
             else:
-                left.append(changed)
+                unusable.append(changed)
         run.changes += replace_files(run.connection, (), (), adopted=adopted)
     run.adopted += len(adopted)
     run.languages_read.update(stamp.language for stamp in adopted)
-    return left
+    return unusable
 
 
 def files_to_parse(run: "IndexRun", changed: Sequence["ChangedFile"]) -> Iterator[ParseJob]:
@@ -145,15 +149,17 @@ def files_to_parse(run: "IndexRun", changed: Sequence["ChangedFile"]) -> Iterato
 def _read(
     run: "IndexRun", top: int, path: str, name: str, *, info: os.stat_result
 ) -> tuple[FileStamp, str] | None:
-    known, file_hash, reason = run.stamps.get(path), "", "unreadable"
+    """Return the stamp and the text of a file; None: it is only touched, or refused (noted in the
+    run)."""
+    listed = run.stamps.get(path)
+    file_hash, reason = "", "unreadable"
     size, mtime_ns = info.st_size, settled_ns(info, now=run.now)
     try:
         data = read_file_under(top, name, max_bytes=run.settings.max_file_bytes)
         file_hash = file_digest(data)
-        if known is not None and known.file_hash == file_hash and not known.excluded:
-            run.touched[FileStamp(path, size, mtime_ns, file_hash, known.language)] = (
-                info.st_mtime_ns / 1e9
-            )
+        if listed is not None and listed.file_hash == file_hash and not listed.excluded:
+            stamp = FileStamp(path, size, mtime_ns, file_hash, listed.language)
+            run.touched[stamp] = info.st_mtime_ns / 1e9
             return None
         return FileStamp(path, size, mtime_ns, file_hash, ""), run.rules.text_of(data, path)
     except FileRefused as refusal:
@@ -165,51 +171,64 @@ def _read(
 
 
 def _parse_apart(run: "IndexRun") -> Iterator[EncodedFile]:
-    most = run.settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES)
+    process_limit = run.settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES)
     return parse_in_processes(
         files_to_parse(run, run.changed),
-        count=most if _is_large(run) else 1,
+        count=process_limit if _is_large(run) else 1,
         until=run.until,
         stopped=run.slow.append,
     )
 
 
 def _write(run: "IndexRun", results: Iterator[EncodedFile]) -> None:
-    size = HURRIED_BATCH if run.until is not None else LARGE_BATCH if _is_large(run) else BATCH
-    for batch in in_batches(_reported(run, results), size):
-        left = run.files_left - len(batch)
+    for batch in in_batches(_reported(run, results), _batch_size(run)):
+        files_left = run.files_left - len(batch)
+        # One transaction a batch: a run that is killed leaves whole files and their pending links.
         with lock_wait_until(run.connection, run.until), transaction(run.connection):
             run.changes += replace_files(run.connection, batch, (), rules=run.rules_behind)
-            index_rows.write_index_meta(run.connection, index_rows.FILES_LEFT, str(left or ""))
+            index_rows.write_index_meta(
+                run.connection, index_rows.FILES_LEFT, str(files_left or "")
+            )
         run.indexed += len(batch)
-        run.languages_read.update(done.stamp.language for done in batch)
-        run.languages_missing.update(done.stamp.language for done in batch if done.lacks_grammar)
+        for parsed in batch:
+            language = parsed.stamp.language
+            run.languages_read.add(language)
+            if parsed.lacks_grammar:
+                run.languages_missing.add(language)
+            run.secrets += parsed.secrets_redacted
+            if parsed.note:
+                run.notes.append(parsed.note)
         run.progress(len(run.changed) - run.files_left, len(run.changed))
-        run.secrets += sum(done.secrets_redacted for done in batch)
-        run.notes += [done.note for done in batch if done.note]
+
+
+def _batch_size(run: "IndexRun") -> int:
+    if run.until is not None:
+        return HURRIED_BATCH
+    return LARGE_BATCH if _is_large(run) else BATCH
 
 
 def _reported(run: "IndexRun", results: Iterator[EncodedFile]) -> Iterator[EncodedFile]:
     """Yield them, and report the progress from time to time, not only when a batch is written."""
-    written, told = run.indexed, time.monotonic()
-    for parsed, done in enumerate(results, 1):
-        if time.monotonic() - told >= PROGRESS_SECONDS:
-            told = time.monotonic()
-            unwritten = parsed - (run.indexed - written)
+    written, reported_at = run.indexed, time.monotonic()
+    for count, parsed in enumerate(results, 1):
+        if time.monotonic() - reported_at >= PROGRESS_SECONDS:
+            reported_at = time.monotonic()
+            unwritten = count - (run.indexed - written)
             run.progress(len(run.changed) - run.files_left + unwritten, len(run.changed))
-        yield done
+        yield parsed
 
 
-def _settle(run: "IndexRun") -> None:
+def _write_unparsed(run: "IndexRun") -> None:
     """Store the stamps of touched and refused files, and remove the memories of refused ones."""
     if run.touched or run.refused:
-        known = [run.stamps[stamp.path] for stamp in run.refused if stamp.path in run.stamps]
+        listed = [run.stamps[stamp.path] for stamp in run.refused if stamp.path in run.stamps]
         with transaction(run.connection):
             index_rows.touch_files(run.connection, run.touched)
-            run.changes += replace_files(run.connection, (), [stamp.path for stamp in known])
+            # Removed before the stamps are written: a stamp replaces the row that has the memories.
+            run.changes += replace_files(run.connection, (), [stamp.path for stamp in listed])
             index_rows.write_stamps(run.connection, run.refused)
         run.unchanged += len(run.touched)
-        run.removed += sum(not stamp.excluded for stamp in known)
+        run.removed += sum(not stamp.excluded for stamp in listed)
         run.excluded += [Excluded(stamp.path, stamp.excluded) for stamp in run.refused]
     index_rows.write_index_meta(run.connection, index_rows.FILES_LEFT, str(run.files_left or ""))
 

@@ -37,7 +37,7 @@ class MemberIndex(ReachIndex):
         self._rows = cache(lambda path: [*in_file(path)])
         self._in_file = cache(lambda path: _by_name(self._rows(path)))
         self._named = cache(
-            lambda name: [one for one in named(name) if not one.entity.startswith(BLOCK_NAME)]
+            lambda name: [row for row in named(name) if not row.entity.startswith(BLOCK_NAME)]
         )
         self._overloads = cache(self._find_overloads)
         self._bases = cache(self._find_bases)
@@ -47,7 +47,7 @@ class MemberIndex(ReachIndex):
     def defines_nothing(self, path: str) -> bool:
         """Whether a file has no functions and classes of its own, and only passes on those of
         others."""
-        return all(one.entity.startswith(BLOCK_NAME) for one in self._in_file(path).values())
+        return all(row.entity.startswith(BLOCK_NAME) for row in self._in_file(path).values())
 
     def names_reached(self, paths: set[str]) -> set[str]:
         """Return the last names of everything that is within reach through these files."""
@@ -64,15 +64,18 @@ class MemberIndex(ReachIndex):
     ) -> EntityRow | None:
         """Return the nearest definition of a method in a class and its bases. count: of arguments,
         -1: any."""
+        if holder is None:
+            return None
         nearest: EntityRow | None = None
-        for this in self._with_bases(holder) if holder is not None else ():
-            is_skipped = skips_first and holder is not None and self._is_part(this, holder)
-            found = None if is_skipped else self._own_member(this, name)
-            if found is not None and count >= 0:
-                nearest = nearest or found
-                found = self._overload(found, count)
-            if found is not None:
-                return found
+        for this in self._with_bases(holder):
+            if skips_first and self._is_part(this, holder):
+                continue
+            member = self._own_member(this, name)
+            if member is not None and count >= 0:
+                nearest = nearest or member
+                member = self._overload(member, count)
+            if member is not None:
+                return member
         return nearest
 
     def _is_part(self, row: EntityRow, holder: EntityRow) -> bool:
@@ -87,10 +90,14 @@ class MemberIndex(ReachIndex):
         Where headers state what callers may leave out, a definition may take more.
         """
         overloads = self._overloads(row.path)[row.plain]
-        exact = next((one for one in overloads if self._takes(one, count)), None)
-        if exact is not None or self._row(row.path).reach is not Reach.HEADERS:
-            return exact
-        return next((one for one in overloads if self._parameters(one) > count), None)
+        for overload in overloads:
+            if self._takes(overload, count):
+                return overload
+        if self._row(row.path).reach is Reach.HEADERS:
+            for overload in overloads:
+                if self._parameters(overload) > count:
+                    return overload
+        return None
 
     def _overloads_taking(self, row: EntityRow, count: int) -> list[EntityRow]:
         """Return the definitions of one kind and name in a file that take a number of arguments,
@@ -108,20 +115,18 @@ class MemberIndex(ReachIndex):
         return taking if 0 < len(taking) <= MOST_TWINS else [row]
 
     def _takes(self, row: EntityRow, count: int) -> bool:
-        return self._mentions(row.path).types.get(row.id, {}).get(PARAMETERS, "") in (
-            "",
-            str(count),
-        )
+        stated = self._mentions(row.path).types.get(row.id, {}).get(PARAMETERS, "")
+        return stated in ("", str(count))
 
     def _parameters(self, row: EntityRow) -> int:
         return int(self._mentions(row.path).types.get(row.id, {}).get(PARAMETERS) or 0)
 
     def _find_overloads(self, path: str) -> dict[str, list[EntityRow]]:
         """Return the definitions of each name of a file."""
-        found: dict[str, list[EntityRow]] = {}
+        overloads: dict[str, list[EntityRow]] = {}
         for row in self._rows(path):
-            found.setdefault(row.plain, []).append(row)
-        return found
+            overloads.setdefault(row.plain, []).append(row)
+        return overloads
 
     def _find_with_bases(self, holder: EntityRow) -> list[EntityRow]:
         """Return a class and its bases, breadth first, each once."""
@@ -137,9 +142,9 @@ class MemberIndex(ReachIndex):
         """Return what a class itself defines under a name, in its file or, in some languages, in
         others."""
         plain = f"{holder.plain}.{name}"
-        found = self._in_file(holder.path).get(plain)
-        if found is not None or not self._row(holder.path).has_open_classes:
-            return found
+        member = self._in_file(holder.path).get(plain)
+        if member is not None or not self._row(holder.path).has_open_classes:
+            return member
         named = self._named(name)
         if not named:
             return None
@@ -151,54 +156,54 @@ class MemberIndex(ReachIndex):
     def _find_class_here(self, owner: str, path: str) -> EntityRow | None:
         """Return the class whose methods stand in this file, though it may be defined in
         another."""
-        own = self._in_file(path).get(owner)
-        if own is not None or not self._row(path).has_open_classes:
-            return own
+        defined_here = self._in_file(path).get(owner)
+        if defined_here is not None or not self._row(path).has_open_classes:
+            return defined_here
         named = self._named(last_name(owner))
-        return self._nearest_of(
-            [t for t in named if t.kind is Kind.CLASS and t.plain == owner], path
-        )
+        classes = [row for row in named if row.kind is Kind.CLASS and row.plain == owner]
+        return self._nearest_of(classes, path)
 
     def _nearest_of(self, rows: Sequence[EntityRow], path: str) -> EntityRow | None:
         """Return the one of these that a file means: in itself, in its folder, or the only one of
         its family."""
         family = family_of(self._languages.get(path, ""))
-        rows = [t for t in rows if family_of(t.language) == family]
-        beside = [t for t in rows if folder_of(t.path) == folder_of(path)]
-        nearest = (
-            only_entity([t for t in rows if t.path == path])
-            or only_entity(beside, by_folder=True)
-            or only_entity(rows)
-        )
-        return nearest or self._first_part(rows)
+        rows = [row for row in rows if family_of(row.language) == family]
+        in_file = only_entity([row for row in rows if row.path == path])
+        if in_file is not None:
+            return in_file
+        folder = folder_of(path)
+        beside = only_entity([row for row in rows if folder_of(row.path) == folder], by_folder=True)
+        return beside or only_entity(rows) or self._first_part(rows)
 
     def _first_part(self, rows: Sequence[EntityRow]) -> EntityRow | None:
         """Return the first definition of a class that has several in files anywhere; None: they are
         no such class."""
-        is_one = len({row.plain for row in rows}) == 1 and rows[0].kind is Kind.CLASS
-        language = self._row(rows[0].path) if is_one else None
-        is_open = (
-            language is not None and language.has_open_classes and language.has_implicit_receiver
-        )
-        return (
-            rows[0]
-            if is_open and language is not None and language.reach is Reach.REPOSITORY
-            else None
-        )
+        names = {row.plain for row in rows}
+        if len(names) != 1 or rows[0].kind is not Kind.CLASS:
+            return None
+        language = self._row(rows[0].path)
+        if language.reach is not Reach.REPOSITORY:
+            return None
+        is_open = language.has_open_classes and language.has_implicit_receiver
+        return rows[0] if is_open else None
 
 
 def _by_name(targets: Iterable[EntityRow]) -> dict[str, EntityRow]:
     """Return the last definition of each entity of a file."""
-    return {name: target for target in targets for name in (target.plain, target.entity)}
+    rows: dict[str, EntityRow] = {}
+    for target in targets:
+        rows[target.plain] = target
+        rows[target.entity] = target
+    return rows
 
 
-def only_entity(found: Iterable[EntityRow], *, by_folder: bool = False) -> EntityRow | None:
+def only_entity(rows: Iterable[EntityRow], *, by_folder: bool = False) -> EntityRow | None:
     """Return the last definition if all define one entity, else None. by_folder: in any file of one
     folder."""
-    last, meant = None, ("", "")
-    for last in found:
-        one = folder_of(last.path) if by_folder else last.path, last.plain
-        if meant[1] and one != meant:
+    row, meant = None, ("", "")
+    for row in rows:
+        place = (folder_of(row.path) if by_folder else row.path), row.plain
+        if meant[1] and place != meant:
             return None
-        meant = one
-    return last
+        meant = place
+    return row

@@ -24,26 +24,18 @@ class ClassNameIndex(NameIndex):
     def _class_named(self, name: str, path: str, *, within: str = "") -> EntityRow | None:
         """Return the class that a bare name means in a file. within: the class or namespace where
         it stands."""
-        while within:
-            within = within.rpartition(".")[0]
-            plain = f"{within}.{name}" if within else name
-            beside = [
-                t
-                for t in self._named(name.rpartition(".")[2])
-                if t.plain == plain and self._is_class(t)
-            ]
-            found = self._nearest_of(beside, path)
-            if found is not None:
-                return found
-        own = self._in_file(path)
-        row = own.get(name)
+        last = name.rpartition(".")[2]
+        nested = self._class_around(name, last, path, within) if within else None
+        if nested is not None:
+            return nested
+        row = self._in_file(path).get(name)
         if row is not None and self._is_class(row):
             return row
-        last = name.rpartition(".")[2]
         classes = [t for t in self._named(last) if self._is_class(t)]
-        here = [t for t in classes if t.path == path and f".{t.plain}".endswith(f".{name}")]
-        if here:
-            return here[0] if len({t.plain for t in here}) == 1 else None
+        of_this_file = [t for t in classes if t.path == path and f".{t.plain}".endswith(f".{name}")]
+        if of_this_file:
+            names = {t.plain for t in of_this_file}
+            return of_this_file[0] if len(names) == 1 else None
         if self._has_packages(path):
             return self._in_package(name, path.rpartition("/")[0])
         starred = self._in_file(self._star(name, path)).get(name)
@@ -51,29 +43,42 @@ class ClassNameIndex(NameIndex):
             return starred
         if self._row(path).module_separator == "/":
             # What a module neither defines nor imports is of the language, or all scripts have it.
-            classes = [
-                t
-                for t in classes
-                if t.path.endswith(_GLOBAL_TYPES) or self._sees_bare(path, t.path)
-            ]
+            classes = [t for t in classes if self._is_global(t, path)]
         exact = self._nearest_of([t for t in classes if t.plain == name], path)
         return exact or self._nearest_of([t for t in classes if t.plain.endswith(f".{name}")], path)
+
+    def _class_around(self, name: str, last: str, path: str, within: str) -> EntityRow | None:
+        """Return the class of a name that the innermost class or namespace around it has."""
+        namesakes = self._named(last)
+        while within:
+            within = within.rpartition(".")[0]
+            plain = f"{within}.{name}" if within else name
+            beside = [t for t in namesakes if t.plain == plain and self._is_class(t)]
+            nearest = self._nearest_of(beside, path)
+            if nearest is not None:
+                return nearest
+        return None
+
+    def _is_global(self, row: EntityRow, path: str) -> bool:
+        return row.path.endswith(_GLOBAL_TYPES) or self._sees_bare(path, row.path)
 
     def _made(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
         del count  # a constructor stands for its class
         return self._class_named(name, path, within=f"{owner}.")
 
     def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
-        bases, types = self._mentions(holder.path).bases, self._mentions(holder.path).types
-        stated = list(bases.get(holder.id, ()))
-        for id_ in bases:
-            if types.get(id_, {}).get(EXTENDED) == f":{holder.plain}":
-                stated += bases[id_]
-        found = [self._base(holder, name, hint) for _, name, hint in stated]
-        return [
-            *self._parts(holder),
-            *(base for base in found if base is not None and self._is_class(base)),
-        ]
+        mentions = self._mentions(holder.path)
+        stated = list(mentions.bases.get(holder.id, ()))
+        # An `impl` or an extension of the class states bases of it, too.
+        for id_, of_extension in mentions.bases.items():
+            if mentions.types.get(id_, {}).get(EXTENDED) == f":{holder.plain}":
+                stated += of_extension
+        bases = self._parts(holder)
+        for _, name, hint in stated:
+            base = self._base(holder, name, hint)
+            if base is not None and self._is_class(base):
+                bases.append(base)
+        return bases
 
     def _base(self, holder: EntityRow, name: str, hint: str) -> EntityRow | None:
         if hint.startswith("mod:"):
@@ -86,14 +91,10 @@ class ClassNameIndex(NameIndex):
         """Return the other definitions of a class: in its file, and in others where a language
         allows that."""
         if not self._row(holder.path).has_open_classes or self._has_packages(holder.path):
-            here = self._overloads(holder.path).get(holder.plain, [])
-            return [t for t in here if t.id != holder.id and self._is_class(t)]
-        named = self._named(last_name(holder.entity))
-        return [
-            t
-            for t in named
-            if t.plain == holder.plain and t.language == holder.language and self._is_class(t)
-        ]
+            same_name = self._overloads(holder.path).get(holder.plain, [])
+            return [t for t in same_name if t.id != holder.id and self._is_class(t)]
+        namesakes = [t for t in self._named(last_name(holder.entity)) if t.plain == holder.plain]
+        return [t for t in namesakes if t.language == holder.language and self._is_class(t)]
 
     def _bare(self, name: str, path: str) -> EntityRow | None:
         return super()._bare(name, path) or self._extension("", name, path, within=folder_of(path))
@@ -111,24 +112,24 @@ class ClassNameIndex(NameIndex):
             return None
         type_, _, argument = written.partition("<")
         owner = f"[{argument[:-1]}]" if type_ == INDEXED else last_name(type_.rpartition("!")[2])
-        rows = [
-            t
-            for t in self._named(name)
-            if t.kind is Kind.METHOD and folder_of(t.path).startswith(within)
-        ]
-        rows = [t for t in rows if self._is_given_outside(t, owner)]
-        return self._nearest_of(rows, path) if rows else None
+        methods = [t for t in self._named(name) if t.kind is Kind.METHOD]
+        methods = [t for t in methods if folder_of(t.path).startswith(within)]
+        methods = [t for t in methods if self._is_given_outside(t, owner)]
+        return self._nearest_of(methods, path) if methods else None
 
     def _is_given_outside(self, row: EntityRow, owner: str) -> bool:
-        given = last_name(row.plain.rpartition(".")[0])
-        return given == (owner or given) and not any(map(self._is_class, self._named(given)))
+        """Whether a method belongs to a type that no class of the repository defines."""
+        extended = last_name(row.plain.rpartition(".")[0])
+        if owner and extended != owner:
+            return False
+        return not any(map(self._is_class, self._named(extended)))
 
     def _is_class(self, row: EntityRow) -> bool:
         """Whether an entity is a class; one of a file of tests counts as a test and is known by its
         members."""
-        return row.kind is Kind.CLASS or (
-            row.kind is Kind.TEST and row.plain in self._holders(row.path)
-        )
+        if row.kind is Kind.TEST:
+            return row.plain in self._holders(row.path)
+        return row.kind is Kind.CLASS
 
     def _holders(self, path: str) -> set[str]:
         """Return the names of those entities of a file that have members."""
@@ -137,9 +138,8 @@ class ClassNameIndex(NameIndex):
             rows = {*self._in_file(path).values()}
             names = {row.plain.rpartition(".")[0] for row in rows if " > " not in row.entity}
             no_members = {"", PARAMETERS}
-            self._known_holders[path] = names | {
-                row.plain for row in rows if types.get(row.id, {}).keys() - no_members
-            }
+            names |= {row.plain for row in rows if types.get(row.id, {}).keys() - no_members}
+            self._known_holders[path] = names
         return self._known_holders[path]
 
     @cached_property

@@ -16,6 +16,7 @@ import sys
 import textwrap
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -45,14 +46,17 @@ def with_test_card(
     if draft.kind is not Kind.TEST:
         return draft
     called = called_subjects(draft, facts)
-    said = " ".join(draft.facts.docstring.split("\n\n")[0].split())[:_DOC_CHARS]
+    first_paragraph = draft.facts.docstring.split("\n\n")[0]
+    summary = " ".join(first_paragraph.split())[:_DOC_CHARS]
     lines = [line for line in draft.facts.signature.split("\n") if not line.startswith("@")]
     heading = " ".join(" ".join(lines).split())[:_HEADING_CHARS].rstrip(":")
-    parts = [heading or draft.entity, *([said] if said else [])]
+    parts = [heading or draft.entity]
+    if summary:
+        parts.append(summary)
     if cases:
-        parts.append(
-            "Cases: " + "; ".join(cases[:MAX_CASES]) + ("; ..." if len(cases) > MAX_CASES else "")
-        )
+        shown = "; ".join(cases[:MAX_CASES])
+        omission = "; ..." if len(cases) > MAX_CASES else ""
+        parts.append(f"Cases: {shown}{omission}")
     if called:
         parts.append("Calls: " + ", ".join(called))
     card = "\n".join(parts)
@@ -62,19 +66,7 @@ def with_test_card(
 _REST_OF_ROW = re.compile(r"[\s;,)\]}]*(//.*|#.*|/\*.*)?\Z")
 _TITLE_CHARS = 160
 _IDLE_WORDS = frozenset(
-    {
-        "else",
-        "try",
-        "finally",
-        "pass",
-        "return",
-        "export",
-        "default",
-        "module",
-        "exports",
-        "use",
-        "strict",
-    }
+    "else try finally pass return export default module exports use strict".split()
 )
 """Words of a run that is not a memory of its own."""
 _ONE_COMMENT = re.compile(r"\s*(#(?!\s*(?:include|define|import|pragma)\b)|//)")
@@ -83,17 +75,20 @@ _LOGGERS = frozenset({"log", "logger"})
 """What nearly every module defines, so it names none."""
 
 
-def cut_code(source: SourceFile, found: Syntax) -> tuple[list[MemoryDraft], list[NameUse]]:
+def cut_code(source: SourceFile, syntax: Syntax) -> tuple[list[MemoryDraft], list[NameUse]]:
     """Cut one file of code into drafts, in source order; also return the uses of the file
     itself."""
-    facts = FileFacts(source, found)
-    entities = outline(found, facts.lines, is_test=source.is_test)
+    facts = FileFacts(source, syntax)
+    entities = outline(syntax, facts.lines, is_test=source.is_test)
     tops = [entity for entity in entities if entity.parent is None]
+    # First of all: a run of idle rows widens the entity beside it.
     runs = _runs_between(facts, tops)
-    receivers, scopes = Receivers(facts), dict[str, Scope]()
+    receivers = Receivers(facts)
+    scopes: dict[str, Scope] = {}
     for entity in entities:  # after the entity around it
-        is_suite = entity.parent is not None and entity.parent.definition.kind == "suite"
-        outer = scopes[entity.parent.name] if entity.parent is not None and is_suite else None
+        outer = None
+        if entity.parent is not None and entity.parent.definition.kind == "suite":
+            outer = scopes[entity.parent.name]
         scopes[entity.name] = receivers.scope_of(entity, _owner(entity), outer)
     drafts = [_entity_draft(facts, entity, receivers, scopes) for entity in entities]
     drafts += _blocks(facts, receivers, runs, tops)
@@ -102,7 +97,8 @@ def cut_code(source: SourceFile, found: Syntax) -> tuple[list[MemoryDraft], list
 
 def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, int]]:
     """Return the lines outside every entity; a run without content of its own joins a neighbour."""
-    lines, runs, row = facts.lines, list[tuple[int, int]](), 0
+    lines, row = facts.lines, 0
+    runs: list[tuple[int, int]] = []
     last: Entity | None = None
     idle = _IDLE_WORDS | {top.definition.name for top in tops}
     for entity in [*tops, None]:
@@ -133,20 +129,18 @@ def _neighbour(
     heading comment of one row; in a file of tests, where the judge reads cards, also code that
     calls nothing (imports).
     """
-    (start, end), text = run, "\n".join(facts.lines[run[0] : run[1] + 1])
+    start, end = run
+    text = "\n".join(facts.lines[start : end + 1])
     words = set(re.findall(r"\w+", text)) - facts.namespace_words
     if last is not None and words <= idle:
         return last
     is_comment = start == end and bool(_ONE_COMMENT.match(text)) and len(words) <= _HEADING_WORDS
     if following is not None and (is_comment or words <= _IDLE_WORDS):
         return following
-    calls = (
-        facts.calls(facts.row_bytes[start], facts.row_bytes[end + 1])
-        if facts.source.is_test
-        else ["something"]
-    )
-    is_short = end - start < facts.source.window_lines
-    return following if is_short and not set(calls) - {"require"} else None
+    if not facts.source.is_test or end - start >= facts.source.window_lines:
+        return None
+    calls = facts.calls(facts.row_bytes[start], facts.row_bytes[end + 1])
+    return None if set(calls) - {"require"} else following
 
 
 def _entity_draft(
@@ -156,27 +150,24 @@ def _entity_draft(
     if d.kind == "scope":
         name = f"{BLOCK_NAME}{name}"
     holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
-    calls = facts.calls(d.start_byte, d.end_byte, holes)
-    text = (
-        _skeleton(facts, entity)
-        if entity.members
-        else "\n".join(facts.lines[entity.start : entity.end + 1])
-    )
-    known = CodeFacts(
+    if entity.members:
+        text = _skeleton(facts, entity)
+        imports = facts.imports(entity.start, entity.end, shown=text)
+    else:
+        text = "\n".join(facts.lines[entity.start : entity.end + 1])
+        imports = facts.imports(entity.start, entity.end)
+    has_branches = not entity.is_container and d.kind not in {"type", "alias"}
+    code_facts = CodeFacts(
         signature=facts.signature(entity),
         docstring=facts.docstring(entity),
-        imports=facts.imports(entity.start, entity.end, shown=text if entity.members else None),
-        dependencies=tuple(calls),
-        complexity=(
-            0
-            if entity.is_container or d.kind in {"type", "alias"}
-            else facts.complexity(d.start_byte, d.end_byte)
-        ),
+        imports=imports,
+        dependencies=tuple(facts.calls(d.start_byte, d.end_byte, holes)),
+        complexity=facts.complexity(d.start_byte, d.end_byte) if has_branches else 0,
         defines=(entity.name,) if d.kind == "scope" else (),
     )
-    scope = scopes[entity.name]
-    uses = receivers.uses(scope, d.start_byte, d.end_byte, holes)
-    uses += facts.bases_used(entity) if entity.is_container else []
+    uses = receivers.uses(scopes[entity.name], d.start_byte, d.end_byte, holes)
+    if entity.is_container:
+        uses += facts.bases_used(entity)
     uses += facts.value_uses(d.start_byte, d.end_byte, holes)
     draft = MemoryDraft(
         kind=_kind(facts, entity),
@@ -184,8 +175,8 @@ def _entity_draft(
         start=entity.start,
         end=entity.end,
         text=text,
-        title=_code_title(name, known),
-        facts=known,
+        title=_code_title(name, code_facts),
+        facts=code_facts,
         uses=tuple(uses),
         types=_types(facts, entity, receivers, scopes),
     )
@@ -196,32 +187,27 @@ def _entity_draft(
 def _types(
     facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]
 ) -> dict[str, str]:
+    """Return the types of a draft: what it gives, and those of its members."""
+    d = entity.definition
     scope = scopes[entity.name]
-    if entity.definition.kind in {"class", "extension", "type", "alias"}:
-        members = receivers.members_of(
-            entity, scope, [scopes[member.name] for member in entity.members]
-        )
+    if d.kind in {"class", "extension", "type", "alias"}:
+        methods = [scopes[member.name] for member in entity.members]
+        members = receivers.members_of(entity, scope, methods)
         alias = receivers.alias_of(entity)
         return {"": alias, **members} if alias else members
-    if entity.definition.kind == "scope":  # `const store = new Store({ … })`
-        between = receivers.variables_between(
-            entity.definition.start_byte, entity.definition.end_byte
-        )
-        return {name: given for name, given in between.items() if name == entity.name}
+    if d.kind == "scope":  # `const store = new Store({ … })`
+        between = receivers.variables_between(d.start_byte, d.end_byte)
+        return {name: chain for name, chain in between.items() if name == entity.name}
     result = receivers.result_of(entity, scope)
     types = {"": result} if result else {}
     if facts.source.language.has_overloads:
-        types[PARAMETERS] = parameter_count(facts.signature(entity), entity.definition.name)
+        types[PARAMETERS] = parameter_count(facts.signature(entity), d.name)
     return types
 
 
 def _kind(facts: FileFacts, entity: Entity) -> Kind:
-    kind, outer = entity.definition.kind, entity
-    while outer.parent is not None:
-        outer = outer.parent
-    marks = facts.source.language.test_classes if outer.definition.kind == "class" else ""
-    in_test_class = bool(marks) and re.search(marks, facts.signature(outer))
-    if facts.source.is_test or kind in {"test", "suite"} or in_test_class:
+    kind = entity.definition.kind
+    if facts.source.is_test or kind in {"test", "suite"} or _is_in_test_class(facts, entity):
         return Kind.TEST
     if kind in {"class", "type", "alias", "extension"}:
         return Kind.CLASS
@@ -231,11 +217,23 @@ def _kind(facts: FileFacts, entity: Entity) -> Kind:
     return Kind.METHOD if in_class or entity.definition.owner else Kind.FUNCTION
 
 
+def _is_in_test_class(facts: FileFacts, entity: Entity) -> bool:
+    outer = entity
+    while outer.parent is not None:
+        outer = outer.parent
+    marks = facts.source.language.test_classes
+    if not marks or outer.definition.kind != "class":
+        return False
+    return re.search(marks, facts.signature(outer)) is not None
+
+
 def _owner(entity: Entity) -> str:
     """Return the class whose methods `self` means here."""
     if entity.definition.kind == "class":
         return entity.name
-    return entity.parent.qualifier if entity.parent is not None else entity.name.rpartition(".")[0]
+    if entity.parent is not None:
+        return entity.parent.qualifier
+    return entity.name.rpartition(".")[0]
 
 
 def _skeleton(facts: FileFacts, entity: Entity) -> str:
@@ -249,10 +247,9 @@ def _skeleton(facts: FileFacts, entity: Entity) -> str:
         for row in range(member.start, member.end + 1):
             rows.pop(row, None)
         head = facts.lines[d.inner_start]
+        indent = " " * (len(head) - len(head.lstrip()))
         stub = f"{facts.signature(member)} {facts.source.language.placeholder}"
-        rows[member.start] = textwrap.indent(
-            stub, " " * (len(head) - len(head.lstrip())), lambda line: line != "\n"
-        )
+        rows[member.start] = textwrap.indent(stub, indent, lambda line: line != "\n")
     kept: list[str] = []
     for _, text in sorted(rows.items()):
         if text.strip() or (kept and kept[-1].strip()):
@@ -264,59 +261,69 @@ def _blocks(
     facts: FileFacts, receivers: Receivers, runs: Sequence[tuple[int, int]], tops: Sequence[Entity]
 ) -> list[MemoryDraft]:
     """Draft the rows between entities; a long run is cut where statements begin."""
-    source, statements = facts.source, facts.found.statements
-
-    def border(lines: Sequence[str], start: int, window: int) -> int:
-        last = bisect_right(statements, start + window) - 1
-        if last >= 0 and statements[last] > start:
-            return statements[last]
-        following = statements[last + 1] if last + 1 < len(statements) else len(lines)
-        # A statement that is not much longer stays whole; another is cut where its parts begin.
-        return (
-            following
-            if following - start <= LONG_STATEMENT * window
-            else _part_border(lines, start, window)
-        )
-
-    spans = [
-        span
-        for run in runs
-        for span in split_rows(facts.lines, *run, window=source.window_lines, border=border)
-    ]
+    spans: list[tuple[int, int]] = []
+    border = partial(_statement_border, facts.syntax.statements)
+    for run in runs:
+        spans += split_rows(facts.lines, *run, window=facts.source.window_lines, border=border)
     ends = [-1, *(top.end for top in tops)]
     above = [None, *tops]  # the entity that ends on each of these rows
     defined = [facts.values(*span) for span in spans]
-    names = number_names(
-        BLOCK_NAME + _block_name(facts.found, span, given, above[bisect_left(ends, span[0]) - 1])
-        for span, given in zip(spans, defined, strict=True)
-    )
+    names: list[str] = []
+    for span, values in zip(spans, defined, strict=True):
+        entity_above = above[bisect_left(ends, span[0]) - 1]
+        names.append(BLOCK_NAME + _block_name(facts.syntax, span, values, entity_above))
     drafts: list[MemoryDraft] = []
-    for name, given, (start, end) in zip(names, defined, spans, strict=True):
-        text = "\n".join(facts.lines[start : end + 1])
-        place = facts.row_bytes[start], facts.row_bytes[end + 1]
-        calls = facts.calls(*place)
-        known = CodeFacts(
-            docstring="" if drafts else facts.docstring(),
-            imports=facts.imports(start, end),
-            dependencies=tuple(calls),
-            defines=given,
-        )
-        draft = MemoryDraft(
-            kind=Kind.TEST if source.is_test else Kind.BLOCK,
-            entity=name,
-            start=start,
-            end=end,
-            text=text,
-            title=_code_title(name, known),
-            facts=known,
-            uses=(
-                *receivers.uses(receivers.scope_between(*place), *place),
-                *facts.value_uses(*place),
-            ),
-            types=receivers.variables_between(*place),
-        )
-        drafts.append(with_test_card(draft, facts))
+    for name, values, span in zip(number_names(names), defined, spans, strict=True):
+        # The docstring of the file is that of its first block.
+        docstring = "" if drafts else facts.docstring()
+        drafts.append(_block_draft(facts, receivers, name, values, span, docstring=docstring))
     return drafts
+
+
+def _block_draft(
+    facts: FileFacts,
+    receivers: Receivers,
+    name: str,
+    values: tuple[str, ...],
+    span: tuple[int, int],
+    *,
+    docstring: str,
+) -> MemoryDraft:
+    start, end = span
+    place = facts.row_bytes[start], facts.row_bytes[end + 1]
+    code_facts = CodeFacts(
+        docstring=docstring,
+        imports=facts.imports(start, end),
+        dependencies=tuple(facts.calls(*place)),
+        defines=values,
+    )
+    uses = [*receivers.uses(receivers.scope_between(*place), *place), *facts.value_uses(*place)]
+    draft = MemoryDraft(
+        kind=Kind.TEST if facts.source.is_test else Kind.BLOCK,
+        entity=name,
+        start=start,
+        end=end,
+        text="\n".join(facts.lines[start : end + 1]),
+        title=_code_title(name, code_facts),
+        facts=code_facts,
+        uses=tuple(uses),
+        types=receivers.variables_between(*place),
+    )
+    return with_test_card(draft, facts)
+
+
+def _statement_border(
+    statements: Sequence[int], lines: Sequence[str], start: int, window: int
+) -> int:
+    """Return the row of the last statement that begins within a window."""
+    last = bisect_right(statements, start + window) - 1
+    if last >= 0 and statements[last] > start:
+        return statements[last]
+    following = statements[last + 1] if last + 1 < len(statements) else len(lines)
+    # A statement that is not much longer stays whole; another is cut where its parts begin.
+    if following - start <= LONG_STATEMENT * window:
+        return following
+    return _part_border(lines, start, window)
 
 
 def _part_border(lines: Sequence[str], start: int, window: int) -> int:
@@ -331,20 +338,16 @@ def _part_border(lines: Sequence[str], start: int, window: int) -> int:
 
 
 def _block_name(
-    found: Syntax, span: tuple[int, int], defined: Sequence[str], above: Entity | None
+    syntax: Syntax, span: tuple[int, int], defined: Sequence[str], above: Entity | None
 ) -> str:
     """Name a block by the first value that it defines, by its imports, or by the entity above
     it."""
     start, end = span
-    telling = (
-        one
-        for one in defined
-        if len(one) > 1 and one[:2] != "__" and one.strip("_").lower() not in _LOGGERS
-    )
-    if first := next(telling, ""):
-        return first
-    imported = bisect_left(found.imports, start, key=lambda one: one.row)
-    if any(one.row <= end for one in found.imports[imported : imported + 1]):
+    for name in defined:
+        if len(name) > 1 and name[:2] != "__" and name.strip("_").lower() not in _LOGGERS:
+            return name
+    first = bisect_left(syntax.imports, start, key=lambda imported: imported.row)
+    if first < len(syntax.imports) and syntax.imports[first].row <= end:
         return "imports"
     if defined:
         return defined[0]
@@ -352,11 +355,13 @@ def _block_name(
 
 
 def _code_title(name: str, facts: CodeFacts) -> str:
-    stated = [
-        line for line in facts.signature.split("\n") if not line.lstrip().startswith(("@", "#["))
-    ]
-    said = (facts.docstring or "\n".join(stated)).strip().split("\n", 1)[0].strip()
-    return (f"{name}: {said}" if said and facts.docstring else said or name)[:_TITLE_CHARS]
+    stated: list[str] = []
+    for line in facts.signature.split("\n"):
+        if not line.lstrip().startswith(("@", "#[")):
+            stated.append(line)
+    summary = (facts.docstring or "\n".join(stated)).strip().split("\n", 1)[0].strip()
+    title = f"{name}: {summary}" if summary and facts.docstring else summary or name
+    return title[:_TITLE_CHARS]
 
 
 MAX_SUBJECTS = 12
@@ -387,56 +392,48 @@ _OPENED, _PART_OF_NAME = re.compile(r"\s*\("), re.compile(r"[\w.]")
 
 def called_subjects(draft: MemoryDraft, facts: FileFacts) -> list[str]:
     """Return what a test calls of the code under test, with the names of keyword arguments."""
-    python = facts.source.language.module_separator == "."
-    parameters = (
-        set(re.findall(r"\w+", draft.facts.signature.partition("(")[2])) if python else set[str]()
-    )
+    is_python = facts.source.language.module_separator == "."
+    parameters: set[str] = set()
+    if is_python:
+        parameters.update(re.findall(r"\w+", draft.facts.signature.partition("(")[2]))
     strong: dict[str, None] = {}
     weak: dict[str, None] = {}
     for call in draft.facts.dependencies:
         head, *rest = call.split(".")
-        if (
-            head in _TOOLS
-            or head == "?"
-            or (head in facts.source.language.receivers and len(rest) < 2)
-        ):
+        if head == "?" or head in _TOOLS:
+            continue
+        if head in facts.source.language.receivers and len(rest) < 2:
             continue
         if head in facts.imported:
             if not _is_ambient(facts, head):
                 strong[call] = None
-        elif rest and (rest[-1] not in BUILTIN_NAMES or made_by(head, draft.text) in strong):
-            (weak if head in parameters else strong)[call] = None
-        elif (
-            not rest
-            and head not in BUILTIN_NAMES
-            and head not in parameters
-            and head not in facts.own_names
-        ):
+        elif rest:
+            # A usual name counts only on an object that the test made of a subject.
+            if rest[-1] not in BUILTIN_NAMES or made_by(head, draft.text) in strong:
+                (weak if head in parameters else strong)[call] = None
+        elif head not in BUILTIN_NAMES and head not in parameters and head not in facts.own_names:
             strong[call] = None
-    return [
-        _with_keywords(name, draft.text) if python else name
-        for name in list(strong or weak)[:MAX_SUBJECTS]
-    ]
+    subjects = list(strong or weak)[:MAX_SUBJECTS]
+    return [_with_keywords(name, draft.text) for name in subjects] if is_python else subjects
 
 
 def _is_ambient(facts: FileFacts, head: str) -> bool:
     """Whether an imported name is a tool, of the language's library, or a helper of the tests."""
-    imported = facts.imported[head]
+    imported, language = facts.imported[head], facts.source.language
     top = imported.module.removeprefix("node:").replace("@", "").partition(".")[0].partition("/")[0]
-    library = (
-        sys.stdlib_module_names if facts.source.language.module_separator == "." else _NODE_MODULES
-    )
+    library = sys.stdlib_module_names if language.module_separator == "." else _NODE_MODULES
     path = facts.reference(imported.module).removeprefix("./") + "/" + imported.name
-    return top in library or top in _TOOLS or is_test_path(path, facts.source.language)
+    return top in library or top in _TOOLS or is_test_path(path, language)
 
 
 def _with_keywords(call: str, text: str) -> str:
     """`AsyncClient` -> `AsyncClient(app=, timeout=)`, by the first call in the text."""
     opened = _after_call(call, text)
     keywords = list(dict.fromkeys(_keywords(text, opened))) if opened else []
-    return (
-        f"{call}({', '.join(f'{name}=' for name in keywords[:MAX_KEYWORDS])})" if keywords else call
-    )
+    if not keywords:
+        return call
+    arguments = ", ".join(f"{name}=" for name in keywords[:MAX_KEYWORDS])
+    return f"{call}({arguments})"
 
 
 def _after_call(call: str, text: str) -> int:

@@ -54,14 +54,15 @@ def with_whole_definitions(data: bytes) -> bytes:
     """Return a file of C or C++ with each conditional that cuts code in two resolved."""
     if b"#" not in data or b"endif" not in data:
         return data
-    readable = bytearray(_UNREAD.sub(lambda found: found[0].translate(_BLANK), data))
-    directives = [
-        (found.start(), found.end(), found[1], found[2])
-        for found in _DIRECTIVE.finditer(bytes(readable))
-    ]
+    # Comments and strings are blanked: neither a directive nor a brace in them counts.
+    readable = bytearray(_UNREAD.sub(lambda match: match[0].translate(_BLANK), data))
+    directives: list[tuple[int, int, bytes, bytes]] = []
+    for match in _DIRECTIVE.finditer(bytes(readable)):
+        directives.append((match.start(), match.end(), match[1], match[2]))
     for start, end, *_ in directives:
         readable[start:end] = readable[start:end].translate(_BLANK)
     result = bytearray(data)
+    # What holds is decided once for each condition, so that all of a file's branches agree.
     holding = dict.fromkeys(_FALSE, False)
     waiting: list[_Conditional] = []
     for start, end, word, condition in directives:

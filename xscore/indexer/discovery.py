@@ -42,20 +42,19 @@ _SILENT = frozenset({".git", ".hg", ".svn", ".jj", ".xscore", "__pycache__"})
 SYSTEM_FOLDERS = frozenset({"proc", "sys", "dev", "run"})
 """Below `/` the kernel shows itself and its devices there as files without end."""
 _UNUSUAL = (  # plain search is fast
-    *(
-        "../",
-        "..\0",
-        ".git/",
-        ".git\0",
-        ".git ",
-        ".git.",
-        ".git:",
-        "git~1",
-        "\\",
-        "\0/",
-        *IGNORED_IN_NAMES,
-    ),
-    *("/\0", "\0.xscore/"),
+    "../",
+    "..\0",
+    ".git/",
+    ".git\0",
+    ".git ",
+    ".git.",
+    ".git:",
+    "git~1",
+    "\\",
+    "\0/",
+    *IGNORED_IN_NAMES,
+    "/\0",
+    "\0.xscore/",
 )
 """A list with a path that leads out, a nested repository or our own folder contains one of
 these."""
@@ -157,10 +156,11 @@ def walk_folder(top: Path, *, until: float | None = None) -> FileListing:
             break
         folder, rules = todo.pop()
         spec = _ignore_rules(top / folder / ".gitignore")
-        rules += ((folder, spec),) if spec is not None else ()
+        if spec is not None:
+            rules += ((folder, spec),)
         try:
-            with os.scandir(top / folder) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
+            with os.scandir(top / folder) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
         except OSError:
             listing.excluded.append(Excluded(portable_name(folder) or "./", "unreadable"))
             continue
@@ -187,18 +187,20 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 def _may_enter(top: Path, name: str, listing: FileListing) -> bool:
+    """Whether a folder is walked; if not, note why."""
     base = name.rpartition("/")[2]
     if name in SYSTEM_FOLDERS and top == Path("/"):
-        listing.excluded.append(Excluded(portable_name(name) + "/", "system"))
-        return False
-    if base in PRUNED or is_there(top / name / "pyvenv.cfg", stat.S_ISREG):
-        if base not in _SILENT:
-            listing.excluded.append(Excluded(portable_name(name) + "/", "dependencies"))
-        return False
-    if os.path.lexists(top / name / ".git") or bare_repository(top / name):
-        listing.excluded.append(Excluded(portable_name(name) + "/", "nested_repository"))
-        return False
-    return True
+        reason = "system"
+    elif base in PRUNED or is_there(top / name / "pyvenv.cfg", stat.S_ISREG):
+        if base in _SILENT:
+            return False
+        reason = "dependencies"
+    elif os.path.lexists(top / name / ".git") or bare_repository(top / name):
+        reason = "nested_repository"
+    else:
+        return True
+    listing.excluded.append(Excluded(portable_name(name) + "/", reason))
+    return False
 
 
 def read_ignore_rules(file: Path) -> list[str]:

@@ -48,11 +48,14 @@ def cut_page(source: SourceFile) -> Cut:
     uses: list[NameUse] = []
     for language, start, end in _scripts(source.text):
         first, last = source.text.count("\n", 0, start), source.text.count("\n", 0, end)
-        found = _cut_part(replace(source, text="\n" * first + source.text[start:end]), language)
-        if found is not None:
-            drafts += [*found[0], *cut_rows(source, row, first)]
-            uses += found[1]
-            row = last
+        # Blank rows before it, so that its rows are those of the page.
+        script = replace(source, text="\n" * first + source.text[start:end])
+        cut = _cut_part(script, language)
+        if cut is None:
+            continue
+        drafts += [*cut[0], *cut_rows(source, row, first)]
+        uses += cut[1]
+        row = last
     drafts += cut_rows(source, row, len(source.lines) - 1)
     return _in_order(drafts), uses
 
@@ -65,8 +68,11 @@ def _scripts(text: str) -> Iterator[tuple[str, int, int]]:
         closed = _SCRIPT_END.search(text, opened.end())
         if closed is None:
             return
-        said = {name.lower(): value.lower() for name, value in _ATTRIBUTE.findall(opened[1])}
-        language = _LANGUAGES.get(said.get("lang") or said.get("type", ""), "")
+        attributes: dict[str, str] = {}
+        for name, value in _ATTRIBUTE.findall(opened[1]):
+            attributes[name.lower()] = value.lower()
+        stated = attributes.get("lang") or attributes.get("type", "")
+        language = _LANGUAGES.get(stated, "")
         if language and "\n" in text[opened.end() : closed.start()].strip():
             yield language, opened.end(), closed.start()
         at = closed.end()
@@ -88,19 +94,22 @@ def notebook_text(text: str) -> str:
 
     Where every row holds one line of source at most, rows stay where they are in the file.
     """
+    lines: list[str] = []
     try:
         notebook = json.loads(text)
-        sheets = notebook.get("worksheets", [notebook])  # of nbformat 3
-        wanted = [_cell_lines(cell) for sheet in sheets for cell in sheet["cells"]]
+        for sheet in notebook.get("worksheets", [notebook]):  # of nbformat 3
+            for cell in sheet["cells"]:
+                lines += _cell_lines(cell)
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError("not a notebook") from error
     try:
         in_place = _rows_in_place(text)
     except ValueError:  # a layout of its own
         in_place = []
-    if [line for line in in_place if line] == [line for lines in wanted for line in lines if line]:
+    # Rows in place are worth something only if nothing was lost on the way.
+    if list(filter(None, in_place)) == list(filter(None, lines)):
         return "\n".join(in_place)
-    return "\n".join(line for lines in wanted for line in lines)
+    return "\n".join(lines)
 
 
 def _cell_lines(cell: Mapping[str, Any]) -> list[str]:
@@ -118,14 +127,15 @@ def _rows_in_place(text: str) -> list[str]:
     rows: list[str] = []
     in_source = False
     for row in text.split("\n"):
-        said, shown = row.strip().rstrip(","), ""
-        if in_source and said.startswith('"'):
-            shown = json.loads(said).removesuffix("\n")
-        elif marked := _CELL_TYPE.match(said):
-            shown = CELL if marked[1] == "code" else MARKDOWN_CELL
+        token = row.strip().rstrip(",")
+        line = ""
+        if in_source and token.startswith('"'):
+            line = json.loads(token).removesuffix("\n")
+        elif marked := _CELL_TYPE.match(token):
+            line = CELL if marked[1] == "code" else MARKDOWN_CELL
         else:
-            in_source = said in ('"source": [', '"input": [')
-        rows.append(shown)
+            in_source = token in ('"source": [', '"input": [')
+        rows.append(line)
     return rows
 
 
@@ -133,7 +143,8 @@ def cut_cells(source: SourceFile) -> Cut:
     """Cut each cell of a notebook's script: prose by heading, code into functions and blocks."""
     lines = source.lines
     starts = [row for row, line in enumerate(lines) if line in (CELL, MARKDOWN_CELL)]
-    drafts: list[MemoryDraft] = cut_rows(source, 0, (starts[0] if starts else len(lines)) - 1)
+    first = starts[0] if starts else len(lines)
+    drafts: list[MemoryDraft] = cut_rows(source, 0, first - 1)
     uses: list[NameUse] = []
     for start, following in zip(starts, [*starts[1:], len(lines)], strict=True):
         body = lines[start + 1 : following]
@@ -143,8 +154,12 @@ def cut_cells(source: SourceFile) -> Cut:
         if lines[start] == MARKDOWN_CELL:
             drafts += cut_prose(part, None)
             continue
-        found = _cut_part(part, "python") or (cut_rows(part, 0, len(part.lines) - 1), [])
-        drafts, uses = drafts + found[0], uses + found[1]
+        cut = _cut_part(part, "python")
+        if cut is None:
+            drafts += cut_rows(part, 0, len(part.lines) - 1)
+            continue
+        drafts += cut[0]
+        uses += cut[1]
     return _in_order(drafts), uses
 
 

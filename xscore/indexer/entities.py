@@ -63,27 +63,27 @@ class Entity(Struct):
         return self.definition.kind in {"scope", "binding"}
 
 
-def outline(found: Syntax, lines: Sequence[str], *, is_test: bool = False) -> list[Entity]:
+def outline(syntax: Syntax, lines: Sequence[str], *, is_test: bool = False) -> list[Entity]:
     """Return the entities of a file in source order, members after their container, without empty
     objects.
 
     is_test: the file holds tests, where a type on one row is no memory.
     """
-    entities = _without_namespaces(_with_bindings(_nested(found, lines, is_test=is_test)))
-    entities = _without_idle_scopes(entities)
-    for entity, name in zip(
-        entities, number_names([entity.name for entity in entities]), strict=True
-    ):
+    entities = _nested(syntax, lines, is_test=is_test)
+    # In this order: what a call makes of an object is a function or a scope before idle scopes go.
+    entities = _without_idle_scopes(_without_namespaces(_with_bindings(entities)))
+    names = number_names([entity.name for entity in entities])
+    for entity, name in zip(entities, names, strict=True):
         entity.name = name
     return entities
 
 
-def _nested(found: Syntax, lines: Sequence[str], *, is_test: bool) -> list[Entity]:
+def _nested(syntax: Syntax, lines: Sequence[str], *, is_test: bool) -> list[Entity]:
     entities: list[Entity] = []
     stack: list[Entity] = []
-    leads = {lead.end: lead for lead in found.leads if _OWN_ROW.match(lines[lead.start])}
+    leads = {lead.end: lead for lead in syntax.leads if _OWN_ROW.match(lines[lead.start])}
     on_row: Counter[int] = Counter()
-    for definition in _joined_overloads(found.definitions):
+    for definition in _joined_overloads(syntax.definitions):
         while stack and stack[-1].definition.end_byte <= definition.start_byte:
             stack.pop()
         parent = stack[-1] if stack else None
@@ -97,18 +97,22 @@ def _nested(found: Syntax, lines: Sequence[str], *, is_test: bool) -> list[Entit
             continue
         if _is_slight(definition, parent, is_test=is_test):
             continue
-        floor = -1  # the last row already taken
-        if entities:
-            floor = (
-                entities[-1].definition.inner_start if entities[-1] is parent else entities[-1].end
-            )
-        own = tuple(_leads_above(definition.start, leads, lines, floor=floor))
-        start = own[0].start if own else definition.start
+        floor = _last_row_taken(entities, parent)
+        comments = tuple(_leads_above(definition.start, leads, lines, floor=floor))
+        start = comments[0].start if comments else definition.start
         name = _qualified(parent, definition)
-        entity = Entity(definition, name, start, definition.end, parent, own)
+        entity = Entity(definition, name, start, definition.end, parent, comments)
         entities.append(entity)
         stack.append(entity)
     return entities
+
+
+def _last_row_taken(entities: Sequence[Entity], parent: Entity | None) -> int:
+    """Return the last row whose comments belong to an entity already; -1: none."""
+    if not entities:
+        return -1
+    last = entities[-1]
+    return last.definition.inner_start if last is parent else last.end
 
 
 def _is_slight(definition: Definition, parent: Entity | None, *, is_test: bool) -> bool:
@@ -123,18 +127,16 @@ def _is_slight(definition: Definition, parent: Entity | None, *, is_test: bool) 
 def _leads_above(
     start: int, leads: dict[int, LeadingComment], lines: Sequence[str], *, floor: int
 ) -> list[LeadingComment]:
-    own: list[LeadingComment] = []
+    comments: list[LeadingComment] = []
     row = start - 1
-    if (
-        row - 1 in leads
-        and not lines[row].strip()
-        and lines[leads[row - 1].start].lstrip().startswith("/**")
-    ):
-        row -= 1  # a documentation comment may be separated by one blank line
+    if row - 1 in leads and not lines[row].strip():
+        above = lines[leads[row - 1].start]
+        if above.lstrip().startswith("/**"):
+            row -= 1  # a documentation comment may be separated by one blank line
     while row in leads and leads[row].start > floor and start - leads[row].start <= LEAD_ROWS:
-        own.insert(0, leads[row])
+        comments.insert(0, leads[row])
         row = leads[row].start - 1
-    return own
+    return comments
 
 
 def _joined_overloads(definitions: Sequence[Definition]) -> list[Definition]:
@@ -142,16 +144,16 @@ def _joined_overloads(definitions: Sequence[Definition]) -> list[Definition]:
     stands for it."""
     joined: list[Definition] = []
     for definition in definitions:
-        last = joined[-1] if joined else definition
-        is_same = last.kind == "overload" and last.name == definition.name
-        if is_same and last is not definition and definition.kind in {"overload", "function"}:
+        last = joined[-1] if joined else None
+        is_same = last is not None and last.kind == "overload" and last.name == definition.name
+        if last is not None and is_same and definition.kind in {"overload", "function"}:
             joined[-1] = replace(definition, start=last.start, start_byte=last.start_byte)
         else:
             joined.append(definition)
-    has_body = [d.kind == "overload" and d.body_byte < d.end_byte for d in joined]
-    return [
-        replace(d, kind="function") if only else d for d, only in zip(joined, has_body, strict=True)
-    ]
+    for index, d in enumerate(joined):
+        if d.kind == "overload" and d.body_byte < d.end_byte:
+            joined[index] = replace(d, kind="function")
+    return joined
 
 
 def _qualified(parent: Entity | None, definition: Definition) -> str:
@@ -187,19 +189,18 @@ def _with_bindings(entities: list[Entity]) -> list[Entity]:
         while outer is not None and is_long:
             held[id(outer)] += 1
             outer = outer.parent
-    whole: set[int] = set()
+    function_ids: set[int] = set()
     kept: list[Entity] = []
     for entity in entities:
-        if entity.parent is not None and id(entity.parent) in whole:
-            whole.add(id(entity))  # a part of the function around it
+        if entity.parent is not None and id(entity.parent) in function_ids:
+            function_ids.add(id(entity))  # a part of the function around it
             continue
         if entity.definition.kind == "binding":
             is_function = held[id(entity)] == 1
-            entity.definition = replace(
-                entity.definition, kind="function" if is_function else "scope"
-            )
+            kind = "function" if is_function else "scope"
+            entity.definition = replace(entity.definition, kind=kind)
             if is_function:
-                whole.add(id(entity))
+                function_ids.add(id(entity))
         kept.append(entity)
     return kept
 
@@ -216,27 +217,28 @@ def _without_idle_scopes(entities: list[Entity]) -> list[Entity]:
     """Drop objects without a function of two or more lines, and attach members to the outermost
     object."""
     busy: set[int] = set()
+    # From the end: members come after the object that holds them.
     for entity in reversed(entities):
-        counts = entity.definition.end > entity.definition.start and (
-            not entity.is_scope or id(entity) in busy
-        )
+        counts = _is_long(entity) and (not entity.is_scope or id(entity) in busy)
         if counts and entity.parent is not None and entity.parent.is_scope:
             busy.add(id(entity.parent))
     kept = []
     for entity in entities:
-        in_scope = entity.parent is not None and entity.parent.is_scope
-        while (
-            entity.parent is not None
-            and entity.parent.is_scope
-            and entity.parent.parent is not None
-        ):
-            entity.parent = entity.parent.parent
+        parent = entity.parent
+        in_scope = parent is not None and parent.is_scope
+        while parent is not None and parent.is_scope and parent.parent is not None:
+            parent = parent.parent
+        entity.parent = parent
         if entity.is_scope:
-            stays = id(entity) in busy and entity.parent is None
+            stays = id(entity) in busy and parent is None
         else:
-            stays = not in_scope or entity.definition.end > entity.definition.start
+            stays = not in_scope or _is_long(entity)
         if stays:
             kept.append(entity)
-            if entity.parent is not None:
-                entity.parent.members.append(entity)
+            if parent is not None:
+                parent.members.append(entity)
     return kept
+
+
+def _is_long(entity: Entity) -> bool:
+    return entity.definition.end > entity.definition.start

@@ -51,15 +51,14 @@ class ExtensionIndex(ClassNameIndex):
             return self._known_extensions[name, language]
         methods: dict[str, ExtensionMethod] = {}
         for row in self._named(name):
-            holder = row.plain.rpartition(".")[0]
             if row.kind is not Kind.METHOD or row.language != language or row.plain in methods:
                 continue
-            own = self._in_file(row.path).get(holder)
-            types = {} if own is None else self._mentions(row.path).types.get(own.id, {})
-            if name + EXTENDS in types:
-                methods[row.plain] = ExtensionMethod(
-                    row, tuple(types[name + EXTENDS].split(ALTERNATIVE))
-                )
+            holder = self._in_file(row.path).get(row.plain.rpartition(".")[0])
+            if holder is None:
+                continue
+            stated = self._mentions(row.path).types.get(holder.id, {}).get(name + EXTENDS)
+            if stated is not None:
+                methods[row.plain] = ExtensionMethod(row, tuple(stated.split(ALTERNATIVE)))
         self._known_extensions[name, language] = [*methods.values()]
         return self._known_extensions[name, language]
 
@@ -71,23 +70,23 @@ class ExtensionIndex(ClassNameIndex):
         row: the class.
         written: the type, as `read_type` has it; both empty: nothing is known of the object.
         """
-        if not self._row(path).has_extension_methods:
+        language = self._row(path)
+        if not language.has_extension_methods:
             return None
         methods = self._extending(name, self._languages.get(path, ""))
-        is_usual = row is None and name in names_in(self._row(path).library)
+        is_usual = row is None and name in names_in(language.library)
         if not methods or is_usual:
             return None
         if row is None and not written:
-            others = [
-                one
-                for one in self._named(name)
-                if one.kind is Kind.METHOD and one.plain != methods[0].row.plain
-            ]
-            return methods[0].row if not others else None
+            first = methods[0].row
+            for namesake in self._named(name):
+                if namesake.kind is Kind.METHOD and namesake.plain != first.plain:
+                    return None
+            return first
         ranked = [(self._nearness(method, row, written), method) for method in methods]
-        best = max((rank for rank, _ in ranked), default=0)
-        nearest = [method.row for rank, method in ranked if rank == best and best]
-        return nearest[0] if len(nearest) == 1 else None
+        best = max(rank for rank, _ in ranked)
+        nearest = [method.row for rank, method in ranked if rank == best]
+        return nearest[0] if best and len(nearest) == 1 else None
 
     def _nearness(self, method: ExtensionMethod, row: EntityRow | None, written: str) -> int:
         """Return how near a method is to an object; 0: it is none of its methods."""
@@ -100,21 +99,14 @@ class ExtensionIndex(ClassNameIndex):
         if type_ in ANY_TYPES:
             return ANY
         if row is None:
-            own = _bare(written)
-            if own == type_:
-                return SAME
-            is_sequence = (
-                type_ in _SEQUENCES
-                and own not in _NO_SEQUENCES
-                and ("<" in written or own == "string")
-            )
-            return RELATED if is_sequence else 0
+            return _nearness_outside(type_, written)
         extended = self._class_named(type_, path)
         if extended is None:
             return RELATED if type_ in self._base_names(row) else 0
         if extended.plain == row.plain:
             return SAME
-        return RELATED if any(base.plain == extended.plain for base in self._with_bases(row)) else 0
+        is_base = any(base.plain == extended.plain for base in self._with_bases(row))
+        return RELATED if is_base else 0
 
     def _base_names(self, row: EntityRow) -> set[str]:
         """Return the names of all that a class and its bases state to inherit from."""
@@ -122,6 +114,16 @@ class ExtensionIndex(ClassNameIndex):
         for this in self._with_bases(row):
             names |= {name for _, name, _ in self._mentions(this.path).bases.get(this.id, ())}
         return names
+
+
+def _nearness_outside(type_: str, written: str) -> int:
+    """Return how near a parameter's type is to a type outside of the repository."""
+    bare = _bare(written)
+    if bare == type_:
+        return SAME
+    if type_ not in _SEQUENCES or bare in _NO_SEQUENCES:
+        return 0
+    return RELATED if "<" in written or bare == "string" else 0
 
 
 def _bare(written: str) -> str:

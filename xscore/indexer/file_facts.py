@@ -52,14 +52,13 @@ Place = TypeVar("Place", bound="tuple[int, *tuple[Any, ...]]")
 class FileFacts:
     """Facts about spans of one file's text."""
 
-    def __init__(self, source: SourceFile, found: Syntax) -> None:
+    def __init__(self, source: SourceFile, syntax: Syntax) -> None:
         self.source: SourceFile = source
-        self.found: Syntax = found
+        self.syntax: Syntax = syntax
         self.lines: list[str] = source.lines
         self.data: bytes = source.text.encode()
-        self.row_bytes: list[int] = list(
-            accumulate((len(line.encode()) + 1 for line in self.lines), initial=0)
-        )
+        sizes = (len(line.encode()) + 1 for line in self.lines)
+        self.row_bytes: list[int] = list(accumulate(sizes, initial=0))
         """First byte of each row, and of a row after the last."""
         self._last_byte = len(self.data)
         self._signature = cache(self._find_signature)
@@ -69,43 +68,32 @@ class FileFacts:
         """Returns how the store names a module that this file imports; empty: it is outside."""
         self.imported: dict[str, Import] = {}
         """By the name that it has in this file."""
-        for imported in found.imports:
+        for imported in syntax.imports:
             self.imported.setdefault(local_name(imported, source.language), imported)
         self.imported.pop("", None)
-        spaces = [d.name for d in found.definitions if d.kind == "namespace"]
-        self.namespace_words: set[str] = (
-            {*re.findall(r"\w+", " ".join(spaces)), *_NAMESPACE_WORDS} if spaces else set()
-        )
-        suites = [(d.start_byte, d.end_byte) for d in found.definitions if d.kind == "suite"]
-        functions = [d for d in found.definitions if d.kind == "function"] if suites else []
-        self.suite_names: frozenset[str] = frozenset(
-            d.name for d in functions if any(start < d.start_byte < end for start, end in suites)
-        )
+        self.namespace_words: set[str] = _namespace_words(syntax.definitions)
+        self.suite_names: frozenset[str] = _suite_names(syntax.definitions)
         """Functions that suites of tests define."""
-        self.defined_names: frozenset[str] = frozenset(d.name for d in found.definitions)
+        self.defined_names: frozenset[str] = frozenset(d.name for d in syntax.definitions)
         self._library = names_in(source.language.library)
         self.own_names: frozenset[str] = self.defined_names if source.is_test else frozenset()
         """In a file of tests: what it defines for itself."""
-        values = [
-            *found.constants,
-            *((d.start, d.name) for d in found.definitions if d.kind in {"type", "alias"}),
-        ]
+        values = list(syntax.constants)
+        values += [(d.start, d.name) for d in syntax.definitions if d.kind in {"type", "alias"}]
         self._values: list[tuple[int, str]] = sorted(
-            one for one in values if one[1] not in self.imported
+            (row, name) for row, name in values if name not in self.imported
         )
 
     def values(self, start: int, end: int) -> tuple[str, ...]:
         """Return the module-level values and types that begin on these rows."""
-        return tuple(dict.fromkeys(name for _, name in _between(self._values, start, end + 1)))[
-            :MAX_NAMES
-        ]
+        names = dict.fromkeys(name for _, name in _between(self._values, start, end + 1))
+        return tuple(names)[:MAX_NAMES]
 
     def calls(self, start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[str]:
         """Return the names called between two bytes, as written, each once. holes: spans to leave
         out."""
-        names = dict.fromkeys(
-            _call_name(call) for _, call in self.outside(holes, self.found.calls, start, end)
-        )
+        calls = self.outside(holes, self.syntax.calls, start, end)
+        names = dict.fromkeys(_call_name(written) for _, written in calls)
         names.pop("", None)
         return list(names)[:MAX_NAMES]
 
@@ -128,71 +116,61 @@ class FileFacts:
     ) -> list[NameUse]:
         """Return what is imported and used between two bytes other than by a call; a value, if
         `links` finds one."""
-        if not self.found.values:
+        if not self.syntax.values:
             return []
-        places = self.outside(holes, self.found.values, start, end)
-        found = dict.fromkeys(self._value_use(written) for _, written in places)
-        return [NameUse(name, f"value:{hint}", is_reference=True) for name, hint in found if hint][
-            :MAX_NAMES
-        ]
+        places = self.outside(holes, self.syntax.values, start, end)
+        names = dict.fromkeys(self._value_use(written) for _, written in places)
+        uses = [NameUse(name, f"value:{hint}", is_reference=True) for name, hint in names if hint]
+        return uses[:MAX_NAMES]
 
     def _value_use(self, written: str) -> tuple[str, str]:
         """Return the name and where it is defined, empty if that is outside: `LIMIT` and
         `REF#config`."""
         head, *rest = words = written.split(".")
-        if rest and self.source.language.module_separator == "::":
+        separator = self.source.language.module_separator
+        if rest and separator == "::":
             name, hint = self.path_of(words)
             return name, hint.removeprefix("mod:") if hint.startswith("mod:") else ""
         imported = self.imported[head]
-        module, target = imported.module.split("."), self.reference(imported.module)
+        target = self.reference(imported.module)
         if imported.name:
-            is_default = imported.name == "default"
-            return (
-                (rest[0], f"{target}#{imported.name}")
-                if rest
-                else (imported.name, "" if is_default else target)
-            )
-        if not imported.alias and self.source.language.module_separator == ".":
+            if rest:
+                return rest[0], f"{target}#{imported.name}"
+            return imported.name, "" if imported.name == "default" else target
+        if not imported.alias and separator == ".":
+            # `import a.b` is used as `a.b.LIMIT`: the module's own parts are no value of it.
+            module = imported.module.split(".")
             rest = words[len(module) :] if words[: len(module)] == module else []
         return (rest[0], target) if rest else (head, "")
 
     def complexity(self, start: int, end: int) -> int:
         """1 + branches between two bytes."""
-        return 1 + bisect_left(self.found.branches, end) - bisect_left(self.found.branches, start)
+        return 1 + bisect_left(self.syntax.branches, end) - bisect_left(self.syntax.branches, start)
 
     def bases(self, entity: Entity) -> list[str]:
         """Return the base classes, and the modules that the body mixes in."""
         d = entity.definition
-        holes = [
-            (member.definition.start_byte, member.definition.end_byte) for member in entity.members
-        ]
-        return [
-            name
-            for _, name in self.outside(
-                holes, self.found.bases, d.start_byte, max(d.end_byte, d.start_byte + 1)
-            )
-        ]
+        holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
+        end = max(d.end_byte, d.start_byte + 1)
+        return [name for _, name in self.outside(holes, self.syntax.bases, d.start_byte, end)]
 
     def docstring(self, entity: Entity | None = None) -> str:
         """Return the first string of the body, or the comment above; without an entity, that of the
         file."""
-        body, end = (
-            (entity.definition.body_byte, entity.definition.end_byte)
-            if entity
-            else (0, len(self.data))
-        )
-        first = bisect_left(self.found.docs, (body, ""))
-        for byte, written in self.found.docs[first : first + 1]:
+        body, end = 0, len(self.data)
+        if entity is not None:
+            body, end = entity.definition.body_byte, entity.definition.end_byte
+        first = bisect_left(self.syntax.docs, (body, ""))
+        for byte, written in self.syntax.docs[first : first + 1]:
             if byte == body or (body < end and not _has_code(self.data[body:byte])):
-                said = _QUOTES.sub("", written.strip())
-                return inspect.cleandoc(said) if "\n" in said else said.expandtabs().lstrip()
+                text = _QUOTES.sub("", written.strip())
+                return inspect.cleandoc(text) if "\n" in text else text.expandtabs().lstrip()
         if entity is None or not entity.leads:
             return ""
         above = "\n".join(self._decode(lead.start_byte, lead.end_byte) for lead in entity.leads)
         unmarked = _COMMENT_MARKS.sub(_blanks_alone, above).split("\n")
-        return inspect.cleandoc(
-            "\n".join(line for line in unmarked if not line.startswith("@")).strip()
-        )
+        comment = "\n".join(line for line in unmarked if not line.startswith("@"))
+        return inspect.cleandoc(comment.strip())
 
     def _decode(self, start: int, end: int) -> str:
         return self.data[start:end].decode("utf-8", "replace")
@@ -202,13 +180,12 @@ class FileFacts:
         return self._signature(entity.definition)
 
     def _find_signature(self, d: Definition) -> str:
-        decorators = (
-            self.lines[d.start : d.inner_start]
-            if d.inner_start - d.start <= MAX_DECORATOR_ROWS
-            else []
-        )
+        decorators: list[str] = []
+        if d.inner_start - d.start <= MAX_DECORATOR_ROWS:
+            decorators = self.lines[d.start : d.inner_start]
         head = self._decode(d.inner_start_byte, self._head_end(d))
         row = self.lines[d.inner_start]
+        # Modifiers before the definition, such as `export default`.
         before = row[: row.find(head.split("\n", 1)[0])] if head else ""
         if before.strip() and re.fullmatch(r"[\w\s]*", before):
             head = before.lstrip() + head
@@ -220,12 +197,11 @@ class FileFacts:
     def _head_end(self, definition: Definition) -> int:
         """Return where the header ends: at the body, or at comments before it."""
         end = definition.body_byte
-        before = bisect_left(self.found.leads, end, key=lambda lead: lead.start_byte)
-        for lead in reversed(self.found.leads[:before]):
-            if (
-                lead.start_byte < definition.inner_start_byte
-                or self.data[lead.end_byte : end].strip()
-            ):
+        before = bisect_left(self.syntax.leads, end, key=lambda lead: lead.start_byte)
+        for lead in reversed(self.syntax.leads[:before]):
+            if lead.start_byte < definition.inner_start_byte:
+                break
+            if self.data[lead.end_byte : end].strip():
                 break
             end = lead.start_byte
         return end
@@ -233,43 +209,35 @@ class FileFacts:
     def imports(self, first: int, last: int, *, shown: str | None = None) -> tuple[str, ...]:
         """Return what the file imports and these rows use. shown: their text, where some of it is
         left out."""
-        named = {
-            name
-            for _, name in _between(
-                self.found.places, self.row_bytes[first], self.row_bytes[last + 1]
-            )
-        }
-        named = named.intersection(_WORD.findall(shown)) if named and shown is not None else named
-        used = (
-            [imported for name, imported in self.imported.items() if name in named] if named else []
-        )
-        return tuple(
-            dict.fromkeys(_import_name(i, self.source.language.module_separator) for i in used)
-        )
+        start, end = self.row_bytes[first], self.row_bytes[last + 1]
+        used = {name for _, name in _between(self.syntax.places, start, end)}
+        if used and shown is not None:
+            used.intersection_update(_WORD.findall(shown))
+        if not used:
+            return ()
+        names: dict[str, None] = {}
+        for name, imported in self.imported.items():
+            if name in used:
+                names[_import_name(imported, self.source.language.module_separator)] = None
+        return tuple(names)
 
     def file_uses(self) -> list[NameUse]:
         """Return one use per import statement of the file: file -> module."""
         uses: dict[NameUse, None] = {}
-        for imported in self.found.imports:
+        for imported in self.syntax.imports:
             if not self.source.language.module_separator:  # `#include "pkg/x.h"`
                 place = imported.module.strip("<>")
                 uses.setdefault(NameUse(place.rpartition("/")[2], f"path:{place}"))
                 continue
             target = self.reference(imported.module)
-            if target:
-                renamed = (
-                    f"#{imported.alias}"
-                    if imported.name and imported.alias != imported.name
-                    else ""
-                )
-                uses.setdefault(
-                    NameUse(
-                        imported.name or target.rpartition("/")[2],
-                        f"import:{target}{renamed.rstrip('#')}",
-                    )
-                )
+            if not target:
+                continue
+            hint = f"import:{target}"
+            if imported.name and imported.alias and imported.alias != imported.name:
+                hint += f"#{imported.alias}"
+            uses.setdefault(NameUse(imported.name or target.rpartition("/")[2], hint))
         if "#" not in self.source.path:
-            for name, alias in self.found.exports[:MAX_NAMES]:
+            for name, alias in self.syntax.exports[:MAX_NAMES]:
                 uses.setdefault(NameUse(name, f"import:./{self.source.path}#{alias}"))
         return list(uses)
 
@@ -305,26 +273,29 @@ class FileFacts:
         if len(rest) == 1 and head[:1].isupper():  # `Class::create`, of the same namespace
             is_foreign = head in BUILTIN_NAMES and head not in self.defined_names  # `Object.assign`
             return None if is_foreign else (name, f"typed:{head}")
-        is_usual = (
-            name in BUILTIN_NAMES
-            or (len(name) < 2 and not name.isupper())
-            or (rest and name in self._library)
-        )
-        may_be_own = not rest and (
-            name in self.defined_names or self.source.language.has_folder_modules
-        )
-        if is_usual and not may_be_own:  # in Go, another file of the package may define it
+        if self._says_nothing(name, has_object=bool(rest)):
             return None
-        hint = "of:" + head if len(rest) == 1 and not is_own else "?"
+        hint = f"of:{head}" if len(rest) == 1 and not is_own else "?"
         return name, hint if rest else ""
+
+    def _says_nothing(self, name: str, *, has_object: bool) -> bool:
+        """Whether any program calls something of this name, and this file means none of its own."""
+        is_short = len(name) < 2 and not name.isupper()
+        of_library = has_object and name in self._library
+        if not (is_short or of_library or name in BUILTIN_NAMES):
+            return False
+        if has_object:
+            return True
+        # In Go, another file of the package may define it.
+        may_be_own = name in self.defined_names or self.source.language.has_folder_modules
+        return not may_be_own
 
     def _is_path(self, call: str) -> bool:
         """Whether Rust writes this call with `::`, so that its head is a module or a type and no
         variable."""
-        return (
-            self.source.language.module_separator == "::"
-            and call.replace(".", "::") in self.source.text
-        )
+        if self.source.language.module_separator != "::":
+            return False
+        return call.replace(".", "::") in self.source.text
 
     def path_of(self, parts: list[str]) -> tuple[str, str]:
         """`walk::Walker::new` -> `new` of `Walker` in the module that `walk` means here."""
@@ -352,6 +323,25 @@ class FileFacts:
         if not imported.alias and self.source.language.module_separator == ".":
             return rest[-1], f"mod:{head}"
         return rest[-1], f"mod:{target}"
+
+
+def _namespace_words(definitions: Sequence[Definition]) -> set[str]:
+    """Return the words of namespaces, which are no content of the rows that open them."""
+    spaces = [d.name for d in definitions if d.kind == "namespace"]
+    if not spaces:
+        return set()
+    return {*re.findall(r"\w+", " ".join(spaces)), *_NAMESPACE_WORDS}
+
+
+def _suite_names(definitions: Sequence[Definition]) -> frozenset[str]:
+    suites = [(d.start_byte, d.end_byte) for d in definitions if d.kind == "suite"]
+    if not suites:
+        return frozenset()
+    names: set[str] = set()
+    for d in definitions:
+        if d.kind == "function" and any(start < d.start_byte < end for start, end in suites):
+            names.add(d.name)
+    return frozenset(names)
 
 
 def first_from(places: Sequence[Place], byte: int) -> int:
@@ -406,8 +396,8 @@ def made_by(name: str, text: str) -> str:
     for place, end in _places(text, name):
         line_start = text.rfind("\n", max(0, place - _OPENED_CHARS), place) + 1
         before = text[max(line_start, place - _OPENED_CHARS) : place]
-        made = _MADE.match(text, end) or _OPENED_AS.search(before)
-        maker = made[1] if made else maker
+        match = _MADE.match(text, end) or _OPENED_AS.search(before)
+        maker = match[1] if match else maker
     return maker
 
 

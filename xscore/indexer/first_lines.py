@@ -31,11 +31,9 @@ _INTERPRETERS = {
     "swift": "swift",
     "make": "make",
 }
-_LANGUAGE_OF = {
-    program: language
-    for language, programs in _INTERPRETERS.items()
-    for program in programs.split()
-}
+_LANGUAGE_OF: dict[str, str] = {}
+for _language, _programs in _INTERPRETERS.items():
+    _LANGUAGE_OF |= dict.fromkeys(_programs.split(), _language)
 _ENCODING = re.compile(rb"(?:coding|charset)[ \t]{0,9}[:=][ \t]{0,9}[\"']?([A-Za-z][\w.-]{1,30})")
 _ENCODING_BYTES = 1_000
 """How far into a file it may say how it is encoded."""

@@ -25,6 +25,7 @@ MAX_TOKENS = 60
 def is_usual_build(path: str, text: str) -> bool:
     """Return whether a file of this path and text is in a usual build."""
     parts = path.rpartition("/")[2].removesuffix(".go").removesuffix("_test").split("_")
+    # `net_linux_arm64.go`: the last one or two parts behind the name are platforms.
     if not _PLATFORMS.isdisjoint(parts[1:][-2:]):
         return False
     before_package = text.partition("\npackage ")[0]

@@ -56,13 +56,15 @@ def load_parser(language: Language) -> "tuple[Parser, Grammar]":
 def _compiled_part(package: str) -> ModuleType | None:
     """Import only the compiled module of a grammar: the package around it also loads code that
     reads its queries."""
-    name, found = f"{package}._binding", find_spec(package)
-    if name not in sys.modules and found is not None and found.submodule_search_locations:
-        spec = PathFinder.find_spec(name, found.submodule_search_locations)
+    name = f"{package}._binding"
+    package_spec = find_spec(package)
+    folders = package_spec.submodule_search_locations if package_spec is not None else None
+    if name not in sys.modules and folders:
+        spec = PathFinder.find_spec(name, folders)
         if spec is not None and spec.loader is not None:
-            made = module_from_spec(spec)
-            spec.loader.exec_module(made)
-            sys.modules[name] = made
+            module = module_from_spec(spec)
+            spec.loader.exec_module(module)
+            sys.modules[name] = module
     return sys.modules.get(name)
 
 
@@ -114,12 +116,15 @@ def _without_macros(data: bytes) -> bytes:
 
     `class API_EXPORT Pool {`, `LIB_BEGIN_NAMESPACE`. Bytes and rows stay where they are.
     """
+    return re.sub(_MACRO, _without_macro, data)
 
-    def blank(found: re.Match[bytes]) -> bytes:
-        before, macro = found["before"] or found["head"] or b"", found["macro"] or found["tail"]
-        return found[0] if macro is None else before + b" " * len(macro)
 
-    return re.sub(_MACRO, blank, data)
+def _without_macro(match: re.Match[bytes]) -> bytes:
+    macro = match["macro"] or match["tail"]
+    if macro is None:
+        return match[0]  # a line of the preprocessor
+    before = match["before"] or match["head"] or b""
+    return before + b" " * len(macro)
 
 
 def _in_plain_kotlin(data: bytes) -> bytes:
@@ -129,8 +134,8 @@ def _in_plain_kotlin(data: bytes) -> bytes:
     Such a constructor joins the row of its class, and the end of that row follows its `(`: no other
     row moves.
     """
-    data = re.sub(_KOTLIN_MODIFIER, lambda found: b" " * len(found[0]), data)
-    return re.sub(_KOTLIN_CONSTRUCTOR, lambda found: b" " * len(found[1]) + b"constructor(\n", data)
+    data = re.sub(_KOTLIN_MODIFIER, lambda match: b" " * len(match[0]), data)
+    return re.sub(_KOTLIN_CONSTRUCTOR, lambda match: b" " * len(match[1]) + b"constructor(\n", data)
 
 
 def _in_plain_c(data: bytes) -> bytes:

@@ -41,7 +41,9 @@ _BOUND_IN = {
     "pattern": "required_parameter optional_parameter",
     "value": "pair_pattern",
 }
-_BINDING = {node: field for field, nodes in _BOUND_IN.items() for node in nodes.split()}
+_BINDING: dict[str, str] = {}
+for _field, _nodes in _BOUND_IN.items():
+    _BINDING |= dict.fromkeys(_nodes.split(), _field)
 """A node, and the field in which a name is bound by it."""
 _PATTERNS = frozenset(
     """
@@ -78,11 +80,9 @@ def is_class_name(name: str) -> bool:
 def name_places(data: bytes, names: Iterable[str]) -> list[tuple[int, str]]:
     """Return each byte where one of these names stands as a word, in order."""
     words = {name.encode(): name for name in names if _NAME.fullmatch(name)}
-    return (
-        [(word.start(), words[word[0]]) for word in _WORD.finditer(data) if word[0] in words]
-        if words
-        else []
-    )
+    if not words:
+        return []
+    return [(word.start(), words[word[0]]) for word in _WORD.finditer(data) if word[0] in words]
 
 
 def imported_values(
@@ -98,29 +98,33 @@ def imported_values(
     places: those of imported names.
     spans: of all definitions, in order of their starts.
     """
-    found, hidden = list[tuple[int, str]](), defaultdict[str, list[tuple[int, int]]](list)
+    candidates: list[tuple[int, str]] = []
+    hidden = defaultdict[str, list[tuple[int, int]]](list)
     for at, name in places:
-        end = at + len(name.encode())
         if data.startswith(_IMPORTS, data.rfind(b"\n", 0, at) + 1):
             continue
-        is_head = (
-            data[at - 1 : at] not in _NO_HEAD
-            and data[end : end + 1] != b"("
-            and (name.isupper() or not is_rust)
-        )
-        node = _leaf(root, at, name) if is_head else None
+        if is_rust and not name.isupper():
+            continue
+        node = _leaf(root, at, name) if _is_head(data, at, name) else None
         if node is None or node.parent is None:
             continue
         if node.type == _SHORT or _is_bound(node, node.parent):
             hidden[name].append(_scope(node, spans))
         elif node.parent.type not in _NO_USE and (written := _written(node, name, data)):
-            found.append((at, written))
-    uses = [
-        use
-        for use in found
-        if not any(a <= use[0] < b for a, b in hidden.get(use[1].partition(".")[0], ()))
-    ]
+            candidates.append((at, written))
+    # Only now: a binding further down hides the name in the whole definition around it.
+    uses: list[tuple[int, str]] = []
+    for at, written in candidates:
+        scopes = hidden.get(written.partition(".")[0], ())
+        if not any(start <= at < end for start, end in scopes):
+            uses.append((at, written))
     return sorted([*uses, *_rust_paths(root, data)]) if is_rust else uses
+
+
+def _is_head(data: bytes, at: int, name: str) -> bool:
+    """Whether a name begins an expression, and is not called right there."""
+    end = at + len(name.encode())
+    return data[at - 1 : at] not in _NO_HEAD and data[end : end + 1] != b"("
 
 
 def _rust_paths(root: "Node", data: bytes) -> Iterator[tuple[int, str]]:
@@ -139,25 +143,19 @@ def _rust_paths(root: "Node", data: bytes) -> Iterator[tuple[int, str]]:
 def _leaf(root: "Node", at: int, name: str) -> "Node | None":
     """Return the name at this byte; None: it is in a comment or a string, or a key."""
     node = root.descendant_for_byte_range(at, at + len(name.encode()))
-    return (
-        node
-        if node is not None
-        and node.child_count == 0
-        and (node.type in _NAMES or node.type == _SHORT)
-        else None
-    )
+    if node is None or node.child_count:
+        return None
+    return node if node.type in _NAMES or node.type == _SHORT else None
 
 
 def _is_bound(node: "Node", parent: "Node") -> bool:
     if parent.type == "expression_list" and parent.parent is not None:  # `a, b := f()` in Go
-        return (
-            parent.parent.child_by_field_name("left") == parent
-            and "return" not in parent.parent.type
-        )
+        statement = parent.parent
+        return statement.child_by_field_name("left") == parent and "return" not in statement.type
+    if parent.type in _PATTERNS:
+        return True
     field = _BINDING.get(parent.type)
-    return parent.type in _PATTERNS or (
-        field is not None and node in parent.children_by_field_name(field)
-    )
+    return field is not None and node in parent.children_by_field_name(field)
 
 
 def _scope(node: "Node", spans: Iterable[Span]) -> tuple[int, int]:
@@ -169,11 +167,7 @@ def _scope(node: "Node", spans: Iterable[Span]) -> tuple[int, int]:
 def _written(node: "Node", name: str, data: bytes) -> str:
     """`config.LIMIT` of `config.LIMIT.get()`; empty: it is only called, or a keyword."""
     words, outer = [name], node.parent
-    if (
-        outer is not None
-        and outer.type == "keyword_argument"
-        and outer.child_by_field_name("name") == node
-    ):
+    if outer is not None and outer.type == "keyword_argument" and _is_in(outer, "name", node):
         return ""
     while outer is not None and outer.type in _ATTRIBUTES:
         inner, attribute = map(outer.child_by_field_name, _ATTRIBUTES[outer.type])
@@ -181,10 +175,10 @@ def _written(node: "Node", name: str, data: bytes) -> str:
             break
         words.append(data[attribute.start_byte : attribute.end_byte].decode("utf-8", "replace"))
         node, outer = outer, outer.parent
-    if (
-        outer is not None
-        and outer.type in _CALLS
-        and outer.child_by_field_name(_CALLS[outer.type]) == node
-    ):
+    if outer is not None and outer.type in _CALLS and _is_in(outer, _CALLS[outer.type], node):
         words.pop()
     return ".".join(words)
+
+
+def _is_in(outer: "Node", field: str, node: "Node") -> bool:
+    return outer.child_by_field_name(field) == node

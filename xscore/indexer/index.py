@@ -93,9 +93,9 @@ def index_repository(
         try:
             enter_worktree(connection, root.worktree, must_know=True)
             run.forget_removed_worktrees()
-            taken = run.take_over(siblings)
+            notes = run.begin_from_another(siblings)
             run.update()
-            run.notes += taken
+            run.notes += notes
         except StoreError as error:
             if until is None or not is_busy(error):
                 raise
@@ -175,10 +175,9 @@ class IndexRun(Struct, dict=True):
             settings.max_file_bytes,
             settings.max_line_chars,
         )
-        names = ["secrets.json"] if self.allow_pii else ["secrets.json", "pii.json"]
-        rules = "".join(
-            file_digest(Path(index_rows.__file__).with_name(name).read_bytes()) for name in names
-        )
+        rules = ""
+        for name in ("secrets.json",) if self.allow_pii else ("secrets.json", "pii.json"):
+            rules += file_digest(Path(index_rows.__file__).with_name(name).read_bytes())
         decisive = relevant + self.languages + self.taken_back.rules
         return digest(INDEX_VERSION, rules, repr(decisive), str(settings.window_lines))
 
@@ -233,28 +232,29 @@ class IndexRun(Struct, dict=True):
 
             forget_worktrees(self.connection, removed)
 
-    def take_over(self, siblings: Callable[[], Sequence[Path]]) -> list[str]:
+    def begin_from_another(self, siblings: Callable[[], Sequence[Path]]) -> list[str]:
         """Begin with the index of another worktree, or of a clone; return a note of it."""
         indexed_by = index_rows.read_index_meta(self.connection, index_rows.PROFILE)
-        if indexed_by and (
-            indexed_by != self.profile or not index_rows.files_left(self.connection)
-        ):
+        # An index of these rules is begun from another only while a first run is unfinished.
+        if indexed_by and indexed_by != self.profile:
             return []
-        from xscore.indexer.takeover import begin_from_worktree, take_over_index
+        if indexed_by and not index_rows.files_left(self.connection):
+            return []
+        from xscore.indexer.takeover import begin_from_clone, begin_from_worktree
 
-        return begin_from_worktree(self) or take_over_index(self, siblings)
+        return begin_from_worktree(self) or begin_from_clone(self, siblings)
 
     def update(self) -> None:
         """Bring the store up to date, as far as the deadline allows."""
         connection = self.connection
-        if index_rows.read_index_meta(
-            connection, index_rows.PROFILE
-        ) != self.profile or _has_new_grammar(connection):
+        indexed_by = index_rows.read_index_meta(connection, index_rows.PROFILE)
+        if indexed_by != self.profile or _has_new_grammar(connection):
             with transaction(connection):
                 index_rows.invalidate_stamps(connection)
                 index_rows.write_index_meta(connection, index_rows.PROFILE, self.profile)
         self.stamps = index_rows.file_stamps(connection)
         present, new_files = self.compare_with_stamps()
+        # What was not listed may still be there: nothing is removed.
         if not self.is_listed:
             return
         self.remove_absent(present | self.admit(new_files))
@@ -267,7 +267,8 @@ class IndexRun(Struct, dict=True):
             parse_changed(self)
         elif index_rows.read_index_meta(connection, index_rows.FILES_LEFT):
             index_rows.write_index_meta(connection, index_rows.FILES_LEFT, "")
-        index_rows.note_kept_out(connection, Counter(one.reason for one in self.excluded))
+        index_rows.note_kept_out(connection, Counter(excluded.reason for excluded in self.excluded))
+        # Links are resolved once all files are read: a name of those left would seem to be gone.
         if not (self.files_left or self.is_late) and index_rows.links_due(connection):
             from xscore.indexer.relinking import link_changes  # lazy: in most turns nothing changed
 
@@ -277,11 +278,9 @@ class IndexRun(Struct, dict=True):
         """List the files; return the paths of those that are as they were, and the files that are
         new or changed."""
         listing = discover_files(self.root, git=self.settings.git, until=self.until)
-        self.excluded, self.notes, self.is_listed = (
-            list(listing.excluded),
-            listing.notes,
-            listing.is_whole,
-        )
+        self.excluded = list(listing.excluded)
+        self.notes = listing.notes
+        self.is_listed = listing.is_whole
         present: set[str] = set()
         new_files: list[ChangedFile] = []
         prefix = os.fspath(self.root.path) + "/"
@@ -296,18 +295,14 @@ class IndexRun(Struct, dict=True):
                 self.excluded.append(Excluded(path, "unreadable"))
                 continue
             stamp = self.stamps.get(path)
-            if (
-                stamp is not None
-                and stamp.mtime_ns == changed_ns(info)
-                and stamp.size == info.st_size
-            ):
-                present.add(path)
-                if stamp.excluded:
-                    self.excluded.append(Excluded(path, stamp.excluded))
-                else:
-                    self.unchanged += 1
-            else:
+            if stamp is None or (stamp.mtime_ns, stamp.size) != (changed_ns(info), info.st_size):
                 new_files.append((path, name, info))
+                continue
+            present.add(path)
+            if stamp.excluded:
+                self.excluded.append(Excluded(path, stamp.excluded))
+            else:
+                self.unchanged += 1
         return present, new_files
 
     def admit(self, new_files: Sequence[ChangedFile]) -> set[str]:
@@ -322,19 +317,19 @@ class IndexRun(Struct, dict=True):
         literals = find_literals((path for path, _, _ in new_files), prose=False)
         replaced: set[str] = set()
         for path, name, info in new_files:
-            if reason := self.rules.refusal(path, info, literals):
-                self.excluded.append(Excluded(path, reason))
-                # A path that is a secret is not stored.
-                if reason != "secret" and stat.S_ISREG(info.st_mode):
-                    self.unread.append(
-                        FileStamp(path, info.st_size, changed_ns(info), "", "", reason)
-                    )
-                    stamp = self.stamps.get(path)
-                    if stamp is not None and stamp.excluded:
-                        replaced.add(path)
-            else:
+            reason = self.rules.refusal(path, info, literals)
+            if not reason:
                 replaced.add(path)
                 self.changed.append((path, name, info))
+                continue
+            self.excluded.append(Excluded(path, reason))
+            # A path that is a secret is not stored.
+            if reason == "secret" or not stat.S_ISREG(info.st_mode):
+                continue
+            self.unread.append(FileStamp(path, info.st_size, changed_ns(info), "", "", reason))
+            stamp = self.stamps.get(path)
+            if stamp is not None and stamp.excluded:
+                replaced.add(path)
         return replaced
 
     def remove_absent(self, present: set[str]) -> None:

@@ -122,15 +122,14 @@ _LIBRARIES = {
 """Of each language, what its rows have besides the usual names."""
 
 
-def _code(name: str, claims: str, **own: Any) -> Language:
+def _code(name: str, claims: str, **fields: Any) -> Language:
     """Return a row of code in braces, whose grammar wheel has its name."""
-    own_library = _LIBRARIES.get(name, "")
     usual = {
         "grammar": f"tree_sitter_{name}:language",
-        "library": f"{library_names.USUAL} {own_library}",
+        "library": f"{library_names.USUAL} {_LIBRARIES.get(name, '')}",
         "placeholder": "{ ... }",
     }
-    return Language(name=name, shape=FileShape.CODE, claims=claims, **(usual | own))
+    return Language(name=name, shape=FileShape.CODE, claims=claims, **(usual | fields))
 
 
 _PYTHON = _code(
@@ -387,22 +386,23 @@ def add_languages(rows: Sequence[Language]) -> None:
     for row in rows:
         if row in _added:
             continue
-        if not isinstance(row, Language) or row.name in {
-            known.name for known in (*all_languages(), PLAIN_TEXT)
-        }:
-            hint = "Tell its author, or take it out of plugins.enabled."
+        names = {language.name for language in (*all_languages(), PLAIN_TEXT)}
+        if not isinstance(row, Language) or row.name in names:
             raise UsageError(
                 f"a plugin's language is no `Language` with a name of its own: {row!r:.200}",
-                hint=hint,
+                hint="Tell its author, or take it out of plugins.enabled.",
             )
         _added.append(row)
-        for known in (_claims, language_named, path_ends_of, module_suffixes):
-            known.cache_clear()
+        for cached in (_claims, language_named, path_ends_of, module_suffixes):
+            cached.cache_clear()
 
 
 @cache
 def _claims() -> dict[str, Language]:
-    return {claim: row for row in all_languages() for claim in row.claims.split()}
+    claims: dict[str, Language] = {}
+    for row in all_languages():
+        claims |= dict.fromkeys(row.claims.split(), row)
+    return claims
 
 
 @cache
@@ -414,20 +414,20 @@ def names_in(names: str) -> frozenset[str]:
 @cache
 def path_ends_of(family: str) -> tuple[str, ...]:
     """Return the endings of module paths of a family's languages."""
-    return tuple(
-        end for row in all_languages() if family_of(row.name) == family for end in row.path_ends
-    )
+    path_ends: list[str] = []
+    for row in all_languages():
+        if family_of(row.name) == family:
+            path_ends += row.path_ends
+    return tuple(path_ends)
 
 
 @cache
 def module_suffixes() -> tuple[str, ...]:
     """Return the suffixes of files that are modules, longest first."""
-    named_by_files = (
-        row
-        for row in all_languages()
-        if row.grammar and row.module_separator and not row.has_folder_modules
-    )
-    suffixes = {suffix for row in named_by_files for suffix in row.path_ends if "." in suffix}
+    suffixes: set[str] = set()
+    for row in all_languages():
+        if row.grammar and row.module_separator and not row.has_folder_modules:
+            suffixes.update(end for end in row.path_ends if "." in end)
     return tuple(sorted(suffixes, key=len, reverse=True))
 
 
@@ -445,10 +445,15 @@ def language_named(name: str) -> Language:
 def language_of(path: str) -> Language:
     """Return the row that claims this path, by file name, then by suffix."""
     name = path.rpartition("/")[2]
+    claims = _claims()
+    if name in claims:
+        return claims[name]
     _, dot, suffix = name.rpartition(".")
-    found = _claims().get(name) or _claims().get(dot + suffix.lower() if dot else "")
+    by_suffix = claims.get(dot + suffix.lower()) if dot else None
+    if by_suffix is not None:
+        return by_suffix
     stem = name.partition(".")[0]  # Dockerfile.dev, Makefile.am
-    return found or (_claims().get(stem, PLAIN_TEXT) if stem in _NAMED_VARIANTS else PLAIN_TEXT)
+    return claims.get(stem, PLAIN_TEXT) if stem in _NAMED_VARIANTS else PLAIN_TEXT
 
 
 def family_of(language: str) -> str:
@@ -458,6 +463,6 @@ def family_of(language: str) -> str:
 
 def is_test_path(path: str, language: Language) -> bool:
     """Whether a file holds tests, by its folder or name."""
-    return any(
-        pattern and re.search(pattern, path) for pattern in (_TEST_FOLDERS, language.test_files)
-    )
+    if re.search(_TEST_FOLDERS, path):
+        return True
+    return bool(language.test_files) and re.search(language.test_files, path) is not None

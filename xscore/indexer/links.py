@@ -44,6 +44,7 @@ from xscore.store.written_rows import NAMELESS, last_name, split_count, tested_n
 
 _CALLABLE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 _TOP_KINDS = frozenset({Kind.FUNCTION, Kind.CLASS})
+_PACKAGE_KINDS = _TOP_KINDS | {Kind.TEST}
 _ATTRIBUTE_KINDS = frozenset({Kind.METHOD, Kind.FUNCTION})
 
 
@@ -71,23 +72,26 @@ class NameIndex(MemberIndex):
 
     def edges_of(self, path: str) -> list[Edge]:
         """Return every edge of this file."""
-        own = self._in_file(path)
-        by_id = {target.id: target for target in own.values()}
-        edges = [
-            _belonging(target, own)
-            for target in by_id.values()
-            if not target.entity.startswith(BLOCK_NAME)
-        ]
-        edges += self._test_of(path)
+        rows_by_name = self._in_file(path)
+        edges: dict[tuple[str, Relation, str], Edge] = {}
+
+        def add(edge: Edge) -> None:
+            if edge.source != edge.target:
+                edges[edge.source, edge.relation, edge.target] = edge
+
+        for target in {target.id: target for target in rows_by_name.values()}.values():
+            if not target.entity.startswith(BLOCK_NAME):
+                add(_belonging(target, rows_by_name))
+        for edge in self._test_of(path):
+            add(edge)
         targets: dict[tuple[str, str], list[EntityRow | str]] = {}
         for mention in self._mentions(path).of(path):
-            said = mention.name, mention.hint
-            if said not in targets:
-                targets[said] = self._targets(*said, path)
-            edges += self._edges(path, mention, targets[said])
-        return list(
-            {(e.source, e.relation, e.target): e for e in edges if e.source != e.target}.values()
-        )
+            key = mention.name, mention.hint
+            if key not in targets:
+                targets[key] = self._targets(*key, path)
+            for edge in self._edges(path, mention, targets[key]):
+                add(edge)
+        return list(edges.values())
 
     def _test_of(self, path: str) -> list[Edge]:
         """`tests/test_app.py` -> `src/app.py`, if only one file has that name."""
@@ -95,10 +99,10 @@ class NameIndex(MemberIndex):
         subject = tested_name(path)
         if not row.module_suffixes or not is_test_path(path, row) or not subject:
             return []
-        found = self.find_beside(subject, path)
-        if not found or is_test_path(found, row):
+        tested = self.find_beside(subject, path)
+        if not tested or is_test_path(tested, row):
             return []
-        return [Edge(file_id(path), file_id(found), Relation.TESTS)]
+        return [Edge(file_id(path), file_id(tested), Relation.TESTS)]
 
     def _targets(self, name: str, hint: str, path: str) -> list[EntityRow | str]:
         """Return the entity that a mention means, with its twins, or the path of the file; empty:
@@ -107,14 +111,14 @@ class NameIndex(MemberIndex):
         if kind == "value":
             return [*self._values(name, rest, path)]
         if kind in ("import", "path", "module"):
-            return [*filter(None, (self.file_imported(name, hint, path),))]
+            file = self.file_imported(name, hint, path)
+            return [file] if file else []
         hint, count = split_count(hint)
         rest = hint.partition(":")[2]
-        entity = (
-            self._documented(name, rest)
-            if kind == "doc"
-            else self._resolved(name, hint, path, count)
-        )
+        if kind == "doc":
+            entity = self._documented(name, rest)
+        else:
+            entity = self._resolved(name, hint, path, count)
         if entity is None and kind == "mod" and "#" not in rest:
             # What a call made and a name holds: `const Card = memo(Inner)`.
             return [*self._values(name, rest, path)]
@@ -124,13 +128,12 @@ class NameIndex(MemberIndex):
         self, path: str, mention: Mention, targets: Sequence[EntityRow | str]
     ) -> Iterator[Edge]:
         has_packages = mention.hint.startswith(("mod:", "value:")) and self._has_packages(path)
-        calls_itself = any(
-            isinstance(one, EntityRow) and one.id == mention.source for one in targets
-        )
-        if len(targets) > 1 and calls_itself and not self._row(path).has_implicit_receiver:
+        if len(targets) > 1 and not self._row(path).has_implicit_receiver:
+            ids = [target.id for target in targets if isinstance(target, EntityRow)]
             # What calls itself calls none of its twins, but where several of one name live side by
             # side.
-            return
+            if mention.source in ids:
+                return
         for target in targets:
             if isinstance(target, str):
                 yield Edge(mention.source, file_id(target), mention.relation)
@@ -148,66 +151,60 @@ class NameIndex(MemberIndex):
         """
         if not self._has_packages(entity.path):
             return self._overloads_taking(entity, count)
-        return [
-            t
-            for t in self._named(last_name(entity.entity))
-            if (folder_of(t.path), t.plain, t.kind)
-            == (folder_of(entity.path), entity.plain, entity.kind)
-            and self._has_packages(t.path)
-        ]
+        folder = folder_of(entity.path)
+        twins: list[EntityRow] = []
+        for row in self._named(last_name(entity.entity)):
+            is_same = row.plain == entity.plain and row.kind is entity.kind
+            if is_same and folder_of(row.path) == folder and self._has_packages(row.path):
+                twins.append(row)
+        return twins
 
     def _in_package(self, name: str, folder: str) -> EntityRow | None:
-        found = [
-            t
-            for t in self._named(name)
-            if (t.kind in _TOP_KINDS or t.kind is Kind.TEST) and "." not in t.plain
-        ]
-        return only_entity(
-            [t for t in found if folder_of(t.path) == folder and self._has_packages(t.path)],
-            by_folder=True,
-        )
+        tops: list[EntityRow] = []
+        for row in self._named(name):
+            if row.kind not in _PACKAGE_KINDS or "." in row.plain:
+                continue
+            if folder_of(row.path) == folder and self._has_packages(row.path):
+                tops.append(row)
+        return only_entity(tops, by_folder=True)
 
     def _documented(self, name: str, owner: str) -> EntityRow | None:
-        found = [t for t in self._named(name) if t.kind is not Kind.TEST]
+        rows = [row for row in self._named(name) if row.kind is not Kind.TEST]
         if owner:
-            found = [t for t in found if t.plain == f"{owner}.{name}"] or [
-                t
-                for t in found
-                if t.path.rpartition("/")[2].partition(".")[0] == owner and "." not in t.plain
-            ]
-        elif name in BUILTIN_NAMES or (name.islower() and "_" not in name and len(name) < 5):
-            return None
-        return only_entity(found)
+            of_class = [row for row in rows if row.plain == f"{owner}.{name}"]
+            return only_entity(of_class or [row for row in rows if _is_top_of(row, owner)])
+        # A short word in quotes is a word, not the function of that name.
+        is_word = name.islower() and "_" not in name and len(name) < 5
+        return None if is_word or name in BUILTIN_NAMES else only_entity(rows)
 
     def _resolved(self, name: str, hint: str, path: str, count: int = -1) -> EntityRow | None:
         kind, _, rest = hint.partition(":")
-        own = self._in_file(path)
         match kind:
             case "":
-                return own.get(name) or self._bare(name, path)
+                row = self._in_file(path).get(name) or self._bare(name, path)
             case "self" | "super":
                 owner = rest.partition("#")[0]
-                return self._method(owner, name, path, is_own=kind == "self", count=count)
-            case "of" | "typed":
-                return (self._of if kind == "of" else self._typed)(name, rest, path)
-            case "in" | "at" | "new":
-                find = (
-                    self._own_or_bare
-                    if kind == "in"
-                    else self._reached
-                    if kind == "at"
-                    else self._made
-                )
-                return find(name, rest, path, count)
+                row = self._method(owner, name, path, is_own=kind == "self", count=count)
+            case "of":
+                row = self._of(name, rest, path)
+            case "typed":
+                row = self._typed(name, rest, path)
+            case "in":
+                row = self._own_or_bare(name, rest, path, count)
+            case "at":
+                row = self._reached(name, rest, path, count)
+            case "new":
+                row = self._made(name, rest, path, count)
             case "mod":
-                return self._in_module(name, rest, path) or self._in_crate(name, rest, path)
+                row = self._in_module(name, rest, path) or self._in_crate(name, rest, path)
             case _:
-                return self._attribute(name, path, dotted=True)
+                row = self._attribute(name, path, dotted=True)
+        return row
 
     def _of(self, name: str, holder: str, path: str) -> EntityRow | None:
-        own = self._in_file(path)
-        found = own.get(holder) or self._class(holder, path)
-        held = own.get(f"{holder}.{name}") or self._inherited(found, name)
+        rows_by_name = self._in_file(path)
+        class_row = rows_by_name.get(holder) or self._class(holder, path)
+        held = rows_by_name.get(f"{holder}.{name}") or self._inherited(class_row, name)
         return held or self._reached(name, holder, path)
 
     def _made(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
@@ -231,10 +228,12 @@ class NameIndex(MemberIndex):
         """Return a method of a class, or with `my_crate::run()` what that crate exports."""
         if holder in self._crates and self._is_rust(path):
             return self._in_module(name, holder, path) or self._in_crate(name, holder, path)
-        own = self._in_file(path)
-        found = own.get(holder) or self._class(holder, path)
-        held = own.get(f"{holder}.{name}") or self._inherited(found, name)
-        return held or (self._reached(name, holder, path) if found is None else None)
+        rows_by_name = self._in_file(path)
+        class_row = rows_by_name.get(holder) or self._class(holder, path)
+        method = rows_by_name.get(f"{holder}.{name}") or self._inherited(class_row, name)
+        if method is None and class_row is None:
+            return self._reached(name, holder, path)
+        return method
 
     def _unique(
         self,
@@ -248,45 +247,49 @@ class NameIndex(MemberIndex):
         """Return the only entity of this name that `importer` could mean. dotted: whether it must
         have an owner."""
         family = family_of(self._languages.get(importer, ""))
-        found = only_entity(
-            t
-            for t in self._named(name)
-            if t.kind in kinds and family_of(t.language) == family and t.path.startswith(within)
+        rows = [row for row in self._named(name) if row.kind in kinds]
+        only = only_entity(
+            row for row in rows if family_of(row.language) == family and row.path.startswith(within)
         )
-        return found if found is not None and dotted in (None, "." in found.plain) else None
+        if only is None or dotted not in (None, "." in only.plain):
+            return None
+        return only
 
     def _class(self, name: str, path: str) -> EntityRow | None:
         """Return the only class of this name, if the file may hold objects of it."""
-        found = self._unique(name, path, frozenset({Kind.CLASS}))
-        return found if found is not None and self._sees(path, found.path) else None
+        class_row = self._unique(name, path, frozenset({Kind.CLASS}))
+        return class_row if class_row is not None and self._sees(path, class_row.path) else None
 
     def _attribute(self, name: str, path: str, *, dotted: bool | None = None) -> EntityRow | None:
-        is_usual = name in BUILTIN_NAMES or name in names_in(self._row(path).library)
-        found = None if is_usual else self._unique(name, path, _ATTRIBUTE_KINDS, dotted=dotted)
-        return (
-            None if found is None or found.overrides or not self._sees(path, found.path) else found
-        )
+        """Return the only method or function of a name that is within reach and overrides no
+        other."""
+        if name in BUILTIN_NAMES or name in names_in(self._row(path).library):
+            return None
+        row = self._unique(name, path, _ATTRIBUTE_KINDS, dotted=dotted)
+        if row is None or row.overrides or not self._sees(path, row.path):
+            return None
+        return row
 
     def _method(
         self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1
     ) -> EntityRow | None:
         """Return a method of a class or its bases (not is_own: of its bases), else the only one
         with the name."""
-        own = self._in_file(path)
-        while is_own and owner:
-            found = self._inherited(self._class_here(owner, path), name, count=count)
+        rows_by_name = self._in_file(path)
+        if not is_own:
+            class_row = self._class_here(owner, path)
+            base_method = self._inherited(class_row, name, skips_first=True, count=count)
+            only = base_method or self._attribute(name, path)
+            # `super().run()` is never the method that says it.
+            return None if only is rows_by_name.get(f"{owner}.{name}") else only
+        while owner:
+            method = self._inherited(self._class_here(owner, path), name, count=count)
             # What an object holds that a module exports has no name of that.
             plain = name if owner in NAMELESS else f"{owner}.{name}"
-            if found or own.get(plain):
-                return found or own[plain]
+            if method or rows_by_name.get(plain):
+                return method or rows_by_name[plain]
             owner = owner.rpartition(".")[0]
-        found = (
-            None
-            if is_own
-            else self._inherited(self._class_here(owner, path), name, skips_first=True, count=count)
-        )
-        only = found or self._attribute(name, path)
-        return None if not is_own and only is own.get(f"{owner}.{name}") else only
+        return self._attribute(name, path)
 
     def _find_stars(self, path: str) -> list[str]:
         return [
@@ -299,26 +302,34 @@ class NameIndex(MemberIndex):
         if self._has_packages(path):
             return self._in_package(name, folder_of(path))
         starred = self._in_file(self._star(name, path)).get(name) or self._static_star(name, path)
-        unique = starred or self._unique(name, path, _TOP_KINDS, dotted=False)
-        return unique if starred or (unique and self._sees_bare(path, unique.path)) else None
+        if starred is not None:
+            return starred
+        unique = self._unique(name, path, _TOP_KINDS, dotted=False)
+        if unique is None or not self._sees_bare(path, unique.path):
+            return None
+        return unique
 
     def _static_star(self, name: str, path: str) -> EntityRow | None:
         """Return a member of a class all of whose members a file imports, as `import static
         a.Store.*` does."""
-        for file in self._stars(path) if self._row(path).has_implicit_receiver else ():
-            found = self._in_file(file).get(f"{file.rpartition('/')[2].partition('.')[0]}.{name}")
-            if found is not None:
-                return found
+        if not self._row(path).has_implicit_receiver:
+            return None
+        for file in self._stars(path):
+            class_name = file.rpartition("/")[2].partition(".")[0]
+            member = self._in_file(file).get(f"{class_name}.{name}")
+            if member is not None:
+                return member
         return None
 
     def _star(self, name: str, path: str, *, has_values: bool = False) -> str:
         """Return the first file with this name of those that a file imports all of; empty if there
         is none."""
-        known = (self._in_file, self._imported, *((self._defined,) if has_values else ()))
-        return next(
-            (file for file in self._all_stars(path) if any(name in names(file) for names in known)),
-            "",
-        )
+        for file in self._all_stars(path):
+            if name in self._in_file(file) or name in self._imported(file):
+                return file
+            if has_values and name in self._defined(file):
+                return file
+        return ""
 
     def _find_all_stars(self, path: str) -> list[str]:
         """Return the files that a file imports all of, and those that these import all of: barrels
@@ -326,38 +337,45 @@ class NameIndex(MemberIndex):
         reached: dict[str, None] = {}
         waiting = self._stars(path)
         for _ in range(REEXPORT_STEPS):
-            waiting = [file for file in waiting if file and file not in reached]
-            reached |= dict.fromkeys(waiting)
-            waiting = [deeper for file in waiting for deeper in self._stars(file)]
+            new = [file for file in waiting if file and file not in reached]
+            reached |= dict.fromkeys(new)
+            waiting = []
+            for file in new:
+                waiting += self._stars(file)
         return list(reached)
 
     def _in_module(self, name: str, hint: str, path: str) -> EntityRow | None:
         target, _, held_by = hint.partition("#")
         file = self.resolve(target, path)
         if held_by and held_by != "default":
-            submodule = self.resolve(f"{target}/{held_by}", path)
-            if submodule:
-                return self._in_file(submodule).get(f"{held_by}.{name}") or self._exported(
-                    name, submodule
-                )
-            in_object = self._in_file(file).get(f"{held_by}.{name}") if file else None
-            held = self._exported(held_by, file) if file and in_object is None else None
-            return (
-                in_object
-                or self._inherited(held, name)
-                or self._of_value(name, held_by, target, path)
-            )
+            return self._held_in_module(name, held_by, target, path, file=file)
         if not file and self._has_packages(path):
             folder = self._package(target)
             return None if folder is None else self._in_package(name, folder)
         if not file:
-            own = self.resolve(f"{target}/{name}", path)  # a class in the file of its name
-            return self._exported(name, own) if own else None
+            of_its_name = self.resolve(f"{target}/{name}", path)  # a class in the file of its name
+            return self._exported(name, of_its_name) if of_its_name else None
         if held_by:
             return self._default_export(name, file)
         # `import static a.Store.open`.
         of_class = self._in_file(file).get(f"{target.rpartition('/')[2]}.{name}")
         return of_class or self._exported(name, file)
+
+    def _held_in_module(
+        self, name: str, held_by: str, target: str, path: str, *, file: str
+    ) -> EntityRow | None:
+        """Return what is called on a name that a module exports: of a submodule, an object, a class
+        or a value."""
+        submodule = self.resolve(f"{target}/{held_by}", path)
+        if submodule:
+            in_object = self._in_file(submodule).get(f"{held_by}.{name}")
+            return in_object or self._exported(name, submodule)
+        if file:
+            in_object = self._in_file(file).get(f"{held_by}.{name}")
+            method = in_object or self._inherited(self._exported(held_by, file), name)
+            if method is not None:
+                return method
+        return self._of_value(name, held_by, target, path)
 
     def _in_crate(self, name: str, hint: str, path: str) -> EntityRow | None:
         """Return the only entity that a path in the same Rust crate may mean: re-exports and inner
@@ -396,9 +414,10 @@ class NameIndex(MemberIndex):
         if file := self.resolve(target, path):
             return self._value(held_by or name, file)
         folder = self._package(target) if self._has_packages(path) else None
-        return [
-            block for one in self._package_files.get(folder, ()) for block in self._value(name, one)
-        ]
+        blocks: list[EntityRow] = []
+        for file_path in self._package_files.get(folder, ()):
+            blocks += self._value(name, file_path)
+        return blocks
 
     def _value(self, name: str, file: str) -> list[EntityRow]:
         """Return the block that defines what a module exports under a name, if that is a value; at
@@ -415,7 +434,11 @@ class NameIndex(MemberIndex):
         """Return the first block of a file that defines each value."""
         blocks = {block.id: block for block in self._in_file(path).values()}
         defines = self._mentions(path).defines
-        return {name: blocks[id_] for id_ in reversed([*blocks]) for name in defines.get(id_, ())}
+        block_of: dict[str, EntityRow] = {}
+        for id_, block in blocks.items():
+            for name in defines.get(id_, ()):
+                block_of.setdefault(name, block)
+        return block_of
 
     def _reexporter(self, name: str, file: str, *, has_values: bool = False) -> tuple[str, str]:
         """Return under which name another file has what this one exports as `name`, and that file;
@@ -428,31 +451,36 @@ class NameIndex(MemberIndex):
     def _default_export(self, alias: str, file: str) -> EntityRow | None:
         """Return what `import alias from file` means: `default`, the same name, or the only
         top-level entity."""
-        own = self._in_file(file)
+        rows_by_name = self._in_file(file)
         stated, module = self._imported(file).get("default", ("", ""))
-        if stated in own and self.resolve(module, file) == file:
-            return own[stated]
+        if stated in rows_by_name and self.resolve(module, file) == file:
+            return rows_by_name[stated]
         for name in ("default", alias, "module.exports"):
-            if name in own:
-                return own[name]
-        tops = {
-            t.id: t
-            for t in own.values()
-            if "." not in t.plain and not t.entity.startswith(BLOCK_NAME)
-        }
+            if name in rows_by_name:
+                return rows_by_name[name]
+        tops: dict[str, EntityRow] = {}
+        for row in rows_by_name.values():
+            if "." not in row.plain and not row.entity.startswith(BLOCK_NAME):
+                tops[row.id] = row
         return next(iter(tops.values())) if len(tops) == 1 else None
+
+
+def _is_top_of(row: EntityRow, stem: str) -> bool:
+    """Whether it stands at the top level of a file of this name."""
+    return row.path.rpartition("/")[2].partition(".")[0] == stem and "." not in row.plain
 
 
 def _by_alias(imports: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """Return the name and the module of the first import under each name."""
-    return {
-        hint.partition("#")[2] or name: (name, _module_of(hint)) for name, hint in reversed(imports)
-    }
+    by_alias: dict[str, tuple[str, str]] = {}
+    for name, hint in imports:
+        by_alias.setdefault(hint.partition("#")[2] or name, (name, _module_of(hint)))
+    return by_alias
 
 
-def _belonging(target: EntityRow, own: Mapping[str, EntityRow]) -> Edge:
+def _belonging(target: EntityRow, rows_by_name: Mapping[str, EntityRow]) -> Edge:
     outer = target.entity.rpartition(" > ")[0] or target.entity.rpartition(".")[0]
-    holder = own.get(outer) or own.get(BLOCK_NAME + outer) if outer else None
+    holder = rows_by_name.get(outer) or rows_by_name.get(BLOCK_NAME + outer) if outer else None
     return Edge(target.id, holder.id if holder else file_id(target.path), Relation.BELONGS_TO)
 
 

@@ -18,7 +18,7 @@ counted. Trade-off: which condition of `exports` holds is not asked; every path 
 import json
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -94,30 +94,36 @@ def _script_aliases(text: str) -> Iterator[NameUse]:
         base, paths = str(options.get("baseUrl", ".")), options["paths"].items()
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return
-    facts = ((name, path) for name, targets in paths for path in _paths(targets, is_field=True))
-    for name, path in islice(facts, MOST_TARGETS):
+    for name, path in islice(_alias_paths(paths), MOST_TARGETS):
         target = posixpath.normpath(posixpath.join(base, path))
         if _is_short(name) and not {"#", "="} & {*name, *target}:
             yield NameUse(_file_stem(target), f"{MODULE}#{ALIAS}{name}={target}")
+
+
+def _alias_paths(paths: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, str]]:
+    for name, targets in paths:
+        for path in _paths(targets, is_field=True):
+            yield name, path
 
 
 def _targets(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what may be imported of a package (`.`, `./sub`, `:private`) and a path that it
     means."""
     exports = manifest.get("exports")
-    if isinstance(exports, dict) and any(key.startswith(".") for key in exports):
-        for place, target in exports.items():
-            yield from ((place, path) for path in _paths(target))
-    elif exports:
-        yield from ((".", path) for path in _paths(exports))
+    if not isinstance(exports, dict) or not any(key.startswith(".") for key in exports):
+        exports = {".": exports}
+    for place, target in exports.items():
+        for path in _paths(target):
+            yield place, path
     for field in _MAIN_FIELDS:
-        yield from ((".", path) for path in _paths(manifest.get(field), is_field=True))
+        for path in _paths(manifest.get(field), is_field=True):
+            yield ".", path
     yield ".", "index.js"
     private = manifest.get("imports")
-    private_paths: dict[str, Any] = private if isinstance(private, dict) else {}
-    for place, target in private_paths.items():
+    for place, target in private.items() if isinstance(private, dict) else ():
         if place.startswith("#"):
-            yield from ((f":{place[1:]}", path) for path in _paths(target))
+            for path in _paths(target):
+                yield f":{place[1:]}", path
 
 
 def _paths(target: object, *, is_field: bool = False) -> Iterator[str]:

@@ -7,6 +7,7 @@ happens before the store is involved.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -46,22 +47,24 @@ def cut_file(
 ) -> tuple[list[MemoryDraft], list[NameUse], str]:
     """Return the drafts of a file, the uses of the file itself, and a note if the grammar could not
     be used."""
-    if without_grammar or not source.text.strip():
-        return sections.cut_windows(source) if without_grammar else [], [], without_grammar
-    language, found = source.language, None
+    if without_grammar:
+        return sections.cut_windows(source), [], without_grammar
+    if not source.text.strip():
+        return [], [], ""
+    language, syntax = source.language, None
     if has_grammar(language):  # some come with an extra; `status` says which are missing
         try:
-            found = parse_syntax(source.text.encode(), language)
+            syntax = parse_syntax(source.text.encode(), language)
         except GrammarGaveUp as error:
             return sections.cut_windows(source), [], str(error)
-    if found is not None and language.shape is FileShape.CODE:
-        return *code.cut_code(source, found), ""
-    drafts, uses = _cut_by_shape(source, found)
+    if syntax is not None and language.shape is FileShape.CODE:
+        return *code.cut_code(source, syntax), ""
+    drafts, uses = _cut_by_shape(source, syntax)
     return drafts, uses, ""
 
 
 def _cut_by_shape(
-    source: SourceFile, found: Syntax | None
+    source: SourceFile, syntax: Syntax | None
 ) -> tuple[list[MemoryDraft], list[NameUse]]:
     match source.language.shape:
         case FileShape.PAGE:
@@ -69,9 +72,9 @@ def _cut_by_shape(
         case FileShape.CELLS:
             return embedded.cut_cells(source)
         case FileShape.PROSE:
-            return sections.cut_prose(source, found), []
+            return sections.cut_prose(source, syntax), []
         case FileShape.CONFIG:
-            return sections.cut_config(source, found), declared_modules(source)
+            return sections.cut_config(source, syntax), declared_modules(source)
         case FileShape.BLOCKS:
             return sections.cut_blocks(source), []
         case _:
@@ -89,16 +92,12 @@ def _encoded(
     mentions: list[Mention] = []
     seen: Counter[tuple[str, str]] = Counter()
     redacted = 0
-    literals = find_literals(
-        (text for draft in drafts for text in _texts_of(draft)),
-        prose=source.path.endswith(memory_writer.SETTINGS_FILES)
-        or any(draft.kind is Kind.CONFIG for draft in drafts),
-    )
+    # Secrets are looked for in all texts of the file at once: that is much faster.
+    literals = _literals_of(source, drafts)
     types: dict[str, dict[str, str]] = {}
     for draft in drafts:
-        memory, secrets = _make_memory(
-            job, source, draft, ordinal=seen[draft.kind, draft.entity], literals=literals
-        )
+        ordinal = seen[draft.kind, draft.entity]
+        memory, secrets = _make_memory(job, source, draft, ordinal=ordinal, literals=literals)
         seen[draft.kind, draft.entity] += 1
         redacted += secrets
         memories.append(memory)
@@ -118,6 +117,12 @@ def _encoded(
         # What ended one process may not be loaded into the next.
         lacks_grammar=not job.without_grammar and bool(grammar_problem(source.language)),
     )
+
+
+def _literals_of(source: SourceFile, drafts: Sequence[MemoryDraft]) -> FoundLiterals:
+    has_settings = source.path.endswith(memory_writer.SETTINGS_FILES)
+    has_settings = has_settings or any(draft.kind is Kind.CONFIG for draft in drafts)
+    return find_literals(chain.from_iterable(map(_texts_of, drafts)), prose=has_settings)
 
 
 def _make_memory(
@@ -142,7 +147,7 @@ def _make_memory(
         created_at=job.now,
         updated_at=job.mtime_ns / 1e9,
         allow_pii=job.allow_pii,
-        known=literals,
+        literals=literals,
     )
 
 
@@ -168,7 +173,10 @@ def _namable(
 ) -> tuple[tuple[Mention, ...], dict[str, dict[str, str]]]:
     """Drop mentions and types with a secret in their name; check them one by one only if all
     together have one."""
-    words = {word for mention in mentions for word in (mention.name, mention.hint)}
+    words: set[str] = set()
+    for mention in mentions:
+        words.add(mention.name)
+        words.add(mention.hint)
     for members in types.values():
         words.update(members)
         words.update(members.values())
@@ -176,17 +184,18 @@ def _namable(
         return tuple(mentions), types
     safe = {word for word in words if is_safe_name(word)}
     kept = tuple(mention for mention in mentions if mention.name in safe and mention.hint in safe)
-    return kept, {
-        id_: one
-        for id_, one in types.items()
-        if safe.issuperset(one) and safe.issuperset(one.values())
-    }
+    safe_types: dict[str, dict[str, str]] = {}
+    for id_, members in types.items():
+        if safe.issuperset(members) and safe.issuperset(members.values()):
+            safe_types[id_] = members
+    return kept, safe_types
 
 
 def _mention(use: NameUse, path: str, memory: Memory | None = None) -> Mention:
     if memory is None or use.hint.startswith("import:"):
         return Mention(file_id(path), Relation.IMPORTS, use.name, use.hint)
-    relation = Relation.TESTS if memory.kind is Kind.TEST else Relation.CALLS
-    return Mention(
-        memory.id, Relation.REFERENCES if use.is_reference else relation, use.name, use.hint
-    )
+    if use.is_reference:
+        relation = Relation.REFERENCES
+    else:
+        relation = Relation.TESTS if memory.kind is Kind.TEST else Relation.CALLS
+    return Mention(memory.id, relation, use.name, use.hint)

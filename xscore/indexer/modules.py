@@ -58,12 +58,10 @@ def _in_crate(module: str, path: str) -> str:
     folder, _, name = path.rpartition("/")
     match first:
         case "crate":
-            above = f"/{folder}/".rpartition("/src/")
-            return (
-                posixpath.join("./" + f"{above[0]}/src".strip("/"), *rest)
-                if above[1]
-                else "/".join(rest)
-            )
+            above, has_sources, _ = f"/{folder}/".rpartition("/src/")
+            if not has_sources:
+                return "/".join(rest)
+            return posixpath.join("./" + f"{above}/src".strip("/"), *rest)
         case "self":
             is_root = name in _CRATE_ROOTS or folder.rpartition("/")[2] in _CRATE_FOLDERS
             return "./" + posixpath.join(folder if is_root else path.removesuffix(".rs"), *rest)
@@ -122,25 +120,25 @@ class ModuleIndex:
         several fit equally."""
         target, row = self._in_named_crate(target, importer), self._row(importer)
         folder, family = folder_of(importer), family_of(self._languages.get(importer, ""))
+        is_script = family == "javascript"
         if target.startswith("./"):
-            is_script = family == "javascript"
-            return self._at(target[2:], row.path_ends) or (
-                self._script_packages.main(target[2:]) if is_script else ""
-            )
-        if family == "javascript" and (aliased := self._script_packages.aliased(target, importer)):
+            file = self._at(target[2:], row.path_ends)
+            return self._script_packages.main(target[2:]) if is_script and not file else file
+        if is_script and (aliased := self._script_packages.aliased(target, importer)):
             return aliased
         if target.startswith("/"):
             target = target[1:]
-        elif family == "javascript":
-            own = self._script_packages.resolve(target, importer)
+        elif is_script:
+            source = self._script_packages.resolve(target, importer)
             is_package = target.startswith(("@", ":")) or "/" not in target
             # A name that no package of this repository has is another's.
-            if own is not None or is_package:
-                return own or ""
+            if source is not None or is_package:
+                return source or ""
         if row.module_separator == "\\":  # the first parts are the vendor's, and no folders
-            return next(
-                filter(None, (self._nearest(end, folder, family) for end in _tails(target))), ""
-            )
+            for end in _tails(target):
+                if file := self._nearest(end, folder, family):
+                    return file
+            return ""
         return self._nearest(target, folder, family)
 
     def find_beside(self, name: str, path: str) -> str:
@@ -155,13 +153,16 @@ class ModuleIndex:
     ) -> str:
         below = self._below(target, family)
         for place in (*_with_those_above(folder), ""):
-            nearest = below.get(place, [])
+            modules = below.get(place, [])
             if is_import:
-                nearest = [
-                    found for found in nearest if self._is_importable(*found, target, folder)
+                modules = [
+                    (stem, path)
+                    for stem, path in modules
+                    if self._is_importable(stem, path, target, folder)
                 ]
-            if nearest:
-                return max(nearest)[1] if len({stem for stem, _ in nearest}) == 1 else ""
+            if modules:
+                stems = {stem for stem, _ in modules}
+                return max(modules)[1] if len(stems) == 1 else ""
         return ""
 
     def _is_importable(self, stem: str, path: str, target: str, folder: str) -> bool:
@@ -173,37 +174,40 @@ class ModuleIndex:
         top = stem[: -len(target)].rstrip("/")
         if not top or f"{folder}/".startswith(f"{top}/"):
             return True
-        in_package = any(f"{top}/{name}" in self._languages for name in _PACKAGE_FILES)
-        is_library = (
-            path.endswith(_PYTHON_FILES) and target.partition("/")[0] in sys.stdlib_module_names
-        )
-        return not (in_package or is_library)
+        if any(f"{top}/{name}" in self._languages for name in _PACKAGE_FILES):
+            return False
+        is_library = target.partition("/")[0] in sys.stdlib_module_names
+        return not (is_library and path.endswith(_PYTHON_FILES))
 
     def _find_below(self, target: str, family: str) -> dict[str, list[tuple[str, str]]]:
         """Return for each folder the stems and paths below it that end in a name, those of the
         shortest stem."""
-        found: dict[str, list[tuple[str, str]]] = {}
-        for stem, path in self._by_tail.get(target.rpartition("/")[2], ()) if target else ():
-            if f"/{stem}".endswith(f"/{target}") and path.endswith(path_ends_of(family)):
-                for place in (*_with_those_above(folder_of(path)), ""):
-                    known = found.setdefault(place, [])
-                    if known and len(stem) < len(known[0][0]):
-                        known.clear()
-                    if not known or len(stem) == len(known[0][0]):
-                        known.append((stem, path))
-        return found
+        modules: dict[str, list[tuple[str, str]]] = {}
+        if not target:
+            return modules
+        for stem, path in self._by_tail.get(target.rpartition("/")[2], ()):
+            if not f"/{stem}".endswith(f"/{target}") or not path.endswith(path_ends_of(family)):
+                continue
+            for place in (*_with_those_above(folder_of(path)), ""):
+                shortest = modules.setdefault(place, [])
+                if shortest and len(stem) < len(shortest[0][0]):
+                    shortest.clear()
+                if not shortest or len(stem) == len(shortest[0][0]):
+                    shortest.append((stem, path))
+        return modules
 
     def _find_at(self, place: str, path_ends: tuple[str, ...]) -> str:
         if place in self._languages:
             return place
-        bare = [
-            place,
-            *(place.removesuffix(suffix) for suffix in _SCRIPT_SUFFIXES if place.endswith(suffix)),
-        ]
-        paths = (
-            (stem + end).removeprefix("/").removeprefix("./") for stem in bare for end in path_ends
-        )
-        return next((path for path in paths if path in self._languages), "")
+        stems = [place]
+        # `./store.js` in a source of TypeScript means `store.ts`.
+        stems += [place.removesuffix(end) for end in _SCRIPT_SUFFIXES if place.endswith(end)]
+        for stem in stems:
+            for end in path_ends:
+                path = (stem + end).removeprefix("/").removeprefix("./")
+                if path in self._languages:
+                    return path
+        return ""
 
     def _row(self, path: str) -> Language:
         return language_named(self._languages.get(path, ""))
@@ -241,12 +245,11 @@ class ModuleIndex:
     def _script_packages(self) -> ScriptPackages:
         """The packages of `package.json` and their workspaces."""
         names = (MANIFEST, *WORKSPACE_FILES)
-        paths = ((path, path.rpartition("/")[2]) for path in self._languages)
-        manifests = [path for path, name in paths if name in names or is_paths_file(name)]
-        hints = [
-            (folder_of(path), [hint for _, hint in self._mentions(path).imports])
-            for path in manifests
-        ]
+        hints: list[tuple[str, list[str]]] = []
+        for path in self._languages:
+            name = path.rpartition("/")[2]
+            if name in names or is_paths_file(name):
+                hints.append((folder_of(path), [hint for _, hint in self._mentions(path).imports]))
         return ScriptPackages(hints, lambda place: self._at(place, path_ends_of("javascript")))
 
     def _modules_of(self, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -259,15 +262,20 @@ class ModuleIndex:
         for module, folder in self._go_modules:
             if target == module or target.startswith(module + "/"):
                 return "/".join(filter(None, (folder, target.removeprefix(module).lstrip("/"))))
-        return (
-            None
-            if self._go_modules
-            else next((end for end in _tails(target) if end in self._folders), None)
-        )
+        if self._go_modules:
+            return None
+        # Without a `go.mod` any folder may be the end of the name.
+        for end in _tails(target):
+            if end in self._folders:
+                return end
+        return None
 
     @cached_property
     def _folders(self) -> set[str]:
-        return {above for path in self._languages for above in _with_those_above(folder_of(path))}
+        folders: set[str] = set()
+        for path in self._languages:
+            folders.update(_with_those_above(folder_of(path)))
+        return folders
 
     def _package_file(self, target: str, path: str) -> str:
         """Return the file that has the name of an imported package, if there is one."""
@@ -280,11 +288,11 @@ class ModuleIndex:
     @cached_property
     def _package_files(self) -> dict[str | None, list[str]]:
         """The files of each package, where a module is a folder, by the folder."""
-        found: dict[str | None, list[str]] = {}
+        files: dict[str | None, list[str]] = {}
         for path in sorted(self._languages):
             if self._has_packages(path):
-                found.setdefault(folder_of(path), []).append(path)
-        return found
+                files.setdefault(folder_of(path), []).append(path)
+        return files
 
 
 def _stem(path: str) -> str:
@@ -298,10 +306,10 @@ def _stem(path: str) -> str:
 @cache
 def _suffixes_by_end() -> dict[str, list[str]]:
     """The suffixes of modules by what follows their last dot, with it, in their order."""
-    found: dict[str, list[str]] = {}
+    suffixes: dict[str, list[str]] = {}
     for suffix in module_suffixes():
-        found.setdefault(suffix[suffix.rfind(".") :], []).append(suffix)
-    return found
+        suffixes.setdefault(suffix[suffix.rfind(".") :], []).append(suffix)
+    return suffixes
 
 
 def folder_of(path: str) -> str:

@@ -54,9 +54,9 @@ def set_limits() -> None:
     """Have the kernel bound this process, from now until it ends."""
     # The memory of a crash is of no use.
     limits = {resource.RLIMIT_DATA: MEMORY_BYTES, resource.RLIMIT_CORE: 0}
-    for limit, most in limits.items():
+    for limit, bound in limits.items():
         with suppress(ValueError, OSError):  # unsupported, or the limit is already lower
-            resource.setrlimit(limit, (most, most))
+            resource.setrlimit(limit, (bound, bound))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
 

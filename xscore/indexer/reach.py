@@ -39,34 +39,31 @@ class ReachIndex(ModuleIndex):
         self._packages = cache(self._find_packages)
         self._fixtures_of = cache(self._find_fixtures)
 
-    def _sees(self, path: str, other: str) -> bool:
+    def _sees(self, path: str, target: str) -> bool:
         """Whether a file may hold objects of another."""
-        if path == other:
+        if path == target:
             return True
         match self._row(path).reach:
             case Reach.IMPORTS:
-                return other in self._within_reach(path)
+                is_near = False
             case Reach.PACKAGE:
-                return self._sees_package(path, folder_of(other)) or other in self._within_reach(
-                    path
-                )
+                is_near = self._sees_package(path, folder_of(target))
             case Reach.HEADERS:
-                return self._shares_header(path, other)
+                return self._shares_header(path, target)
             case Reach.CRATE:
-                return self._crate_of(path) == self._crate_of(other) or other in self._within_reach(
-                    path
-                )
+                is_near = self._crate_of(path) == self._crate_of(target)
             case _:
                 return True
+        return is_near or target in self._within_reach(path)
 
-    def _sees_bare(self, path: str, other: str) -> bool:
+    def _sees_bare(self, path: str, target: str) -> bool:
         """Whether a file may use a name of another that it does not import by this name."""
         if self._row(path).reach is not Reach.IMPORTS:
-            return self._sees(path, other)
-        if other.endswith(".py"):
-            return other in self._fixtures_of(path)
+            return self._sees(path, target)
+        if target.endswith(".py"):
+            return target in self._fixtures_of(path)
         # Scripts of a page share their names; modules do not.
-        return not self._mentions(path).imports and not self._mentions(other).imports
+        return not self._mentions(path).imports and not self._mentions(target).imports
 
     def _sees_package(self, path: str, folder: str) -> bool:
         """Whether a folder is that of the file, or of a package that it imports."""
@@ -77,33 +74,32 @@ class ReachIndex(ModuleIndex):
     def _find_packages(self, path: str) -> frozenset[str]:
         """Return the folders of the packages that a file imports, and its own; the last part alone
         but in Go."""
-        references = [
-            hint.removeprefix("import:").partition("#")[0]
-            for _, hint in self._mentions(path).imports
-        ]
-        if self._has_packages(path):
-            folders = (self._package(reference) for reference in references)
-            return frozenset(
-                {folder_of(path), *(folder for folder in folders if folder is not None)}
-            )
-        parts = [reference.rsplit("/", 2) for reference in references]
-        names = {part for ends in parts for part in ends[-2:]}
-        return frozenset({folder_of(path).rpartition("/")[2], *names})
+        folder = folder_of(path)
+        has_packages = self._has_packages(path)
+        packages = {folder if has_packages else folder.rpartition("/")[2]}
+        for _, hint in self._mentions(path).imports:
+            reference = hint.removeprefix("import:").partition("#")[0]
+            if not has_packages:
+                packages.update(reference.rsplit("/", 2)[-2:])
+                continue
+            imported = self._package(reference)
+            if imported is not None:
+                packages.add(imported)
+        return frozenset(packages)
 
-    def _shares_header(self, path: str, other: str) -> bool:
-        if folder_of(path) == folder_of(other):
+    def _shares_header(self, path: str, target: str) -> bool:
+        if folder_of(path) == folder_of(target):
             return True
         reached = self._within_reach(path)
-        return other in reached or not reached.isdisjoint(self._imports(other))
+        return target in reached or not reached.isdisjoint(self._imports(target))
 
     def _crate_of(self, path: str) -> str:
         """Return the folder of the crate that a Rust file belongs to."""
-        around = [
-            folder
-            for folder in self._crates.values()
-            if not folder or path.startswith(folder + "/")
-        ]
-        return max(around, key=len, default="")
+        innermost = ""
+        for folder in self._crates.values():
+            if path.startswith(folder + "/") and len(folder) > len(innermost):
+                innermost = folder
+        return innermost
 
     def _find_within_reach(self, path: str) -> frozenset[str]:
         """Return the files that a file imports, and those that these import."""
@@ -118,25 +114,28 @@ class ReachIndex(ModuleIndex):
         """Return these files, and what those of them import that define nothing themselves."""
         reached, waiting = set(paths), paths
         for _ in range(REEXPORT_STEPS):
-            waiting = {path for path in waiting if self._is_barrel(path)}
-            waiting = set[str]().union(*map(self._imports, waiting)) - reached
+            barrels = [path for path in waiting if self._is_barrel(path)]
+            waiting = set[str]().union(*map(self._imports, barrels)) - reached
             if not waiting:
                 break
             reached |= waiting
         return reached
 
     def _find_imports(self, path: str) -> frozenset[str]:
-        targets = (
-            self.file_imported(name, hint, path) for name, hint in self._mentions(path).imports
-        )
-        return frozenset(target for target in targets if target)
+        imports: set[str] = set()
+        for name, hint in self._mentions(path).imports:
+            imports.add(self.file_imported(name, hint, path))
+        imports.discard("")
+        return frozenset(imports)
 
     def file_imported(self, name: str, hint: str, path: str) -> str:
         """Return the file that an import of a file means; empty if it is not of this repository."""
         kind, _, rest = hint.partition(":")
         if kind == "path":
             return self._named_file(rest, path)
-        return self._imported_file(name, rest.partition("#")[0], path) if kind == "import" else ""
+        if kind == "import":
+            return self._imported_file(name, rest.partition("#")[0], path)
+        return ""
 
     def _imported_file(self, name: str, module: str, path: str) -> str:
         return (
@@ -167,12 +166,8 @@ class ReachIndex(ModuleIndex):
         """Return the `conftest.py` files of a test of Python: those beside it and above."""
         if not is_test_path(path, self._row(path)):
             return []
-        folders = [f"{folder}/" for folder in _upward(folder_of(path))]
-        return [
-            found
-            for folder in (*folders, "")
-            if (found := f"{folder}{FIXTURES}") in self._languages
-        ]
+        places = [f"{folder}/{FIXTURES}" for folder in _upward(folder_of(path))]
+        return [place for place in (*places, FIXTURES) if place in self._languages]
 
 
 def _upward(folder: str) -> list[str]:

@@ -34,6 +34,7 @@ from xscore.store.written_rows import last_name
 MAX_FOLLOWED = 24
 """Chains within chains: results of results, members of members."""
 _PREDICATE = f"{TYPE_MARK}{PREDICATE}<"
+_TOP_KINDS = (Kind.FUNCTION, Kind.CLASS)
 
 
 class ReceiverIndex(VariableIndex):
@@ -52,29 +53,33 @@ class ReceiverIndex(VariableIndex):
             return held
         value = self._value_of(chain, path)
         if value is None:
-            if (
-                self._row(path).has_extension_methods
-                and STEP not in chain
-                and chain.rpartition("!")[2][:1].isupper()
-            ):
-                return None  # a class of the library
-            extending = self._extension_of(None, "", name, path)
-            return extending or (None if len(name) < 2 else self._of_unknown(name, path))
+            return self._of_unknown_object(name, chain, path)
         if name == "super" and value.row is not None:
-            holders = (
-                base
-                for base in self._with_bases(value.row)
-                if self._own_member(base, "constructor")
-            )
-            return next(holders, None)
-        found = self._step(value, name, count=count)
-        if found is None or (value.module is None and found.holder is None):
-            # A member that holds a function, or something outside.
-            is_outside = value == OUTSIDE
-            return self._extension_of(None, "", name, path) or (
-                self._extension("", name, path) if is_outside else None
-            )
-        return found.row
+            return self._constructed_base(value.row)
+        member = self._step(value, name, count=count)
+        if member is not None and (value.module is not None or member.holder is not None):
+            return member.row
+        # A member that holds a function, or something outside.
+        extending = self._extension_of(None, "", name, path)
+        if extending is None and value == OUTSIDE:
+            return self._extension("", name, path)
+        return extending
+
+    def _constructed_base(self, row: EntityRow) -> EntityRow | None:
+        for base in self._with_bases(row):
+            if self._own_member(base, "constructor"):
+                return base
+        return None
+
+    def _of_unknown_object(self, name: str, chain: str, path: str) -> EntityRow | None:
+        """Return a method called on an object of which nothing is known."""
+        is_class = STEP not in chain and chain.rpartition("!")[2][:1].isupper()
+        if is_class and self._row(path).has_extension_methods:
+            return None  # a class of the library
+        extending = self._extension_of(None, "", name, path)
+        if extending is not None or len(name) < 2:
+            return extending
+        return self._of_unknown(name, path)
 
     def _of_unknown(self, name: str, path: str) -> EntityRow | None:
         """Return the only method of a name, or the interface of its class that declares it.
@@ -82,32 +87,34 @@ class ReceiverIndex(VariableIndex):
         Either may be meant: the one whose name the other's is made of, as `Store` is of `IStore`,
         and else none.
         """
-        found = self._attribute(name, path, dotted=True)
-        if found is None or not self._row(path).has_extension_methods:
-            return found
-        holder = self._in_file(found.path).get(found.plain.rpartition(".")[0])
-        bases = self._with_bases(holder)[1:] if holder is not None else []
-        declaring = (
-            base for base in bases if name + DECLARED in self._types(base.path).get(base.id, {})
-        )
-        interface = next(declaring, None)
-        if (
-            holder is None
-            or interface is None
-            or last_name(holder.plain) in last_name(interface.plain)
-        ):
-            return found
-        return interface if last_name(interface.plain) in last_name(holder.plain) else None
+        method = self._attribute(name, path, dotted=True)
+        if method is None or not self._row(path).has_extension_methods:
+            return method
+        holder = self._in_file(method.path).get(method.plain.rpartition(".")[0])
+        interface = None if holder is None else self._declaring_base(holder, name)
+        if holder is None or interface is None:
+            return method
+        holder_name, interface_name = last_name(holder.plain), last_name(interface.plain)
+        if holder_name in interface_name:
+            return method
+        return interface if interface_name in holder_name else None
+
+    def _declaring_base(self, holder: EntityRow, name: str) -> EntityRow | None:
+        for base in self._with_bases(holder)[1:]:
+            if name + DECLARED in self._types(base.path).get(base.id, {}):
+                return base
+        return None
 
     def _of_value(self, name: str, value: str, target: str, path: str) -> EntityRow | None:
         holder = self._imported_value(value, f"mod:{target}", path)
-        found = None if holder is None else self._step(holder, name, count=-1)
-        return None if found is None or found.holder is None else found.row
+        member = None if holder is None else self._step(holder, name, count=-1)
+        return None if member is None or member.holder is None else member.row
 
     def _value_of(self, chain: str, path: str) -> Value | None:
         """Return what a chain leads to; None: nothing is known of it."""
         followed, key = self._followed, (chain, path)
         if key not in followed:
+            # Not noted as unknown: from a place less deep it may be found.
             if self._depth >= MAX_FOLLOWED:
                 return None
             followed[key] = None  # a chain that leads to itself
@@ -125,11 +132,9 @@ class ReceiverIndex(VariableIndex):
                 continue
             if value is None:
                 return None
-            value = self._step(
-                value,
-                step,
-                count=int(behind[1:-1] or 0) if behind.startswith(CALL_MARK) else NOT_CALLED,
-            )
+            # A call behind a member tells by its arguments which overload is meant.
+            count = int(behind[1:-1] or 0) if behind.startswith(CALL_MARK) else NOT_CALLED
+            value = self._step(value, step, count=count)
         return value
 
     def _narrowed(self, guard: str, path: str) -> Value | None:
@@ -152,36 +157,51 @@ class ReceiverIndex(VariableIndex):
         if head.startswith(TYPE_MARK):
             return self._type(head[1:], path)
         if head[0] in "@^":
-            own = self._class_here(head[1:], path)
-            objects = [] if own is None else [own] if head[0] == "@" else self._bases(own)
-            return next(map(Value, objects), None if own is None else OUTSIDE)
+            return self._object_itself(head[1:], path, is_base=head[0] == "^")
+        return self._named_value(head, path)
+
+    def _named_value(self, head: str, path: str) -> Value | None:
         place, mark, name = head.rpartition("!")
-        if mark and not place.startswith("in:"):
-            return self._imported_value(name, place, path)
-        return self._own_value(name, place[3:], path) if mark else self._bare_value(name, path)
+        if not mark:
+            return self._bare_value(name, path)
+        if place.startswith("in:"):
+            return self._own_value(name, place[3:], path)
+        return self._imported_value(name, place, path)
+
+    def _object_itself(self, owner: str, path: str, *, is_base: bool) -> Value | None:
+        """Return what `self` or `super` means in a class; of a class without known bases `super` is
+        outside."""
+        class_row = self._class_here(owner, path)
+        if class_row is None:
+            return None
+        if not is_base:
+            return Value(class_row)
+        bases = self._bases(class_row)
+        return Value(bases[0]) if bases else OUTSIDE
 
     def _own_value(self, name: str, owner: str, path: str) -> Value | None:
         """Return a member of a class or of one around it, else what the bare name means."""
         held = owner
         while held:
-            own = self._class_here(held, path)
-            found = None if own is None else self._member(Value(own), name)
-            if found is not None:
-                return found
-            if own is not None and name == "new" and self._languages.get(path) == "ruby":
-                return Value(own)
+            class_row = self._class_here(held, path)
+            member = None if class_row is None else self._member(Value(class_row), name)
+            if member is not None:
+                return member
+            if class_row is not None and name == "new" and self._is_ruby(path):
+                return Value(class_row)
             held = held.rpartition(".")[0]
-        near = self._class_named(name, path, within=f"{owner}.") if name[:1].isupper() else None
-        if near is not None:
-            return Value(near)
+        if name[:1].isupper():
+            near = self._class_named(name, path, within=f"{owner}.")
+            if near is not None:
+                return Value(near)
         alike = None if name in self._in_file(path) else self._alike(name, path)
         return self._bare_value(name, path) if alike is None else Value(alike)
 
-    def _type(self, written: str, path: str, own: EntityRow | None = None) -> Value | None:
+    def _type(self, written: str, path: str, holder: EntityRow | None = None) -> Value | None:
         """Return an object of a type."""
         name = written.partition("<")[0]
         if name in OWN_TYPES:
-            return None if own is None else Value(own)
+            return None if holder is None else Value(holder)
         place, mark, last = name.rpartition("!")
         row = self._resolved(last, place, path) if mark else self._class_named(last, path)
         if row is not None and self._is_class(row):
@@ -191,56 +211,57 @@ class ReceiverIndex(VariableIndex):
     def _alternative(self, row: EntityRow, written: str, path: str) -> Value | None:
         """Return what an alias of its own argument means: `type Maybe<T> = T | null`; None: it is
         none."""
-        arguments = type_arguments(written)
-        if (
-            not arguments[0]
-            or self._types(row.path).get(row.id, {}).get("", "") != TYPE_MARK + UNKNOWN
-        ):
+        argument = type_arguments(written)[0]
+        if not argument:
             return None
-        return Value(written=f"Optional<{arguments[0]}>", path=path)
+        if self._types(row.path).get(row.id, {}).get("", "") != TYPE_MARK + UNKNOWN:
+            return None
+        return Value(written=f"Optional<{argument}>", path=path)
 
     def _method(
         self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1
     ) -> EntityRow | None:
-        own = self._class_here(owner, path) if is_own else None
-        found = None if own is None else self._member(Value(own), name, count=count)
-        if found is not None and found.holder is not None:
-            return found.row
+        class_row = self._class_here(owner, path) if is_own else None
+        member = None if class_row is None else self._member(Value(class_row), name, count=count)
+        if member is not None and member.holder is not None:
+            return member.row
         return super()._method(owner, name, path, is_own=is_own, count=count)
 
     def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
-        held = owner
         if not self._named(name) and not self._row(path).has_overloads:
             # No language without overloads has methods that are only declared, and no receiver.
             return None
         has_receiver = self._row(path).has_implicit_receiver
+        held = owner
         # A constructor has the name of its class.
         while held and not (has_receiver and last_name(held) == name):
-            own = self._class_here(held, path)
-            found = (
-                self._member(Value(own), name, count=count)
-                if own is not None and has_receiver
-                else None
-            )
-            if found is not None and found.holder is not None:
-                return found.row
-            if own is not None and self._reads(own, name):
+            class_row = self._class_here(held, path)
+            if class_row is not None and has_receiver:
+                member = self._member(Value(class_row), name, count=count)
+                if member is not None and member.holder is not None:
+                    return member.row
+            if class_row is not None and self._reads(class_row, name):
                 return None
-            here = self._in_file(path)
-            beside = here.get(f"{held} > {name}") or (
-                here.get(f"{held}.{name}") if own is None else None
-            )
+            rows_by_name = self._in_file(path)
+            beside = rows_by_name.get(f"{held} > {name}")
+            if beside is None and class_row is None:
+                beside = rows_by_name.get(f"{held}.{name}")
             if beside is not None:
                 return beside
             held = held.rpartition(" > ")[0] or held.rpartition(".")[0]
-        own = self._in_file(path).get(name)
-        if own is not None or name in BUILTIN_NAMES:
-            return own
-        spaces = [t for t in self._named(name) if t.plain == f"{owner.partition('.')[0]}.{name}"]
-        beside = self._nearest_of(
-            [t for t in spaces if t.kind in (Kind.FUNCTION, Kind.CLASS)], path
-        )
-        return beside or self._bare(name, path) or self._mixed_in(name, owner, path)
+        row = self._in_file(path).get(name)
+        if row is not None or name in BUILTIN_NAMES:
+            return row
+        return self._in_namespace(name, owner, path) or self._bare_or_mixed_in(name, owner, path)
+
+    def _in_namespace(self, name: str, owner: str, path: str) -> EntityRow | None:
+        """Return the function or class that stands in the outermost namespace of a class."""
+        plain = f"{owner.partition('.')[0]}.{name}"
+        rows = [row for row in self._named(name) if row.plain == plain]
+        return self._nearest_of([row for row in rows if row.kind in _TOP_KINDS], path)
+
+    def _bare_or_mixed_in(self, name: str, owner: str, path: str) -> EntityRow | None:
+        return self._bare(name, path) or self._mixed_in(name, owner, path)
 
     def _step(self, value: Value, step: str, *, count: int = NOT_CALLED) -> Value | None:
         """Return what a call, an index or a member of a value is.
@@ -260,43 +281,44 @@ class ReceiverIndex(VariableIndex):
             return self._called(value, int(step[1:-1] or 0))
         if value.module is not None:
             return self._of_module(value, step, count)
-        return (
-            self._of_foreign(value, step, count)
-            if value.row is None
-            else self._of_row(value, value.row, step, count)
-        )
+        if value.row is None:
+            return self._of_foreign(value, step, count)
+        return self._of_row(value, value.row, step, count)
 
     def _of_row(self, value: Value, row: EntityRow, step: str, count: int) -> Value | None:
-        # A property, or a method that a language calls without brackets.
         if not self._is_class(row):
-            given = self._called(value, 0)
-            return (
-                None if given is None or given.row is row else self._step(given, step, count=count)
-            )
-        found = None if step == INDEXED else self._member(value, step, count=count)
-        if found is not None:
-            return found
-        if step in ("new", "class") and self._languages.get(row.path) == "ruby":
+            return self._of_result(value, row, step, count)
+        member = None if step == INDEXED else self._member(value, step, count=count)
+        if member is not None:
+            return member
+        if step in ("new", "class") and self._is_ruby(row.path):
             return Value(row, holder=row)
         meant = self._types(row.path).get(row.id, {}).get("", "")
         alias = self._value_of(meant, row.path) if meant else None
         if alias is not None and alias.row is not row:
             return self._step(alias, step, count=count)
-        extending = self._extension_of(row, "", step, row.path) if count != NOT_CALLED else None
+        extending = None if count == NOT_CALLED else self._extension_of(row, "", step, row.path)
         if extending is not None:
             return Value(extending, holder=extending)
         # A member without a known type may be anything; a method that no class defines belongs to
         # none.
         return None if step == INDEXED or count == NOT_CALLED else OUTSIDE
 
+    def _of_result(self, value: Value, row: EntityRow, step: str, count: int) -> Value | None:
+        """Return a member of what a property gives, or a method that is called without brackets."""
+        result = self._called(value, 0)
+        if result is None or result.row is row:
+            return None
+        return self._step(result, step, count=count)
+
     def _of_module(self, value: Value, step: str, count: int) -> Value | None:
         place = value.module or ""
         if place not in self._languages:
             return self._in_folder(step, place)
         row = self._exported(step, place)
-        found = Value(row) if row is not None else self._exported_variable(step, place)
-        if found is not None or not value.written:
-            return found
+        exported = Value(row) if row is not None else self._exported_variable(step, place)
+        if exported is not None or not value.written:
+            return exported
         default = self._default_value(value.written, place)
         return None if default is None else self._step(default, step, count=count)
 
@@ -316,8 +338,10 @@ class ReceiverIndex(VariableIndex):
         if row is None:
             return value
         if self._is_class(row):
-            given = self._member(value, "__call__") if value.is_object else None
-            return value._replace(is_object=True) if given is None else self._called(given, count)
+            call_method = self._member(value, "__call__") if value.is_object else None
+            if call_method is None:
+                return value._replace(is_object=True)
+            return self._called(call_method, count)
         types = self._types(row.path).get(row.id, {})
         if PARAMETERS in types:
             row = self._overload(row, count) or row
@@ -329,76 +353,75 @@ class ReceiverIndex(VariableIndex):
         if row is None:
             return None
         holder = value.holder or row
+        itself = None if value.holder is None else Value(holder)
         outside: Value | None = None
         for chain in stated.split(ALTERNATIVE):
             head = chain.partition("<")[0]
-            if chain.startswith("@") and STEP not in chain:
-                return (
-                    Value(holder) if value.holder is not None else self._value_of(chain, row.path)
-                )
-            if head.startswith(TYPE_MARK) and head[1:] in OWN_TYPES:
-                return Value(holder) if value.holder is not None else None
-            found = self._value_of(chain, row.path)
-            if found is not None and found != OUTSIDE:
-                return self._with_own(found, holder)
-            outside = outside or found
+            is_own_type = head.startswith(TYPE_MARK) and head[1:] in OWN_TYPES
+            is_object = chain.startswith("@") and STEP not in chain
+            if is_own_type or (is_object and itself is not None):
+                return itself
+            result = self._value_of(chain, row.path)
+            if is_object:
+                return result
+            if result is not None and result != OUTSIDE:
+                return self._with_own(result, holder)
+            outside = outside or result
         return outside
 
     def _with_own(self, value: Value, holder: EntityRow) -> Value:
         """`Result<Self, E>` of a method is one of the class that it is called on."""
-        if value.row is None and "Self" in value.written and self._in_file(holder.path):
-            written = ",".join(
-                holder.plain if part == "Self" else part for part in type_arguments(value.written)
-            )
-            return Value(written=f"{value.written.partition('<')[0]}<{written}>", path=holder.path)
-        return value
+        if value.row is not None or "Self" not in value.written or not self._in_file(holder.path):
+            return value
+        arguments: list[str] = []
+        for argument in type_arguments(value.written):
+            arguments.append(holder.plain if argument == "Self" else argument)
+        name = value.written.partition("<")[0]
+        return Value(written=f"{name}<{','.join(arguments)}>", path=holder.path)
 
     def _member(self, value: Value, name: str, *, count: int = NOT_CALLED) -> Value | None:
         """Return a method or a member of an object, by its class and the bases of that."""
         if value.row is None:
             return None
-        nearest: Value | None = None
+        nearest: EntityRow | None = None
         for this in self._with_bases(value.row):
             row = self._own_member(this, name)
             if row is not None and count >= 0:
-                nearest = nearest or Value(row, holder=value.row)
+                nearest = nearest or row
                 row = self._overload(row, count)
             members = self._types(this.path).get(this.id, {})
             chain = members.get(name) or members.get(f"@{name}")
             if row is not None and (count != NOT_CALLED or not chain):
                 return Value(row, holder=value.row)
             if chain:
-                return self._value_of(chain, this.path) or object_of(
-                    self._alike(name.lstrip("@"), this.path)
-                )
+                held = self._value_of(chain, this.path)
+                return held or object_of(self._alike(name.lstrip("@"), this.path))
             if name + DECLARED in members:
                 # What an interface declares is in its class, whatever the number of arguments says.
-                if (
-                    nearest is not None
-                    and nearest.row is not None
-                    and nearest.row.plain != f"{this.plain}.{name}"
-                ):
-                    return nearest
+                if nearest is not None and nearest.plain != f"{this.plain}.{name}":
+                    break
                 return Value(this, holder=value.row, result=members[name + DECLARED] or ":?")
-        return nearest
+        return None if nearest is None else Value(nearest, holder=value.row)
 
     def _of_foreign(self, value: Value, step: str, count: int) -> Value | None:
         """Return what is known of a member of a type outside of the repository: what its arguments
         say."""
         name, _, rest = value.written.partition("<")
-        given = self._extension(value.written, step, value.path) if name else None
-        given = given or (
-            self._extension_of(None, value.written, step, value.path) if name else None
-        )
-        if given is not None or not rest:
-            return OUTSIDE if given is None else Value(given, holder=given)
+        extending = None
+        if name:
+            extending = self._extension(value.written, step, value.path)
+            extending = extending or self._extension_of(None, value.written, step, value.path)
+        if extending is not None:
+            return Value(extending, holder=extending)
+        if not rest:
+            return OUTSIDE
         arguments = type_arguments(value.written)
         is_wrapper = last_name(name.rpartition("!")[2]) in WRAPPERS
         inner = self._type(arguments[0 if is_wrapper else -1], value.path)
         if is_wrapper and inner is not None and inner.row is not None and step != INDEXED:
-            found = self._member(inner, step, count=count)
-            if found is not None:
-                return found
+            member = self._member(inner, step, count=count)
+            if member is not None:
+                return member
         if step == INDEXED or step in ITEM_METHODS:
             return inner
         if step in SAME_METHODS:

@@ -72,20 +72,18 @@ class Receivers:
     def __init__(self, facts: FileFacts) -> None:
         self._facts = facts
         self._language = facts.source.language
-        functions = (
-            (d.start_byte, d.end_byte) for d in facts.found.definitions if d.kind == "function"
-        )
-        self._functions = sorted([*facts.found.closures, *functions])
-        self._closures = sorted([*self._functions, *facts.found.narrowed])
-        generics: _Bound = {}
-        self._given = {name for _, name, _ in facts.found.variables}
-        for at, name, chain in facts.found.variables:
-            if name[0] == "<":
-                generics.setdefault(name[1:-1], []).append((at, chain))
+        definitions = facts.syntax.definitions
+        functions = [(d.start_byte, d.end_byte) for d in definitions if d.kind == "function"]
+        self._functions = sorted([*facts.syntax.closures, *functions])
+        self._closures = sorted([*self._functions, *facts.syntax.narrowed])
+        self._variable_names = {name for _, name, _ in facts.syntax.variables}
         self._types: dict[tuple[str, int], str] = {}
-        self._generics = generics
+        self._generics: _Bound = {}
         """The types that a parameter of a type stands for, by its name; without a bound an empty
         chain."""
+        for at, name, chain in facts.syntax.variables:
+            if name[0] == "<":
+                self._generics.setdefault(name[1:-1], []).append((at, chain))
         self._library = names_in(self._language.library)
         self._own = {name for name in self._language.receivers if name not in _SUPER} - {"super()"}
         self._super = {name.rstrip("()") for name in self._language.receivers}
@@ -96,7 +94,7 @@ class Receivers:
         """Return the calls between two bytes. holes: spans to leave out."""
         uses: dict[NameUse, None] = {}
         seen = set[tuple[str, int, int]]()
-        for at, chain, count in self._facts.outside(holes, self._facts.found.chains, start, end):
+        for at, chain, count in self._facts.outside(holes, self._facts.syntax.chains, start, end):
             head = chain.partition(STEP)[0]
             bound = scope.last(head, at) if head in scope.names else None
             key = chain, count, -1 if bound is None else bound[0]
@@ -105,36 +103,39 @@ class Receivers:
             seen.add(key)
             use = self._use(chain, at, scope, bound)
             if use is not None:
-                has_count = count >= 0 and self._language.has_overloads
-                uses[NameUse(use[0], f"{use[1]}{COUNT_MARK}{count}" if has_count else use[1])] = (
-                    None
-                )
+                name, hint = use
+                if count >= 0 and self._language.has_overloads:
+                    hint = f"{hint}{COUNT_MARK}{count}"
+                uses[NameUse(name, hint)] = None
         return list(uses)
 
     def _use(
         self, chain: str, at: int, scope: "Scope", bound: "tuple[int, str] | None"
     ) -> tuple[str, str] | None:
         *held, name = chain.split(STEP)
-        head = held[0] if held else ""
         if not held:
             return self._bare_use(name, scope, bound)
-        if "::" in name or (len(held) == 1 and head in self._language.receivers and scope.owner):
-            return self._facts.named_use(".".join((head, name)), scope.owner)
-        is_path = "::" in chain
-        is_variable = bound is not None or head in self._given  # if not here, then in the module
+        head = held[0]
+        is_own = len(held) == 1 and head in self._language.receivers and scope.owner
+        if is_own or "::" in name:
+            return self._facts.named_use(f"{head}.{name}", scope.owner)
+        # If not a variable of this scope, then of the module.
+        is_variable = bound is not None or head in self._variable_names
         if not is_variable and self._is_plain(held, scope):
-            return self._facts.named_use(".".join((*held, name)), scope.owner, is_path=is_path)
+            return self._facts.named_use(
+                ".".join((*held, name)), scope.owner, is_path="::" in chain
+            )
         expression = self.expand(STEP.join(held), at, scope)
         if not expression:
             return self._facts.named_use(f"?.{name}", scope.owner, is_path=False)
-        is_foreign = (
-            expression[0] == TYPE_MARK and expression[1:].partition("<")[0] in FOREIGN_TYPES
-        )
-        return None if is_foreign and self._is_foreign(name) else (name, f"at:{expression}")
+        if self._is_foreign(expression, name):
+            return None
+        return name, f"at:{expression}"
 
-    def _is_foreign(self, name: str) -> bool:
-        """Whether a method of this name, called on a type of the language, is none of this
-        repository."""
+    def _is_foreign(self, expression: str, name: str) -> bool:
+        """Whether a method is called on a type of the language, and is none of this repository."""
+        if expression[0] != TYPE_MARK or expression[1:].partition("<")[0] not in FOREIGN_TYPES:
+            return False
         return not self._language.has_extension_methods or name in self._library
 
     def _bare_use(
@@ -146,12 +147,13 @@ class Receivers:
         if scope.suite and name in self._facts.suite_names and name not in self._facts.imported:
             return name, f"in:{scope.suite}"
         if bound is not None and not self._language.has_overloads:
-            return self._held_function(bound, scope) if bound[1] else None
+            return self._held_function(bound, scope)
         return None if name == "?" else self._without_object(name, scope)
 
     def _held_function(self, bound: tuple[int, str], scope: "Scope") -> tuple[str, str] | None:
         """Return the function that a variable was given: `const { open } = store`."""
-        begins, _, name = self.expand(bound[1], bound[0] - 1, scope).rpartition(STEP)
+        at, chain = bound
+        begins, _, name = self.expand(chain, at - 1, scope).rpartition(STEP)
         return (name, f"at:{begins}") if begins and name.isidentifier() else None
 
     def _without_object(self, name: str, scope: "Scope") -> tuple[str, str] | None:
@@ -166,14 +168,14 @@ class Receivers:
     def _is_plain(self, held: Sequence[str], scope: "Scope") -> bool:
         """Whether the hints of `links` say all of an object: an imported name, or one name that is
         not the class's."""
-        if held[0] in self._facts.imported:
-            has_name = self._facts.imported[held[0]].name not in {"", "default", "*"}
-            return not any(step[:1] in "([" for step in held) and (len(held) == 1 or not has_name)
-        return (
-            len(held) == 1
-            and not (self._language.has_implicit_receiver and scope.owner)
-            and held[0] != "?"
-        )
+        head = held[0]
+        if head in self._facts.imported:
+            if any(step[:1] in "([" for step in held):
+                return False
+            has_name = self._facts.imported[head].name not in {"", "default", "*"}
+            return len(held) == 1 or not has_name
+        may_be_own = self._language.has_implicit_receiver and scope.owner
+        return len(held) == 1 and head != "?" and not may_be_own
 
     def expand(self, chain: str, at: int, scope: "Scope", depth: int = 0) -> str:
         """Return a chain that begins with what other files can look up; empty: nothing is known of
@@ -185,8 +187,8 @@ class Receivers:
             return self._narrowed(head, steps, at, scope, depth + 1)
         bound = scope.last(head, at)
         if bound is not None:
-            begins = self.expand(bound[1], bound[0] - 1, scope, depth + 1)  # what it was before
-            begins = begins or self._alike(head)
+            # At the byte before: `store = store.reopened()` means what it was before.
+            begins = self.expand(bound[1], bound[0] - 1, scope, depth + 1) or self._alike(head)
         elif head.startswith(TYPE_MARK):
             stated = self.type_of(head[1:], at)
             begins = TYPE_MARK + stated if stated else ""
@@ -224,16 +226,16 @@ class Receivers:
         elif not is_super:
             is_name = head[0].isalpha() or head[0] == "_"
             return self._looked_up(head, steps, scope) if is_name else ""
-        return _joined(f"{'^' if is_super else '@'}{scope.owner}", steps) if scope.owner else ""
+        if not scope.owner:
+            return ""
+        return _joined(f"{'^' if is_super else '@'}{scope.owner}", steps)
 
     def _looked_up(self, head: str, steps: list[str], scope: "Scope") -> str:
         if "::" in head and self._language.module_separator == "::":
             name, hint = self._facts.path_of(head.split("::"))
-            is_here = hint.startswith("typed:")
-            return _joined(
-                hint.partition(":")[2] if is_here else f"{hint}!{name}",
-                [name, *steps] if is_here else steps,
-            )
+            if hint.startswith("typed:"):
+                return _joined(hint.partition(":")[2], [name, *steps])
+            return _joined(f"{hint}!{name}", steps)
         head = head.replace("::", ".")
         if head in self._facts.imported:
             return self._of_imported(head, steps)
@@ -242,65 +244,64 @@ class Receivers:
 
     def _of_imported(self, head: str, steps: list[str]) -> str:
         imported = self._facts.imported[head]
+        separator = self._language.module_separator
         place = self._facts.reference(imported.module)
         if not place:
             return ""
         if imported.name not in {"", "default", "*"}:
             return _joined(f"mod:{place}!{imported.name}", steps)
-        module = imported.module.split(".")
-        if (
-            not imported.alias
-            and self._language.module_separator == "."
-            and [head, *steps][: len(module)] == module
-        ):
-            return _joined(f"mod:{place}!", steps[len(module) - 1 :])
-        is_script = self._language.module_separator == "/" and imported.alias
-        return _joined(f"mod:{place}#default!{head}" if is_script else f"mod:{place}!", steps)
+        if not imported.alias and separator == ".":
+            # `import a.b` is used as `a.b.open`: the parts of the module are no steps.
+            module = imported.module.split(".")
+            if [head, *steps][: len(module)] == module:
+                return _joined(f"mod:{place}!", steps[len(module) - 1 :])
+        is_default = separator == "/" and imported.alias
+        return _joined(f"mod:{place}#default!{head}" if is_default else f"mod:{place}!", steps)
 
     def type_of(self, written: str, at: int) -> str:
         """Return a type at a byte, whose names other files can look up; empty: it has no name."""
-        place = at if self._generics else 0
-        if (written, place) not in self._types:
-            self._types[written, place] = with_names(
-                read_type(written), lambda name: self._type_name(name, at)
-            )
-        return self._types[written, place]
+        # Only a parameter of a type means something else from place to place.
+        key = written, at if self._generics else 0
+        if key not in self._types:
+            type_ = read_type(written)
+            self._types[key] = with_names(type_, lambda name: self._type_name(name, at))
+        return self._types[key]
 
     def _type_name(self, name: str, at: int) -> str:
         if name in self._generics:
-            given = self._generics[name]
-            above = bisect_left(given, (at, ""))
-            bound = read_type(given[above - 1][1].lstrip(":")).partition("<")[0] if above else name
-            return (
-                "?"
-                if not bound
-                else bound
-                if bound in self._generics
-                else self._type_name(bound, 0)
-            )
+            bound = self._bound_of(name, at)
+            if not bound:
+                return "?"
+            return bound if bound in self._generics else self._type_name(bound, 0)
         head, *rest = parts = name.split(".")
-        if self._language.module_separator == "::" and rest:
+        separator = self._language.module_separator
+        if separator == "::" and rest:
             inner, hint = self._facts.path_of(parts)
             return inner if hint.startswith("typed:") else f"{hint}!{inner}"
         imported = self._facts.imported.get(head)
         place = self._facts.reference(imported.module) if imported is not None else ""
         if imported is None or not place:
             return name
-        if imported.name in {"", "default", "*"}:
-            is_default = not rest and self._language.module_separator == "/"
-            return (
-                f"mod:{place}#default!{head}"
-                if is_default
-                else f"mod:{place}!{(rest or [head])[-1]}"
-            )
-        return f"mod:{place}#{imported.name}!{rest[-1]}" if rest else f"mod:{place}!{imported.name}"
+        if imported.name not in {"", "default", "*"}:
+            place += f"#{imported.name}" if rest else ""
+            return f"mod:{place}!{rest[-1] if rest else imported.name}"
+        place += "#default" if separator == "/" and not rest else ""
+        return f"mod:{place}!{rest[-1] if rest else head}"
+
+    def _bound_of(self, name: str, at: int) -> str:
+        """Return what a parameter of a type stands for at a byte; empty: it has no bound."""
+        bounds = self._generics[name]
+        above = bisect_left(bounds, (at, ""))
+        if not above:
+            return name
+        return read_type(bounds[above - 1][1].lstrip(":")).partition("<")[0]
 
     def scope_of(self, entity: Entity, owner: str, outer: "Scope | None" = None) -> "Scope":
         """Return the variables that the code of an entity sees."""
         d = entity.definition
         holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
-        own = self._variables(d.start_byte, d.end_byte, holes)
-        scope = Scope(owner, own, outer, self._closures)
+        variables = self._variables(d.start_byte, d.end_byte, holes)
+        scope = Scope(owner, variables, outer, self._closures)
         if d.kind == "suite":
             scope.suite = entity.name
         elif outer is not None and entity.parent is not None:
@@ -309,15 +310,16 @@ class Receivers:
 
     def _variables(self, start: int, end: int, holes: Sequence[tuple[int, int]]) -> _Bound:
         bound: _Bound = {}
-        for at, name, stated in self._facts.outside(holes, self._facts.found.variables, start, end):
+        variables = self._facts.outside(holes, self._facts.syntax.variables, start, end)
+        for at, name, stated in variables:
             if stated == PARAMETER and name in self._own:
                 continue
             chain = self._of_parameter(name) if stated == PARAMETER else stated
-            given = bound.setdefault(name, [])
-            if not given or given[-1][0] != at:
-                given.append((at, chain))
-            elif not given[-1][1]:  # a stated type sorts before a value
-                given[-1] = (at, chain)
+            assigned = bound.setdefault(name, [])
+            if not assigned or assigned[-1][0] != at:
+                assigned.append((at, chain))
+            elif not assigned[-1][1]:  # a stated type sorts before a value
+                assigned[-1] = (at, chain)
         return bound
 
     def _of_parameter(self, name: str) -> str:
@@ -328,50 +330,47 @@ class Receivers:
     def alias_of(self, entity: Entity) -> str:
         """Return the type that another name is given to; empty: the entity is none."""
         d = entity.definition
-        stated = _within(self._facts.found.results, d.inner_start_byte, d.end_byte)
-        result = (
-            self.type_of(stated[0][1], d.end_byte) if stated and d.body_byte == d.end_byte else ""
-        )
+        stated = _within(self._facts.syntax.results, d.inner_start_byte, d.end_byte)
+        if not stated or d.body_byte != d.end_byte:
+            return ""
+        result = self.type_of(stated[0][1], d.end_byte)
         return TYPE_MARK + result if result else ""
 
     def result_of(self, entity: Entity, scope: "Scope") -> str:
         """Return what a function gives, by its declaration or by what it returns; alternatives are
         apart by blanks."""
-        d, found = entity.definition, self._facts.found
-        stated = _within(found.results, d.inner_start_byte, d.body_byte)
+        d, syntax = entity.definition, self._facts.syntax
+        stated = _within(syntax.results, d.inner_start_byte, d.body_byte)
         if stated:
             result = self.type_of(stated[0][1].lstrip(": "), d.body_byte)
             return TYPE_MARK + result if result else ""
-        returned = _within(found.returned, d.body_byte, d.end_byte)
+        returned = _within(syntax.returned, d.body_byte, d.end_byte)
         inner = _within(self._functions, d.body_byte, d.end_byte) if returned else ()
-        own = returned
-        if inner:
-            own = [
-                (at, chain)
-                for at, chain in returned
-                if not any(start <= at < end for start, end in inner)
-            ]
-        values = (self.expand(chain, at, scope) for at, chain in own)
-        distinct = [value for value in dict.fromkeys(values) if value]
-        return ALTERNATIVE.join(distinct[:MAX_RETURNED])
+        values: dict[str, None] = {}
+        for at, chain in returned:
+            # What a function inside it returns is not what it returns.
+            if not any(start <= at < end for start, end in inner):
+                values[self.expand(chain, at, scope)] = None
+        values.pop("", None)
+        return ALTERNATIVE.join(list(values)[:MAX_RETURNED])
 
     def members_of(
         self, entity: Entity, scope: "Scope", methods: Iterable["Scope"]
     ) -> dict[str, str]:
         """Return the types of a class's fields, and `name()` with the result of each method that it
         only declares."""
-        d, members = entity.definition, dict[str, str]()
-        for name, given in scope.bound.items():
+        d = entity.definition
+        members: dict[str, str] = {}
+        for name, assigned in scope.bound.items():
             if name[0] == ".":
-                self._add(members, name, given, scope)
+                self._add(members, name, assigned, scope)
         for method in methods:
-            for name, given in method.bound.items():
+            for name, assigned in method.bound.items():
                 if name.partition(".")[0] in self._own or name[:1] == "@":
-                    self._add(members, name, given, method)
+                    self._add(members, name, assigned, method)
         holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
-        for at, name, written in self._facts.outside(
-            holes, self._facts.found.declared, d.start_byte, d.end_byte
-        ):
+        declared = self._facts.outside(holes, self._facts.syntax.declared, d.start_byte, d.end_byte)
+        for at, name, written in declared:
             result = self.type_of(written.lstrip(": "), at)
             stated = TYPE_MARK + result if result else ""
             members[name + DECLARED] = members.get(name + DECLARED) or stated
@@ -380,10 +379,14 @@ class Receivers:
         return dict(list(members.items())[:MAX_FACTS])
 
     def _add(
-        self, members: dict[str, str], name: str, given: Sequence[tuple[int, str]], scope: "Scope"
+        self,
+        members: dict[str, str],
+        name: str,
+        assigned: Sequence[tuple[int, str]],
+        scope: "Scope",
     ) -> None:
         field = (name.partition(".")[2] or name).lstrip("#")
-        for at, chain in given:
+        for at, chain in assigned:
             value = self.expand(chain, at, scope)
             if not value or "." in field:
                 continue
@@ -403,10 +406,12 @@ class Receivers:
 
     def variables_between(self, start: int, end: int) -> dict[str, str]:
         """Return the types of these variables."""
-        scope, variables = self.scope_between(start, end), dict[str, str]()
-        for name, given in scope.bound.items():
+        scope = self.scope_between(start, end)
+        variables: dict[str, str] = {}
+        for name, assigned in scope.bound.items():
             if name.isidentifier():
-                self._add(variables, name if self._is_usual else name + OTHER_BUILD, given, scope)
+                stored_name = name if self._is_usual else name + OTHER_BUILD
+                self._add(variables, stored_name, assigned, scope)
         return dict(list(variables.items())[:MAX_FACTS])
 
 
@@ -431,14 +436,14 @@ class Scope:
     def last(self, name: str, at: int) -> tuple[int, str] | None:
         """Return what a variable was last given before a byte, and where; None: it is none of
         these."""
-        given = self.bound.get(name)
-        if given is None:
+        assigned = self.bound.get(name)
+        if assigned is None:
             return None if self._outer is None else self._outer.last(name, at)
-        above = bisect_left(given, (at + 1, ""))
-        for place, chain in reversed(given[max(0, above - _LOOKED_BACK) : above]):
+        above = bisect_left(assigned, (at + 1, ""))
+        for place, chain in reversed(assigned[max(0, above - _LOOKED_BACK) : above]):
             if self._is_seen(place, at):
                 return place, chain
-        return given[above - 1] if above else None
+        return assigned[above - 1] if above else None
 
     def _is_seen(self, place: int, at: int) -> bool:
         """Whether no function between ends before a byte that a place is inside of."""

@@ -49,26 +49,31 @@ def link_changes(connection: sqlite3.Connection) -> None:
 
 def _link_all(connection: sqlite3.Connection) -> None:
     languages = index_rows.file_languages(connection)
-    known = _all_names(connection, languages)
-    link_rows.replace_all_edges(connection, _edges(known, languages))
+    index = _all_names(connection, languages)
+    link_rows.replace_all_edges(connection, _edges(index, languages))
     index_rows.write_index_meta(connection, index_rows.TOTALS, "")
 
 
 def _link_affected(connection: sqlite3.Connection, due: LinksDue) -> None:
     languages = index_rows.file_languages(connection)
-    known = _looked_up_names(connection, languages)
+    index = _looked_up_names(connection, languages)
     paths = due.paths | _affected(connection, due.names)
-    edges = _edges(known, paths & languages.keys())
-    rewired = _rewired(connection, known, due, edges, linked=paths & languages.keys())
-    seeing = _seeing(connection, known, rewired, languages)
+    linked = paths & languages.keys()
+    edges = _edges(index, linked)
+    # What they import is known only now, and so is who sees through them more or less than before.
+    rewired = _rewired(connection, index, due, edges, linked=linked)
+    seeing = _seeing(connection, index, rewired, languages)
     seeing = (seeing & languages.keys()) - paths
-    edges += _edges(known, seeing)
+    edges += _edges(index, seeing)
     change = link_rows.replace_edges(connection, paths | seeing, edges)
     change_totals(connection, TotalChanges(edges=change))
 
 
-def _edges(known: ReceiverIndex, paths: Iterable[str]) -> list[PathEdge]:
-    return [(path, edge) for path in sorted(paths) for edge in known.edges_of(path)]
+def _edges(index: ReceiverIndex, paths: Iterable[str]) -> list[PathEdge]:
+    edges: list[PathEdge] = []
+    for path in sorted(paths):
+        edges += [(path, edge) for edge in index.edges_of(path)]
+    return edges
 
 
 Rewired = dict[str, set[str] | None]
@@ -78,7 +83,7 @@ not known."""
 
 def _rewired(
     connection: sqlite3.Connection,
-    known: ReceiverIndex,
+    index: ReceiverIndex,
     due: LinksDue,
     edges: Iterable[PathEdge],
     *,
@@ -92,10 +97,9 @@ def _rewired(
             imported[path].add(edge.target)
     rewired: Rewired = {}
     for path, mentions in due.rewired.items():
-        is_kept = path in linked
-        rewired[path] = (
-            {known.file_imported(*mention, path) for mention in mentions} if is_kept else None
-        )
+        rewired[path] = None
+        if path in linked:
+            rewired[path] = {index.file_imported(*mention, path) for mention in mentions}
     for path in linked - due.paths:
         before = link_rows.imported_files(connection, path)
         changed = {end.removeprefix(file_id("")) for end in before ^ imported[path]}
@@ -103,7 +107,7 @@ def _rewired(
             rewired[path] = changed | (rewired.get(path) or set())
     # Edges of a changed file, and those to a removed one, are gone already: their names tell.
     for path in linked:
-        if path in due.paths or known.defines_nothing(path):
+        if path in due.paths or index.defines_nothing(path):
             imports = link_rows.file_mentions(connection, path).imports
             if any(module_names(hint) & due.names for _, hint in imports):
                 rewired[path] = None
@@ -111,33 +115,33 @@ def _rewired(
 
 
 def _seeing(
-    connection: sqlite3.Connection, known: ReceiverIndex, rewired: Rewired, paths: Collection[str]
+    connection: sqlite3.Connection, index: ReceiverIndex, rewired: Rewired, paths: Collection[str]
 ) -> set[str]:
     """Return the files that may reach others than before through these, and mention a name of
     those."""
     seeing: set[str] = set()
     for path, changed in rewired.items():
-        near = _importers(connection, known, {path})
-        if path not in paths or known.defines_nothing(path):  # it is no step itself
-            near |= _importers(connection, known, near)
+        near = _importers(connection, index, {path})
+        if path not in paths or index.defines_nothing(path):  # it is no step itself
+            near |= _importers(connection, index, near)
         if f"/{path}".endswith(f"/{FIXTURES}"):
             folder = path.removesuffix(FIXTURES)
             near |= {test for test in paths if test.startswith(folder)}
         if changed is not None and near:
-            names = known.names_reached({file for file in changed if file in paths})
+            names = index.names_reached({file for file in changed if file in paths})
             near &= link_rows.paths_mentioning(connection, names)
         seeing |= near
     return seeing
 
 
-def _importers(connection: sqlite3.Connection, known: ReceiverIndex, paths: set[str]) -> set[str]:
+def _importers(connection: sqlite3.Connection, index: ReceiverIndex, paths: set[str]) -> set[str]:
     """Return what imports these files, also through files that define nothing."""
     importers: set[str] = set()
     waiting = paths
     for _ in range(REEXPORT_STEPS + 1):
         waiting = link_rows.files_importing(connection, waiting) - importers
         importers |= waiting
-        waiting = {path for path in waiting if known.defines_nothing(path)}
+        waiting = {path for path in waiting if index.defines_nothing(path)}
         if not waiting:
             break
     return importers
@@ -150,38 +154,47 @@ def _affected(connection: sqlite3.Connection, names: set[str]) -> set[str]:
     Names reach others as aliases of imports, by files that export all of another, by classes with
     that base, and by functions, members and variables with that type.
     """
-    paths, known, new = set[str](), set(names), set(names)
+    paths, seen, new = set[str](), set(names), set(names)
     while new:
-        found = link_rows.paths_mentioning(connection, new)
-        reached = {name for path in found for name in _reaching(connection, path, new)}
-        paths |= found
-        new = reached - known
-        known |= new
+        mentioning = link_rows.paths_mentioning(connection, new)
+        reached: set[str] = set()
+        for path in mentioning:
+            reached.update(_reaching(connection, path, new))
+        paths |= mentioning
+        new = reached - seen
+        seen |= new
     return paths
 
 
 def _reaching(connection: sqlite3.Connection, path: str, names: set[str]) -> Iterator[str]:
+    """Yield the names under which others may mean one of these through this file."""
     mentions = link_rows.file_mentions(connection, path)
     for name, hint in mentions.imports:
-        if hint.startswith(MODULE):
-            yield from filter(None, (importable_name(hint),) if name in names else ())
-        elif name in names or module_names(hint) & names:
-            yield from file_names(path) if name == "*" else filter(None, (hint.partition("#")[2],))
-    heirs = {
-        source
-        for source, given in mentions.bases.items()
-        if any(name in names for _, name, _ in given)
-    }
+        yield from _reexported_names(name, hint, path, names)
+    heirs: set[str] = set()
+    for source, bases in mentions.bases.items():
+        if any(name in names for _, name, _ in bases):
+            heirs.add(source)
     for source, members in mentions.types.items():
         reaching = [member for member, chain in members.items() if chain_names(chain) & names]
         yield from (member.removesuffix("()") for member in reaching if member)
-        heirs |= {source} if reaching else set()
-    if heirs:
-        yield from (
-            last_name(row.entity)
-            for row in link_rows.entities_in(connection, path)
-            if row.id in heirs
-        )
+        if reaching:
+            heirs.add(source)
+    rows = link_rows.entities_in(connection, path) if heirs else ()
+    yield from (last_name(row.entity) for row in rows if row.id in heirs)
+
+
+def _reexported_names(name: str, hint: str, path: str, names: set[str]) -> Iterable[str]:
+    """Return the names under which a file passes on what an import of it names."""
+    if hint.startswith(MODULE):
+        alias = importable_name(hint) if name in names else ""
+    elif name not in names and not module_names(hint) & names:
+        alias = ""
+    elif name == "*":
+        return file_names(path)
+    else:
+        alias = hint.partition("#")[2]
+    return (alias,) if alias else ()
 
 
 def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:

@@ -27,13 +27,13 @@ class RubyNameIndex(ExtensionIndex):
         class_name = class_named_like(name) if self._is_ruby(path) else ""
         return self._class_named(class_name, path) if class_name else None
 
-    def _reads(self, own: EntityRow, name: str) -> bool:
+    def _reads(self, class_row: EntityRow, name: str) -> bool:
         """Whether a class reads a variable of its object under a name, as `attr_reader` has it."""
-        if not self._is_ruby(own.path):
+        if not self._is_ruby(class_row.path):
             return False
         return any(
             name in self._mentions(this.path).types.get(this.id, {})
-            for this in self._with_bases(own)
+            for this in self._with_bases(class_row)
         )
 
     def _mixed_in(self, name: str, owner: str, path: str) -> EntityRow | None:
@@ -44,5 +44,5 @@ class RubyNameIndex(ExtensionIndex):
             return None
         if name in names_in(self._row(path).library):
             return None
-        found = self._unique(name, path, _MIXED_IN, dotted=True)
-        return found if found is not None and " > " not in found.entity else None
+        method = self._unique(name, path, _MIXED_IN, dotted=True)
+        return method if method is not None and " > " not in method.entity else None

@@ -64,7 +64,7 @@ class ScriptPackages:
 
     def _add(self, folder: str, hints: Iterable[str]) -> None:
         globs: list[str] = []
-        own: dict[str, ScriptPackage] = {}
+        packages: dict[str, ScriptPackage] = {}
         for hint in hints:
             name, _, fact = hint.removeprefix(MODULE).partition("#")
             key, _, value = fact.partition("=")
@@ -75,11 +75,11 @@ class ScriptPackages:
                 aliases = self._aliases.setdefault(folder, ScriptPackage(folder))
                 aliases.targets.append((key.removeprefix(ALIAS), value))
                 continue
-            package = own.setdefault(name, ScriptPackage(folder))
+            package = packages.setdefault(name, ScriptPackage(folder))
             package.only |= key == "only"
             if value:
                 package.targets.append((key, value))
-        for name, package in own.items():
+        for name, package in packages.items():
             self._folders[folder] = package
             self._named.setdefault(name, []).append(package)
         if globs:
@@ -106,22 +106,18 @@ class ScriptPackages:
         names = (f"@{target}", f"~{target}") if target.startswith("/") else (target,)
         for folder in _upward(importer.rpartition("/")[0]):
             aliases = self._aliases.get(folder)
-            paths = (
-                (path for name in names for path in _targets_of(aliases, name))
-                if aliases is not None
-                else ()
-            )
-            for path in paths:
-                if found := self._file_at(posixpath.normpath(f"{folder}/{path}".lstrip("/"))):
-                    return found
+            if aliases is None:
+                continue
+            for name in names:
+                for path in _targets_of(aliases, name):
+                    if file := self._file_at(posixpath.normpath(f"{folder}/{path}".lstrip("/"))):
+                        return file
         return ""
 
     def _find(self, target: str, folder: str) -> str | None:
         if target.startswith(":"):
-            package = next(
-                (self._folders[up] for up in _upward(folder) if up in self._folders), None
-            )
-            return self._in_package(package, target) if package else ""
+            around = [self._folders[up] for up in _upward(folder) if up in self._folders]
+            return self._in_package(around[0], target) if around else ""
         parts = target.split("/")
         length = 2 if target.startswith("@") else 1
         name, rest = "/".join(parts[:length]), parts[length:]
@@ -132,24 +128,20 @@ class ScriptPackages:
         """Return the one package of this name that a file of this folder may import."""
         packages = self._named.get(name, ()) if name else ()
         inside = f"{folder}/"
-        own = [one for one in packages if one.contains(inside)]
-        if own:
-            return max(own, key=lambda one: len(one.folder))
-        roots = [
-            (top, globs)
-            for top, globs in self._workspaces
-            if not top or inside.startswith(top + "/")
-        ]
-        listed = [
-            one for one in packages if any(_lists(top, globs, one.folder) for top, globs in roots)
-        ]
-        eligible = listed if roots else [*packages]
+        around = [package for package in packages if package.contains(inside)]
+        if around:
+            return max(around, key=lambda package: len(package.folder))
+        roots: list[tuple[str, GlobList]] = []
+        for top, globs in self._workspaces:
+            if not top or inside.startswith(top + "/"):
+                roots.append((top, globs))
+        eligible = [package for package in packages if not roots or _is_listed(package, roots)]
         return eligible[0] if len(eligible) == 1 else None
 
     def _in_package(self, package: ScriptPackage, place: str) -> str:
         for path in _targets_of(package, place):
-            if found := self._source(package.folder, path):
-                return found
+            if file := self._source(package.folder, path):
+                return file
         if place == ".":
             return self._first(package.folder, _USUAL_ENTRIES)
         if package.only or place.startswith(":"):
@@ -164,12 +156,13 @@ class ScriptPackages:
             return exact or self._first(folder, (_BUILT_SUFFIX.sub("", path),))
         parts = _BUILT_SUFFIX.sub("", path[built.end() :]).split("/")
         inner = ["/".join(parts[skipped:]) for skipped in range(min(len(parts), _MOST_LAYERS))]
-        return self._first(folder, [*(f"src/{one}" for one in inner), *inner])
+        in_sources = [f"src/{place}" for place in inner]
+        return self._first(folder, [*in_sources, *inner])
 
     def _first(self, folder: str, places: Iterable[str]) -> str:
         for place in places:
-            if found := self._file_at(f"{folder}/{place}".lstrip("/")):
-                return found
+            if file := self._file_at(f"{folder}/{place}".lstrip("/")):
+                return file
         return ""
 
 
@@ -192,15 +185,20 @@ def importable_name(hint: str) -> str:
 
 def _targets_of(package: ScriptPackage, place: str) -> Iterator[str]:
     """Yield the paths that a place in a package means: by its name, then by the longest pattern."""
-    yield from (path for key, path in package.targets if key == place)
-    patterns = sorted(
-        (one for one in package.targets if "*" in one[0]), key=lambda one: -len(one[0])
-    )
+    for key, path in package.targets:
+        if key == place:
+            yield path
+    patterns = [target for target in package.targets if "*" in target[0]]
+    patterns.sort(key=lambda target: -len(target[0]))
     for key, path in patterns:
         before, _, after = key.partition("*")
         middle = place[len(before) : len(place) - len(after)]
         if middle and place == before + middle + after:
             yield path.replace("*", middle)
+
+
+def _is_listed(package: ScriptPackage, roots: Iterable[tuple[str, GlobList]]) -> bool:
+    return any(_lists(top, globs, package.folder) for top, globs in roots)
 
 
 def _lists(top: str, globs: GlobList, folder: str) -> bool:

@@ -51,11 +51,17 @@ _CODE_SIGNS = "{}[]=<>|$;\\"
 
 def cut_windows(source: SourceFile) -> list[MemoryDraft]:
     """Cut a whole file into windows."""
-    is_document = not source.text.startswith("#!") and (
-        _DOCUMENT.search(source.path) is not None or _reads_as_prose(source.path, source.lines)
-    )
-    drafts = cut_rows(source, 0, len(source.lines) - 1, kind=Kind.DOC if is_document else Kind.TEXT)
+    kind = Kind.DOC if _is_document(source) else Kind.TEXT
+    drafts = cut_rows(source, 0, len(source.lines) - 1, kind=kind)
     return [_with_imports(draft, source.path) for draft in drafts]
+
+
+def _is_document(source: SourceFile) -> bool:
+    if source.text.startswith("#!"):
+        return False
+    if _DOCUMENT.search(source.path) is not None:
+        return True
+    return _reads_as_prose(source.path, source.lines)
 
 
 def _reads_as_prose(path: str, lines: Sequence[str]) -> bool:
@@ -65,8 +71,9 @@ def _reads_as_prose(path: str, lines: Sequence[str]) -> bool:
         return False
     first = [line.strip() for line in lines[:PROSE_LINES] if line.strip()]
     sentences = [line for line in first if len(_SENTENCE_WORD.findall(line)) >= SENTENCE_WORDS]
-    signs = sum(line.count(sign) for line in first for sign in _CODE_SIGNS)
-    return len(sentences) > len(first) / 2 and signs * 50 < sum(map(len, first))
+    text = "".join(first)
+    signs = sum(map(text.count, _CODE_SIGNS))
+    return len(sentences) > len(first) / 2 and signs * 50 < len(text)
 
 
 def cut_rows(
@@ -78,35 +85,38 @@ def cut_rows(
 
 
 def _with_imports(draft: MemoryDraft, path: str) -> MemoryDraft:
-    matches = re.finditer(_IMPORTS, draft.text, re.MULTILINE | re.VERBOSE)
-    found = tuple(next(filter(None, match.groups())) for match in matches)
-    uses = (
-        NameUse(
-            module.rpartition("/")[2].partition(".")[0],
-            "import:" + module_reference(module, path=path, is_relative=True),
-        )
-        for module in found
-    )
-    return replace(draft, facts=CodeFacts(imports=found), uses=tuple(uses))
+    modules: list[str] = []
+    uses: list[NameUse] = []
+    for match in re.finditer(_IMPORTS, draft.text, re.MULTILINE | re.VERBOSE):
+        module = next(filter(None, match.groups()))
+        reference = module_reference(module, path=path, is_relative=True)
+        modules.append(module)
+        uses.append(NameUse(_file_stem(module), f"import:{reference}"))
+    return replace(draft, facts=CodeFacts(imports=tuple(modules)), uses=tuple(uses))
+
+
+def _file_stem(path: str) -> str:
+    return path.rpartition("/")[2].partition(".")[0]
 
 
 def _drafts(
     source: SourceFile, spans: Iterable[NamedSpan], kind: Kind, *, border: Border | None = None
 ) -> list[MemoryDraft]:
     """Draft spans of rows, long ones in parts."""
-    lines, window = source.lines, source.window_lines
-    parts = [
-        (name, run)
-        for name, *rows in spans
-        for run in split_rows(lines, *rows, window=window, border=border)
-    ]
-    names = number_names(name for name, _ in parts)
-    return [
-        MemoryDraft(
-            kind=kind, entity=name, start=a, end=b, text="\n".join(lines[a : b + 1]), title=name
+    lines = source.lines
+    names: list[str] = []
+    runs: list[tuple[int, int]] = []
+    for name, start, end in spans:
+        parts = split_rows(lines, start, end, window=source.window_lines, border=border)
+        names += [name] * len(parts)
+        runs += parts
+    drafts: list[MemoryDraft] = []
+    for name, (start, end) in zip(number_names(names), runs, strict=True):
+        text = "\n".join(lines[start : end + 1])
+        drafts.append(
+            MemoryDraft(kind=kind, entity=name, start=start, end=end, text=text, title=name)
         )
-        for name, (_, (a, b)) in zip(names, parts, strict=True)
-    ]
+    return drafts
 
 
 def split_rows(
@@ -116,13 +126,14 @@ def split_rows(
 
     border: returns the next run's first row, which may be farther where nothing nearer is a border.
     """
+    find_border = border or _window_border
     runs = []
     while end - start + 1 > window:
-        following = min((border or _window_border)(lines, start, window), end + 1)
-        runs.append((start, following - 1))
+        following = min(find_border(lines, start, window), end + 1)
+        runs.append(trim_rows(lines, start, following - 1))
         start = following
-    runs.append((start, end))
-    return [(a, b) for a, b in (trim_rows(lines, *run) for run in runs) if a <= b]
+    runs.append(trim_rows(lines, start, end))
+    return [(first, last) for first, last in runs if first <= last]
 
 
 def name_rows(lines: Sequence[str], start: int, end: int) -> str:
@@ -149,7 +160,12 @@ def _line_name(line: str) -> str:
     name = name.rstrip(_MARKS_AROUND.replace(">", "") if "<" in name else _MARKS_AROUND)
     if name[:1] in _QUOTED and name.endswith(name[0]) and name.count(name[0]) == 2:
         name = name[1:-1]
-    name = name[:NAME_CHARS].lstrip(")]}").rstrip()
+    name = _without_half_pairs(name[:NAME_CHARS].lstrip(")]}").rstrip())
+    return name.strip(_MARKS_AROUND.replace(">", "")).removesuffix("()")
+
+
+def _without_half_pairs(name: str) -> str:
+    """Cut a name before a bracket or quote that it does not close."""
     for opening, closing in ("()", "[]", "{}"):
         if name.count(opening) > name.count(closing):
             # Half a pair says nothing, nor what is in it.
@@ -158,7 +174,7 @@ def _line_name(line: str) -> str:
             name = name.rstrip(")]}")
     if name.count('"') % 2:
         name = name[: name.rindex('"')] or name[1:]
-    return name.strip(_MARKS_AROUND.replace(">", "")).removesuffix("()")
+    return name
 
 
 def _window_border(lines: Sequence[str], start: int, window: int) -> int:
@@ -166,7 +182,9 @@ def _window_border(lines: Sequence[str], start: int, window: int) -> int:
     paragraphs = [row for row in reach if lines[row].strip() and not lines[row - 1].strip()]
     flush = [row for row in paragraphs if not lines[row][0].isspace()]
     candidates = flush or paragraphs
-    return min(candidates, key=lambda row: digest(lines[row])) if candidates else start + window
+    if not candidates:
+        return start + window
+    return min(candidates, key=lambda row: digest(lines[row]))
 
 
 MAX_REFERENCES = 50
@@ -192,11 +210,11 @@ Heading = tuple[int, int, str]
 """Row, level, words."""
 
 
-def cut_prose(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
+def cut_prose(source: SourceFile, syntax: Syntax | None) -> list[MemoryDraft]:
     """Cut a file into its sections, long ones into parts."""
     lines = source.lines
-    if found is not None:
-        headings = _markdown_headings(found, lines)
+    if syntax is not None:
+        headings = _markdown_headings(syntax, lines)
     elif source.language.name == "restructuredtext":
         headings = _restructured_headings(lines)
     else:
@@ -211,10 +229,9 @@ def prose_references(text: str) -> list[NameUse]:
     for written in _NAMED.findall(text):
         name = written.strip().removeprefix("~")
         if _IDENTIFIER.match(name):
-            parts = re.split(r"\.|::|#", name.removesuffix("()"))
-            uses.setdefault(
-                NameUse(parts[-1], f"doc:{parts[-2]}" if len(parts) > 1 else "doc:", True)
-            )
+            *above, last = re.split(r"\.|::|#", name.removesuffix("()"))
+            owner = above[-1] if above else ""
+            uses.setdefault(NameUse(last, f"doc:{owner}", True))
     for path in [*_PATH.findall(text), *_LINK.findall(text)]:
         if "://" not in path:
             place = path.removeprefix("./").lstrip("/")
@@ -230,56 +247,50 @@ def _sections(lines: Sequence[str], headings: Sequence[Heading]) -> list[NamedSp
     if not headings or any(line.strip() and not _MARK.match(line) for line in lines[:first]):
         spans.append((name_rows(lines, 0, max(first - 1, 0)), 0, first - 1))
         start = first
-    for heading, (following, _, _) in zip(
-        headings, [*headings[1:], (len(lines), 0, "")], strict=False
-    ):
-        row, level, words = heading
+    ends = [row for row, _, _ in headings[1:]] + [len(lines)]
+    for (row, level, words), end in zip(headings, ends, strict=False):
         name = " ".join(words.split())[:_HEADING_CHARS] or "untitled"
-        trail = [*(one for one in trail if one[1] < level), (row, level, name)]
-        if following < len(lines) and not any(
-            _WORDS.search(line) for line in lines[_body(lines, row) : following]
-        ):
+        while trail and trail[-1][1] >= level:
+            trail.pop()
+        trail.append((row, level, name))
+        body = lines[_body(lines, row) : end]
+        if end < len(lines) and not any(map(_WORDS.search, body)):
             continue  # a heading alone says nothing: it goes with the section below it
-        spans.append((" > ".join(name for _, _, name in trail), start, following - 1))
-        start = following
+        spans.append((" > ".join(name for _, _, name in trail), start, end - 1))
+        start = end
     return spans
 
 
 def _body(lines: Sequence[str], row: int) -> int:
     """Return the first row below a heading, its underline included."""
-    is_underlined = row + 1 < len(lines) and (
-        _SETEXT.match(lines[row + 1]) or _UNDERLINE.match(lines[row + 1])
-    )
+    below = lines[row + 1] if row + 1 < len(lines) else ""
+    is_underlined = _SETEXT.match(below) or _UNDERLINE.match(below)
     return row + 2 if is_underlined else row + 1
 
 
 def _prose_border(lines: Sequence[str], start: int, window: int) -> int:
     """Cut a long section at the last paragraph outside a code fence that still fits."""
-    fenced, best = False, start + window
+    is_fenced, best = False, start + window
     for row in range(start, start + window + 1):
-        if (
-            row > start + window // 3
-            and not fenced
-            and lines[row].strip()
-            and not lines[row - 1].strip()
-        ):
+        begins = lines[row].strip() and not lines[row - 1].strip()
+        if begins and not is_fenced and row > start + window // 3:
             best = row
         if _FENCE.match(lines[row]):
-            fenced = not fenced
+            is_fenced = not is_fenced
     return best
 
 
-def _markdown_headings(found: Syntax, lines: Sequence[str]) -> list[Heading]:
+def _markdown_headings(syntax: Syntax, lines: Sequence[str]) -> list[Heading]:
     headings: list[Heading] = []
-    for d in found.definitions:
-        marks, underline = _ATX.match(lines[d.start]), _SETEXT.match(lines[d.end])
+    for d in syntax.definitions:
+        first_line = lines[d.start]
+        marks, underline = _ATX.match(first_line), _SETEXT.match(lines[d.end])
         if marks:
-            level, words = len(marks[1]), lines[d.start].strip().strip("#")
+            headings.append((d.start, len(marks[1]), first_line.strip().strip("#")))
         elif underline and d.end > d.start:
-            level, words = (1 if underline[1] == "=" else 2), " ".join(lines[d.start : d.end])
-        else:
-            continue  # inside a quotation or a list
-        headings.append((d.start, level, words))
+            level = 1 if underline[1] == "=" else 2
+            headings.append((d.start, level, " ".join(lines[d.start : d.end])))
+        # Else it is inside a quotation or a list.
     return headings
 
 
@@ -289,30 +300,38 @@ def _marked_headings(lines: Sequence[str]) -> list[Heading]:
     fence = ""
     for row, line in enumerate(lines):
         if mark := _LISTING.match(line):
-            fence = "" if fence == mark[0].strip() else fence or mark[0].strip()
-        elif not fence and (found := _MARKED_HEADING.match(line)):
-            headings.append((row, len(found[1]), found[2]))
+            # Another mark inside a listing is text of it.
+            written = mark[0].strip()
+            if not fence:
+                fence = written
+            elif fence == written:
+                fence = ""
+        elif not fence and (title := _MARKED_HEADING.match(line)):
+            headings.append((row, len(title[1]), title[2]))
     return headings
 
 
 def _restructured_headings(lines: Sequence[str]) -> list[Heading]:
     headings: list[Heading] = []
-    marks: list[str] = []
+    marks: list[str] = []  # in the order of their levels
     for row in range(1, len(lines)):
         underline, title = _UNDERLINE.match(lines[row]), lines[row - 1]
-        is_title = title.strip() and not title[0].isspace() and not _UNDERLINE.match(title)
-        if not underline or not is_title or len(lines[row].rstrip()) < len(title.rstrip()):
+        if not underline or not _may_be_title(title):
             continue
-        over = (
-            row > 1
-            and bool(_UNDERLINE.match(lines[row - 2]))
-            and lines[row - 2].strip() == lines[row].strip()
-        )
-        mark = underline[1] * 2 if over else underline[1]
+        if len(lines[row].rstrip()) < len(title.rstrip()):
+            continue
+        above = lines[row - 2] if row > 1 else ""
+        has_overline = bool(_UNDERLINE.match(above)) and above.strip() == lines[row].strip()
+        mark = underline[1] * 2 if has_overline else underline[1]
         if mark not in marks:
             marks.append(mark)
-        headings.append((row - 2 if over else row - 1, marks.index(mark) + 1, title))
+        first = row - 2 if has_overline else row - 1
+        headings.append((first, marks.index(mark) + 1, title))
     return headings
+
+
+def _may_be_title(line: str) -> bool:
+    return bool(line.strip()) and not line[0].isspace() and not _UNDERLINE.match(line)
 
 
 SMALL_ROWS = 3
@@ -327,46 +346,45 @@ _KIND_OF_BLOCKS = {
 }
 _INI_SECTION = re.compile(r"\s*\[([^\]]+)\]")
 _COMMENT = re.compile(r"\s*(#|//|;|--|/\*|\*)")
+_COMMENT_MARKS = re.compile(r"^\s*(#+|//+|;+|--+|/\*+|\*+/?)\s?")
 _KEY_CHARS = 80
 _NAME, _QUOTES = re.compile(r"[\w.\-\"'`\[\]]+"), re.compile(r"[\"'`\[\]]")
 """A name with quotes around its parts, as SQL writes them, and those quotes."""
 
 
-def cut_config(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
+def cut_config(source: SourceFile, syntax: Syntax | None) -> list[MemoryDraft]:
     """Cut a file into blocks; rows before, between and after the keys go with their neighbours."""
     lines = source.lines
     last = len(lines) - 1
-    if found is None:
-        keys = [
-            (row, match[1].strip())
-            for row, line in enumerate(lines)
-            if (match := _INI_SECTION.match(line))
-        ]
-    else:
-        keys = _keys(found, "section")
+    keys = _ini_sections(lines) if syntax is None else _keys(syntax, "section")
     starts = _with_comments(keys, lines)
     first = next(iter(starts.values()), name_rows(lines, *trim_rows(lines, 0, last)))
+    # The first block begins with the file, whatever stands above its key.
     starts = {0: first} | dict(list(starts.items())[1:])
+    subsections = _keys(syntax, "subsection")
     spans: list[NamedSpan] = []
     for name, start, end in _blocks(starts, last, lines):
         parts = [(name, start, end)]
         if end - start >= source.window_lines:
-            inner = [
-                (row, f"{name}.{key}")
-                for row, key in _keys(found, "subsection")
-                if start < row <= end
-            ]
+            inner = [(row, f"{name}.{key}") for row, key in subsections if start < row <= end]
             parts = _blocks({start: name} | _with_comments(inner, lines), end, lines)
         spans += parts
     return [_with_comment_text(draft) for draft in _drafts(source, spans, Kind.CONFIG)]
 
 
+def _ini_sections(lines: Sequence[str]) -> list[tuple[int, str]]:
+    keys: list[tuple[int, str]] = []
+    for row, line in enumerate(lines):
+        if match := _INI_SECTION.match(line):
+            keys.append((row, match[1].strip()))
+    return keys
+
+
 def cut_blocks(source: SourceFile) -> list[MemoryDraft]:
     """Cut a file where lines begin its blocks; comments go with the block below."""
     lines = source.lines
-    starts = {0: name_rows(lines, 0, len(lines) - 1)} | _with_comments(
-        _block_starts(source.language, lines), lines
-    )
+    starts = {0: name_rows(lines, 0, len(lines) - 1)}
+    starts |= _with_comments(_block_starts(source.language, lines), lines)
     kind = _KIND_OF_BLOCKS.get(source.language.name, Kind.CONFIG)
     drafts = _drafts(source, _blocks(starts, len(lines) - 1, lines), kind)
     return [_with_comment_text(_with_imports(draft, source.path)) for draft in drafts]
@@ -374,20 +392,22 @@ def cut_blocks(source: SourceFile) -> list[MemoryDraft]:
 
 def _block_starts(language: Language, lines: Sequence[str]) -> list[tuple[int, str]]:
     begins, quote = re.compile(language.begins), re.compile(language.quote or r"\Z(?!\Z)")
-    found: list[tuple[int, str]] = []
+    starts: list[tuple[int, str]] = []
     is_quoted = False
     for row, line in enumerate(lines):
-        goes_on = bool(found) and found[-1][0] == row - 1 and lines[row - 1].rstrip().endswith(",")
+        # A selector of CSS on two rows: `h1,` and `h2 {`.
+        is_below = bool(starts) and starts[-1][0] == row - 1
+        goes_on = is_below and lines[row - 1].rstrip().endswith(",")
         if not (is_quoted or goes_on) and (match := begins.match(line)):
-            found.append((row, _block_name(match)))
+            starts.append((row, _block_name(match)))
         is_quoted ^= len(quote.findall(line)) % 2 == 1
-    return found
+    return starts
 
 
 def _block_name(match: re.Match[str]) -> str:
-    words = [
-        _QUOTES.sub("", word) if _NAME.fullmatch(word) else word for word in match.groups() if word
-    ]
+    words: list[str] = []
+    for word in filter(None, match.groups()):
+        words.append(_QUOTES.sub("", word) if _NAME.fullmatch(word) else word)
     return " ".join(" ".join(words).split())[:_KEY_CHARS] or "block"
 
 
@@ -395,24 +415,24 @@ def _with_comment_text(draft: MemoryDraft) -> MemoryDraft:
     return replace(draft, facts=replace(draft.facts, docstring=_comments(draft.text.split("\n"))))
 
 
-def _keys(found: Syntax | None, kind: str) -> list[tuple[int, str]]:
-    keys = [
-        (d.start, d.name.strip().strip("\"'"))
-        for d in (found.definitions if found else ())
-        if d.kind == kind
-    ]
-    return [(row, " ".join(name.split())[:_KEY_CHARS] or "element") for row, name in keys]
+def _keys(syntax: Syntax | None, kind: str) -> list[tuple[int, str]]:
+    keys: list[tuple[int, str]] = []
+    for d in syntax.definitions if syntax else ():
+        if d.kind == kind:
+            name = " ".join(d.name.strip().strip("\"'").split())[:_KEY_CHARS]
+            keys.append((d.start, name or "element"))
+    return keys
 
 
 def _with_comments(keys: Iterable[tuple[int, str]], lines: Sequence[str]) -> dict[int, str]:
     """Return the first row of each key with the comments right above it, and its name."""
-    found = {}
+    starts = {}
     for start, name in keys:
         row = start
         while row > 0 and _COMMENT.match(lines[row - 1]):
             row -= 1
-        found[row] = name
-    return found
+        starts[row] = name
+    return starts
 
 
 def _blocks(starts: dict[int, str], last: int, lines: Sequence[str]) -> list[NamedSpan]:
@@ -439,9 +459,11 @@ def _blocks(starts: dict[int, str], last: int, lines: Sequence[str]) -> list[Nam
 
 
 def _comments(lines: Sequence[str]) -> str:
-    said = [
-        re.sub(r"^\s*(#+|//+|;+|--+|/\*+|\*+/?)\s?", "", line).rstrip("*/ ")
-        for line in lines
-        if _COMMENT.match(line)
-    ]
-    return "\n".join(line for line in said if line)
+    comments: list[str] = []
+    for line in lines:
+        if not _COMMENT.match(line):
+            continue
+        text = _COMMENT_MARKS.sub("", line).rstrip("*/ ")
+        if text:
+            comments.append(text)
+    return "\n".join(comments)

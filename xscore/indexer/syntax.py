@@ -125,10 +125,12 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
     if tree.root_node.descendant_count > MAX_TREE_DEPTH and _is_tree_deep(tree.walk()):
         raise GrammarGaveUp(f"its code nests more than {MAX_TREE_DEPTH:,} deep")
     matches = QueryCursor(query).matches(tree.root_node)
-    found = collect(data, matches)
-    found.places = name_places(data, {local_name(one, language) for one in found.imports})
-    found.values = _imported_values(tree.root_node, data, found, language)
-    return found
+    syntax = collect(data, matches)
+    syntax.places = name_places(
+        data, {local_name(imported, language) for imported in syntax.imports}
+    )
+    syntax.values = _imported_values(tree.root_node, data, syntax, language)
+    return syntax
 
 
 def local_name(imported: Import, language: Language) -> str:
@@ -146,27 +148,30 @@ _GO_VERSION = re.compile(r"(?:/v\d+|\.v\d+)\Z")
 
 
 def _imported_values(
-    root: "Node", data: bytes, found: Syntax, language: Language
+    root: "Node", data: bytes, syntax: Syntax, language: Language
 ) -> list[tuple[int, str]]:
     """Return the uses of imported names that have one meaning in the file and may be defined in
     this repository."""
     library = sys.stdlib_module_names if language.module_separator == "." else frozenset[str]()
+    defined_here = {name for _, name in syntax.constants}
+    defined_here |= {definition.name for definition in syntax.definitions}
     meanings: dict[str, set[tuple[str, str]]] = {}
-    for one in found.imports:
-        meanings.setdefault(local_name(one, language), set()).add((one.module, one.name))
-    given = {name for _, name in found.constants} | {one.name for one in found.definitions}
-    meant = {
-        name: one[0]
-        for name, (one, *others) in meanings.items()
-        if not others and name not in given
-    }
-    names = {name for name, module in meant.items() if module.partition(".")[0] not in library}
-    places = [one for one in found.places if one[1] in names and not is_class_name(one[1])]
-    spans = [
-        (d.start_byte, d.body_byte, d.end_byte)
-        for d in found.definitions
-        if d.kind not in ("scope", "namespace")
-    ]
+    for imported in syntax.imports:
+        meaning = imported.module, imported.name
+        meanings.setdefault(local_name(imported, language), set()).add(meaning)
+    names: set[str] = set()
+    for name, sources in meanings.items():
+        # Imported twice (try/except, two branches): which one is meant cannot be told.
+        if len(sources) != 1 or name in defined_here:
+            continue
+        ((module, _),) = sources
+        if module.partition(".")[0] not in library:
+            names.add(name)
+    places = [(at, name) for at, name in syntax.places if name in names and not is_class_name(name)]
+    spans: list[tuple[int, int, int]] = []
+    for d in syntax.definitions:
+        if d.kind not in ("scope", "namespace"):
+            spans.append((d.start_byte, d.body_byte, d.end_byte))
     return imported_values(root, data, places, spans, is_rust=language.module_separator == "::")
 
 
@@ -176,11 +181,11 @@ def _is_too_deep(data: bytes) -> bool:
         runs = re.findall(_MARKS_APART, data)
         if any(len(run.translate(None, b" \t")) >= MAX_DEPTH for run in runs):
             return True
-    if (
-        _DEEP_INDENT in data.translate(_TABS)
-        and len(set(map(len, re.findall(_INDENT, data)))) > MAX_DEPTH
-    ):
-        return True
+    if _DEEP_INDENT in data.translate(_TABS):
+        indents = set(map(len, re.findall(_INDENT, data)))
+        if len(indents) > MAX_DEPTH:
+            return True
+    # Ordinary files end here; only those with many brackets are read byte by byte.
     if data.count(b"(") + data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return False
     depth = 0
@@ -198,13 +203,15 @@ def _is_tree_deep(cursor: "TreeCursor") -> bool:
             return False
         widest = cursor.node
         while cursor.goto_next_sibling():
-            widest = max(
-                widest, cursor.node, key=lambda node: node.end_byte - node.start_byte if node else 0
-            )
+            widest = max(widest, cursor.node, key=_width)
         if widest is None:
             return False
         cursor.reset(widest)
     return True
+
+
+def _width(node: "Node | None") -> int:
+    return node.end_byte - node.start_byte if node else 0
 
 
 @cache
@@ -214,11 +221,11 @@ def load_queries(language: Language) -> "tuple[Parser, Query | None]":
     from tree_sitter import Query
 
     parser, grammar = load_parser(language)
-    folder = Path(__file__).with_name("queries")
-    source = language.query or "\n".join(
-        (folder / f"{name}.scm").read_text("utf-8")
-        for name in (language.queries or language.name).split()
-    )
+    source = language.query
+    if not source:
+        folder = Path(__file__).with_name("queries")
+        names = (language.queries or language.name).split()
+        source = "\n".join((folder / f"{name}.scm").read_text("utf-8") for name in names)
     try:
         return parser, Query(grammar, source)
     except ValueError:

@@ -183,13 +183,16 @@ def begin_from_worktree(run: "IndexRun") -> list[str]:
     count = 0
     # Were the store at fault, the indexer would say so.
     with suppress(StoreError), transaction(connection):
+        # Asked under the lock: another run of this worktree may have begun in between.
         if not index_rows.file_stamps(connection):
             with _interrupted_at(connection, run.until):
                 for statement in _FROM_WORKTREE:
                     connection.execute(statement, keys)
-            count = _settle_files(run)
+            count = _stamp_same_files(run)
+    if not count:
+        return []
     place = f"worktree {names[nearest]}" if names[nearest] else "the main worktree"
-    return [f"shared the index of {counted(count, 'identical file')} with {place}"] if count else []
+    return [f"shared the index of {counted(count, 'identical file')} with {place}"]
 
 
 def _nearest_worktree(run: "IndexRun", numbers: Sequence[int]) -> int:
@@ -198,47 +201,50 @@ def _nearest_worktree(run: "IndexRun", numbers: Sequence[int]) -> int:
     if len(numbers) == 1:
         return numbers[0]
     same = dict.fromkeys(numbers, 0)
-    hashes = dict[str, str]()
+    hashes: dict[str, str] = {}
+    differing = run.connection.execute(_DIFFERING, (MOST_COMPARED,)).fetchall()
     with opened_folder(run.root.path) as top:
-        for path, worktree, file_hash in run.connection.execute(
-            _DIFFERING, (MOST_COMPARED,)
-        ).fetchall():
+        for path, worktree, file_hash in differing:
             if path not in hashes:
                 hashes[path] = ""
                 with suppress(OSError, ValueError, FileRefused):
-                    hashes[path] = file_digest(
-                        read_file_under(
-                            top, native_name(path), max_bytes=run.settings.max_file_bytes
-                        )
-                    )
+                    max_bytes = run.settings.max_file_bytes
+                    data = read_file_under(top, native_name(path), max_bytes=max_bytes)
+                    hashes[path] = file_digest(data)
             if worktree in same and file_hash == hashes[path]:
                 same[worktree] += 1
     return max(numbers, key=lambda number: (same[number], -number))
 
 
-def take_over_index(run: "IndexRun", siblings: Callable[[], Sequence[Path]]) -> list[str]:
+def begin_from_clone(run: "IndexRun", siblings: Callable[[], Sequence[Path]]) -> list[str]:
     """Fill the empty index of a run from the first usable store of a clone; return notes for the
     user.
 
     A store is skipped if it is damaged, locked by another process, gone, or was filled by other
     rules and settings. A copy that takes longer than the run may is undone.
     """
-    connection = run.connection
     for store in siblings():
         count = 0
         # Were ours at fault, the indexer would say so.
-        with suppress(StoreError), attached_sibling(connection, store):
-            there = _their_worktree(connection, run.profile)
-            if there:
-                with transaction_beside(connection):
-                    if not index_rows.file_stamps(connection):
-                        _copy_rows(connection, there, now=run.now, until=run.until)
-                        count = _settle_files(run)
+        with suppress(StoreError), attached_sibling(run.connection, store):
+            count = _copy_index(run)
         if count:
-            return [
-                f"copied the index of {counted(count, 'identical file')} from {store.parent.parent}"
-            ]
+            folder = store.parent.parent
+            return [f"copied the index of {counted(count, 'identical file')} from {folder}"]
     return []
+
+
+def _copy_index(run: "IndexRun") -> int:
+    """Copy the index of the attached store; return how many of its files are the same here."""
+    worktree = _their_worktree(run.connection, run.profile)
+    if not worktree:
+        return 0
+    with transaction_beside(run.connection):
+        # Asked under the lock: another run of this worktree may have begun in between.
+        if index_rows.file_stamps(run.connection):
+            return 0
+        _copy_rows(run.connection, worktree, now=run.now, until=run.until)
+        return _stamp_same_files(run)
 
 
 def _their_worktree(connection: sqlite3.Connection, profile: str) -> int:
@@ -249,39 +255,37 @@ def _their_worktree(connection: sqlite3.Connection, profile: str) -> int:
 
 
 def _copy_rows(
-    connection: sqlite3.Connection, there: int, *, now: float, until: float | None
+    connection: sqlite3.Connection, worktree: int, *, now: float, until: float | None
 ) -> None:
     """Copy what parsing gave. Raises StoreError when it takes too long."""
     (newest,) = connection.execute(
         "SELECT coalesce(max(number), 0) FROM main.file_version"
     ).fetchone()
+    values = {"there": worktree, "newest": newest}
     added = 0
     with _interrupted_at(connection, until):
         for step, statement in _FROM_CLONE.items():
-            marks = {
-                name: value
-                for name, value in (("there", there), ("newest", newest))
-                if f":{name}" in statement
-            }
+            # SQLite takes only the values that a statement names.
+            marks = {name: value for name, value in values.items() if f":{name}" in statement}
             rows = connection.execute(statement, marks).rowcount
-            added = rows if step == "memories" else added
+            if step == "memories":
+                added = rows
     for table in _TEMPORARY:
         connection.execute(f"DROP TABLE temp.{table}")
     relink_mentions(connection, None)
     for key in _META:
-        index_rows.write_index_meta(connection, key, _their_meta(connection, there, key))
-    emit_event(
-        connection, EventName.INDEXED, at=now, payload=asdict(index_rows.IndexChanges(added=added))
-    )
+        index_rows.write_index_meta(connection, key, _their_meta(connection, worktree, key))
+    changes = index_rows.IndexChanges(added=added)
+    emit_event(connection, EventName.INDEXED, at=now, payload=asdict(changes))
 
 
-def _settle_files(run: "IndexRun") -> int:
+def _stamp_same_files(run: "IndexRun") -> int:
     """Stamp the files that are the same here, and remove those with damage; return how many are the
     same."""
     connection = run.connection
     stamps = index_rows.file_stamps(connection)
     same = list(_same_files(run, stamps.values()))
-    # read, unless it is stamped now.
+    # A size that no file has: it is read, unless it is stamped now.
     connection.execute(f"UPDATE main.file_row SET size = -1 WHERE worktree = {HERE}")
     index_rows.write_stamps(connection, same)
     link_rows.check_mentions(connection)
@@ -324,7 +328,7 @@ def _interrupted_at(connection: sqlite3.Connection, until: float | None) -> Iter
         connection.set_progress_handler(None, 0)
 
 
-def _their_meta(connection: sqlite3.Connection, there: int, key: str) -> str:
+def _their_meta(connection: sqlite3.Connection, worktree: int, key: str) -> str:
     query = "SELECT value FROM sibling.worktree_meta WHERE worktree = ? AND key = ?"
-    row = connection.execute(query, (there, key)).fetchone()
+    row = connection.execute(query, (worktree, key)).fetchone()
     return str(row[0]) if row else ""

@@ -32,24 +32,9 @@ _WORDS_BEFORE_NAMES = frozenset({"some", "any", "static"})
 """Those that are types themselves, where no name follows."""
 _NULLS = frozenset({"None", "null", "undefined", "nil", "void", "never", "nullptr_t"})
 _NO_NAME = frozenset(
-    {
-        "array",
-        "iterable",
-        "mixed",
-        "callable",
-        "func",
-        "function",
-        "fn",
-        "Fn",
-        "FnMut",
-        "FnOnce",
-        "Callable",
-        "typeof",
-        "keyof",
-        "{",
-        "=>",
-        "->",
-    }
+    """
+    array iterable mixed callable func function fn Fn FnMut FnOnce Callable typeof keyof { => ->
+    """.split()
 )
 WRAPPERS = frozenset(
     """
@@ -88,12 +73,9 @@ _OPENING = {"<": ">", "[": "]", "(": ")"}
 @lru_cache(maxsize=1 << 12)
 def read_type(text: str) -> str:
     """Return a type as its name with arguments in `<>`; empty: it has no name."""
-    tokens = _TOKEN.findall(
-        _QUOTED.sub(r"\2", text.lstrip(": ")).replace("::<", "<").replace("<-", "")
-    )
-    if len(tokens) > MAX_TOKENS:
-        return ""
-    return _Reader(tokens).union(0)
+    unquoted = _QUOTED.sub(r"\2", text.lstrip(": "))
+    tokens = _TOKEN.findall(unquoted.replace("::<", "<").replace("<-", ""))
+    return "" if len(tokens) > MAX_TOKENS else _Reader(tokens).union(0)
 
 
 def with_names(written: str, name: Callable[[str], str]) -> str:
@@ -124,12 +106,12 @@ class _Reader:
         while self._next in ("|", "/", "+", "&") and self._next:
             is_union = self._next in ("|", "/")
             self._at += 1
-            other = self._array(depth)
+            alternative = self._array(depth)
             if is_union and meant in _NULLS:
-                meant = other
+                meant = alternative
         if self._take("is"):  # `value is Store`, of a function that tells it
-            told = self.union(depth + 1)
-            return f"{PREDICATE}<{told}>" if told else ""
+            narrowed = self.union(depth + 1)
+            return f"{PREDICATE}<{narrowed}>" if narrowed else ""
         return meant
 
     def _array(self, depth: int) -> str:
@@ -164,19 +146,18 @@ class _Reader:
         return self._with_arguments(word.replace("::", ".").rpartition("\\")[2], depth)
 
     def _is_word(self) -> bool:
-        following = self._tokens[self._at + 1 : self._at + 2]
-        is_before_name = (
-            self._next in _WORDS_BEFORE_NAMES
-            and bool(following)
-            and bool(_NAME.match(following[0]))
-        )
-        return is_before_name or self._next in _WORDS
+        if self._next in _WORDS:
+            return True
+        if self._next not in _WORDS_BEFORE_NAMES or self._at + 1 >= len(self._tokens):
+            return False
+        return _NAME.match(self._tokens[self._at + 1]) is not None
 
     def _slice(self, depth: int) -> str:
         """Read `[]T`, `[4]T`, `[T]`, `[T; 4]` or `[Key: T]`."""
         self._at += 1
         inner = "" if self._next == "]" or self._next.isdigit() else self.union(depth + 1)
-        inner = self.union(depth + 1) if self._take(":") else inner
+        if self._take(":"):
+            inner = self.union(depth + 1)
         self._skip_to("]")
         if self._next and (_NAME.match(self._next) or self._next in "*[(&"):
             inner = self._single(depth + 1)
@@ -187,7 +168,9 @@ class _Reader:
         if self._next in ("=>", "->"):
             self._at = len(self._tokens)
             return ""
-        return parts[0] if len(parts) == 1 else f"()<{','.join(parts)}>" if parts else ""
+        if len(parts) == 1:
+            return parts[0]
+        return f"()<{','.join(parts)}>" if parts else ""
 
     def _with_arguments(self, name: str, depth: int) -> str:
         if self._next == "<":
@@ -214,11 +197,13 @@ class _Reader:
                 part = self.union(depth + 1)
             if self._next not in (",", closing, ""):
                 second = self.union(depth + 1)
-                part = second if second and part[:1].islower() and "<" not in part else part
+                is_name = part[:1].islower() and "<" not in part
+                if second and is_name:
+                    part = second
             parts.append(part)
             if not self._take(",") and self._next != closing:
                 self._skip_to(closing, keeps=True)
-            if self._at == begins:
+            if self._at == begins:  # nothing was read: never stand still
                 self._at += 1
         self._take(closing)
         return parts

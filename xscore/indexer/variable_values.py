@@ -9,8 +9,10 @@ from functools import cached_property
 from xscore.indexer.chain_values import NOT_CALLED, OUTSIDE, Value
 from xscore.indexer.chains import OTHER_BUILD
 from xscore.indexer.library_names import BUILTIN_NAMES
+from xscore.indexer.reach import REEXPORT_STEPS
 from xscore.indexer.ruby_names import RubyNameIndex
 from xscore.records.memory import Kind
+from xscore.store.link_rows import EntityRow
 
 
 class VariableIndex(RubyNameIndex):
@@ -39,24 +41,26 @@ class VariableIndex(RubyNameIndex):
         row = self._in_file(path).get(name)
         if row is not None and row.kind is not Kind.BLOCK:
             return Value(row)
-        own = self._variables(path)
+        variables = self._variables(path)
         # A file of another build means its own.
-        chain = own.get(name) or own.get(name + OTHER_BUILD)
+        chain = variables.get(name) or variables.get(name + OTHER_BUILD)
         if chain is not None:
             return self._value_of(chain, path)
-        file, written = (
-            self._variable_of(name, path.rpartition("/")[0])
-            if self._has_packages(path)
-            else ("", "")
-        )
-        if file:
-            return self._value_of(self._variables(file)[written], file)
+        has_packages = self._has_packages(path)
+        if has_packages:
+            file, written = self._variable_of(name, path.rpartition("/")[0])
+            if file:
+                return self._value_of(self._variables(file)[written], file)
+        row = self._fixture(name, path) or self._class_named(name, path)
+        if row is None and (has_packages or name not in BUILTIN_NAMES):
+            row = self._bare(name, path)
+        return None if row is None else Value(row)
+
+    def _fixture(self, name: str, path: str) -> EntityRow | None:
         for file in self._fixtures_of(path) if path.endswith(".py") else ():
             if name in self._in_file(file):
-                return Value(self._in_file(file)[name])
-        is_usual = name in BUILTIN_NAMES and not self._has_packages(path)
-        row = self._class_named(name, path) or (None if is_usual else self._bare(name, path))
-        return None if row is None else Value(row)
+                return self._in_file(file)[name]
+        return None
 
     def _imported_value(self, name: str, hint: str, path: str) -> Value | None:
         target, _, held_by = hint.removeprefix("mod:").partition("#")
@@ -97,28 +101,26 @@ class VariableIndex(RubyNameIndex):
 
         The files of a package are read once, not at each name.
         """
-        known = self._known_packages
-        if folder not in known:
-            files = self._package_files.get(folder, [])
-            known[folder] = {
-                held: file for file in reversed(files) for held in self._variables(file)
-            }
+        if folder not in self._known_packages:
+            file_of: dict[str, str] = {}
+            for file in self._package_files.get(folder, ()):
+                for variable in self._variables(file):
+                    file_of.setdefault(variable, file)
+            self._known_packages[folder] = file_of
+        file_of = self._known_packages[folder]
         for written in (name, name + OTHER_BUILD):
-            if written in known[folder]:
-                return known[folder][written], written
+            if written in file_of:
+                return file_of[written], written
         return "", ""
 
     def _exported_variable(self, name: str, file: str) -> Value | None:
-        for _ in range(5):
+        for _ in range(REEXPORT_STEPS):
             if name in self._variables(file):
                 return self._value_of(self._variables(file)[name], file)
-            inner = (
-                self.resolve(f"./{file.rpartition('/')[0]}/{name}", file)
-                if file.endswith("__init__.py")
-                else ""
-            )
-            if inner:
-                return Value(module=inner)
+            if file.endswith("__init__.py"):
+                inner = self.resolve(f"./{file.rpartition('/')[0]}/{name}", file)
+                if inner:
+                    return Value(module=inner)
             name, file = self._reexporter(name, file, has_values=True)
             if not file:
                 return None
@@ -129,11 +131,11 @@ class VariableIndex(RubyNameIndex):
 
     def _variables(self, path: str) -> dict[str, str]:
         """The chains of a file's module-level variables."""
-        known = self._known_variables
-        if path not in known:
-            known[path] = {}
+        chains = self._known_variables
+        if path not in chains:
+            chains[path] = {}
             types = self._types(path)
             for row in dict.fromkeys(self._in_file(path).values()):
                 if row.entity.startswith("module:") and row.id in types:
-                    known[path] |= types[row.id]
-        return known[path]
+                    chains[path] |= types[row.id]
+        return chains[path]

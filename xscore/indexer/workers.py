@@ -76,17 +76,19 @@ def parse_in_processes(
     one was at is passed to `stopped`.
     """
     queue = iter(jobs)
+    # The first outlives the run: a process takes longer to start than an edit takes to parse.
     workers = [_kept_worker(), *(_Worker() for _ in range(count - 1))]
     try:
         busy = [worker for worker in workers if worker.send_next(queue)]
         while busy:
-            left = _LOOK_SECONDS if until is None else until - time.monotonic()
-            if left <= 0:
+            wait_s = _LOOK_SECONDS if until is None else until - time.monotonic()
+            if wait_s <= 0:
                 break
-            _wait(busy, min(left, _LOOK_SECONDS))
+            _wait(busy, min(wait_s, _LOOK_SECONDS))
             for worker in busy:
                 yield from worker.receive()
             busy = [worker for worker in busy if worker.jobs or worker.send_next(queue)]
+        # The time is up: what has arrived is taken, and the file that each was at is named.
         for worker in busy:
             yield from worker.receive()
             if worker.jobs:
@@ -149,9 +151,9 @@ class _Worker(Struct):
         if not self.jobs:
             return finished
         if not is_open:
-            finished += self._lose(self._cause_of_death())
+            finished += self._retry_without_grammar(self._cause_of_death())
         elif time.monotonic() - self.since > HANG_SECONDS:
-            finished += self._lose(_TOO_SLOW.format(HANG_SECONDS))
+            finished += self._retry_without_grammar(_TOO_SLOW.format(HANG_SECONDS))
         return finished
 
     @property
@@ -186,6 +188,7 @@ class _Worker(Struct):
             while is_open:
                 is_open = self.results.fill()
         while (frame := self.results.next_frame()) is not None:
+            # The first message only says that the process has started.
             if self.is_ready:
                 finished.append(_RESULT.decode(frame))
                 self.jobs.popleft()
@@ -198,10 +201,11 @@ class _Worker(Struct):
             return _TOO_SLOW.format(cpu_limit_s(len(self.jobs[0].text)))
         return _CRASHED
 
-    def _lose(self, why: str) -> list[EncodedFile]:
+    def _retry_without_grammar(self, why: str) -> list[EncodedFile]:
         """Try the file that the process was at without its grammar, in a new process."""
         had_started = self.is_ready
         self.stop()
+        # It never said that it had started: no file is to blame, and a second one would end alike.
         if not had_started:
             return [_cut_here(self.jobs.popleft()) for _ in range(len(self.jobs))]
         lost = self.jobs.popleft()

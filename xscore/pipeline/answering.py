@@ -71,7 +71,7 @@ async def _ask_within_deadline(
     """
     turn, checkpoint = opened.turn, opened.checkpoint
     assert parts.answerer is not None
-    provider = resources.answering_provider()
+    provider = resources.answering_provider(parts.answerer)
     conversation = _conversation(parts, turn, checkpoint)
     try:
         async with asyncio.timeout(resources.deadline.left_s()):

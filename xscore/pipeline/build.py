@@ -7,7 +7,7 @@ commands need when they run.
 import stat
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -15,26 +15,21 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 from msgspec.structs import replace
 
-from xscore.extension import enabled_plugins, implementations
-from xscore.indexer.index import index_repository
-from xscore.pipeline import factories
-from xscore.pipeline.boosts import load_boosters
+from xscore.extension import implementations
+from xscore.pipeline.assembly import assemble_parts
 from xscore.pipeline.parts import PipelineParts, TurnListener, TurnOptions
 from xscore.platform.errors import NothingMatched, UsageError, require_kind
 from xscore.platform.files import is_there
 from xscore.platform.paths import find_root, user_config_file
 from xscore.platform.processes import random_hex
-from xscore.records.events import ForwardingObserver, IndexProgress, Observer, TurnEvent
+from xscore.records.events import ForwardingObserver, Observer, TurnEvent
 from xscore.records.memory import IndexReport
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings, load_settings
-from xscore.settings.values import SettingsGroup
-from xscore.store.events import EventName, emit_event
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
-    from xscore.pipeline.resources import TurnResources
     from xscore.pipeline.stream import EventStream
     from xscore.records.reports import Diagnosis, Estimate, Explanation, StoreStatus
 
@@ -98,7 +93,7 @@ class Pipeline:
         with closing(Store.open_with(root, chosen, create=make, clock=clock)) as store:
             feed = _EventFeed(observer or Observer())
             store.listen(feed.note)
-            pipeline = cls(_assemble_parts(store, chosen, loaded, feed, listener=heard))
+            pipeline = cls(assemble_parts(store, chosen, loaded, feed, listener=heard))
             feed.pipeline = pipeline
             try:
                 yield pipeline
@@ -333,111 +328,3 @@ def as_turn(turn: Turn | str, about: Mapping[str, object] | None = None) -> Turn
 def _file(given: Path | str | None) -> Path | None:
     require_kind(str, Path, type(None), all_scores=given)
     return None if given is None else Path(given)
-
-
-def _assemble_parts(
-    store: Store,
-    given: Settings,
-    loaded: LoadedSettings | None,
-    observer: Observer,
-    *,
-    listener: TurnListener | None = None,
-) -> PipelineParts:
-    def again(**changed: SettingsGroup) -> PipelineParts:
-        return _assemble_parts(
-            store, replace(given, **changed), loaded, observer, listener=listener
-        )
-
-    def open_resources(turn_id: str) -> "AbstractAsyncContextManager[TurnResources]":
-        from xscore.pipeline.resources import open_resources  # a turn that is all cached opens none
-
-        return open_resources(
-            store, settings, answerer=answerer, turn_id=turn_id, note=observer.note
-        )
-
-    settings, replay_note = given, tuple[str, ...]()
-    if given.judge.replay:
-        from xscore.store.turn_history import latest_judge
-
-        settings, replay_note = factories.replay_settings(
-            given, newest=latest_judge(store.connection)
-        )
-    judge_spec, judge_note = factories.choose_judge(settings)
-    answerer = factories.choose_answerer(settings)
-
-    def with_models(judge: str, primary: str) -> PipelineParts:
-        changed: dict[str, SettingsGroup] = {}
-        for name, part, model in (
-            ("judge", given.judge, judge),
-            ("primary", given.primary, primary),
-        ):
-            # what the caller named stays: by a flag, or in its own settings
-            is_named = (
-                loaded.origins[f"{name}.model"] == "flag"
-                if loaded
-                else factories.is_model_named(part)
-            )
-            if model and not is_named:
-                changed[name] = replace(part, model=model, is_named=True)
-        return again(**changed)
-
-    return PipelineParts(
-        root=store.root,
-        settings=settings,
-        store=store,
-        observer=observer,
-        warnings=(*(loaded.warnings if loaded else ()), *replay_note, *judge_note),
-        judge=factories.describe_judge(judge_spec, settings, store=store),
-        answerer=answerer,
-        index=lambda until: _update_index(
-            store, settings, observer, now=store.clock(), until=until
-        ),
-        open_resources=open_resources,
-        boosters=load_boosters(settings),
-        clock=store.clock,
-        listener=listener,
-        with_models=with_models,
-        with_cap=lambda max_usd: again(budget=replace(given.budget, max_usd=max_usd)),
-    )
-
-
-def _update_index(
-    store: Store, settings: Settings, observer: Observer, *, now: float, until: float | None
-) -> IndexReport:
-    """Bring the index up to date, notify the user, and record that it changed if it did. until:
-    `index_repository`."""
-    allow_pii, began = settings.memory.allow_pii, time.monotonic()
-    report = index_repository(
-        store.connection,
-        store.root,
-        settings.index,
-        now=now,
-        allow_pii=allow_pii,
-        until=until,
-        siblings=store.siblings,
-        languages=tuple(enabled_plugins("languages", settings).values()),
-        progress=lambda files, of: observer.on(IndexProgress(files, of, time.monotonic() - began)),
-    )
-    for note in report.notes:
-        observer.note(note)
-    changes = {
-        "added": report.memories.added,
-        "changed": report.memories.changed,
-        "removed": report.memories.removed,
-    }
-    if any(changes.values()):
-        emit_event(store.connection, EventName.INDEXED, at=now, payload=changes)
-    if store.connection.execute("SELECT EXISTS (SELECT 1 FROM evidence)").fetchone()[0]:
-        _check_citations(store, observer, now=now)
-    return report
-
-
-def _check_citations(store: Store, observer: Observer, *, now: float) -> None:
-    from xscore.store.evidence import refresh_evidence  # only where a memory cites code
-
-    broken = len(refresh_evidence(store.connection, store.root, now=now).stale)
-    if broken:
-        observer.note(
-            f"memories gone stale, since the code they cite has changed: {broken} (`xscore memory"
-            " audit`)"
-        )

@@ -16,7 +16,7 @@ from decimal import Decimal
 from weakref import WeakSet
 
 from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from xscore.pipeline.judge_prompts import pack_profile
 from xscore.pipeline.live_judging import (
@@ -27,7 +27,7 @@ from xscore.pipeline.live_judging import (
     judge_pool,
     open_judge,
 )
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import JudgingParts
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import TurnResources
 from xscore.pipeline.turn_clock import Deadline
@@ -76,7 +76,7 @@ class LiveEnd(Struct):
 
 
 async def judge_question(
-    parts: PipelineParts,
+    parts: JudgingParts,
     resources: TurnResources,
     prepared: PreparedQuestion,
     *,
@@ -107,7 +107,7 @@ async def judge_question(
 
 
 async def judge_list(
-    parts: PipelineParts,
+    parts: JudgingParts,
     job: str,
     questions: Iterable[PreparedQuestion] | AsyncIterable[PreparedQuestion],
     *,
@@ -122,26 +122,29 @@ async def judge_list(
     flight a moment to finish, and returns. Raises what opening the judge raises if nothing was
     judged before, and StoreError.
     """
-    async with parts.open_resources(job) as opened:
-        resources = _ListResources(**asdict(opened))
+    async with parts.open_resources(job) as resources:
         resources.faults = faults = ReplyFaults()
         resources.deadline = deadline
-        run = _ListUnderWay(parts, resources, progress, on_end)
+        stop = _ListStop(resources.hold_back)
+        resources.stop_source = stop.new_stop
+        run = _ListUnderWay(parts, resources, stop, progress, on_end)
         try:
             await run.judge(
                 questions if isinstance(questions, AsyncIterable) else _one_by_one(questions)
             )
         except asyncio.CancelledError:
+            # Ctrl-C: what is in flight was paid for, so its judges are stopped, not cut off; each
+            # open question keeps what its judge hands on until then.
             take_back_cancellation()
-            resources.end(UnjudgedCause.INTERRUPTED)
+            stop.end(UnjudgedCause.INTERRUPTED)
             await run.cancel_open()
         # Also where an observer failed: what is in flight is paid for, and kept while the store is
         # open.
         finally:
             if run.open:
-                resources.end(UnjudgedCause.INTERRUPTED)
+                stop.end(UnjudgedCause.INTERRUPTED)
                 await run.cancel_open()
-    run.end.cause, run.end.detail = resources.cause, resources.detail
+    run.end.cause, run.end.detail = stop.cause, stop.detail
     run.end.remarks, run.end.spent = (
         list(dict.fromkeys([*run.end.remarks, *faults.warnings()])),
         resources.usage.whole(),
@@ -155,9 +158,11 @@ async def _one_by_one(questions: Iterable[PreparedQuestion]) -> AsyncIterator[Pr
         yield prepared
 
 
-class _ListResources(TurnResources):
-    """The resources of a turn, shared by all questions of a list and stopped together."""
+class _ListStop(Struct):
+    """Stops the judges of all questions of a list together."""
 
+    hold_back: Callable[[], None]
+    """Cancels the queued calls of all."""
     cause: UnjudgedCause | None = None
     """Why nothing more is started; None while running."""
     detail: str = ""
@@ -198,8 +203,9 @@ class _QuestionWatch(Observer):
 
 
 class _ListUnderWay(Struct):
-    parts: PipelineParts
-    resources: _ListResources
+    parts: JudgingParts
+    resources: TurnResources
+    stop: _ListStop
     progress: JudgingProgress
     on_end: Callable[[QuestionEnd], None]
     end: LiveEnd = field(default_factory=LiveEnd)
@@ -210,10 +216,10 @@ class _ListUnderWay(Struct):
     async def judge(self, questions: AsyncIterable[PreparedQuestion]) -> None:
         async for prepared in questions:
             if not self.resources.deadline.judging_left_s():
-                self.resources.end(UnjudgedCause.DEADLINE)
-            while self.open and self.resources.cause is None and self._is_full():
+                self.stop.end(UnjudgedCause.DEADLINE)
+            while self.open and self.stop.cause is None and self._is_full():
                 await self._wait(asyncio.FIRST_COMPLETED, FULL_CHECK_S)
-            if self.resources.cause is not None:
+            if self.stop.cause is not None:
                 break
             if prepared.pool.misses:
                 self._begin(prepared)
@@ -267,7 +273,7 @@ class _ListUnderWay(Struct):
         except (ProviderError, NoUsableModel) as error:
             if not (self.end.judged or any(one.judged for one in self.open)):
                 raise
-            self.resources.end(UnjudgedCause.PROVIDER, join_sentences(error.message, error.hint))
+            self.stop.end(UnjudgedCause.PROVIDER, join_sentences(error.message, error.hint))
         else:
             self._close(prepared, watch, judged)
 
@@ -277,7 +283,7 @@ class _ListUnderWay(Struct):
         del self.open[watch]
         absent = [one.result for one in outcomes if isinstance(one.result, Unjudged)]
         if any(one.cause is UnjudgedCause.DEADLINE for one in absent):
-            self.resources.end(UnjudgedCause.DEADLINE)  # the judge was not opened yet
+            self.stop.end(UnjudgedCause.DEADLINE)  # the judge was not opened yet
         judged = sum(one.origin is Origin.JUDGED for one in outcomes)
         self.end.judged += judged
         self.unjudged += watch.unjudged
@@ -294,8 +300,5 @@ class _ListUnderWay(Struct):
         """Return whether it has no score because the list ended; a failed call has a message of its
         own."""
         if absent.cause is UnjudgedCause.PROVIDER:
-            return (
-                self.resources.cause is UnjudgedCause.PROVIDER
-                and absent.detail == self.resources.detail
-            )
+            return self.stop.cause is UnjudgedCause.PROVIDER and absent.detail == self.stop.detail
         return absent.cause in ENDS_ALL

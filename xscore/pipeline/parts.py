@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from xscore.records.events import Observer
 from xscore.records.memory import IndexReport
 from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.turn import Turn
-from xscore.settings import Settings
+from xscore.settings import LoadedSettings, Settings
 
 if TYPE_CHECKING:
     from xscore.pipeline.boosts import Booster
@@ -32,34 +31,53 @@ if TYPE_CHECKING:
     from xscore.store.store import Store
 
 
-class PipelineParts(Struct, frozen=True, kw_only=True):
-    """One opened repository with its settings, its judge and its answerer."""
+def _open_turn_resources(
+    parts: "JudgingParts", turn_id: str
+) -> "AbstractAsyncContextManager[TurnResources]":
+    from xscore.pipeline.resources import open_resources  # a turn that is all cached opens none
 
-    root: RepositoryRoot
+    return open_resources(parts.store, parts.settings, turn_id=turn_id, note=parts.observer.note)
+
+
+class JudgingParts(Struct, frozen=True, kw_only=True):
+    """What judging takes, of a turn or of a list of texts: a store, settings and a judge."""
+
     settings: Settings
     store: "Store"
     observer: Observer
     warnings: tuple[str, ...]
     """Warnings about the settings, for every receipt."""
     judge: "JudgeDescription"
+    boosters: "tuple[Booster, ...]" = ()
+    clock: Callable[[], float]
+    """Unix seconds."""
+    resources_opener: "ResourcesOpener" = _open_turn_resources
+    """Opens what a turn spends through; tests open one with prices of their own."""
+
+    def open_resources(self, turn_id: str) -> "AbstractAsyncContextManager[TurnResources]":
+        """Open the resources of one turn or list, under the caps of the settings."""
+        return self.resources_opener(self, turn_id)
+
+
+ResourcesOpener = Callable[[JudgingParts, str], "AbstractAsyncContextManager[TurnResources]"]
+"""Parts and the id of a turn or list -> its resources."""
+
+
+class PipelineParts(JudgingParts, frozen=True, kw_only=True):
+    """One opened repository with its settings, its judge and its answerer."""
+
+    root: RepositoryRoot
+    given: Settings
+    """The settings as the caller gave them; `settings` may differ, in a replay."""
+    loaded: LoadedSettings | None
+    """Where each of them comes from; None: the caller built them."""
     answerer: Answerer | None
     """None: no usable model to answer."""
     index: Callable[[float | None], IndexReport]
     """Bring the index up to date; stop at a moment (`time.monotonic`) with what is done by then.
     None: do all."""
-    open_resources: "Callable[[str], AbstractAsyncContextManager[TurnResources]]"
-    """Turn id -> resources of the turn."""
-    boosters: "tuple[Booster, ...]"
-    clock: Callable[[], float]
-    """Unix seconds."""
     listener: "TurnListener | None" = None
     """Called with every turn that has ended."""
-    with_models: "Callable[[str, str], PipelineParts] | None" = None
-    """Judge and answering model (`provider:model`, empty: as they are) -> these parts with them,
-    except for those that the caller has named."""
-    with_cap: "Callable[[Decimal], PipelineParts] | None" = None
-    """Dollars -> these parts with that cap on a turn, and a judge that knows its host's latest
-    capability."""
 
 
 class TurnOptions(Struct, frozen=True, kw_only=True):

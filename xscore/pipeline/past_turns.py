@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from xscore.cache.keys import judge_key
 from xscore.extension import implementations
 from xscore.pipeline import pool
+from xscore.pipeline.assembly import with_models
 from xscore.pipeline.judge_prompts import sharing_prompts
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import narrow_to_scope
@@ -386,9 +387,7 @@ def _with_its_models(parts: PipelineParts, past: PastTurn) -> PipelineParts:
 
     Raises UsageError if another judge is named and none of the turn's judgments could be reused.
     """
-    own = (
-        parts.with_models(past.judge_name, past.primary) if parts.with_models is not None else parts
-    )
+    own = with_models(parts, past.judge_name, past.primary)
     fits = _if_its_judge(own, past)
     if fits is not None:
         if parts.judge.identity != own.judge.identity:

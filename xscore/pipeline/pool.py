@@ -230,10 +230,10 @@ def known_or_taken_over(
     stores = store.siblings() if missing else []
     if not stores:
         return known
-    from xscore.cache.judgment_store import take_over_judgments  # few turns have one
+    from xscore.cache.judgment_store import copy_judgments  # few turns have one
 
     taken = sum(
-        take_over_judgments(store.connection, (turn_key, judge, draw), missing, stores)
+        copy_judgments(store.connection, (turn_key, judge, draw), missing, stores)
         for draw in (FIRST_DRAW, SECOND_DRAW)
     )
     if not taken:

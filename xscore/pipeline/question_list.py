@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from xscore.cache.keys import judge_key, turn_key
 from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
 from xscore.pipeline import pool as kept
+from xscore.pipeline.assembly import with_cap
 from xscore.pipeline.judge_prompts import sharing_prompts
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.pool import PooledTurn, narrow_to_scope, pool_among
@@ -234,10 +235,9 @@ class TurnList(Struct):
     def parts_within_cap(self) -> PipelineParts:
         """Return the parts with the cap reduced by what the list has spent."""
         parts, cap = self.parts, self.parts.settings.budget.max_usd
-        if cap is None or parts.with_cap is None or not self.charged:
+        if cap is None or not self.charged:
             return parts
-        capped = self._with_judge(parts.with_cap(max(Decimal(0), cap - self.spent)))
-        return replace(capped, observer=parts.observer, index=parts.index, with_cap=parts.with_cap)
+        return self._with_judge(with_cap(parts, max(Decimal(0), cap - self.spent)))
 
     def charge(self, period: str) -> None:
         """Record what was spent on a turn of the list, or on prompts that its turns share."""

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from xscore.pipeline.boosts import BoostRules, boost
 from xscore.pipeline.judge_description import Scale
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.turn_stages import Judged, Opened, Ranking, by_rank
 from xscore.platform.text import join_sentences
 from xscore.records.judgment import (
@@ -344,7 +344,7 @@ def _tested(parts: PipelineParts, ranked: Sequence[Ranked]) -> dict[str, list[st
 
 
 def boosted(
-    parts: PipelineParts,
+    parts: JudgingParts,
     outcomes: Sequence[Outcome],
     turn: Turn,
     *,

@@ -44,7 +44,6 @@ async def open_resources(
     store: Store,
     settings: Settings,
     *,
-    answerer: Answerer | None,
     turn_id: str,
     note: Callable[[str], None] = lambda _: None,
 ) -> "AsyncIterator[TurnResources]":
@@ -54,7 +53,6 @@ async def open_resources(
         own = TurnResources(
             store=store,
             settings=settings,
-            answerer=answerer,
             spending=SpendingStores(
                 StoredJudgments(commits, clock=store.clock),
                 turn_budget(
@@ -120,7 +118,6 @@ class TurnResources(Struct, kw_only=True):
     store: Store | None = None
     """None if no memory of the user's own store is judged."""
     settings: Settings
-    answerer: Answerer | None = None
     spending: SpendingStores
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closed with the resources."""
@@ -142,6 +139,9 @@ class TurnResources(Struct, kw_only=True):
     faults: "ReplyFaults | None" = None
     """See `JudgingPlan.faults`."""
     deadline: Deadline = Deadline()
+    stop_source: Callable[[], StopSignal] | None = None
+    """Makes the stop of each question of a list, which all stop together; None: of a turn, which
+    stops alone."""
 
     async def judgment_access(
         self,
@@ -167,12 +167,10 @@ class TurnResources(Struct, kw_only=True):
         theirs = self.judgments_of_user
         return claim_by_store(both, (theirs.writer(*of_turn), theirs.claims(*of_turn)), own)
 
-    def answering_provider(self) -> Provider:
+    def answering_provider(self, answerer: Answerer) -> Provider:
         """Return the answering model, within the turn's budget."""
-        assert self.answerer is not None
-        return self._retrying(
-            connect_provider(ModelSpec(self.answerer.provider, self.answerer.model), self.settings)
-        )
+        spec = ModelSpec(answerer.provider, answerer.model)
+        return self._retrying(connect_provider(spec, self.settings))
 
     def judging_provider(
         self,
@@ -222,7 +220,9 @@ class TurnResources(Struct, kw_only=True):
             self.judging.halt()
 
     def new_stop(self) -> StopSignal:
-        """Return the stop of one turn's judging."""
+        """Return the stop of one turn's, or one question's, judging."""
+        if self.stop_source is not None:
+            return self.stop_source()
         return StopSignal(self.hold_back)
 
     def why_unanswered(self) -> str:

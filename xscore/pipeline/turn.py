@@ -169,6 +169,7 @@ def _begin(setup: _TurnSetup, opened: Opened) -> Opened:
         process=process_identity(),
         command=setup.options.command,
         isolated=setup.options.isolated,
+        branch=opened.session.branch,
     )
     turn_id = turns.begin_turn(parts.store.connection, opened.turn, start, now=parts.clock())
     return replace(opened, turn=replace(opened.turn, id=turn_id))

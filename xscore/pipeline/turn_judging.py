@@ -27,7 +27,7 @@ from xscore.pipeline.factories import choose_judge, describe_judge, settings_jud
 from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.live_judging import ENDS_ALL, JudgedPool, NoJudge, judge_pool, open_judge
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.pool import PooledTurn, known_judgments, pool_among
 from xscore.pipeline.ranking import boosted
 from xscore.pipeline.resources import TurnResources
@@ -187,7 +187,7 @@ def _remember_host(judge: JudgeDescription) -> list[str]:
 
 
 async def draw_again(
-    parts: PipelineParts,
+    parts: JudgingParts,
     described: JudgeDescription,
     resources: TurnResources,
     asked: PooledTurn,
@@ -232,7 +232,7 @@ async def draw_again(
 
 
 def _near_threshold(
-    parts: PipelineParts, turn: Turn, outcomes: Sequence[Outcome]
+    parts: JudgingParts, turn: Turn, outcomes: Sequence[Outcome]
 ) -> tuple[tuple[Candidate, ...], int]:
     """Return what is to be drawn again, nearest first, and how many more come as near."""
     thresholds, settings = parts.judge.thresholds, parts.settings.selection

@@ -31,15 +31,12 @@ class DatabaseHeader(Struct, frozen=True):
 def read_header(path: Path) -> DatabaseHeader | None:
     """Return the header of the database at `path`; None if that is no plain database, or is open in
     this process."""
+    data = b""
     with suppress(OSError), kept_from_sqlite(path) as may_read:
         if may_read and stat.S_ISREG(path.lstat().st_mode):  # reading a pipe would never end
             with path.open("rb") as file:
                 data = file.read(_HEADER.size)
-            if len(data) == _HEADER.size:
-                magic, schema_version, application_id = _HEADER.unpack(data)
-                return (
-                    DatabaseHeader(schema_version, application_id)
-                    if magic == SQLITE_MAGIC
-                    else None
-                )
-    return None
+    if len(data) < _HEADER.size or not data.startswith(SQLITE_MAGIC):
+        return None
+    _, schema_version, application_id = _HEADER.unpack(data)
+    return DatabaseHeader(schema_version, application_id)

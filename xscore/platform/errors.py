@@ -107,13 +107,13 @@ def newer_file_error(name: str, version: int, readable: int) -> UsageError:
     )
 
 
-def require_kind(*kinds: Any, **given: object) -> None:
+def require_kind(*kinds: Any, **arguments: object) -> None:
     """Raise UsageError unless each argument, given by its name, is of one of these types; None is
     `type(None)`."""
-    for name, value in given.items():
+    for name, value in arguments.items():
         if not isinstance(value, kinds):
-            wanted = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
-            raise UsageError(f"`{name}` is a `{type(value).__name__}`", hint=f"Give a {wanted}.")
+            names = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
+            raise UsageError(f"`{name}` is a `{type(value).__name__}`", hint=f"Give a {names}.")
 
 
 class NoUsableModel(XscoreError, kind="no_usable_model", exit_code=ExitCode.NOTHING_JUDGED):
@@ -238,7 +238,7 @@ def error_kinds() -> dict[str, type[ProviderError]]:
     kinds: dict[str, type[ProviderError]] = {}
     waiting: list[type[ProviderError]] = [ProviderError]
     while waiting:
-        found = waiting.pop()
-        kinds[found.kind] = found
-        waiting += found.__subclasses__()
+        error = waiting.pop()
+        kinds[error.kind] = error
+        waiting += error.__subclasses__()
     return kinds

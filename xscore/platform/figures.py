@@ -56,12 +56,12 @@ def format_seconds(duration: float) -> str:
     """`0.2 s`, `41 s`, `3 min 20 s`, `2 h 5 min`."""
     if duration < 10:
         return f"{duration:.1f} s"
-    whole = round(duration)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3_600:
-        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
-    return f"{whole // 3_600} h {whole % 3_600 // 60} min"
+    seconds = round(duration)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3_600:
+        return f"{seconds // 60} min {seconds % 60} s" if seconds % 60 else f"{seconds // 60} min"
+    return f"{seconds // 3_600} h {seconds % 3_600 // 60} min"
 
 
 def format_duration(duration: float) -> str:
@@ -86,7 +86,10 @@ def format_difference(actual: float, expected: float) -> str:
     if expected <= 0:
         return DASH
     percent = round((actual / expected - 1) * 100)
-    return f"{'−' if percent < 0 else '+'}{abs(percent):,} %" if percent else "0 %"
+    if not percent:
+        return "0 %"
+    sign = "−" if percent < 0 else "+"
+    return f"{sign}{abs(percent):,} %"
 
 
 def format_time(at: float, form: str = "%Y-%m-%d %H:%M") -> str:
@@ -99,9 +102,11 @@ def format_time(at: float, form: str = "%Y-%m-%d %H:%M") -> str:
 
 def format_bytes(count: int) -> str:
     """`812 B`, `4.1 kB`, `38 MB`."""
-    amount = float(count)
-    for unit in ("B", "kB", "MB"):
+    if count < 1_000:
+        return f"{count} B"
+    amount = count / 1_000
+    for unit in ("kB", "MB"):
         if amount < 1_000:
-            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 10 else f"{amount:.1f} {unit}"
+            return f"{amount:.0f} {unit}" if amount >= 10 else f"{amount:.1f} {unit}"
         amount /= 1_000
     return f"{amount:.1f} GB"

@@ -42,8 +42,28 @@ def run_git(root: Path, *arguments: str, timeout_s: float = TIMEOUT_S) -> str | 
     The work tree is named, so that no setting of the repository (`core.worktree`) can choose
     another.
     """
+    # Looked at before each command: git would open these files whatever they are.
     if git_folder(root) is None or any(map(_is_endless, map(root.joinpath, _OPENED))):
         return None
+    command, quiet = ["git", *_set(SAFE), *arguments], subprocess.DEVNULL
+    pipe = subprocess.PIPE
+    try:
+        with subprocess.Popen(
+            command, cwd=root, env=_environment(root), stdin=quiet, stdout=pipe, stderr=quiet
+        ) as git:
+            _running.add(git)
+            try:
+                out, _ = git.communicate(timeout=timeout_s)
+            finally:
+                _running.discard(git)
+                git.kill()
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return out.decode("utf-8", "surrogateescape") if git.returncode == 0 else None
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """Return all that git sees of our environment: a variable of git's own could lead it away."""
     top = Path(os.path.realpath(root))
     environment = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     environment |= {
@@ -56,21 +76,7 @@ def run_git(root: Path, *arguments: str, timeout_s: float = TIMEOUT_S) -> str | 
         # Outranks any `protocol.*.allow`: a missing object is not fetched.
         "GIT_ALLOW_PROTOCOL": "none",
     }
-    command, quiet = ["git", *_set(SAFE), *arguments], subprocess.DEVNULL
-    pipe = subprocess.PIPE
-    try:
-        with subprocess.Popen(
-            command, cwd=root, env=environment, stdin=quiet, stdout=pipe, stderr=quiet
-        ) as git:
-            _running.add(git)
-            try:
-                out, _ = git.communicate(timeout=timeout_s)
-            finally:
-                _running.discard(git)
-                git.kill()
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return out.decode("utf-8", "surrogateescape") if git.returncode == 0 else None
+    return environment
 
 
 _running: set["subprocess.Popen[bytes]"] = set()
@@ -159,33 +165,31 @@ def changed_files(root: Path, since: str = "HEAD") -> frozenset[str] | None:
 def _filters_off(root: Path) -> list[str] | None:
     """Return the options that switch off every filter the repository configures; None if one cannot
     be."""
-    listed = (
-        run_git(root, "config", "--includes", "--name-only", "--null", "--get-regexp", r"^filter\.")
-        or ""
-    )
+    query = ("config", "--includes", "--name-only", "--null", "--get-regexp", r"^filter\.")
+    listed = run_git(root, *query) or ""
     names = sorted({key.rsplit(".", 1)[0] for key in listed.split("\0") if key})
     if any("=" in name for name in names):  # `-c` would end the name there
         return None
-    return _set(
-        f"{name}.{end}"
-        for name in names
-        for end in ("clean=", "smudge=", "process=", "required=false")
-    )
+    settings: list[str] = []
+    for name in names:
+        # Each of them could run a program of the repository; a filter without one must not be
+        # required, or git refuses the file.
+        settings += [f"{name}.{end}" for end in ("clean=", "smudge=", "process=", "required=false")]
+    return _set(settings)
 
 
 def _set(settings: Iterable[str]) -> list[str]:
     """Return the options that set these settings for one command."""
-    return [part for one in settings for part in ("-c", one)]
+    options: list[str] = []
+    for setting in settings:
+        options += ("-c", setting)
+    return options
 
 
 def git_user(root: Path) -> str:
     """Return the name under which commits would be made in `root`; empty if there is none."""
-    return (
-        (run_git(root, "config", "user.name") or "")
-        .strip()
-        .encode("utf-8", "replace")
-        .decode("utf-8")
-    )
+    printed = run_git(root, "config", "user.name") or ""
+    return printed.strip().encode("utf-8", "replace").decode("utf-8")
 
 
 def recent_commits(root: Path, *, commits: int = 30) -> tuple[tuple[float, str], ...]:

@@ -58,12 +58,14 @@ def git_folders(root: Path) -> GitFolders | None:
     """Return the git folders that belong to a root; None if there are none, or `.git` leads to
     those of another."""
     root = Path(os.path.realpath(root))
-    own = _stated_folder(root)
-    common = _home_of(own, root) if own is not None else None
-    if own is None or common is None or not is_there(own / "HEAD", stat.S_ISREG):
+    stated = _stated_folder(root)
+    common = _home_of(stated, root) if stated is not None else None
+    if stated is None or common is None or not is_there(stated / "HEAD", stat.S_ISREG):
         return None
-    is_contained = _stays_within(common, own, *map(_changed_at, (common, own, common / "objects")))
-    return GitFolders(own, common, is_contained)
+    is_contained = _stays_within(
+        common, stated, *map(_changed_at, (common, stated, common / "objects"))
+    )
+    return GitFolders(stated, common, is_contained)
 
 
 def git_folder(root: Path) -> Path | None:
@@ -75,10 +77,9 @@ def git_folder(root: Path) -> Path | None:
 
 def bare_repository(folder: Path) -> bool:
     """Whether a folder looks like a bare repository: a git folder without a tree around it."""
-    folders = (folder / "objects", folder / "refs")
-    return is_there(folder / "HEAD", stat.S_ISREG) and all(
-        is_there(place, stat.S_ISDIR) for place in folders
-    )
+    if not is_there(folder / "HEAD", stat.S_ISREG):
+        return False
+    return all(is_there(folder / name, stat.S_ISDIR) for name in ("objects", "refs"))
 
 
 def _stated_folder(root: Path) -> Path | None:
@@ -100,15 +101,15 @@ def _home_of(folder: Path, root: Path) -> Path | None:
     # A linked worktree: its git folder notes where the worktree is.
     if folder.parent.name == "worktrees":
         named, belongs = _own_text(folder, "gitdir").strip(), common == folder.parent.parent
-        is_own = bool(named) and Path(os.path.realpath(folder / named)) == root / ".git"
+        expected = root / ".git"
     # A submodule: its git folder lies in that of the repository around it, and its settings name
     # the root.
     else:
-        (named,), belongs = (
-            config_values(_own_text(folder, "config"), "worktree")[-1:] or [""],
-            common == folder,
-        )
-        is_own = bool(named) and Path(os.path.realpath(folder / named)) == root
+        stated = config_values(_own_text(folder, "config"), "worktree")
+        named, belongs = stated[-1] if stated else "", common == folder
+        expected = root
+    # Both ways: whoever unpacks an archive can name our folder, but not be named by it.
+    is_own = bool(named) and Path(os.path.realpath(folder / named)) == expected
     return common if is_own and belongs else None
 
 
@@ -120,29 +121,32 @@ def _changed_at(folder: Path) -> int:
 
 
 @lru_cache(maxsize=16)
-def _stays_within(home: Path, own: Path, *_changed: int) -> bool:
+def _stays_within(home: Path, worktree_home: Path, *_changed: int) -> bool:
     """Whether nothing that git opens in these folders is a link out of them, shared objects or an
     included file.
 
     All objects are looked at, because a link in place of one would let `git diff` print another
     repository's file.
     """
-    for folder, name in ((home, "config"), (own, "config"), (own, "config.worktree")):
+    configs = (
+        (home, "config"),
+        (worktree_home, "config"),
+        (worktree_home, "config.worktree"),
+    )
+    for folder, name in configs:
         settings = _own_text(folder, name, MAX_CONFIG_BYTES + 1)
         if len(settings) > MAX_CONFIG_BYTES or includes_files(settings):
             return False
     objects = home / "objects"
-    if any(
-        _own_text(objects, f"info/{name}").strip() for name in ("alternates", "http-alternates")
-    ):
-        return False
+    for name in ("alternates", "http-alternates"):
+        if _own_text(objects, f"info/{name}").strip():
+            return False
+    folders = [home, worktree_home, home / "info", home / "refs", home / "refs" / "heads", objects]
+    places = list(map(str, folders))
     try:
-        folders = list(
-            map(str, (home, own, home / "info", home / "refs", home / "refs" / "heads", objects))
-        )
         with os.scandir(objects) as entries:
-            folders += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-        return not any(_has_link_out(folder, home) for folder in folders)
+            places += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        return not any(_has_link_out(place, home) for place in places)
     except OSError:
         return False
 
@@ -187,11 +191,13 @@ def head_commit(folder: Path) -> str:
         return head
     branch = head.removeprefix("ref: ")
     home = Path(os.path.realpath(folder / _own_text(folder, "commondir").strip()))
-    packed = re.search(
-        rf"(?m)^({_COMMIT}) {re.escape(branch)}$", _own_text(home, "packed-refs", MAX_CONFIG_BYTES)
-    )
-    own = _own_text(home, branch).strip()
-    return own if re.fullmatch(_COMMIT, own) else packed[1] if packed else ""
+    # A file of its own is newer than what was packed.
+    loose = _own_text(home, branch).strip()
+    if re.fullmatch(_COMMIT, loose):
+        return loose
+    packed_refs = _own_text(home, "packed-refs", MAX_CONFIG_BYTES)
+    packed = re.search(rf"(?m)^({_COMMIT}) {re.escape(branch)}$", packed_refs)
+    return packed[1] if packed else ""
 
 
 def working_branch(folder: Path | None) -> str:
@@ -209,9 +215,8 @@ def working_branch(folder: Path | None) -> str:
         if began and not re.fullmatch(_COMMIT, began) and began != DETACHED_HEAD:
             return began
     # Worktrees share one store, and none may go on with the session of another's detached head.
-    return (
-        f"{DETACHED_HEAD} of {folder.name}" if folder.parent.name == "worktrees" else DETACHED_HEAD
-    )
+    is_linked = folder.parent.name == "worktrees"
+    return f"{DETACHED_HEAD} of {folder.name}" if is_linked else DETACHED_HEAD
 
 
 def earlier_branch_names(folder: Path | None, name: str) -> tuple[str, ...]:
@@ -221,11 +226,11 @@ def earlier_branch_names(folder: Path | None, name: str) -> tuple[str, ...]:
     log = readable_text(
         _own_text(folder / _own_text(folder, "commondir").strip(), f"logs/refs/heads/{name}")
     )
-    found: list[str] = []
+    names: list[str] = []
     for old, new in reversed(_RENAMED.findall(log)):
-        if new == (found[-1] if found else name):
-            found.append(old)
-    return tuple(found)
+        if new == (names[-1] if names else name):
+            names.append(old)
+    return tuple(names)
 
 
 def _own_text(folder: Path, name: str, limit: int = _TAIL_BYTES) -> str:

@@ -10,6 +10,7 @@ folder, which git would refuse; `[[:alpha:]]` is not known.
 import re
 from collections.abc import Iterable
 from itertools import groupby
+from operator import itemgetter
 
 MAX_GLOB_CHARS = 1_000
 _CLASS = re.compile(r"\[([!^]?)(\]?[^\]/]*)\]")
@@ -24,26 +25,26 @@ class GlobList:
         below: a glob that matches a folder matches everything in it; if not, who walks the folders
             asks for each.
         """
-        given = [line if line.endswith("\\ ") else line.rstrip() for line in globs]
-        rules = [
-            (not glob.startswith("!"), glob.removeprefix("!"))
-            for glob in given
-            if glob and glob[0] != "#"
-        ]
-        self._rules = [
-            (
-                matched,
-                re.compile("|".join(_pattern(glob, below=below) for _, glob in group), re.DOTALL),
-            )
-            for matched, group in groupby(reversed(rules), key=lambda rule: rule[0])
-        ]
+        rules: list[tuple[bool, str]] = []
+        for line in globs:
+            glob = line if line.endswith("\\ ") else line.rstrip()
+            if glob and glob[0] != "#":
+                rules.append((not glob.startswith("!"), glob.removeprefix("!")))
+        self._rules: list[tuple[bool, re.Pattern[str]]] = []
+        # The last that matches decides; neighbours that decide alike are one pattern.
+        for is_match, group in groupby(reversed(rules), key=itemgetter(0)):
+            pattern = "|".join(_pattern(glob, below=below) for _, glob in group)
+            self._rules.append((is_match, re.compile(pattern, re.DOTALL)))
 
     def verdict(self, path: str) -> bool | None:
         """Return whether a path is matched; None: no glob is about it.
 
         A folder's path ends with a slash.
         """
-        return next((matched for matched, rule in self._rules if rule.match(path)), None)
+        for is_match, rule in self._rules:
+            if rule.match(path):
+                return is_match
+        return None
 
 
 def is_glob(text: str) -> bool:
@@ -62,30 +63,45 @@ def _pattern(glob: str, *, below: bool) -> str:
         raise ValueError(f"it has more than {MAX_GLOB_CHARS:,} characters")
     if not glob or re.search(r"(?<!\\)(\\\\)*\\\Z", glob):
         raise ValueError("it ends too early")
-    is_anchored = "/" in glob.rstrip("/")
-    segments = glob.strip("/").split("/") if is_anchored else ["**", *glob.strip("/").split("/")]
-    segments = [
-        "**" if set(segment) == {"*"} and segment != "*" else segment for segment in segments
+    first, *groups = _segment_groups(glob)
+    is_folder = glob.endswith("/")
+    end = "/" if is_folder else r"(?:/|\Z)"
+    if groups and not groups[-1]:  # `a/**`: what is below, not `a` itself
+        groups.pop()
+        end = "/" if first or groups else ""
+        if is_folder:
+            end += ".+/"
+        else:
+            end += "." if below else ".+"
+    if not below:
+        end += r"\Z"
+    if not groups:
+        return first + end
+    ends = ["/"] * (len(groups) - 1) + [end]
+    patterns = [
+        f"(?>(?:[^/]+/)*?{group}{after})" for group, after in zip(groups, ends, strict=True)
     ]
-    # Between two `**` a group of segments is matched at its first place; the last one ends the path
-    # or a folder in it.
+    return (f"{first}/" if first else "") + "".join(patterns)
+
+
+def _segment_groups(glob: str) -> list[str]:
+    """Return the patterns of the parts of a path between two `**`.
+
+    Each is matched at its first place; the last one ends the path or a folder in it.
+    """
+    segments = glob.strip("/").split("/")
+    if "/" not in glob.rstrip("/"):  # a name counts in any folder
+        segments.insert(0, "**")
     groups: list[list[str]] = [[]]
-    for segment, before in zip(segments, ["", *segments], strict=False):
-        if segment != "**":
+    before = ""
+    for segment in segments:
+        is_any = segment != "*" and set(segment) == {"*"}
+        if not is_any:
             groups[-1].append(_segment(segment))
         elif before != "**":
             groups.append([])
-    first, *others = ["/".join(group) for group in groups]
-    end = "/" if glob.endswith("/") else r"(?:/|\Z)"
-    if others and not others[-1]:  # `a/**`: what is below, not `a` itself
-        others, within = others[:-1], "/" if first or others[:-1] else ""
-        end = within + (".+/" if glob.endswith("/") else "." if below else ".+")
-    end += "" if below else r"\Z"
-    ends = ["/"] * (len(others) - 1) + [end]
-    found = "".join(
-        f"(?>(?:[^/]+/)*?{group}{after})" for group, after in zip(others, ends, strict=False)
-    )
-    return f"{first}{'/' if first else ''}{found}" if found else first + end
+        before = "**" if is_any else segment
+    return ["/".join(group) for group in groups]
 
 
 def _segment(glob: str) -> str:

@@ -82,7 +82,7 @@ def parse_lines(
         raise UsageError(
             f"{name} is not UTF-8: {error.reason} at byte {error.start}", hint=hint
         ) from error
-    found: dict[str, tuple[int, Line]] = {}
+    by_id: dict[str, tuple[int, Line]] = {}
     for number, line in enumerate(text.split("\n"), start=first):
         if not line.strip():
             continue
@@ -95,13 +95,13 @@ def parse_lines(
             read = msgspec.json.decode(line, type=shape)
         except (ValueError, RecursionError) as error:
             raise UsageError(f"{name}:{number}: {without_values(error)}", hint=hint) from error
-        if read.id in found:
+        if read.id in by_id:
             raise UsageError(
-                f"{name}:{number}: id `{read.id}` is that of line {found[read.id][0]} as well",
+                f"{name}:{number}: id `{read.id}` is that of line {by_id[read.id][0]} as well",
                 hint="Give each line an id of its own.",
             )
-        found[read.id] = number, read
-    return tuple(read for _, read in found.values())
+        by_id[read.id] = number, read
+    return tuple(read for _, read in by_id.values())
 
 
 def decode_agent_json(data: bytes, shape: type[Shape]) -> Shape:
@@ -114,16 +114,14 @@ def decode_agent_json(data: bytes, shape: type[Shape]) -> Shape:
     except msgspec.DecodeError:
         if not _SURROGATE.search(data):
             raise
-    return msgspec.json.decode(
-        _ESCAPE.sub(lambda one: rb"\ufffd" if one[1] else one[0], data), type=shape
-    )
+    mended = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], data)
+    return msgspec.json.decode(mended, type=shape)
 
 
 def without_values(error: Exception) -> str:
     """Return a decoder's message without the values it quotes, which may be secrets."""
-    return re.sub(r"(Invalid enum value) .*?( - at `\$|$)", r"\1\2", str(error), flags=re.DOTALL)[
-        :400
-    ]
+    quoted = r"(Invalid enum value) .*?( - at `\$|$)"
+    return re.sub(quoted, r"\1\2", str(error), flags=re.DOTALL)[:400]
 
 
 def refuse_repeated_keys(text: str) -> object:
@@ -142,9 +140,9 @@ def refuse_newer_schema(value: object, name: str, readable: int) -> None:
 
 
 def _once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
+    members: dict[str, object] = {}
     for key, value in pairs:
-        if key in found:
+        if key in members:
             raise ValueError(f"the key {json.dumps(key[:80])} stands twice in one object")
-        found[key] = value
-    return found
+        members[key] = value
+    return members

@@ -18,39 +18,38 @@ _LETTERS_TO_CONTAIN = 3
 
 
 def nearest_names(
-    wanted: str, names: Iterable[str], *, limit: int = NAMES_SHOWN, likeness: float = LIKENESS
+    name: str, names: Iterable[str], *, limit: int = NAMES_SHOWN, likeness: float = LIKENESS
 ) -> list[str]:
-    """Return the names most like `wanted`, the nearest first; empty if none comes near.
+    """Return the names most like `name`, the nearest first; empty if none comes near.
 
     likeness: the lowest similarity that counts, from 0 to 1 (shared letters in order,
         `rapidfuzz.fuzz.ratio`).
     """
     from rapidfuzz import fuzz, process
 
-    known = list(dict.fromkeys(names))
-    whole, asked = [name.casefold() for name in known], wanted.casefold()
-    has_place = "/" in asked or "::" in asked
-    parts = [_last_part(name) for name in whole]
-    found: dict[int, float] = {}
-    for form in {asked, _last_part(asked)}:
-        for choices in (
-            whole if has_place else [name.rpartition("::")[2] for name in whole],
-            parts,
-        ):
+    distinct = list(dict.fromkeys(names))
+    folded, folded_name = [other.casefold() for other in distinct], name.casefold()
+    parts = [_last_part(other) for other in folded]
+    # Without a place in it a name is compared with entities, whatever file they are in.
+    has_place = "/" in folded_name or "::" in folded_name
+    wholes = folded if has_place else [other.rpartition("::")[2] for other in folded]
+    similarity: dict[int, float] = {}
+    for form in {folded_name, _last_part(folded_name)}:
+        for choices in (wholes, parts):
             near = process.extract(
                 form, choices, scorer=fuzz.ratio, limit=None, score_cutoff=likeness * 100
             )
             for _, score, at in near:
-                found[at] = max(found.get(at, 0.0), score / 100)
+                similarity[at] = max(similarity.get(at, 0.0), score / 100)
         if len(form) >= _LETTERS_TO_CONTAIN and likeness <= CONTAINED:
             for at, part in enumerate(parts):
                 if form in part:
-                    found[at] = max(found.get(at, 0.0), CONTAINED)
-    closeness = {at: fuzz.ratio(asked, whole[at]) for at in found}
-    return [
-        known[at]
-        for at in sorted(found, key=lambda at: (-found[at], -closeness[at], known[at]))[:limit]
+                    similarity[at] = max(similarity.get(at, 0.0), CONTAINED)
+    ranks = [
+        (-score, -fuzz.ratio(folded_name, folded[at]), distinct[at])
+        for at, score in similarity.items()
     ]
+    return [nearest for *_, nearest in sorted(ranks)[:limit]]
 
 
 def did_you_mean(near: Iterable[str], otherwise: str) -> str:

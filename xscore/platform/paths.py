@@ -90,9 +90,9 @@ def find_root(start: Path) -> RepositoryRoot:
             store_dir, read_only = _store_place(path, None)
             return RepositoryRoot(path, None, store_dir, claims_git=True, read_only=read_only)
         store_dir, read_only = _store_place(path, folders.common / GIT_STORE_DIR)
-        own = folders.own if folders.is_contained else None
+        git_dir = folders.own if folders.is_contained else None
         return RepositoryRoot(
-            path, own, store_dir, folders.worktree, claims_git=True, read_only=read_only
+            path, git_dir, store_dir, folders.worktree, claims_git=True, read_only=read_only
         )
     bare = next(filter(bare_repository, line), None)
     if bare is not None:
@@ -144,8 +144,8 @@ def _store_place(root: Path, inside: Path | None) -> tuple[Path, bool]:
             return inside, exists and not can_write(inside / STORE_FILE, os.W_OK)
         if exists:
             return inside, True
-    own = fallback_store_dir(root)
-    return own, not can_write(own)
+    fallback = fallback_store_dir(root)
+    return fallback, not can_write(fallback)
 
 
 def fallback_store_dir(root: Path) -> Path:
@@ -207,9 +207,9 @@ def own_folders_in(folder: Path) -> list[str]:
     it."""
     inside = set[str]()
     for kind in _USERS_FOLDERS:
-        own = Path(os.path.realpath(_users(kind)))
-        if own != folder and own.is_relative_to(folder):
-            inside.add(os.fspath(own.relative_to(folder)))
+        users_folder = Path(os.path.realpath(_users(kind)))
+        if users_folder != folder and users_folder.is_relative_to(folder):
+            inside.add(os.fspath(users_folder.relative_to(folder)))
     return sorted(inside)
 
 

@@ -250,7 +250,9 @@ def _leave_streams() -> None:
     """Leave the streams that have no reader left: the interpreter is about to wait for their
     threads."""
     main = threading.main_thread()
-    readers = {one.ident for one in threading.enumerate() if one is not main and not one.daemon}
+    readers = {
+        thread.ident for thread in threading.enumerate() if thread is not main and not thread.daemon
+    }
     for portal in tuple(_PORTALS):
         portal.leave_stream_without_reader(readers)
 

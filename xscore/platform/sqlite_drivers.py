@@ -38,15 +38,13 @@ _DAMAGED = frozenset(
         sqlite3.SQLITE_CONSTRAINT,
     }
 )
+_LOCKED = (
+    "is locked by another process",
+    "Wait for the other xscore to finish, then run it again.",
+)
 _REASONS = {
-    sqlite3.SQLITE_BUSY: (
-        "is locked by another process",
-        "Wait for the other xscore to finish, then run it again.",
-    ),
-    sqlite3.SQLITE_LOCKED: (
-        "is locked by another process",
-        "Wait for the other xscore to finish, then run it again.",
-    ),
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
     sqlite3.SQLITE_READONLY: (
         "cannot be written",
         "Check the permissions of the file and its folder.",
@@ -192,8 +190,8 @@ def _translate(error: Exception, path: Path | None) -> NoReturn:
             f"{_named(path)} is damaged: {error}", hint=recovery_hint(path)
         ) from error
     if code in _REASONS:
-        what, hint = _REASONS[code]
-        raise StoreError(f"{_named(path)} {what}: {error}", hint=hint) from error
+        reason, hint = _REASONS[code]
+        raise StoreError(f"{_named(path)} {reason}: {error}", hint=hint) from error
     if isinstance(error, sqlite3.Error):
         raise error
     raise _as_pythons(error) from error
@@ -232,15 +230,15 @@ def read_note(path: Path) -> str | None:
     """
     place = note_path(path)
     try:
-        found = re.fullmatch(_NOTE_PATTERN, read_named_file(place, max_bytes=100, follow=False))
+        match = re.fullmatch(_NOTE_PATTERN, read_named_file(place, max_bytes=100, follow=False))
     except FileNotFoundError:
         return None
     except FileRefused:
-        found = None
+        match = None
     except OSError as error:
         raise StoreError(
             f"{place} cannot be read: {error.strerror}", hint=f"Remove it; {REWRITE_NOTE_HINT}"
         ) from error
-    if found is None:
+    if match is None:
         raise StoreError(f"{place} is not a note of xscore", hint=f"Remove it; {REWRITE_NOTE_HINT}")
-    return found[1].decode()
+    return match[1].decode()

@@ -41,14 +41,14 @@ class TableChange(Struct, frozen=True):
 def parse_script(text: str) -> Script:
     """Return the statements of a schema's SQL, sorted by what they create."""
     tables: dict[str, str] = {}
-    others: list[str] = []
+    other_statements: list[str] = []
     for statement in statements(text):
         match = _CREATE_TABLE.search(_COMMENT.sub("", statement))
         if match:
             tables[match[1]] = statement
         else:
-            others.append(statement)
-    return Script(tables, tuple(others))
+            other_statements.append(statement)
+    return Script(tables, tuple(other_statements))
 
 
 def reshape(
@@ -89,10 +89,12 @@ def copy_common_columns(
 ) -> None:
     """Copy rows between two tables, by the columns that both have."""
     columns = table_columns(connection, target)
-    expressions = {
-        name: f'"{name}"' for name in table_columns(connection, source) if name in columns
-    }
-    expressions |= {name: value for name, value in change.values.items() if name not in expressions}
+    expressions: dict[str, str] = {}
+    for name in table_columns(connection, source):
+        if name in columns:
+            expressions[name] = f'"{name}"'
+    for name, value in change.values.items():
+        expressions.setdefault(name, value)
     names = ", ".join(f'"{name}"' for name in expressions)
     connection.execute(
         f'INSERT INTO "{target}" ({names}) SELECT {", ".join(expressions.values())} FROM "{source}"'

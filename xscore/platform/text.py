@@ -83,15 +83,13 @@ def without_invisible_values(value: object) -> object:
     if isinstance(value, str):
         return without_invisible(value)
     if isinstance(value, dict):
-        return {
-            without_invisible(str(name)): without_invisible_values(part)
-            for name, part in value.items()
-        }
-    return (
-        [without_invisible_values(part) for part in value]
-        if isinstance(value, list | tuple)
-        else value
-    )
+        visible: dict[str, object] = {}
+        for name, part in value.items():
+            visible[without_invisible(str(name))] = without_invisible_values(part)
+        return visible
+    if isinstance(value, list | tuple):
+        return [without_invisible_values(part) for part in value]
+    return value
 
 
 def one_line(text: str) -> str:
@@ -167,20 +165,19 @@ def counted(count: int, singular: str, plural: str = "") -> str:
 
 def join_sentences(*texts: str) -> str:
     """Join texts as sentences, adding missing periods; the last keeps its own ending."""
-    *firsts, last = [one.strip() for one in texts if one.strip()] or [""]
-    return " ".join([*(one if one[-1] in ".!?" else f"{one}." for one in firsts), last])
+    sentences = list(filter(None, map(str.strip, texts)))
+    for index, sentence in enumerate(sentences[:-1]):
+        if sentence[-1] not in ".!?":
+            sentences[index] = f"{sentence}."
+    return " ".join(sentences)
 
 
 def format_place(path: str, start_line: int = 0, end_line: int = 0) -> str:
     """`path:12-40`, safe for a terminal."""
-    lines = (
-        f":{start_line}-{end_line}"
-        if end_line > start_line
-        else f":{start_line}"
-        if start_line
-        else ""
-    )
-    return one_line(path) + lines
+    place = one_line(path)
+    if end_line > start_line:
+        return f"{place}:{start_line}-{end_line}"
+    return f"{place}:{start_line}" if start_line else place
 
 
 def encodable_text(text: str) -> str:

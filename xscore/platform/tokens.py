@@ -28,9 +28,10 @@ _CODE_KINDS = frozenset({"", "function", "method", "class", "test", "block", "co
 def size(*texts: str) -> int:
     """Count UTF-8 bytes: equal to characters for ASCII, and an upper bound where a character is
     several tokens."""
-    return sum(
-        len(text) if text.isascii() else len(text.encode("utf-8", "replace")) for text in texts
-    )
+    count = 0
+    for text in texts:
+        count += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    return count
 
 
 def chars_per_token(kind: str, language: str = "") -> float:

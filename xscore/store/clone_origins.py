@@ -35,40 +35,38 @@ class _KnownOrigin(Struct, frozen=True):
 def origin_mark(origin: str) -> str:
     """Return what is kept of an origin and compared: a path as it is, of an address a hash; empty
     for none."""
-    return origin if not origin or origin.startswith("/") else digest("origin", origin)
+    if not origin or origin.startswith("/"):
+        return origin
+    return digest("origin", origin)
 
 
 def clone_origins(places: Iterable[Path], *, user_data_dir: Path) -> Iterator[tuple[Path, str]]:
     """Yield repositories and the marks of their origins, until the time is up. Never raises."""
-    known = _read(user_data_dir / FILE)
-    before = dict(known)
+    origins = _read(user_data_dir / FILE)
+    before = dict(origins)
     until = time.monotonic() + PATIENCE_S
     try:
         for place in places:
             if time.monotonic() >= until:
                 return
-            yield place, _origin_of(place, known)
+            yield place, _origin_of(place, origins)
     finally:
-        if known != before:
+        if origins != before:
             with suppress(OSError, ValueError):  # no room, or a name that is not UTF-8
-                write_private_file(user_data_dir / FILE, msgspec.json.encode(known))
+                write_private_file(user_data_dir / FILE, msgspec.json.encode(origins))
 
 
-def _origin_of(place: Path, known: dict[str, _KnownOrigin]) -> str:
+def _origin_of(place: Path, origins: dict[str, _KnownOrigin]) -> str:
     name = str(place)
     try:
         config = (place / ".git" / "config").lstat()
     except OSError:  # no repository any more, or a worktree, whose config lies elsewhere
-        known.pop(name, None)
+        origins.pop(name, None)
         return origin_mark(origin_url(place))
-    entry = known.get(name)
-    if entry is None or (entry.config_bytes, entry.config_changed_ns) != (
-        config.st_size,
-        config.st_mtime_ns,
-    ):
-        entry = known[name] = _KnownOrigin(
-            origin_mark(origin_url(place)), config.st_size, config.st_mtime_ns
-        )
+    state = (config.st_size, config.st_mtime_ns)
+    entry = origins.get(name)
+    if entry is None or (entry.config_bytes, entry.config_changed_ns) != state:
+        entry = origins[name] = _KnownOrigin(origin_mark(origin_url(place)), *state)
     return entry.origin
 
 

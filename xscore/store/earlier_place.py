@@ -46,7 +46,7 @@ def take_over_earlier_store(
     notes = []
     fallback = fallback_store_dir(root.path)
     if not root.read_only and root.store_dir != fallback and os.path.lexists(fallback / STORE_FILE):
-        notes += _take_over(
+        notes += _move_or_merge(
             root, fallback, user_data_dir, check=lambda: _check_fallback(fallback, user_data_dir)
         )
     earlier = root.earlier_store_dir
@@ -56,10 +56,10 @@ def take_over_earlier_store(
     def check() -> None:
         _check_owner(root, earlier, user_data_dir, is_accepted=is_accepted)
 
-    return notes + _take_over(root, earlier, user_data_dir, check=check, raises=is_accepted)
+    return notes + _move_or_merge(root, earlier, user_data_dir, check=check, raises=is_accepted)
 
 
-def _take_over(
+def _move_or_merge(
     root: RepositoryRoot,
     earlier: Path,
     user_data_dir: Path,
@@ -71,9 +71,10 @@ def _take_over(
     what to say."""
     try:
         with user_secret.user_lock(user_data_dir):
+            # Under the lock: another process may have moved it since it was seen.
             check()
-            merged = os.path.lexists(root.store_file)
-            if merged:
+            is_merged = os.path.lexists(root.store_file)
+            if is_merged:
                 _merge(earlier / STORE_FILE, root.store_file, user_data_dir)
             else:
                 _move(earlier / STORE_FILE, root.store_file, user_data_dir)
@@ -82,11 +83,9 @@ def _take_over(
         if raises:
             raise
         return _named_once(root, earlier, error, user_data_dir)
-    how = "its rows were added to the store in" if merged else "it was moved to"
-    return [
-        f"the store in {_shown(root, earlier)} was taken over: {how}"
-        f" {one_line(str(root.store_dir))}"
-    ]
+    how = "its rows were added to the store in" if is_merged else "it was moved to"
+    place = one_line(str(root.store_dir))
+    return [f"the store in {_shown(root, earlier)} was taken over: {how} {place}"]
 
 
 def _shown(root: RepositoryRoot, earlier: Path) -> str:
@@ -147,10 +146,8 @@ def is_tracked(root: RepositoryRoot) -> bool | None:
         return None
     # No commit yet: nothing.
     committed = run_git(root.path, "ls-tree", "-r", "-z", "--name-only", "HEAD") or ""
-    return any(
-        _plain_name(name.partition("/")[0]) == STORE_DIR
-        for name in (listed + committed).split("\0")
-    )
+    folders = {name.partition("/")[0] for name in (listed + committed).split("\0")}
+    return any(_plain_name(folder) == STORE_DIR for folder in folders)
 
 
 def was_ever_tracked(root: RepositoryRoot) -> bool:
@@ -167,10 +164,9 @@ def _plain_name(name: str) -> str:
 
     Stricter than `files.leads_out`: here a false match only asks for `xscore store trust`.
     """
-    shown = (
-        char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf"
-    )
-    return "".join(shown).casefold()
+    normalized = unicodedata.normalize("NFKC", name)
+    # `Cf`: marks that are not shown, such as a zero-width joiner.
+    return "".join(char for char in normalized if unicodedata.category(char) != "Cf").casefold()
 
 
 def _move(path: Path, target: Path, user_data_dir: Path) -> None:
@@ -264,9 +260,10 @@ def _named_once(
     root: RepositoryRoot, earlier: Path, error: XscoreError | OSError, user_data_dir: Path
 ) -> list[str]:
     """Return why the store in the tree is not used, unless the user was told before."""
-    reason = (
-        f"{error.message}. {error.hint}" if isinstance(error, XscoreError) else f"{error.strerror}."
-    )
+    if isinstance(error, XscoreError):
+        reason = f"{error.message}. {error.hint}"
+    else:
+        reason = f"{error.strerror}."
     folder = user_data_dir / "named"
     mark = folder / digest("earlier store", str(root.path), reason)
     if mark.exists():

@@ -8,15 +8,16 @@ until links are resolved. Nothing is redacted.
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct, msgpack
 
 from xscore.platform.hashing import file_id
 from xscore.records.memory import FileStamp, Memory, Mention, Relation
-from xscore.store.file_bodies import compress, decompress, encode_bodies
+from xscore.store.file_bodies import Body, compress, decompress, encode_bodies
+from xscore.store.memory_rows import SqlRow
 from xscore.store.written_rows import (
-    ROW_COLUMNS,
     chain_names,
     memory_row,
     module_names,
@@ -25,7 +26,7 @@ from xscore.store.written_rows import (
     without_body,
 )
 
-_ID = ROW_COLUMNS.index("id")
+_MENTION_ORDER = attrgetter("source", "relation", "name", "hint")
 _OTHER_REFERENCES = ("doc:", "path:", "value:")
 """Hints of references to something else than a base class."""
 
@@ -90,26 +91,28 @@ class FileMentions(Struct, frozen=True, array_like=True):
         """Yield what the file at this path mentions."""
         for name, hint in self.imports:
             yield Mention(file_id(path), Relation.IMPORTS, name, hint)
-        for source, given in chain(self.bases.items(), self.uses.items()):
-            yield from [Mention(source, *one) for one in given]
+        for source, uses in chain(self.bases.items(), self.uses.items()):
+            for use in uses:
+                yield Mention(source, *use)
 
     def names(self, path: str) -> list[int]:
         """Return the CRC of each name, of the files that hints refer to, and of the file that
         `path` tests; sorted."""
-        used = (
-            one[1:] for uses in (self.bases, self.uses) for given in uses.values() for one in given
-        )
-        found, chains = {tested_name(path)}, list[str]()
-        for name, hint in (*self.imports, *used):
-            found.add(name)
+        mentioned = list(self.imports)
+        for uses in chain(self.bases.values(), self.uses.values()):
+            mentioned += [(name, hint) for _, name, hint in uses]
+        names, chains = {tested_name(path)}, list[str]()
+        for name, hint in mentioned:
+            names.add(name)
             if hint.startswith("at:"):
                 chains.append(hint)
             else:
-                found |= module_names(hint)
+                names |= module_names(hint)
         for members in self.types.values():
             chains += members.values()
-        found |= chain_names("\n".join(chains))
-        return sorted({name_crc(name) for name in found})
+        # All chains at once: one search instead of one for each.
+        names |= chain_names("\n".join(chains))
+        return sorted({name_crc(name) for name in names})
 
 
 _MENTIONS = msgpack.Decoder(FileMentions)
@@ -128,48 +131,50 @@ def encode_file(
     """Turn the memories of a parsed file into rows and their body, and its mentions into a
     compressed record."""
     memories_by_id = {memory.id: memory for memory in memories}
-    parts = [without_body(memory_row(memory)) for memory in memories_by_id.values()]
-    defines = {id_: one.facts.defines for id_, one in memories_by_id.items() if one.facts.defines}
-    found = _recorded(mentions, defines, types)
+    rows: list[SqlRow] = []
+    bodies: dict[str, Body] = {}
+    defines: dict[str, tuple[str, ...]] = {}
+    for id_, memory in memories_by_id.items():
+        row, bodies[id_] = without_body(memory_row(memory))
+        rows.append(row)
+        if memory.facts.defines:
+            defines[id_] = memory.facts.defines
+    file_mentions = _file_mentions(mentions, defines, types)
     return EncodedFile(
         stamp=stamp,
-        rows=[row for row, _ in parts],
-        body=encode_bodies({row[_ID]: body for row, body in parts}),
-        mentions=compress(msgpack.encode(found)),
-        names=found.names(stamp.path),
+        rows=rows,
+        body=encode_bodies(bodies),
+        mentions=compress(msgpack.encode(file_mentions)),
+        names=file_mentions.names(stamp.path),
         secrets_redacted=secrets_redacted,
         note=note,
         lacks_grammar=lacks_grammar,
     )
 
 
-def _recorded(
+def _file_mentions(
     mentions: Iterable[Mention],
     defines: dict[str, tuple[str, ...]],
     types: Mapping[str, dict[str, str]],
 ) -> FileMentions:
-    ordered = sorted(set(mentions), key=lambda one: (one.source, one.relation, one.name, one.hint))
-    uses = [one for one in ordered if one.relation is not Relation.IMPORTS]
-    return FileMentions(
-        tuple([(one.name, one.hint) for one in ordered if one.relation is Relation.IMPORTS]),
-        _by_source(one for one in uses if _is_base(one)),
-        _by_source(one for one in uses if not _is_base(one)),
-        defines,
-        {id_: members for id_, members in types.items() if members},
-    )
+    imports: list[tuple[str, str]] = []
+    bases: Uses = {}
+    uses: Uses = {}
+    # Sorted: the same file is stored as the same bytes.
+    for mention in sorted(set(mentions), key=_MENTION_ORDER):
+        if mention.relation is Relation.IMPORTS:
+            imports.append((mention.name, mention.hint))
+            continue
+        use = (mention.relation, mention.name, mention.hint)
+        (bases if _is_base(mention) else uses).setdefault(mention.source, []).append(use)
+    stated = {id_: members for id_, members in types.items() if members}
+    return FileMentions(tuple(imports), bases, uses, defines, stated)
 
 
 def _is_base(mention: Mention) -> bool:
     return mention.relation is Relation.REFERENCES and not mention.hint.startswith(
         _OTHER_REFERENCES
     )
-
-
-def _by_source(mentions: Iterable[Mention]) -> Uses:
-    found: Uses = {}
-    for one in mentions:
-        found.setdefault(one.source, []).append((one.relation, one.name, one.hint))
-    return found
 
 
 def decode_mentions(written: bytes) -> FileMentions:

@@ -30,12 +30,12 @@ _BACKUP_HINT = (
 
 def load_encryption_key(user_data_dir: Path) -> bytes:
     """Return the user's key. Raises StoreError if it is missing or unsafe."""
-    found = _read(user_data_dir / KEY_FILE)
-    if found is None:
+    key = _read(user_data_dir / KEY_FILE)
+    if key is None:
         raise StoreError(
             f"the store is encrypted, and {user_data_dir / KEY_FILE} is missing", hint=_BACKUP_HINT
         )
-    return found
+    return key
 
 
 def load_or_create_encryption_key(user_data_dir: Path) -> bytes:
@@ -44,17 +44,17 @@ def load_or_create_encryption_key(user_data_dir: Path) -> bytes:
     Call it inside `user_lock`. Raises StoreError.
     """
     path = user_data_dir / KEY_FILE
-    found = _read(path)
-    if found is None:
-        found = secrets.token_bytes(32)
-        text = f"keyring {key_id(found)}\n" if _put_in_keyring(found) else f"{found.hex()}\n"
+    key = _read(path)
+    if key is None:
+        key = secrets.token_bytes(32)
+        text = f"keyring {key_id(key)}\n" if _put_in_keyring(key) else f"{key.hex()}\n"
         try:
             write_private_file(path, text.encode())
         except OSError as error:
             raise StoreError(
                 f"{path} cannot be written: {error.strerror}", hint="Check its folder."
             ) from error
-    return found
+    return key
 
 
 def key_location(user_data_dir: Path) -> str:
@@ -98,18 +98,18 @@ def _put_in_keyring(key: bytes) -> bool:
         return False
 
 
-def _from_keyring(noted: str) -> bytes:
+def _from_keyring(identifier: str) -> bytes:
     with _keyring() as keyring:
-        found = keyring.get_password(KEYRING_SERVICE, noted)
-    if found is None or not re.fullmatch(_KEY, found):
+        stored = keyring.get_password(KEYRING_SERVICE, identifier)
+    if stored is None or not re.fullmatch(_KEY, stored):
         raise StoreError(
-            f"the store is encrypted, and the keyring does not have key {noted}",
+            f"the store is encrypted, and the keyring does not have key {identifier}",
             hint=(
                 "Unlock the keyring that holds it; nothing can be read without it, and nothing was"
                 " changed."
             ),
         )
-    return bytes.fromhex(found)
+    return bytes.fromhex(stored)
 
 
 @contextmanager

@@ -13,7 +13,8 @@ import os
 import re
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from msgspec import Struct
@@ -72,32 +73,31 @@ class FileLines:
         """Hash the lines of a span: 8 characters for the first line, to find it again, and 24 for
         all lines."""
         chosen = self.lines if span == WHOLE_FILE else self.lines[span[0] - 1 : span[1]]
-        return (
-            _first_line_hash(chosen[0] if chosen else b"")
-            + file_digest(b"\n".join(chosen))[_FIRST:]
-        )
+        of_first = _first_line_hash(chosen[0] if chosen else b"")
+        return of_first + file_digest(b"\n".join(chosen))[_FIRST:]
 
-    def find(self, span: LineSpan, wanted: str) -> LineSpan | None:
+    def find(self, span: LineSpan, span_hash: str) -> LineSpan | None:
         """Return where the span is now: the old place, else the only other place with the same
         lines.
 
         None: it is gone, changed, or in several places, none of them the old one.
         """
-        if self._holds(span, wanted):
+        if self._holds(span, span_hash):
             return span
         if span == WHOLE_FILE:
             return None
         if not self._starts:
             for number, line in enumerate(self.lines, 1):
                 self._starts.setdefault(_first_line_hash(line), []).append(number)
-        places = [
-            (start, start + span[1] - span[0]) for start in self._starts.get(wanted[:_FIRST], ())
-        ]
-        found = [place for place in places if self._holds(place, wanted)]
-        return found[0] if len(found) == 1 else None
+        matching: list[LineSpan] = []
+        for start in self._starts.get(span_hash[:_FIRST], ()):
+            place = (start, start + span[1] - span[0])
+            if self._holds(place, span_hash):
+                matching.append(place)
+        return matching[0] if len(matching) == 1 else None
 
-    def _holds(self, span: LineSpan, wanted: str) -> bool:
-        return span[1] <= len(self.lines) and self.hash(span) == wanted
+    def _holds(self, span: LineSpan, span_hash: str) -> bool:
+        return span[1] <= len(self.lines) and self.hash(span) == span_hash
 
 
 def _split_lines(data: bytes) -> list[bytes]:
@@ -129,17 +129,17 @@ def parse_citation(
     base: a folder inside the root where a relative path is looked up first.
     Raises UsageError.
     """
-    given, span, entity = cited, WHOLE_FILE, ""
+    place, span, entity = cited, WHOLE_FILE, ""
     name = _name_inside(root, cited, base)
     if not (name and os.path.lexists(root.path / name)):
         if lines := re.fullmatch(_LINES, cited):
-            given, first = lines["path"], int(lines["first"])
+            place, first = lines["path"], int(lines["first"])
             span = (first, int(lines["last"] or first))
             if span == WHOLE_FILE:
                 raise UsageError(f"{cited} names no line", hint=_LINES_HINT)
         elif re.fullmatch(".+::.+", cited):
-            given, _, entity = cited.partition("::")
-    path = _checked_path(root, given, base)
+            place, _, entity = cited.partition("::")
+    path = _checked_path(root, place, base)
     data, text = _read(root, path)
     if entity:
         span = _entity_span(connection, path, entity, file_digest(data))
@@ -183,12 +183,12 @@ def _entity_span(
     raise UsageError(f"{path}::{entity} names {len(places) or 'no'} entities", hint=hint)
 
 
-def _checked_path(root: RepositoryRoot, given: str, base: Path | None) -> str:
+def _checked_path(root: RepositoryRoot, place: str, base: Path | None) -> str:
     """Return the path as the index writes it, or refuse a file that may not be cited."""
-    name = _name_inside(root, given, base)
+    name = _name_inside(root, place, base)
     if not name:
         raise UsageError(
-            f"{redact(given).text} is not inside {root.path}", hint="Cite a file of the repository."
+            f"{redact(place).text} is not inside {root.path}", hint="Cite a file of the repository."
         )
     path = portable_name(name)
     if path.partition("/")[0] == STORE_DIR or leads_out(path):
@@ -202,12 +202,12 @@ def _checked_path(root: RepositoryRoot, given: str, base: Path | None) -> str:
     return path
 
 
-def _name_inside(root: RepositoryRoot, given: str, base: Path | None) -> str:
+def _name_inside(root: RepositoryRoot, place: str, base: Path | None) -> str:
     """Resolve a path, plain or escaped, against base and root: the first that exists, else the last
     inside."""
     name = ""
     folders = [folder for folder in (base, root.path) if folder is not None]
-    for form in dict.fromkeys(() if "\0" in given else (given, native_name(given))):
+    for form in dict.fromkeys(() if "\0" in place else (place, native_name(place))):
         for folder in folders:
             name = _inside(os.path.normpath(folder / form), root) or name
             if name and os.path.lexists(root.path / name):
@@ -216,9 +216,9 @@ def _name_inside(root: RepositoryRoot, given: str, base: Path | None) -> str:
 
 
 def _inside(name: str, root: RepositoryRoot) -> str:
-    given = Path(name)
-    for known in (given, given.parent.resolve() / given.name):
-        relative = os.path.relpath(known, root.path)
+    path = Path(name)
+    for candidate in (path, path.parent.resolve() / path.name):
+        relative = os.path.relpath(candidate, root.path)
         if relative != "." and relative.partition("/")[0] != "..":
             return relative
     return ""
@@ -284,13 +284,14 @@ def attach_citations(
     The next `refresh_evidence` verifies them and sets the memory's status.
     """
     connection.execute("DELETE FROM evidence WHERE memory_id = ?", (memory_id,))
+    rows = [
+        (memory_id, cited.path, cited.span_hash, cited.start_line, cited.end_line, cited.is_changed)
+        for cited in citations
+    ]
     connection.executemany(
         "INSERT INTO evidence (memory_id, path, span_hash, start_line, end_line, changed)"
         " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (
-            (memory_id, one.path, one.span_hash, one.start_line, one.end_line, one.is_changed)
-            for one in citations
-        ),
+        rows,
     )
 
 
@@ -299,15 +300,18 @@ def citations_of(
 ) -> dict[str, tuple[Citation, ...]]:
     """Return the citations of these memories, by path and line; memories without any are
     missing."""
-    found: dict[str, tuple[Citation, ...]] = {}
+    citations: dict[str, tuple[Citation, ...]] = {}
     for memory, path, first, last, hash_, changed in connection.execute(
         "SELECT memory_id, path, start_line, end_line, span_hash, changed FROM evidence_here"
         f" WHERE memory_id {memory_rows.IN_JSON_LIST}"
         " ORDER BY memory_id, path, start_line, end_line",
         (json.dumps(list(ids)),),
     ).fetchall():
-        found[memory] = (*found.get(memory, ()), Citation(path, first, last, hash_, bool(changed)))
-    return found
+        citations[memory] = (
+            *citations.get(memory, ()),
+            Citation(path, first, last, hash_, bool(changed)),
+        )
+    return citations
 
 
 def refresh_evidence(
@@ -319,22 +323,12 @@ def refresh_evidence(
     """
     doubtful = _doubtful(connection, root)
     seen = dict(_look(root, doubtful, now=now)) if doubtful else {}
-    updates = []
-    for path, memory, hash_, first, last, *known in connection.execute(
-        "SELECT path, memory_id, span_hash, start_line, end_line, changed, size, mtime_ns FROM"
-        f" evidence_here WHERE path {memory_rows.IN_JSON_LIST}",
-        (json.dumps(list(seen)),),
-    ).fetchall():
-        text, stamp = seen[path]
-        there = None if text is None else text.find((first, last), hash_)
-        lines = there or (first, last)  # a span that is not found keeps its last known lines
-        if (*lines, there is None, *stamp) != (first, last, *known):
-            updates.append((*lines, there is None, *stamp, memory, path, hash_))
-    if not (
-        updates or any(_ids(connection, query) for query in (_BROKEN, _MENDED, _STALE_EVERYWHERE))
-    ):
+    updates = _changed_spans(connection, seen)
+    due = (_BROKEN, _MENDED, _STALE_EVERYWHERE)
+    if not updates and not any(_ids(connection, query) for query in due):
         return EvidenceRefresh(files_read=len(seen))
     with transaction(connection):
+        # The spans first: the queries below read what is written of them.
         connection.executemany(_UPDATE, updates)
         was_stale = set(_ids(connection, _STALE_EVERYWHERE))
         _make_active(connection, sorted(was_stale))
@@ -344,28 +338,43 @@ def refresh_evidence(
         stale = tuple(sorted(broken - was_stale))
         active = tuple(sorted(mended | (was_stale - broken)))
         if stale or active:
-            emit_event(
-                connection,
-                EventName.UPDATED,
-                at=now,
-                payload={"stale": len(stale), "active": len(active)},
-            )
+            counts = {"stale": len(stale), "active": len(active)}
+            emit_event(connection, EventName.UPDATED, at=now, payload=counts)
     return EvidenceRefresh(stale, active, len(seen))
+
+
+def _changed_spans(
+    connection: sqlite3.Connection, seen: "Mapping[str, tuple[FileLines | None, Stamp]]"
+) -> list[tuple[object, ...]]:
+    """Return the rows to write of the spans in these files that moved, changed or are back."""
+    updates: list[tuple[object, ...]] = []
+    for path, memory, hash_, first, last, *state in connection.execute(
+        "SELECT path, memory_id, span_hash, start_line, end_line, changed, size, mtime_ns FROM"
+        f" evidence_here WHERE path {memory_rows.IN_JSON_LIST}",
+        (json.dumps(list(seen)),),
+    ).fetchall():
+        text, stamp = seen[path]
+        span = None if text is None else text.find((first, last), hash_)
+        lines = span or (first, last)  # a span that is not found keeps its last known lines
+        new_state = (*lines, span is None, *stamp)
+        if new_state != (first, last, *state):
+            updates.append((*new_state, memory, path, hash_))
+    return updates
 
 
 def _doubtful(connection: sqlite3.Connection, root: RepositoryRoot) -> list[str]:
     """Return the cited files whose size or time changed since the last check; one stat per file."""
     prefix = os.fspath(root.path) + "/"
     current: dict[str, Stamp] = {}
-    found: dict[str, None] = {}
+    doubtful: dict[str, None] = {}
     for path, *stamp in connection.execute(
         "SELECT DISTINCT path, size, mtime_ns FROM evidence_here"
     ).fetchall():
         if path not in current:
             current[path] = _stamp(prefix + (path if "%" not in path else native_name(path)))
         if current[path] != tuple(stamp):
-            found[path] = None
-    return list(found)
+            doubtful[path] = None
+    return list(doubtful)
 
 
 def _stamp(name: str) -> Stamp:
@@ -415,8 +424,7 @@ def _make_active(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
         f"SELECT id, thread FROM memory_row WHERE version = 0 AND id {memory_rows.IN_JSON_LIST}"
     )
     thread_of = dict(connection.execute(threads, (json.dumps(ids),)).fetchall())
-    for memory in sorted(
-        memory_rows.memories_with_ids(connection, ids), key=lambda one: (one.updated_at, one.id)
-    ):
+    memories = memory_rows.memories_with_ids(connection, ids)
+    for memory in sorted(memories, key=attrgetter("updated_at", "id")):
         active = memory_writer.with_status(memory, MemoryStatus.ACTIVE)
         memory_writer.put_memories(connection, [active], thread=thread_of[memory.id])

@@ -95,19 +95,19 @@ def record_failure(
 
     See `record_failure_within`.
     """
-    met = Occurrence(
+    counted = Occurrence(
         text=text, details=details, seen_at=store.now_or_clock(seen_at), name=occurrence
     )
     limits = store.settings
     with database.transaction(store.connection) as connection:
         return record_failure_within(
-            connection, met, pattern_at=limits.pattern_at, allow_pii=limits.allow_pii
+            connection, counted, pattern_at=limits.pattern_at, allow_pii=limits.allow_pii
         )
 
 
 def record_failure_within(
     connection: sqlite3.Connection,
-    met: Occurrence,
+    occurrence: Occurrence,
     *,
     pattern_at: int = 3,
     allow_pii: bool = False,
@@ -120,45 +120,53 @@ def record_failure_within(
     Raises UsageError for a text without words.
     """
     # The signature depends on no secret.
-    words = redact_said(normalise_text(met.text), allow_pii=allow_pii).text
+    words = redact_said(normalise_text(occurrence.text), allow_pii=allow_pii).text
     if not words:
         raise UsageError(
             "there is no failure to record: the text is empty",
             hint="Give the error as it was shown.",
         )
-    name = failure_signature(words)
-    told = replace(
-        met.details,
-        rationale=_clean_detail(met.details.rationale, allow_pii=allow_pii),
-        resolution=_clean_detail(met.details.resolution, allow_pii=allow_pii),
-        paths=tuple(redact_said(path, allow_pii=allow_pii).text for path in met.details.paths),
-        occurrences=1,
-    )
+    now, name = occurrence.seen_at, failure_signature(words)
+    details = _clean_details(occurrence.details, allow_pii=allow_pii)
     before = _by_name(connection, Kind.FAILURE, name)
-    memory = _make(Kind.FAILURE, name, words, told, now=met.seen_at)
+    memory = _make(Kind.FAILURE, name, words, details, now=now)
     identifier = before.id if before else memory.id
-    counted_as = digest("occurrence", identifier, met.name)
-    known = "SELECT 1 FROM occurrence WHERE id = ?"
-    is_counted = not met.name or connection.execute(known, (counted_as,)).fetchone() is None
+    counted_as = digest("occurrence", identifier, occurrence.name)
+    # An occurrence with a name is counted once, however often it is reported.
+    is_counted = not (occurrence.name and _is_counted(connection, counted_as))
     if before is not None:
-        memory = _met_again(before, told, is_counted=is_counted, now=met.seen_at)
+        memory = _met_again(before, details, is_counted=is_counted, now=now)
         if not is_counted and memory.text == before.text:
             pattern = _by_name(connection, Kind.PATTERN, name)
             return Failure(memory=before, signature=name, is_counted=False, pattern=pattern)
-    write_memory(connection, memory, before=before, now=met.seen_at, link=link)
+    write_memory(connection, memory, before=before, now=now, link=link)
     if is_counted:
-        emit_event(connection, EventName.FAILURE, at=met.seen_at, subject=identifier)
-        if met.name:
-            row = (counted_as, identifier, met.source_exchange)
+        emit_event(connection, EventName.FAILURE, at=now, subject=identifier)
+        if occurrence.name:
             connection.execute(
-                "INSERT INTO occurrence (id, memory_id, source_exchange) VALUES (?, ?, ?)", row
+                "INSERT INTO occurrence (id, memory_id, source_exchange) VALUES (?, ?, ?)",
+                (counted_as, identifier, occurrence.source_exchange),
             )
-    pattern, is_new = _update_pattern(
-        connection, memory, name, pattern_at=pattern_at, now=met.seen_at
-    )
+    pattern, is_new = _update_pattern(connection, memory, name, pattern_at=pattern_at, now=now)
     return Failure(
         memory=memory, signature=name, is_counted=is_counted, pattern=pattern, is_new_pattern=is_new
     )
+
+
+def _clean_details(details: MemoryDetails, *, allow_pii: bool) -> MemoryDetails:
+    paths = [redact_said(path, allow_pii=allow_pii).text for path in details.paths]
+    return replace(
+        details,
+        rationale=_clean_detail(details.rationale, allow_pii=allow_pii),
+        resolution=_clean_detail(details.resolution, allow_pii=allow_pii),
+        paths=tuple(paths),
+        occurrences=1,
+    )
+
+
+def _is_counted(connection: sqlite3.Connection, counted_as: str) -> bool:
+    query = "SELECT 1 FROM occurrence WHERE id = ?"
+    return connection.execute(query, (counted_as,)).fetchone() is not None
 
 
 def resolve_failure(
@@ -183,11 +191,11 @@ def resolve_failure(
     return Failure(memory=memory, signature=name, is_counted=False, pattern=pattern)
 
 
-def _make(kind: Kind, name: str, words: str, said: MemoryDetails, *, now: float) -> Memory:
+def _make(kind: Kind, name: str, words: str, details: MemoryDetails, *, now: float) -> Memory:
     left_out = len(words) - HEAD_CHARS - TAIL_CHARS
     if left_out > 100:
         words = f"{words[:HEAD_CHARS]}\n[{left_out:,} characters left out]\n{words[-TAIL_CHARS:]}"
-    worded = compose_text(words, said, allow_pii=True)  # its parts are already redacted
+    worded = compose_text(words, details, allow_pii=True)  # its parts are already redacted
     key = _KEYS[kind] + name
     memory, _ = memory_writer.make_memory(
         layer=Layer.PROJECT,
@@ -198,36 +206,36 @@ def _make(kind: Kind, name: str, words: str, said: MemoryDetails, *, now: float)
         particulars=worded.particulars,
         key=key,
         importance=IMPORTANCE_BY_KIND[Kind.FAILURE],
-        source=MemorySource.IMPORT if said.origin else MemorySource.EXPLICIT,
+        source=MemorySource.IMPORT if details.origin else MemorySource.EXPLICIT,
         updated_at=now,
         allow_pii=True,
     )
     return memory
 
 
-def _met_again(before: Memory, told: MemoryDetails, *, is_counted: bool, now: float) -> Memory:
+def _met_again(before: Memory, details: MemoryDetails, *, is_counted: bool, now: float) -> Memory:
     """Return the failure with this occurrence counted and its missing details filled in."""
-    known = before.particulars
-    said = replace(
-        known,
-        occurrences=known.occurrences + is_counted,
-        rationale=known.rationale or told.rationale,
-        resolution=(told.resolution or known.resolution)
-        if is_counted
-        else (known.resolution or told.resolution),
-        paths=tuple(dict.fromkeys([*known.paths, *told.paths])),
+    stored = before.particulars
+    # What fixed it the last time counts; a report that is not counted fills only a gap.
+    latest, fallback = (details, stored) if is_counted else (stored, details)
+    merged = replace(
+        stored,
+        occurrences=stored.occurrences + is_counted,
+        rationale=stored.rationale or details.rationale,
+        resolution=latest.resolution or fallback.resolution,
+        paths=tuple(dict.fromkeys([*stored.paths, *details.paths])),
     )
-    again = _with_details(before, said, now=max(before.updated_at, now))
-    return replace(again, evidence_count=before.evidence_count + is_counted)
+    counted = _with_details(before, merged, now=max(before.updated_at, now))
+    return replace(counted, evidence_count=before.evidence_count + is_counted)
 
 
-def _with_details(before: Memory, said: MemoryDetails, *, now: float) -> Memory:
+def _with_details(before: Memory, details: MemoryDetails, *, now: float) -> Memory:
     """Return the failure or pattern with other particulars; an archived or superseded one is active
     again."""
     # Its parts are already redacted.
-    worded = compose_text(statement_text(before), said, allow_pii=True)
+    worded = compose_text(statement_text(before), details, allow_pii=True)
     is_stale = before.status is MemoryStatus.STALE
-    made, _ = memory_writer.remake_memory(
+    memory, _ = memory_writer.remake_memory(
         before,
         text=worded.text,
         particulars=worded.particulars,
@@ -235,7 +243,7 @@ def _with_details(before: Memory, said: MemoryDetails, *, now: float) -> Memory:
         updated_at=now,
         allow_pii=True,
     )
-    return replace(made, superseded_by="")
+    return replace(memory, superseded_by="")
 
 
 def _update_pattern(
@@ -243,25 +251,29 @@ def _update_pattern(
 ) -> tuple[Memory | None, bool]:
     """Return the updated pattern of a failure, created at `pattern_at` occurrences; and whether it
     is new."""
-    before, known = _by_name(connection, Kind.PATTERN, name), failure.particulars
+    before, details = _by_name(connection, Kind.PATTERN, name), failure.particulars
     if before is None:
-        if known.occurrences < pattern_at:
+        if details.occurrences < pattern_at:
             return None, False
-        said = replace(known, polarity="antipattern", links=(failure.id,))
+        stated = replace(details, polarity="antipattern", links=(failure.id,))
         pattern = _make(
-            Kind.PATTERN, name, f"This keeps failing here: {statement_text(failure)}", said, now=now
+            Kind.PATTERN,
+            name,
+            f"This keeps failing here: {statement_text(failure)}",
+            stated,
+            now=now,
         )
     else:
-        said = replace(
+        stated = replace(
             before.particulars,
-            occurrences=known.occurrences,
-            rationale=known.rationale,
-            resolution=known.resolution,
-            paths=known.paths,
+            occurrences=details.occurrences,
+            rationale=details.rationale,
+            resolution=details.resolution,
+            paths=details.paths,
         )
-        if said == before.particulars:
+        if stated == before.particulars:
             return before, False
-        pattern = _with_details(before, said, now=now)
+        pattern = _with_details(before, stated, now=now)
     write_memory(connection, pattern, before=before, now=now)
     if before is None:
         emit_event(

@@ -68,12 +68,14 @@ def change_totals(connection: sqlite3.Connection, changes: TotalChanges) -> None
     """Keep the cached totals right, so that an edit counts no table. Raises StoreDamaged."""
     if not index_rows.read_index_meta(connection, index_rows.TOTALS):
         return
-    totals = []
+    totals: list[dict[str, int]] = []
     for kept, change in zip(index_rows.index_totals(connection), astuple(changes), strict=True):
-        counts = {
-            name: kept.get(name, 0) + change.get(name, 0) for name in sorted({*kept, *change})
-        }
-        totals.append({name: count for name, count in counts.items() if count})
+        counts: dict[str, int] = {}
+        for name in sorted({*kept, *change}):
+            count = kept.get(name, 0) + change.get(name, 0)
+            if count:
+                counts[name] = count
+        totals.append(counts)
     index_rows.write_index_meta(connection, index_rows.TOTALS, msgspec.json.encode(totals).decode())
 
 
@@ -87,62 +89,74 @@ class _Replacing(Struct):
 
     def replace_file(self, file: EncodedFile, rules: str) -> None:
         """Replace everything of a file by what parsing it gave."""
-        own = file_versions.listed_version(self.connection, file.stamp.path)
-        self.settle(
-            file.stamp, self.content(file.stamp.path, own), file_versions.encoded_content(file)
-        )
-        number = file_versions.put_version(self.connection, file, rules=rules, own=own)
-        self.list_instead(file.stamp, number, own)
+        path = file.stamp.path
+        listed = file_versions.listed_version(self.connection, path)
+        # Compared before it is written: a version that nobody else lists is overwritten in place.
+        before = self.content(path, listed)
+        self.note_changes(file.stamp, before, file_versions.encoded_content(file))
+        number = file_versions.put_version(self.connection, file, rules=rules, own=listed)
+        self.list_instead(file.stamp, number, listed)
 
     def adopt_file(self, stamp: FileStamp, number: int) -> None:
         """Replace everything of a file by a version that another worktree has."""
-        own = file_versions.listed_version(self.connection, stamp.path)
-        self.settle(stamp, self.content(stamp.path, own), self.content(stamp.path, number))
-        self.list_instead(stamp, number, own)
+        listed = file_versions.listed_version(self.connection, stamp.path)
+        before, after = self.content(stamp.path, listed), self.content(stamp.path, number)
+        self.note_changes(stamp, before, after)
+        self.list_instead(stamp, number, listed)
 
-    def list_instead(self, stamp: FileStamp, number: int, own: int) -> None:
+    def list_instead(self, stamp: FileStamp, number: int, listed: int) -> None:
         """List a version in the place of the one before."""
         index_rows.write_stamps(self.connection, [stamp])
         file_versions.list_version(self.connection, stamp.path, number)
-        if number != own:
-            file_versions.drop_if_unlisted(self.connection, own)
+        if number != listed:
+            file_versions.drop_if_unlisted(self.connection, listed)
 
     def content(self, path: str, version: int) -> FileContent:
         """Return what a version says."""
         return file_versions.version_content(self.connection, path, version)
 
-    def settle(self, stamp: FileStamp, before: FileContent, after: FileContent) -> None:
+    def note_changes(self, stamp: FileStamp, before: FileContent, after: FileContent) -> None:
         """Note what replacing one content of a file by another changes for this worktree."""
-        path, due, changes = stamp.path, self.due, self.changes
-        is_known = self.connection.execute(
-            "SELECT 1 FROM file WHERE path = ? AND excluded = ''", (path,)
-        ).fetchone()
-        known, new = before.memories, after.memories
-        gone = [id_ for id_ in known if id_ not in new]
-        self.remove_ends(gone)
-        self.count(known.values(), new.values())
-        changes.removed += len(gone)
-        due.names.update(last_name(known[id_].entity) for id_ in gone)
-        for id_, one in new.items():
-            old = known.get(id_)
-            changes.added += old is None
-            changes.changed += old is not None and old.text_hash != one.text_hash
-            # Others that call it by its name may mean it now.
-            if old is None or old.overrides != one.overrides:
-                due.names.add(last_name(one.entity))
+        path, due = stamp.path, self.due
+        is_new = (
+            self.connection.execute(
+                "SELECT 1 FROM file WHERE path = ? AND excluded = ''", (path,)
+            ).fetchone()
+            is None
+        )
+        self.note_memories(before.memories, after.memories)
         due.names.update(self.changed_mentions(path, before, after))
-        due.everything |= is_known is None and _is_crate_root(path)
-        if is_known is None and _makes_package(path):
+        due.everything |= is_new and _is_crate_root(path)
+        if is_new and _makes_package(path):
             due.names.update(self.names_beside(path))
-        if is_known is None or _default_export(known) != _default_export(new):
+        if is_new or _default_export(before.memories) != _default_export(after.memories):
             due.names.update(file_names(path))
         due.paths.add(path)
         rewired = set(before.mentions.imports) ^ set(after.mentions.imports)
-        if _defines_nothing(known) != _defines_nothing(new):
+        # A file that begins or ceases to only pass on others is another step for its importers.
+        if _defines_nothing(before.memories) != _defines_nothing(after.memories):
             rewired |= {*before.mentions.imports, *after.mentions.imports}
         if rewired:
             due.rewired.setdefault(path, set()).update(rewired)
         self.totals.edges.subtract(link_rows.delete_edges(self.connection, path))
+
+    def note_memories(
+        self, old_memories: Mapping[str, StoredMemory], new_memories: Mapping[str, StoredMemory]
+    ) -> None:
+        """Count the memories that came, changed and went, and note whose name is to be linked."""
+        due, changes = self.due, self.changes
+        gone = [id_ for id_ in old_memories if id_ not in new_memories]
+        self.remove_ends(gone)
+        self.count(old_memories.values(), new_memories.values())
+        changes.removed += len(gone)
+        due.names.update(last_name(old_memories[id_].entity) for id_ in gone)
+        for id_, memory in new_memories.items():
+            earlier = old_memories.get(id_)
+            changes.added += earlier is None
+            changes.changed += earlier is not None and earlier.text_hash != memory.text_hash
+            # Others that call it by its name may mean it now.
+            if earlier is None or earlier.overrides != memory.overrides:
+                due.names.add(last_name(memory.entity))
 
     def changed_mentions(
         self, path: str, content_before: FileContent, content_after: FileContent
@@ -152,34 +166,34 @@ class _Replacing(Struct):
         before, after = content_before.mentions, content_after.mentions
         changed = set(before.imports) ^ set(after.imports)
         self.due.everything |= _names_module(changed)
-        names = {word for name, hint in changed for word in (name, hint.partition("#")[2]) if word}
+        names: set[str] = set()
+        for name, hint in changed:
+            names.update((name, hint.partition("#")[2]))
         names |= {name for _, name in _defined(before.defines) ^ _defined(after.defines)}
         if "*" in names:
             names |= file_names(path)
-        heirs = {
-            id_
-            for id_ in {*before.bases, *after.bases}
-            if before.bases.get(id_) != after.bases.get(id_)
-        }
+        heirs: set[str] = set()
+        for id_ in {*before.bases, *after.bases}:
+            if before.bases.get(id_) != after.bases.get(id_):
+                heirs.add(id_)
         for id_ in {*before.types, *after.types}:
-            old, new = before.types.get(id_, {}), after.types.get(id_, {})
-            changed_members = {
-                member for member in {*old, *new} if old.get(member) != new.get(member)
-            }
-            names |= {member.removesuffix("()") for member in changed_members} - {""}
-            heirs |= {id_} if changed_members else set()
-        return names | {
-            last_name(one.entity) for id_, one in content_after.memories.items() if id_ in heirs
-        }
+            members = _changed_members(before.types.get(id_, {}), after.types.get(id_, {}))
+            names |= {member.removesuffix("()") for member in members}
+            if members:
+                heirs.add(id_)
+        for id_ in heirs:
+            if id_ in content_after.memories:
+                names.add(last_name(content_after.memories[id_].entity))
+        return names - {""}
 
     def remove_file(self, path: str) -> None:
         """Delete everything of a file."""
-        own = file_versions.listed_version(self.connection, path)
-        known, before = self.content(path, own)
-        self.remove_ends(list(known))
-        self.count(known.values(), ())
-        self.changes.removed += len(known)
-        self.due.names.update(last_name(one.entity) for one in known.values())
+        listed = file_versions.listed_version(self.connection, path)
+        memories, before = self.content(path, listed)
+        self.remove_ends(list(memories))
+        self.count(memories.values(), ())
+        self.changes.removed += len(memories)
+        self.due.names.update(last_name(memory.entity) for memory in memories.values())
         self.due.names.update(file_names(path))
         self.due.names.update(name for _, name in _defined(before.defines))
         self.due.everything |= _names_module(before.imports) or _is_crate_root(path)
@@ -188,7 +202,7 @@ class _Replacing(Struct):
         self.connection.execute(
             f"DELETE FROM file_row WHERE worktree = {HERE} AND path = ?", (path,)
         )
-        file_versions.drop_if_unlisted(self.connection, own)
+        file_versions.drop_if_unlisted(self.connection, listed)
         link_rows.drop_end_of_file(self.connection, path)
         if _makes_package(path):
             self.due.names.update(self.names_beside(path))
@@ -214,32 +228,38 @@ class _Replacing(Struct):
     def count(self, before: Iterable[StoredMemory], after: Iterable[StoredMemory]) -> None:
         """Count what came and went."""
         for sign, memories in ((-1, before), (1, after)):
-            for one in memories:
-                self.totals.by_kind[one.kind] += sign
-                self.totals.by_language[one.language] += sign
+            for memory in memories:
+                self.totals.by_kind[memory.kind] += sign
+                self.totals.by_language[memory.language] += sign
+
+
+def _changed_members(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
+    return {member for member in {*before, *after} if before.get(member) != after.get(member)}
 
 
 def _defined(defines: Mapping[str, Iterable[str]]) -> set[tuple[str, str]]:
-    return {(id_, name) for id_, names in defines.items() for name in names}
+    defined: set[tuple[str, str]] = set()
+    for id_, names in defines.items():
+        defined.update((id_, name) for name in names)
+    return defined
 
 
 def _default_export(memories: Mapping[str, StoredMemory]) -> set[str]:
     """Return what `import alias from` this file may mean: what is named so, or the only top-level
     entity."""
-    tops = {
-        id_
-        for id_, one in memories.items()
-        if "." not in one.entity and not one.entity.startswith(BLOCK_NAME)
-    }
-    named = {
-        id_ for id_, one in memories.items() if last_name(one.entity) in ("default", "exports")
-    }
-    return named | (tops if len(tops) == 1 else set())
+    tops: set[str] = set()
+    named: set[str] = set()
+    for id_, memory in memories.items():
+        if "." not in memory.entity and not memory.entity.startswith(BLOCK_NAME):
+            tops.add(id_)
+        if last_name(memory.entity) in ("default", "exports"):
+            named.add(id_)
+    return named | tops if len(tops) == 1 else named
 
 
 def _defines_nothing(memories: Mapping[str, StoredMemory]) -> bool:
     """Whether a file only passes on what others define."""
-    return all(one.entity.startswith(BLOCK_NAME) for one in memories.values())
+    return all(memory.entity.startswith(BLOCK_NAME) for memory in memories.values())
 
 
 def _names_module(imports: Iterable[tuple[str, str]]) -> bool:

@@ -169,36 +169,40 @@ def follow_links(
         )
     query = _HERE + " UNION ALL ".join(ways) + _ORDER
     inherits = Relation.IMPORTS in relations
-    asked = {
+    parameters = {
         "relations": json.dumps(relations),
         "inherits": inherits,
         "files": ends[0].startswith(file_id("")),
     }
     seen, frontier = set(ends), list(ends)
-    found: dict[str, tuple[Relation, bool, str, int]] = {}
+    first_reached: dict[str, tuple[Relation, bool, str, int]] = {}
     edges: dict[str, int] = {}
     for distance in range(1, depth + 1):
-        rows = connection.execute(query, asked | {"here": json.dumps(frontier)}).fetchall()
+        rows = connection.execute(query, parameters | {"here": json.dumps(frontier)}).fetchall()
         fresh: dict[str, int] = {}
-        for place, relation, incoming, other, count in rows:
-            if other not in seen:
+        for place, relation, incoming, end, count in rows:
+            if end not in seen:
                 # A test file also imports what it tests.
-                if other not in found or relation == Relation.TESTS:
-                    found[other] = (Relation(relation), bool(incoming), place, distance)
-                fresh[other] = fresh.get(other, 0) + count
+                if end not in first_reached or relation == Relation.TESTS:
+                    first_reached[end] = (Relation(relation), bool(incoming), place, distance)
+                fresh[end] = fresh.get(end, 0) + count
         if not fresh:
             break
         seen |= fresh.keys()
         edges |= fresh
         frontier = list(fresh)
     nodes = []
-    for id_, place in _places(connection, found).items():  # some may have been deleted meanwhile
+    for id_, place in _places(
+        connection, first_reached
+    ).items():  # some may have been deleted meanwhile
         lines = (place.start_line, place.end_line)
         nodes.append(
-            ReachedNode(id_, place.path, place.entity, place.kind, *found[id_], edges[id_], *lines)
+            ReachedNode(
+                id_, place.path, place.entity, place.kind, *first_reached[id_], edges[id_], *lines
+            )
         )
     return tuple(
-        sorted(nodes, key=lambda one: (one.distance, -one.ties, one.path, one.entity, one.id))
+        sorted(nodes, key=lambda node: (node.distance, -node.ties, node.path, node.entity, node.id))
     )
 
 

@@ -69,14 +69,14 @@ def note_end(path: Path, *, failure: HookFailure | None, session: str = "", text
     """Store how a hook ended. text: what it added and must not add to this session again; empty if
     nothing."""
     with _locked(path):
-        known = read_hook_state(path)
-        given = (
-            _with_given(known.given, session, digest("given", text))
+        state = read_hook_state(path)
+        added = (
+            _with_given(state.given, session, digest("given", text))
             if session and text
-            else known.given
+            else state.given
         )
-        changed = replace(known, failure=failure, given=given)
-        if changed != known:
+        changed = replace(state, failure=failure, given=added)
+        if changed != state:
             _write(path, changed)
 
 
@@ -104,13 +104,13 @@ def describe_failure(event: str, error: BaseException | str, *, at: float) -> Ho
 def forget_session(path: Path, session: str) -> None:
     """Forget what was added to this session, because the agent has dropped its context."""
     with _locked(path):
-        known = read_hook_state(path)
-        if session in known.given:
+        state = read_hook_state(path)
+        if session in state.given:
             _write(
                 path,
                 replace(
-                    known,
-                    given={name: all_ for name, all_ in known.given.items() if name != session},
+                    state,
+                    given={name: all_ for name, all_ in state.given.items() if name != session},
                 ),
             )
 

@@ -31,9 +31,11 @@ class IndexChanges(Struct):
     changed: int = 0
     removed: int = 0
 
-    def __add__(self, other: "IndexChanges") -> "IndexChanges":
+    def __add__(self, more_changes: "IndexChanges") -> "IndexChanges":
         return IndexChanges(
-            self.added + other.added, self.changed + other.changed, self.removed + other.removed
+            self.added + more_changes.added,
+            self.changed + more_changes.changed,
+            self.removed + more_changes.removed,
         )
 
 

@@ -82,9 +82,9 @@ def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path
         return  # not in WAL mode: another process is encrypting the store, or makes it
     # Without the device, whose number may change when it is mounted again.
     inode = f"{status.st_ino:x}"
-    for other in _notes_of(path):
-        if not _is_for(other, path, inode):  # of a journal that is gone
-            other.unlink(missing_ok=True)
+    for earlier_note in _notes_of(path):
+        if not _is_for(earlier_note, path, inode):  # of a journal that is gone
+            earlier_note.unlink(missing_ok=True)
     note = _write_note(path, inode, f"{os.getpid()}-{next(_numbers)}", user_data_dir)
 
     def forget() -> None:
@@ -97,9 +97,9 @@ def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path
                 return
             # Those of killed processes go as well: the next journal may get the same inode.
             of_dead = [
-                other
-                for other in _notes_of(path)
-                if _is_for(other, path, inode) and _is_dead(other)
+                earlier_note
+                for earlier_note in _notes_of(path)
+                if _is_for(earlier_note, path, inode) and _is_dead(earlier_note)
             ]
             for old_note in (*_notes_of_closed.pop(path), *of_dead):
                 with suppress(OSError):

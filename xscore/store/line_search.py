@@ -34,12 +34,12 @@ def searchable_lines(texts: Iterable[str]) -> frozenset[str]:
 
 def with_halves(lines: Iterable[str]) -> frozenset[str]:
     """Add the two halves of each long line, since a remnant in a file may be cut anywhere."""
-    found = set(lines)
-    for line in tuple(found):
+    parts = set(lines)
+    for line in tuple(parts):
         if len(line) >= _HALVED:
             middle = len(line) // 2
-            found |= {line[:middle].strip(), line[middle:].strip()}
-    return frozenset(found)
+            parts |= {line[:middle].strip(), line[middle:].strip()}
+    return frozenset(parts)
 
 
 class LineMatcher:
@@ -68,12 +68,12 @@ class LineMatcher:
 
 def find_lines_in_files(files: Iterable[Path], lines: Iterable[str]) -> dict[Path, set[str]]:
     """Return which lines are in which files; missing files hold none. Raises OSError."""
-    asked = {"files": [str(file) for file in files], "lines": sorted(lines)}
-    if not asked["files"] or not asked["lines"]:
+    request = {"files": [str(file) for file in files], "lines": sorted(lines)}
+    if not request["files"] or not request["lines"]:
         return {}
     done = subprocess.run(
         [sys.executable, "-I", "-S", __file__],
-        input=json.dumps(asked),
+        input=json.dumps(request),
         capture_output=True,
         text=True,
         check=False,
@@ -84,8 +84,8 @@ def find_lines_in_files(files: Iterable[Path], lines: Iterable[str]) -> dict[Pat
             if done.stderr.strip()
             else "the search was stopped"
         )
-    found: Mapping[str, list[str]] = json.loads(done.stdout)
-    return {Path(file): set(held) for file, held in found.items() if held}
+    lines_by_file: Mapping[str, list[str]] = json.loads(done.stdout)
+    return {Path(file): set(held) for file, held in lines_by_file.items() if held}
 
 
 def _forms(line: str) -> set[str]:
@@ -105,7 +105,7 @@ def _chunks(path: str) -> Iterator[str]:
 
 
 def _search(files: Iterable[str], lines: LineMatcher) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    lines_by_path: dict[str, list[str]] = {}
     for path in files:
         held: set[str] = set()
         try:
@@ -113,8 +113,8 @@ def _search(files: Iterable[str], lines: LineMatcher) -> dict[str, list[str]]:
                 held |= lines.found_in(chunk)
         except FileNotFoundError:
             continue
-        found[path] = sorted(held)
-    return found
+        lines_by_path[path] = sorted(held)
+    return lines_by_path
 
 
 if __name__ == "__main__":

@@ -58,8 +58,8 @@ def entity_rows(
     ).fetchall()
     kinds = {kind.value: kind for kind in Kind}
     return [
-        EntityRow(id_, path, entity, kinds[kind], language, bool(own))
-        for id_, path, entity, kind, language, own in rows
+        EntityRow(id_, path, entity, kinds[kind], language, bool(overrides))
+        for id_, path, entity, kind, language, overrides in rows
     ]
 
 
@@ -70,8 +70,8 @@ def entities_in(connection: sqlite3.Connection, path: str) -> list[EntityRow]:
 
 def entities_named(connection: sqlite3.Connection, name: str) -> list[EntityRow]:
     """Return the entities of source code whose name ends in this one."""
-    found = entity_rows(connection, "INDEXED BY memory_by_name WHERE name_crc = ?", name_crc(name))
-    return [row for row in found if last_name(row.entity) == name]
+    rows = entity_rows(connection, "INDEXED BY memory_by_name WHERE name_crc = ?", name_crc(name))
+    return [row for row in rows if last_name(row.entity) == name]
 
 
 def all_mentions(connection: sqlite3.Connection) -> "dict[str, FileMentions]":
@@ -79,11 +79,11 @@ def all_mentions(connection: sqlite3.Connection) -> "dict[str, FileMentions]":
     from xscore.store.encoded_files import decode_mentions
 
     listed = f"SELECT version FROM file_row WHERE worktree = {HERE}"
-    found = connection.execute(
+    rows = connection.execute(
         f"SELECT path, mentions FROM file_version WHERE number IN ({listed})"
     ).fetchall()
     with damage_if_invalid("a mention"):
-        return {path: decode_mentions(written) for path, written in found}
+        return {path: decode_mentions(written) for path, written in rows}
 
 
 def file_mentions(connection: sqlite3.Connection, path: str) -> "FileMentions":
@@ -112,7 +112,7 @@ def insert_mentions(connection: sqlite3.Connection, mentions: Iterable[Mention])
     """Insert the mentions of stated memories."""
     connection.executemany(
         "INSERT OR IGNORE INTO mention (source, relation, name, hint) VALUES (?, ?, ?, ?)",
-        ((one.source, one.relation, one.name, one.hint) for one in mentions),
+        ((mention.source, mention.relation, mention.name, mention.hint) for mention in mentions),
     )
 
 
@@ -179,7 +179,7 @@ def replace_edges(
 
 
 def _insert_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edge]]) -> None:
-    files, here = {path: file_id(path) for path, _ in edges}, worktree_number(connection)
+    files, worktree = {path: file_id(path) for path, _ in edges}, worktree_number(connection)
     numbers = _numbered(
         connection, {*files.values(), *(e.source for _, e in edges), *(e.target for _, e in edges)}
     )
@@ -187,7 +187,7 @@ def _insert_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edg
     words = {relation: relation.value for relation in Relation}
     connection.executemany(
         "INSERT INTO edge_row (source, target, relation, weight, file, worktree) VALUES (?, ?, ?,"
-        f" ?, ?, {here}) ON CONFLICT DO NOTHING",
+        f" ?, ?, {worktree}) ON CONFLICT DO NOTHING",
         sorted(
             (
                 numbers[edge.source],
@@ -278,10 +278,10 @@ def state_edges(
     numbers = _numbered(
         connection, {end for source, target, *_ in stated for end in (source, target)}
     )
-    here = worktree_number(connection)
+    this_worktree = worktree_number(connection)
     rows = []
     for source, target, relation, weight in stated:
-        worktree = here if relation is Relation.REFERENCES else 0
+        worktree = this_worktree if relation is Relation.REFERENCES else 0
         rows.append((numbers[source], numbers[target], relation.value, weight, worktree))
     connection.executemany(_STATE_EDGE, rows)
 
@@ -299,11 +299,11 @@ def _numbered(connection: sqlite3.Connection, ends: Collection[str]) -> dict[str
 def _drop_edge_indexes(connection: sqlite3.Connection) -> list[str]:
     """Drop the indexes of edges, which are built faster from all rows at once; return the SQL that
     makes them again."""
-    found = connection.execute(
+    indexes = connection.execute(
         "SELECT name, sql FROM sqlite_master WHERE tbl_name = 'edge_row' AND type = 'index' AND sql"
         " IS NOT NULL"
     )
-    dropped = found.fetchall()
+    dropped = indexes.fetchall()
     for name, _ in dropped:
         connection.execute(f"DROP INDEX {name}")
     return [statement for _, statement in dropped]

@@ -60,11 +60,13 @@ class MemoryFilter(Struct, frozen=True, kw_only=True):
             "scope": self.scopes,
             "status": self.statuses,
         }
-        asked = {column: json.dumps(sorted(values)) for column, values in chosen.items() if values}
-        parts = [f"{column} {IN_JSON_LIST}" for column in asked]
+        conditions = {
+            column: json.dumps(sorted(values)) for column, values in chosen.items() if values
+        }
+        parts = [f"{column} {IN_JSON_LIST}" for column in conditions]
         if not self.layers:
             parts.append("source <> 'index'")
-        return " AND ".join(parts), tuple(asked.values())
+        return " AND ".join(parts), tuple(conditions.values())
 
 
 def filter_memories(store: "Store", choice: MemoryFilter) -> list[Memory]:
@@ -73,12 +75,14 @@ def filter_memories(store: "Store", choice: MemoryFilter) -> list[Memory]:
     Raises StoreError if the user's own store cannot be read: it would look empty.
     """
     where, values = choice.where
-    found = [
-        memory for each in store.connections() for memory in select_memories(each, where, values)
+    memories = [
+        memory
+        for connection in store.connections()
+        for memory in select_memories(connection, where, values)
     ]
     order = list(Layer)
     return sorted(
-        found, key=lambda memory: (order.index(memory.layer), -memory.updated_at, memory.id)
+        memories, key=lambda memory: (order.index(memory.layer), -memory.updated_at, memory.id)
     )
 
 
@@ -105,13 +109,13 @@ def wipeable_ids(store: "Store", choice: MemoryFilter) -> list[str]:
     )
 
 
-def newest_memories(found: Sequence[Memory], limit: int) -> list[Memory]:
+def newest_memories(memories: Sequence[Memory], limit: int) -> list[Memory]:
     """Return the `limit` memories changed last, in their given order."""
     latest = {
         memory.id
-        for memory in sorted(found, key=lambda memory: (-memory.updated_at, memory.id))[:limit]
+        for memory in sorted(memories, key=lambda memory: (-memory.updated_at, memory.id))[:limit]
     }
-    return [memory for memory in found if memory.id in latest]
+    return [memory for memory in memories if memory.id in latest]
 
 
 def memory_by_id(store: "Store", identifier: str) -> Memory:
@@ -127,18 +131,18 @@ def memories_by_id(store: "Store", ids: Iterable[str]) -> list[Memory]:
 
     Raises NothingMatched if one is missing.
     """
-    wanted = list(dict.fromkeys(ids))
-    found = {
+    identifiers = list(dict.fromkeys(ids))
+    memories = {
         memory.id: memory
         for connection in store.connections()
-        for memory in memories_with_ids(connection, wanted)
+        for memory in memories_with_ids(connection, identifiers)
     }
-    missing = [identifier for identifier in wanted if identifier not in found]
+    missing = [identifier for identifier in identifiers if identifier not in memories]
     if missing:
         raise NothingMatched(
             f"no memory has the id {', '.join(missing)}", hint=_ids_hint(store, missing[0])
         )
-    return [found[identifier] for identifier in wanted]
+    return [memories[identifier] for identifier in identifiers]
 
 
 def memories_starting_with(
@@ -151,25 +155,25 @@ def memories_starting_with(
     """
     head = words[:_HEAD_CHARS].partition("\0")[0]  # SQLite ends text there
     where = "source <> 'index' AND layer = ? AND kind = ? AND substr(text, 1, 80) BETWEEN ? AND ?"
-    found = select_memories(connection, where, (layer, kind, head, head + chr(sys.maxunicode)))
-    return [memory for memory in found if memory.text.startswith(words)]
+    memories = select_memories(connection, where, (layer, kind, head, head + chr(sys.maxunicode)))
+    return [memory for memory in memories if memory.text.startswith(words)]
 
 
 def _ids_hint(store: "Store", prefix: str) -> str:
     """Suggest ids with this prefix."""
     query = "SELECT id FROM memory WHERE substr(id, 1, ?) = ? ORDER BY id LIMIT ?"
-    asked = (len(prefix), prefix, _SHOWN + 1)
+    parameters = (len(prefix), prefix, _SHOWN + 1)
     rows = [
         row
         for connection in store.connections()
-        for row in connection.execute(query, asked).fetchall()
+        for row in connection.execute(query, parameters).fetchall()
     ]
     if len(prefix) <= len("m_") or not rows:
         return "`xscore memory list` shows the ids."
-    more = ", …" if len(rows) > _SHOWN else ""
+    omission = ", …" if len(rows) > _SHOWN else ""
     return (
         "Ids are given whole. These begin so:"
-        f" {', '.join(sorted(row[0] for row in rows)[:_SHOWN])}{more}"
+        f" {', '.join(sorted(row[0] for row in rows)[:_SHOWN])}{omission}"
     )
 
 
@@ -188,20 +192,20 @@ def layer_stats(store: "Store") -> list[LayerStats]:
     stats = []
     for layer in (Layer.SESSION, Layer.PROJECT, Layer.USER, Layer.GOVERNANCE):
         connection = store.user_connection() if layer is Layer.USER else store.connection
-        found = [] if connection is None else connection.execute(_COUNTED, (layer,)).fetchall()
-        one = LayerStats(
+        rows = [] if connection is None else connection.execute(_COUNTED, (layer,)).fetchall()
+        of_layer = LayerStats(
             layer=layer,
-            rows=sum(row[1] for row in found),
-            bytes=sum(row[2] for row in found),
+            rows=sum(row[1] for row in rows),
+            bytes=sum(row[2] for row in rows),
             max_rows=store.settings.max_rows.get(layer, 0),
             max_bytes=store.settings.max_bytes.get(layer, 0),
-            by_status={row[0]: row[1] for row in found},
-            oldest_at=min((row[3] for row in found), default=0.0),
-            newest_at=max((row[4] for row in found), default=0.0),
-            uses=sum(row[5] for row in found),
-            never_used=sum(row[6] for row in found),
+            by_status={row[0]: row[1] for row in rows},
+            oldest_at=min((row[3] for row in rows), default=0.0),
+            newest_at=max((row[4] for row in rows), default=0.0),
+            uses=sum(row[5] for row in rows),
+            never_used=sum(row[6] for row in rows),
         )
-        stats.append(one)
+        stats.append(of_layer)
     return stats
 
 
@@ -212,10 +216,10 @@ def project_pseudonym(store_id: str) -> str:
 
 def list_observations(user: sqlite3.Connection) -> list[Observation]:
     """Return all observations, by key and project."""
-    found = user.execute(
+    rows = user.execute(
         "SELECT project, key, kind, value, seen_at FROM observation ORDER BY key, project"
     )
-    return [Observation(*row) for row in found.fetchall()]
+    return [Observation(*row) for row in rows.fetchall()]
 
 
 def list_projects(user: sqlite3.Connection) -> dict[str, float]:
@@ -282,8 +286,8 @@ class RegistryQuery(Struct, frozen=True, kw_only=True):
 
 def match_score(memory: Memory, query: RegistryQuery) -> float:
     """Return what the first four rules give: 0 where nothing of the query matches."""
-    said = memory.particulars
-    references = {memory.path, said.exception_of, *said.links, *said.paths} - {""}
+    details = memory.particulars
+    references = {memory.path, details.exception_of, *details.links, *details.paths} - {""}
     score = (
         TEXT if query.text and (query.text in memory.title or query.text in memory.text) else 0.0
     )
@@ -305,8 +309,8 @@ def select_by_rules(
 ) -> list[tuple[float, Memory]]:
     """Return the memories of which anything matches, with their scores, best first; ties by id."""
     scored = [
-        (registry_score(one, query, now=now), one)
-        for one in memories
-        if match_score(one, query) > 0
+        (registry_score(memory, query, now=now), memory)
+        for memory in memories
+        if match_score(memory, query) > 0
     ]
     return sorted(scored, key=lambda pair: (-pair[0], pair[1].id))

@@ -133,8 +133,8 @@ def select_memories(
     # A turn that keeps nothing reads no memory.
     from xscore.store.file_bodies import read_with_bodies
 
-    found = read_with_bodies(connection, ", ".join(HEAD_COLUMNS), where, tuple(parameters))
-    return [memory_from_row(row) for row in found]
+    rows = read_with_bodies(connection, ", ".join(HEAD_COLUMNS), where, tuple(parameters))
+    return [memory_from_row(row) for row in rows]
 
 
 def memories_with_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> list[Memory]:
@@ -156,8 +156,8 @@ _STALE = f"""
 
 def stale_memory_ids(connection: sqlite3.Connection) -> frozenset[str]:
     """Return the ids of all stale memories."""
-    found = connection.execute(_STALE)
-    return frozenset(row[0] for row in found.fetchall())
+    rows = connection.execute(_STALE)
+    return frozenset(row[0] for row in rows.fetchall())
 
 
 class WithoutExchanges(Struct, frozen=True):
@@ -361,7 +361,7 @@ def _one_per_content(candidates: list[Candidate]) -> tuple[Candidate, ...]:
     for candidate in candidates:
         if candidate.content_hash in ids:
             ids[candidate.content_hash].append(candidate.id)
-    firsts = {first: tuple(others) for first, *others in ids.values()}
+    firsts = {first: tuple(duplicates) for first, *duplicates in ids.values()}
     unique: list[Candidate] = []
     for candidate in candidates:
         if candidate.content_hash not in ids:

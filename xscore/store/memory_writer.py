@@ -69,11 +69,11 @@ def check_statement_length(words: str, details: Sequence[str] = ()) -> None:
         )
 
 
-def truncate(text: str, most: int) -> str:
-    """Return the text, cut to `most` characters with a mark at the end."""
-    if len(text) <= most:
+def truncate(text: str, limit: int) -> str:
+    """Return the text, cut to `limit` characters with a mark at the end."""
+    if len(text) <= limit:
         return text
-    kept = most - _MARK_CHARS
+    kept = limit - _MARK_CHARS
     return f"{text[:kept]}… [{len(text) - kept:,} characters left out]"
 
 
@@ -133,7 +133,7 @@ def make_memory(
     *,
     ordinal: int = 0,
     allow_pii: bool = False,
-    known: FoundLiterals | None = None,
+    literals: FoundLiterals | None = None,
     **parts: Unpack[MemoryFields],
 ) -> tuple[Memory, int]:
     """Redact, name and hash one memory; also return how many secrets and personal data were
@@ -143,31 +143,15 @@ def make_memory(
         line numbers.
     allow_pii: keep personal data, which are otherwise redacted in configuration and in text not
         from files.
-    known: what `redaction.find_literals` found in all these parts; None: they are searched.
+    literals: what `redaction.find_literals` found in all these parts; None: they are searched.
     """
     is_code = parts.get("source") is MemorySource.INDEX and parts["kind"] is not Kind.CONFIG
     # Nearly always; the rest would take twice as long.
-    if is_code and known is not None and known.is_clean:
+    if is_code and literals is not None and literals.is_clean:
         return _named(parts, ordinal), 0
     raw = Memory(id="-", content_hash="-", text_hash="-", **parts)
-    facts, particulars, from_file = raw.facts, raw.particulars, raw.source is MemorySource.INDEX
-    names = (facts.signature, *facts.imports, *facts.dependencies, *facts.defines)
-    redactor = _Redactor(
-        (
-            raw.entity,
-            raw.title,
-            raw.key,
-            *names,
-            particulars.origin,
-            particulars.session,
-            particulars.author,
-        ),
-        known=known,
-        screens=not allow_pii and (raw.kind is Kind.CONFIG or not from_file),
-        cuts=not from_file,
-        prose=raw.kind is Kind.CONFIG
-        or (raw.path.endswith(SETTINGS_FILES) if from_file else raw.kind not in _QUOTES_CODE),
-    )
+    redactor = _redactor_of(raw, literals, allow_pii=allow_pii)
+    # Redacted before it is named and hashed: neither may depend on a secret.
     entity = redactor.redact_name(raw.entity)
     # Two headings that differ only in their secrets must not become one memory.
     if entity != raw.entity:
@@ -182,13 +166,33 @@ def make_memory(
         entity=entity,
         card=card,
         text=text,
-        title=redactor.redact_name(raw.title, again=raw.title in raw.text),
-        facts=redactor.redact_facts(facts),
-        particulars=redactor.redact_particulars(particulars),
-        key=redactor.redact_name(raw.key, again=raw.key in raw.entity),
+        title=redactor.redact_name(raw.title, is_repeated=raw.title in raw.text),
+        facts=redactor.redact_facts(raw.facts),
+        particulars=redactor.redact_particulars(raw.particulars),
+        key=redactor.redact_name(raw.key, is_repeated=raw.key in raw.entity),
         created_at=raw.created_at or raw.updated_at,
     )
     return memory, redactor.count
+
+
+def _redactor_of(raw: Memory, literals: FoundLiterals | None, *, allow_pii: bool) -> "_Redactor":
+    """Return what redacts the parts of a memory, by where they come from."""
+    facts, particulars = raw.facts, raw.particulars
+    from_file, is_config = raw.source is MemorySource.INDEX, raw.kind is Kind.CONFIG
+    names = [raw.entity, raw.title, raw.key]
+    names += [facts.signature, *facts.imports, *facts.dependencies, *facts.defines]
+    names += [particulars.origin, particulars.session, particulars.author]
+    if from_file:
+        prose = is_config or raw.path.endswith(SETTINGS_FILES)
+    else:
+        prose = is_config or raw.kind not in _QUOTES_CODE
+    return _Redactor(
+        names,
+        literals=literals,
+        screens=not allow_pii and (is_config or not from_file),
+        cuts=not from_file,
+        prose=prose,
+    )
 
 
 def _named(parts: MemoryFields, ordinal: int) -> Memory:
@@ -213,8 +217,8 @@ def remake_memory(memory: Memory, *, allow_pii: bool, **changes: object) -> tupl
 
     Also return how many secrets and personal data were redacted.
     """
-    made, redacted = make_memory(**fields_of(memory, **changes), allow_pii=allow_pii)
-    return replace(made, **{name: getattr(memory, name) for name in _LASTING}), redacted
+    remade, redacted = make_memory(**fields_of(memory, **changes), allow_pii=allow_pii)
+    return replace(remade, **{name: getattr(memory, name) for name in _LASTING}), redacted
 
 
 def fields_of(memory: Memory, **changes: object) -> MemoryFields:
@@ -236,9 +240,12 @@ def _hashes(
     path: str, entity: str, text: str, card: str, *, status: MemoryStatus
 ) -> tuple[str, str]:
     """Return the hashes of what is shown by default and of the full text."""
-    shown, full = (judge_text(text, card, status=status, tests=view) for view in ("cards", "full"))
+    full = judge_text(text, card, status=status, tests="full")
     text_hash = content_hash(path, entity, full)
-    return content_hash(path, entity, shown) if card else text_hash, text_hash
+    if not card:
+        return text_hash, text_hash
+    shown = judge_text(text, card, status=status, tests="cards")
+    return content_hash(path, entity, shown), text_hash
 
 
 def put_memories(
@@ -249,33 +256,34 @@ def put_memories(
     An active or stale memory with the same layer, scope and key is superseded. `thread` marks
     exchanges.
     """
-    claims = [memory for memory in memories if memory.key and memory.status is MemoryStatus.ACTIVE]
-    superseded = tuple(
-        identifier for memory in claims for identifier in _supersede(connection, memory)
-    )
+    superseded: list[str] = []
+    # First: a key has one active memory at any time.
+    for memory in memories:
+        if memory.key and memory.status is MemoryStatus.ACTIVE:
+            superseded += _supersede(connection, memory)
     stored = for_all_worktrees(connection, memories)
-    written_rows.upsert_rows(
-        connection, [written_rows.memory_row(memory, thread) for memory in stored]
-    )
-    settle_staleness(connection, memories, stored)
-    return superseded
+    rows = [written_rows.memory_row(memory, thread) for memory in stored]
+    written_rows.upsert_rows(connection, rows)
+    note_staleness(connection, memories, stored)
+    return tuple(superseded)
 
 
 def for_all_worktrees(connection: sqlite3.Connection, memories: Sequence[Memory]) -> list[Memory]:
     """Return memories as their rows hold them: one that cites code is stale in some worktrees, so
     its row is active."""
-    stale = json.dumps([memory.id for memory in memories if memory.status is MemoryStatus.STALE])
-    if stale == "[]":
+    stale = [memory.id for memory in memories if memory.status is MemoryStatus.STALE]
+    if not stale:
         return list(memories)
     query = f"SELECT DISTINCT memory_id FROM evidence WHERE memory_id {memory_rows.IN_JSON_LIST}"
-    citing = {id_ for (id_,) in connection.execute(query, (stale,)).fetchall()}
-    return [
-        with_status(memory, MemoryStatus.ACTIVE) if memory.id in citing else memory
-        for memory in memories
-    ]
+    citing = {id_ for (id_,) in connection.execute(query, (json.dumps(stale),)).fetchall()}
+    stored: list[Memory] = []
+    for memory in memories:
+        is_citing = memory.id in citing
+        stored.append(with_status(memory, MemoryStatus.ACTIVE) if is_citing else memory)
+    return stored
 
 
-def settle_staleness(
+def note_staleness(
     connection: sqlite3.Connection, memories: Iterable[Memory], stored: Iterable[Memory]
 ) -> None:
     """Note which of these memories are stale in this worktree alone, and which no more. stored: as
@@ -283,19 +291,19 @@ def settle_staleness(
 
     Call it after they were written: a new text is stale nowhere.
     """
-    connection.executemany(_FORGET_STALENESS, [(memory.id,) for memory in stored])
-    differing = [
-        memory
-        for memory, row in zip(memories, stored, strict=True)
-        if memory.status is not row.status
-    ]
-    note_stale(connection, differing)
+    stale: list[Memory] = []
+    written = list(stored)
+    connection.executemany(_FORGET_STALENESS, [(memory.id,) for memory in written])
+    for memory, row in zip(memories, written, strict=True):
+        if memory.status is not row.status:
+            stale.append(memory)
+    note_stale(connection, stale)
 
 
 def note_stale(connection: sqlite3.Connection, memories: Iterable[Memory]) -> None:
     """Note that these stale memories are stale in this worktree."""
     connection.executemany(
-        _NOTE_STALENESS, [(one.id, one.content_hash, one.text_hash) for one in memories]
+        _NOTE_STALENESS, [(memory.id, memory.content_hash, memory.text_hash) for memory in memories]
     )
 
 
@@ -314,33 +322,37 @@ class _Redactor:
         self,
         names: Iterable[str],
         *,
-        known: FoundLiterals | None,
+        literals: FoundLiterals | None,
         screens: bool,
         cuts: bool,
         prose: bool,
     ) -> None:
-        self.count, self._known = 0, known
+        self.count, self._literals = 0, literals
         self._screens, self._cuts, self._prose = screens, cuts, prose
         self._clean("\n".join(names).replace(WITHIN, "\n"))
         self._names_are_clean, self.count = not self.count, 0
 
-    def redact(self, text: str, most: int = TEXT_CHARS) -> str:
+    def redact(self, text: str, limit: int = TEXT_CHARS) -> str:
         """Redact a text, and truncate it unless it comes from a file."""
         clean = self._clean(text) if text else text
-        if not self._cuts or len(clean) <= most:
+        if not self._cuts or len(clean) <= limit:
             return clean
-        return truncate(self._clean(truncate(clean, most)), most)  # a cut may expose a new secret
+        return truncate(self._clean(truncate(clean, limit)), limit)  # a cut may expose a new secret
 
-    def redact_name(self, name: str, *, again: bool = False) -> str:
+    def redact_name(self, name: str, *, is_repeated: bool = False) -> str:
         """Redact each heading separately, so that rules anchored to the start of a line apply to
         each.
 
-        again: the name is part of a text already redacted, so its secrets are already counted.
+        is_repeated: the name is part of a text already redacted, so its secrets count once.
         """
         count = self.count
-        clean = name if self._names_are_clean else WITHIN.join(map(self._clean, name.split(WITHIN)))
-        clean = self.redact(clean, LINE_CHARS) if self._cuts and len(clean) > LINE_CHARS else clean
-        self.count = count if again else self.count
+        clean = name
+        if not self._names_are_clean:
+            clean = WITHIN.join(map(self._clean, name.split(WITHIN)))
+        if self._cuts and len(clean) > LINE_CHARS:
+            clean = self.redact(clean, LINE_CHARS)
+        if is_repeated:
+            self.count = count
         return clean
 
     def redact_facts(self, facts: CodeFacts) -> CodeFacts:
@@ -354,38 +366,37 @@ class _Redactor:
             defines=tuple(map(self.redact_name, facts.defines)),
         )
 
-    def redact_particulars(self, said: MemoryDetails) -> MemoryDetails:
+    def redact_particulars(self, details: MemoryDetails) -> MemoryDetails:
         """Redact the stated details."""
-        if said == NOTHING_STATED:
-            return said
+        if details == NOTHING_STATED:
+            return details
         return replace(
-            said,
-            rationale=self.redact(said.rationale),
-            alternatives=self._redact_all(said.alternatives, TEXT_CHARS),
-            links=self._redact_all(said.links, LINE_CHARS),
-            resolution=self.redact(said.resolution),
-            origin=self.redact_name(said.origin),
-            session=self.redact_name(said.session),
-            paths=self._redact_all(said.paths, LINE_CHARS),
-            author=self.redact_name(said.author),
+            details,
+            rationale=self.redact(details.rationale),
+            alternatives=self._redact_all(details.alternatives, TEXT_CHARS),
+            links=self._redact_all(details.links, LINE_CHARS),
+            resolution=self.redact(details.resolution),
+            origin=self.redact_name(details.origin),
+            session=self.redact_name(details.session),
+            paths=self._redact_all(details.paths, LINE_CHARS),
+            author=self.redact_name(details.author),
         )
 
-    def _redact_all(self, texts: Iterable[str], most: int) -> tuple[str, ...]:
+    def _redact_all(self, texts: Iterable[str], limit: int) -> tuple[str, ...]:
         """Redact each, and drop those beyond the limits of a memory."""
-        clean = [self.redact(text, most) for text in texts]
-        if self._cuts:
-            ends = accumulate(map(len, clean))
-            clean = [
-                text
-                for text, end in zip(clean[:MAX_PARTS], ends, strict=False)
-                if end <= TEXT_CHARS
-            ]
-        return tuple(clean)
+        clean = [self.redact(text, limit) for text in texts]
+        if not self._cuts:
+            return tuple(clean)
+        ends = accumulate(map(len, clean))
+        parts = zip(clean[:MAX_PARTS], ends, strict=False)
+        return tuple(text for text, end in parts if end <= TEXT_CHARS)
 
     def _clean(self, text: str) -> str:
-        found = redact_said(text, prose=self._prose, allow_pii=not self._screens, known=self._known)
-        self.count += found.count
-        return found.text
+        redacted = redact_said(
+            text, prose=self._prose, allow_pii=not self._screens, literals=self._literals
+        )
+        self.count += redacted.count
+        return redacted.text
 
 
 def _supersede(connection: sqlite3.Connection, memory: Memory) -> list[str]:
@@ -393,17 +404,18 @@ def _supersede(connection: sqlite3.Connection, memory: Memory) -> list[str]:
     of_key = (memory.layer, memory.scope, memory.key, memory.id)
     ids: list[str] = []
     for status in (MemoryStatus.ACTIVE, MemoryStatus.STALE):
-        ids += [
-            id_ for (id_,) in connection.execute(_OF_KEY.format(status=status), of_key).fetchall()
-        ]
-    found = memory_rows.memories_with_ids(connection, ids)
-    superseded = [with_status(one, MemoryStatus.SUPERSEDED) for one in found]
+        rows = connection.execute(_OF_KEY.format(status=status), of_key).fetchall()
+        ids += [id_ for (id_,) in rows]
+    updates: list[tuple[str, str, str, str]] = []
+    for live in memory_rows.memories_with_ids(connection, ids):
+        superseded = with_status(live, MemoryStatus.SUPERSEDED)
+        updates.append((memory.id, superseded.content_hash, superseded.text_hash, superseded.id))
     connection.executemany(
         "UPDATE memory_row SET status = 'superseded', superseded_by = ?, content_hash = ?,"
         " text_hash = ? WHERE id = ? AND version = 0",
-        [(memory.id, one.content_hash, one.text_hash, one.id) for one in superseded],
+        updates,
     )
-    return [one.id for one in superseded]
+    return [id_ for *_, id_ in updates]
 
 
 def write_memory(

@@ -40,14 +40,14 @@ def link_mentions(connection: sqlite3.Connection, memory_ids: Iterable[str]) -> 
     Call it inside the transaction that wrote them; indexed memories are skipped.
     """
     ids = json.dumps(list(dict.fromkeys(memory_ids)))
-    found = select_memories(connection, f"id {IN_JSON_LIST} AND source <> 'index'", (ids,))
+    memories = select_memories(connection, f"id {IN_JSON_LIST} AND source <> 'index'", (ids,))
     connection.executemany(
-        "DELETE FROM mention WHERE source = ?", [(memory.id,) for memory in found]
+        "DELETE FROM mention WHERE source = ?", [(memory.id,) for memory in memories]
     )
-    mentions = [mention for memory in found for mention in _mentions_in(memory)]
+    mentions = [mention for memory in memories for mention in _mentions_in(memory)]
     insert_mentions(connection, mentions)
     owe_stated_links(connection, sorted({mention.source for mention in mentions}))
-    return _tie(connection, [memory.id for memory in found], mentions)
+    return _tie(connection, [memory.id for memory in memories], mentions)
 
 
 def relink_mentions(
@@ -57,14 +57,14 @@ def relink_mentions(
 
     The index calls it.
     """
-    query, given = "SELECT DISTINCT source FROM mention", list[str]()
+    query, parameters = "SELECT DISTINCT source FROM mention", list[str]()
     if names is not None:
         query = (
             f"{query} WHERE name {IN_JSON_LIST} UNION SELECT source FROM mention WHERE source"
             f" {IN_JSON_LIST}"
         )
-        given = [json.dumps(sorted(names)), json.dumps(sorted(stated))]
-    sources = [row[0] for row in connection.execute(query, given).fetchall()]
+        parameters = [json.dumps(sorted(names)), json.dumps(sorted(stated))]
+    sources = [row[0] for row in connection.execute(query, parameters).fetchall()]
     mentions = connection.execute(
         f"SELECT source, relation, name, hint FROM mention WHERE source {IN_JSON_LIST}",
         (json.dumps(sources),),
@@ -72,15 +72,15 @@ def relink_mentions(
     return _tie(
         connection,
         sources,
-        [Mention(one, Relation(how), *rest) for one, how, *rest in mentions.fetchall()],
+        [Mention(source, Relation(how), *rest) for source, how, *rest in mentions.fetchall()],
     )
 
 
 def _mentions_in(memory: Memory) -> list[Mention]:
     """Return what a memory names, each once, in text order."""
-    said = memory.particulars
+    details = memory.particulars
     hints = dict.fromkeys(
-        (*said.paths, *_hints("\n".join((memory.title, memory.text, *map(str, said.links)))))
+        (*details.paths, *_hints("\n".join((memory.title, memory.text, *map(str, details.links)))))
     )
     return [
         Mention(memory.id, Relation.REFERENCES, _parts(hint)[-1], hint)
@@ -122,8 +122,10 @@ def _tie(
     connection.executemany(_FORGET_REFERENCES, [(source,) for source in sources])
     if not mentions:
         return 0
-    known = _Known(connection, {part for one in mentions for part in _parts(one.hint)})
-    edges = {(one.source, target) for one in mentions for target in known.targets(one.hint)}
+    index = _Known(connection, {part for mention in mentions for part in _parts(mention.hint)})
+    edges = {
+        (mention.source, target) for mention in mentions for target in index.targets(mention.hint)
+    }
     references = sorted((source, target) for source, target in edges if source != target)
     state_edges(
         connection, [(source, target, Relation.REFERENCES, 1.0) for source, target in references]
@@ -184,11 +186,11 @@ class _Known:
             for row in self._entities.get(name.rpartition(".")[2], [])
             if not path or row.path == path
         ]
-        found = [row for row in named if f".{row.plain}".endswith(f".{name}")]
-        found = [row for row in found if row.kind is not Kind.TEST] or found
-        exact = [row for row in found if row.plain == name]
-        found = exact if "." in name and exact else found
-        return [found[-1].id] if len({(row.path, row.plain) for row in found}) == 1 else []
+        matching = [row for row in named if f".{row.plain}".endswith(f".{name}")]
+        matching = [row for row in matching if row.kind is not Kind.TEST] or matching
+        exact = [row for row in matching if row.plain == name]
+        matching = exact if "." in name and exact else matching
+        return [matching[-1].id] if len({(row.path, row.plain) for row in matching}) == 1 else []
 
 
 def _holding(column: str, parts: Sequence[str]) -> str:

@@ -66,8 +66,8 @@ def indexed_files(connection: sqlite3.Connection) -> list[str]:
 def find_file(connection: sqlite3.Connection, name: str) -> str:
     """Return the indexed file with this path, or the only one whose path ends in it; empty if there
     is none."""
-    found = _indexed_files(connection, name)
-    return found[0] if len(found) == 1 else ""
+    files = _indexed_files(connection, name)
+    return files[0] if len(files) == 1 else ""
 
 
 def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = False) -> list[str]:
@@ -81,31 +81,31 @@ def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = Fals
     queries = (_ENTITY, _INSIDE) if inside else (_ENTITY,)
     for colons in islice(re.finditer("::", name), MOST_COLONS):  # a path may have them too
         files, entity = _files(connection, name[: colons.start()]), name[colons.end() :]
-        found = [
+        ids = [
             id_
             for file in files
             for query in queries
             for id_ in _column(connection, query, file, entity)
         ]
-        found = found or [
-            id_ for file in files for id_ in _blocks_defining(connection, entity, file)
-        ]
-        if found:
-            return found
+        ids = ids or [id_ for file in files for id_ in _blocks_defining(connection, entity, file)]
+        if ids:
+            return ids
     lines = _LINES.fullmatch(name)
     if lines is not None:
         first, last = int(lines[2]), int(lines[3] or lines[2])
         for query in (_SAME_LINES, _AROUND, _TOUCHED):
-            found = [
+            ids = [
                 id_
                 for file in _files(connection, lines[1])
                 for id_ in _column(connection, query, file, first, last)
             ]
-            if found:
-                return found
+            if ids:
+                return ids
     in_file = f"{_IN_FILE} ORDER BY start_line, id"
-    whole = [id_ for file in _files(connection, name) for id_ in _column(connection, in_file, file)]
-    return whole or (
+    of_file = [
+        id_ for file in _files(connection, name) for id_ in _column(connection, in_file, file)
+    ]
+    return of_file or (
         _column(connection, _BEARERS, name) or _blocks_defining(connection, name) if name else []
     )
 
@@ -120,20 +120,24 @@ def _blocks_defining(connection: sqlite3.Connection, name: str, path: str = "") 
     for _, term in split_word(name)[-1:]:
         for id_, terms in connection.execute(_LIKELY_BLOCKS, (term.to_bytes(4, "little"),)):
             if any(
-                one == term and fields & WHOLE_NAME
-                for one, _, fields in TERM_ENTRY.iter_unpack(terms)
+                entry_term == term and fields & WHOLE_NAME
+                for entry_term, _, fields in TERM_ENTRY.iter_unpack(terms)
             ):
                 ids.append(id_)
-    found = memories_with_ids(connection, ids)
-    return [one.id for one in found if name in one.facts.defines and path in ("", one.path)]
+    blocks = memories_with_ids(connection, ids)
+    return [
+        entry_term.id
+        for entry_term in blocks
+        if name in entry_term.facts.defines and path in ("", entry_term.path)
+    ]
 
 
 def near_names(connection: sqlite3.Connection, name: str) -> list[str]:
     """Return the five names of files and entities nearest to this one."""
     lines = _LINES.fullmatch(name)
-    wanted = lines[1] if lines is not None else name
+    place = lines[1] if lines is not None else name
     entities = [] if lines is not None else _column(connection, _ENTITIES)
-    return nearest_names(wanted, [*entities, *indexed_files(connection)])
+    return nearest_names(place, [*entities, *indexed_files(connection)])
 
 
 def unknown_name(connection: sqlite3.Connection, name: str) -> NothingMatched:
@@ -181,5 +185,5 @@ def _indexed_files(connection: sqlite3.Connection, path: str) -> list[str]:
     )
 
 
-def _column(connection: sqlite3.Connection, sql: str, *given: object) -> list[str]:
-    return [row[0] for row in connection.execute(sql, given)]
+def _column(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[str]:
+    return [row[0] for row in connection.execute(sql, parameters)]

@@ -100,9 +100,9 @@ def _without_fillers(raw: list[ComparableWord]) -> Iterator[ComparableWord]:
 
 
 def _longest_phrase(
-    found: Iterable[tuple[Phrase, Phrase]], raw: list[ComparableWord], at: int
+    phrases: Iterable[tuple[Phrase, Phrase]], raw: list[ComparableWord], at: int
 ) -> tuple[Phrase, int]:
-    for phrase, name in found:
+    for phrase, name in phrases:
         if (
             tuple(word.spelled for word in raw[at : at + len(phrase)]) == phrase
             and not raw[at].code
@@ -131,10 +131,10 @@ def _key(word: str) -> str:
 def _groups() -> dict[str, str]:
     """Return the group of each single word, by stem."""
     return {
-        stem(one): stem(name)
+        stem(phrase): stem(name)
         for name, members in _table()
-        for one in (name, *members)
-        if " " not in one and " " not in name
+        for phrase in (name, *members)
+        if " " not in phrase and " " not in name
     }
 
 
@@ -142,15 +142,15 @@ def _groups() -> dict[str, str]:
 def _phrases() -> dict[str, tuple[tuple[Phrase, Phrase], ...]]:
     """Return phrases and their replacements, longest first, by first word; fillers have an empty
     one."""
-    found: dict[str, list[tuple[Phrase, Phrase]]] = {}
+    by_first_word: dict[str, list[tuple[Phrase, Phrase]]] = {}
     for name, members in _table():
         becomes = () if name == "=" else tuple(_key(part) for part in name.split())
-        for phrase in (tuple(one.lower().split()) for one in members):
+        for phrase in (tuple(member.lower().split()) for member in members):
             if name == "=" or len(phrase) > 1 or len(becomes) > 1:
-                found.setdefault(phrase[0], []).append((phrase, becomes))
+                by_first_word.setdefault(phrase[0], []).append((phrase, becomes))
     return {
         first: tuple(sorted(pairs, key=lambda pair: -len(pair[0])))
-        for first, pairs in found.items()
+        for first, pairs in by_first_word.items()
     }
 
 
@@ -160,7 +160,9 @@ def _table() -> tuple[tuple[str, tuple[str, ...]], ...]:
     for line in Path(__file__).with_name("wording.txt").read_text("utf-8").splitlines():
         name, _, members = line.partition(" " if line.startswith("=") else ":")
         if not line.startswith("#"):
-            rows.append((name, tuple(one.strip() for one in members.split(",") if one.strip())))
+            rows.append(
+                (name, tuple(member.strip() for member in members.split(",") if member.strip()))
+            )
     return tuple(rows)
 
 
@@ -193,14 +195,16 @@ def near_duplicates(texts: Mapping[str, str]) -> list[tuple[str, ...]]:
     """
     words = {id_: comparable_words(texts[id_]) for id_ in sorted(texts)}
     group_of: dict[_Form, list[str]] = {}
-    for id_, found in words.items():  # equal in either form
-        forms = _forms(found)
+    for id_, of_text in words.items():  # equal in either form
+        forms = _forms(of_text)
         group = next((group_of[form] for form in forms if form in group_of), list[str]())
         for form in forms:
-            other = group_of.setdefault(form, group)
-            if other is not group:
-                group += other
-                group_of.update({known: group for known, of in group_of.items() if of is other})
+            joined_group = group_of.setdefault(form, group)
+            if joined_group is not group:
+                group += joined_group
+                group_of.update(
+                    {other_form: group for other_form, of in group_of.items() if of is joined_group}
+                )
         group.append(id_)
     groups = list({id(group): group for group in group_of.values()}.values())
     _join_afterthoughts(groups, group_of, words)
@@ -218,9 +222,13 @@ def _join_afterthoughts(
         beginnings = (
             form for id_ in group for part in _beginnings(words[id_]) for form in _forms(part)
         )
-        found = (group_of[form] for form in beginnings if form in group_of)
+        candidates = (group_of[form] for form in beginnings if form in group_of)
         base = next(
-            (other for other in found if other and other is not group and id(other) not in joined),
+            (
+                candidate
+                for candidate in candidates
+                if candidate and candidate is not group and id(candidate) not in joined
+            ),
             None,
         )
         if base is not None:
@@ -229,20 +237,20 @@ def _join_afterthoughts(
             joined |= {id(base), id(group)}
 
 
-def _beginnings(found: list[ComparableWord]) -> Iterator[list[ComparableWord]]:
+def _beginnings(words: list[ComparableWord]) -> Iterator[list[ComparableWord]]:
     """Yield the text, then the text without its last sentences while those are an afterthought."""
-    yield found
-    end = len(found)
+    yield words
+    end = len(words)
     for _ in range(MOST_SENTENCES):
-        last = found[end - 1].sentence if end else 0
-        start = next((at for at in range(end) if found[at].sentence == last), 0)
-        extra = len(found) - start
+        last = words[end - 1].sentence if end else 0
+        start = next((at for at in range(end) if words[at].sentence == last), 0)
+        extra = len(words) - start
         if start < AFTERTHOUGHT_FROM or extra > max(AFTERTHOUGHT * start, AFTERTHOUGHT_WORDS):
             return
-        if not _afterthought(found[start:end]):
+        if not _afterthought(words[start:end]):
             return
         end = start
-        yield found[:end]
+        yield words[:end]
 
 
 def _afterthought(sentence: Sequence[ComparableWord]) -> bool:
@@ -254,11 +262,11 @@ def _afterthought(sentence: Sequence[ComparableWord]) -> bool:
     return plain and sentence[0].spelled in POINTS_BACK
 
 
-def _forms(found: Sequence[ComparableWord]) -> set[_Form]:
+def _forms(words: Sequence[ComparableWord]) -> set[_Form]:
     """Return the words in order, and with sorted clauses unless one is a single word (it may be a
     name)."""
     clauses: list[list[tuple[str, str]]] = []
-    for word in found:
+    for word in words:
         if word.clause or not clauses:
             clauses.append([])
         clauses[-1].append((word.key, word.spelled if word.code else ""))

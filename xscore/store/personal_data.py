@@ -39,11 +39,11 @@ def rules_among(texts: Iterable[str]) -> tuple[PersonalRule, ...]:
     """Return the rules that may apply to some of these texts, with the literals that occur in
     one."""
     lowered = "\n".join(texts).lower()
-    there = [
+    matching = [
         (rule, tuple(literal for literal in rule.literals if literal in lowered))
         for rule in _rules()
     ]
-    return tuple(replace(rule, literals=literals) for rule, literals in there if literals)
+    return tuple(replace(rule, literals=literals) for rule, literals in matching if literals)
 
 
 def redact_pii(text: str, rules: tuple[PersonalRule, ...] | None = None) -> Redacted:
@@ -55,9 +55,9 @@ def redact_pii(text: str, rules: tuple[PersonalRule, ...] | None = None) -> Reda
     digits = sum(map(text.count, "0123456789"))
     for rule in _rules() if rules is None else rules:
         if rule.digits <= digits and any(map(lowered.__contains__, rule.literals)):
-            text, found = _replace(text, rule)
-            count += found
-            types |= {rule.type} if found else set()
+            text, replaced = _replace(text, rule)
+            count += replaced
+            types |= {rule.type} if replaced else set()
     return Redacted(text, count, tuple(sorted(types)))
 
 
@@ -66,18 +66,20 @@ def redact_said(
     *,
     prose: bool = True,
     allow_pii: bool = False,
-    known: FoundLiterals | None = None,
+    literals: FoundLiterals | None = None,
     rules: tuple[PersonalRule, ...] | None = None,
 ) -> Redacted:
     """Replace secrets, and personal data unless they are allowed, in what was said.
 
-    prose, known: see `redact`. rules: see `redact_pii`.
+    prose, literals: see `redact`. rules: see `redact_pii`.
     """
-    found = redact(text, prose=prose, known=known)
+    redacted = redact(text, prose=prose, literals=literals)
     if allow_pii:
-        return found
-    screened = redact_pii(found.text, rules)
-    return Redacted(screened.text, found.count + screened.count, (*found.types, *screened.types))
+        return redacted
+    screened = redact_pii(redacted.text, rules)
+    return Redacted(
+        screened.text, redacted.count + screened.count, (*redacted.types, *screened.types)
+    )
 
 
 def _replace(text: str, rule: PersonalRule) -> tuple[str, int]:
@@ -92,25 +94,25 @@ def _replace(text: str, rule: PersonalRule) -> tuple[str, int]:
 
 def _is_persons_address(match: re.Match[str]) -> bool:
     local, domain = match["local"].lower().rstrip("."), match["domain"].lower()
-    known, ending = _data()["email"], domain.rsplit(".", 1)[-1]
-    if local.split("+")[0] in known["roles"] or ending in known["files"]:
+    lists, ending = _data()["email"], domain.rsplit(".", 1)[-1]
+    if local.split("+")[0] in lists["roles"] or ending in lists["files"]:
         return False
     if any(
-        domain == name or domain.endswith("." + name) for name in known["domains"]
+        domain == name or domain.endswith("." + name) for name in lists["domains"]
     ) or domain.startswith("example."):
         return False
-    return len(ending) == 2 or ending in known["endings"]
+    return len(ending) == 2 or ending in lists["endings"]
 
 
 def _is_phone_number(match: re.Match[str]) -> bool:
-    given = match["pii"]
-    digits = re.sub(r"\D", "", given)
+    number = match["pii"]
+    digits = re.sub(r"\D", "", number)
     if not _MIN_DIGITS <= len(digits) <= _MAX_DIGITS:
         return False
     return not any(
         re.search(made_up, form)
         for made_up in _data()["phone"]["fiction"]
-        for form in (given, digits)
+        for form in (number, digits)
     )
 
 
@@ -123,8 +125,8 @@ _CHECKS: dict[str, Callable[[re.Match[str]], bool]] = {
 
 @cache
 def _data() -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(Path(__file__).with_name("pii.json").read_bytes())
-    return found
+    tables: dict[str, Any] = msgspec.json.decode(Path(__file__).with_name("pii.json").read_bytes())
+    return tables
 
 
 @cache

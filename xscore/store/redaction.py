@@ -39,25 +39,26 @@ class SecretSpan(Struct, frozen=True):
 def _lower_in_place(text: str) -> str:
     """Return the text in lower case, each character at its place."""
     lowered = text.lower()
-    if len(lowered) != len(text):
-        return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
-    return lowered
+    if len(lowered) == len(text):
+        return lowered
+    # Some characters have a longer lower case: they stay as they are.
+    return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
 
 
 def _rule_matches(
-    text: str, lowered: str, known: FoundLiterals, *, prose: bool
+    text: str, lowered: str, found_literals: FoundLiterals, *, prose: bool
 ) -> Iterator[SecretSpan]:
     """Yield what the rules find by these literals, in no order, overlapping where two rules
     agree."""
-    for literal in known.literals:
-        for place in (
-            places(text if literal.minds_case else lowered, literal.text) if literal.shapes else ()
-        ):
+    for literal in found_literals.literals:
+        if not literal.shapes:
+            continue
+        for place in places(text if literal.minds_case else lowered, literal.text):
             for shape in literal.shapes:
                 span = _shaped(text, shape, place)
                 if span:
                     yield span
-    for literal in known.literals:
+    for literal in found_literals.literals:
         for name in literal.names:
             for place in places(lowered, literal.text):
                 yield from _named(text, name, (place, place + len(literal.text)), prose=prose)
@@ -132,16 +133,15 @@ def _pem_bodies(text: str) -> Iterator[SecretSpan]:
         before = fences[index - 1] if index else None
         after = fences[index + 1] if index + 1 < len(fences) else None
         if _opens(fence):
-            closed = after is not None and not _opens(after)
+            is_closed = after is not None and not _opens(after)
             start, limit = fence.end(), after.start() if after else len(text)
-            stop = limit if closed else _body_end(text, start, limit)
+            stop = limit if is_closed else _body_end(text, start, limit)
         elif before is not None and _opens(before):
-            continue
+            continue  # the body between them is the opening fence's
         else:
-            start, stop = (
-                _body_start(text, fence.start(), before.end() if before else 0),
-                fence.start(),
-            )
+            # Its beginning was cut off: the body is what looks like one above it.
+            stop = fence.start()
+            start = _body_start(text, stop, before.end() if before else 0)
         if _PAYLOAD.search(text, start, stop):
             yield SecretSpan(*_without_edges(text, start, stop), str(fence.lastgroup))
 
@@ -158,17 +158,15 @@ def _body_end(text: str, start: int, limit: int) -> int:
     if _PAYLOAD.search(inline):
         quote = re.search(r"[\"'`]", inline)
         return start + (quote.start() if quote else len(inline))
-    return start + len(inline) + sum(1 + len(line) for line in takewhile(_is_body_line, lines))
+    body = takewhile(_is_body_line, lines)
+    return start + len(inline) + sum(1 + len(line) for line in body)
 
 
 def _body_start(text: str, stop: int, floor: int) -> int:
     """Return where the lines that look like a body begin, scanning back from the closing fence."""
     *lines, before_fence = text[floor:stop].split("\n")
-    return (
-        stop
-        - len(before_fence)
-        - sum(1 + len(line) for line in takewhile(_is_body_line, reversed(lines)))
-    )
+    body = takewhile(_is_body_line, reversed(lines))
+    return stop - len(before_fence) - sum(1 + len(line) for line in body)
 
 
 def _is_body_line(line: str) -> bool:
@@ -206,31 +204,31 @@ class Redacted(Struct, frozen=True):
     """Sorted distinct types."""
 
 
-def redact(text: str, *, prose: bool = False, known: FoundLiterals | None = None) -> Redacted:
+def redact(text: str, *, prose: bool = False, literals: FoundLiterals | None = None) -> Redacted:
     """Replace every secret by `<SECRET:type>`. Linear time; nearly free if no literal of a rule
     occurs.
 
     prose: the text was said by people or is configuration; an unquoted word after a secret-looking
         name is a value.
-    known: what `find_literals` found in texts of which this one is a part.
+    literals: what `find_literals` found in texts of which this one is a part.
     """
     count, types = 0, set[str]()
-    for _ in range(0 if known and known.is_clean else MAX_PASSES):
+    for _ in range(0 if literals and literals.is_clean else MAX_PASSES):
         searched = _without_fences(text)
         lowered = _lower_in_place(searched)
-        literals = known or screen(searched, lowered)
-        found = _disjoint(
-            [*_rule_matches(searched, lowered, literals, prose=prose), *_pem_bodies(text)]
-        )
-        if not found:
+        tried = literals or screen(searched, lowered)
+        by_rules = _rule_matches(searched, lowered, tried, prose=prose)
+        secrets = _disjoint([*by_rules, *_pem_bodies(text)])
+        if not secrets:
             break
         marks = [match.span() for match in _MARK.finditer(text)]
-        fresh = _outside(marks, found)
+        fresh = _outside(marks, secrets)
         if not fresh:
             break
-        text, known = _replace(text, fresh), None  # the text may hold another literal now
+        text = _replace(text, fresh)
+        literals = None  # the text may hold another literal now
         count += len(fresh)
-        types.update(finding.type for finding in fresh)
+        types.update(secret.type for secret in fresh)
     return Redacted(text, count, tuple(sorted(types)))
 
 
@@ -248,38 +246,38 @@ def is_secret_file(name: str) -> bool:
     return any(folder in path for folder in patterns.folders)
 
 
-def _replace(text: str, found: Iterable[SecretSpan]) -> str:
+def _replace(text: str, secrets: Iterable[SecretSpan]) -> str:
     pieces, end = [], 0
-    for finding in found:
-        lines = text.count("\n", finding.start, finding.stop)
-        pieces += [text[end : finding.start], f"<SECRET:{finding.type}>", "\n" * lines]
-        end = finding.stop
+    for secret in secrets:
+        lines = text.count("\n", secret.start, secret.stop)
+        pieces += [text[end : secret.start], f"<SECRET:{secret.type}>", "\n" * lines]
+        end = secret.stop
     return "".join([*pieces, text[end:]])
 
 
-def _disjoint(found: Iterable[SecretSpan]) -> list[SecretSpan]:
+def _disjoint(secrets: Iterable[SecretSpan]) -> list[SecretSpan]:
     """Merge overlapping findings; the earliest, then longest, names the result."""
     merged: list[SecretSpan] = []
-    for finding in sorted(found, key=lambda finding: (finding.start, -finding.stop)):
-        if merged and finding.start < merged[-1].stop:
+    for secret in sorted(secrets, key=lambda secret: (secret.start, -secret.stop)):
+        if merged and secret.start < merged[-1].stop:
             first = merged[-1]
-            merged[-1] = SecretSpan(first.start, max(first.stop, finding.stop), first.type)
+            merged[-1] = SecretSpan(first.start, max(first.stop, secret.stop), first.type)
         else:
-            merged.append(finding)
+            merged.append(secret)
     return merged
 
 
-def _outside(marks: list[tuple[int, int]], found: list[SecretSpan]) -> list[SecretSpan]:
+def _outside(marks: list[tuple[int, int]], secrets: list[SecretSpan]) -> list[SecretSpan]:
     """Return the findings that do not overlap an earlier redaction.
 
     Both lists are sorted and disjoint.
     """
     fresh, index = [], 0
-    for finding in found:
-        while index < len(marks) and marks[index][1] <= finding.start:
+    for secret in secrets:
+        while index < len(marks) and marks[index][1] <= secret.start:
             index += 1
-        if index == len(marks) or marks[index][0] >= finding.stop:
-            fresh.append(finding)
+        if index == len(marks) or marks[index][0] >= secret.stop:
+            fresh.append(secret)
     return fresh
 
 
@@ -314,7 +312,7 @@ def find_literals(texts: Iterable[str], *, prose: bool) -> FoundLiterals:
     searched = _without_fences(text)
     lowered = _lower_in_place(searched)
     literals = screen(searched, lowered)
-    holds_secret = _fence().search(text) or next(
-        _rule_matches(searched, lowered, literals, prose=prose), None
-    )
-    return literals if holds_secret else FoundLiterals((), is_clean=True)
+    if _fence().search(text):
+        return literals
+    secret = next(_rule_matches(searched, lowered, literals, prose=prose), None)
+    return FoundLiterals((), is_clean=True) if secret is None else literals

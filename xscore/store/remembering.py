@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from xscore.platform import database
 from xscore.platform.clock import LATEST_TIMESTAMP
@@ -124,24 +124,28 @@ def remember_within(
     *,
     now: float,
     citations: tuple[Citation, ...] = (),
-    known: MemoryDetails = NOTHING_STATED,
+    unstated: MemoryDetails = NOTHING_STATED,
 ) -> StoredStatement:
     """Store a statement; call it inside a transaction of its layer's database.
 
-    known: particulars that a statement cannot set, such as an origin.
+    unstated: particulars that a statement cannot set, such as an origin.
     """
-    said = merge_particulars(statement, known)
-    made, redacted = memory_from_statement(statement, said, now=now)
-    before = _find_same_statement(connection, made)
+    details = merge_particulars(statement, unstated)
+    stated_memory, redacted = memory_from_statement(statement, details, now=now)
+    before = _find_same_statement(connection, stated_memory)
     if before is None:
         attempts = count(1)
-        while connection.execute("SELECT 1 FROM memory_row WHERE id = ?", (made.id,)).fetchone():
-            made, redacted = memory_from_statement(statement, said, now=now, attempt=next(attempts))
-        memory = made
+        while connection.execute(
+            "SELECT 1 FROM memory_row WHERE id = ?", (stated_memory.id,)
+        ).fetchone():
+            stated_memory, redacted = memory_from_statement(
+                statement, details, now=now, attempt=next(attempts)
+            )
+        memory = stated_memory
     else:
-        said = merge_particulars(statement, before.particulars, known)
-        made, redacted = memory_from_statement(statement, said, now=now)
-        memory = _restated(before, made, statement, renewed=bool(citations))
+        details = merge_particulars(statement, before.particulars, unstated)
+        stated_memory, redacted = memory_from_statement(statement, details, now=now)
+        memory = _restated(before, stated_memory, statement, renewed=bool(citations))
     superseded = write_memory(connection, memory, before=before, now=now)
     if citations:
         evidence.attach_citations(connection, memory.id, citations)
@@ -152,7 +156,7 @@ def remember_within(
 def update_memory(
     store: "Store",
     memory_id: str,
-    wanted: MemoryChange,
+    change: MemoryChange,
     *,
     citations: Iterable[Citation] | None = None,
     now: float | None = None,
@@ -164,21 +168,21 @@ def update_memory(
     memory, but a preference needs one.
     Raises NothingMatched, and UsageError for indexed memories.
     """
-    there = memory_by_id(store, memory_id)
-    if there.source is MemorySource.INDEX:
+    stored = memory_by_id(store, memory_id)
+    if stored.source is MemorySource.INDEX:
         raise UsageError(
-            f"{memory_id} comes from {there.path}",
+            f"{memory_id} comes from {stored.path}",
             hint="Edit the file; the next index run updates it.",
         )
     cited = None if citations is None else tuple(citations)
-    _refuse_citing(there.layer, cited)
-    connection, moment = store.home_of(there.layer), store.now_or_clock(now)
+    _refuse_citing(stored.layer, cited)
+    connection, moment = store.home_of(stored.layer), store.now_or_clock(now)
     with database.transaction(connection):
         # again, under the lock: it may have changed meanwhile.
         before = memory_by_id(store, memory_id)
         pii = store.settings.allow_pii
         after, redacted = _changed(
-            before, wanted, now=moment, renewed=cited is not None, allow_pii=pii
+            before, change, now=moment, renewed=cited is not None, allow_pii=pii
         )
         if before.key and after.key and after.key != before.key:
             return _move_to_key(connection, before, after, redacted, citations=cited, now=moment)
@@ -201,31 +205,31 @@ def _refuse_citing(layer: Layer, citations: tuple[Citation, ...] | None) -> None
         )
 
 
-def _find_same_statement(connection: sqlite3.Connection, made: Memory) -> Memory | None:
+def _find_same_statement(connection: sqlite3.Connection, stated: Memory) -> Memory | None:
     """Return the memory with exactly these words, in any status; active ones first."""
-    words = statement_text(made)
-    found = memories_starting_with(connection, made.layer, made.kind, words)
+    words = statement_text(stated)
+    memories = memories_starting_with(connection, stated.layer, stated.kind, words)
     same = [
         memory
-        for memory in found
-        if statement_text(memory) == words and made.key in ("", memory.key)
+        for memory in memories
+        if statement_text(memory) == words and stated.key in ("", memory.key)
     ]
     return min(
         same, key=lambda memory: (memory.status is not MemoryStatus.ACTIVE, memory.id), default=None
     )
 
 
-def _restated(before: Memory, made: Memory, statement: Statement, *, renewed: bool) -> Memory:
+def _restated(before: Memory, restated: Memory, statement: Statement, *, renewed: bool) -> Memory:
     """Return a memory that was stated again: active, with more evidence."""
     is_stale = before.status is MemoryStatus.STALE and not renewed
     merged = replace(
-        made,
-        title=made.title if statement.title else before.title,
-        scope=made.scope if statement.scope else before.scope,
-        confidence=max(before.confidence, made.confidence),
-        evidence_count=before.evidence_count + made.evidence_count,
+        restated,
+        title=restated.title if statement.title else before.title,
+        scope=restated.scope if statement.scope else before.scope,
+        confidence=max(before.confidence, restated.confidence),
+        evidence_count=before.evidence_count + restated.evidence_count,
         source=MemorySource.EXPLICIT
-        if MemorySource.EXPLICIT in (before.source, made.source)
+        if MemorySource.EXPLICIT in (before.source, restated.source)
         else before.source,
         **{name: getattr(before, name) for name in (*_KEPT, "key", "entity", "importance")},
     )
@@ -235,54 +239,56 @@ def _restated(before: Memory, made: Memory, statement: Statement, *, renewed: bo
 
 
 def _changed(
-    before: Memory, wanted: MemoryChange, *, now: float, renewed: bool, allow_pii: bool
+    before: Memory, change: MemoryChange, *, now: float, renewed: bool, allow_pii: bool
 ) -> tuple[Memory, int]:
     """Return the changed memory, redacted again, with its old id; and how many secrets were
     redacted."""
-    words = statement_text(before) if wanted.text is None else normalise_text(wanted.text)
+    words = statement_text(before) if change.text is None else normalise_text(change.text)
     if not words:
         raise UsageError("a memory needs text", hint="To remove it: `xscore memory delete ID`.")
-    key = checked_key(before.kind, before.key if wanted.key is None else wanted.key)
+    key = checked_key(before.kind, before.key if change.key is None else change.key)
     was_first_line = before.title == first_line_title(statement_text(before))
     title = (
         before.title
-        if wanted.title is None and not was_first_line
-        else checked_line("title", wanted.title or "")
+        if change.title is None and not was_first_line
+        else checked_line("title", change.title or "")
     )
     named_by_key = before.entity == entity_for_key(before.layer, before.key)
     worded = compose_text(
-        words, _changed_particulars(before.particulars, wanted), allow_pii=allow_pii
+        words, _changed_particulars(before.particulars, change), allow_pii=allow_pii
     )
-    made, redacted = memory_writer.remake_memory(
+    remade, redacted = memory_writer.remake_memory(
         before,
         title=title or first_line_title(words),
         text=worded.text,
         entity=entity_for_key(before.layer, key) if named_by_key else before.entity,
         particulars=worded.particulars,
         key=key,
-        importance=before.importance if wanted.importance is None else wanted.importance,
-        confidence=before.confidence if wanted.confidence is None else wanted.confidence,
+        importance=before.importance if change.importance is None else change.importance,
+        confidence=before.confidence if change.confidence is None else change.confidence,
         status=MemoryStatus.ACTIVE
         if renewed and before.status is MemoryStatus.STALE
         else before.status,
         updated_at=now,
         allow_pii=allow_pii,
     )
-    return made, redacted + worded.redacted
+    return remade, redacted + worded.redacted
 
 
-def _changed_particulars(known: MemoryDetails, wanted: MemoryChange) -> MemoryDetails:
-    texts = {"rationale": wanted.because, "resolution": wanted.resolution}
-    given: dict[str, object] = {
+def _changed_particulars(particulars: MemoryDetails, change: MemoryChange) -> MemoryDetails:
+    texts = {"rationale": change.because, "resolution": change.resolution}
+    changes: dict[str, object] = {
         name: normalise_text(text) for name, text in texts.items() if text is not None
     }
-    if wanted.alternatives is not None:
-        given["alternatives"] = tuple(filter(None, map(normalise_text, wanted.alternatives)))
-    if wanted.links is not None:
-        given["links"] = tuple(filter(None, (checked_line("link", link) for link in wanted.links)))
-    if wanted.author is not None:
-        given["author"] = checked_line("name", wanted.author)
-    return replace(known, **given)
+    if change.alternatives is not None:
+        changes["alternatives"] = tuple(filter(None, map(normalise_text, change.alternatives)))
+    if change.links is not None:
+        changes["links"] = tuple(
+            filter(None, (checked_line("link", link) for link in change.links))
+        )
+    if change.author is not None:
+        changes["author"] = checked_line("name", change.author)
+    return replace(particulars, **changes)
 
 
 def _move_to_key(
@@ -296,20 +302,22 @@ def _move_to_key(
 ) -> StoredStatement:
     """Store a memory under its new key as a new memory that supersedes the old one."""
     names = ("kind", "layer", "title", "key", "importance", "confidence", "source")
-    told_again = {name: getattr(after, name) for name in names}
+    parts = {name: getattr(after, name) for name in names}
     # It was redacted just now.
-    statement = Statement(text=statement_text(after), allow_pii=True, **told_again)
+    statement = Statement(text=statement_text(after), allow_pii=True, **parts)
     cited = (
         evidence.citations_of(connection, [before.id]).get(before.id, ())
         if citations is None
         else citations
     )
-    told = remember_within(connection, statement, now=now, citations=cited, known=after.particulars)
+    stored = remember_within(
+        connection, statement, now=now, citations=cited, unstated=after.particulars
+    )
     old = replace(
-        memory_writer.with_status(before, MemoryStatus.SUPERSEDED), superseded_by=told.memory.id
+        memory_writer.with_status(before, MemoryStatus.SUPERSEDED), superseded_by=stored.memory.id
     )
     write_memory(connection, old, before=before, now=now)
-    return replace(told, superseded=(*told.superseded, before.id), redacted=redacted)
+    return replace(stored, superseded=(*stored.superseded, before.id), redacted=redacted)
 
 
 TITLE_CHARS = 80
@@ -404,24 +412,26 @@ class ComposedText(NamedTuple):
     redacted: int
 
 
-def compose_text(words: str, said: MemoryDetails, *, allow_pii: bool) -> ComposedText:
+def compose_text(words: str, details: MemoryDetails, *, allow_pii: bool) -> ComposedText:
     """Join words and details into one text; each part is redacted alone, then the whole.
 
     If only the joined text contains a secret, the redacted text counts as words without details.
     Raises UsageError if either is too long.
     """
-    details = (said.rationale, *said.alternatives, said.resolution)
-    memory_writer.check_statement_length(words, details)
-    cleaned = [redact_said(part, allow_pii=allow_pii) for part in (words, *details)]
+    parts = (details.rationale, *details.alternatives, details.resolution)
+    memory_writer.check_statement_length(words, parts)
+    cleaned = [redact_said(part, allow_pii=allow_pii) for part in (words, *parts)]
+    count = sum(part.count for part in cleaned)
     words, rationale, *alternatives, resolution = [part.text for part in cleaned]
-    told = replace(
-        said, rationale=rationale, alternatives=tuple(alternatives), resolution=resolution
+    clean_details = replace(
+        details, rationale=rationale, alternatives=tuple(alternatives), resolution=resolution
     )
-    found = sum(part.count for part in cleaned)
-    text, joined, _ = astuple(redact_said(words + details_text(told), allow_pii=allow_pii))
-    if joined:
-        told = replace(said, rationale="", alternatives=(), resolution="")
-    return ComposedText(text if joined else words, text, told, found + joined)
+    joined = redact_said(words + details_text(clean_details), allow_pii=allow_pii)
+    if joined.count:
+        # The secret spans two parts: which of them hold it cannot be told, so none is kept apart.
+        clean_details = replace(details, rationale="", alternatives=(), resolution="")
+        words = joined.text
+    return ComposedText(words, joined.text, clean_details, count + joined.count)
 
 
 def entity_for_key(layer: Layer, key: str) -> str:
@@ -430,12 +440,12 @@ def entity_for_key(layer: Layer, key: str) -> str:
     return f"user {key}".strip() if layer is Layer.USER else key
 
 
-def details_text(said: MemoryDetails) -> str:
+def details_text(details: MemoryDetails) -> str:
     """Return the details as the tail of the text; empty if there are none."""
     parts = {
-        "Because": said.rationale,
-        "Instead of": "; ".join(said.alternatives),
-        "Fixed by": said.resolution,
+        "Because": details.rationale,
+        "Instead of": "; ".join(details.alternatives),
+        "Fixed by": details.resolution,
     }
     return "".join(f"\n\n{label}: {text}" for label, text in parts.items() if text)
 
@@ -445,22 +455,25 @@ def statement_text(memory: Memory) -> str:
     return memory.text.removesuffix(details_text(memory.particulars))
 
 
-def merge_particulars(statement: Statement, *known: MemoryDetails) -> MemoryDetails:
-    """Return the particulars of a statement; missing ones are taken from the first of `known` that
-    has them."""
-    told = MemoryDetails()
-    for one in known:
-        told = MemoryDetails(
-            **{name: getattr(told, name) or getattr(one, name) for name in told.__struct_fields__}
+def merge_particulars(statement: Statement, *fallbacks: MemoryDetails) -> MemoryDetails:
+    """Return the particulars of a statement; missing ones are taken from the first of `fallbacks`
+    that has them."""
+    merged = MemoryDetails()
+    for details in fallbacks:
+        merged = MemoryDetails(
+            **{
+                name: getattr(merged, name) or getattr(details, name)
+                for name in merged.__struct_fields__
+            }
         )
     links = filter(None, (checked_line("link", link) for link in statement.links))
     return replace(
-        told,
-        rationale=normalise_text(statement.because) or told.rationale,
+        merged,
+        rationale=normalise_text(statement.because) or merged.rationale,
         alternatives=tuple(filter(None, map(normalise_text, statement.alternatives)))
-        or told.alternatives,
-        links=tuple(dict.fromkeys([*told.links, *links])),
-        author=told.author or checked_line("name", statement.author),
+        or merged.alternatives,
+        links=tuple(dict.fromkeys([*merged.links, *links])),
+        author=merged.author or checked_line("name", statement.author),
     )
 
 

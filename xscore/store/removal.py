@@ -67,8 +67,8 @@ def note_shared_server(connection: sqlite3.Connection, name: str) -> None:
 
 def read_removable(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Memory]:
     """Return the memories with these ids. Raises UsageError if one comes from a file."""
-    found = memories_with_ids(connection, ids)
-    indexed = next((memory for memory in found if memory.source is MemorySource.INDEX), None)
+    memories = memories_with_ids(connection, ids)
+    indexed = next((memory for memory in memories if memory.source is MemorySource.INDEX), None)
     if indexed:
         raise UsageError(
             f"{indexed.id} comes from the file {indexed.path} and would be back with the next"
@@ -77,7 +77,7 @@ def read_removable(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[s
                 "Exclude the file (`index.exclude`), then run `xscore index`: its memories go then."
             ),
         )
-    return {memory.id: memory for memory in found}
+    return {memory.id: memory for memory in memories}
 
 
 def all_hashes(memories: Iterable[Memory]) -> frozenset[str]:
@@ -97,8 +97,8 @@ def remove_memory_rows(
     ids = json.dumps(sorted(memories))
     removed = Counter[str]()
     (vectors,) = connection.execute(_VECTORS).fetchone()
-    for what, table, of_memory in _ROWS:
-        removed[what] += connection.execute(
+    for counted_as, table, of_memory in _ROWS:
+        removed[counted_as] += connection.execute(
             f"DELETE FROM {table} WHERE {of_memory}", (ids,)
         ).rowcount
     # Those of texts that no other memory has went with them; each also has the vector of its words

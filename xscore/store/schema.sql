@@ -302,7 +302,8 @@ CREATE TABLE turn (
     started_at REAL NOT NULL,
     answer     TEXT NOT NULL DEFAULT '',
     worktree   TEXT NOT NULL DEFAULT '',        -- name of the worktree that it was asked in
-    state      TEXT NOT NULL CHECK (state IN ('running', 'done', 'partial', 'failed', 'interrupted', 'continued'))
+    state      TEXT NOT NULL CHECK (state IN ('running', 'done', 'partial', 'failed', 'interrupted', 'continued')),
+    branch     TEXT NOT NULL DEFAULT ''         -- the branch that it was asked on, redacted; empty: none, or not known
 ) WITHOUT ROWID;
 CREATE INDEX turn_by_time ON turn (started_at);
 CREATE INDEX turn_by_key ON turn (turn_key, judge);

@@ -45,13 +45,13 @@ def lines_still_stored(
 ) -> set[str]:
     """Return the lines that other memories, or with `tasks` turns and sessions, still hold
     legitimately."""
-    wanted, found = LineMatcher(lines), set[str]()
-    if wanted:
+    matcher, held = LineMatcher(lines), set[str]()
+    if matcher:
         memories = read_with_bodies(connection, "id, title", "true", table="memory_row")
         for id_, *texts in chain(memories, connection.execute(_TASKS) if tasks else ()):
             if id_ not in but:
-                found |= wanted.found_in("\n".join(texts))
-    return found
+                held |= matcher.found_in("\n".join(texts))
+    return held
 
 
 def leftover_files(store_dir: Path) -> list[Path]:

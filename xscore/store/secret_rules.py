@@ -310,9 +310,9 @@ def _is_spoken(value: str) -> bool:
 
 
 def _is_clause_end(value: str) -> bool:
-    known = secret_rules().placeholders
+    placeholders = secret_rules().placeholders
     words = set(_words(value))
-    if words and words <= known["words"] | known["ordinary"]:
+    if words and words <= placeholders["words"] | placeholders["ordinary"]:
         return False
     if _ALGORITHM.match(value) or _DESCRIBES.search(value) or _is_numbered_name(value):
         return False

@@ -102,14 +102,14 @@ def _fits_a_run(runs: str, mark: Literal) -> bool:
 
 def places(text: str, literal: str) -> Iterator[int]:
     """Yield where a literal occurs, at most `TRIES` times between two breaks."""
-    place, stop, left = text.find(literal), 0, TRIES
+    place, stop, tries_left = text.find(literal), 0, TRIES
     while place >= 0:
         if place >= stop:
             match = _BREAK.search(text, place + len(literal))
-            stop, left = match.start() if match else len(text), TRIES
-        left -= 1
+            stop, tries_left = match.start() if match else len(text), TRIES
+        tries_left -= 1
         yield place
-        place = text.find(literal, place + 1 if left else stop)
+        place = text.find(literal, place + 1 if tries_left else stop)
 
 
 @cache
@@ -146,13 +146,13 @@ def _all_literals() -> Iterator[Literal]:
 
 def _contained(literal: Literal, shortest_first: list[Literal]) -> str:
     """Return the shortest literal that this one contains; empty if there is none."""
-    for other in shortest_first:
+    for shorter in shortest_first:
         if (
-            not other.minds_case
-            and other.text in literal.text.lower()
-            and other.text != literal.text.lower()
+            not shorter.minds_case
+            and shorter.text in literal.text.lower()
+            and shorter.text != literal.text.lower()
         ):
-            return other.text
+            return shorter.text
     return ""
 
 

@@ -104,7 +104,7 @@ def session_entry(
     names: Mapping[str, str],
 ) -> SessionEntry:
     """Read one turn. names: memory id -> `path::entity` of the memories that it names."""
-    said = f"{task}\n{answer}"
+    exchange_words = f"{task}\n{answer}"
     return SessionEntry(
         turn_id=turn_id,
         exchange=exchange,
@@ -116,8 +116,8 @@ def session_entry(
         entities=_distinct(names.values(), MOST_NAMES),
         memory_ids=_distinct(names, MOST_IDS),
         goals=_distinct(map(_line, re.findall(_GOAL, task)), MOST_LINES),
-        opened=_distinct(map(_line, re.findall(_OPENED, said)), MOST_LINES),
-        closed=_distinct(map(_line, re.findall(_CLOSED, said)), MOST_LINES),
+        opened=_distinct(map(_line, re.findall(_OPENED, exchange_words)), MOST_LINES),
+        closed=_distinct(map(_line, re.findall(_CLOSED, exchange_words)), MOST_LINES),
     )
 
 
@@ -146,7 +146,7 @@ def summarise_entries(
         "Ticket: ": ticket,
         "Goals: ": "; ".join(goals),
         "Tasks:\n": _tasks(entries, earlier),
-        "Left to do:\n": "\n".join(f"- {one}" for one in pending),
+        "Left to do:\n": "\n".join(f"- {item}" for item in pending),
         "Files: ": ", ".join(files),
         "Names: ": ", ".join(names),
     }
@@ -156,33 +156,33 @@ def summarise_entries(
     )
 
 
-def names_memory(identifier: str, entity: str, said: str) -> bool:
+def names_memory(identifier: str, entity: str, text: str) -> bool:
     """Whether a text names a memory: by its id, by its whole name, or by a last part that looks
     like code."""
-    if any(identifier.startswith(cited) for cited in _CITED.findall(said)):
+    if any(identifier.startswith(cited) for cited in _CITED.findall(text)):
         return True
     last = re.split(r" > |\.|::", entity)[-1]
-    if not entity or last not in said:  # nearly always; each pattern below has to be compiled
+    if not entity or last not in text:  # nearly always; each pattern below has to be compiled
         return False
-    whole, short = re.escape(entity), re.escape(last)
-    if last != entity and re.search(rf"(?<!\w){whole}(?!\w)", said):
+    full_name, short = re.escape(entity), re.escape(last)
+    if last != entity and re.search(rf"(?<!\w){full_name}(?!\w)", text):
         return True
     if len(last) > 2 and _CODE_LIKE.search(last):
-        return re.search(rf"(?<!\w){short}(?!\w)", said) is not None
-    return re.search(rf"`{short}`|(?<!\w){short}\(|`[\w.]*\.{short}`", said) is not None
+        return re.search(rf"(?<!\w){short}(?!\w)", text) is not None
+    return re.search(rf"`{short}`|(?<!\w){short}\(|`[\w.]*\.{short}`", text) is not None
 
 
 def _pending(entries: Sequence[SessionEntry]) -> tuple[str, ...]:
     """Return open items not closed since, and interrupted tasks."""
-    left: dict[str, str] = {}
+    open_items: dict[str, str] = {}
     for entry in entries:
         done = [*entry.closed, entry.task] if entry.state not in UNFINISHED else entry.closed
         for words in map(_plain, done):
-            left.pop(words, None)
-        left |= {_plain(one): one for one in entry.opened}
+            open_items.pop(words, None)
+        open_items |= {_plain(item): item for item in entry.opened}
         if entry.state in UNFINISHED and not entry.exchange:
-            left[_plain(entry.task)] = entry.task
-    return tuple(left.values())[-MOST_LINES:]
+            open_items[_plain(entry.task)] = entry.task
+    return tuple(open_items.values())[-MOST_LINES:]
 
 
 def _tasks(entries: Sequence[SessionEntry], earlier: int) -> str:
@@ -220,26 +220,28 @@ def _plain(words: str) -> str:
     return words.casefold().rstrip(".! ")
 
 
-def _distinct(values: Iterable[str], most: int) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(value for value in values if value))[:most]
+def _distinct(values: Iterable[str], limit: int) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value for value in values if value))[:limit]
 
 
-def exchange_text(task: str, answer: str, *more: str) -> str:
+def exchange_text(task: str, answer: str, *further_parts: str) -> str:
     """Return the text of an exchange: the task, the answer if there is one, and any further
     parts."""
-    asked = f"Task: {task}".replace(_ANSWER, _ANSWER_IN_TASK)
-    return "\n\n".join([asked + (_ANSWER + answer if answer else ""), *filter(None, more)])
+    question = f"Task: {task}".replace(_ANSWER, _ANSWER_IN_TASK)
+    return "\n\n".join(
+        [question + (_ANSWER + answer if answer else ""), *filter(None, further_parts)]
+    )
 
 
 NO_ANSWER = "(nothing was answered)"
 
 
-def exchange_card(answer: str, *more: str) -> str:
+def exchange_card(answer: str, *further_parts: str) -> str:
     """Return what a judge is shown of an exchange: its answer and what it cites, never its task.
 
     A task that is asked again always matches itself, however poor the answer was.
     """
-    return "\n\n".join([_ANSWER.lstrip() + (answer or NO_ANSWER), *filter(None, more)])
+    return "\n\n".join([_ANSWER.lstrip() + (answer or NO_ANSWER), *filter(None, further_parts)])
 
 
 def exchange_ordinal(turn_key: str) -> int:
@@ -275,8 +277,12 @@ def session_entries(
     turns = sorted(latest.items(), key=lambda turn: rows.index(turn[1]), reverse=True)
     with database.damage_if_invalid("a turn"):
         read = [(exchange, row, TurnContext.from_json(row[3])) for exchange, row in turns]
-    told = [one for one in read if one[0] in texts or not one[1][5] or not one[2].has_evidence]
-    names = _names(connection, {link for *_, context in told for link in context.links})
+    readable = [
+        read_turn
+        for read_turn in read
+        if read_turn[0] in texts or not read_turn[1][5] or not read_turn[2].has_evidence
+    ]
+    names = _names(connection, {link for *_, context in readable for link in context.links})
     return [
         session_entry(
             turn_id=turn_id,
@@ -288,21 +294,21 @@ def session_entries(
             files=[context.file, *context.recent, *context.paths],
             names={link: names[link] for link in context.links if link in names},
         )
-        for exchange, (turn_id, _, task, _, state, _), context in told
+        for exchange, (turn_id, _, task, _, state, _), context in readable
     ]
 
 
 def summarise_session(connection: sqlite3.Connection, thread: str) -> SessionSummary:
     """Return the summary of the session as of now."""
-    told = session_entries(connection, thread)
+    entries = session_entries(connection, thread)
     (turns,) = connection.execute(
         "SELECT count(DISTINCT turn_key) FROM turn WHERE thread = ? AND task <> ''", (thread,)
     ).fetchone()
     ticket = connection.execute(
         "SELECT active_ticket FROM session WHERE thread = ?", (thread,)
     ).fetchone()
-    earlier = max(0, turns - len(told)) if turns > ENTRIES else 0
-    return summarise_entries(told, ticket=ticket[0] if ticket else "", earlier=earlier)
+    earlier = max(0, turns - len(entries)) if turns > ENTRIES else 0
+    return summarise_entries(entries, ticket=ticket[0] if ticket else "", earlier=earlier)
 
 
 def save_session_summary(connection: sqlite3.Connection, thread: str) -> SessionSummary:
@@ -316,12 +322,12 @@ def save_session_summary(connection: sqlite3.Connection, thread: str) -> Session
 
 
 def _names(connection: sqlite3.Connection, ids: set[str]) -> dict[str, str]:
-    found = connection.execute(
+    rows = connection.execute(
         f"SELECT id, path, entity FROM memory WHERE id {memory_rows.IN_JSON_LIST}",
         (json.dumps(sorted(ids)),),
     ).fetchall()
     return {
         identifier: f"{path}::{entity}" if entity else path
-        for identifier, path, entity in found
+        for identifier, path, entity in rows
         if path
     }

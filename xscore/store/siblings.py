@@ -53,8 +53,8 @@ def _stores_of_clones(root: RepositoryRoot, user_data_dir: Path) -> Iterator[Pat
         for store in stores
         if store.parts[-3:] == (".git", GIT_STORE_DIR, STORE_FILE)
     ]
-    others = [clone for clone in clones if clone / ".git" != common]
-    for clone, their_origin in clone_origins(others, user_data_dir=user_data_dir):
+    other_clones = [clone for clone in clones if clone / ".git" != common]
+    for clone, their_origin in clone_origins(other_clones, user_data_dir=user_data_dir):
         is_same = bool(origin) and their_origin == origin
         leads_here = any(
             _leads_to(their_origin, place) for place in (root.path, common, common.parent)

@@ -192,8 +192,8 @@ class Store:
 
         Raises StoreError if an existing one cannot be read.
         """
-        own = self.user_connection()
-        return [self.connection] if own is None else [self.connection, own]
+        user = self.user_connection()
+        return [self.connection] if user is None else [self.connection, user]
 
     def connections_of_a_turn(self) -> list[sqlite3.Connection]:
         """Return the readable databases; only for a turn, whose receipt reports an unreadable user
@@ -210,8 +210,8 @@ class Store:
         """
         if layer is not Layer.USER:
             return self.connection
-        own = self.user_connection(create=True)
-        if own is None:
+        user = self.user_connection(create=True)
+        if user is None:
             raise UsageError(
                 "the user layer is off: `memory.user_learning` is false here",
                 hint=(
@@ -219,7 +219,7 @@ class Store:
                     " own file."
                 ),
             )
-        return own
+        return user
 
     @contextmanager
     def transaction(self, layers: Collection[Layer] = ()) -> Iterator[None]:
@@ -229,14 +229,14 @@ class Store:
         The user's is always locked first and committed last, so that two processes never deadlock.
         If its commit fails, the repository's stays committed: writes to both must be repeatable.
         """
-        own = (
+        user = (
             self.home_of(Layer.USER)
             if Layer.USER in layers
             else None
             if layers
             else self.user_connection()
         )
-        held = [] if own is None else [own]
+        held = [] if user is None else [user]
         if not layers or any(layer is not Layer.USER for layer in layers):
             held.append(self.connection)
         with ExitStack() as open_:
@@ -311,10 +311,10 @@ class Store:
         under a content that was not judged. Raises StoreDamaged for a text that does not match its
         hash.
         """
-        wanted = {candidate.id: candidate.content_hash for candidate in candidates}
+        hash_of = {candidate.id: candidate.content_hash for candidate in candidates}
         columns, among = (
             "id, layer, content_hash, text_hash, path, entity, status",
-            (json.dumps([*wanted]),),
+            (json.dumps([*hash_of]),),
         )
         from xscore.store.file_bodies import read_with_bodies  # a cached turn reads no text
         from xscore.store.memory_writer import judge_text
@@ -336,53 +336,58 @@ class Store:
             ) in rows:
                 view = tests if Layer(layer).is_indexed else "cards"
                 hash_ = text_hash if view == "full" else shown_hash
-                if hash_ == wanted[identifier]:
+                if hash_ == hash_of[identifier]:
                     shown = texts[identifier] = judge_text(text, card, status=status, tests=view)
                     with database.damage_if_invalid("a memory"):
                         if content_hash(path, entity, shown) != hash_:
                             raise ValueError("its text does not fit its hash")
         return texts
 
-    def _rows_of_a_turn(self, query: str, *given: object) -> list[memory_rows.SqlRow]:
+    def _rows_of_a_turn(self, query: str, *parameters: object) -> list[memory_rows.SqlRow]:
         return [
             row
-            for each in self.connections_of_a_turn()
-            for row in each.execute(query, given).fetchall()
+            for connection in self.connections_of_a_turn()
+            for row in connection.execute(query, parameters).fetchall()
         ]
 
     def memories(self, ids: Iterable[str]) -> dict[str, Memory]:
         """Return whole memories by id; unknown ids are missing."""
-        wanted = list(ids)
-        found = (
-            memories_with_ids(connection, wanted) for connection in self.connections_of_a_turn()
+        identifiers = list(ids)
+        by_connection = (
+            memories_with_ids(connection, identifiers)
+            for connection in self.connections_of_a_turn()
         )
-        return {memory.id: memory for memories in found for memory in memories}
+        return {memory.id: memory for memories in by_connection for memory in memories}
 
     def headers(self, paths: Iterable[str]) -> dict[str, str]:
         """Return the first module-level block of each of these files: path -> its imports and
         head."""
         among = (json.dumps(list(paths)),)
-        found = select_memories(self.connection, f"kind = 'block' AND path {IN_JSON_LIST}", among)
+        blocks = select_memories(self.connection, f"kind = 'block' AND path {IN_JSON_LIST}", among)
         # The first of a path is set last.
-        return {memory.path: memory.text for memory in reversed(found)}
+        return {memory.path: memory.text for memory in reversed(blocks)}
 
     def find(self, name: str) -> list[Memory]:
         """Return the memories that a name stands for (`store.naming`), which may be several."""
         from xscore.store.naming import find_named  # a turn looks nothing up by name
 
         ids = find_named(self.connection, name) or [name]
-        return [memory for each in self.connections() for memory in memories_with_ids(each, ids)]
+        return [
+            memory
+            for connection in self.connections()
+            for memory in memories_with_ids(connection, ids)
+        ]
 
     def edges_touching(self, ids: Iterable[str]) -> list[Edge]:
         """Return the sorted edges with one of these memories or files at either end."""
         ends = json.dumps(list(ids))
-        found = self.connection.execute(
+        rows = self.connection.execute(
             f"SELECT source, target, relation, weight FROM edge WHERE source {IN_JSON_LIST}"
             " UNION SELECT source, target, relation, weight FROM edge"
             f" WHERE target {IN_JSON_LIST} ORDER BY 1, 3, 2",
             (ends, ends),
         )
-        return memory_rows.edges_from_rows(found.fetchall())
+        return memory_rows.edges_from_rows(rows.fetchall())
 
     def tests_of(self, ids: Iterable[str]) -> frozenset[str]:
         """Return the ids of the tests of these memories."""
@@ -394,13 +399,13 @@ class Store:
     def degrees(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the number of call edges of each of these memories, in either direction."""
         ends = json.dumps(list(ids))
-        found = self.connection.execute(
+        rows = self.connection.execute(
             "SELECT value, (SELECT count(*) FROM edge WHERE source = value AND relation = 'calls')"
             " + (SELECT count(*) FROM edge WHERE target = value AND relation = 'calls') FROM"
             " json_each(?)",
             (ends,),
         )
-        return dict(found.fetchall())
+        return dict(rows.fetchall())
 
     def vectors(self, embedder: str) -> list[tuple[str, bytes]]:
         """Return memory id and vector of every memory of the pool with a vector of this
@@ -409,9 +414,11 @@ class Store:
 
         if embedder == TERM_EMBEDDER:
             rows: list[memory_rows.SqlRow] = []
-            for each in self.connections_of_a_turn():
-                visible = f"{memory_rows.LIVE_CONDITION} AND {visible_memories(each)}"
-                rows += each.execute(f"SELECT id, terms FROM memory_row WHERE {visible}").fetchall()
+            for connection in self.connections_of_a_turn():
+                visible = f"{memory_rows.LIVE_CONDITION} AND {visible_memories(connection)}"
+                rows += connection.execute(
+                    f"SELECT id, terms FROM memory_row WHERE {visible}"
+                ).fetchall()
             return rows
         query = "SELECT id, data FROM vec JOIN memory USING (text_hash) WHERE embedder = ?"
         return self._rows_of_a_turn(f"{query} AND {memory_rows.LIVE_CONDITION}", embedder)
@@ -426,26 +433,26 @@ def load_pack_slots(connection: sqlite3.Connection, profile: str) -> PackSlots:
     query = (
         f"SELECT memory_id, pack, position FROM pack_slot WHERE worktree = {HERE} AND profile = ?"
     )
-    found = connection.execute(query, (profile,))
-    return {identifier: (pack, position) for identifier, pack, position in found.fetchall()}
+    rows = connection.execute(query, (profile,))
+    return {identifier: (pack, position) for identifier, pack, position in rows.fetchall()}
 
 
 def save_pack_slots(
-    connection: sqlite3.Connection, profile: str, wanted: Mapping[str, tuple[str, int]]
+    connection: sqlite3.Connection, profile: str, slots: Mapping[str, tuple[str, int]]
 ) -> None:
     """Replace the slots of the profile, writing only changed rows."""
     with database.transaction(connection):
-        known = load_pack_slots(connection, profile)
+        stored = load_pack_slots(connection, profile)
         connection.executemany(
             f"DELETE FROM pack_slot WHERE worktree = {HERE} AND profile = ? AND memory_id = ?",
-            [(profile, identifier) for identifier in known.keys() - wanted.keys()],
+            [(profile, identifier) for identifier in stored.keys() - slots.keys()],
         )
         connection.executemany(
             "INSERT OR REPLACE INTO pack_slot (worktree, profile, memory_id, pack, position)"
             f" VALUES ({HERE}, ?, ?, ?, ?)",
             [
                 (profile, identifier, *slot)
-                for identifier, slot in wanted.items()
-                if known.get(identifier) != slot
+                for identifier, slot in slots.items()
+                if stored.get(identifier) != slot
             ],
         )

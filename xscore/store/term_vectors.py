@@ -118,16 +118,16 @@ def query_terms(text: str) -> tuple[QueryTerm, ...]:
     neighbors."""
     words = _words(text)
     split = [*map(split_word, words)]
-    whole = _counted(chain.from_iterable(split))
+    counted = _counted(chain.from_iterable(split))
     joined = _counted(_joined(words))
     shares = _shares(split)
     terms = [
-        QueryTerm(word, term, False, count, shares[term]) for term, (word, count) in whole.items()
+        QueryTerm(word, term, False, count, shares[term]) for term, (word, count) in counted.items()
     ]
     terms += [
         QueryTerm(word, term, True, count)
         for term, (word, count) in joined.items()
-        if term not in whole
+        if term not in counted
     ]
     return tuple(terms)
 
@@ -137,10 +137,10 @@ def split_word(word: str) -> tuple[tuple[str, int], ...]:
     identifier also whole."""
     parts = [part.lower() for part in _PART.findall(word)]
     terms = [part for part in parts if len(part) > 1 and part not in STOPWORDS]
-    found = [(part, _hash(stem(part))) for part in terms]
+    pairs = [(part, _hash(stem(part))) for part in terms]
     if len(parts) > 1:
-        found.append((word.lower(), _hash(_whole(parts))))
-    return tuple(found)
+        pairs.append((word.lower(), _hash(_whole(parts))))
+    return tuple(pairs)
 
 
 class _TermsOfRuns(dict[bytes, tuple[int, ...]]):
@@ -150,14 +150,14 @@ class _TermsOfRuns(dict[bytes, tuple[int, ...]]):
         # One word: most runs are.
         if run.isalpha() and run.islower() and len(run) <= MOST_RUN_BYTES:
             _, term = _read_part(run.decode())
-            found: tuple[int, ...] = () if term is None else (term,)
+            terms: tuple[int, ...] = () if term is None else (term,)
         else:
-            found = tuple(_terms_of_words(_words(run.decode("utf-8", "surrogatepass"))))
+            terms = tuple(_terms_of_words(_words(run.decode("utf-8", "surrogatepass"))))
         if len(run) <= MOST_RUN_BYTES:
             if len(self) >= MOST_RUNS:
                 self.clear()
-            self[run] = found
-        return found
+            self[run] = terms
+        return terms
 
 
 _TERMS_OF_RUN = _TermsOfRuns().__getitem__
@@ -248,12 +248,12 @@ def _marks(*, path: str, entity: str, heading: str, defines: Iterable[str]) -> d
     for terms, mark in ((_terms_of_owner(owner), OWNER), (_terms(heading), HEADING)):
         for term in terms:
             marks[term] = marks.get(term, 0) | mark
-    for one in (name, *defines):
-        own = [*_terms(one)]
-        for term in own:
+    for full_name in (name, *defines):
+        terms_of_name = [*_terms(full_name)]
+        for term in terms_of_name:
             marks[term] = marks.get(term, 0) | NAME
-        if own and len(_words(one)) == 1:
-            marks[own[-1]] |= WHOLE_NAME
+        if terms_of_name and len(_words(full_name)) == 1:
+            marks[terms_of_name[-1]] |= WHOLE_NAME
     return marks
 
 
@@ -278,8 +278,8 @@ def _shares(words: Iterable[tuple[tuple[str, int], ...]]) -> dict[int, float]:
     for terms in words:
         for _, part in terms[:-1]:
             shares[part] = max(shares.get(part, 0.0), 1 / (len(terms) - 1))
-        for _, whole in terms[-1:]:
-            shares[whole] = 1.0
+        for _, word_term in terms[-1:]:
+            shares[word_term] = 1.0
     return shares
 
 

@@ -99,33 +99,33 @@ class TurnListing(NamedTuple):
     """Invalid rows of calls of the listed turns; no sum includes them."""
 
 
-def list_turns(connection: sqlite3.Connection, wanted: TurnFilter, *, now: float) -> TurnListing:
+def list_turns(connection: sqlite3.Connection, choice: TurnFilter, *, now: float) -> TurnListing:
     """Return the wanted turns, newest first.
 
     Raises StoreDamaged if the database itself cannot be read.
     """
-    given = {
-        "since": wanted.since,
-        "state": str(TurnState.RUNNING) if wanted.state == UNFINISHED else wanted.state,
-        "thread": wanted.thread,
-        "text": wanted.text,
+    parameters = {
+        "since": choice.since,
+        "state": str(TurnState.RUNNING) if choice.state == UNFINISHED else choice.state,
+        "thread": choice.thread,
+        "text": choice.text,
     }
-    found: list[ListedTurn] = []
+    listed: list[ListedTurn] = []
     damaged_turns = 0
     with database.lenient_text(connection):
         for row in connection.execute(
-            _TURNS + _WANTED.format(within=_EVER if wanted.since is None else _WITHIN), given
+            _TURNS + _WANTED.format(within=_EVER if choice.since is None else _WITHIN), parameters
         ):
             try:
                 turn = _row(row, now=now)
             except StoreDamaged:
                 damaged_turns += 1
                 continue
-            if wanted.state in {"", turn.state}:
-                found.append(turn)
-            if len(found) == wanted.limit:
+            if choice.state in {"", turn.state}:
+                listed.append(turn)
+            if len(listed) == choice.limit:
                 break
-        turns, damaged_calls = _with_spending(connection, found)
+        turns, damaged_calls = _with_spending(connection, listed)
     return TurnListing(turns, damaged_turns, damaged_calls)
 
 
@@ -147,10 +147,10 @@ def find_turn_id(connection: sqlite3.Connection, name: str) -> str:
         ids = "SELECT id FROM turn WHERE id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT 4"
         found = [row[0] for row in connection.execute(ids, (name, len(name), name))]
     if not name or not any(found):
-        known = [
+        all_ids = [
             row[0] for row in connection.execute("SELECT id FROM turn ORDER BY started_at DESC")
         ]
-        hint = did_you_mean(nearest_names(name, known), "`xscore history list` lists them.")
+        hint = did_you_mean(nearest_names(name, all_ids), "`xscore history list` lists them.")
         raise NothingMatched(
             "there is no turn yet" if name == LATEST_TURN else f"there is no turn {name}", hint=hint
         )
@@ -170,20 +170,20 @@ def find_erasable_turns(
     before, now: Unix seconds. Raises NothingMatched; UsageError for several of a name, and for one
     that is running, since it would write its answer later.
     """
-    found = dict.fromkeys(find_turn_id(connection, name) for name in names)
+    ids = dict.fromkeys(find_turn_id(connection, name) for name in names)
     if before is not None:
-        found |= dict.fromkeys(id_ for (id_,) in connection.execute(_SAYING_BEFORE, (before,)))
-    if not found:
+        ids |= dict.fromkeys(id_ for (id_,) in connection.execute(_SAYING_BEFORE, (before,)))
+    if not ids:
         raise NothingMatched("no turn began before then", hint="`xscore history list` lists them.")
     running = connection.execute(
-        f"{_TURNS} WHERE state = 'running' AND id {IN_JSON_LIST}", (json.dumps(list(found)),)
+        f"{_TURNS} WHERE state = 'running' AND id {IN_JSON_LIST}", (json.dumps(list(ids)),)
     )
     for row in running.fetchall():
         if _row(row, now=now).state == TurnState.RUNNING:
             raise UsageError(
                 f"turn {row[0]} is running", hint="Wait for its end, or stop it, then run it again."
             )
-    return list(found)
+    return list(ids)
 
 
 def shown_state(state: TurnState, process: str, *, age_s: float) -> str:
@@ -197,13 +197,13 @@ def shown_state(state: TurnState, process: str, *, age_s: float) -> str:
 
 
 def _row(row: Sequence[object], *, now: float) -> ListedTurn:
-    identifier, began, thread, state, task, known, has_answer, command, judge = row[:9]
+    identifier, began, thread, state, task, stored_context, has_answer, command, judge = row[:9]
     counts, (kept, threshold, total_s, is_emptied) = row[9:14], row[14:]
     with database.damage_if_invalid("a turn"):
         at = parse_timestamp(began)
         if not isinstance(task, str) or not isinstance(thread, str):
             raise TypeError(f"turn {identifier} has a task or session that is no text")
-        context = TurnContext.from_json(str(known))
+        context = TurnContext.from_json(str(stored_context))
         return ListedTurn(
             id=str(identifier),
             at=at,
@@ -212,7 +212,7 @@ def _row(row: Sequence[object], *, now: float) -> ListedTurn:
             command=str(command),
             judge=str(judge),
             task=task,
-            task_is_erased=not task and known == "{}",
+            task_is_erased=not task and stored_context == "{}",
             answer=(
                 AnswerState.KEPT
                 if has_answer
@@ -276,9 +276,20 @@ def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | N
     ).fetchone()
     if row is None:
         return None
-    identifier, thread, task, known, turn_key, judge, started_at, state, answer, receipt = row
+    (
+        identifier,
+        thread,
+        task,
+        stored_context,
+        turn_key,
+        judge,
+        started_at,
+        state,
+        answer,
+        receipt,
+    ) = row
     with database.damage_if_invalid("a turn"):
-        context = TurnContext.from_json(known)
+        context = TurnContext.from_json(stored_context)
         return PastTurn(
             turn=Turn(
                 id=identifier,
@@ -310,10 +321,10 @@ def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) ->
     prompt."""
     of_it = "layer = 'session' AND status = 'active' AND kind = 'exchange' AND thread = ?"
     among = f"id IN (SELECT id FROM memory WHERE {of_it}"
-    found = memory_rows.select_memories(
+    memories = memory_rows.select_memories(
         connection, f"{among} ORDER BY updated_at DESC, id LIMIT ?)", (thread, limit)
     )
-    return sorted(found, key=lambda memory: -memory.updated_at)
+    return sorted(memories, key=lambda memory: -memory.updated_at)
 
 
 def latest_judge(connection: sqlite3.Connection) -> str:

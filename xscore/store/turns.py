@@ -110,6 +110,8 @@ class TurnStart(Struct, frozen=True, kw_only=True):
     that it continues stays as it is until `replace_turn`."""
     isolated: bool = False
     """Not the user's work (an evaluation), so it does not become the latest turn."""
+    branch: str = ""
+    """The branch it is asked on; empty: none."""
 
 
 def begin_turn(connection: sqlite3.Connection, turn: Turn, start: TurnStart, *, now: float) -> str:
@@ -123,11 +125,21 @@ def begin_turn(connection: sqlite3.Connection, turn: Turn, start: TurnStart, *, 
         "primary": start.primary,
     }
     context = replace(_context_of(turn), **of_start)
+    row = {
+        "id": identifier,
+        "thread": turn.thread,
+        "turn_key": start.turn_key,
+        "judge": start.judge,
+        "task": task,
+        "context": context.to_json(),
+        "started_at": now,
+        "state": TurnState.RUNNING,
+        "branch": redact(start.branch).text,
+    }
+    columns, values = ", ".join(row), ", ".join(f":{column}" for column in row)
     with database.transaction(connection):
         connection.execute(
-            "INSERT INTO turn (id, thread, turn_key, judge, task, context, started_at, state,"
-            f" worktree) VALUES (?, ?, ?, ?, ?, ?, ?, 'running', {_WORKTREE_NAME})",
-            (identifier, turn.thread, start.turn_key, start.judge, task, context.to_json(), now),
+            f"INSERT INTO turn ({columns}, worktree) VALUES ({values}, {_WORKTREE_NAME})", row
         )
         if start.command == BACKGROUND:
             return identifier
@@ -152,7 +164,7 @@ def _context_of(turn: Turn) -> TurnContext:
         checkpoint=turn.checkpoint,
         may_carry=turn.may_carry,
         edited=tuple(
-            [one for one in turn.changed or () if one.lines and is_safe_name(one.path)][
+            [file for file in turn.changed or () if file.lines and is_safe_name(file.path)][
                 :MOST_EDITED
             ]
         ),
@@ -212,14 +224,17 @@ def finish_turn(connection: sqlite3.Connection, turn_id: str, end: TurnEnd, *, n
         if end.isolated:
             return
         _record_use(connection, turn_id, end.verdict, now=now)
-        asked = "SELECT thread, turn_key, task, context FROM turn WHERE id = ?"
-        thread, turn_key, task, known = connection.execute(asked, (turn_id,)).fetchone()
+        query = "SELECT thread, turn_key, task, context FROM turn WHERE id = ?"
+        thread, turn_key, task, stored_context = connection.execute(query, (turn_id,)).fetchone()
         # The context is empty if the turn's exchange was erased while it ran.
         context = _name_memories(
-            connection, TurnContext.from_json(known), f"{task}\n{clean}", end.verdict.accepted
+            connection,
+            TurnContext.from_json(stored_context),
+            f"{task}\n{clean}",
+            end.verdict.accepted,
         )
         context = replace(context, has_evidence=end.has_evidence)
-        if known != "{}":
+        if stored_context != "{}":
             connection.execute(
                 "UPDATE turn SET context = ? WHERE id = ?", (context.to_json(), turn_id)
             )
@@ -271,19 +286,19 @@ def _save_figures(connection: sqlite3.Connection, turn_id: str, figures: TurnFig
 
 
 def _name_memories(
-    connection: sqlite3.Connection, context: TurnContext, said: str, kept: Sequence[str]
+    connection: sqlite3.Connection, context: TurnContext, words: str, kept: Sequence[str]
 ) -> TurnContext:
     """Return the context with the kept memories and files that the task and the answer name."""
-    found = connection.execute(
+    rows = connection.execute(
         f"SELECT id, path, entity FROM memory WHERE id {memory_rows.IN_JSON_LIST} ORDER BY path,"
         " start_line",
         (json.dumps(list(kept)),),
     ).fetchall()
     links = tuple(
-        identifier for identifier, _, entity in found if names_memory(identifier, entity, said)
+        identifier for identifier, _, entity in rows if names_memory(identifier, entity, words)
     )
     paths = [
-        path for identifier, path, _ in found if path and (identifier in links or path in said)
+        path for identifier, path, _ in rows if path and (identifier in links or path in words)
     ]
     opened = filter(None, (context.file, *context.recent))
     # It has ended.
@@ -382,10 +397,10 @@ def wordings_of_thread(
     other_than: the turn key of the current question. Turns that were cut short or killed are
         included: what they judged is in the cache.
     """
-    found = dict[str, Wording]()
+    wordings = dict[str, Wording]()
     for turn_id, key, task in connection.execute(_ASKED, (thread, judge, other_than, MOST_TURNS)):
-        found.setdefault(key, Wording(turn_id, key, task))
-    return list(found.values())[:MOST_WORDINGS]
+        wordings.setdefault(key, Wording(turn_id, key, task))
+    return list(wordings.values())[:MOST_WORDINGS]
 
 
 def shown_in_turn(connection: sqlite3.Connection, turn_id: str) -> list[str]:
@@ -403,5 +418,5 @@ def past_wordings(connection: sqlite3.Connection, turns: Iterable[str]) -> Mappi
         f"SELECT id, turn_key, task FROM turn WHERE id {memory_rows.IN_JSON_LIST} ORDER BY"
         " started_at DESC, id DESC"
     )
-    found = connection.execute(named, (json.dumps(list(turns)),))
-    return {turn_id: Wording(turn_id, key, task) for turn_id, key, task in found.fetchall()}
+    rows = connection.execute(named, (json.dumps(list(turns)),))
+    return {turn_id: Wording(turn_id, key, task) for turn_id, key, task in rows.fetchall()}

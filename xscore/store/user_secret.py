@@ -56,14 +56,14 @@ def load_user_secret(user_data_dir: Path) -> UserSecret:
 
     Concurrent processes get the same one.
     """
-    found = _read(user_data_dir / TRUST_FILE)
-    if found is None:
+    user = _read(user_data_dir / TRUST_FILE)
+    if user is None:
         with user_lock(user_data_dir):
-            found = _read(user_data_dir / TRUST_FILE)
-            if found is None:
-                found = ephemeral_secret()
-                _write(user_data_dir / TRUST_FILE, found)
-    return found
+            user = _read(user_data_dir / TRUST_FILE)
+            if user is None:
+                user = ephemeral_secret()
+                _write(user_data_dir / TRUST_FILE, user)
+    return user
 
 
 def known_user_secret(user_data_dir: Path) -> UserSecret:
@@ -82,12 +82,10 @@ def ephemeral_secret() -> UserSecret:
 def add_trust_mark(user_data_dir: Path, store_id: str, real_path: str) -> None:
     """Trust a store at a path. Call it inside `user_lock`."""
     path = user_data_dir / TRUST_FILE
-    known = _read(path) or ephemeral_secret()
+    user = _read(path) or ephemeral_secret()
     _write(
         path,
-        UserSecret(
-            known.secret, known.trusted_stores | {real_path: known.mark(store_id, real_path)}
-        ),
+        UserSecret(user.secret, user.trusted_stores | {real_path: user.mark(store_id, real_path)}),
     )
 
 
@@ -120,9 +118,9 @@ def _parse(path: Path) -> UserSecret | None:
         data = read_private_file(path)
         if data is None:
             return None
-        found = json.loads(data)
+        stored = json.loads(data)
         return UserSecret(
-            bytes.fromhex(found["secret"]), {str(k): str(v) for k, v in found["stores"].items()}
+            bytes.fromhex(stored["secret"]), {str(k): str(v) for k, v in stored["stores"].items()}
         )
     except FileRefused as error:
         raise StoreError(

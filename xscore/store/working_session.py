@@ -47,8 +47,8 @@ _GOES_ON = (
 def ticket_of(branch: str) -> str:
     """Extract a ticket from a branch name: `feat/ABC-12-login` -> `ABC-12`, `fix/#7` and `issue-7`
     -> `#7`."""
-    found = re.search(_TICKET, branch)
-    return "" if found is None else found[1] or f"#{found[2]}"
+    ticket = re.search(_TICKET, branch)
+    return "" if ticket is None else ticket[1] or f"#{ticket[2]}"
 
 
 def resume_session(
@@ -128,9 +128,11 @@ def session_of_branch(
     renamed_from: earlier names of the branch, used if the current name never had a session.
     """
     named = redact(branch).text
-    known = connection.execute("SELECT 1 FROM session WHERE branch = ?", (named,)).fetchone()
-    names = [named] if known else [redact(name).text for name in renamed_from]
-    return next((found for name in names for found in _sessions(connection, _GOES_ON, name)), None)
+    has_session = connection.execute("SELECT 1 FROM session WHERE branch = ?", (named,)).fetchone()
+    names = [named] if has_session else [redact(name).text for name in renamed_from]
+    return next(
+        (session for name in names for session in _sessions(connection, _GOES_ON, name)), None
+    )
 
 
 def thread_of_latest_turn(connection: sqlite3.Connection, branch: str) -> str:
@@ -153,20 +155,22 @@ def switch_session(
     Raises NothingMatched for none, UsageError for several.
     """
     with database.transaction(connection):
-        known = _sessions(connection, "thread = ?", thread)
-        known = known or _sessions(connection, "substr(thread, 1, ?) = ?", len(thread), thread)
-        if len(known) != 1 or not thread:
+        sessions = _sessions(connection, "thread = ?", thread)
+        sessions = sessions or _sessions(
+            connection, "substr(thread, 1, ?) = ?", len(thread), thread
+        )
+        if len(sessions) != 1 or not thread:
             hint = "`xscore session list` names the sessions."
-            if known and thread:
-                raise UsageError(f"{len(known)} sessions are called {thread}…", hint=hint)
+            if sessions and thread:
+                raise UsageError(f"{len(sessions)} sessions are called {thread}…", hint=hint)
             raise NothingMatched(f"there is no session {thread}", hint=hint)
         named = redact(branch).text
         connection.execute(
             "UPDATE session SET branch = ?, active_ticket = ?, closed_at = NULL, current_at = ?"
             " WHERE thread = ?",
-            (named, ticket_of(named), _next_moment(connection, now), known[0].thread),
+            (named, ticket_of(named), _next_moment(connection, now), sessions[0].thread),
         )
-    return replace(known[0], branch=named, ticket=ticket_of(named), closed_at=None)
+    return replace(sessions[0], branch=named, ticket=ticket_of(named), closed_at=None)
 
 
 def mark_session_closed(connection: sqlite3.Connection, thread: str, *, now: float) -> None:
@@ -188,10 +192,10 @@ def _adopt(
 
     Within a transaction.
     """
-    found = session_of_branch(connection, branch=branch, renamed_from=renamed_from)
-    if found is not None:
-        connection.execute(_MOVE, (branch, ticket_of(branch), found.thread))
-    return found
+    session = session_of_branch(connection, branch=branch, renamed_from=renamed_from)
+    if session is not None:
+        connection.execute(_MOVE, (branch, ticket_of(branch), session.thread))
+    return session
 
 
 def _open(
@@ -252,8 +256,12 @@ def _is_resumed(
     return latest == ("running",) and pid.isdecimal() and not is_alive(int(pid))
 
 
-def _sessions(connection: sqlite3.Connection, which: str, *given: object) -> list[WorkingSession]:
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM session WHERE {which}", given).fetchall()
+def _sessions(
+    connection: sqlite3.Connection, which: str, *parameters: object
+) -> list[WorkingSession]:
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM session WHERE {which}", parameters
+    ).fetchall()
     fields = WorkingSession.__struct_fields__
     with database.damage_if_invalid("a session"):
         return [

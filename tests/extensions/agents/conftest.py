@@ -58,7 +58,7 @@ def flock(make_repo: MakeRepo, host: DecisionServer) -> Iterator[Path]:
 
 def processes_in(root: Path) -> list[int]:
     """Return the xscore processes whose current folder is this one, zombies excluded."""
-    found = []
+    pids = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
             is_ours = (
@@ -66,8 +66,8 @@ def processes_in(root: Path) -> list[int]:
             )
         except OSError:
             continue
-        found += [int(place.name)] if is_ours else []
-    return found
+        pids += [int(place.name)] if is_ours else []
+    return pids
 
 
 async def ask_within(

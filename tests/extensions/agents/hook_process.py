@@ -20,25 +20,29 @@ FILES = {
 
 def message(root: Path, event: str = "UserPromptSubmit", **fields: Any) -> dict[str, Any]:
     """Return a message as Claude Code sends it."""
-    said = {
+    fields_of_all = {
         "session_id": "5f0c1b7e-1",
         "transcript_path": None,
         "cwd": str(root),
         "hook_event_name": event,
     }
-    return {**said, **({"prompt": QUESTION} if event == "UserPromptSubmit" else {}), **fields}
+    return {
+        **fields_of_all,
+        **({"prompt": QUESTION} if event == "UserPromptSubmit" else {}),
+        **fields,
+    }
 
 
 def run_hook(
     event: str,
-    said: Mapping[str, Any] | str | bytes,
+    hook_message: Mapping[str, Any] | str | bytes,
     *options: str,
     cwd: Path | None = None,
     environ: Mapping[str, str] | None = None,
     before: Callable[[], None] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run one hook to its end. before: called in the child before it starts."""
-    data = json.dumps(said) if isinstance(said, Mapping) else said
+    data = json.dumps(hook_message) if isinstance(hook_message, Mapping) else hook_message
     return subprocess.run(
         [sys.executable, "-m", "xscore", "hook", event, *options],
         cwd=cwd or Path("/"),
@@ -83,5 +87,5 @@ def added(done: subprocess.CompletedProcess[bytes]) -> str:
     assert done.stderr.count(b"\n") <= 1
     if not done.stdout.strip():
         return ""
-    said = json.loads(done.stdout)
-    return str(said.get("hookSpecificOutput", said).get("additionalContext", ""))
+    reply = json.loads(done.stdout)
+    return str(reply.get("hookSpecificOutput", reply).get("additionalContext", ""))

@@ -101,9 +101,9 @@ class RawClient:
             "capabilities": {},
             "clientInfo": {"name": "raw", "version": "1"},
         }
-        found = self.ask("initialize", about)
+        reply = self.ask("initialize", about)
         self.send("notifications/initialized")
-        return found
+        return reply
 
     def answer(self, id_: int | str) -> dict[str, Any]:
         """Read until a request's answer; every line must be a message."""
@@ -119,8 +119,8 @@ class RawClient:
         """Read one message; None at the end or on timeout."""
         until = time.monotonic() + within_s
         while not self._lines:
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([self.read_fd], [], [], left)[0]:
+            remaining_s = until - time.monotonic()
+            if remaining_s <= 0 or not select.select([self.read_fd], [], [], remaining_s)[0]:
                 return None
             data = os.read(self.read_fd, 65_536)
             if not data:

@@ -33,9 +33,9 @@ def chosen(count: int) -> tuple[Selected, ...]:
 def test_what_is_relevant_stands_with_its_place_its_score_and_its_reason() -> None:
     """The first line is the coverage; each kept memory has one line to open, and the best are shown
     in full."""
-    one = replace(CHOSEN, reason="retries the call", start_line=3, end_line=4)
-    answer = replace(ANSWER, selected=(one,))
-    text = render_agent_bundle(answer, {one.id: BODY}, max_chars=9_500)
+    memory = replace(CHOSEN, reason="retries the call", start_line=3, end_line=4)
+    answer = replace(ANSWER, selected=(memory,))
+    text = render_agent_bundle(answer, {memory.id: BODY}, max_chars=9_500)
     first, note, *rest = text.splitlines()
     assert first == "xscore judged all 3 memories of this repository for this prompt."
     assert note == DATA_NOTE
@@ -66,7 +66,7 @@ def test_what_is_below_the_cut_looks_different() -> None:
 
 
 @pytest.mark.parametrize(
-    ("by_cause", "said"),
+    ("by_cause", "statement"),
     [
         (
             {"deadline": 200},
@@ -79,7 +79,7 @@ def test_what_is_below_the_cut_looks_different() -> None:
         ({"deadline": 100, "refused": 100}, "the rest could not be judged"),
     ],
 )
-def test_the_first_line_says_what_was_not_judged(by_cause: dict[str, int], said: str) -> None:
+def test_the_first_line_says_what_was_not_judged(by_cause: dict[str, int], statement: str) -> None:
     """What the deadline left out is shown as being judged; what a host refused is not."""
     answer = replace(
         ANSWER,
@@ -89,7 +89,7 @@ def test_the_first_line_says_what_was_not_judged(by_cause: dict[str, int], said:
         unjudged=UnjudgedAccount(by_cause, ()),
     )
     first = render_agent_bundle(answer, {}, max_chars=9_500).splitlines()[0]
-    assert said in first
+    assert statement in first
     assert first.endswith(" 7 changed files not read yet.")
 
 
@@ -120,14 +120,14 @@ def test_words_alone_say_so_and_name_more_places(ranked_by: str) -> None:
 def test_places_stand_by_file_and_tests_of_a_file_are_one() -> None:
     """The best file comes first with all its places; the tests of a file are one line that counts
     them."""
-    one, two, three = chosen(3)
+    first, second, third = chosen(3)
     tests = [
         replace(
-            one, id=f"t_{n}", kind="test", path="t/test_a.py", start_line=n, end_line=n, score=0.9
+            first, id=f"t_{n}", kind="test", path="t/test_a.py", start_line=n, end_line=n, score=0.9
         )
         for n in (1, 4)
     ]
-    answer = replace(ANSWER, selected=(one, *tests, replace(two, path="b.py"), three))
+    answer = replace(ANSWER, selected=(first, *tests, replace(second, path="b.py"), third))
     lines = render_agent_bundle(answer, {}, max_chars=9_500).splitlines()[4:-1]
     assert [line.partition("  ")[0] for line in lines] == [
         "a.py:1-9",
@@ -153,15 +153,15 @@ def test_bodies_take_at_most_half_of_the_text(size: int) -> None:
     """Of words a short body that the task names is whole, another one lines with their numbers;
     places come first."""
     body = "def f(prices):\n" + "    x = 1\n" * 40 + "    return sum(prices)\n"
-    named = tuple(replace(one, reason="name matches f", start_line=7) for one in chosen(size))
+    named = tuple(replace(memory, reason="name matches f", start_line=7) for memory in chosen(size))
     answer = replace(WORDS, task="where are prices summed?", selected=named)
-    for texts in ({one.id: BODY for one in named}, {one.id: body * 3 for one in named}):
+    for texts in ({memory.id: BODY for memory in named}, {memory.id: body * 3 for memory in named}):
         text = render_agent_bundle(answer, texts, max_chars=9_500)
         bodies = re.findall(r"<xscore_source .*?</xscore_source>\n", text, re.DOTALL)
         assert sum(map(len, bodies)) <= len(text) / 2
         assert not bodies or text.index("a.py:7-") < text.index("<xscore_source ")
     asked_for = render_agent_bundle(
-        answer, {one.id: BODY for one in named}, max_chars=9_500, spares=False
+        answer, {memory.id: BODY for memory in named}, max_chars=9_500, spares=False
     )
     assert asked_for.count("<xscore_source ") == min(size, 15)
 
@@ -169,10 +169,12 @@ def test_bodies_take_at_most_half_of_the_text(size: int) -> None:
 def test_a_long_body_is_an_outline_with_its_lines() -> None:
     """It has the first line and those with words of the task, each with its number in the file."""
     text = "def total(cart):\n" + "    pass\n" * 200 + "    return sum(cart.prices)\n"
-    one = replace(CHOSEN, start_line=10, end_line=211, score=1.0)
-    others = tuple(replace(place, id=f"x{place.id}", path=f"{'x' * 90}.py") for place in chosen(9))
-    answer = replace(WORDS, task="where are prices summed?", selected=(one, *others))
-    shown = render_agent_bundle(answer, {one.id: text}, max_chars=9_500)
+    long_memory = replace(CHOSEN, start_line=10, end_line=211, score=1.0)
+    long_paths = tuple(
+        replace(place, id=f"x{place.id}", path=f"{'x' * 90}.py") for place in chosen(9)
+    )
+    answer = replace(WORDS, task="where are prices summed?", selected=(long_memory, *long_paths))
+    shown = render_agent_bundle(answer, {long_memory.id: text}, max_chars=9_500)
     assert '<xscore_source at="a.py:10-211" shows="parts">\n10: def total(cart):\n211: ' in shown
     assert "pass" not in shown
 
@@ -181,9 +183,11 @@ def test_a_long_body_is_an_outline_with_its_lines() -> None:
 @pytest.mark.parametrize("limit", [400, 1_000, 9_500])
 def test_it_is_never_longer_than_the_agent_takes(letter: str, limit: int) -> None:
     """For any text, neither bytes nor UTF-16 units exceed the limit."""
-    many = tuple(replace(one, reason=letter * 200, path=f"{letter * 40}.py") for one in chosen(15))
-    near = tuple(replace(one, id=f"n{one.id}", below_threshold=True) for one in many)
-    texts = {one.id: f"{letter * 90}\n" * 60 for one in many}
+    many = tuple(
+        replace(memory, reason=letter * 200, path=f"{letter * 40}.py") for memory in chosen(15)
+    )
+    near = tuple(replace(memory, id=f"n{memory.id}", below_threshold=True) for memory in many)
+    texts = {memory.id: f"{letter * 90}\n" * 60 for memory in many}
     text = render_agent_bundle(
         replace(ANSWER, selected=many, near_misses=near), texts, max_chars=limit
     )
@@ -210,11 +214,11 @@ def test_bodies_are_whole_and_only_the_best_is_cut_between_lines() -> None:
 
 def test_a_cut_body_shows_the_lines_that_failed() -> None:
     """If a stack trace points into the best memory, a small bundle shows the lines around it."""
-    one = replace(CHOSEN, path="src/a.py", start_line=100, end_line=999)
+    memory = replace(CHOSEN, path="src/a.py", start_line=100, end_line=999)
     text = "\n".join(f"line {n}" for n in range(100, 1_000))
     errors = 'Traceback:\n  File "/ci/src/a.py", line 500, in f\n    line 500\nKeyError: 1'
     bundle = render_agent_bundle(
-        replace(ANSWER, selected=(one,)), {one.id: text}, max_chars=1_000, errors=errors
+        replace(ANSWER, selected=(memory,)), {memory.id: text}, max_chars=1_000, errors=errors
     )
     body = (
         bundle.split('<xscore_source at="src/a.py:100-999">\n')[1]
@@ -271,7 +275,7 @@ def test_repository_text_cannot_leave_its_fence() -> None:
 
 def test_equal_states_give_equal_bytes() -> None:
     """Turn id, seconds, dollars and cache hits change from run to run, but the text does not."""
-    again = replace(
+    repeated = replace(
         ANSWER,
         turn_id="t_2",
         latency=replace(ANSWER.latency, total=9.0),
@@ -281,5 +285,5 @@ def test_equal_states_give_equal_bytes() -> None:
     first = replace(ANSWER, selected=(CHOSEN,))
     texts = {CHOSEN.id: BODY}
     assert render_agent_bundle(first, texts, max_chars=900) == render_agent_bundle(
-        again, texts, max_chars=900
+        repeated, texts, max_chars=900
     )

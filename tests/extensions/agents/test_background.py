@@ -37,11 +37,11 @@ def wake(root: Path) -> bool:
 
 def tasks_left(connection: sqlite3.Connection, *, now: float = 0.0) -> set[str]:
     """Return the tasks of the turns that a process would finish."""
-    found = connection.execute(
+    unfinished = connection.execute(
         background_work._CUT_SHORT, {"now": now or time.time(), "worktree": ""}
     ).fetchall()
     named = "SELECT task FROM turn WHERE id = ?"
-    return {str(connection.execute(named, (turn,)).fetchone()[0]) for turn, _ in found}
+    return {str(connection.execute(named, (turn,)).fetchone()[0]) for turn, _ in unfinished}
 
 
 def status(root: Path) -> BackgroundStatus:
@@ -80,8 +80,8 @@ async def test_what_a_deadline_left_is_judged_and_the_process_ends(
     assert (thread, state) == ("agent-1", "done") and latest != turn
     assert set(host.judged.values()) == {1}
     assert status(flock) == BackgroundStatus()
-    again = await ask_within(flock, 2.0, thread="agent-1")
-    assert again.coverage.unjudged == again.coverage.judged == 0
+    repeated = await ask_within(flock, 2.0, thread="agent-1")
+    assert repeated.coverage.unjudged == repeated.coverage.judged == 0
 
 
 async def test_many_who_ask_at_once_start_one_which_sigterm_ends(
@@ -95,8 +95,8 @@ async def test_many_who_ask_at_once_start_one_which_sigterm_ends(
         assert all(pool.map(lambda _: wake(flock), range(12)))
     wait_until(lambda: "judging" in status(flock).doing)
     (pid,) = processes_in(flock)
-    found = status(flock)
-    assert found.pid == pid and turn in found.doing and not found.watches
+    running = status(flock)
+    assert running.pid == pid and turn in running.doing and not running.watches
     os.kill(pid, signal.SIGTERM)
     # A process leaves the list of processes a moment before it lets go of its lock.
     wait_until(lambda: not processes_in(flock) and status(flock) == BackgroundStatus())
@@ -191,11 +191,11 @@ async def test_the_share_of_a_day_is_kept(
         monkeypatch.setenv("XSCORE_BUDGET_MAX_USD_DAY", cap)
     host.latency_s = 0.0
     with closing(opening.connect_store(store_file(spends))) as connection:
-        now, known = (
+        now, columns = (
             time.time(),
             dict[str, object](provider="p", host="h", model="m", stage="judge", outcome="ok"),
         )
-        row = {"id": "c1", "turn_id": "w_1", "started_at": now, "cost": 10**12, **known}
+        row = {"id": "c1", "turn_id": "w_1", "started_at": now, "cost": 10**12, **columns}
         zeros = (
             "duration_s candidates input_tokens cached_input_tokens cache_write_tokens"
             " output_tokens"

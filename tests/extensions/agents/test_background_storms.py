@@ -60,12 +60,12 @@ async def test_twenty_kills_lose_nothing(herd: Path, host: DecisionServer) -> No
     turn = (await ask_within(herd, 0.3)).turn_id
     for _ in range(20):
         assert wake(herd)
-        found = status(herd)
+        running = status(herd)
         await asyncio.sleep(dice.uniform(0.0, 0.7))
-        assert found.pid is not None
-        if not dead(found.pid):
-            os.kill(found.pid, signal.SIGKILL)
-            wait_until(partial(dead, found.pid))
+        assert running.pid is not None
+        if not dead(running.pid):
+            os.kill(running.pid, signal.SIGKILL)
+            wait_until(partial(dead, running.pid))
         assert status(herd).pid is None
         now = int(str(rows(herd, "SELECT count(*) FROM judgment")[0][0]))
         assert now >= before

@@ -43,8 +43,8 @@ def entries(program: str = "xscore") -> list[Entry]:
         Entry(("hooks", event), "", value, is_our_hook)
         for event, value in hook_entries(client, program).items()
     ]
-    wanted = server_entry(client, program)
-    server = Entry(("mcpServers",), "xscore", wanted, is_our_server, lambda _: False)
+    server_config = server_entry(client, program)
+    server = Entry(("mcpServers",), "xscore", server_config, is_our_server, lambda _: False)
     return [*hooks, server]
 
 
@@ -134,10 +134,12 @@ def test_what_others_added_meanwhile_stays() -> None:
     document["hooks"]["AfterTool"].append({"hooks": [{"command": "mine"}]})
     document["hooks"]["AfterTool"][0]["hooks"].append({"type": "command", "command": "theirs"})
     document["theme"] = "dark"
-    left = json.loads(remove_entries(json.dumps(document, indent=3).encode(), entries(), FILE))
-    assert left["theme"] == "dark"
-    assert list(left["hooks"]) == ["AfterTool"]
-    assert [hook["command"] for group in left["hooks"]["AfterTool"] for hook in group["hooks"]] == [
+    remaining = json.loads(remove_entries(json.dumps(document, indent=3).encode(), entries(), FILE))
+    assert remaining["theme"] == "dark"
+    assert list(remaining["hooks"]) == ["AfterTool"]
+    assert [
+        hook["command"] for group in remaining["hooks"]["AfterTool"] for hook in group["hooks"]
+    ] == [
         "theirs",
         "mine",
     ]
@@ -153,13 +155,13 @@ def test_another_version_gives_way() -> None:
     assert new["mcpServers"]["xscore"]["command"] == "/old/xscore"
 
 
-@pytest.mark.parametrize("more", ["; curl host | sh", " && log-it", "\nlog-it", " > $(log-it)"])
-def test_a_hook_that_does_more_than_ours_is_not_ours(more: str) -> None:
+@pytest.mark.parametrize("suffix", ["; curl host | sh", " && log-it", "\nlog-it", " > $(log-it)"])
+def test_a_hook_that_does_more_than_ours_is_not_ours(suffix: str) -> None:
     """Another's entry is neither replaced, removed nor listed as ours."""
     for entry in hook_entries(CLIENTS["claude-code"], "xscore", forgiving=True).values():
         (inner,) = entry["hooks"]
         assert is_our_hook(entry)
-        assert not is_our_hook({"hooks": [{**inner, "command": f"xscore hook prompt{more}"}]})
+        assert not is_our_hook({"hooks": [{**inner, "command": f"xscore hook prompt{suffix}"}]})
 
 
 @pytest.mark.parametrize(
@@ -242,23 +244,23 @@ def test_a_table_goes_with_its_own_lines_alone() -> None:
         + b'cwd = "/x"\n\n[mcp_servers.xscore.env]\nA = "b"\n'
         + rest
     )
-    left = remove_table(source, TABLE, FILE)
-    assert left.startswith(b"a = 1\n")
-    assert left.endswith(rest)
-    assert read_table(left, TABLE, FILE) is None
+    remaining = remove_table(source, TABLE, FILE)
+    assert remaining.startswith(b"a = 1\n")
+    assert remaining.endswith(rest)
+    assert read_table(remaining, TABLE, FILE) is None
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("\na = [", "settings.json:"),
         ("mcp_servers = {}\n", "is an inline table"),
         ("\xff", "not TOML"),
     ],
 )
-def test_toml_that_cannot_take_a_table_is_refused(text: str, said: str) -> None:
+def test_toml_that_cannot_take_a_table_is_refused(text: str, message: str) -> None:
     """Malformed TOML is named with its line; an inline parent takes no table."""
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         add_table(text.encode("latin-1"), TABLE, BODY, FILE)
 
 

@@ -45,10 +45,10 @@ def root(make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
     monkeypatch.setenv("XSCORE_JUDGE_MODEL", f"scripted:{tmp_path / 'script.json'}")
     monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", str(DEADLINE_S))
-    made = make_repo(FILES)
-    build_index(made)
-    write_files(made, BOMBS)
-    return made
+    repository = make_repo(FILES)
+    build_index(repository)
+    write_files(repository, BOMBS)
+    return repository
 
 
 def run_in_time(event: str, root: Path) -> str:

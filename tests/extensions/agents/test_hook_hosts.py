@@ -37,9 +37,9 @@ def host() -> Iterator[DecisionServer]:
 def root(make_repo: MakeRepo, host: DecisionServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An indexed repository whose judge is at that host."""
     judged_at(host.url, monkeypatch)
-    made = make_repo(FILES)
-    build_index(made)
-    return made
+    repository = make_repo(FILES)
+    build_index(repository)
+    return repository
 
 
 def judged_at(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,12 +58,12 @@ def test_one_edit_asks_for_one_memory(
     monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "30")
     first = added(run_hook("prompt", message(root)))
     assert "shop/part_7.py:1-3" in first
-    asked = host.questions
+    questions_before = host.questions
     path = root / "shop" / "part_9.py"
     path.write_text(path.read_text().replace("sum(items)", "sum(items) + 0"))
     second = added(run_hook("prompt", message(root, session_id="another")))
     assert second.splitlines()[0] == first.splitlines()[0]
-    assert host.questions == asked + 1
+    assert host.questions == questions_before + 1
 
 
 @pytest.mark.verify
@@ -90,8 +90,10 @@ def test_four_prompts_at_once_on_a_busy_core_get_what_words_give(
                 )
                 for n in range(4)
             ]
-            said = [added(done.result()) for done in hooks]
-            assert all("only matched words" in text for text in said), [text[:80] for text in said]
+            texts = [added(done.result()) for done in hooks]
+            assert all("only matched words" in text for text in texts), [
+                text[:80] for text in texts
+            ]
     finally:
         for spinner in spinners:
             spinner.kill()
@@ -129,17 +131,17 @@ def test_a_host_that_is_down_leaves_words_alone(
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     judged_at(f"http://127.0.0.1:{port}/v1", monkeypatch)
-    made = make_repo(
+    repository = make_repo(
         {
             "cart.py": (
                 'def total(items):\n    """Sum the prices of a cart."""\n    return sum(items)\n'
             )
         }
     )
-    build_index(made)
-    text = added(run_hook("prompt", message(made)))
+    build_index(repository)
+    text = added(run_hook("prompt", message(repository)))
     assert "only matched words" in text.splitlines()[0]
-    assert f"127.0.0.1:{port}" in xscore(made, "status").partition("last hook")[2]
+    assert f"127.0.0.1:{port}" in xscore(repository, "status").partition("last hook")[2]
 
 
 @pytest.mark.verify

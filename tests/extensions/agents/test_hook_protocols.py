@@ -42,7 +42,7 @@ CURSOR = {
 
 
 @pytest.mark.parametrize(
-    ("said", "client", "name"),
+    ("fields", "client", "name"),
     [
         (CLAUDE, "claude-code", "UserPromptSubmit"),
         (CODEX, "codex", "UserPromptSubmit"),
@@ -51,19 +51,19 @@ CURSOR = {
     ],
 )
 def test_an_agent_is_told_by_its_fields_and_answered_in_its_form(
-    said: dict[str, Any], client: str, name: str
+    fields: dict[str, Any], client: str, name: str
 ) -> None:
     """Claude Code, Codex and Gemini take `hookSpecificOutput` with their own name of the event."""
-    found = read_message(json.dumps(said).encode())
-    assert (found.client, found.folder) == (client, "/w")
+    message = read_message(json.dumps(fields).encode())
+    assert (message.client, message.folder) == (client, "/w")
     body = json.loads(addition("text", event="prompt", client=client))
     assert body == {"hookSpecificOutput": {"hookEventName": name, "additionalContext": "text"}}
 
 
 def test_cursor_has_a_form_of_its_own() -> None:
     """Cursor gets flat fields, continues a prompt by `continue`, and names its folders."""
-    found = read_message(json.dumps(CURSOR).encode())
-    assert (found.client, found.folder) == ("cursor", "/w")
+    message = read_message(json.dumps(CURSOR).encode())
+    assert (message.client, message.folder) == ("cursor", "/w")
     body = json.loads(addition("text", event="prompt", client="cursor"))
     assert body == {"continue": True, "additional_context": "text"}
     start = json.loads(addition("text", event="session-start", client="cursor"))
@@ -85,8 +85,8 @@ def test_an_answer_is_one_line_of_utf_8() -> None:
     text = 'a "quoted"\n\ttab \u2028 漢 🦄 \\'
     data = addition(text, event="prompt", client="claude-code")
     assert data.count(b"\n") == 1
-    said = json.loads(data)["hookSpecificOutput"]
-    assert said == {"hookEventName": "UserPromptSubmit", "additionalContext": text}
+    output = json.loads(data)["hookSpecificOutput"]
+    assert output == {"hookEventName": "UserPromptSubmit", "additionalContext": text}
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_a_long_prompt_keeps_both_ends_and_a_sub_agent_asks_nothing() -> None:
 def test_sessions_have_safe_and_different_threads() -> None:
     """A thread's name has safe characters and a bounded length, and different sessions never share
     one."""
-    given = ["abc-1", "a/../b", "a b", "a?b", "x" * 64, "x" * 65, "x" * 500, "é", "", "\n"]
-    names = [thread_name("codex", one) for one in given]
+    session_ids = ["abc-1", "a/../b", "a b", "a?b", "x" * 64, "x" * 65, "x" * 500, "é", "", "\n"]
+    names = [thread_name("codex", session_id) for session_id in session_ids]
     assert len(set(names)) == len(names)
     assert all(
         len(name) <= 70 and name.replace("-", "").replace("_", "").isalnum() for name in names
@@ -192,7 +192,7 @@ def test_sessions_have_safe_and_different_threads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "paths"),
+    ("fields", "paths"),
     [
         (
             {"tool_name": "Edit", "tool_input": {"file_path": "/w/a.py", "new_string": "x"}},
@@ -210,6 +210,8 @@ def test_sessions_have_safe_and_different_threads() -> None:
         ({"tool_input": "rm -rf /", "tool_response": [1]}, ()),
     ],
 )
-def test_edited_files_are_found_in_every_form(said: dict[str, Any], paths: tuple[str, ...]) -> None:
+def test_edited_files_are_found_in_every_form(
+    fields: dict[str, Any], paths: tuple[str, ...]
+) -> None:
     """An edit, a patch and Cursor's flat field all name files; other tools name none."""
-    assert read_message(json.dumps(said).encode()).edited_paths == paths
+    assert read_message(json.dumps(fields).encode()).edited_paths == paths

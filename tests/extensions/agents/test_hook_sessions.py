@@ -52,9 +52,9 @@ from xscore.store.working_session import resume_session, update_session_work
 def root(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with a store and an index."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
-    made = make_repo(FILES)
-    build_index(made)
-    return made
+    repository = make_repo(FILES)
+    build_index(repository)
+    return repository
 
 
 @pytest.fixture
@@ -90,8 +90,8 @@ def test_a_new_session_hears_what_was_worked_on(store: Store) -> None:
     git(store.root.path, "checkout", "-qb", "other")
     resumed = message(store.root.path, "SessionStart", source="resume", session_id="s4")
     assert added(run_hook("session-start", resumed)) == ""  # it has its own transcript
-    other = message(store.root.path, "SessionStart", source="startup", session_id="s3")
-    assert added(run_hook("session-start", other)) == ""
+    start_elsewhere = message(store.root.path, "SessionStart", source="startup", session_id="s3")
+    assert added(run_hook("session-start", start_elsewhere)) == ""
 
 
 def test_a_session_over_a_lost_store_hears_what_was_stated(root: Path) -> None:
@@ -155,7 +155,7 @@ def transcript(root: Path, *, path: Path) -> Path:
         {**common, "type": "user", "uuid": "u1", "message": {"role": "user", "content": QUESTION}},
         {**common, "type": "assistant", "uuid": "u2", "message": answer},
     ]
-    path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
     return path
 
 
@@ -170,23 +170,23 @@ def test_the_exchange_is_remembered_at_its_stop(store: Store, tmp_path: Path) ->
     assert memory_rows.select_memories(store.connection, exchanges, thread) == []
     for _ in range(2):
         assert added(run_hook("stop", {**stop, "stop_hook_active": False})) == ""
-    (found,) = memory_rows.select_memories(store.connection, exchanges, thread)
-    assert "prices of a cart" in found.text and "with sum()" in found.text
+    (exchange,) = memory_rows.select_memories(store.connection, exchanges, thread)
+    assert "prices of a cart" in exchange.text and "with sum()" in exchange.text
 
 
 def test_the_exchange_of_gemini_is_remembered_from_its_message(store: Store) -> None:
     """Its message holds prompt and reply: they become a memory of the session, once however often
     they are sent."""
-    said = {"prompt": QUESTION, "prompt_response": "In cart.py::total, with sum()."}
-    stop = message(store.root.path, "AfterAgent", transcript_path="/nowhere/session.json", **said)
+    spoken = {"prompt": QUESTION, "prompt_response": "In cart.py::total, with sum()."}
+    stop = message(store.root.path, "AfterAgent", transcript_path="/nowhere/session.json", **spoken)
     for _ in range(2):
         assert run_hook("stop", stop).returncode == 0
     thread = (thread_name("gemini", stop["session_id"]),)
-    (found,) = memory_rows.select_memories(
+    (exchange,) = memory_rows.select_memories(
         store.connection, "kind = 'exchange' AND thread = ?", thread
     )
-    assert "prices of a cart" in found.text and "with sum()" in found.text
-    assert found.particulars.origin == "gemini"
+    assert "prices of a cart" in exchange.text and "with sum()" in exchange.text
+    assert exchange.particulars.origin == "gemini"
 
 
 def test_a_log_that_cannot_be_read_fails_softly(store: Store, tmp_path: Path) -> None:
@@ -218,12 +218,12 @@ def test_only_edits_inside_the_repository_count(
         return True
 
     monkeypatch.setattr(HookCall, "wake", wake)
-    said = message(
+    edit_message = message(
         root, "PostToolUse", tool_name="Edit", tool_input={"file_path": path.format(root=root)}
     )
     loaded = load_settings(repo_root=root, user_file=None, environ={})
     call = HookCall(
-        read_message(json.dumps(said).encode()),
+        read_message(json.dumps(edit_message).encode()),
         "claude-code",
         "t",
         find_root(root),
@@ -239,11 +239,12 @@ def test_the_state_of_hooks_is_bounded_and_survives_damage(tmp_path: Path) -> No
     """Sessions and texts beyond the limits are forgotten, oldest first; a damaged file counts as
     empty."""
     path = tmp_path / "hooks" / "x.json"
-    given = {
-        f"s{number}": [str(one) for one in range(MOST_GIVEN)] for number in range(MOST_SESSIONS)
+    shown_by_session = {
+        f"s{number}": [str(number_in_session) for number_in_session in range(MOST_GIVEN)]
+        for number in range(MOST_SESSIONS)
     }
     path.parent.mkdir()
-    write_private_file(path, msgspec.json.encode(HookState(given=given)))
+    write_private_file(path, msgspec.json.encode(HookState(given=shown_by_session)))
     assert not was_given(read_hook_state(path), "s7", "text")
     failed = describe_failure("prompt", ValueError("x" * 10_000), at=1.0)
     note_end(path, failure=failed, session="s7", text="text")

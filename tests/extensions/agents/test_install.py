@@ -22,13 +22,13 @@ ALL = [(client, scope) for client in CLIENTS for scope in SCOPES]
 
 def files_of(*folders: Path) -> dict[Path, bytes]:
     """Return every file below, except git's and the store's."""
-    found = (path for folder in folders for path in folder.rglob("*") if path.is_file())
-    return {path: path.read_bytes() for path in found if not {".git", ".xscore"} & set(path.parts)}
+    files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return {path: path.read_bytes() for path in files if not {".git", ".xscore"} & set(path.parts)}
 
 
-def install(xscore: Run, project: Path, client: str, scope: str, *more: str) -> str:
+def install(xscore: Run, project: Path, client: str, scope: str, *options: str) -> str:
     """Run the command; it must succeed."""
-    done = xscore("agent", "install", "--client", client, "--scope", scope, *more, cwd=project)
+    done = xscore("agent", "install", "--client", client, "--scope", scope, *options, cwd=project)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -322,7 +322,7 @@ def test_the_json_is_that_of_the_reference(xscore: Run, project: Path) -> None:
         json.loads(done.stdout),
         json.loads(xscore("agent", "list", "--json", cwd=project).stdout),
     )
-    assert {one["action"] for one in body["files"]} == {"created"}
+    assert {file["action"] for file in body["files"]} == {"created"}
     fields = {*body, *listed, *body["files"][0], *listed["installed"][0]}
     assert fields - set(re.findall(r"\w+", section)) == set()
 
@@ -360,15 +360,15 @@ def test_the_page_can_be_followed(client: str, xscore: Run, project: Path, own_h
     assert len(page.split()) <= 130
     (project / "cart.py").write_text("def total(items):\n    return sum(items)\n")
     before = files_of(own_home, project)
-    told = []
+    is_installed = []
     for block in re.findall(r"```\n(.*?)```", page, re.DOTALL):
         for line in block.splitlines():
             done = xscore(*shlex.split(line, comments=True)[1:], cwd=project)
             assert done.returncode == 0, done.stderr
-            told.append(
+            is_installed.append(
                 bool(json.loads(xscore("agent", "list", "--json", cwd=project).stdout)["installed"])
             )
-    assert told == [False, True, True, False]
+    assert is_installed == [False, True, True, False]
     after = files_of(own_home, project)
     assert {path: data for path, data in after.items() if path.parent.name != "xscore"} == before
 
@@ -400,5 +400,5 @@ def test_an_empty_file_and_a_byte_order_mark_are_no_obstacle(
     written = json.loads((project / ".mcp.json").read_text("utf-8-sig"))
     assert SERVER in written["mcpServers"]
     install(xscore, project, "claude-code", "project", "--remove")
-    left = (project / ".mcp.json").read_bytes() if (project / ".mcp.json").exists() else b""
-    assert left == (before if b"other" in before else b"")
+    remaining = (project / ".mcp.json").read_bytes() if (project / ".mcp.json").exists() else b""
+    assert remaining == (before if b"other" in before else b"")

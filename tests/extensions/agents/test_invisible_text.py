@@ -110,14 +110,14 @@ def _texts(client: RawClient) -> list[str]:
     wrong = client.answer(client.call({"memory": f"m_{SAID}"}, name="explain"))["result"]
     outside = client.answer(client.call({"task": TASK, "paths": [f"../{NAME}"]}))["result"]
     assert wrong["isError"] and outside["isError"]
-    told = client.answer(client.call({"text": f"Prices are cents {SAID}"}, name="remember"))[
+    remembered = client.answer(client.call({"text": f"Prices are cents {SAID}"}, name="remember"))[
         "result"
     ]
     receipt = client.ask("resources/read", {"uri": context["_meta"]["xscore"]["receipt"]})["result"]
     for failed in (wrong, outside):  # it may repeat what the agent wrote, escaped
         assert unsafe_in(failed["content"][0]["text"]) == []
     return [
-        *(result["content"][0]["text"] for result in (context, explain, told)),
+        *(result["content"][0]["text"] for result in (context, explain, remembered)),
         receipt["contents"][0]["text"],
     ]
 

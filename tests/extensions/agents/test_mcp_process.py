@@ -68,13 +68,13 @@ async def test_the_official_client_is_served_in_both_eras(
         assert client.server_info is not None
         assert client.server_info.name == "xscore"
         assert [tool.name for tool in (await client.list_tools()).tools] == ["context"]
-        found = await client.call_tool("context", {"task": TASK}, progress_callback=note)
-        assert not found.is_error
-        assert "shop/cart.py" in getattr(found.content[0], "text", "")
+        reply = await client.call_tool("context", {"task": TASK}, progress_callback=note)
+        assert not reply.is_error
+        assert "shop/cart.py" in getattr(reply.content[0], "text", "")
         assert seen == sorted(set(seen))
         assert seen
-        assert found.meta is not None
-        receipt = await client.read_resource(found.meta["xscore"]["receipt"])
+        assert reply.meta is not None
+        receipt = await client.read_resource(reply.meta["xscore"]["receipt"])
         assert "it sums" in getattr(receipt.contents[0], "text", "")
         with pytest.raises(MCPError):
             await client.call_tool("context", {"task": "Another"}, read_timeout_seconds=0.05)
@@ -184,14 +184,14 @@ def test_the_inspector_is_served(shop: Path) -> None:
         done = subprocess.run(
             command, cwd=shop, capture_output=True, text=True, check=True, timeout=60
         )
-        found = json.loads(done.stdout)
-        assert isinstance(found, dict)
-        return found
+        reply = json.loads(done.stdout)
+        assert isinstance(reply, dict)
+        return reply
 
     assert [tool["name"] for tool in inspect("tools/list")["tools"]] == ["context"]
     assert (
         inspect("resources/templates/list")["resourceTemplates"][0]["uriTemplate"]
         == "xscore://turn/{id}"
     )
-    found = inspect("tools/call", "--tool-name", "context", "--tool-arg", f"task={TASK}")
-    assert "shop/cart.py" in found["content"][0]["text"]
+    reply = inspect("tools/call", "--tool-name", "context", "--tool-arg", f"task={TASK}")
+    assert "shop/cart.py" in reply["content"][0]["text"]

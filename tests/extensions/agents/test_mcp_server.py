@@ -46,8 +46,8 @@ def test_both_eras_are_served_on_one_connection(shop: Path) -> None:
         assert old == {"tools": new["tools"]}
         assert (new["resultType"], new["cacheScope"]) == ("complete", "public")
         assert new["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "xscore"
-        found = client.ask("server/discover", {"_meta": MODERN})["result"]
-        assert found["supportedVersions"] == [MODERN_VERSION]
+        discovered = client.ask("server/discover", {"_meta": MODERN})["result"]
+        assert discovered["supportedVersions"] == [MODERN_VERSION]
         assert client.ask("server/discover")["error"]["code"] == -32601
         assert client.ask("ping", {"_meta": MODERN})["error"]["code"] == -32601
         assert (
@@ -108,8 +108,8 @@ def test_context_brings_what_is_relevant_and_a_receipt(shop: Path, tmp_path: Pat
             "result"
         ]
         assert "it sums" in why["content"][0]["text"]
-        told = {"text": "Prices are summed in whole cents.", "kind": "decision"}
-        kept = client.answer(client.call(told, name="remember"))["result"]
+        statement = {"text": "Prices are summed in whole cents.", "kind": "decision"}
+        kept = client.answer(client.call(statement, name="remember"))["result"]
         assert kept["_meta"]["xscore"]["became"] == "stored"
 
 
@@ -302,13 +302,15 @@ def test_a_call_may_be_a_task_in_the_version_that_asks_for_it(shop: Path, tmp_pa
             client.ask("tasks/get", {"taskId": task["taskId"]})["result"]["status"] == "completed"
         )
         assert client.ask("tasks/cancel", {"taskId": task["taskId"]})["error"]["code"] == -32602
-        other = client.ask("tools/call", {**wish, "arguments": {"task": "Else"}})["result"]["task"]
-        early = client.begin("tasks/result", {"taskId": other["taskId"]})
+        cancelled = client.ask("tools/call", {**wish, "arguments": {"task": "Else"}})["result"][
+            "task"
+        ]
+        early = client.begin("tasks/result", {"taskId": cancelled["taskId"]})
         assert client.ask("ping", None) == {"jsonrpc": "2.0", "id": early + 1, "result": {}}
-        client.send("tasks/cancel", {"taskId": other["taskId"]}, id_="c")
+        client.send("tasks/cancel", {"taskId": cancelled["taskId"]}, id_="c")
         assert client.answer(early)["result"]["isError"]
         assert client.answer("c")["result"]["status"] == "cancelled"
-        assert client.ask("tasks/result", {"taskId": other["taskId"]})["result"]["isError"]
+        assert client.ask("tasks/result", {"taskId": cancelled["taskId"]})["result"]["isError"]
         assert client.ask("tasks/get", {"taskId": "guess"})["error"]["code"] == -32602
         assert client.ask("tools/call", {**wish, "name": "remember"})["error"]["code"] == -32601
 
@@ -330,10 +332,10 @@ def test_a_client_that_takes_tasks_is_given_one_for_a_long_call(
             client.ask("tasks/update", {**about, "inputResponses": {}})["result"]["resultType"]
             == "complete"
         )
-        while (found := client.ask("tasks/get", about)["result"])["status"] == "working":
+        while (status := client.ask("tasks/get", about)["result"])["status"] == "working":
             time.sleep(0.05)
-        assert found["status"] == "completed"
-        assert "shop/cart.py" in found["result"]["content"][0]["text"]
+        assert status["status"] == "completed"
+        assert "shop/cart.py" in status["result"]["content"][0]["text"]
         assert client.ask("tasks/cancel", about)["result"]["resultType"] == "complete"
 
 

@@ -51,7 +51,7 @@ def test_variables_that_a_project_sets_for_an_agent_are_told(
     place.write_text(
         _planted(file, {**dict.fromkeys(EVIL, "http://evil.invalid"), "NODE_ENV": "test"})
     )
-    (client,) = {one.name for one in CLIENTS.values() if file in one.environment_files}
+    (client,) = {agent.name for agent in CLIENTS.values() if file in agent.environment_files}
     done = xscore("agent", "install", "--client", client, "--scope", scope, cwd=project)
     assert done.returncode == 0
     for name, effect in EVIL.items():
@@ -61,8 +61,10 @@ def test_variables_that_a_project_sets_for_an_agent_are_told(
         )
     assert "NODE_ENV" not in done.stderr and "evil.invalid" not in done.stderr
     findings = json.loads(xscore("doctor", "--json", cwd=project).stdout)["findings"]
-    told = [finding for finding in findings if finding["name"] == "agents"]
-    assert len(told) == len(set(EVIL.values())) and all(finding["ok"] for finding in told)
+    agent_findings = [finding for finding in findings if finding["name"] == "agents"]
+    assert len(agent_findings) == len(set(EVIL.values())) and all(
+        finding["ok"] for finding in agent_findings
+    )
     place.write_text(_planted(file, {"NODE_ENV": "test"}))
     assert (
         " sets "

@@ -17,8 +17,9 @@ from tests.extensions.agents.test_background import status
 from tests.servers.decision_server import DecisionServer
 from tests.waiting import rows, wait_until
 from xscore.extensions.agents.background import wake_background
-from xscore.extensions.agents.watch import _is_indexed, require_watchfiles
+from xscore.extensions.agents.watch import _is_indexed
 from xscore.platform.errors import UsageError
+from xscore.platform.extras import require_extra
 from xscore.platform.paths import find_root
 
 Watch = Callable[..., subprocess.Popen[str]]
@@ -64,13 +65,13 @@ async def test_a_save_is_indexed_and_judged_for_the_open_thread(
     assert set(host.judged) == {"f07.py::sheep_7"}
     turns = rows(flock, "SELECT count(*) FROM turn")
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
-    assert (process.returncode, turns) == (0, [(1,)]), said
-    assert "1 memory judged" in said.splitlines()[-1] and "$0" in said.splitlines()[-1]
-    assert "Traceback" not in said
+    _, printed = process.communicate(timeout=30)
+    assert (process.returncode, turns) == (0, [(1,)]), printed
+    assert "1 memory judged" in printed.splitlines()[-1] and "$0" in printed.splitlines()[-1]
+    assert "Traceback" not in printed
     assert status(flock).pid is None
-    again = await ask_within(flock, None, thread="agent-1")
-    assert again.coverage.judged == 0
+    repeated = await ask_within(flock, None, thread="agent-1")
+    assert repeated.coverage.judged == 0
 
 
 async def test_it_finishes_a_turn_that_a_hook_left(
@@ -86,9 +87,9 @@ async def test_it_finishes_a_turn_that_a_hook_left(
     assert status(flock).pid == process.pid
     wait_until(lambda: rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)])
     second = watch()
-    _, said = second.communicate(timeout=30)
+    _, printed = second.communicate(timeout=30)
     assert second.returncode == 2
-    assert f"process {process.pid}" in said
+    assert f"process {process.pid}" in printed
 
 
 async def test_once_judges_what_changed_and_ends(
@@ -100,8 +101,8 @@ async def test_once_judges_what_changed_and_ends(
     (flock / "f08.py").write_text("def sheep_8() -> int:\n    return 80\n")
     git(flock, "commit", "-qam", "change")
     process = watch("--once")
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == 0, said
+    _, printed = process.communicate(timeout=30)
+    assert process.returncode == 0, printed
     assert dict(host.judged) == {"f08.py::sheep_8": 1}
 
 
@@ -124,16 +125,20 @@ def test_what_the_index_ignores_wakes_nothing(flock: Path) -> None:
     for name in ("build/out.py", "src/new.py"):
         (flock / name).parent.mkdir()
         (flock / name).write_text("x = 1\n")
-    known = {"f01.py", "gone/a.py"}
+    indexed_paths = {"f01.py", "gone/a.py"}
     counts = ("src/new.py", "src", "f01.py", "gone")
     ignored = ("build/out.py", "build", "never.py")
-    assert [_is_indexed([os.fspath(flock / name)], root, known) for name in counts] == [True] * 4
-    assert [_is_indexed([os.fspath(flock / name)], root, known) for name in ignored] == [False] * 3
+    assert [_is_indexed([os.fspath(flock / name)], root, indexed_paths) for name in counts] == [
+        True
+    ] * 4
+    assert [_is_indexed([os.fspath(flock / name)], root, indexed_paths) for name in ignored] == [
+        False
+    ] * 3
 
 
 def test_without_the_package_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """If watchfiles is missing, the extra is named."""
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     with pytest.raises(UsageError) as refused:
-        require_watchfiles()
+        require_extra("watch", "watchfiles", purpose="`xscore watch`")
     assert "[watch]" in refused.value.hint

@@ -90,12 +90,15 @@ def test_it_ends_inside_a_call_that_holds_the_interpreter(flock: Path, tmp_path:
 def test_it_ends_while_it_waits_for_a_locked_store(flock: Path) -> None:
     """Another process's transaction is not waited for."""
     store = store_file(flock)
-    with watching(flock) as process, closing(sqlite3.connect(store, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with (
+        watching(flock) as process,
+        closing(sqlite3.connect(store, isolation_level=None)) as lock_holder,
+    ):
+        lock_holder.execute("BEGIN IMMEDIATE")
         (flock / "f07.py").write_text("def sheep_7() -> int:\n    return 70\n")
         time.sleep(1.5)  # the save is reported, and its index waits for the lock
         end_by_sigterm(process, flock)
-        other.execute("ROLLBACK")
+        lock_holder.execute("ROLLBACK")
 
 
 @pytest.mark.verify

@@ -43,14 +43,14 @@ WIDE = BatchLimits(requests=50_000, bytes=200_000_000)
 Server = OpenAIBatchServer | AnthropicBatchServer
 
 
-def questions(count: int, *, said: str = "") -> QuestionList:
+def questions(count: int, *, addition: str = "") -> QuestionList:
     """Return N different questions."""
     return QuestionList(
         tuple(
-            Question(id=f"q{at}", task=f"review {at}: is the discount taken once?{said}")
+            Question(id=f"q{at}", task=f"review {at}: is the discount taken once?{addition}")
             for at in range(count)
         ),
-        f"digest of {count}{said}",
+        f"digest of {count}{addition}",
     )
 
 
@@ -80,18 +80,20 @@ class BatchVendor(Struct):
     @property
     def settings(self) -> Settings:
         """Settings that lead to this vendor."""
-        found = settings_at(
+        settings = settings_at(
             self.name, self.server.url, judge=self.judge, batch=self.batch, budget=self.budget
         )
-        return replace(found, provider=ProviderSettings(self.price))
+        return replace(settings, provider=ProviderSettings(self.price))
 
-    async def submit(self, root: Path, asked: QuestionList) -> str:
+    async def submit(self, root: Path, question_list: QuestionList) -> str:
         """Plan and commit a job; nothing is sent."""
         async with Pipeline.open(root, self.settings, clock=self.clock) as pipeline:
             await pipeline.index()
             return save_job(
                 pipeline.parts,
-                draft_job(pipeline.parts, asked, ListOptions(command="submit"), limits=WIDE),
+                draft_job(
+                    pipeline.parts, question_list, ListOptions(command="submit"), limits=WIDE
+                ),
             )
 
     async def advance(self, root: Path, job: str, **how: Any) -> JobStatus:
@@ -119,18 +121,18 @@ class BatchVendor(Struct):
         raise AssertionError(f"the job does not end: {standing}")
 
 
-def settings_at(vendor: str, url: str, **given: dict[str, Any]) -> Settings:
+def settings_at(vendor: str, url: str, **groups: dict[str, Any]) -> Settings:
     """Settings that lead to this vendor at this address."""
     model = "openai:judge-2" if vendor == "openai" else "anthropic:claude-haiku-5-5"
     return Settings(
         judge=validate_group(
-            JudgeSettings, {"model": model, "probe": False, **given.get("judge", {})}
+            JudgeSettings, {"model": model, "probe": False, **groups.get("judge", {})}
         ),
         primary=PrimarySettings(model=model),
         openai=OpenAISettings(base_url=url) if vendor == "openai" else OpenAISettings(),
         anthropic=AnthropicSettings(base_url=url) if vendor == "anthropic" else AnthropicSettings(),
-        batch=validate_group(BatchSettings, given.get("batch", {})),
-        budget=validate_group(BudgetSettings, given.get("budget", {})),
+        batch=validate_group(BatchSettings, groups.get("batch", {})),
+        budget=validate_group(BudgetSettings, groups.get("budget", {})),
     )
 
 

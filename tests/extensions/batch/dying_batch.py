@@ -79,9 +79,9 @@ def mortal(host: BatchHost, *, before: int, after: int) -> BatchHost:
     early, late, results = Count(before), Count(after), host.results
 
     def counted(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def made(*given: Any, **named: Any) -> Any:
+        async def made(*arguments: Any, **named: Any) -> Any:
             early.one_more()
-            result = await call(*given, **named)
+            result = await call(*arguments, **named)
             late.one_more()
             return result
 

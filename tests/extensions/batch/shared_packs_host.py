@@ -46,14 +46,14 @@ def listed(count: int) -> QuestionList:
 
 def true_score(memory: ShownMemory, question: str) -> int:
     """A score unique to the question: from the number in the task and the text of the memory."""
-    found = re.search(r"Task number (\d+)", question)
-    assert found is not None, "a judge is shown its question"
-    return (37 * int(found[1]) + sum(memory.text.encode())) % 101
+    task_number = re.search(r"Task number (\d+)", question)
+    assert task_number is not None, "a judge is shown its question"
+    return (37 * int(task_number[1]) + sum(memory.text.encode())) % 101
 
 
-def with_questions(settings: Settings, most: int = 4) -> Settings:
+def with_questions(settings: Settings, questions_a_call: int = 4) -> Settings:
     """Let N questions share a prompt."""
-    return replace(settings, batch=BatchSettings(questions_a_call=most))
+    return replace(settings, batch=BatchSettings(questions_a_call=questions_a_call))
 
 
 async def asked(
@@ -67,14 +67,14 @@ async def asked(
     """Ask them in a new pipeline."""
     answers: list[Answer] = []
     async with Pipeline.open(root, settings, observer=observer or Observer()) as pipeline:
-        found = await ask_list(
+        list_run = await ask_list(
             pipeline.parts,
             questions,
             TurnOptions(answer=answer),
             like=Turn(task=""),
             on_answer=lambda _, answer: answers.append(answer),
         )
-    return found, answers
+    return list_run, answers
 
 
 async def misplaced(
@@ -86,7 +86,7 @@ async def misplaced(
     count = 0
     async with Pipeline.open(root, settings) as pipeline:
         store, judge = pipeline.store, sharing_prompts(pipeline.parts.judge)
-        candidates = {one.content_hash: one for one in store.fetch().candidates}
+        candidates = {candidate.content_hash: candidate for candidate in store.fetch().candidates}
         texts = store.texts(list(candidates.values()))
         for question in questions.all:
             key = turn_key(turn_block(Turn(task=question.task)))
@@ -95,13 +95,19 @@ async def misplaced(
             ).items():
                 if content not in candidates:
                     continue  # a part of one
-                one = candidates[content]
+                candidate = candidates[content]
                 shown = ShownMemory(
-                    "", str(one.kind), one.path, one.entity, texts[one.id].strip("\n")
+                    "",
+                    str(candidate.kind),
+                    candidate.path,
+                    candidate.entity,
+                    texts[candidate.id].strip("\n"),
                 )
                 count += 1
                 if judgment.score != true_score(shown, question.task) / 100:
-                    wrong.append(f"{question.id}: {one.path}::{one.entity} {judgment.score}")
+                    wrong.append(
+                        f"{question.id}: {candidate.path}::{candidate.entity} {judgment.score}"
+                    )
     return count, wrong
 
 

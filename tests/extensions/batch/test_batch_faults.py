@@ -71,7 +71,7 @@ SOME = [
 
 @pytest.mark.parametrize(
     ("step", "trouble"),
-    [pytest.param(*one, marks=[] if one in SOME else pytest.mark.verify) for one in EVERY],
+    [pytest.param(*case, marks=[] if case in SOME else pytest.mark.verify) for case in EVERY],
 )
 async def test_every_step_may_fail_in_every_way(
     shop: Path, either_vendor: BatchVendor, step: Step, trouble: BatchFault
@@ -93,9 +93,9 @@ async def test_a_lost_create_is_found_before_another_is_made(
     job = await either_vendor.submit(shop, questions(2))
     first = await either_vendor.advance(shop, job)
     assert (first.sent, first.batches[0].state, either_vendor.book.created) == (2, "marked", 1)
-    again = await either_vendor.advance(shop, job)
+    second = await either_vendor.advance(shop, job)
     assert either_vendor.book.created == 1
-    assert again.batches[0].state == ("created" if either_vendor.name == "openai" else "marked")
+    assert second.batches[0].state == ("created" if either_vendor.name == "openai" else "marked")
     assert is_whole(await either_vendor.finish(shop, job)) and either_vendor.book.created == 1
 
 
@@ -150,9 +150,9 @@ async def test_the_ladder_is_climbed_over_batches(shop: Path, batch_vendor: Batc
     )
     job = await batch_vendor.submit(shop, questions(3))
     standing = await batch_vendor.finish(shop, job)
-    each = standing.asked // 3
-    assert standing.unjudged == {"unreadable": each} and standing.judged == 2 * each
-    assert [batch.requests for batch in standing.batches] == [3, 2, each]
+    third = standing.asked // 3
+    assert standing.unjudged == {"unreadable": third} and standing.judged == 2 * third
+    assert [batch.requests for batch in standing.batches] == [3, 2, third]
 
 
 async def test_prompts_asked_again_are_counted_when_they_are_sent(
@@ -167,10 +167,11 @@ async def test_prompts_asked_again_are_counted_when_they_are_sent(
     batch_vendor.batch = {"max_bytes": 1}
     while standing.sent:
         standing = await batch_vendor.advance(shop, job)
-    assert standing.planned == 2 and not any("asked again" in said for said in standing.remarks)
+    assert standing.planned == 2 and not any("asked again" in remark for remark in standing.remarks)
     batch_vendor.batch = {}
     assert any(
-        "2 prompts asked again" in said for said in (await batch_vendor.advance(shop, job)).remarks
+        "2 prompts asked again" in remark
+        for remark in (await batch_vendor.advance(shop, job)).remarks
     )
 
 
@@ -180,8 +181,8 @@ async def test_usage_beyond_what_a_request_can_hold_counts_as_none(shop: Path) -
         batch_vendor.server.misbehave(Fault.VAST_USAGE, times=1_000)
         standing = await batch_vendor.finish(shop, await batch_vendor.submit(shop, questions(1)))
         assert standing.judged == standing.asked > 0
-        found = rows(shop, "SELECT input_tokens, estimated FROM call WHERE batch <> ''")
-        assert found and all(0 < tokens < 100_000 and estimated for tokens, estimated in found)
+        calls = rows(shop, "SELECT input_tokens, estimated FROM call WHERE batch <> ''")
+        assert calls and all(0 < tokens < 100_000 and estimated for tokens, estimated in calls)
 
 
 @pytest.mark.parametrize("tokens", [10**9, -5, "12", None])
@@ -193,8 +194,8 @@ async def test_garbage_counts_of_output_are_estimated(shop: Path, tokens: object
         batch_vendor.server.output_tokens = lambda counted: tokens
         standing = await batch_vendor.finish(shop, await batch_vendor.submit(shop, questions(1)))
         assert standing.judged == standing.asked > 0
-        found = rows(shop, "SELECT output_tokens, estimated FROM call WHERE batch <> ''")
-        assert found and all(0 < output < 10_000 and estimated for output, estimated in found)
+        calls = rows(shop, "SELECT output_tokens, estimated FROM call WHERE batch <> ''")
+        assert calls and all(0 < output < 10_000 and estimated for output, estimated in calls)
 
 
 async def test_a_prompt_that_the_host_cut_is_refused_in_a_batch_too(shop: Path) -> None:
@@ -229,14 +230,14 @@ async def test_collecting_again_changes_nothing(shop: Path, batch_vendor: BatchV
         rows(shop, "SELECT * FROM call"),
         judgments(shop),
     )
-    asked = sum(batch_vendor.book.asked.values())
+    asked_before = sum(batch_vendor.book.asked.values())
     await batch_vendor.advance(shop, job)
     assert before == (
         rows(shop, "SELECT * FROM job_request"),
         rows(shop, "SELECT * FROM call"),
         judgments(shop),
     )
-    assert sum(batch_vendor.book.asked.values()) == asked
+    assert sum(batch_vendor.book.asked.values()) == asked_before
 
 
 async def test_two_at_once_create_and_enter_nothing_twice(
@@ -246,7 +247,7 @@ async def test_two_at_once_create_and_enter_nothing_twice(
     job = await batch_vendor.submit(shop, questions(4))
     for _ in range(4):
         both = await asyncio.gather(*(batch_vendor.advance(shop, job) for _ in range(3)))
-        assert any(one.problem == BUSY_ELSEWHERE for one in both)
+        assert any(job_standing.problem == BUSY_ELSEWHERE for job_standing in both)
     standing = await batch_vendor.finish(shop, job)
     assert (
         is_whole(standing)
@@ -318,7 +319,7 @@ async def test_what_a_batch_may_cost_is_held_until_it_is_settled(shop: Path) -> 
         batch_vendor.now += 7 * 86_400
         connection = connect_store(store_file(shop))
         held, gone = caps.reserved_amounts(connection, now=batch_vendor.now)
-        assert [one.turn_id for one in held] == [job] and not gone
+        assert [reservation.turn_id for reservation in held] == [job] and not gone
         connection.execute("UPDATE batch SET state = 'failed'")
         assert not caps.reserved_amounts(connection, now=batch_vendor.now)[0]
         connection.rollback()
@@ -355,8 +356,10 @@ async def test_a_pass_that_has_begun_sends_nothing_of_a_job_that_is_stopped(shop
 
     with run_vendor("openai", judge={"pack_size": 1}, batch={"max_requests": 10}) as batch_vendor:
         job = await batch_vendor.submit(shop, questions(2))
-        there = await batch_vendor.advance(shop, job, note=lambda _: batch_vendor.stop(shop, job))
-        assert len(there.batches) == batch_vendor.book.created == 1
+        standing = await batch_vendor.advance(
+            shop, job, note=lambda _: batch_vendor.stop(shop, job)
+        )
+        assert len(standing.batches) == batch_vendor.book.created == 1
         done = await batch_vendor.finish(shop, job)
         assert not done.is_pending and batch_vendor.book.created == 1
 
@@ -379,7 +382,7 @@ async def test_a_job_of_an_earlier_prompt_is_still_collected(shop: Path) -> None
     with run_vendor("openai", judge={"pack_size": 1}, batch={"max_requests": 10}) as batch_vendor:
         job = await batch_vendor.submit(shop, questions(2))
 
-        def full(said: str) -> None:
+        def full(_: str) -> None:
             batch_vendor.book.trouble(Step.CREATE, BatchFault.BUSY)
 
         assert (await batch_vendor.advance(shop, job, note=full)).planned
@@ -392,5 +395,9 @@ async def test_a_job_of_an_earlier_prompt_is_still_collected(shop: Path) -> None
             )
         connection.close()
         for _ in range(3):
-            there = await batch_vendor.advance(shop, job)
-        assert there.answered and not there.sent and "earlier judging prompt" in there.held_back
+            standing = await batch_vendor.advance(shop, job)
+        assert (
+            standing.answered
+            and not standing.sent
+            and "earlier judging prompt" in standing.held_back
+        )

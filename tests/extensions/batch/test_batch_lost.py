@@ -71,9 +71,13 @@ async def test_results_that_cannot_be_read_are_not_bought_again(
     once."""
     job = await batch_vendor.submit(shop, questions(2))
     garble(batch_vendor, lambda data: body)
-    there = await passes(shop, batch_vendor, job, 3)
-    assert there.sent == 2 and there.batches[0].state == "ended" and batch_vendor.book.created == 1
-    assert "cannot be read" in there.problem and "--forget" in there.problem
+    standing = await passes(shop, batch_vendor, job, 3)
+    assert (
+        standing.sent == 2
+        and standing.batches[0].state == "ended"
+        and batch_vendor.book.created == 1
+    )
+    assert "cannot be read" in standing.problem and "--forget" in standing.problem
     garble(batch_vendor, lambda data: data)
     done = await batch_vendor.finish(shop, job)
     assert done.judged == done.asked and sum(batch_vendor.book.ran.values()) == 2
@@ -90,10 +94,10 @@ async def test_what_was_run_and_never_comes_is_charged_and_sent_again(
             line for line in data.splitlines(keepends=True) if b"_1-q1-" not in line
         ),
     )
-    there = await passes(shop, batch_vendor, job, 2)
-    assert (there.sent, there.answered, there.batches[0].state) == (1, 2, "ended")
+    standing = await passes(shop, batch_vendor, job, 2)
+    assert (standing.sent, standing.answered, standing.batches[0].state) == (1, 2, "ended")
     done = await batch_vendor.finish(shop, job)
-    assert done.judged == done.asked and [one.requests for one in done.batches] == [3, 1]
+    assert done.judged == done.asked and [batch.requests for batch in done.batches] == [3, 1]
     assert rows(shop, "SELECT count(*) FROM call WHERE outcome = 'ok'") == [(3,)]
     assert rows(shop, "SELECT count(*) FROM call WHERE outcome <> 'ok'") == [(1,)]
 
@@ -113,7 +117,7 @@ async def test_a_reply_that_is_none_is_asked_again_whole(
     job = await batch_vendor.submit(shop, questions(2))
     garble(batch_vendor, listed)
     done = await batch_vendor.finish(shop, job)
-    assert done.judged == done.asked and [one.requests for one in done.batches] == [2, 1]
+    assert done.judged == done.asked and [batch.requests for batch in done.batches] == [2, 1]
     assert rows(shop, "SELECT count(*) FROM call WHERE outcome <> 'ok'") == [(1,)]
 
 
@@ -123,8 +127,8 @@ async def test_a_batch_that_vanished_can_be_given_up(shop: Path, batch_vendor: B
     job = await batch_vendor.submit(shop, questions(2))
     await batch_vendor.advance(shop, job)
     batch_vendor.book.all.clear()
-    there = await batch_vendor.advance(shop, job)
-    assert there.is_pending and f"cancel {job} --forget" in there.problem
+    standing = await batch_vendor.advance(shop, job)
+    assert standing.is_pending and f"cancel {job} --forget" in standing.problem
     batch_vendor.stop(shop, job)
     done = await batch_vendor.advance(shop, job, forget=True)
     assert (
@@ -144,8 +148,8 @@ async def test_forgetting_leaves_what_the_vendor_is_still_at(
     await batch_vendor.advance(shop, job)
     batch_vendor.stop(shop, job)
     batch_vendor.book.trouble(Step.CANCEL, BatchFault.FAILED, times=9)
-    there = await batch_vendor.advance(shop, job, forget=True)
-    assert there.sent == 2 and there.batches[0].state == "created"
+    standing = await batch_vendor.advance(shop, job, forget=True)
+    assert standing.sent == 2 and standing.batches[0].state == "created"
 
 
 async def test_a_host_without_a_batch_api_keeps_nothing(shop: Path) -> None:
@@ -154,17 +158,21 @@ async def test_a_host_without_a_batch_api_keeps_nothing(shop: Path) -> None:
     with Plain(score=table(SCORES)) as plain:
         batch_vendor = BatchVendor("openai", plain)  # type: ignore[arg-type]  # a server without a Batch API
         job = await batch_vendor.submit(shop, questions(2))
-        there = await batch_vendor.advance(shop, job)
+        standing = await batch_vendor.advance(shop, job)
         assert (
-            there.planned == 2
-            and not there.sent
-            and there.is_unusable
-            and "no Batch API" in there.problem
+            standing.planned == 2
+            and not standing.sent
+            and standing.is_unusable
+            and "no Batch API" in standing.problem
         )
-        asked = plain.counts.requests
+        requests_before = plain.counts.requests
         batch_vendor.stop(shop, job)
         done = await batch_vendor.advance(shop, job)
-        assert not done.is_pending and not done.set_aside_usd and plain.counts.requests == asked
+        assert (
+            not done.is_pending
+            and not done.set_aside_usd
+            and plain.counts.requests == requests_before
+        )
 
 
 async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:
@@ -173,12 +181,12 @@ async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:
         job = await batch_vendor.submit(shop, questions(1))
         async with Pipeline.open(shop, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
             connection = pipeline.store.connection
-            known = job_rows.read_job(connection, job)
+            stored_job = job_rows.read_job(connection, job)
             recipe = replace(
-                known.recipe, model=JudgeModel(name="gpt-5-mini"), host="api.openai.com"
+                stored_job.recipe, model=JudgeModel(name="gpt-5-mini"), host="api.openai.com"
             )
-            known = replace(known, recipe=recipe, max_usd=Decimal(1))
-            ledger = BatchLedger.of(known, batch_vendor.settings)
+            stored_job = replace(stored_job, recipe=recipe, max_usd=Decimal(1))
+            ledger = BatchLedger.of(stored_job, batch_vendor.settings)
             batch = Batch(
                 job=job,
                 number=1,
@@ -232,8 +240,8 @@ async def test_a_slow_upload_leaves_time_to_find_a_lost_batch(shop: Path, vendor
         await batch_vendor.advance(shop, job)
         unlisted = dict(book.all)
         book.all.clear()
-        there = await batch_vendor.advance(shop, job)
-        assert (there.sent, there.batches[0].state, book.created) == (2, "marked", 1)
+        standing = await batch_vendor.advance(shop, job)
+        assert (standing.sent, standing.batches[0].state, book.created) == (2, "marked", 1)
         book.all.update(unlisted)
         done = await batch_vendor.finish(shop, job)
         assert done.judged == done.asked and book.created == 1

@@ -45,8 +45,8 @@ async def test_an_edit_after_the_send_leaves_the_judgment_with_what_was_judged(s
         (after,) = rows(shop, "SELECT content_hash FROM memory WHERE entity = 'discount'")[0]
         judged = {row[2] for row in judgments(shop)}
         assert before in judged and after not in judged and before != after
-        again = await batch_vendor.submit(shop, questions(1))
-        assert (await batch_vendor.finish(shop, again)).judged == 1
+        second_job = await batch_vendor.submit(shop, questions(1))
+        assert (await batch_vendor.finish(shop, second_job)).judged == 1
         assert sum(batch_vendor.book.ran.values()) == 2
 
 
@@ -72,9 +72,9 @@ class ScoresUnknownIds(OpenAIBatchServer):
     def _content(self, body: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
         """Return the reply with additional scores."""
         content, ids = super()._content(body)
-        told = json.loads(content)
+        reply = json.loads(content)
         return json.dumps(
-            {**told, "scores": {**dict.fromkeys(self.also, 99), **told["scores"]}}
+            {**reply, "scores": {**dict.fromkeys(self.also, 99), **reply["scores"]}}
         ), ids
 
 
@@ -112,5 +112,5 @@ async def test_memories_in_parts_are_whole_when_their_parts_are(shop: Path) -> N
         assert rows(shop, "SELECT 1 FROM job_ask WHERE pack LIKE 'w_%'")
         standing = await batch_vendor.finish(shop, job)
         assert standing.judged == standing.asked == standing.candidates
-        (whole,) = rows(shop, "SELECT content_hash FROM memory WHERE entity = 'long_one'")[0]
-        assert sum(row[2] == whole for row in judgments(shop)) == 2
+        (content_hash,) = rows(shop, "SELECT content_hash FROM memory WHERE entity = 'long_one'")[0]
+        assert sum(row[2] == content_hash for row in judgments(shop)) == 2

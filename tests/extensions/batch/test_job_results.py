@@ -29,14 +29,19 @@ async def test_a_file_that_is_gone_blocks_nothing(
 ) -> None:
     """A question asked from a file deleted since is still ranked."""
     (shop / "note.txt").write_text("for a while\n")
-    asked = QuestionList(
-        tuple(replace(one, file=str(shop / "note.txt")) for one in questions(1).all), "digest"
+    question_list = QuestionList(
+        tuple(replace(question, file=str(shop / "note.txt")) for question in questions(1).all),
+        "digest",
     )
-    job = await batch_vendor.submit(shop, asked)
+    job = await batch_vendor.submit(shop, question_list)
     (shop / "note.txt").unlink()
     done = await batch_vendor.finish(shop, job)
-    found = await results(shop, batch_vendor, job, tmp_path / "found.jsonl")
-    assert done.judged == done.asked > 0 and found.coverage.judged == done.judged and found.rows
+    ranked_list = await results(shop, batch_vendor, job, tmp_path / "found.jsonl")
+    assert (
+        done.judged == done.asked > 0
+        and ranked_list.coverage.judged == done.judged
+        and ranked_list.rows
+    )
 
 
 async def test_what_was_known_before_is_not_counted_as_judged(
@@ -58,11 +63,14 @@ async def test_what_was_known_before_is_not_counted_as_judged(
     )
     job = await batch_vendor.submit(shop, questions(1))
     done = await batch_vendor.finish(shop, job)
-    found = (await results(shop, batch_vendor, job, tmp_path / "found.jsonl")).coverage
+    coverage = (await results(shop, batch_vendor, job, tmp_path / "found.jsonl")).coverage
     assert 0 < done.judged < done.asked
-    assert (found.judged, found.cached) == (done.judged, before.judged)
-    assert found.candidates == found.judged + found.cached + found.carried + found.unjudged
-    assert len(rows(shop, "SELECT 1 FROM judgment")) == found.judged + found.cached
+    assert (coverage.judged, coverage.cached) == (done.judged, before.judged)
+    assert (
+        coverage.candidates
+        == coverage.judged + coverage.cached + coverage.carried + coverage.unjudged
+    )
+    assert len(rows(shop, "SELECT 1 FROM judgment")) == coverage.judged + coverage.cached
 
 
 async def test_a_judge_of_decisions_is_asked_by_chat_prompts(
@@ -75,11 +83,11 @@ async def test_a_judge_of_decisions_is_asked_by_chat_prompts(
     done = await batch_vendor.finish(shop, job)
     assert done.judged == done.asked == done.candidates > 0
     async with Pipeline.open(shop, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
-        found = job_rows.read_job(pipeline.store.connection, job)
+        stored_job = job_rows.read_job(pipeline.store.connection, job)
     async with Pipeline.open(
-        shop, settings_of_job(found, batch_vendor.settings), clock=batch_vendor.clock
+        shop, settings_of_job(stored_job, batch_vendor.settings), clock=batch_vendor.clock
     ) as pipeline:
-        ranked = await write_job_results(pipeline.parts, found, tmp_path / "found.jsonl")
+        ranked = await write_job_results(pipeline.parts, stored_job, tmp_path / "found.jsonl")
     assert ranked.coverage.judged == done.judged and ranked.rows
-    again = await batch_vendor.submit(shop, questions(2))
-    assert (await batch_vendor.advance(shop, again)).asked == 0
+    second_job = await batch_vendor.submit(shop, questions(2))
+    assert (await batch_vendor.advance(shop, second_job)).asked == 0

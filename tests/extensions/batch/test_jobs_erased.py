@@ -68,10 +68,10 @@ async def test_a_question_that_says_it_is_blanked_and_never_asked(
 ) -> None:
     """Its text and name are erased, its planned requests are lost, and the others are judged."""
     identifier = await remember(shop, batch_vendor)
-    asked = QuestionList(
+    question_list = QuestionList(
         (*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest"
     )
-    job = await batch_vendor.submit(shop, asked)
+    job = await batch_vendor.submit(shop, question_list)
     done = await erase(shop, batch_vendor, identifier)
     assert done.questions == 1
     assert rows(shop, "SELECT name, context FROM job_question WHERE number = 1") == [("", "{}")]
@@ -89,17 +89,17 @@ async def test_results_are_written_after_an_erasure(
     """The erased question is left out, what its memory lost has a cause, and all others are
     ranked."""
     identifier = await remember(shop, batch_vendor)
-    asked = QuestionList(
+    question_list = QuestionList(
         (*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest"
     )
-    job = await batch_vendor.submit(shop, asked)
+    job = await batch_vendor.submit(shop, question_list)
     await erase(shop, batch_vendor, identifier)
     standing = await batch_vendor.finish(shop, job)
     assert set(standing.unjudged) == {"interrupted", "unreadable"}
     async with Pipeline.open(shop, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
-        found = await write_job_results(
+        ranked_list = await write_job_results(
             pipeline.parts,
             job_rows.read_job(pipeline.store.connection, job),
             tmp_path / "found.jsonl",
         )
-    assert [line.id for line in found.lines] == ["q0"] and found.rows > 0
+    assert [line.id for line in ranked_list.lines] == ["q0"] and ranked_list.rows > 0

@@ -37,13 +37,17 @@ async def test_a_job_in_flight_is_collected_after_a_rebuild(
     job = await batch_vendor.submit(shop, questions(3))
     await batch_vendor.advance(shop, job)
     ((aside,),) = rows(shop, "SELECT count(*) FROM reservation")
-    found = rebuild(shop)
-    assert (found.kept["offline jobs"], found.kept["batches"], found.kept["questions of jobs"]) == (
+    rebuilt = rebuild(shop)
+    assert (
+        rebuilt.kept["offline jobs"],
+        rebuilt.kept["batches"],
+        rebuilt.kept["questions of jobs"],
+    ) == (
         1,
         1,
         3,
     )
-    assert (found.rejected_rows, found.at_vendors) == (0, [])
+    assert (rebuilt.rejected_rows, rebuilt.at_vendors) == (0, [])
     assert rows(shop, "SELECT count(*) FROM reservation") == [(aside,)]
     standing = await batch_vendor.finish(shop, job)
     assert standing.judged == standing.candidates == len(judgments(shop)) and standing.lost == 0
@@ -58,8 +62,8 @@ async def test_a_prompt_that_cannot_be_believed_is_not_read_by(
     job = await batch_vendor.submit(shop, questions(2))
     await batch_vendor.advance(shop, job)
     spoil(shop, "UPDATE job_ask SET pack = 'p_0000' WHERE number = 0")
-    found = rebuild(shop)
-    assert found.rejected_rows >= 1 and found.kept["prompts of jobs"] == 0
+    rebuilt = rebuild(shop)
+    assert rebuilt.rejected_rows >= 1 and rebuilt.kept["prompts of jobs"] == 0
     standing = await batch_vendor.finish(shop, job)
     assert not standing.is_pending and not judgments(shop)
 
@@ -71,8 +75,8 @@ async def test_a_request_whose_batch_is_lost_is_planned_again(
     job = await batch_vendor.submit(shop, questions(2))
     await batch_vendor.advance(shop, job)
     spoil(shop, "UPDATE batch SET state = 'created', requests = 'many'")
-    found = rebuild(shop)
-    assert found.kept["batches"] == 0
+    rebuilt = rebuild(shop)
+    assert rebuilt.kept["batches"] == 0
     assert rows(shop, "SELECT DISTINCT state, batch FROM job_request") == [("planned", 0)]
     async with Pipeline.open(shop, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
         await pipeline.index()  # as the command does: code is not salvaged

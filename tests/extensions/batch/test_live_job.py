@@ -35,25 +35,27 @@ async def test_a_list_is_judged_once_and_then_comes_from_the_cache(
     settings = settings_for(judging(server))
     first = await judged(shop, settings)
     sent = server.counts.requests
-    again = await judged(shop, settings)
-    assert first.exit_code == again.exit_code == 0 and sent == server.counts.requests > 0
-    assert first.coverage.judged == first.candidates == again.coverage.cached and not first.cached
-    assert again.spent.attempts == 0
+    repeated = await judged(shop, settings)
+    assert first.exit_code == repeated.exit_code == 0 and sent == server.counts.requests > 0
+    assert (
+        first.coverage.judged == first.candidates == repeated.coverage.cached and not first.cached
+    )
+    assert repeated.spent.attempts == 0
     assert [(line.kept, line.best) for line in first.lines] == [
-        (line.kept, line.best) for line in again.lines
+        (line.kept, line.best) for line in repeated.lines
     ]
     assert all(line.kept == len(SCORES) for line in first.lines)
 
 
 async def test_the_job_and_its_calls_are_in_the_store(shop: Path, server: OpenAIServer) -> None:
     """A row tells the cache hits, and the ledger has every call under the job."""
-    found = await judged(shop, settings_for(judging(server)))
+    ranked_list = await judged(shop, settings_for(judging(server)))
     (row,) = rows(shop, "SELECT id, command, candidates, cached, ended_at IS NOT NULL FROM job")
-    assert row == (found.job, "run", found.candidates, 0, 1)
+    assert row == (ranked_list.job, "run", ranked_list.candidates, 0, 1)
     assert rows(shop, "SELECT count(*), count(DISTINCT turn_id) FROM call") == [
         (server.counts.requests, 1)
     ]
-    assert found.spent.calls == server.counts.requests
+    assert ranked_list.spent.calls == server.counts.requests
     assert rows(shop, "SELECT count(*) FROM job_question") == [(len(QUESTIONS.all),)]
 
 
@@ -69,28 +71,28 @@ async def test_a_decision_model_is_asked_twice_near_the_threshold_in_a_list_too(
     nothing is sent."""
     with DecisionServer(score=ChangingScores()) as host:
         settings = decision_settings(host)
-        found = await judged(shop, settings, questions(1))
-        assert (found.exit_code, host.questions) == (0, found.candidates + 2)
-        assert [line.kept for line in found.lines] == [2]
-        again = await judged(shop, settings, questions(1))
-        assert (again.spent.attempts, [line.kept for line in again.lines]) == (0, [2])
+        ranked_list = await judged(shop, settings, questions(1))
+        assert (ranked_list.exit_code, host.questions) == (0, ranked_list.candidates + 2)
+        assert [line.kept for line in ranked_list.lines] == [2]
+        repeated = await judged(shop, settings, questions(1))
+        assert (repeated.spent.attempts, [line.kept for line in repeated.lines]) == (0, [2])
 
 
 async def test_a_second_answer_that_is_missing_is_said_of_a_list_too(shop: Path) -> None:
     """A host that fails between the two answers leaves the first, with a warning."""
     with DecisionServer(score=ChangingScores()) as host:
         host.status = lambda _: (400, "no more") if host.requests > 1 else None
-        found = await judged(shop, decision_settings(host), questions(1))
-        assert any("judged once instead of twice" in said for said in found.warnings)
+        ranked_list = await judged(shop, decision_settings(host), questions(1))
+        assert any("judged once instead of twice" in warning for warning in ranked_list.warnings)
 
 
 async def test_equal_questions_are_paid_for_once(shop: Path, server: OpenAIServer) -> None:
     """The same task under two ids is judged once, even concurrently."""
     twice = QuestionList((*QUESTIONS.all[:1], replace(QUESTIONS.all[0], id="again")), "twice")
     server.latency_s = 0.05
-    found = await judged(shop, settings_for(judging(server), pack_size=1), twice)
-    assert server.counts.requests == found.candidates // 2
-    assert [line.kept for line in found.lines] == [len(SCORES)] * 2
+    ranked_list = await judged(shop, settings_for(judging(server), pack_size=1), twice)
+    assert server.counts.requests == ranked_list.candidates // 2
+    assert [line.kept for line in ranked_list.lines] == [len(SCORES)] * 2
 
 
 async def test_a_cap_ends_the_list_and_what_was_judged_is_kept(
@@ -106,13 +108,15 @@ async def test_a_cap_ends_the_list_and_what_was_judged_is_kept(
     async with Pipeline.open(
         shop, settings_for(judging(server), max_usd="0.05", pack_size=1)
     ) as pipeline:
-        found = await run_live_list(priced(pipeline.parts, "0.01"), QUESTIONS, ListOptions())
-    assert (found.exit_code, found.ended) == (4, "budget")
-    assert found.coverage.judged == server.counts.requests <= 5
-    assert found.unjudged_by_cause == {"budget": found.candidates - found.coverage.judged}
+        ranked_list = await run_live_list(priced(pipeline.parts, "0.01"), QUESTIONS, ListOptions())
+    assert (ranked_list.exit_code, ranked_list.ended) == (4, "budget")
+    assert ranked_list.coverage.judged == server.counts.requests <= 5
+    assert ranked_list.unjudged_by_cause == {
+        "budget": ranked_list.candidates - ranked_list.coverage.judged
+    }
     rest = await judged(shop, settings_for(server, pack_size=1))
-    assert rest.exit_code == 0 and rest.cached == found.coverage.judged
-    assert server.counts.requests == found.candidates
+    assert rest.exit_code == 0 and rest.cached == ranked_list.coverage.judged
+    assert server.counts.requests == ranked_list.candidates
 
 
 async def test_a_host_that_takes_nothing_more_ends_the_list_after_one_call_each(
@@ -121,10 +125,12 @@ async def test_a_host_that_takes_nothing_more_ends_the_list_after_one_call_each(
     """Quota exhausted halfway: exit 3, judgments stay, no other question is tried."""
     settings = settings_for(judging(server), pack_size=1, concurrency=1)
     server.misbehave(Fault.QUOTA, times=1_000, when=lambda body: server.counts.requests > 20)
-    found = await judged(shop, settings)
-    assert (found.exit_code, found.ended) == (3, "provider")
-    assert server.counts.requests <= 22 and found.coverage.judged >= 19
-    assert found.unjudged_by_cause == {"provider": found.candidates - found.coverage.judged}
+    ranked_list = await judged(shop, settings)
+    assert (ranked_list.exit_code, ranked_list.ended) == (3, "provider")
+    assert server.counts.requests <= 22 and ranked_list.coverage.judged >= 19
+    assert ranked_list.unjudged_by_cause == {
+        "provider": ranked_list.candidates - ranked_list.coverage.judged
+    }
 
 
 async def test_a_question_that_the_model_declines_does_not_end_the_list(
@@ -135,12 +141,14 @@ async def test_a_question_that_the_model_declines_does_not_end_the_list(
     server.misbehave(
         Fault.REFUSAL, times=1_000, when=lambda body: "unspeakable" in json.dumps(body)
     )
-    found = await judged(
+    ranked_list = await judged(
         shop, settings_for(judging(server)), QuestionList((odd, *QUESTIONS.all), "with-odd")
     )
-    assert found.exit_code == 1 and not found.ended
-    assert found.lines[0].unjudged_by_cause == {"refused": found.lines[0].coverage.candidates}
-    assert all(not line.coverage.unjudged for line in found.lines[1:])
+    assert ranked_list.exit_code == 1 and not ranked_list.ended
+    assert ranked_list.lines[0].unjudged_by_cause == {
+        "refused": ranked_list.lines[0].coverage.candidates
+    }
+    assert all(not line.coverage.unjudged for line in ranked_list.lines[1:])
 
 
 class _CancelsAtFirstJudgment(Observer):
@@ -160,17 +168,17 @@ async def test_an_interrupt_keeps_what_was_paid_for(shop: Path, server: OpenAISe
     rest."""
     server.latency_s = 0.05
     settings = settings_for(judging(server), pack_size=1, concurrency=2)
-    found = await judged(shop, settings, observer=_CancelsAtFirstJudgment())
+    ranked_list = await judged(shop, settings, observer=_CancelsAtFirstJudgment())
     kept = rows(shop, "SELECT count(*) FROM judgment")[0][0]
-    assert (found.exit_code, found.ended, found.lines) == (130, "interrupted", ())
-    assert 0 < kept == server.counts.requests < found.candidates
+    assert (ranked_list.exit_code, ranked_list.ended, ranked_list.lines) == (130, "interrupted", ())
+    assert 0 < kept == server.counts.requests < ranked_list.candidates
     assert (
-        found.coverage.unjudged
-        == found.candidates - found.coverage.judged
-        == found.candidates - kept
+        ranked_list.coverage.unjudged
+        == ranked_list.candidates - ranked_list.coverage.judged
+        == ranked_list.candidates - kept
     )
     await judged(shop, settings)
-    assert server.counts.requests == found.candidates
+    assert server.counts.requests == ranked_list.candidates
 
 
 async def test_a_deadline_leaves_the_rest_unjudged_and_the_results_say_so(
@@ -180,22 +188,23 @@ async def test_a_deadline_leaves_the_rest_unjudged_and_the_results_say_so(
     server.latency_s = 0.3
     settings = settings_for(judging(server), pack_size=1, concurrency=1)
     budget = replace(settings.budget, deadline_s=1.5)
-    found = await judged(shop, replace(settings, budget=budget))
-    assert (found.exit_code, found.ended) == (1, "deadline")
+    ranked_list = await judged(shop, replace(settings, budget=budget))
+    assert (ranked_list.exit_code, ranked_list.ended) == (1, "deadline")
     assert (
-        found.unjudged_by_cause == {"deadline": found.coverage.unjudged} and found.coverage.unjudged
+        ranked_list.unjudged_by_cause == {"deadline": ranked_list.coverage.unjudged}
+        and ranked_list.coverage.unjudged
     )
 
 
 async def test_without_a_model_the_lexical_judge_ranks_the_list(shop: Path) -> None:
     """No key: nothing is sent, no job is recorded, every question is still ranked."""
     task = Question(id="q", task="The discount in shop/prices.py: total and discount take it twice")
-    found = await judged(
+    ranked_list = await judged(
         shop, Settings(judge=JudgeSettings(model="lexical")), QuestionList((task,), "one")
     )
-    assert (found.exit_code, found.job, found.by_model) == (0, "", False)
-    assert found.coverage.judged == found.coverage.candidates > 0
-    assert any(line.kept for line in found.lines)
+    assert (ranked_list.exit_code, ranked_list.job, ranked_list.by_model) == (0, "", False)
+    assert ranked_list.coverage.judged == ranked_list.coverage.candidates > 0
+    assert any(line.kept for line in ranked_list.lines)
 
 
 async def test_a_replay_sends_nothing_and_counts_what_it_lacks(
@@ -205,9 +214,9 @@ async def test_a_replay_sends_nothing_and_counts_what_it_lacks(
     half = QuestionList(QUESTIONS.all[:3], "half")
     await judged(shop, settings_for(judging(server)), half)
     sent = server.counts.requests
-    found = await judged(shop, settings_for(server, replay=True))
-    assert server.counts.requests == sent and found.exit_code == 1
-    assert found.unjudged_by_cause == {"replay": found.candidates // 2}
+    ranked_list = await judged(shop, settings_for(server, replay=True))
+    assert server.counts.requests == sent and ranked_list.exit_code == 1
+    assert ranked_list.unjudged_by_cause == {"replay": ranked_list.candidates // 2}
 
 
 @pytest.mark.parametrize("name", ["r.parquet", "r.jsonl"])
@@ -217,11 +226,13 @@ async def test_results_have_a_row_for_each_chosen_memory(
     """Questions in order, ranks from 1, falling scores, a reason each; no other file is left."""
     out = tmp_path / "results" / name
     out.parent.mkdir()
-    found = await judged(shop, settings_for(judging(server)), out=out)
+    ranked_list = await judged(shop, settings_for(judging(server)), out=out)
     table = pl.read_parquet(out) if out.suffix == ".parquet" else pl.read_ndjson(out)
     assert table.columns == ["id", "rank", "path", "entity", "memory", "score", "raw", "reason"]
-    assert table.height == found.rows == len(QUESTIONS.all) * len(SCORES)
-    assert table["id"].unique(maintain_order=True).to_list() == [one.id for one in QUESTIONS.all]
+    assert table.height == ranked_list.rows == len(QUESTIONS.all) * len(SCORES)
+    assert table["id"].unique(maintain_order=True).to_list() == [
+        question.id for question in QUESTIONS.all
+    ]
     first = table.filter(pl.col("id") == "q0")
     assert first["rank"].to_list() == [1, 2, 3] and first["score"].is_sorted(descending=True)
     assert first["entity"][0] == "total" and first["raw"][0] == 0.95 and all(first["reason"])

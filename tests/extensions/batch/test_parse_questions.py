@@ -25,17 +25,17 @@ def scores(text: str) -> dict[str, dict[str, float]]:
     }
 
 
-def assert_nothing_is_misplaced(found: dict[str, dict[str, float]]) -> None:
+def assert_nothing_is_misplaced(scores_by_question: dict[str, dict[str, float]]) -> None:
     """Assert that every score is the true one of its question and id."""
-    for question, given_ in found.items():
+    for question, given_ in scores_by_question.items():
         assert given_.items() <= TRUE[question].items()
 
 
 def test_a_whole_reply_is_read() -> None:
     """Every score is under its own question, with a reason where requested."""
-    found = read_questions(WHOLE, QUESTIONS, IDS)
-    assert scores(WHOLE) == TRUE and not found.whole.repaired
-    assert {code: dict(one.reasons) for code, one in found.by_question.items()} == {
+    parsed = read_questions(WHOLE, QUESTIONS, IDS)
+    assert scores(WHOLE) == TRUE and not parsed.whole.repaired
+    assert {code: dict(answer.reasons) for code, answer in parsed.by_question.items()} == {
         "q1": {}, "q2": {"ka": "why not"}, "q3": {}
     }  # fmt: skip
 
@@ -72,9 +72,9 @@ def test_what_is_in_doubt_is_void_and_the_rest_counts(
     """NaN, out of range, string, boolean, fraction, duplicate, missing, foreign, flat: only those
     scores are lost."""
     assert spoiled != WHOLE
-    found = scores(spoiled)
-    assert_nothing_is_misplaced(found)
-    assert {(q, id_) for q in QUESTIONS for id_ in IDS if id_ not in found[q]} == lost
+    read = scores(spoiled)
+    assert_nothing_is_misplaced(read)
+    assert {(q, id_) for q in QUESTIONS for id_ in IDS if id_ not in read[q]} == lost
 
 
 def test_a_code_given_twice_with_a_conflict_inside_is_void() -> None:
@@ -88,8 +88,8 @@ def test_foreign_codes_are_counted() -> None:
     text = json.dumps(
         {"scores": {**TRUE, "q7": {"ka": 1}, "q1": {**TRUE["q1"], "zz": 5}}, "reasons": []}
     )
-    found = read_questions(text, QUESTIONS, IDS)
-    assert scores(text) == TRUE and found.whole.foreign == 2
+    parsed = read_questions(text, QUESTIONS, IDS)
+    assert scores(text) == TRUE and parsed.whole.foreign == 2
 
 
 @given(st.integers(0, len(WHOLE)))

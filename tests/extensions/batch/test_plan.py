@@ -48,7 +48,7 @@ def text_of(number: int, tokens: int) -> str:
 
 def texts(members: Sequence[Candidate]) -> dict[str, str]:
     """Load the texts shown to the judge."""
-    return {one.id: text_of(one.start_line, one.tokens) for one in members}
+    return {member.id: text_of(member.start_line, member.tokens) for member in members}
 
 
 def prepared(number: int, task: str, pool: Pool) -> PreparedQuestion:
@@ -64,7 +64,7 @@ def planned(
     under_way: Mapping[str, frozenset[str]] | None = None,
 ) -> tuple[ListPlan, BatchPlanner]:
     """Plan these tasks over their pools. under_way: the requests of one other job."""
-    made = planner(profile)
+    requests = planner(profile)
     listed = [prepared(number, task, pool) for number, (task, pool) in enumerate(questions)]
     plan = ListPlan(
         questions=QuestionList((), ""),
@@ -72,8 +72,8 @@ def planned(
         found=ListMemories((), (), Scope()),
         others={"b_1": under_way or {}},
     )
-    plan.add_up(listed, lambda *_: JudgeEstimate(), batch=made)
-    return plan, made
+    plan.add_up(listed, lambda *_: JudgeEstimate(), batch=requests)
+    return plan, requests
 
 
 def planner(profile: PackProfile) -> BatchPlanner:
@@ -96,24 +96,26 @@ def asked(plan: BatchPlanner, question: int) -> Counter[str]:
     )
 
 
-def wanted(pool: Pool, profile: PackProfile, others: frozenset[str] = frozenset()) -> Counter[str]:
+def wanted(
+    pool: Pool, profile: PackProfile, requested_elsewhere: frozenset[str] = frozenset()
+) -> Counter[str]:
     """Count what must be judged: each miss whole, or its unknown parts (all of them if all parts
     are known)."""
-    found: list[MemoryPart] = []
+    parts: list[MemoryPart] = []
     for miss in pool.misses:
-        if miss.content_hash not in others:
-            found.extend(
+        if miss.content_hash not in requested_elsewhere:
+            parts.extend(
                 memory_parts(miss, text_of(miss.start_line, miss.tokens), max_tokens=profile.tokens)
             )
-    known = {
+    complete = {
         memory
-        for memory in {piece.memory for piece in found}
-        if all(piece.content_hash in pool.known for piece in found if piece.memory == memory)
+        for memory in {piece.memory for piece in parts}
+        if all(piece.content_hash in pool.known for piece in parts if piece.memory == memory)
     }
     return Counter(
         piece.content_hash
-        for piece in found
-        if piece.content_hash not in pool.known or piece.memory in known
+        for piece in parts
+        if piece.content_hash not in pool.known or piece.memory in complete
     )
 
 
@@ -126,21 +128,27 @@ def lists(draw: st.DrawFn) -> tuple[PackProfile, list[tuple[str, Pool]], dict[st
     sizes = draw(st.lists(st.sampled_from([5, 40, 120, 199, 950]), max_size=24))
     everything = tuple(member(number, tokens) for number, tokens in enumerate(sizes))
     parts = [
-        one
-        for each in everything
-        for one in memory_parts(each, texts([each])[each.id], max_tokens=profile.tokens)
+        part
+        for candidate in everything
+        for part in memory_parts(
+            candidate, texts([candidate])[candidate.id], max_tokens=profile.tokens
+        )
     ]
-    some = st.sets(st.sampled_from(parts)) if parts else st.just(set[MemoryPart]())
+    known_parts = st.sets(st.sampled_from(parts)) if parts else st.just(set[MemoryPart]())
     tasks = draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5))
-    known: dict[str, Known] = {}
+    known_by_task: dict[str, Known] = {}
     for task in tasks:
-        if task not in known:
-            judged = draw(some) if draw(st.booleans()) else set()
-            known[task] = {one.content_hash: Judgment(one.content_hash, 0.5) for one in judged}
-    contents = [one.content_hash for one in everything]
+        if task not in known_by_task:
+            judged = draw(known_parts) if draw(st.booleans()) else set()
+            known_by_task[task] = {
+                part.content_hash: Judgment(part.content_hash, 0.5) for part in judged
+            }
+    contents = [part.content_hash for part in everything]
     elsewhere = st.frozensets(st.sampled_from(contents)) if contents else st.just(frozenset[str]())
     under_way = {f"key of {task}": draw(elsewhere) for task in set(tasks) if draw(st.booleans())}
-    pools = {task: pool_among(everything, everything, known[task]) for task in known}
+    pools = {
+        task: pool_among(everything, everything, known_by_task[task]) for task in known_by_task
+    }
     return profile, [(task, pools[task]) for task in tasks], under_way
 
 
@@ -151,18 +159,20 @@ def test_every_miss_is_in_exactly_one_request_of_its_question(
 ) -> None:
     """What a question lacks is asked once, whole or in parts; equal questions do not ask twice."""
     profile, questions, under_way = drawn
-    plan, made = planned(profile, questions, under_way)
+    plan, requests = planned(profile, questions, under_way)
     seen = set[str]()
     for number, (task, pool) in enumerate(questions):
-        others = under_way.get(f"key of {task}", frozenset())
-        expected = wanted(pool, profile, others) if task not in seen else Counter[str]()
-        assert asked(made, number) == expected
+        requested_elsewhere = under_way.get(f"key of {task}", frozenset())
+        expected = (
+            wanted(pool, profile, requested_elsewhere) if task not in seen else Counter[str]()
+        )
+        assert asked(requests, number) == expected
         seen.add(task)
-    assert len(set(made.requests)) == len(made.requests)
+    assert len(set(requests.requests)) == len(requests.requests)
     assert plan.candidates == sum(len(pool.candidates) for _, pool in questions)
-    left = plan.candidates - plan.cached - plan.repeated - plan.elsewhere
-    assert plan.to_judge == left
-    for ask in made.asks:
+    remaining = plan.candidates - plan.cached - plan.repeated - plan.elsewhere
+    assert plan.to_judge == remaining
+    for ask in requests.asks:
         assert 1 <= len(ask.pieces) <= profile.size
         assert all(not piece.text for piece in ask.pieces)
 
@@ -184,13 +194,17 @@ def test_questions_that_know_nothing_share_every_prompt(questions: int, size: in
 def test_a_question_that_knows_a_little_shares_the_packs_of_which_it_knows_nothing() -> None:
     """Only the pack with a known memory is rebuilt, from its misses."""
     everything = tuple(member(number, 60) for number in range(30))
-    one = everything[0].content_hash
+    known_hash = everything[0].content_hash
     profile, new = (
         PackProfile(tokens=400, size=5),
         ("first", pool_among(everything, everything, {})),
     )
     _, alone = planned(profile, [new])
     _, both = planned(
-        profile, [new, ("second", pool_among(everything, everything, {one: Judgment(one, 0.1)}))]
+        profile,
+        [
+            new,
+            ("second", pool_among(everything, everything, {known_hash: Judgment(known_hash, 0.1)})),
+        ],
     )
     assert len(both.asks) == len(alone.asks) + 1

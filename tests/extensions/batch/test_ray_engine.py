@@ -50,9 +50,9 @@ def begin() -> Iterator[Begin]:
     processes = []
 
     def start(
-        root: Path, url: str, redis: str, queries: Path, *more: str
+        root: Path, url: str, redis: str, queries: Path, *options: str
     ) -> "subprocess.Popen[str]":
-        processes.append(begun(root, url, redis, queries, *more))
+        processes.append(begun(root, url, redis, queries, *options))
         return processes[-1]
 
     yield start
@@ -61,9 +61,11 @@ def begin() -> Iterator[Begin]:
         process.communicate()
 
 
-def begun(root: Path, url: str, redis: str, queries: Path, *more: str) -> "subprocess.Popen[str]":
+def begun(
+    root: Path, url: str, redis: str, queries: Path, *options: str
+) -> "subprocess.Popen[str]":
     """Start `batch run`."""
-    whole = {
+    environment = {
         **os.environ,
         "OPENAI_BASE_URL": url,
         "XSCORE_JUDGE_MODEL": "openai:judge-2",
@@ -81,10 +83,15 @@ def begun(root: Path, url: str, redis: str, queries: Path, *more: str) -> "subpr
         str(queries),
         "--json",
         "--yes",
-        *more,
+        *options,
     ]
     return subprocess.Popen(
-        command, cwd=root, env=whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=root,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -113,15 +120,15 @@ def actors_of(pid: int) -> list[int]:
 
 def actors_in(root: Path) -> list[int]:
     """Return the actors at work in a folder."""
-    found = []
+    pids = []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if (
                 b"MapWorker" in (place / "cmdline").read_bytes()
                 and (place / "cwd").readlink() == root
             ):
-                found.append(int(place.name))
-    return found
+                pids.append(int(place.name))
+    return pids
 
 
 def _line_of(pid: int, parents: dict[int, int]) -> Iterator[int]:
@@ -139,8 +146,8 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
     judging(server).latency_s = 0.02
     root = make_repo(many_functions(12))
     queries = listed(tmp_path / "queries.jsonl", QUESTIONS)
-    more = ("--ray", "2", "--output", str(tmp_path / "ray.parquet"))
-    process = begin(root, server.url, redis.url, queries, *more)
+    options = ("--ray", "2", "--output", str(tmp_path / "ray.parquet"))
+    process = begin(root, server.url, redis.url, queries, *options)
     end = time.monotonic() + PATIENCE_S
     while server.counts.requests < 500 and process.poll() is None and time.monotonic() < end:
         time.sleep(0.05)
@@ -149,21 +156,21 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
         os.kill(killed[0], signal.SIGKILL)
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0 and killed, f"{out}{err}"
-    found = json.loads(out)
-    assert found["candidates"] >= 20_000 and not found["coverage"]["unjudged"]
-    asked = server.counts.requests
+    summary = json.loads(out)
+    assert summary["candidates"] >= 20_000 and not summary["coverage"]["unjudged"]
+    requests_of_actors = server.counts.requests
     paid = sum(server.counts.judgments.values())
-    assert found["candidates"] <= paid <= found["candidates"] + PACK * CALLS_IN_FLIGHT
+    assert summary["candidates"] <= paid <= summary["candidates"] + PACK * CALLS_IN_FLIGHT
 
     for name in ("memory.db", "memory.db-wal", "memory.db-shm"):
         (store_dir(root) / name).unlink(missing_ok=True)
-    one = begin(root, server.url, "", queries, "--output", str(tmp_path / "one.parquet"))
-    out, err = one.communicate(timeout=PATIENCE_S)
-    assert one.returncode == 0, err
+    single_process = begin(root, server.url, "", queries, "--output", str(tmp_path / "one.parquet"))
+    out, err = single_process.communicate(timeout=PATIENCE_S)
+    assert single_process.returncode == 0, err
     assert pl.read_parquet(tmp_path / "one.parquet").equals(
         pl.read_parquet(tmp_path / "ray.parquet")
     )
-    assert asked <= server.counts.requests - asked + CALLS_IN_FLIGHT
+    assert requests_of_actors <= server.counts.requests - requests_of_actors + CALLS_IN_FLIGHT
 
 
 @pytest.mark.verify
@@ -179,21 +186,25 @@ def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
     process = begin(root, server.url, redis.url, queries, "--ray", "2")
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
-    found, asked = json.loads(out), server.counts.requests
-    assert found["usage"]["calls"] == asked == rows(root, "SELECT count(*) FROM call")[0][0]
-    assert rows(root, "SELECT count(*) FROM judgment")[0][0] == found["candidates"]
+    summary, requests_before = json.loads(out), server.counts.requests
+    assert (
+        summary["usage"]["calls"]
+        == requests_before
+        == rows(root, "SELECT count(*) FROM call")[0][0]
+    )
+    assert rows(root, "SELECT count(*) FROM judgment")[0][0] == summary["candidates"]
     assert not rows(root, "SELECT count(*) FROM reservation")[0][0]
     wait_until(lambda: not actors_in(root), otherwise="an actor stayed")
-    again = begin(root, server.url, redis.url, queries, "--ray", "2")
-    out, err = again.communicate(timeout=PATIENCE_S)
-    assert again.returncode == 0 and json.loads(out)["cached"] == found["candidates"], err
+    repeated = begin(root, server.url, redis.url, queries, "--ray", "2")
+    out, err = repeated.communicate(timeout=PATIENCE_S)
+    assert repeated.returncode == 0 and json.loads(out)["cached"] == summary["candidates"], err
     for name in ("memory.db", "memory.db-wal", "memory.db-shm"):
         (store_dir(root) / name).unlink(missing_ok=True)
-    other = begin(root, server.url, redis.url, queries, "--ray", "2")
-    out, err = other.communicate(timeout=PATIENCE_S)
-    assert other.returncode == 0, err
-    best = [(line["kept"], line["best"], line["best_score"]) for line in found["lines"]]
+    other_questions = begin(root, server.url, redis.url, queries, "--ray", "2")
+    out, err = other_questions.communicate(timeout=PATIENCE_S)
+    assert other_questions.returncode == 0, err
+    best = [(line["kept"], line["best"], line["best_score"]) for line in summary["lines"]]
     assert best == [
         (line["kept"], line["best"], line["best_score"]) for line in json.loads(out)["lines"]
     ]
-    assert server.counts.requests == asked
+    assert server.counts.requests == requests_before

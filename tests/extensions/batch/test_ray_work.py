@@ -60,11 +60,11 @@ async def actor(
     async with Pipeline.open(root, settings) as pipeline:
         parts = pipeline.parts
         await pipeline.index()
-        found = fetch_list_memories(parts, Scope())
+        memories = fetch_list_memories(parts, Scope())
         progress = JudgingProgress(Observer(), 0, 0)
-        run = _RayRun(parts, "b_test", found.candidates, 1, lambda _: None, progress, LiveEnd())
+        run = _RayRun(parts, "b_test", memories.candidates, 1, lambda _: None, progress, LiveEnd())
         async with parts.open_resources("b_test") as resources:
-            questions = prepare_questions(parts, enumerate(QUESTIONS.all[:1]), found)
+            questions = prepare_questions(parts, enumerate(QUESTIONS.all[:1]), memories)
             context, chunks = await run.prepared(parts.judge, resources, questions, Deadline())
         yield ChunkJudge(context), chunks[0]
 
@@ -76,13 +76,13 @@ async def test_the_cap_of_the_tenants_day_holds_for_actors(
     """Calls beyond the cap are not made; the next actor finds the day's cap used up."""
     cap = Decimal("0.008")
     async with actor(shop, redis, cap=str(cap)) as (scorer, chunk):
-        found = await scorer.score(chunk)
-    assert 0 < billing.charged <= cap and found.paid and found.error is None
-    assert {str(one.cause) for one in found.unjudged} == {"budget"}
+        scored = await scorer.score(chunk)
+    assert 0 < billing.charged <= cap and scored.paid and scored.error is None
+    assert {str(unjudged.cause) for unjudged in scored.unjudged} == {"budget"}
     calls = len(billing.charges)
     async with actor(shop, redis, cap=str(billing.charged)) as (scorer, chunk):
-        again = await scorer.score(chunk)
-    assert len(billing.charges) == calls and not again.calls and again.unjudged
+        later = await scorer.score(chunk)
+    assert len(billing.charges) == calls and not later.calls and later.unjudged
 
 
 async def test_actors_together_spend_no_more_than_the_caps_leave() -> None:
@@ -94,12 +94,12 @@ async def test_actors_together_spend_no_more_than_the_caps_leave() -> None:
         return cap.take(usd)
 
     common = [_CommonDollars(take) for _ in range(2)]
-    one, other = (Budget(each) for each in common)
-    call = await one.reserve(Decimal("0.6"))
+    first, second = (Budget(common_budget) for common_budget in common)
+    call = await first.reserve(Decimal("0.6"))
     with pytest.raises(BudgetExhausted):
-        await other.reserve(Decimal("0.5"))
-    await one.settle(call, Decimal("0.2"))
-    await other.settle(await other.reserve(Decimal("0.8")), None)
-    assert [each.charged for each in common] == [Decimal("0.2"), Decimal("0.8")]
+        await second.reserve(Decimal("0.5"))
+    await first.settle(call, Decimal("0.2"))
+    await second.settle(await second.reserve(Decimal("0.8")), None)
+    assert [common_budget.charged for common_budget in common] == [Decimal("0.2"), Decimal("0.8")]
     with pytest.raises(BudgetExhausted):
-        await one.reserve(Decimal("0.01"))
+        await first.reserve(Decimal("0.01"))

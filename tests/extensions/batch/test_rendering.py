@@ -73,18 +73,24 @@ class PlannedJob(Struct):
 
 async def scene_of(root: Path, vendor: str, **judge: object) -> PlannedJob:
     """Plan a job in this repository, and keep what the live judge would send."""
-    asked = QuestionList(
+    question_list = QuestionList(
         (*questions(3).all, Question(id="odd", task=HOSTILE, errors=HOSTILE * 3)), "digest"
     )
     key = KEYS[vendor](api_key=Secret("sk-test-0000000000"))
-    given = validate_group(JudgeSettings, {"model": MODELS[vendor], "probe": False, **judge})
-    async with Pipeline.open(root, replace(Settings(judge=given), **{vendor: key})) as pipeline:
+    judge_settings = validate_group(
+        JudgeSettings, {"model": MODELS[vendor], "probe": False, **judge}
+    )
+    async with Pipeline.open(
+        root, replace(Settings(judge=judge_settings), **{vendor: key})
+    ) as pipeline:
         await pipeline.index()
         parts = pipeline.parts
         described = batch_judge(parts)
         job = job_rows.read_job(
             parts.store.connection,
-            save_job(parts, draft_job(parts, asked, ListOptions(command="submit"), limits=WIDE)),
+            save_job(
+                parts, draft_job(parts, question_list, ListOptions(command="submit"), limits=WIDE)
+            ),
         )
         pool = parts.store.pool()
         live = ModelJudge(
@@ -97,8 +103,11 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> PlannedJob:
                 priors={},
             ),
         )
-        found = job_rows.read_job_questions(parts.store.connection, job.id).values()
-        requests = {one.turn.task: list(live.requests(one.turn, pool)) for one in found}
+        job_questions = job_rows.read_job_questions(parts.store.connection, job.id).values()
+        requests = {
+            question.turn.task: list(live.requests(question.turn, pool))
+            for question in job_questions
+        }
     store = Store.open(parts.store.root, user_data_dir=user_data_dir(None))
     return PlannedJob(store, batch_host(described.connected()), job, requests)
 
@@ -123,11 +132,11 @@ def planned(
 ) -> Iterator[PlannedJob]:
     """A job at each vendor, in packs and one memory a prompt."""
     vendor, size = request.param
-    made = asyncio.run(
+    scene = asyncio.run(
         scene_of(repository(tmp_path_factory.mktemp("planned")), vendor, pack_size=size)
     )
-    yield made
-    made.store.close()
+    yield scene
+    scene.store.close()
 
 
 @pytest.fixture
@@ -157,7 +166,7 @@ def test_bodies_are_those_of_the_live_calls(scene: PlannedJob) -> None:
     assert sorted(json.dumps(body_of(scene, line), sort_keys=True) for line in lines) == expected
     assert len(expected) == len(filled.taken) > 4
     assert filled.input_tokens == sum(
-        request.input_tokens for found in scene.live.values() for request in found
+        request.input_tokens for live_requests in scene.live.values() for request in live_requests
     )
 
 
@@ -167,7 +176,7 @@ def test_ids_are_legal_and_of_their_own(scene: PlannedJob) -> None:
     ids = [json.loads(line)["custom_id"] for line in lines]
     assert ids == [f"xs_m_1-q{question}-a{ask}" for question, ask in filled.taken]
     assert len(set(ids)) == len(ids) and all(
-        re.fullmatch(r"[A-Za-z0-9_-]{1,64}", one) for one in ids
+        re.fullmatch(r"[A-Za-z0-9_-]{1,64}", request_id) for request_id in ids
     )
     assert len(f"xs_{'f' * 16}_99999-q999999999-a999999999") <= 64
 
@@ -200,9 +209,9 @@ def test_a_job_of_another_prompt_is_refused(scene: PlannedJob) -> None:
 
 def test_a_request_for_which_there_is_no_room_at_all_is_named(scene: PlannedJob) -> None:
     """An empty batch says what its first request lacked, so that it is not retried for ever."""
-    for limits, what in (
+    for limits, full_limit in (
         (BatchLimits(requests=5, bytes=100), "bytes"),
         (replace(WIDE, usd=Decimal("0.0000001")), "dollars"),
     ):
         filled, lines = scene.fill(limits)
-        assert (filled.taken, filled.limit, lines) == ([], what, [])
+        assert (filled.taken, filled.limit, lines) == ([], full_limit, [])

@@ -31,7 +31,10 @@ def queries(tmp_path: Path) -> str:
     """The list as a file."""
     path = tmp_path / "queries.jsonl"
     path.write_text(
-        "".join(json.dumps({"id": one.id, "task": one.task}) + "\n" for one in QUESTIONS.all[:2])
+        "".join(
+            json.dumps({"id": question.id, "task": question.task}) + "\n"
+            for question in QUESTIONS.all[:2]
+        )
     )
     return str(path)
 
@@ -50,13 +53,13 @@ def test_after_an_edit_only_what_changed_is_judged(
     sent = server.counts.requests
     edit(shop)
     done = xscore("batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ)
-    found = json.loads(done.stdout)
-    assert done.returncode == 0 and found["command"] == "rescore"
-    assert server.counts.requests == sent + 2 == sent + found["coverage"]["judged"]
-    again = json.loads(
+    summary = json.loads(done.stdout)
+    assert done.returncode == 0 and summary["command"] == "rescore"
+    assert server.counts.requests == sent + 2 == sent + summary["coverage"]["judged"]
+    repeated = json.loads(
         xscore("batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout
     )
-    assert server.counts.requests == sent + 2 and again["hit_rate"] == 1.0
+    assert server.counts.requests == sent + 2 and repeated["hit_rate"] == 1.0
 
 
 def test_a_revision_names_what_was_merged(

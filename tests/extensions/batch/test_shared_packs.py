@@ -41,10 +41,10 @@ def steps(make_repo: MakeRepo) -> Path:
     return make_repo(MANY)
 
 
-def settings_for(server: OpenAIServer, most: int = 4, **judge: object) -> Settings:
+def settings_for(server: OpenAIServer, questions_a_call: int = 4, **judge: object) -> Settings:
     """Judge at the loopback host, in small packs, N questions in each call."""
     return with_questions(
-        conftest.settings_for(server, max_usd="1", **({"pack_size": 12} | judge)), most
+        conftest.settings_for(server, max_usd="1", **({"pack_size": 12} | judge)), questions_a_call
     )
 
 
@@ -66,15 +66,15 @@ async def test_calls_are_per_pack_and_chunk_of_questions(
     dialects."""
     server, settings = host
     questions = listed(6)
-    found, answers = await asked(steps, settings, questions)
+    list_run, answers = await asked(steps, settings, questions)
     packs = len({server.prompt(body).split("<questions>")[0] for body in server.counts.bodies})
-    assert server.counts.judging_requests == packs * ceil(6 / 4) == found.shared.calls
+    assert server.counts.judging_requests == packs * ceil(6 / 4) == list_run.shared.calls
     assert set(shared_calls(server)) == {3}, (
         "six questions with four a call at most are three and three"
     )
     count, wrong = await misplaced(steps, settings, questions)
     assert not wrong and count == sum(answer.coverage.candidates for answer in answers)
-    assert found.exit_code == 0 and found.asked == 6
+    assert list_run.exit_code == 0 and list_run.asked == 6
 
 
 async def test_a_receipt_says_judged_and_the_shared_calls_stand_in_the_ledger_once(
@@ -83,19 +83,19 @@ async def test_a_receipt_says_judged_and_the_shared_calls_stand_in_the_ledger_on
     """Judgments count for their question; calls count for the run, so that no dollar is counted
     twice."""
     server.score = true_score
-    found, answers = await asked(steps, settings_for(server), listed(5))
+    list_run, answers = await asked(steps, settings_for(server), listed(5))
     for answer in answers:
         assert answer.coverage.judged == answer.coverage.candidates > 0
         assert answer.spent(Stage.JUDGE).calls == 0
         assert not any(kept.cached for kept in answer.selected)
         assert all(kept.reason for kept in answer.selected), "reasons come from the store"
-    assert found.judged_together == sum(answer.coverage.judged for answer in answers)
+    assert list_run.judged_together == sum(answer.coverage.judged for answer in answers)
     async with Pipeline.open(steps, settings_for(server)) as pipeline:
         rows = pipeline.store.connection.execute(
             "SELECT turn_id, count(*), sum(candidates) FROM call"
         ).fetchall()
-    assert rows == [(found.id, server.counts.judging_requests, found.judged_together)]
-    assert found.id.startswith("a_")
+    assert rows == [(list_run.id, server.counts.judging_requests, list_run.judged_together)]
+    assert list_run.id.startswith("a_")
 
 
 async def test_one_question_a_call_is_the_same_judge(steps: Path, server: OpenAIServer) -> None:
@@ -126,21 +126,26 @@ async def test_what_was_saved_is_what_one_question_a_call_really_takes(
     """Reported savings match the same list asked with Q = 1: calls exactly, tokens within a few
     percent."""
     server.score = true_score
-    found, _ = await asked(steps, settings_for(server), listed(8))
+    list_run, _ = await asked(steps, settings_for(server), listed(8))
     shared = server.counts.prompt_tokens
-    assert found.took.input_tokens == shared and found.took.calls == server.counts.judging_requests
+    assert (
+        list_run.took.input_tokens == shared
+        and list_run.took.calls == server.counts.judging_requests
+    )
     server.reset()
     async with Pipeline.open(steps, settings_for(server, 1)) as pipeline:
         pipeline.store.connection.execute("DELETE FROM judgment")
         pipeline.store.connection.execute("DELETE FROM query")
         pipeline.store.connection.commit()
     await asked(steps, settings_for(server, 1), listed(8))
-    assert found.alone.calls == server.counts.judging_requests
-    assert found.alone.input_tokens == pytest.approx(server.counts.prompt_tokens, rel=0.03)
-    assert found.alone_at_best_usd is not None and found.alone_at_best_usd <= (
-        found.alone.cost_usd or 0
+    assert list_run.alone.calls == server.counts.judging_requests
+    assert list_run.alone.input_tokens == pytest.approx(server.counts.prompt_tokens, rel=0.03)
+    assert list_run.alone_at_best_usd is not None and list_run.alone_at_best_usd <= (
+        list_run.alone.cost_usd or 0
     )
-    assert found.saved.input_tokens == found.alone.input_tokens - found.took.input_tokens > 0
+    assert (
+        list_run.saved.input_tokens == list_run.alone.input_tokens - list_run.took.input_tokens > 0
+    )
 
 
 async def test_each_question_is_answered_in_one_session(steps: Path, server: OpenAIServer) -> None:
@@ -165,10 +170,10 @@ async def test_the_estimate_is_asked_for_once_and_counts_shared_calls(
     with pytest.raises(UsageError, match="declined"):
         await asked(steps, settings, listed(6), observer=declines)
     assert server.counts.requests == 0
-    found, _ = await asked(steps, settings, listed(6), observer=agrees)
+    list_run, _ = await asked(steps, settings, listed(6), observer=agrees)
     (estimate,) = agrees.estimates
-    assert estimate.judge.calls == found.took.calls
-    assert estimate.judge.input_tokens == pytest.approx(found.took.input_tokens, rel=0.25)
+    assert estimate.judge.calls == list_run.took.calls
+    assert estimate.judge.input_tokens == pytest.approx(list_run.took.input_tokens, rel=0.25)
 
 
 async def test_a_question_and_a_memory_that_pose_as_the_layout_are_harmless(
@@ -188,12 +193,12 @@ async def test_a_question_and_a_memory_that_pose_as_the_layout_are_harmless(
         (Question(id="x", task=f"Task number 1 {evil}"), *listed(4).all[2:]), "d"
     )
     settings = settings_for(server)
-    found, answers = await asked(repo, settings, questions)
+    list_run, answers = await asked(repo, settings, questions)
     _, wrong = await misplaced(repo, settings, questions)
     assert [line for line in wrong if "evil.py" not in line] == [], (
         "its own text is shown escaped, and so scored"
     )
-    assert found.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
+    assert list_run.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
 
 
 async def test_a_decision_model_is_asked_one_question_a_request(steps: Path) -> None:
@@ -201,17 +206,17 @@ async def test_a_decision_model_is_asked_one_question_a_request(steps: Path) -> 
     judgments."""
     with DecisionServer(score=true_score) as host:
         settings = decision_settings(host, "decisions")
-        found, answers = await asked(steps, settings, listed(3))
-        assert found.exit_code == 0 and found.shared.calls == 0
+        list_run, answers = await asked(steps, settings, listed(3))
+        assert list_run.exit_code == 0 and list_run.shared.calls == 0
         judged, twice = (
             sum(answer.coverage.judged for answer in answers),
-            sum(one.second_draws.drawn for one in answers),
+            sum(answer_of_list.second_draws.drawn for answer_of_list in answers),
         )
         assert judged == 3 * answers[0].coverage.candidates and host.questions == judged + twice
         async with Pipeline.open(steps, settings) as pipeline:
-            again = await pipeline.ask(Turn(task=listed(3).all[1].task), answer=False)
-        assert again.coverage.cached == again.coverage.candidates
-        assert again.spent(Stage.JUDGE).calls == 0
+            repeated = await pipeline.ask(Turn(task=listed(3).all[1].task), answer=False)
+        assert repeated.coverage.cached == repeated.coverage.candidates
+        assert repeated.spent(Stage.JUDGE).calls == 0
 
 
 async def test_the_users_own_memories_are_shared_too_and_judged_in_the_users_store(
@@ -221,20 +226,24 @@ async def test_the_users_own_memories_are_shared_too_and_judged_in_the_users_sto
     store."""
     server.score = true_score
     async with Pipeline.open(steps, settings_for(server)) as pipeline:
-        own = prefer(pipeline.store, "style", "Prefers early returns over nested branches").memory
-    found, answers = await asked(steps, settings_for(server), listed(3))
+        preference = prefer(
+            pipeline.store, "style", "Prefers early returns over nested branches"
+        ).memory
+    list_run, answers = await asked(steps, settings_for(server), listed(3))
     prompts = [server.prompt(body) for body in server.counts.bodies]
     assert sum("early returns" in prompt for prompt in prompts) == 1 and set(
         shared_calls(server)
     ) == {3}
     assert all(answer.coverage.judged == answer.coverage.candidates for answer in answers)
-    assert found.judged_together == sum(answer.coverage.candidates for answer in answers)
+    assert list_run.judged_together == sum(answer.coverage.candidates for answer in answers)
     counts = "SELECT count(*) FROM judgment JOIN content ON content.id = content_id WHERE hash = ?"
     async with Pipeline.open(steps, settings_for(server)) as pipeline:
         users = pipeline.store.user_connection()
         assert users is not None
-        assert users.execute(counts, (own.content_hash,)).fetchone() == (3,)
-        assert pipeline.store.connection.execute(counts, (own.content_hash,)).fetchone() == (0,)
+        assert users.execute(counts, (preference.content_hash,)).fetchone() == (3,)
+        assert pipeline.store.connection.execute(counts, (preference.content_hash,)).fetchone() == (
+            0,
+        )
     server.reset()
     await asked(steps, settings_for(server), listed(3))
     assert server.counts.requests == 0

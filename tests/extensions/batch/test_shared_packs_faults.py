@@ -73,11 +73,13 @@ async def test_a_spoiled_reply_costs_its_own_scores_alone(
     server.score, server.reasons_from = true_score, 101
     server.misbehave(fault, when=shares)
     chosen = settings_for(server)
-    found, answers = await asked(steps, chosen, listed(3))
-    assert found.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
+    list_run, answers = await asked(steps, chosen, listed(3))
+    assert list_run.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
     assert not (await misplaced(steps, chosen, listed(3)))[1]
     calls = shared_calls(server)
-    assert calls.count(3) == found.shared.calls and (1 in calls) == (fault is not Fault.FOREIGN_ID)
+    assert calls.count(3) == list_run.shared.calls and (1 in calls) == (
+        fault is not Fault.FOREIGN_ID
+    )
     assert sum(answer.coverage.judged for answer in answers) == sum(
         answer.coverage.candidates for answer in answers
     )
@@ -87,12 +89,14 @@ async def test_a_model_that_cannot_share_is_asked_alone(steps: Path, server: Ope
     """After several replies without a score sharing stops, and every memory is still judged."""
     server.score = true_score
     server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=shares)
-    found, answers = await asked(steps, settings_for(server, pack_size=4, concurrency=1), listed(2))
+    list_run, answers = await asked(
+        steps, settings_for(server, pack_size=4, concurrency=1), listed(2)
+    )
     assert {answer.coverage.unjudged for answer in answers} == {0}
     assert shared_calls(server).count(2) <= 8 and any(
-        "stopped sharing" in said for said in found.warnings
+        "stopped sharing" in warning for warning in list_run.warnings
     )
-    assert found.saved.calls < 0, "what was paid in vain is not hidden"
+    assert list_run.saved.calls < 0, "what was paid in vain is not hidden"
 
 
 def is_of_questions(body: dict[str, Any]) -> bool:
@@ -108,26 +112,26 @@ async def test_a_model_that_never_reads_the_shared_form_is_asked_as_ask_does(
     again."""
     server.score = true_score
     server.misbehave(Fault.MALFORMED_CONTENT, times=10_000, when=is_of_questions)
-    found, answers = await asked(
+    list_run, answers = await asked(
         steps, settings_for(server, pack_size=4, concurrency=1), listed(count)
     )
-    assert found.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
+    assert list_run.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
     assert (
         sum(answer.coverage.judged for answer in answers)
         == count * answers[0].coverage.candidates
         > 0
     )
-    assert any("the form that questions share" in said for said in found.warnings)
+    assert any("the form that questions share" in warning for warning in list_run.warnings)
     in_vain = sum(map(is_of_questions, server.counts.bodies))
     assert (
         0 < in_vain <= (8 if count > 1 else 30)
-        and found.took.calls == server.counts.judging_requests
+        and list_run.took.calls == server.counts.judging_requests
     )
     server.reset()
     server.misbehave(Fault.MALFORMED_CONTENT, times=10_000, when=is_of_questions)
-    again, answers = await asked(steps, settings_for(server, pack_size=4), listed(count))
+    repeated, answers = await asked(steps, settings_for(server, pack_size=4), listed(count))
     assert (
-        again.exit_code,
+        repeated.exit_code,
         server.counts.requests,
         {answer.coverage.judged for answer in answers},
     ) == (0, 0, {0})
@@ -149,16 +153,16 @@ async def test_the_cap_holds_for_the_whole_run(steps: Path, server: OpenAIServer
     chosen = settings_for(server, pack_size=4)
     capped = replace(chosen, budget=replace(chosen.budget, max_usd=Decimal("0.05")))
     async with Pipeline.open(steps, capped) as pipeline:
-        found = await ask_list(
+        list_run = await ask_list(
             priced(pipeline.parts, "0.01"), listed(4), TurnOptions(answer=False), like=Turn(task="")
         )
         (spent,) = pipeline.store.connection.execute("SELECT sum(cost) FROM call").fetchone()
-    assert (spent, found.exit_code) == (50_000_000_000, 4) and found.took.cost_usd == Decimal(
+    assert (spent, list_run.exit_code) == (50_000_000_000, 4) and list_run.took.cost_usd == Decimal(
         "0.05"
     )
     before = server.counts.judgments.total()
-    again, answers = await asked(steps, chosen, listed(4))
-    assert again.exit_code == 0 and not (await misplaced(steps, chosen, listed(4)))[1]
+    repeated, answers = await asked(steps, chosen, listed(4))
+    assert repeated.exit_code == 0 and not (await misplaced(steps, chosen, listed(4)))[1]
     assert server.counts.judgments.total() == sum(answer.coverage.candidates for answer in answers)
     assert sum(answer.coverage.cached for answer in answers) == before, "nothing is paid twice"
 
@@ -174,13 +178,13 @@ async def test_ctrl_c_keeps_what_was_paid(steps: Path, server: OpenAIServer) -> 
     while server.counts.judgments.total() == 0:  # noqa: ASYNC110  the server counts in a thread of its own
         await asyncio.sleep(0.005)
     work.cancel()
-    found, answers = await work
-    assert (found.ended, found.exit_code, answers) == ("interrupted", 130, [])
+    list_run, answers = await work
+    assert (list_run.ended, list_run.exit_code, answers) == ("interrupted", 130, [])
     paid = server.counts.judgments.total()
-    assert found.judged_together == paid > 0
+    assert list_run.judged_together == paid > 0
     server.latency_s = 0.0
-    again, answers = await asked(steps, chosen, listed(3))
-    assert again.exit_code == 0
+    repeated, answers = await asked(steps, chosen, listed(3))
+    assert repeated.exit_code == 0
     assert server.counts.judgments.total() == sum(answer.coverage.candidates for answer in answers)
     assert not (await misplaced(steps, chosen, listed(3)))[1]
 
@@ -191,8 +195,8 @@ async def test_two_at_once_pay_once(steps: Path, server: OpenAIServer) -> None:
     server.score, server.latency_s = true_score, 0.02
     chosen = settings_for(server, pack_size=4)
     both = await asyncio.gather(*(asked(steps, chosen, listed(4)) for _ in range(2)))
-    for found, answers in both:
-        assert found.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
+    for list_run, answers in both:
+        assert list_run.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
     assert set(server.counts.judgments.values()) == {4}, "four questions, each memory once for each"
     assert not (await misplaced(steps, chosen, listed(4)))[1]
 
@@ -212,10 +216,13 @@ async def test_a_memory_in_parts_is_judged_by_each_question(
         93 if "step_700(" in memory.text and "number 1" in turn else 5
     )
     chosen = settings_for(server)
-    found, answers = await asked(repo, chosen, listed(3))
-    assert set(shared_calls(server)) == {1, 3} and found.exit_code == 0
+    list_run, answers = await asked(repo, chosen, listed(3))
+    assert set(shared_calls(server)) == {1, 3} and list_run.exit_code == 0
     scores = {
-        answer.task: [(one.entity, one.raw_score) for one in answer.selected] for answer in answers
+        answer.task: [
+            (chosen_memory.entity, chosen_memory.raw_score) for chosen_memory in answer.selected
+        ]
+        for answer in answers
     }
     assert scores[listed(3).all[1].task] == [("long", 0.93)] and scores[listed(3).all[0].task] == []
     server.reset()
@@ -267,10 +274,10 @@ def together(
         SharedQuestion(
             turn_text=f"<turn>\n<task>\nTask number {at}\n</task>\n</turn>",
             priors={},
-            write=one.write,
+            write=stored.write,
             claims=claims() if at == 0 else NoClaims(),
         )
-        for at, one in enumerate(kept)
+        for at, stored in enumerate(kept)
     ]
     return SharedPackJudge(
         provider=provider,
@@ -285,18 +292,18 @@ def together(
 
 def truth(content: str, number: int) -> float:
     """The score of a content for a question: all scores in one test differ."""
-    order = sorted(made.content_hash for made, _ in CODE.values())
+    order = sorted(candidate.content_hash for candidate, _ in CODE.values())
     return (order.index(content) * 4 + number) / 100
 
 
 def scored(memory: Any, question: str) -> float:
     """Judge with the true scores."""
-    found = next(
-        made
-        for made, text in CODE.values()
-        if made.entity == memory.entity and made.path == memory.path
+    candidate = next(
+        known_candidate
+        for known_candidate, text in CODE.values()
+        if known_candidate.entity == memory.entity and known_candidate.path == memory.path
     )
-    return truth(found.content_hash, int(question.split("number ")[1][0]))
+    return truth(candidate.content_hash, int(question.split("number ")[1][0]))
 
 
 @settings(max_examples=30, deadline=None)
@@ -306,14 +313,14 @@ def test_no_damage_to_replies_misplaces_a_score(random: Any) -> None:
     question."""
 
     def tamper(_: Request, text: str) -> str:
-        said = json.loads(text)
-        scores = list(said["scores"].items())
+        reply = json.loads(text)
+        scores = list(reply["scores"].items())
         random.shuffle(scores)
         for at, (code, given_) in enumerate(scores):
             entries = [pair for pair in given_.items() if random.random() > 0.2]
             random.shuffle(entries)
             scores[at] = (random.choice([code, code, code, "q9"]), dict(entries))
-        spoiled = json.dumps({"scores": dict(scores), "reasons": said["reasons"]})
+        spoiled = json.dumps({"scores": dict(scores), "reasons": reply["reasons"]})
         if random.random() < 0.3:
             spoiled = f"Sure: {spoiled[: random.randrange(len(spoiled))]}"
         return spoiled.replace("3", random.choice(["3", "3", "NaN"]), 1)
@@ -321,14 +328,14 @@ def test_no_damage_to_replies_misplaces_a_score(random: Any) -> None:
     kept = [_StoredJudgments() for _ in range(4)]
     pass_ = together(ScriptedProvider(score=scored, tamper=tamper), kept)
     asyncio.run(pass_.run())
-    for number, one in enumerate(kept):
-        for judgment in one.judgments:
+    for number, stored in enumerate(kept):
+        for judgment in stored.judgments:
             digits = {
                 f"{truth(judgment.content_hash, number) * 100:.0f}",
                 f"{judgment.score * 100:.0f}",
             }
             assert len(digits) == 1, f"question {number} was given {judgment}"
-        assert {judgment.content_hash for judgment in one.judgments} == pass_.judged[number]
+        assert {judgment.content_hash for judgment in stored.judgments} == pass_.judged[number]
 
 
 async def test_a_pack_that_another_pays_for_is_left_to_the_question() -> None:
@@ -369,8 +376,8 @@ async def test_a_new_host_that_does_not_know_the_shared_form_is_asked_alone(
     """The first contact is a list, and fails in the form that questions share: each question is
     judged by itself."""
     server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=is_of_questions)
-    found, answers = await asked(steps, settings_for(server, probe=True), listed(questions))
-    assert (found.exit_code, {answer.coverage.unjudged for answer in answers}) == (0, {0})
+    list_run, answers = await asked(steps, settings_for(server, probe=True), listed(questions))
+    assert (list_run.exit_code, {answer.coverage.unjudged for answer in answers}) == (0, {0})
     assert not any(answer.ranked_by for answer in answers)
 
 
@@ -379,8 +386,8 @@ async def test_a_host_that_refuses_the_key_leaves_a_list_to_words(
 ) -> None:
     """Each question of a list gets the ranking that it would get alone: exit 3."""
     server.misbehave(Fault.WRONG_KEY, times=1_000)
-    found, answers = await asked(steps, settings_for(server, probe=True), listed(2))
-    assert (found.exit_code, [answer.ranked_by for answer in answers]) == (
+    list_run, answers = await asked(steps, settings_for(server, probe=True), listed(2))
+    assert (list_run.exit_code, [answer.ranked_by for answer in answers]) == (
         3,
         ["lexical", "lexical"],
     )

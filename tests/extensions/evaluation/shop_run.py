@@ -11,7 +11,7 @@ from xscore.extensions.evaluation.metrics import EntityRef
 from xscore.extensions.evaluation.quality import Evaluation
 from xscore.extensions.evaluation.run import QrelCase, Qrels, run_evaluation
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.resources import TurnResources, open_resources
 from xscore.records.events import Observer
 from xscore.records.reports import Estimate
@@ -48,21 +48,15 @@ class Counts(Observer):
 
 
 def priced(parts: PipelineParts, usd_a_call: str) -> PipelineParts:
-    """The same at a priced host; another cap replaces the parts that depend on it."""
-    under = parts.with_cap
-    assert under is not None
+    """The same at a priced host."""
 
     @asynccontextmanager
-    async def resources(turn_id: str) -> AsyncIterator[TurnResources]:
-        async with open_resources(
-            parts.store, parts.settings, answerer=None, turn_id=turn_id
-        ) as opened:
+    async def resources(parts: JudgingParts, turn_id: str) -> AsyncIterator[TurnResources]:
+        async with open_resources(parts.store, parts.settings, turn_id=turn_id) as opened:
             opened.price_of = lambda *_: Decimal(usd_a_call)
             yield opened
 
-    return replace(
-        parts, open_resources=resources, with_cap=lambda max_usd: priced(under(max_usd), usd_a_call)
-    )
+    return replace(parts, resources_opener=resources)
 
 
 async def evaluated(shop: Path, settings: Settings, questions: Qrels = QUESTIONS) -> Evaluation:

@@ -32,13 +32,13 @@ def test_a_path_alone_means_the_file() -> None:
 def test_reliability_counts_each_score_once() -> None:
     """A score at the lower end of a bin belongs to it, despite rounding; 1.0 belongs to the
     last."""
-    found = metrics.calibration_bins(
-        LabelledScore(*one)
-        for one in ((0.0, False), (0.7, True), (0.1 + 0.2, False), (0.95, True), (1.0, False))
+    bins = metrics.calibration_bins(
+        LabelledScore(*labelled)
+        for labelled in ((0.0, False), (0.7, True), (0.1 + 0.2, False), (0.95, True), (1.0, False))
     )
-    assert [bin_.memories for bin_ in found] == [1, 0, 0, 1, 0, 0, 0, 1, 0, 2]
-    assert [bin_.gold for bin_ in found] == [0, 0, 0, 0, 0, 0, 0, 1, 0, 1]
-    assert (found[7].low, found[7].high, found[-1].high) == (0.7, 0.8, 1.0)
+    assert [bin_.memories for bin_ in bins] == [1, 0, 0, 1, 0, 0, 0, 1, 0, 2]
+    assert [bin_.gold for bin_ in bins] == [0, 0, 0, 0, 0, 0, 0, 1, 0, 1]
+    assert (bins[7].low, bins[7].high, bins[-1].high) == (0.7, 0.8, 1.0)
 
 
 def test_a_gold_entity_is_matched_once() -> None:
@@ -51,9 +51,9 @@ def test_a_gold_entity_is_matched_once() -> None:
 
 def test_figures_of_a_known_ranking() -> None:
     """Two of three found, at ranks 2 and 4."""
-    found = [None, 0, None, 2, None]
-    whole, first = metrics.ranking_metrics(found, 3, k=15), metrics.ranking_metrics(found, 3, k=3)
-    assert (whole.recall, first.recall) == (2 / 3, 1 / 3)
-    assert (whole.precision, metrics.ranking_metrics(found, 3, k=4).precision) == (0.4, 0.5)
-    assert (metrics.ranking_metrics(found, 3, k=1).hit, whole.reciprocal_rank) == (0, 0.5)
-    assert 0 < whole.ndcg < 1
+    ranks = [None, 0, None, 2, None]
+    of_all, first = metrics.ranking_metrics(ranks, 3, k=15), metrics.ranking_metrics(ranks, 3, k=3)
+    assert (of_all.recall, first.recall) == (2 / 3, 1 / 3)
+    assert (of_all.precision, metrics.ranking_metrics(ranks, 3, k=4).precision) == (0.4, 0.5)
+    assert (metrics.ranking_metrics(ranks, 3, k=1).hit, of_all.reciprocal_rank) == (0, 0.5)
+    assert 0 < of_all.ndcg < 1

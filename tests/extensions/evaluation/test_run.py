@@ -27,30 +27,39 @@ COVERAGE = {"candidates", "judged", "cached", "carried", "unjudged"}
 async def test_the_figures_are_those_of_the_selection(shop: Path, server: OpenAIServer) -> None:
     """One question found completely, one half: means, misses with their rank, and the lexical
     figures beside."""
-    found = await evaluated(shop, settings_for(server))
-    assert (found.asked, found.of, found.ended, found.exit_code) == (2, 2, "", 0)
-    assert found.found is not None and found.words is not None
-    assert [one.judge.chosen.recall for one in found.results] == [1.0, 0.5]
-    assert (found.found.chosen.recall, found.found.chosen.precision, found.found.chosen.hit) == (
+    evaluation = await evaluated(shop, settings_for(server))
+    assert (evaluation.asked, evaluation.of, evaluation.ended, evaluation.exit_code) == (
+        2,
+        2,
+        "",
+        0,
+    )
+    assert evaluation.found is not None and evaluation.words is not None
+    assert [result.judge.chosen.recall for result in evaluation.results] == [1.0, 0.5]
+    assert (
+        evaluation.found.chosen.recall,
+        evaluation.found.chosen.precision,
+        evaluation.found.chosen.hit,
+    ) == (
         0.75,
         0.75,
         1.0,
     )
-    assert found.found.kept == 2
-    (missed,) = found.results[1].missed
+    assert evaluation.found.kept == 2
+    (missed,) = evaluation.results[1].missed
     assert (missed.name, missed.is_candidate) == ("Cart.checkout", True) and missed.rank is not None
-    assert found.worst == (found.results[1],)
+    assert evaluation.worst == (evaluation.results[1],)
     assert (
-        found.coverage.judged
-        == found.coverage.candidates
-        == 2 * found.results[0].coverage.candidates
+        evaluation.coverage.judged
+        == evaluation.coverage.candidates
+        == 2 * evaluation.results[0].coverage.candidates
     )
-    assert found.calls == server.counts.judging_requests and found.cost_usd == 0
+    assert evaluation.calls == server.counts.judging_requests and evaluation.cost_usd == 0
     gold, memories = (
-        sum(one.gold for one in found.reliability),
-        sum(one.memories for one in found.reliability),
+        sum(result.gold for result in evaluation.reliability),
+        sum(result.memories for result in evaluation.reliability),
     )
-    assert (gold, memories) == (4, found.coverage.judged)
+    assert (gold, memories) == (4, evaluation.coverage.judged)
 
 
 async def test_a_second_evaluation_is_free_and_the_same(shop: Path, server: OpenAIServer) -> None:
@@ -60,32 +69,32 @@ async def test_a_second_evaluation_is_free_and_the_same(shop: Path, server: Open
     first = await evaluated(shop, settings)
     server.reset()
     replay = replace(settings, judge=replace(settings.judge, replay=True))
-    for again in (await evaluated(shop, settings), await evaluated(shop, replay)):
-        assert again.found == first.found and again.reliability == first.reliability
-        assert again.coverage.cached == first.coverage.judged and again.calls == 0
+    for repeated in (await evaluated(shop, settings), await evaluated(shop, replay)):
+        assert repeated.found == first.found and repeated.reliability == first.reliability
+        assert repeated.coverage.cached == first.coverage.judged and repeated.calls == 0
     assert server.counts.requests == 0
 
 
 async def test_each_run_leaves_a_row_with_its_unjudged(shop: Path, server: OpenAIServer) -> None:
     """What the report and the gate read: figures of the selection, digest, judge, candidates and
     unjudged."""
-    found = await evaluated(shop, settings_for(server))
+    evaluation = await evaluated(shop, settings_for(server))
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         (row,) = rows(
             pipeline,
             "SELECT id, questions, judge, cases, k, recall, precision, candidates, unjudged FROM"
             " evaluation",
         )
-    assert found.id.startswith("v_")
+    assert evaluation.id.startswith("v_")
     assert row == (
-        found.id,
+        evaluation.id,
         "digest-of-the-file",
         "openai:judge-2",
         2,
         15,
         0.75,
         0.75,
-        found.coverage.candidates,
+        evaluation.coverage.candidates,
         0,
     )
 
@@ -99,19 +108,21 @@ async def test_the_users_work_is_left_alone(shop: Path, server: OpenAIServer) ->
             rows(pipeline, f"SELECT * FROM {table_} ORDER BY 1")
             for table_ in ("session", "event", "memory")
         ]
-        found = await run_evaluation(pipeline.parts, QUESTIONS)
+        evaluation = await run_evaluation(pipeline.parts, QUESTIONS)
         after = [
             rows(pipeline, f"SELECT * FROM {table_} ORDER BY 1")
             for table_ in ("session", "event", "memory")
         ]
         assert after == before
         assert turns.latest_turn_id(pipeline.store.connection) == mine.turn_id
-        told = rows(
+        turn_rows = rows(
             pipeline, "SELECT turn_id FROM turn_figures WHERE command = 'eval' ORDER BY turn_id"
         )
-        assert [name for (name,) in told] == sorted(one.turn_id for one in found.results)
-        again = await pipeline.ask(Turn(task="What I am at"), answer=False)
-    assert again.session is not None and not again.session.resumed
+        assert [name for (name,) in turn_rows] == sorted(
+            result.turn_id for result in evaluation.results
+        )
+        answer = await pipeline.ask(Turn(task="What I am at"), answer=False)
+    assert answer.session is not None and not answer.session.resumed
 
 
 async def test_it_asks_once_for_all_questions(shop: Path, server: OpenAIServer) -> None:
@@ -126,9 +137,12 @@ async def test_it_asks_once_for_all_questions(shop: Path, server: OpenAIServer) 
         assert rows(pipeline, "SELECT count(*) FROM turn") == [(0,)]
     assert server.counts.requests == 0
     async with Pipeline.open(shop, settings, observer=yes) as pipeline:
-        found = await run_evaluation(pipeline.parts, QUESTIONS)
+        evaluation = await run_evaluation(pipeline.parts, QUESTIONS)
     (estimate,) = yes.estimates
-    assert estimate.judge.to_judge == found.coverage.judged and estimate.judge.calls == found.calls
+    assert (
+        estimate.judge.to_judge == evaluation.coverage.judged
+        and estimate.judge.calls == evaluation.calls
+    )
     assert [(cap.of, cap.left_usd) for cap in estimate.caps] == [
         ("run", Decimal(1)),
         ("repository", Decimal(9)),
@@ -139,25 +153,28 @@ async def test_gold_that_is_no_candidate_is_a_miss_and_said(shop: Path) -> None:
     """A file outside the index or the filter cannot be found: it counts as missed, and the warning
     names it."""
     gold = (EntityRef("shop/gone.py", "f"), EntityRef("README.md", ""), TOTAL)
-    asked = Qrels((QrelCase("q", "discount of total", gold),), "d")
+    qrels = Qrels((QrelCase("q", "discount of total", gold),), "d")
     async with Pipeline.open(shop, Settings(judge=JudgeSettings(model="lexical"))) as pipeline:
-        found = await run_evaluation(pipeline.parts, asked, scope=Scope(paths=("shop/",)))
-    (one,) = found.results
-    assert [(each.path, each.is_candidate) for each in one.missed] == [
+        evaluation = await run_evaluation(pipeline.parts, qrels, scope=Scope(paths=("shop/",)))
+    (result,) = evaluation.results
+    assert [(miss.path, miss.is_candidate) for miss in result.missed] == [
         ("shop/gone.py", False),
         ("README.md", False),
     ]
-    assert any("2 gold entities" in said and "shop/gone.py::f" in said for said in found.warnings)
-    assert found.words is None and found.judge == "lexical"
+    assert any(
+        "2 gold entities" in warning and "shop/gone.py::f" in warning
+        for warning in evaluation.warnings
+    )
+    assert evaluation.words is None and evaluation.judge == "lexical"
 
 
 async def test_a_replay_of_nothing_is_not_recorded(shop: Path) -> None:
     """If nothing was judged there is no recall to compare: exit 3, no row."""
     async with Pipeline.open(shop, Settings(judge=JudgeSettings(replay=True))) as pipeline:
-        found = await run_evaluation(pipeline.parts, QUESTIONS)
+        evaluation = await run_evaluation(pipeline.parts, QUESTIONS)
         assert rows(pipeline, "SELECT count(*) FROM evaluation") == [(0,)]
-    assert (found.asked, found.exit_code, found.id) == (2, 3, "")
-    assert found.unjudged_by_cause == {"replay": found.coverage.candidates}
+    assert (evaluation.asked, evaluation.exit_code, evaluation.id) == (2, 3, "")
+    assert evaluation.unjudged_by_cause == {"replay": evaluation.coverage.candidates}
 
 
 async def test_its_json_is_that_of_the_contract(shop: Path, server: OpenAIServer) -> None:

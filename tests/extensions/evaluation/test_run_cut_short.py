@@ -19,21 +19,28 @@ async def test_the_cap_holds_for_the_whole_run(shop: Path, server: OpenAIServer)
     reported."""
     settings = settings_for(server, max_usd="0.20", pack_size=1)
     async with Pipeline.open(shop, settings) as pipeline:
-        found = await run_evaluation(priced(pipeline.parts, "0.01"), QUESTIONS)
+        evaluation = await run_evaluation(priced(pipeline.parts, "0.01"), QUESTIONS)
         (spent,) = rows(pipeline, "SELECT sum(cost) FROM call")[0]
         kept = rows(pipeline, "SELECT count(*) FROM evaluation")
-    assert (found.ended, found.exit_code, found.asked, found.id) == ("budget", 4, 1, "")
-    assert found.cost_usd == Decimal("0.20") and spent == 200_000_000_000
-    assert found.cap == CapLeft(of="run", cap_usd=Decimal("0.20"), left_usd=Decimal(0))
-    words = " ".join(found.warnings) + render_evaluation_account(found)
+    assert (evaluation.ended, evaluation.exit_code, evaluation.asked, evaluation.id) == (
+        "budget",
+        4,
+        1,
+        "",
+    )
+    assert evaluation.cost_usd == Decimal("0.20") and spent == 200_000_000_000
+    assert evaluation.cap == CapLeft(of="run", cap_usd=Decimal("0.20"), left_usd=Decimal(0))
+    words = " ".join(evaluation.warnings) + render_evaluation_account(evaluation)
     assert "$0 of the run's $0.20 are left; raise --max-usd" in words
     assert "xscore continue" not in words and "turn" not in words, (
         "a question is not gone on with by itself"
     )
     assert kept == [(0,)]
-    assert [one.id for one in found.results] == ["twice"]
-    again = await evaluated(shop, settings)
-    assert again.asked == 2 and again.coverage.cached == 20, "what was judged is not paid again"
+    assert [result.id for result in evaluation.results] == ["twice"]
+    repeated = await evaluated(shop, settings)
+    assert repeated.asked == 2 and repeated.coverage.cached == 20, (
+        "what was judged is not paid again"
+    )
 
 
 async def test_figures_are_shown_though_they_cannot_be_recorded(
@@ -45,10 +52,12 @@ async def test_figures_are_shown_though_they_cannot_be_recorded(
             "CREATE TEMP TRIGGER full BEFORE INSERT ON evaluation BEGIN SELECT RAISE(ABORT, 'no"
             " room'); END"
         )
-        found = await run_evaluation(pipeline.parts, QUESTIONS)
-    assert found.found is not None and found.found.chosen.recall == 0.75
-    assert (found.id, found.exit_code) == ("", 0)
-    assert any("not recorded" in said and "no room" in said for said in found.warnings)
+        evaluation = await run_evaluation(pipeline.parts, QUESTIONS)
+    assert evaluation.found is not None and evaluation.found.chosen.recall == 0.75
+    assert (evaluation.id, evaluation.exit_code) == ("", 0)
+    assert any(
+        "not recorded" in warning and "no room" in warning for warning in evaluation.warnings
+    )
 
 
 async def test_a_store_that_fails_midway_ends_the_run_with_its_figures(
@@ -61,10 +70,15 @@ async def test_a_store_that_fails_midway_ends_the_run_with_its_figures(
             "CREATE TEMP TRIGGER full BEFORE INSERT ON turn WHEN (SELECT count(*) FROM turn) = 1"
             " BEGIN SELECT RAISE(ABORT, 'no room'); END"
         )
-        found = await run_evaluation(pipeline.parts, QUESTIONS)
-    assert (found.ended, found.exit_code, found.asked, found.id) == ("store", 6, 1, "")
-    assert any("no room" in said for said in found.warnings)
-    assert "the store failed" in render_evaluation_account(found)
+        evaluation = await run_evaluation(pipeline.parts, QUESTIONS)
+    assert (evaluation.ended, evaluation.exit_code, evaluation.asked, evaluation.id) == (
+        "store",
+        6,
+        1,
+        "",
+    )
+    assert any("no room" in warning for warning in evaluation.warnings)
+    assert "the store failed" in render_evaluation_account(evaluation)
 
 
 async def test_ctrl_c_reports_what_was_done(shop: Path, server: OpenAIServer) -> None:
@@ -77,6 +91,6 @@ async def test_ctrl_c_reports_what_was_done(shop: Path, server: OpenAIServer) ->
         work = asyncio.create_task(run_evaluation(pipeline.parts, QUESTIONS))
         await watch.heard.wait()
         work.cancel()
-        found = await work
-    assert (found.ended, found.exit_code, found.asked) == ("interrupted", 130, 1)
-    assert found.unjudged_by_cause.get("interrupted", 0) > 0 and found.id == ""
+        evaluation = await work
+    assert (evaluation.ended, evaluation.exit_code, evaluation.asked) == ("interrupted", 130, 1)
+    assert evaluation.unjudged_by_cause.get("interrupted", 0) > 0 and evaluation.id == ""

@@ -42,4 +42,4 @@ def fill(store: Store) -> None:
 
 def export_lines(store: Store, choice: MemoryFilter) -> Iterator[str]:
     """Yield the chosen memories as `memory export` writes them, without line ends."""
-    return (msgspec.json.encode(one).decode() for one in exported_memories(store, choice))
+    return (msgspec.json.encode(memory).decode() for memory in exported_memories(store, choice))

@@ -4,6 +4,7 @@ import os
 import secrets
 import string
 import threading
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from sqlite3 import Connection
@@ -11,7 +12,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -46,11 +46,11 @@ NAMES = (TURN, judge_key(JUDGE), 0)
 
 
 def filled(
-    connection: Connection, found: Sequence[Judgment], names: tuple[str, str, int] = NAMES
+    connection: Connection, judgments: Sequence[Judgment], names: tuple[str, str, int] = NAMES
 ) -> None:
     """Store judgments."""
     with database.transaction(connection):
-        insert_judgments(connection, found, names)
+        insert_judgments(connection, judgments, names)
 
 
 def take(connection: Connection, file: Path, key: ExchangeKey = KEY, **options: Any) -> CacheImport:
@@ -115,28 +115,28 @@ def test_a_round_trip_changes_nothing(
 ) -> None:
     """The file round-trips: keys, scores to the last bit, places, reasons, checksums."""
     folder = tmp_path / secrets.token_hex(8)
-    first, other = connect_store(folder / "a.db"), connect_store(folder / "b.db")
-    for names, found in turns.items():
-        filled(first, found, names)
+    first, second = connect_store(folder / "a.db"), connect_store(folder / "b.db")
+    for names, judgments_of_turn in turns.items():
+        filled(first, judgments_of_turn, names)
     done = export_judgments(first, folder / "c", KEY)
-    taken = take(other, folder / "c")
-    assert everything(other) == everything(first)
+    taken = take(second, folder / "c")
+    assert everything(second) == everything(first)
     assert (taken.added, taken.known, taken.turns) == (done.judgments, 0, len(turns))
-    assert take(other, folder / "c").added == 0
+    assert take(second, folder / "c").added == 0
     first.close()
-    other.close()
+    second.close()
 
 
 def test_every_flipped_byte_and_every_cut_is_noticed(file: Path) -> None:
     """No byte of the file can be changed, removed or added without breaking the signature."""
-    whole = bytearray(file.read_bytes())
+    intact = bytearray(file.read_bytes())
     read_export(file, KEY)
-    for at in range(len(whole)):
-        for changed in (whole[:at], whole[:at] + bytes([whole[at] ^ 0x20]) + whole[at + 1 :]):
+    for at in range(len(intact)):
+        for changed in (intact[:at], intact[:at] + bytes([intact[at] ^ 0x20]) + intact[at + 1 :]):
             file.write_bytes(changed)
             with pytest.raises((StoreUntrusted, UsageError)):
                 read_export(file, KEY)
-    file.write_bytes(whole * 2)
+    file.write_bytes(intact * 2)
     with pytest.raises(StoreUntrusted):
         read_export(file, KEY)
 
@@ -146,9 +146,9 @@ def test_who_signed_it_is_told_apart(file: Path, second: Connection) -> None:
     key."""
     with pytest.raises(
         StoreUntrusted, match=rf"another key \({KEY.id}; yours is {OTHER.id}\)"
-    ) as other:
+    ) as caught:
         take(second, file, OTHER)
-    assert "--untrusted" in other.value.hint and "store key`" not in other.value.hint
+    assert "--untrusted" in caught.value.hint and "store key`" not in caught.value.hint
     file.write_bytes(file.read_bytes() + b"x")
     with pytest.raises(StoreUntrusted, match="altered"):
         take(second, file)
@@ -158,14 +158,16 @@ def test_who_signed_it_is_told_apart(file: Path, second: Connection) -> None:
 def rewritten(file: Path, *rows: list[object], key: ExchangeKey = KEY) -> None:
     """Write lines as a careless exporter would."""
     file.write_bytes(
-        signed(zstandard.compress(b"".join(msgspec.json.encode(row) + b"\n" for row in rows)), key)
+        signed(zlib.compress(b"".join(msgspec.json.encode(row) + b"\n" for row in rows)), key)
     )
 
 
 def row(**changed: object) -> list[object]:
     """Return one exported judgment with some fields changed."""
-    found = ExchangeRow(TURN, "b" * 32, "openai:m", 0, "c" * 32, 0.5, 0.1, "p_1", 3, "calls it")
-    return list((msgspec.structs.asdict(found) | changed).values())
+    exchange_row = ExchangeRow(
+        TURN, "b" * 32, "openai:m", 0, "c" * 32, 0.5, 0.1, "p_1", 3, "calls it"
+    )
+    return list((msgspec.structs.asdict(exchange_row) | changed).values())
 
 
 BAD: dict[str, dict[str, object]] = {
@@ -198,7 +200,7 @@ def test_a_reason_is_made_harmless(tmp_path: Path, second: Connection) -> None:
     place = tmp_path / "said"
     rewritten(place, row(reason="\x1b[31m AKIA" + "IOSFODNN7EXAMPLQ" + " red\nline " + "x" * 600))
     take(second, place)
-    (reason,) = (found[-1] for found in everything(second))
+    (reason,) = (stored_row[-1] for stored_row in everything(second))
     assert (
         "\x1b" not in reason
         and "\n" not in reason
@@ -213,8 +215,13 @@ def test_what_is_here_wins(file: Path, second: Connection) -> None:
     assert take(second, file, dry_run=True).added == 2
     assert len(everything(second)) == 1
     assert (take(second, file).added, take(second, file).known) == (2, 3)
-    found = {known[3]: (known[4], known[-1]) for known in everything(second)}
-    assert found[f"{1:032x}"] == (0.9, "") and found[f"{2:032x}"] == (0.5, "says 2")
+    score_and_reason = {
+        stored_row[3]: (stored_row[4], stored_row[-1]) for stored_row in everything(second)
+    }
+    assert score_and_reason[f"{1:032x}"] == (0.9, "") and score_and_reason[f"{2:032x}"] == (
+        0.5,
+        "says 2",
+    )
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "pipe", "device", "text"])
@@ -228,7 +235,7 @@ def test_what_is_no_file_of_ours_is_refused(kind: str, tmp_path: Path, second: C
     elif kind == "device":
         place = Path("/dev/zero")
     elif kind == "text":
-        place.write_text("xscore-cache 2 not quite")
+        place.write_text("xscore-cache 3 not quite")
     for taken in (take, quarantine):
         with pytest.raises(UsageError):
             taken(second, place)
@@ -254,17 +261,17 @@ def test_a_file_that_is_cut_short_or_goes_on_is_refused_unsigned_too(
 ) -> None:
     """Without a signature the end of the compressed lines is checked, and a truncated file adds
     nothing."""
-    whole = file.read_bytes()
-    for length in range(len(whole)):
-        file.write_bytes(whole[:length])
+    intact = file.read_bytes()
+    for length in range(len(intact)):
+        file.write_bytes(intact[:length])
         with pytest.raises(UsageError, match="not a cache export"):
             quarantine(second, file)
-    for more in (b"\n", whole.partition(b"\n")[2]):
-        file.write_bytes(whole + more)
+    for suffix in (b"\n", intact.partition(b"\n")[2]):
+        file.write_bytes(intact + suffix)
         with pytest.raises(UsageError, match="continues past its end"):
             quarantine(second, file)
     assert count_untrusted(second) == 0
-    file.write_bytes(whole)
+    file.write_bytes(intact)
     assert quarantine(second, file).added == 3
 
 
@@ -277,10 +284,10 @@ def test_a_bomb_is_refused(
     rewritten(place, *[row()] * 1_001)
     with pytest.raises(UsageError, match="more than 1,000 judgments"):
         quarantine(second, place)
-    place.write_bytes(signed(zstandard.compress(bytes(100_000_000)), OTHER))
+    place.write_bytes(signed(zlib.compress(bytes(100_000_000)), OTHER))
     with pytest.raises(UsageError, match="judgment 1"):
         quarantine(second, place)
-    place.write_bytes(signed(zstandard.compress(bytes(1_000_000))[:-10], OTHER))
+    place.write_bytes(signed(zlib.compress(bytes(1_000_000))[:-10], OTHER))
     with pytest.raises(UsageError, match="not a cache export"):
         quarantine(second, place)
 
@@ -299,13 +306,16 @@ def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) 
     assert export_judgments(connection, place, KEY, since=40.0, reasons=False) == CacheExport(
         judgments=1, turns=1, reasons=0, bytes=place.stat().st_size, key=KEY.id
     )
-    told = zstandard.ZstdDecompressor().decompressobj().decompress(read_export(place, KEY))
-    assert [msgspec.json.decode(line)[4] for line in told.splitlines()] == [f"{1:032x}"]
+    exported = zlib.decompress(read_export(place, KEY))
+    assert [msgspec.json.decode(line)[4] for line in exported.splitlines()] == [f"{1:032x}"]
     before = place.read_bytes()
     with pytest.raises(NothingMatched):
         export_judgments(connection, place, KEY, since=60.0)
-    assert place.read_bytes() == before and [each.name for each in tmp_path.glob(".some*")] == []
-    assert b"a task" not in told and place.stat().st_mode & 0o777 == 0o600
+    assert (
+        place.read_bytes() == before
+        and [leftover.name for leftover in tmp_path.glob(".some*")] == []
+    )
+    assert b"a task" not in exported and place.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_damaged_judgment_stays_behind(connection: Connection, tmp_path: Path) -> None:
@@ -347,26 +357,26 @@ def test_the_key_file_that_was_read_is_the_one_that_was_private(tmp_path: Path) 
     while rounds < 2_000 or (not refused and rounds < 200_000):
         rounds += 1
         try:
-            found = exchange_key("", place)
+            key = exchange_key("", place)
         except UsageError as error:
             assert "others may open it" in error.message and "chmod 600" in error.hint
             refused += 1
         else:
-            taken.add(found)
+            taken.add(key)
     done.set()
     swapping.join()
     assert taken == {KEY} and refused
 
 
-@pytest.mark.parametrize(("form", "by"), [(9, "newer"), (1, "older")])
+@pytest.mark.parametrize(("form", "by"), [(9, "newer"), (2, "older")])
 def test_a_file_of_another_form_is_named(
     file: Path, second: Connection, form: int, by: str
 ) -> None:
     """Both numbers are in the message; such a file is neither read nor replaced by an export."""
-    whole = file.read_bytes()
-    file.write_bytes(whole.replace(b"xscore-cache 2 ", f"xscore-cache {form} ".encode()))
+    current = file.read_bytes()
+    file.write_bytes(current.replace(b"xscore-cache 3 ", f"xscore-cache {form} ".encode()))
     with pytest.raises(
-        UsageError, match=rf"made by an? {by} xscore \(schema {form}; this one reads 2\)"
+        UsageError, match=rf"made by an? {by} xscore \(schema {form}; this one reads 3\)"
     ) as raised:
         quarantine(second, file)
     assert raised.value.hint

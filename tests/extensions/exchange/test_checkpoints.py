@@ -27,10 +27,10 @@ def thread(store: Store) -> str:
     memory = function("mend_pump", path="src/pump.py")
     put(store.connection, memory)
     begun = resume_session(store.connection, branch="feat/ABC-1", now=0.0).thread
-    asked = Turn(
+    task = Turn(
         task="Goal: dry feet\nWhere is mend_pump?", thread=begun, file="src/pump.py", line=2
     )
-    turn = begin(store, asked, "k1", now=1.0)
+    turn = begin(store, task, "k1", now=1.0)
     finish(
         store,
         turn,
@@ -136,8 +136,8 @@ def test_a_deleted_checkpoint_is_nowhere_in_the_files(store: Store, thread: str)
         goals=[f"{NEEDLE} goal"],
         now=1.0,
     )
-    asked = Turn(task="go on", thread=thread, checkpoint=name)
-    turn = begin(store, asked, "k3", now=4.0)
+    task = Turn(task="go on", thread=thread, checkpoint=name)
+    turn = begin(store, task, "k3", now=4.0)
     body = json.dumps({"checkpoint": name, "n": 1})
     finish(store, turn, receipt=body, now=5.0)
     assert holders(store, f"{NEEDLE} reeds") and holders(store, name)
@@ -160,11 +160,13 @@ def test_an_erased_exchange_leaves_its_checkpoint(store: Store, thread: str) -> 
         store.connection, "one", thread=thread, notes=["mind the gap"], now=5.0
     )
     erase_memories(store, [exchange_memory_id("k1")], now=6.0)
-    left = checkpoints.load_checkpoint(store.connection, "one")
-    assert [entry.task for entry in left.entries] == ["paint it"]
-    assert left.notes == ("mind the gap",) and left.memory_ids == (
+    checkpoint = checkpoints.load_checkpoint(store.connection, "one")
+    assert [entry.task for entry in checkpoint.entries] == ["paint it"]
+    assert checkpoint.notes == ("mind the gap",) and checkpoint.memory_ids == (
         exchange_memory_id("key of paint it"),
     )
     assert holders(store, NEEDLE) == []
-    found = load_session(store.connection, thread)
-    assert found is not None and "paint it → Painted." in found.summary, "what is left is told anew"
+    session = load_session(store.connection, thread)
+    assert session is not None and "paint it → Painted." in session.summary, (
+        "what is left is told anew"
+    )

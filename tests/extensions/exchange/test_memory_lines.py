@@ -30,7 +30,7 @@ def data(lines: list[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def test_lines_come_back_as_quoted_data(store: Store, other: Store) -> None:
+def test_lines_come_back_as_quoted_data(store: Store, second_store: Store) -> None:
     """P06: every memory comes back with its id, as an import; exporting that differs only in where
     it is from."""
     fill(store)
@@ -38,46 +38,49 @@ def test_lines_come_back_as_quoted_data(store: Store, other: Store) -> None:
     lines = lines_of(store)
     assert lines == lines_of(store) and len(lines) == 6
     assert not any("function" in line or "access" in line for line in lines)
-    imported = import_lines(other, data([line for line in lines if '"user"' not in line]))
+    imported = import_lines(second_store, data([line for line in lines if '"user"' not in line]))
     assert len(imported.added) == 5
     assert all(
         memory.source is MemorySource.IMPORT
-        for memory in filter_memories(other, MemoryFilter(layers=(Layer.GOVERNANCE,)))
+        for memory in filter_memories(second_store, MemoryFilter(layers=(Layer.GOVERNANCE,)))
     )
     ours, theirs = (
-        [json.loads(line) for line in lines_of(each, Layer.GOVERNANCE)] for each in (store, other)
+        [json.loads(line) for line in lines_of(compared, Layer.GOVERNANCE)]
+        for compared in (store, second_store)
     )
     origin = {"origin": STATED_ELSEWHERE}
     assert theirs == [
-        {**each, "source": "import", "particulars": each.get("particulars", {}) | origin}
-        for each in ours
+        {**compared, "source": "import", "particulars": compared.get("particulars", {}) | origin}
+        for compared in ours
     ]
-    again = import_lines(other, data(lines_of(other, Layer.GOVERNANCE, Layer.PROJECT)))
-    assert (again.added, again.kept) == ([], [])
-    assert again.known > 0
+    repeated = import_lines(
+        second_store, data(lines_of(second_store, Layer.GOVERNANCE, Layer.PROJECT))
+    )
+    assert (repeated.added, repeated.kept) == ([], [])
+    assert repeated.known > 0
 
 
-def test_what_is_here_stays_as_it_is(store: Store, other: Store) -> None:
+def test_what_is_here_stays_as_it_is(store: Store, second_store: Store) -> None:
     """An imported memory takes neither the id nor the key of a local one."""
     theirs = say(store, "their port", key="port", now=1.0).memory
-    mine = say(other, "my port", key="port", now=1.0).memory
-    imported = import_lines(other, data(lines_of(store)))
+    mine = say(second_store, "my port", key="port", now=1.0).memory
+    imported = import_lines(second_store, data(lines_of(store)))
     assert (imported.added, imported.kept) == ([], [mine.id])
-    assert memory_by_id(other, mine.id) == mine
+    assert memory_by_id(second_store, mine.id) == mine
     changed = json.dumps(
         {**json.loads(lines_of(store)[0]), "id": mine.id, "key": "", "text": "planted"}
     )
-    assert import_lines(other, data([changed])).kept == [mine.id]
-    assert theirs.id not in {memory.id for memory in filter_memories(other, MemoryFilter())}
+    assert import_lines(second_store, data([changed])).kept == [mine.id]
+    assert theirs.id not in {memory.id for memory in filter_memories(second_store, MemoryFilter())}
 
 
-def test_what_was_forgotten_does_not_come_back(store: Store, other: Store) -> None:
+def test_what_was_forgotten_does_not_come_back(store: Store, second_store: Store) -> None:
     """An id that was erased with --forget is left out of an import, and counted."""
     memory = say(store, "x", now=1.0).memory
-    other.connection.execute(
+    second_store.connection.execute(
         "INSERT INTO erased_memory (memory_id, at) VALUES (?, 1)", (memory.id,)
     )
-    imported = import_lines(other, data(lines_of(store)))
+    imported = import_lines(second_store, data(lines_of(store)))
     assert (imported.added, imported.forgotten) == ([], 1)
 
 
@@ -99,15 +102,15 @@ BAD: list[tuple[bytes, str]] = [
 
 @pytest.mark.parametrize(("line", "message"), BAD, ids=range(len(BAD)))
 def test_a_bad_line_is_named_and_nothing_is_half_imported(
-    store: Store, other: Store, line: bytes, message: str
+    store: Store, second_store: Store, line: bytes, message: str
 ) -> None:
     """Strangers' lines: no JSON, no memory, too deep, too large, another schema; even earlier good
     lines stay out."""
     say(store, "x", now=1.0)
     with pytest.raises(UsageError, match=message) as refused:
-        import_lines(other, data(lines_of(store)) + line + b"\n")
+        import_lines(second_store, data(lines_of(store)) + line + b"\n")
     assert len(refused.value.message) < 500
-    assert filter_memories(other, MemoryFilter()) == []
+    assert filter_memories(second_store, MemoryFilter()) == []
 
 
 @pytest.mark.parametrize(
@@ -135,40 +138,40 @@ def test_a_bad_line_is_named_and_nothing_is_half_imported(
         {"accessed_at": 1e12},
     ],
 )
-def test_the_gate_of_lines(store: Store, other: Store, changes: dict[str, object]) -> None:
+def test_the_gate_of_lines(store: Store, second_store: Store, changes: dict[str, object]) -> None:
     """Planted code, layers, times, weights, paths and unknown words are refused."""
     say(store, "x", now=1.0)
     line = json.dumps({**json.loads(lines_of(store)[0]), **changes})
     with pytest.raises(UsageError, match=r"^lines:1: |m_.*future"):
-        import_lines(other, data([line]))
+        import_lines(second_store, data([line]))
 
 
-def test_one_file_has_an_id_and_a_key_once(store: Store, other: Store) -> None:
+def test_one_file_has_an_id_and_a_key_once(store: Store, second_store: Store) -> None:
     """Two lines with one id, or with one active key, are named."""
     say(store, "x", key="k", now=1.0)
     (line,) = lines_of(store)
     with pytest.raises(UsageError, match=r"lines:3: id `m_.*` is that of line 1"):
-        import_lines(other, data([line, "", line]))
+        import_lines(second_store, data([line, "", line]))
     twin = json.dumps({**json.loads(line), "id": "m_" + "1" * 20})
     with pytest.raises(UsageError, match=r"m_1{20}: it has the key of m_"):
-        import_lines(other, data([line, twin]))
+        import_lines(second_store, data([line, twin]))
 
 
-def test_the_users_layer_is_imported_when_it_is_named(store: Store, other: Store) -> None:
+def test_the_users_layer_is_imported_when_it_is_named(store: Store, second_store: Store) -> None:
     """P06: a user-layer line would apply everywhere: unless requested it is refused, counted and
     not stored."""
     kept = prefer(store, "k", "v", now=1.0).memory
     say(store, "x", now=1.0)
     lines = lines_of(store)
     erasure.erase_memories(store, [kept.id], now=2.0)
-    imported = import_lines(other, data(lines))
+    imported = import_lines(second_store, data(lines))
     assert (len(imported.added), imported.refused) == (1, 1)
-    assert preferences(other) == []
-    named = import_lines(other, data(lines), users=True)
+    assert preferences(second_store) == []
+    named = import_lines(second_store, data(lines), users=True)
     assert (named.added, named.refused, named.known) == ([kept.id], 0, 1)
 
 
-def test_what_only_code_has_does_not_come_from_lines(store: Store, other: Store) -> None:
+def test_what_only_code_has_does_not_come_from_lines(store: Store, second_store: Store) -> None:
     """An import drops a memory's language and line numbers, and its use counts start at zero."""
     say(store, "x", now=1.0)
     foreign = {
@@ -179,9 +182,9 @@ def test_what_only_code_has_does_not_come_from_lines(store: Store, other: Store)
         "accessed_at": 5.0,
     }
     (added,) = import_lines(
-        other, data([json.dumps({**json.loads(lines_of(store)[0]), **foreign})])
+        second_store, data([json.dumps({**json.loads(lines_of(store)[0]), **foreign})])
     ).added
-    memory = memory_by_id(other, added)
+    memory = memory_by_id(second_store, added)
     assert (memory.language, memory.start_line, memory.end_line, memory.access_count) == (
         "",
         0,
@@ -191,16 +194,18 @@ def test_what_only_code_has_does_not_come_from_lines(store: Store, other: Store)
 
 
 def test_what_was_said_long_ago_survives_the_way_to_another_store(
-    store: Store, other: Store
+    store: Store, second_store: Store
 ) -> None:
     """L03: imported today counts as seen today: consolidation erases nothing of it until it is
     unseen for long."""
-    said = say(store, "we sort imports by hand", kind=Kind.CONVENTION, now=NOW).memory
+    convention = say(store, "we sort imports by hand", kind=Kind.CONVENTION, now=NOW).memory
     moved = NOW + 400 * DAY_S
-    other.clock = lambda: moved
-    import_lines(other, data(lines_of(store)))
-    consolidate(other, MemorySettings(), now=moved + DAY_S)
-    kept = memory_by_id(other, said.id)
-    assert (kept.source, kept.text, kept.updated_at) == (MemorySource.IMPORT, said.text, NOW)
-    consolidate(other, MemorySettings(), now=moved + 800 * DAY_S)
-    assert said.id not in {memory.id for memory in filter_memories(other, MemoryFilter())}
+    second_store.clock = lambda: moved
+    import_lines(second_store, data(lines_of(store)))
+    consolidate(second_store, MemorySettings(), now=moved + DAY_S)
+    kept = memory_by_id(second_store, convention.id)
+    assert (kept.source, kept.text, kept.updated_at) == (MemorySource.IMPORT, convention.text, NOW)
+    consolidate(second_store, MemorySettings(), now=moved + 800 * DAY_S)
+    assert convention.id not in {
+        memory.id for memory in filter_memories(second_store, MemoryFilter())
+    }

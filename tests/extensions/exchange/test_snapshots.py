@@ -24,7 +24,9 @@ from xscore.store.store import Store
 NOW = 1_000.0
 
 
-def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(store: Store, other: Store) -> None:
+def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(
+    store: Store, second_store: Store
+) -> None:
     """A12: memories, citations, edges, threads, use, views and maps are restored; values are not
     taken from others."""
     fill(store)
@@ -34,14 +36,14 @@ def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(store: Store, ot
     assert {kept.thread for kept in taken.memories} == {"", "s_1"}
     assert any(kept.access_count for kept in taken.memories)
     assert any(kept.citations for kept in taken.memories)
-    restored = restore_snapshot(other, taken)
+    restored = restore_snapshot(second_store, taken)
     assert (restored.added, restored.changed, restored.retrievals, restored.repository_maps) == (
         5,
         0,
         1,
         1,
     )
-    assert take_snapshot(other) == taken
+    assert take_snapshot(second_store) == taken
 
 
 def text_of(store: Store) -> str:
@@ -68,7 +70,7 @@ def test_a_stores_own_file_is_restored_exactly(store: Store) -> None:
     assert take_snapshot(store) == taken
 
 
-def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, other: Store) -> None:
+def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, second_store: Store) -> None:
     """Planted: the user's own word, edges of weight 1e6, absurd counts; only the text is
     imported."""
     fill(store)
@@ -82,10 +84,10 @@ def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, other: Store)
         {**header, "edges": planted},
         *({**line, **huge, "source": "explicit"} for line in lines),
     ]
-    import_snapshot(other, "\n".join(map(json.dumps, body)).encode())
-    found = take_snapshot(other).memories
-    assert len(found) == 5
-    for memory in found:
+    import_snapshot(second_store, "\n".join(map(json.dumps, body)).encode())
+    memories = take_snapshot(second_store).memories
+    assert len(memories) == 5
+    for memory in memories:
         counts = (memory.access_count, memory.evidence_count, memory.particulars.occurrences)
         assert (memory.source, counts, memory.accessed_at) == (
             MemorySource.IMPORT,
@@ -93,7 +95,8 @@ def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, other: Store)
             NOW,
         )
     assert not any(
-        edge.weight > 1 or edge.relation is Relation.CALLS for edge in take_snapshot(other).edges
+        edge.weight > 1 or edge.relation is Relation.CALLS
+        for edge in take_snapshot(second_store).edges
     )
 
 
@@ -142,24 +145,24 @@ def test_the_gate_of_a_snapshot(store: Store, changes: dict[str, object]) -> Non
         import_snapshot(store, altered(text_of(store), **changes))
 
 
-def test_code_is_not_overwritten(store: Store, other: Store) -> None:
+def test_code_is_not_overwritten(store: Store, second_store: Store) -> None:
     """A snapshot with the id of locally indexed code leaves the store unchanged."""
     fill(store)
     taken = take_snapshot(store)
-    put(other.connection, replace(function("f"), id=taken.memories[0].id))
+    put(second_store.connection, replace(function("f"), id=taken.memories[0].id))
     with pytest.raises(UsageError, match="indexed here"):
-        restore_snapshot(other, taken)
-    assert filter_memories(other, MemoryFilter()) == []
+        restore_snapshot(second_store, taken)
+    assert filter_memories(second_store, MemoryFilter()) == []
 
 
-def test_a_planted_secret_does_not_come_in(store: Store, other: Store) -> None:
+def test_a_planted_secret_does_not_come_in(store: Store, second_store: Store) -> None:
     """P01: every snapshot passes the writer's redaction, whatever its origin."""
     say(store, "x", now=1.0)
     taken = take_snapshot(store)
     forged = replace(taken.memories[0], text=f"key = '{SECRET}'", title=SECRET)
     # The title stands in the text.
-    assert restore_snapshot(other, replace(taken, memories=(forged,))).redacted == 1
-    assert SECRET not in "".join(other.connection.iterdump())
+    assert restore_snapshot(second_store, replace(taken, memories=(forged,))).redacted == 1
+    assert SECRET not in "".join(second_store.connection.iterdump())
 
 
 def test_a_snapshot_of_a_newer_xscore_is_named(store: Store) -> None:

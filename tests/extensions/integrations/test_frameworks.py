@@ -24,11 +24,13 @@ def test_langchain_retrieves_from_a_repository(shop: Path, host: DecisionServer)
     from xscore.extensions.integrations.langchain import XscoreRetriever
 
     retriever = XscoreRetriever(path=str(shop))
-    found = retriever.invoke("where is the discount taken?")
-    assert {one.metadata["entity"] for one in found} >= {"discount", "total"}
-    assert all(one.page_content and one.metadata["score"] >= 0.7 for one in found)
+    documents = retriever.invoke("where is the discount taken?")
+    assert {document.metadata["entity"] for document in documents} >= {"discount", "total"}
+    assert all(
+        document.page_content and document.metadata["score"] >= 0.7 for document in documents
+    )
     requests = host.requests
-    assert asyncio.run(retriever.ainvoke("where is the discount taken?")) == found
+    assert asyncio.run(retriever.ainvoke("where is the discount taken?")) == documents
     assert host.requests == requests
 
 
@@ -43,7 +45,7 @@ def test_langchain_compresses_documents(host: DecisionServer) -> None:
         Document(page_content=text, metadata={"page": at}) for at, text in enumerate(TEXTS)
     ]
     kept = XscoreCompressor(top_k=15).compress_documents(documents, QUESTION)
-    assert [(one.page_content, one.metadata["page"]) for one in kept] == [
+    assert [(document.page_content, document.metadata["page"]) for document in kept] == [
         (TEXTS[0], 0),
         (TEXTS[2], 2),
     ]
@@ -53,7 +55,7 @@ def test_langchain_compresses_documents(host: DecisionServer) -> None:
     failed = XscoreCompressor().compress_documents(
         [Document(page_content="Another one was lost.")], QUESTION
     )
-    assert [one.metadata["xscore"]["outcome"] for one in failed] == ["unjudged"]
+    assert [document.metadata["xscore"]["outcome"] for document in failed] == ["unjudged"]
 
 
 def test_llama_index_postprocesses_nodes(host: DecisionServer) -> None:
@@ -69,7 +71,7 @@ def test_llama_index_postprocesses_nodes(host: DecisionServer) -> None:
     ]
     processor = XscorePostprocessor(top_k=1)
     kept = processor.postprocess_nodes(nodes, query_str=QUESTION)
-    assert [(one.node.node_id, one.score) for one in kept] == [("0", 0.9)]
+    assert [(node.node.node_id, node.score) for node in kept] == [("0", 0.9)]
     with pytest.raises(UsageError):
         processor.postprocess_nodes(nodes)
 
@@ -101,9 +103,9 @@ def test_the_settings_decide_what_stays(host: DecisionServer) -> None:
     from xscore.extensions.integrations.keeping import KeepsPassages
 
     def kept(**selection: float) -> int:
-        given = SelectionSettings(**selection)  # type: ignore[arg-type]  # by name
+        selection_settings = SelectionSettings(**selection)  # type: ignore[arg-type]  # by name
         loaded = load_settings(repo_root=None, user_file=None, environ=os.environ).settings
-        options = {"settings": replace(loaded, selection=given)}
+        options = {"settings": replace(loaded, selection=selection_settings)}
         return len(KeepsPassages(options=options).kept_passages(QUESTION, TEXTS[:3]))
 
     assert (kept(), kept(top_k=1), kept(threshold=0.95)) == (2, 1, 0)

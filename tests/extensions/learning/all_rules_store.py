@@ -95,11 +95,11 @@ def watched(store: Store) -> list[sqlite3.Connection]:
 def run_until(folder: Path, moment: int, stop: Callable[[], object]) -> bool:
     """Consolidate, and stop at this step (`STEPS`); return whether that was before the end. stop:
     true interrupts."""
-    left = [moment]
+    steps_left = [moment]
 
     def count() -> object:
-        left[0] -= 1
-        return stop() if left[0] == 0 else 0
+        steps_left[0] -= 1
+        return stop() if steps_left[0] == 0 else 0
 
     with opened(folder) as store:
         for connection in watched(store):

@@ -41,7 +41,7 @@ def store(project: OpenProject) -> Store:
     return project("project")
 
 
-def made(text: str, *, days_ago: float = 0.0, **more: object) -> Memory:
+def made(text: str, *, days_ago: float = 0.0, **fields: object) -> Memory:
     """Make a memory through the writer; by default a project's convention."""
     at = NOW - days_ago * DAY
     values: dict[str, object] = {
@@ -49,27 +49,27 @@ def made(text: str, *, days_ago: float = 0.0, **more: object) -> Memory:
         "kind": Kind.CONVENTION,
         "title": text.splitlines()[0],
         "text": text,
-        "ordinal": int(digest("test", text, str(more.get("key", "")))[:15], 16),
+        "ordinal": int(digest("test", text, str(fields.get("key", "")))[:15], 16),
         "source": MemorySource.INFERRED,
         "confidence": 0.6,
         "created_at": at,
         "updated_at": at,
     }
-    memory, _ = memory_writer.make_memory(**(values | more))  # type: ignore[arg-type]  # any field may be given
+    memory, _ = memory_writer.make_memory(**(values | fields))  # type: ignore[arg-type]  # any field may be given
     return memory
 
 
-def preference(text: str, **more: object) -> Memory:
+def preference(text: str, **fields: object) -> Memory:
     """Make a user preference."""
     values: dict[str, Any] = {
         "layer": Layer.USER,
         "kind": Kind.PREFERENCE,
         "scope": MemoryScope.GLOBAL,
     }
-    return made(text, **(values | more))
+    return made(text, **(values | fields))
 
 
-def decision(text: str, **more: object) -> Memory:
+def decision(text: str, **fields: object) -> Memory:
     """Make a project decision stated by a person."""
     explicit: dict[str, Any] = {
         "layer": Layer.GOVERNANCE,
@@ -77,9 +77,9 @@ def decision(text: str, **more: object) -> Memory:
         "source": MemorySource.EXPLICIT,
         "confidence": 1.0,
     }
-    alternatives = more.pop("alternatives", ())
-    said = MemoryDetails(alternatives=alternatives)  # type: ignore[arg-type]  # always a tuple of names
-    return made(text, **(explicit | {"particulars": said} | more))
+    alternatives = fields.pop("alternatives", ())
+    particulars = MemoryDetails(alternatives=alternatives)  # type: ignore[arg-type]  # always a tuple of names
+    return made(text, **(explicit | {"particulars": particulars} | fields))
 
 
 def put(store: Store, *memories: Memory, thread: str = "") -> None:
@@ -92,8 +92,8 @@ def held(store: Store) -> dict[str, Memory]:
     """Return everything in both stores except the index's rows."""
     from xscore.store import memory_rows
 
-    found = [
+    memories_by_store = [
         memory_rows.select_memories(connection, "source <> 'index'", ())
         for connection in store.connections()
     ]
-    return {memory.id: memory for each in found for memory in each}
+    return {memory.id: memory for memories in memories_by_store for memory in memories}

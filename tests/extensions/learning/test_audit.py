@@ -43,10 +43,10 @@ def test_the_same_twice_is_found_once(store: Store) -> None:
 
 def test_the_same_in_other_words_is_found(store: Store) -> None:
     """H18: the same statement in other words is reported; one with another number is not."""
-    one = remember(store, "Retry failed requests three times.")
-    other = remember(store, "retry failed requests, three times!")
+    first = remember(store, "Retry failed requests three times.")
+    reworded = remember(store, "retry failed requests, three times!")
     remember(store, "Retry failed requests four times.")
-    assert found(store) == [(AuditProblem.NEAR_DUPLICATE, {one.id, other.id})]
+    assert found(store) == [(AuditProblem.NEAR_DUPLICATE, {first.id, reworded.id})]
 
 
 def test_a_stale_memory_is_listed_with_the_citation_that_broke(store: Store) -> None:
@@ -61,9 +61,9 @@ def test_a_stale_memory_is_listed_with_the_citation_that_broke(store: Store) -> 
     (store.root.path / "b.py").write_text("x = 3\ny = 2\n")
     (finding,) = look(store).findings
     assert (finding.problem, finding.ids) == (AuditProblem.STALE, (memory.id,))
-    assert [(one.path, one.start_line, one.end_line) for one in finding.citations] == [
-        ("b.py", 1, 2)
-    ]
+    assert [
+        (citation.path, citation.start_line, citation.end_line) for citation in finding.citations
+    ] == [("b.py", 1, 2)]
     assert finding.because == "the code it cites has changed: b.py:1-2"
     assert store.memories([memory.id])[memory.id].status is MemoryStatus.STALE
 

@@ -68,11 +68,11 @@ def test_what_a_session_noted_becomes_the_projects(store: Store) -> None:
 def test_an_inference_does_not_replace_what_the_project_was_told(store: Store) -> None:
     """L10: what a person stated under a key stays active."""
     thread = thread_of(store)
-    told = made("Use Drizzle", kind=Kind.TECH_STACK, key="orm", source=MemorySource.EXPLICIT)
-    put(store, told)
+    explicit = made("Use Drizzle", kind=Kind.TECH_STACK, key="orm", source=MemorySource.EXPLICIT)
+    put(store, explicit)
     put(store, made("Use Prisma", kind=Kind.TECH_STACK, key="orm", **SESSION), thread=thread)
     assert close_session(store, thread, now=NOW).carried == ()
-    assert held(store)[told.id].status is MemoryStatus.ACTIVE
+    assert held(store)[explicit.id].status is MemoryStatus.ACTIVE
 
 
 def test_its_exchanges_come_to_one_summary(store: Store) -> None:
@@ -98,8 +98,8 @@ def test_closing_twice_changes_nothing(store: Store) -> None:
     put(store, made("Errors end in a full stop", **SESSION), thread=thread)
     first = close_session(store, thread, now=NOW)
     before = held(store)
-    again = close_session(store, thread, now=NOW + DAY)
-    assert (again.summary, again.exchanges, again.carried) == (first.summary, 1, ())
+    second = close_session(store, thread, now=NOW + DAY)
+    assert (second.summary, second.exchanges, second.carried) == (first.summary, 1, ())
     assert held(store) == before
 
 

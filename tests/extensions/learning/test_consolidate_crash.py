@@ -81,13 +81,13 @@ def test_every_rule_is_at_work_in_the_scene(filled: Path) -> None:
 def test_an_interruption_anywhere_leaves_the_old_or_the_new(filled: Path) -> None:
     """Any failing statement leaves each store before or after a transaction; the next run does the
     rest."""
-    known = states(filled)
-    final = [held[-1] for held in known]
+    allowed_states = states(filled)
+    final = [held[-1] for held in allowed_states]
     moment, was_cut = 0, True
     while was_cut:
         moment += STRIDE
         was_cut = all_rules_store.run_until(restored(filled), moment, lambda: True)
-        for held, path in zip(known, all_rules_store.files(filled), strict=True):
+        for held, path in zip(allowed_states, all_rules_store.files(filled), strict=True):
             assert all_rules_store.state(path) in held
         with all_rules_store.opened(filled) as store:
             all_rules_store.run(store)
@@ -98,7 +98,7 @@ def test_an_interruption_anywhere_leaves_the_old_or_the_new(filled: Path) -> Non
 @pytest.mark.parametrize("moment", [20, 160, 250])
 def test_a_kill_leaves_the_old_or_the_new(filled: Path, moment: int) -> None:
     """SIGKILL halfway leaves no partial action, and the next run does the rest."""
-    known = states(filled)
+    allowed_states = states(filled)
     command = [
         sys.executable,
         "-m",
@@ -108,23 +108,23 @@ def test_a_kill_leaves_the_old_or_the_new(filled: Path, moment: int) -> None:
     ]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
-    for held, path in zip(known, all_rules_store.files(filled), strict=True):
+    for held, path in zip(allowed_states, all_rules_store.files(filled), strict=True):
         assert all_rules_store.state(path) in held
     with all_rules_store.opened(filled) as store:
         all_rules_store.run(store)
     assert [all_rules_store.state(path) for path in all_rules_store.files(filled)] == [
-        held[-1] for held in known
+        held[-1] for held in allowed_states
     ]
 
 
 MEMORIES = st.lists(
     st.builds(
-        lambda make, text, days, importance, said, more: make(
+        lambda make, text, days, importance, is_explicit, fields: make(
             text,
             days_ago=days,
             importance=importance,
-            source=MemorySource.EXPLICIT if said else MemorySource.INFERRED,
-            **more,
+            source=MemorySource.EXPLICIT if is_explicit else MemorySource.INFERRED,
+            **fields,
         ),
         st.sampled_from([made, decision, preference]),
         st.sampled_from(TEXTS),
@@ -191,7 +191,7 @@ def test_a_second_run_at_the_same_clock_does_nothing(
 def test_said_decisions_are_never_lost(filled: Path) -> None:
     """Consolidation never deletes a memory stated by a person, whatever its state."""
     with all_rules_store.opened(filled) as store:
-        said = {
+        explicit_ids = {
             id_
             for (id_,) in store.connection.execute(
                 "SELECT id FROM memory WHERE source = 'explicit' AND kind <> ?", (Kind.EXCHANGE,)
@@ -199,5 +199,5 @@ def test_said_decisions_are_never_lost(filled: Path) -> None:
         }
         for year in range(4):
             consolidate(store, all_rules_store.RULES, now=NOW + year * 366 * 86_400.0)
-        left = {id_ for (id_,) in store.connection.execute("SELECT id FROM memory")}
-    assert said <= left
+        remaining_ids = {id_ for (id_,) in store.connection.execute("SELECT id FROM memory")}
+    assert explicit_ids <= remaining_ids

@@ -59,7 +59,7 @@ def test_facts_that_say_the_same_become_one(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first_fields", "second_fields"),
     [
         ({"key": "retries"}, {"key": "backoff"}),
         ({"path": "a.py"}, {"path": "b.py"}),
@@ -68,21 +68,21 @@ def test_facts_that_say_the_same_become_one(store: Store) -> None:
     ],
 )
 def test_only_what_speaks_of_the_same_is_merged(
-    store: Store, one: dict[str, Any], other: dict[str, Any]
+    store: Store, first_fields: dict[str, Any], second_fields: dict[str, Any]
 ) -> None:
     """L03: other keys, files, kinds or layers are different memories, whatever their text."""
-    put(store, made(SAME[0], **one), made(SAME[1], **other))
+    put(store, made(SAME[0], **first_fields), made(SAME[1], **second_fields))
     assert "merge" not in kinds(run(store, "project", "session"))
 
 
 def test_the_key_of_a_merged_fact_goes_to_the_one_that_stays(store: Store) -> None:
     """L03: a person's statement replaces an inferred one and takes over its key."""
     inferred = made(SAME[0], key="retries")
-    said = made(SAME[1], days_ago=3, source=MemorySource.EXPLICIT)
-    put(store, inferred, said)
+    explicit = made(SAME[1], days_ago=3, source=MemorySource.EXPLICIT)
+    put(store, inferred, explicit)
     run(store)
     after = held(store)
-    assert (after[said.id].status, after[said.id].key) == (MemoryStatus.ACTIVE, "retries")
+    assert (after[explicit.id].status, after[explicit.id].key) == (MemoryStatus.ACTIVE, "retries")
     assert after[inferred.id].status is MemoryStatus.SUPERSEDED
 
 
@@ -137,12 +137,12 @@ def test_what_a_cap_archives_is_not_noted_of_the_user(store: Store) -> None:
 def test_what_was_said_and_archived_is_not_overruled(store: Store) -> None:
     """L10: a preference archived by a cap is still the user's statement; none is inferred in its
     place."""
-    said = preference("Use tabs", key="indent", source=MemorySource.EXPLICIT, importance=0.1)
-    put(store, said, preference("Of more weight", key="other", importance=0.9))
+    archived = preference("Use tabs", key="indent", source=MemorySource.EXPLICIT, importance=0.1)
+    put(store, archived, preference("Of more weight", key="other", importance=0.9))
     put(store, made("Use spaces", kind=Kind.TECH_STACK, key="indent"))
     rules: dict[str, Any] = {"promote_projects": 1, "max_rows": {"user": 1}}
     assert "promote" not in kinds(run(store, "user", **rules))
-    assert held(store)[said.id].status is MemoryStatus.ARCHIVED
+    assert held(store)[archived.id].status is MemoryStatus.ARCHIVED
     assert run(store, "user", **rules).actions == ()
 
 
@@ -202,13 +202,13 @@ def test_a_dry_run_tells_everything_and_changes_no_byte(store: Store) -> None:
 
 def test_a_merged_failure_keeps_count_of_its_occurrences(store: Store) -> None:
     """L03: merging adds up the occurrences of a failure."""
-    one, two = (
+    first, second = (
         made(text, kind=Kind.FAILURE, days_ago=day, particulars=MemoryDetails(occurrences=day + 1))
         for day, text in enumerate(SAME)
     )
-    put(store, one, two)
+    put(store, first, second)
     run(store)
-    assert held(store)[one.id].particulars.occurrences == 3
+    assert held(store)[first.id].particulars.occurrences == 3
 
 
 def test_use_counts_and_vectors_survive(store: Store) -> None:

@@ -43,12 +43,12 @@ def using(project: OpenProject, *choices: str) -> list[Store]:
     stores = []
     for number, choice in enumerate(choices):
         store = project(f"p{number}")
-        said = (
+        memory = (
             made(f"Use {choice}", kind=Kind.TECH_STACK, key="orm")
             if choice
             else made(f"{number} y z", key=f"other{number}")
         )
-        put(store, said)
+        put(store, memory)
         run(store)
         stores.append(store)
     return stores
@@ -73,9 +73,9 @@ def test_what_enough_projects_say_becomes_the_users(
 ) -> None:
     """L02: 2 of 3 no, 3 of 5 yes, 3 of 7 no; confidence is the support."""
     stores = using(project, *choices)
-    found = of_user(stores[-1])
-    assert bool(found) is promoted
-    for memory in found:
+    of_the_user = of_user(stores[-1])
+    assert bool(of_the_user) is promoted
+    for memory in of_the_user:
         assert (memory.kind, memory.key, memory.source) == (
             Kind.PREFERENCE,
             "orm",
@@ -176,27 +176,27 @@ def test_a_preference_in_use_does_not_fade(project: OpenProject) -> None:
     run(stores[0], now=NOW + 90 * DAY)
     (used,) = of_user(stores[0])
     assert used.confidence == 1.0
-    other = project("other")
-    put(other, made("x y z", key="other"))
-    run(other, now=NOW + 190 * DAY)
-    (faded,) = of_user(other)
+    other_project = project("other")
+    put(other_project, made("x y z", key="other"))
+    run(other_project, now=NOW + 190 * DAY)
+    (faded,) = of_user(other_project)
     assert faded.confidence == pytest.approx(exp(-1))
-    run(other, now=NOW + 269 * DAY)
-    (weak,) = of_user(other)
+    run(other_project, now=NOW + 269 * DAY)
+    (weak,) = of_user(other_project)
     assert weak.status is MemoryStatus.ARCHIVED
 
 
 def test_what_the_latest_projects_do_without_fades_faster(project: OpenProject) -> None:
     """L09: drift: unused in the last M projects, even a user's statement loses confidence."""
-    store, *others = (project(f"p{number}") for number in range(4))
+    store, *other_projects = (project(f"p{number}") for number in range(4))
     put(store, preference("Prisma", key="orm", source=MemorySource.EXPLICIT, confidence=1.0))
-    for number, other in enumerate(others):
-        put(other, made(f"{number} y z", key=f"other{number}"))
-        run(other, now=NOW + number * DAY, drift_projects=3)
+    for number, other_project in enumerate(other_projects):
+        put(other_project, made(f"{number} y z", key=f"other{number}"))
+        run(other_project, now=NOW + number * DAY, drift_projects=3)
     (drifted,) = of_user(store)
     assert drifted.confidence == pytest.approx(exp(-2 * 0.01))  # a day, at twice the rate
-    put(others[0], made("Prisma", kind=Kind.TECH_STACK, key="orm"))
-    run(others[0], now=NOW + 3 * DAY, drift_projects=3)
+    put(other_projects[0], made("Prisma", kind=Kind.TECH_STACK, key="orm"))
+    run(other_projects[0], now=NOW + 3 * DAY, drift_projects=3)
     assert of_user(store) == [drifted]
 
 

@@ -30,7 +30,11 @@ AMOUNTS = RULES.feedback
 
 def observed(*values: str, kind: str = "tech_stack") -> list[Observation]:
     """What each project states for the key `orm`."""
-    return [Observation(f"p{n}", "orm", kind, said, NOW) for n, said in enumerate(values) if said]
+    return [
+        Observation(f"p{n}", "orm", kind, observed_value, NOW)
+        for n, observed_value in enumerate(values)
+        if observed_value
+    ]
 
 
 def test_decay_is_the_formula() -> None:
@@ -41,7 +45,7 @@ def test_decay_is_the_formula() -> None:
 
 
 @pytest.mark.parametrize(
-    ("days", "more", "fate"),
+    ("days", "fields", "fate"),
     [
         (29.9, {"importance": 0.19}, []),
         (30.0, {"importance": 0.19}, ["drop"]),
@@ -55,11 +59,11 @@ def test_decay_is_the_formula() -> None:
     ],
 )
 def test_what_is_long_unused_goes_at_its_bounds(
-    days: float, more: dict[str, Any], fate: list[str]
+    days: float, fields: dict[str, Any], fate: list[str]
 ) -> None:
     """L03, L06: dropped, archived, pruned; age alone erases no statement of a person unless
     superseded."""
-    draft = ConsolidationDraft([made("x", days_ago=days, **more)], RULES, now=NOW)
+    draft = ConsolidationDraft([made("x", days_ago=days, **fields)], RULES, now=NOW)
     expire_unused(draft, "project")
     assert [str(action.kind) for action in draft.actions] == fate
 
@@ -88,12 +92,12 @@ def test_the_least_valuable_of_an_overfull_layer_go_first(
 
 def test_the_value_of_more_projects_is_promoted() -> None:
     """L02: one promotion a topic; case and keys of the same topic do not matter."""
-    said = [
+    observations = [
         *observed("Prisma", "prisma", "PRISMA", "", "Drizzle"),
         Observation("p5", "tech_stack.orm", "x", "Prisma", NOW),
     ]
-    (found,) = promotions(said, 6, RULES)
-    assert (found.projects, found.of, normalized(found.value)) == (4, 6, "prisma")
+    (promotion,) = promotions(observations, 6, RULES)
+    assert (promotion.projects, promotion.of, normalized(promotion.value)) == (4, 6, "prisma")
 
 
 @pytest.mark.parametrize(
@@ -149,8 +153,8 @@ def test_a_choice_is_read_off_a_sentence(text: str, expected: str) -> None:
 )
 def test_what_differs_is_part_of_the_value(beginning: str, tie: str, ends: list[str]) -> None:
     """L02: sentences that differ in their ends are different values, whatever joins them."""
-    one, other = (choice_in_text(f"{beginning} {tie} {end}") for end in ends)
-    assert normalized(one) != normalized(other)
+    first_choice, second_choice = (choice_in_text(f"{beginning} {tie} {end}") for end in ends)
+    assert normalized(first_choice) != normalized(second_choice)
 
 
 def test_keys_of_one_topic_are_one() -> None:

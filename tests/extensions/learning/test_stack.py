@@ -41,9 +41,9 @@ def noted(store: Store) -> Noted:
         refresh_evidence(store.connection, store.root, now=NOW)
         consolidate(store, store.settings, now=NOW, scopes=["project"])
         return {
-            one.key: one.title.partition(": ")[2]
-            for one in parts(store)
-            if one.status is MemoryStatus.ACTIVE
+            note.key: note.title.partition(": ")[2]
+            for note in parts(store)
+            if note.status is MemoryStatus.ACTIVE
         }
 
     return note
@@ -51,7 +51,11 @@ def noted(store: Store) -> Noted:
 
 def parts(store: Store) -> list[Memory]:
     """Return the parts of the stack, in any status."""
-    return [one for one in store.memories(all_ids(store)).values() if one.kind is Kind.TECH_STACK]
+    return [
+        memory
+        for memory in store.memories(all_ids(store)).values()
+        if memory.kind is Kind.TECH_STACK
+    ]
 
 
 def all_ids(store: Store) -> list[str]:
@@ -87,10 +91,10 @@ def test_manifests_and_imports_are_noted_with_their_evidence(store: Store, noted
     elsewhere = {"orm in js": "Prisma", "test_runner in js": "Jest"}
     main = {"http_client": "httpx", "linter": "ruff", "orm": "SQLAlchemy", "test_runner": "pytest"}
     assert noted() == main | elsewhere
-    by_topic = {one.key: one for one in parts(store)}
-    cited = citations_of(store.connection, [one.id for one in by_topic.values()])
+    by_topic = {note.key: note for note in parts(store)}
+    cited = citations_of(store.connection, [note.id for note in by_topic.values()])
     places = {
-        topic: [_place(span) for span in cited.get(one.id, ())] for topic, one in by_topic.items()
+        topic: [_place(span) for span in cited.get(note.id, ())] for topic, note in by_topic.items()
     }
     assert places == {
         "http_client": [],
@@ -124,13 +128,16 @@ def test_the_note_follows_the_manifest(store: Store, noted: Noted) -> None:
     assert noted() == {"test_runner": "pytest"}
     write(store, {"requirements-dev.txt": "# tools\npytest==9\n"})
     assert noted() == {"test_runner": "pytest"}
-    ((cited,),) = citations_of(store.connection, [one.id for one in parts(store)]).values()
+    ((cited,),) = citations_of(store.connection, [note.id for note in parts(store)]).values()
     assert (_place(cited), cited.is_changed) == ("requirements-dev.txt:2", False)
     write(store, {"requirements-dev.txt": "nose2\n"})
     assert noted() == {"test_runner": "nose2"}
     write(store, {"requirements-dev.txt": "\n"})
     assert noted() == {}
-    assert {one.status for one in parts(store)} == {MemoryStatus.SUPERSEDED, MemoryStatus.ARCHIVED}
+    assert {note.status for note in parts(store)} == {
+        MemoryStatus.SUPERSEDED,
+        MemoryStatus.ARCHIVED,
+    }
 
 
 def test_what_a_person_said_or_erased_is_not_noted(store: Store, noted: Noted) -> None:
@@ -139,5 +146,5 @@ def test_what_a_person_said_or_erased_is_not_noted(store: Store, noted: Noted) -
     write(store, {"requirements.txt": "pytest\nruff\n"})
     remember(store, Statement(text="use unittest", kind=Kind.DECISION, key="test_runner"), now=NOW)
     assert noted() == {"linter": "ruff"}
-    erase_memories(store, [one.id for one in parts(store)], now=NOW)
+    erase_memories(store, [note.id for note in parts(store)], now=NOW)
     assert noted() == {}

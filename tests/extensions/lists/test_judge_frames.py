@@ -16,16 +16,16 @@ from xscore.platform.errors import UsageError
 def test_a_polars_frame_gives_a_polars_frame(host: DecisionServer) -> None:
     """Rows match the frame's; a null is unjudged, with its cause."""
     frame = polars.DataFrame({"id": ["a", "b", "c"], "body": ["lost", None, "found"]})
-    found = xscore.judge(QUESTION, frame, column="body")
-    assert found.columns == ["id", "score", "outcome", "cause", "reason", "dollars"]
-    assert found["id"].to_list() == ["a", "b", "c"] and found["score"].to_list() == [
+    judged = xscore.judge(QUESTION, frame, column="body")
+    assert judged.columns == ["id", "score", "outcome", "cause", "reason", "dollars"]
+    assert judged["id"].to_list() == ["a", "b", "c"] and judged["score"].to_list() == [
         0.9,
         None,
         0.04,
     ]
     assert (
-        found["cause"].to_list() == ["", "unreadable", ""]
-        and found["reason"][1] == "there is no text"
+        judged["cause"].to_list() == ["", "unreadable", ""]
+        and judged["reason"][1] == "there is no text"
     )
     assert xscore.judge(QUESTION, frame["body"]).receipt.coverage.cached == 2
     with pytest.raises(UsageError, match="no column `text`") as error:
@@ -39,7 +39,7 @@ def test_a_frame_that_no_model_judged_says_so() -> None:
     frame = polars.DataFrame({"text": ["lost payment", "small font"]})
     with pytest.warns(UserWarning, match="no key: ranked by matching words only") as warned:
         xscore.judge(QUESTION, frame, store=None)
-    assert [one.filename for one in warned] == [__file__]
+    assert [warning.filename for warning in warned] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         xscore.judge(QUESTION, frame, judge="lexical", store=None)
@@ -56,9 +56,9 @@ def test_frames_of_other_libraries_come_back_as_they_were(
     )
     cells = {"id": [1, 2, 3], "text": ["lost", None, "found"]}
     frame = module.DataFrame(cells) if library == "pandas" else module.table(cells)
-    found = xscore.judge(QUESTION, frame)
-    assert type(found) is type(frame)
-    scores = found["score"].tolist() if library == "pandas" else found["score"].to_pylist()
+    judged = xscore.judge(QUESTION, frame)
+    assert type(judged) is type(frame)
+    scores = judged["score"].tolist() if library == "pandas" else judged["score"].to_pylist()
     assert (scores[0], scores[2]) == (0.9, 0.04) and (scores[1] is None or scores[1] != scores[1])
 
 
@@ -87,5 +87,7 @@ def test_ids_of_several_types_become_text_in_a_frame(
     host: DecisionServer, ids: list[Any], shown: list[Any]
 ) -> None:
     """Mixed ids become text whichever comes first; ids of one type keep it."""
-    found = xscore.judge(QUESTION, [{"id": one, "text": "lost"} for one in ids])
-    assert [row.id for row in found] == ids and found.to_polars()["id"].to_list() == shown
+    judged = xscore.judge(QUESTION, [{"id": item_id, "text": "lost"} for item_id in ids])
+    assert [row.id for row in judged] == ids and judged.to_polars()["id"].to_list() == shown
+    pytest.importorskip("pyarrow", reason="the library is not installed; xscore does not need it")
+    assert judged.to_arrow()["id"].to_pylist() == shown

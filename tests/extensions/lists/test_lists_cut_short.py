@@ -36,7 +36,7 @@ def tickets(number: int) -> list[str]:
 
 
 @pytest.fixture
-def asked(host: DecisionServer) -> Counter[str]:
+def asked_texts(host: DecisionServer) -> Counter[str]:
     """Return how often the host was asked about each text."""
     texts: Counter[str] = Counter()
 
@@ -50,11 +50,11 @@ def asked(host: DecisionServer) -> Counter[str]:
 
 def run_python(code: str) -> subprocess.Popen[str]:
     """Start a Python program with this environment."""
-    given = (
+    preamble = (
         f"QUESTION = {QUESTION!r}\ntickets = lambda number: [f'ticket {{at}} is lost' for at in"
         " range(number)]\n"
     )
-    program = f"import os, sys\nimport xscore\n{given}{code}"
+    program = f"import os, sys\nimport xscore\n{preamble}{code}"
     environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
     return subprocess.Popen(
         [sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True
@@ -84,9 +84,9 @@ def test_sigkill_in_the_middle_and_again(host: DecisionServer, own_home: Path) -
     process.kill()
     process.communicate()
     kept, host.latency_s, host.score = stored(own_home), 0.0, table({}, default=4)
-    found = xscore.judge(QUESTION, tickets(MANY))
+    judged = xscore.judge(QUESTION, tickets(MANY))
     assert 0 < kept < MANY
-    assert (found.receipt.coverage.cached, found.receipt.coverage.judged) == (kept, MANY - kept)
+    assert (judged.receipt.coverage.cached, judged.receipt.coverage.judged) == (kept, MANY - kept)
 
 
 @pytest.mark.verify
@@ -109,7 +109,7 @@ def test_ctrl_c_returns_what_was_judged(host: DecisionServer, own_home: Path) ->
 
 
 @pytest.mark.verify
-def test_after_a_fork_both_processes_judge(host: DecisionServer, asked: Counter[str]) -> None:
+def test_after_a_fork_both_processes_judge(host: DecisionServer, asked_texts: Counter[str]) -> None:
     """The child opens its own thread and store, and finds what its parent paid for."""
     code = "xscore.judge(QUESTION, tickets(3))\nchild = os.fork()\n"
     code += "found = xscore.judge(QUESTION, tickets(4 if child else 3))\n"
@@ -119,7 +119,7 @@ def test_after_a_fork_both_processes_judge(host: DecisionServer, asked: Counter[
     )
     process = run_python(code)
     process.communicate(timeout=60)
-    assert process.returncode == 0 and asked == Counter(tickets(4))
+    assert process.returncode == 0 and asked_texts == Counter(tickets(4))
 
 
 async def test_judge_works_where_a_loop_runs(host: DecisionServer) -> None:
@@ -139,13 +139,14 @@ def test_a_store_of_another_user_is_refused(host: DecisionServer, tmp_path: Path
 def test_a_deadline_ends_a_list_and_a_source_without_end(host: DecisionServer) -> None:
     """A list keeps a row for each item; an iterator is read no further, and judgments stay."""
     host.latency_s = 30
-    found = xscore.judge(QUESTION, tickets(4_100), deadline=0.6)
+    judged = xscore.judge(QUESTION, tickets(4_100), deadline=0.6)
     assert (
-        found.receipt.unjudged_by_cause == {"deadline": 4_100} and found.receipt.ended == "deadline"
+        judged.receipt.unjudged_by_cause == {"deadline": 4_100}
+        and judged.receipt.ended == "deadline"
     )
     endless = xscore.judge(QUESTION, (f"ticket {at}" for at in count()), deadline=0.6)
     assert 0 < endless.receipt.coverage.unjudged == len(endless)
-    assert found.receipt.seconds < 20 and endless.receipt.seconds < 20
+    assert judged.receipt.seconds < 20 and endless.receipt.seconds < 20
 
 
 @pytest.mark.parametrize(("number", "deadline_s"), [(1, 1.5), (2_000, 4.0)])
@@ -164,24 +165,24 @@ async def test_a_deadline_does_not_wait_for_a_silent_source(
         finally:
             is_left = True
 
-    found = await xscore.judge_async(QUESTION, silent(), deadline=deadline_s)
-    assert found.receipt.coverage.judged == number and is_left and found.receipt.seconds < 20
+    judged = await xscore.judge_async(QUESTION, silent(), deadline=deadline_s)
+    assert judged.receipt.coverage.judged == number and is_left and judged.receipt.seconds < 20
 
 
 async def test_a_source_may_wait_for_the_row_of_its_last_item(host: DecisionServer) -> None:
     """An item is judged without waiting for the next one."""
-    given = asyncio.Queue[str | None]()
+    queue = asyncio.Queue[str | None]()
 
     async def source() -> AsyncIterator[str]:
-        while (ticket := await given.get()) is not None:
+        while (ticket := await queue.get()) is not None:
             yield ticket
 
-    given.put_nowait("ticket 0 is lost")
+    queue.put_nowait("ticket 0 is lost")
     following, scores = ["ticket 1 is lost", "ticket 2 is lost", None], []
     async with asyncio.timeout(20):
         async for row in xscore.judge_stream(QUESTION, source()):
             scores.append(row.score)
-            given.put_nowait(following.pop(0))
+            queue.put_nowait(following.pop(0))
     assert scores == [0.9] * 3
 
 
@@ -218,8 +219,8 @@ def test_a_deadline_does_not_wait_for_an_iterator_that_blocks(host: DecisionServ
         yield from tickets(3)
         go_on.wait(60)
 
-    found = xscore.judge(QUESTION, blocks(), deadline=1.5)
-    assert found.receipt.coverage.judged == 3 and not go_on.is_set()
+    judged = xscore.judge(QUESTION, blocks(), deadline=1.5)
+    assert judged.receipt.coverage.judged == 3 and not go_on.is_set()
     go_on.set()
 
 
@@ -289,9 +290,9 @@ async def test_an_iterator_may_raise_whatever_it_likes(
         if fails:
             raise raised
 
-    for given in (plain(), awaited()):
+    for source in (plain(), awaited()):
         with pytest.raises(SourceFailed, match=type(raised).__name__) as failed:
-            await xscore.judge_async(QUESTION, given)
+            await xscore.judge_async(QUESTION, source)
         assert failed.value.__cause__ is raised and len(failed.value.judged) == 3
 
 
@@ -323,10 +324,10 @@ def test_a_host_that_fails_half_way_leaves_the_rest_unjudged(host: DecisionServe
     """An empty account ends the list; cached items after the failure are still returned."""
     xscore.judge(QUESTION, tickets(MANY)[-5:])
     host.status = lambda _: (402, "Payment required.") if host.requests > 3 else None
-    found = xscore.judge(QUESTION, tickets(MANY))
-    of = found.receipt
+    judged = xscore.judge(QUESTION, tickets(MANY))
+    of = judged.receipt
     assert of.ended == "provider" and of.unjudged_by_cause == {"provider": of.coverage.unjudged}
-    assert of.coverage.judged > 0 and [row.outcome for row in found][-5:] == ["cached"] * 5
+    assert of.coverage.judged > 0 and [row.outcome for row in judged][-5:] == ["cached"] * 5
 
 
 def test_a_stream_reads_no_further_than_its_rows_are_taken(

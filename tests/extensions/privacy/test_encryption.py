@@ -58,8 +58,8 @@ def opening_elsewhere(path: Path, user_dir: Path) -> Iterator["subprocess.Popen[
     """Open the store in another process, which says so and holds it until its input ends."""
     command = [sys.executable, "-c", MAKE_AND_HOLD, str(path), str(user_dir)]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as other:
-        yield other
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        yield process
 
 
 def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: Path) -> None:
@@ -158,20 +158,20 @@ def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
     encryption.decrypt_store(path, user_data_dir=user_dir)  # the key is made, the schema settled
     key = encryption_key.load_encryption_key(user_dir)
     before = contents_of(path, key)
-    there, back = (
+    convert, convert_back = (
         getattr(encryption, f"{way}_store"),
         encryption.decrypt_store if way == "encrypt" else encryption.encrypt_store,
     )
     if way == "decrypt":
         encryption.encrypt_store(path, user_data_dir=user_dir)
-    steps = _traced(-1, lambda: None, there, path, user_dir)
+    steps = _traced(-1, lambda: None, convert, path, user_dir)
     assert steps > 45
     for step in range(1, steps + 1):
-        back(path, user_data_dir=user_dir)
-        stopped(step, there, path, user_dir)
+        convert_back(path, user_data_dir=user_dir)
+        stopped(step, convert, path, user_dir)
         with closing(connect_store(path, opening.key_source(user_dir))) as connection:
             assert contents(connection) == before, step
-        there(path, user_data_dir=user_dir)
+        convert(path, user_data_dir=user_dir)
         names = [".gitignore", "memory.db", *(["memory.db-key"] if way == "encrypt" else [])]
         assert sorted(file.name for file in path.parent.iterdir()) == names, step
         assert path.read_bytes().startswith(HEADER) == (way == "decrypt"), step
@@ -180,16 +180,16 @@ def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
 def test_what_a_killed_call_left_readable_is_overwritten(tmp_path: Path, user_dir: Path) -> None:
     """The next call wipes the replaced plain file, but not a second link of the live store."""
     path = make_encrypted_store(tmp_path / "r", user_dir)
-    left = path.with_name("memory.db.plain")
-    left.write_bytes(PLANTED.encode() * 1000)
-    held = left.open("rb")
-    assert encryption.encrypt_store(path, user_data_dir=user_dir).removed == (str(left),)
-    assert not left.exists()
+    leftover = path.with_name("memory.db.plain")
+    leftover.write_bytes(PLANTED.encode() * 1000)
+    held = leftover.open("rb")
+    assert encryption.encrypt_store(path, user_data_dir=user_dir).removed == (str(leftover),)
+    assert not leftover.exists()
     assert not held.read().strip(b"\0")
     held.close()
-    os.link(path, left)
+    os.link(path, leftover)
     encryption.encrypt_store(path, user_data_dir=user_dir)
-    assert not left.exists()
+    assert not leftover.exists()
     open_store(tmp_path / "r", user_dir).close()
 
 
@@ -203,13 +203,13 @@ def test_a_store_that_is_open_elsewhere_is_not_converted(
         encryption.encrypt_store(path, user_data_dir=user_dir)
     convert = getattr(encryption, f"{way}_store")
     before = contents_of(path, encryption_key.load_or_create_encryption_key(user_dir))
-    with opening_elsewhere(path, user_dir) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "open\n"
+    with opening_elsewhere(path, user_dir) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
         with pytest.raises(StoreError, match="locked by another process") as raised:
             convert(path, user_data_dir=user_dir)
         assert not isinstance(raised.value, StoreDamaged)
-        other.communicate("")
+        process.communicate("")
     assert contents_of(path, encryption_key.load_encryption_key(user_dir)) == before
     assert path.read_bytes().startswith(HEADER) == (way == "encrypt")
     assert convert(path, user_data_dir=user_dir).changed
@@ -230,14 +230,14 @@ def test_who_waits_for_a_conversion_goes_on_in_the_new_file(tmp_path: Path, user
     """A process that opens the store meanwhile waits, and never writes into the replaced file."""
     path = make_plain_store(tmp_path / "r", user_dir)
     key = encryption_key.load_or_create_encryption_key(user_dir)
-    made = encryption._exported(path, None, path.with_name("memory.db.sealed"), key)
-    with opening_elsewhere(path, user_dir) as other:
+    exported = encryption._exported(path, None, path.with_name("memory.db.sealed"), key)
+    with opening_elsewhere(path, user_dir) as process:
         time.sleep(1.0)
-        assert other.poll() is None
+        assert process.poll() is None
         encrypted_sqlite.write_note(path, key)
-        encryption._take_its_place(made, path, path.with_name("memory.db.plain"))
-        said, complaints = other.communicate("", timeout=30)
-    assert (said, complaints) == ("open\n", "")
+        encryption._take_its_place(exported, path, path.with_name("memory.db.plain"))
+        output, complaints = process.communicate("", timeout=30)
+    assert (output, complaints) == ("open\n", "")
     assert not path.read_bytes().startswith(HEADER)
     assert contents_of(path, key)["memory_row"]
 

@@ -93,19 +93,19 @@ def test_everything_made_with_a_memory_goes_with_it(
 ) -> None:
     """Issue, P06: row, vector, judgment, reason, receipt entry, answer and the answer's exchange
     are all erased."""
-    memory, other = (
+    memory, kept = (
         said(particulars=MemoryDetails(rationale="since the flamingo audit of spring")),
         said("Other words", ordinal=9),
     )
-    put(store.connection, memory, other)
+    put(store.connection, memory, kept)
     judge(store.connection, memory, "speaks of quokka invoices by itself")
-    judge(store.connection, other, "nothing to do with it")
+    judge(store.connection, kept, "nothing to do with it")
     turn = play(
         store,
         "where are they?",
         "Look below the bluish stairs, says the memory",
         memory,
-        near=(other,),
+        near=(kept,),
     )
     later = play(
         store,
@@ -126,10 +126,10 @@ def test_everything_made_with_a_memory_goes_with_it(
         1,
     )
     assert (done.receipts, done.vectors, done.is_clean) == (2, 3, True)
-    left = files()
+    remaining = files()
     for words in (b"quokka", b"cobalt", b"flamingo", b"bluish stairs", b"answered before"):
-        assert words not in left, words
-    assert store.memories([other.id]) == {other.id: other}
+        assert words not in remaining, words
+    assert store.memories([kept.id]) == {kept.id: kept}
     body = json.loads(turn_history.past_turn(store.connection, turn).receipt)  # type: ignore[union-attr]  # the turn was just stored
     assert body["selected"] == [{"id": memory.id, "kind": "convention", "entity": "", "reason": ""}]
     assert body["near_misses"][0]["reason"] == "Other words"
@@ -153,14 +153,14 @@ def test_a_shared_content_goes_with_the_last_that_shows_it(
     store: Store, files: Callable[[], bytes]
 ) -> None:
     """Issue: judgments of a content shared by several memories stay until the last is erased."""
-    one, two = said(ordinal=1), said(ordinal=2)
-    assert one.content_hash == two.content_hash
-    put(store.connection, one, two)
-    judge(store.connection, one, "a reason of some length about both")
-    first = erasure.erase_memories(store, [one.id], now=1.0)
-    assert (first.shared, first.judgments, first.reasons) == (1, 0, 0)
+    shown_first, shown_second = said(ordinal=1), said(ordinal=2)
+    assert shown_first.content_hash == shown_second.content_hash
+    put(store.connection, shown_first, shown_second)
+    judge(store.connection, shown_first, "a reason of some length about both")
+    first_erasure = erasure.erase_memories(store, [shown_first.id], now=1.0)
+    assert (first_erasure.shared, first_erasure.judgments, first_erasure.reasons) == (1, 0, 0)
     assert b"a reason of some length" in files()
-    second = erasure.erase_memories(store, [two.id], now=2.0)
+    second = erasure.erase_memories(store, [shown_second.id], now=2.0)
     assert (second.shared, second.judgments, second.reasons) == (0, 1, 1)
     assert b"a reason of some length" not in files() and b"quokka" not in files()
 
@@ -184,7 +184,7 @@ def test_what_repeats_the_text_is_emptied_wherever_it_stands(
             "goals": ["ship it"],
         }
         connection.execute("INSERT INTO checkpoint VALUES ('c', 1.0, ?)", (json.dumps(payload),))
-        for subject, told in (
+        for subject, event_payload in (
             ("", {"of": [memory.id]}),
             (memory.id, {"t": 1}),
             ("t_1", {"s": memory.text}),
@@ -192,7 +192,7 @@ def test_what_repeats_the_text_is_emptied_wherever_it_stands(
         ):
             connection.execute(
                 "INSERT INTO event (at, name, subject, payload) VALUES (1, 'memory.updated', ?, ?)",
-                (subject, json.dumps(told)),
+                (subject, json.dumps(event_payload)),
             )
     done = erasure.erase_memories(store, [memory.id], now=9.0)
     assert (done.sessions, done.checkpoints, done.payloads) == (1, 1, 3)
@@ -228,8 +228,8 @@ def test_a_memory_and_its_turns_leave_no_byte(store: Store, files: Callable[[], 
     broken = begin(store, errors, "k", now=7.0)
     user = store.user_connection(create=True)
     assert user is not None
-    put(user, own := said("user: likes tea", layer=Layer.USER, key="tea"))
-    for connection, judged in ((store.connection, memory), (user, own)):
+    put(user, preference := said("user: likes tea", layer=Layer.USER, key="tea"))
+    for connection, judged in ((store.connection, memory), (user, preference)):
         judge(connection, judged, "the walrus is meant")
         connection.execute("UPDATE query SET turn_key = ?", (digest(task),))
     with database.transaction(store.connection) as connection:
@@ -246,7 +246,7 @@ def test_a_memory_and_its_turns_leave_no_byte(store: Store, files: Callable[[], 
     assert (done.is_clean, done.answers, done.checkpoints, done.reasons) == (True, 1, 1, 2)
     proof = erasure.verify_erasure(store, wording)
     assert proof.holds and proof.lines > 5
-    left = files()
+    remaining = files()
     for words in (
         b"quokka",
         b"turquoise",
@@ -257,7 +257,7 @@ def test_a_memory_and_its_turns_leave_no_byte(store: Store, files: Callable[[], 
         b"long last",
         b"walrus",
     ):
-        assert words not in left, words
+        assert words not in remaining, words
     assert store.connection.execute("SELECT count(*) FROM judgment").fetchone() == (0,), (
         "of the memory's content"
     )
@@ -273,11 +273,11 @@ def test_a_question_that_was_asked_twice_stays_with_the_other_turn(
     the other."""
     task = "why does the turquoise walrus hum?"
     put(store.connection, memory := said())
-    one = play(store, task, "because of the amber fog", memory)
+    erased_turn = play(store, task, "because of the amber fog", memory)
     judge(store.connection, memory, "the humming is meant")
     store.connection.execute("UPDATE query SET turn_key = ?", (digest(task),))
     two = play(store, task, "since it is a Tuesday", memory)
-    done = erasure.erase_memories(store, [], turns=[one], now=9.0)
+    done = erasure.erase_memories(store, [], turns=[erased_turn], now=9.0)
     assert (done.memories, done.answers, done.receipts, done.reasons) == (0, 1, 1, 0)
     assert b"amber fog" not in files()
     past = turn_history.past_turn(store.connection, two)
@@ -345,10 +345,15 @@ def test_copies_set_aside_go_when_they_hold_the_text(
 def test_a_turns_moment_keeps_no_path_that_only_the_erased_memory_named(store: Store) -> None:
     """Of a turn's paths, those named by its answer are erased with it; the given ones stay."""
     memory = said(WORDS + " in vault/hidden.py")
-    hidden, asked = (function(path=path) for path in ("vault/hidden.py", "src/asked.py"))
-    put(store.connection, memory, hidden, asked)
+    hidden, asked_about = (function(path=path) for path in ("vault/hidden.py", "src/asked.py"))
+    put(store.connection, memory, hidden, asked_about)
     turn = play(
-        store, "mend src/asked.py", "See vault/hidden.py, as in " + memory.id, memory, hidden, asked
+        store,
+        "mend src/asked.py",
+        "See vault/hidden.py, as in " + memory.id,
+        memory,
+        hidden,
+        asked_about,
     )
     (before,) = store.connection.execute(
         "SELECT context FROM turn WHERE id = ?", (turn,)

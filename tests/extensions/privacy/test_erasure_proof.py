@@ -87,17 +87,17 @@ def test_a_proof_finds_what_is_there(store: Store) -> None:
 def test_lines_that_others_say_are_left_out_and_counted(store: Store) -> None:
     """Issue: a line shared with another memory or a task may be found and proves nothing; it is
     counted."""
-    one = said("A line that only this one says\nA line that both of them say", ordinal=1)
-    two = said("A line that both of them say\nand more of the other", ordinal=2)
-    put(store.connection, one, two)
+    first = said("A line that only this one says\nA line that both of them say", ordinal=1)
+    second = said("A line that both of them say\nand more of the other", ordinal=2)
+    put(store.connection, first, second)
     play(store, "A line of a task in full length", "an answer")
-    put(store.connection, three := said("A line of a task in full length", ordinal=3))
-    wording = erasure.erased_lines(store, [one.id, three.id])
-    done = erasure.erase_memories(store, [one.id, three.id], now=1.0)
+    put(store.connection, third := said("A line of a task in full length", ordinal=3))
+    wording = erasure.erased_lines(store, [first.id, third.id])
+    done = erasure.erase_memories(store, [first.id, third.id], now=1.0)
     proof = verify_erasure(store, wording)
     assert done.answers == 0, "what another says as well is no sign of it"
     assert (proof.holds, proof.still_said) == (True, 2)
-    assert store.memories([two.id])
+    assert store.memories([second.id])
 
 
 def test_a_line_is_found_by_a_word_of_its_own_or_as_a_whole() -> None:
@@ -109,12 +109,12 @@ def test_a_line_is_found_by_a_word_of_its_own_or_as_a_whole() -> None:
         "....----....----",
         "edgeword",
     ]
-    known, few = LineMatcher(lines), LineMatcher(lines[-4:])
+    matcher, few = LineMatcher(lines), LineMatcher(lines[-4:])
     for line in lines:
         for around in ("{}", "xx{}yy", "\n{}\n", "\\n{}\\n", "\x00\x17{}\x05"):
-            assert known.found_in(around.format(line)) == {line}
+            assert matcher.found_in(around.format(line)) == {line}
             assert few.found_in(around.format(line)) == {line} & few.all
-    assert known.found_in("alpha betabet gamma") == set()
+    assert matcher.found_in("alpha betabet gamma") == set()
     assert with_halves(["x" * 30 + " " + "y" * 30]) == {
         "x" * 30 + " " + "y" * 30,
         "x" * 30,
@@ -199,19 +199,19 @@ def test_the_erased_is_nowhere_and_the_others_are_whole(
     ]
     folder = tmp_path_factory.mktemp("erasure")
     (folder / "project").mkdir()
-    made = [said(texts[rng.randrange(count)], ordinal=ordinal) for ordinal in range(count)]
+    memories = [said(texts[rng.randrange(count)], ordinal=ordinal) for ordinal in range(count)]
     gone = data.draw(st.sets(st.sampled_from(range(count)), min_size=1, max_size=count))
     with Store.open(find_root(folder / "project"), user_data_dir=folder / "user") as store:
-        put(store.connection, *made)
-        for memory in {memory.content_hash: memory for memory in made}.values():
+        put(store.connection, *memories)
+        for memory in {memory.content_hash: memory for memory in memories}.values():
             judge(store.connection, memory, f"reason {memory.content_hash} of it")
-        before = store.memories(memory.id for memory in made)
-        going = [made[index] for index in gone]
-        staying = [memory for index, memory in enumerate(made) if index not in gone]
+        before = store.memories(memory.id for memory in memories)
+        going = [memories[index] for index in gone]
+        staying = [memory for index, memory in enumerate(memories) if index not in gone]
         wording = erasure.erased_lines(store, [memory.id for memory in going])
         done = erasure.erase_memories(store, [memory.id for memory in going], now=1.0)
         assert done.is_clean and verify_erasure(store, wording).holds
-        assert store.memories(memory.id for memory in made) == {
+        assert store.memories(memory.id for memory in memories) == {
             memory.id: before[memory.id] for memory in staying
         }
         _check_bytes(raw(folder), going, staying)
@@ -219,14 +219,14 @@ def test_the_erased_is_nowhere_and_the_others_are_whole(
         assert set(kept) == {memory.content_hash for memory in staying}
 
 
-def _check_bytes(left: bytes, going: list[Memory], staying: list[Memory]) -> None:
+def _check_bytes(store_bytes: bytes, going: list[Memory], staying: list[Memory]) -> None:
     still = "\n".join(memory.text for memory in staying)
     for memory in going:
         for line in memory.text.splitlines():
             for piece in (line[:40], line[-40:]):
-                assert piece in still or piece.encode() not in left, piece
-        if memory.text not in {other.text for other in staying}:
-            assert f"reason {memory.content_hash}".encode() not in left
+                assert piece in still or piece.encode() not in store_bytes, piece
+        if memory.text not in {remaining.text for remaining in staying}:
+            assert f"reason {memory.content_hash}".encode() not in store_bytes
 
 
 def test_a_store_that_is_held_after_the_rows_are_gone_is_not_clean_and_no_error(
@@ -251,5 +251,5 @@ def test_a_store_that_is_held_after_the_rows_are_gone_is_not_clean_and_no_error(
     for holder in holders:
         holder.close()
     assert (done.memories, done.is_clean) == (1, False)
-    again = erasure.erase_memories(store, [memory.id], now=2.0)
-    assert again.is_clean and again.is_finished
+    second = erasure.erase_memories(store, [memory.id], now=2.0)
+    assert second.is_clean and second.is_finished

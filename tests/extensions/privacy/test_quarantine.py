@@ -46,6 +46,6 @@ def test_a_damaged_store_keeps_what_can_be_a_score(tmp_path: Path) -> None:
         plain.execute("UPDATE untrusted_score SET score = 7 WHERE hash LIKE 'd%'")
         plain.commit()
     with closing(connect_store(tmp_path / "new" / "memory.db")) as target:
-        found = salvage_store(damaged, target)
+        salvaged = salvage_store(damaged, target)
         assert judgment_store.untrusted_scores(target, NAMES) == {"c" * 32: 0.5}
-    assert (found.kept["scores in quarantine"], found.rejected_rows) == (1, 1)
+    assert (salvaged.kept["scores in quarantine"], salvaged.rejected_rows) == (1, 1)

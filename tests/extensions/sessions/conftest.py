@@ -35,11 +35,11 @@ def store(root: Path, own_home: Path) -> Iterator[Store]:
 def run(store: Store, own_home: Path) -> Import:
     """Import the sessions in the home."""
 
-    def importing(**given: object) -> SessionImportReport:
-        environ = given.pop("environ", {})
+    def importing(**options: object) -> SessionImportReport:
+        environ = options.pop("environ", {})
         assert isinstance(environ, dict)
         places = AgentFolders(own_home, environ, store.root.path)
-        return import_sessions(store, places, **{"now": NOW, **given})  # type: ignore[arg-type]  # each test passes valid arguments
+        return import_sessions(store, places, **{"now": NOW, **options})  # type: ignore[arg-type]  # each test passes valid arguments
 
     return importing
 
@@ -51,10 +51,10 @@ def past(store: Store) -> Past:
     def exchanges() -> list[Memory]:
         from xscore.store import memory_rows
 
-        found = memory_rows.select_memories(
+        memories = memory_rows.select_memories(
             store.connection, "kind = 'exchange' AND source = 'import'", ()
         )
-        return sorted(found, key=lambda memory: (memory.created_at, memory.text))
+        return sorted(memories, key=lambda memory: (memory.created_at, memory.text))
 
     return exchanges
 

@@ -30,21 +30,23 @@ class ClaudeLog:
         self.cwd, self.session, self.branch = str(cwd), session, branch
         self.records: list[Record] = []
 
-    def user(self, content: object, *, uuid: str = "", **more: Any) -> "ClaudeLog":
+    def user(self, content: object, *, uuid: str = "", **fields: Any) -> "ClaudeLog":
         """Add a user record, typed or not."""
-        return self._add("user", {"role": "user", "content": content}, uuid, more)
+        return self._add("user", {"role": "user", "content": content}, uuid, fields)
 
     def assistant(
-        self, *content: Record, message: str = "", uuid: str = "", **more: object
+        self, *content: Record, message: str = "", uuid: str = "", **fields: object
     ) -> "ClaudeLog":
         """Add one line of the agent's message."""
         number = len(self.records)
         body = {"id": message or f"msg_{number}", "role": "assistant", "content": list(content)}
-        return self._add("assistant", body, uuid, {"requestId": f"req_{message or number}", **more})
+        return self._add(
+            "assistant", body, uuid, {"requestId": f"req_{message or number}", **fields}
+        )
 
-    def says(self, text: str, **more: Any) -> "ClaudeLog":
+    def says(self, text: str, **fields: Any) -> "ClaudeLog":
         """Add the agent's words."""
-        return self.assistant({"type": "text", "text": text}, **more)
+        return self.assistant({"type": "text", "text": text}, **fields)
 
     def runs(self, command: str, output: str, *, failed: bool, call: str = "") -> "ClaudeLog":
         """Add a command and its result."""
@@ -58,8 +60,10 @@ class ClaudeLog:
 
     def edits(self, path: str) -> "ClaudeLog":
         """Add a file edit."""
-        given = {"file_path": path, "old_string": "a", "new_string": "b"}
-        return self.assistant({"type": "tool_use", "id": "toolu_e", "name": "Edit", "input": given})
+        tool_input = {"file_path": path, "old_string": "a", "new_string": "b"}
+        return self.assistant(
+            {"type": "tool_use", "id": "toolu_e", "name": "Edit", "input": tool_input}
+        )
 
     def raw(self, **record: object) -> "ClaudeLog":
         """Add any record."""
@@ -82,7 +86,7 @@ class ClaudeLog:
         return path
 
     def _add(
-        self, kind: str, message: Record, uuid: str, more: Mapping[str, object]
+        self, kind: str, message: Record, uuid: str, fields: Mapping[str, object]
     ) -> "ClaudeLog":
         number = len(self.records)
         self.records.append(
@@ -98,7 +102,7 @@ class ClaudeLog:
                 "message": message,
                 "uuid": uuid or f"{self.session}-{number}",
                 "timestamp": at(number),
-                **more,
+                **fields,
             }
         )
         return self
@@ -181,11 +185,13 @@ def cline_task(
     return path
 
 
-def say(kind: str, text: object = "", *, ts: int = 0, ask: bool = False, **more: object) -> Record:
+def say(
+    kind: str, text: object = "", *, ts: int = 0, ask: bool = False, **fields: object
+) -> Record:
     """Return a Cline message."""
-    told = text if isinstance(text, str) else json.dumps(text)
+    content = text if isinstance(text, str) else json.dumps(text)
     side = "ask" if ask else "say"
-    return {"ts": 1_763_632_800_000 + ts, "type": side, side: kind, "text": told, **more}
+    return {"ts": 1_763_632_800_000 + ts, "type": side, side: kind, "text": content, **fields}
 
 
 AIDER = """

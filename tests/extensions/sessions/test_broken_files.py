@@ -163,12 +163,12 @@ def test_codex_keeps_what_stands_before(
 @pytest.mark.verify
 def test_aider_keeps_what_stands_before(root: Path, run: Import, texts: Texts) -> None:
     """A question with one overlong line is skipped whole, with its answer."""
-    told = (
+    history = (
         f"#### first\n\nanswer one\n\n#### so\n#### {HUGE}\n\nanswer two\n\n#### third\n\nanswer"
         " three\n"
     )
     (root / ".aider.chat.history.md").write_text(
-        "# aider chat started at 2026-11-20 09:00:00\n\n" + told
+        "# aider chat started at 2026-11-20 09:00:00\n\n" + history
     )
     report = run()
     assert texts() == [FIRST, THIRD]

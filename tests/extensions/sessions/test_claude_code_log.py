@@ -24,8 +24,8 @@ def test_one_memory_an_exchange(root: Path, own_home: Path, run: Import, past: P
         memory.text == "Task: why does the parser drop the last line?\n\n"
         "Answer: It has no newline; I fixed `read_lines`.\n\nFiles changed: src/reader.py"
     )
-    said = memory.particulars
-    assert (said.origin, said.session, said.paths) == (
+    particulars = memory.particulars
+    assert (particulars.origin, particulars.session, particulars.paths) == (
         "claude-code",
         "11111111-aaaa",
         ("src/reader.py",),
@@ -54,17 +54,17 @@ def test_resumed_history_is_the_same_memory(
 
 
 @pytest.mark.parametrize(
-    "more",
+    "fields",
     [{"isSidechain": True}, {"isMeta": True}, {"isCompactSummary": True}],
     ids=["sidechain", "meta", "summary"],
 )
 def test_records_that_nobody_said_are_skipped(
-    root: Path, own_home: Path, run: Import, texts: Texts, more: dict[str, Any]
+    root: Path, own_home: Path, run: Import, texts: Texts, fields: dict[str, Any]
 ) -> None:
     """Sub-agents, meta records and summaries start no exchange and answer none."""
-    log = ClaudeLog(root).user("the question").says("the answer").user("not a person", **more)
-    if "isSidechain" in more:
-        log.says("not the agent", **more)
+    log = ClaudeLog(root).user("the question").says("the answer").user("not a person", **fields)
+    if "isSidechain" in fields:
+        log.says("not the agent", **fields)
     log.write(own_home)
     run()
     assert texts() == ["Task: the question Answer: the answer"]
@@ -119,8 +119,8 @@ def test_a_command_that_was_refused_has_not_failed(
     root: Path, own_home: Path, run: Import, past: Past
 ) -> None:
     """A tool use declined by the user is no failure."""
-    told = "The user doesn't want to proceed with this tool use. It was rejected."
-    ClaudeLog(root).user("clean up").runs("rm -rf build", told, failed=True).says(
+    refusal = "The user doesn't want to proceed with this tool use. It was rejected."
+    ClaudeLog(root).user("clean up").runs("rm -rf build", refusal, failed=True).says(
         "I will not."
     ).write(own_home)
     assert run().failures == 0
@@ -183,9 +183,9 @@ def test_the_folder_of_the_setting_is_searched(
 def test_a_slug_is_not_believed(root: Path, own_home: Path, run: Import, past: Past) -> None:
     """Two paths may share a slug: only exchanges recorded in this repository's folder are
     imported."""
-    other = Path(str(root.parent) + "-" + root.name)
-    assert ClaudeLog(other).place(own_home) == ClaudeLog(root).place(own_home)
-    ClaudeLog(other, "theirs").user("their question").says("their answer").write(own_home)
+    other_root = Path(str(root.parent) + "-" + root.name)
+    assert ClaudeLog(other_root).place(own_home) == ClaudeLog(root).place(own_home)
+    ClaudeLog(other_root, "theirs").user("their question").says("their answer").write(own_home)
     ClaudeLog(root, "ours").user("our question").says("our answer").write(own_home)
     report = run()
     assert (report.added, report.elsewhere) == (1, 1)

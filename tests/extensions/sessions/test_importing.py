@@ -229,8 +229,10 @@ def test_secrets_are_taken_out_first(root: Path, own_home: Path, store: Store, r
     log.says("y" * 1300 + f" {key} " + "z" * 6000).write(own_home)
     assert run().secrets_redacted >= 1
     store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    found = b"".join(file.read_bytes() for file in store.path.parent.iterdir() if file.is_file())
-    assert b"Ab1Ab1Ab1" not in found
+    stored_bytes = b"".join(
+        file.read_bytes() for file in store.path.parent.iterdir() if file.is_file()
+    )
+    assert b"Ab1Ab1Ab1" not in stored_bytes
 
 
 def test_no_title_shows_half_of_a_secret(
@@ -283,12 +285,12 @@ def imported(
     session's exchange."""
     with Store.open(find_root(root), user_data_dir=home / "data") as store:
         report = import_sessions(store, AgentFolders(home, {}, root), now=NOW)
-        found = memory_rows.select_memories(store.connection, "source = 'import'", ())
-        gone = [memory.id for memory in found if lose and memory.particulars.session == lose]
+        memories = memory_rows.select_memories(store.connection, "source = 'import'", ())
+        gone = [memory.id for memory in memories if lose and memory.particulars.session == lose]
         store.connection.executemany(
             "DELETE FROM memory_row WHERE id = ?", [(name,) for name in gone]
         )
-        return report, {memory.id: memory.particulars.occurrences for memory in found}
+        return report, {memory.id: memory.particulars.occurrences for memory in memories}
 
 
 def test_exchanges_and_failures_do_not_double_after_a_rebuild(root: Path, own_home: Path) -> None:
@@ -303,8 +305,8 @@ def test_exchanges_and_failures_do_not_double_after_a_rebuild(root: Path, own_ho
     first, before = imported(root, own_home, lose="two")
     assert (first.added, first.failures) == (2, 1)
     assert rebuild.rebuild_store(store_dir(root), user_data_dir=own_home / "data").set_aside_at
-    again, after = imported(root, own_home)
-    assert (again.added, again.known, again.unchanged) == (1, 1, 0)
+    second, after = imported(root, own_home)
+    assert (second.added, second.known, second.unchanged) == (1, 1, 0)
     assert after == before
 
 

@@ -126,9 +126,11 @@ def test_of_our_whole_prompt_the_task_alone_stays() -> None:
 def test_a_pasted_bundle_goes_in_every_form(form: str) -> None:
     """Pasted output of `xscore context` is not the person's words, nor is its list of omissions."""
     pasted = f"please look\n\n{bundle(form)}\n\nand tell me why"
-    left = spoken_text(pasted)
-    assert "RECALLED" not in left and "m_" not in left and RANKED_BY_WORDS not in left
-    assert left.startswith("please look") and left.endswith("and tell me why")
+    remaining = spoken_text(pasted)
+    assert (
+        "RECALLED" not in remaining and "m_" not in remaining and RANKED_BY_WORDS not in remaining
+    )
+    assert remaining.startswith("please look") and remaining.endswith("and tell me why")
 
 
 def test_recall_never_becomes_a_memory(root: Path, own_home: Path, run: Import, past: Past) -> None:
@@ -162,7 +164,7 @@ def test_injected_output_of_a_failed_command_goes(
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "remaining"),
     [
         ("<task>\nfix it\n</task>\n<environment_details>\nfiles\n</environment_details>", "fix it"),
         (
@@ -185,9 +187,9 @@ def test_injected_output_of_a_failed_command_goes(
         ("see\n<environment_context>\nnever closed", "see\n\nnever closed"),
     ],
 )
-def test_words_of_people_stay(text: str, left: str) -> None:
+def test_words_of_people_stay(text: str, remaining: str) -> None:
     """Agents' tags are removed with their content, wrappers leave theirs, other tags stay."""
-    assert spoken_text(text) == left
+    assert spoken_text(text) == remaining
 
 
 @settings(max_examples=50)

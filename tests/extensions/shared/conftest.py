@@ -84,9 +84,9 @@ async def link_to(shared: SharedSettings) -> AsyncIterator[NewLink]:
     async with AsyncExitStack() as stack:
 
         def make(settings: SharedSettings = shared, **options: object) -> ServerLink:
-            wanted = {"require": settings.require, "timeout_s": settings.timeout_s, **options}
-            made = ServerLink(server_factory(settings), **wanted)  # type: ignore[arg-type]  # each test passes valid options
-            stack.push_async_callback(made.aclose)
-            return made
+            link_options = {"require": settings.require, "timeout_s": settings.timeout_s, **options}
+            link = ServerLink(server_factory(settings), **link_options)  # type: ignore[arg-type]  # each test passes valid options
+            stack.push_async_callback(link.aclose)
+            return link
 
         yield make

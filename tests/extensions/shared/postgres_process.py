@@ -107,8 +107,15 @@ class PostgresProcess:
             )
 
     def _answers(self) -> bool:
-        asked = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self._port)]
-        return subprocess.run(asked, check=False).returncode == 0
+        command = [
+            str(self._programs / "pg_isready"),
+            "-q",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(self._port),
+        ]
+        return subprocess.run(command, check=False).returncode == 0
 
     def _run(self, program: str, *words: str) -> None:
         ran = subprocess.run(
@@ -124,11 +131,11 @@ class PostgresProcess:
 
 def run_postgres(home: Path) -> PostgresProcess:
     """Start PostgreSQL in this folder; skip the test where it is not installed."""
-    found = shutil.which("postgres")
+    executable = shutil.which("postgres")
     places = sorted(
         Path("/usr/lib/postgresql").glob("*/bin"), key=lambda place: int(place.parent.name)
     )
-    programs = places[-1] if places else Path(found).resolve().parent if found else None
+    programs = places[-1] if places else Path(executable).resolve().parent if executable else None
     if programs is None:
         not_here("postgres", "apt-get install postgresql")
     assert programs is not None

@@ -92,9 +92,9 @@ class RedisProcess:
 
     def _ping(self) -> bytes:
         try:
-            with socket.create_connection(("127.0.0.1", self._port), timeout=1) as asked:
-                asked.sendall(b"PING\r\n")
-                return asked.recv(100)
+            with socket.create_connection(("127.0.0.1", self._port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(100)
         except OSError:
             return b""
 

@@ -18,6 +18,6 @@ def not_here(program: str, how: str) -> None:
 
 def free_port() -> int:
     """Return a free port on loopback."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

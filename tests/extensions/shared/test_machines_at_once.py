@@ -103,9 +103,9 @@ class Machine:
 
     def receipt(self) -> dict[str, Any]:
         """Wait for its end; return the receipt."""
-        said, errors = self.ended()
+        output, errors = self.ended()
         assert self.process.returncode == 0, errors
-        receipt: dict[str, Any] = json.loads(said)
+        receipt: dict[str, Any] = json.loads(output)
         return receipt
 
     def ended(self) -> tuple[str, str]:
@@ -138,9 +138,9 @@ def machines(tmp_path: Path, provider: OpenAIServer) -> Iterator[Start]:
 def paid_once(receipts: list[dict[str, Any]], provider: OpenAIServer, functions: int) -> None:
     """Check that all machines have every judgment, and that each was paid for once."""
     coverage = [receipt["coverage"] for receipt in receipts]
-    assert [one["candidates"] for one in coverage] == [functions] * len(receipts)
-    assert [one["unjudged"] for one in coverage] == [0] * len(receipts)
-    assert sum(one["judged"] for one in coverage) == functions == provider.counts.requests
+    assert [account["candidates"] for account in coverage] == [functions] * len(receipts)
+    assert [account["unjudged"] for account in coverage] == [0] * len(receipts)
+    assert sum(account["judged"] for account in coverage) == functions == provider.counts.requests
 
 
 @pytest.mark.verify
@@ -151,9 +151,11 @@ def test_a_decision_judge_is_paid_once_too(machines: Start, shared: SharedSettin
         started = machines(
             2, functions=1_600, shared=shared, provider=host, judge="systemone:jev-1.14.0"
         )
-        coverage = [one.receipt()["coverage"] for one in started]
-        assert [(one["candidates"], one["unjudged"]) for one in coverage] == [(1_600, 0)] * 2
-        assert sum(one["judged"] for one in coverage) == host.questions == 1_600
+        coverage = [account.receipt()["coverage"] for account in started]
+        assert [(account["candidates"], account["unjudged"]) for account in coverage] == [
+            (1_600, 0)
+        ] * 2
+        assert sum(account["judged"] for account in coverage) == host.questions == 1_600
         assert set(host.judged.values()) == {1}
 
 
@@ -177,7 +179,7 @@ def test_a_restart_of_the_server_in_the_middle_loses_nothing(
         )
         running.kill()
         running.start()
-    receipts = [one.receipt() for one in started]
+    receipts = [machine.receipt() for machine in started]
     paid_once(receipts, provider, 800)
     assert [receipt["warnings"] for receipt in receipts] == [[]] * MACHINES
 
@@ -193,7 +195,7 @@ def test_what_a_killed_machine_was_paying_for_is_taken_over(
     wait_until(lambda: provider.counts.requests >= 150, otherwise="they judge nothing")
     started[0].process.kill()
     started[0].ended()
-    receipts = [one.receipt() for one in started[1:]]
+    receipts = [machine.receipt() for machine in started[1:]]
     assert [receipt["coverage"]["unjudged"] for receipt in receipts] == [0] * 3
     # In flight, and what came in since it last told the server.
     untold = 16 * (1 + round(GATHER_S / LATENCY_S))

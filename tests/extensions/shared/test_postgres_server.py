@@ -51,9 +51,9 @@ async def machine(url: str) -> AsyncIterator[Machine]:
     async with AsyncExitStack() as stack:
 
         def make(address: str = url) -> SharedServer:
-            made = SharedServer(PostgresDriver(address, tenant="t"))
-            stack.push_async_callback(made.aclose)
-            return made
+            shared_server = SharedServer(PostgresDriver(address, tenant="t"))
+            stack.push_async_callback(shared_server.aclose)
+            return shared_server
 
         yield make
 
@@ -67,10 +67,10 @@ def do(url: str, *statements: str) -> None:
 
 async def claim(server: SharedServer, *contents: str, runner: str = "one") -> str:
     """Claim contents one by one; return the owners by first letter."""
-    found = await server.claim(
-        TURN, [[one] for one in contents], at_most=99, runner=runner, lease_s=30
+    results = await server.claim(
+        TURN, [[content] for content in contents], at_most=99, runner=runner, lease_s=30
     )
-    return "".join(one.share.value[0] for one in found)
+    return "".join(result.share.value[0] for result in results)
 
 
 async def refused(request: Awaitable[object]) -> SharedUnavailable:
@@ -82,8 +82,10 @@ async def refused(request: Awaitable[object]) -> SharedUnavailable:
 
 async def test_tables_are_made_once_by_many_at_once(machine: Machine) -> None:
     """Eight that use a new database at once all get an answer, and share."""
-    told = await asyncio.gather(*(claim(machine(), "a", runner=str(number)) for number in range(8)))
-    assert sorted(told) == ["o", *"t" * 7]
+    shares = await asyncio.gather(
+        *(claim(machine(), "a", runner=str(number)) for number in range(8))
+    )
+    assert sorted(shares) == ["o", *"t" * 7]
 
 
 async def test_tables_of_a_newer_version_are_left_alone(machine: Machine, url: str) -> None:
@@ -193,13 +195,13 @@ async def test_claimers_of_the_same_contents_do_not_lock_each_other_out(
         server, order, runner = machine(), random.Random(number), f"r{number}"
         for _ in range(12):
             contents = order.sample([str(content) for content in range(40)], 10)
-            found = await server.claim(
-                TURN, [[one] for one in contents], at_most=9, runner=runner, lease_s=30
+            results = await server.claim(
+                TURN, [[content] for content in contents], at_most=9, runner=runner, lease_s=30
             )
             mine = [
                 c
-                for c, one in zip(contents, found, strict=True)
-                if one.share is ClaimState.OURS and not one.known
+                for c, result in zip(contents, results, strict=True)
+                if result.share is ClaimState.OURS and not result.known
             ]
             for content in mine:
                 assert owners.setdefault(content, runner) == runner

@@ -50,12 +50,12 @@ class MachineStore(Struct):
     def stored(self) -> dict[str, str]:
         """Return the contents in the local store, with their reasons."""
         with closing(connect_store(self.path)) as connection:
-            known = read_judgments(connection, (TURN, judge_key(JUDGE), 0))
+            judgments = read_judgments(connection, (TURN, judge_key(JUDGE), 0))
             return {
                 content: read_reasons(connection, (TURN, judge_key(JUDGE), 0), [content]).get(
                     content, ""
                 )
-                for content in sorted(known)
+                for content in sorted(judgments)
             }
 
 
@@ -87,45 +87,50 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 async def test_what_one_was_paid_for_the_other_finds(open_machine_store: OpenMachineStore) -> None:
     """It is settled without a call, and then the other's store has it with its reason."""
-    here, there = await open_machine_store("here"), await open_machine_store("there")
-    async with here.claims() as claims:
+    first, second = await open_machine_store("here"), await open_machine_store("there")
+    async with first.claims() as claims:
         (ours,) = await claims.claim([["a", "b"]], at_most=1)
         assert ours.share is ClaimState.OURS
-        await here.judge("a", "b")
-    async with there.claims() as claims:
-        (found, other) = await claims.claim([["a", "b"], ["c"]], at_most=2)
-        assert found.share is ClaimState.OURS
-        assert {content: one.score for content, one in found.known.items()} == {"a": 0.5, "b": 0.5}
-        assert other == (await claims.claim([["c"]], at_most=2))[0]
-    assert there.stored() == {"a": "why a", "b": "why b"} == here.stored()
+        await first.judge("a", "b")
+    async with second.claims() as claims:
+        (paid, unpaid) = await claims.claim([["a", "b"], ["c"]], at_most=2)
+        assert paid.share is ClaimState.OURS
+        assert {content: judgment.score for content, judgment in paid.known.items()} == {
+            "a": 0.5,
+            "b": 0.5,
+        }
+        assert unpaid == (await claims.claim([["c"]], at_most=2))[0]
+    assert second.stored() == {"a": "why a", "b": "why b"} == first.stored()
 
 
 async def test_nobody_pays_for_what_another_pays_for(open_machine_store: OpenMachineStore) -> None:
     """A pack claimed by another machine is free once its runner is done."""
-    here, there = await open_machine_store("here"), await open_machine_store("there")
-    async with there.claims() as others:
-        async with here.claims() as claims:
+    first, second = await open_machine_store("here"), await open_machine_store("there")
+    async with second.claims() as second_claims:
+        async with first.claims() as claims:
             await claims.claim([["a"], ["b"]], at_most=2)
-            assert [one.share for one in await others.claim([["a"], ["b"]], at_most=2)] == [
-                ClaimState.THEIRS
-            ] * 2
-            with closing(sqlite3.connect(there.path)) as connection:
+            assert [
+                result.share for result in await second_claims.claim([["a"], ["b"]], at_most=2)
+            ] == [ClaimState.THEIRS] * 2
+            with closing(sqlite3.connect(second.path)) as connection:
                 await until(
                     lambda: connection.execute("SELECT count(*) FROM claim").fetchone() == (0,)
                 )
-        assert [one.share for one in await others.claim([["b"]], at_most=2)] == [ClaimState.OURS]
+        assert [result.share for result in await second_claims.claim([["b"]], at_most=2)] == [
+            ClaimState.OURS
+        ]
 
 
 async def test_claims_hold_while_their_runner_shows_life(
     open_machine_store: OpenMachineStore,
 ) -> None:
     """A slow call is not paid twice: heartbeats are sent well within a lease."""
-    here, there = await open_machine_store("here", lease_s=0.3), await open_machine_store("there")
-    async with here.claims() as claims, there.claims() as others:
+    first, second = await open_machine_store("here", lease_s=0.3), await open_machine_store("there")
+    async with first.claims() as claims, second.claims() as second_claims:
         await claims.claim([["a"]], at_most=1)
         for _ in range(10):
             await asyncio.sleep(0.1)
-            assert (await others.claim([["a"]], at_most=1))[0].share is ClaimState.THEIRS
+            assert (await second_claims.claim([["a"]], at_most=1))[0].share is ClaimState.THEIRS
 
 
 NOBODY = "redis://127.0.0.1:{port}/0"
@@ -165,20 +170,20 @@ async def test_without_the_server_the_local_store_goes_on(
     tmp_path: Path, no_server: SharedSettings, link_of: Callable[..., ServerLink]
 ) -> None:
     """It is reported once, nothing waits for it twice, and the receipt says what is only local."""
-    said: list[str] = []
-    link = link_of(no_server, note=said.append, timeout_s=0.3)
+    notes: list[str] = []
+    link = link_of(no_server, note=notes.append, timeout_s=0.3)
     async with GroupCommit(tmp_path / "memory.db") as commits:
         machine_store = MachineStore(
             tmp_path / "memory.db", link, SharedJudgmentStore(StoredJudgments(commits), link)
         )
         async with machine_store.claims() as claims:
             for content in "abc":
-                (found,) = await claims.claim([[content]], at_most=1)
-                assert found.share is ClaimState.OURS
+                (result,) = await claims.claim([[content]], at_most=1)
+                assert result.share is ClaimState.OURS
                 await machine_store.judge(content)
         await machine_store.through.aclose()
         assert machine_store.stored() == {"a": "why a", "b": "why b", "c": "why c"}
-    (once,) = said
+    (once,) = notes
     assert "continuing with only the local store" in once
     assert len(link.warnings()) == 1
     assert machine_store.through.warnings() == (
@@ -195,33 +200,33 @@ async def test_a_server_that_answers_nonsense_in_the_middle_of_a_turn_is_given_u
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal sane_left
-        while asked := await reader.read(65_536):
-            if b"\r\nGET\r\n" in asked:  # the number of the form of its keys
+        while request := await reader.read(65_536):
+            if b"\r\nGET\r\n" in request:  # the number of the form of its keys
                 writer.write(b"$1\r\n1\r\n")
-            elif b"EVALSHA" not in asked:
-                writer.write(b"+OK\r\n" * max(1, asked.count(b"SETINFO")))
+            elif b"EVALSHA" not in request:
+                writer.write(b"+OK\r\n" * max(1, request.count(b"SETINFO")))
             else:
                 writer.write(b"*3\r\n$1\r\no\r\n*0\r\n*0\r\n" if sane_left else NESTED)
                 sane_left = 0
         writer.close()
 
-    said: list[str] = []
+    notes: list[str] = []
     serving = await asyncio.start_server(serve, "127.0.0.1", 0)
     url = NOBODY.format(port=serving.sockets[0].getsockname()[1])
-    link = link_of(SharedSettings(url=Secret(url)), note=said.append, timeout_s=2)
+    link = link_of(SharedSettings(url=Secret(url)), note=notes.append, timeout_s=2)
     async with GroupCommit(tmp_path / "memory.db") as commits, serving:
         machine_store = MachineStore(
             tmp_path / "memory.db", link, SharedJudgmentStore(StoredJudgments(commits), link)
         )
         async with machine_store.claims() as claims:
             for content in "abc":
-                (found,) = await claims.claim([[content]], at_most=1)
-                assert found.share is ClaimState.OURS and link.is_unavailable == (content != "a")
+                (result,) = await claims.claim([[content]], at_most=1)
+                assert result.share is ClaimState.OURS and link.is_unavailable == (content != "a")
                 await machine_store.judge(content)
         await machine_store.through.aclose()
         assert list(machine_store.stored()) == ["a", "b", "c"]
         await link.aclose()
-    (once,) = said
+    (once,) = notes
     assert "continuing with only the local store" in once
     assert len(link.warnings()) == 1 and len(machine_store.through.warnings()) == 1
 
@@ -246,9 +251,9 @@ async def link_of() -> AsyncIterator[Callable[..., ServerLink]]:
     async with AsyncExitStack() as stack:
 
         def make(settings: SharedSettings, **options: object) -> ServerLink:
-            made = ServerLink(server_factory(settings), **{"require": False, **options})  # type: ignore[arg-type]  # each test passes valid options
-            stack.push_async_callback(made.aclose)
-            return made
+            link = ServerLink(server_factory(settings), **{"require": False, **options})  # type: ignore[arg-type]  # each test passes valid options
+            stack.push_async_callback(link.aclose)
+            return link
 
         yield make
 
@@ -257,22 +262,22 @@ async def test_what_was_judged_meanwhile_is_told_when_it_is_back(
     open_machine_store: OpenMachineStore, running: ServerProcess
 ) -> None:
     """An outage loses nothing: earlier judgments are there, and those made during it arrive."""
-    said: list[str] = []
-    here = await open_machine_store("here", note=said.append, timeout_s=0.3, look_again_s=0.1)
-    there = await open_machine_store("there")
-    async with here.claims() as claims:
+    notes: list[str] = []
+    first = await open_machine_store("here", note=notes.append, timeout_s=0.3, look_again_s=0.1)
+    second = await open_machine_store("there")
+    async with first.claims() as claims:
         await claims.claim([["a"]], at_most=1)
-        await here.judge("a")
-        await here.through.aclose()
+        await first.judge("a")
+        await first.through.aclose()
         running.kill()
         try:
             await claims.claim([["b"]], at_most=1)
-            await here.judge("b")
+            await first.judge("b")
         finally:
             running.start()
-        await until(lambda: len(said) == 2)
-        assert said[1].endswith("answers again")
-        await until(lambda: not here.through.warnings())
-    async with there.claims() as others:
-        (found,) = await others.claim([["a", "b"]], at_most=1)
-        assert set(found.known) == {"a", "b"}
+        await until(lambda: len(notes) == 2)
+        assert notes[1].endswith("answers again")
+        await until(lambda: not first.through.warnings())
+    async with second.claims() as second_claims:
+        (result,) = await second_claims.claim([["a", "b"]], at_most=1)
+        assert set(result.known) == {"a", "b"}

@@ -29,13 +29,13 @@ def server(running: ServerProcess, tenant: str) -> SharedServer:
 
 async def keep(running: ServerProcess, tenant: str) -> int:
     """Store a judgment and return how many the turn has."""
-    one = server(running, tenant)
+    shared_server = server(running, tenant)
     try:
-        await one.store_judgments(TURN, [Judgment("a", 0.5)])
-        (claimed,) = await one.claim(TURN, [["a"]], at_most=1, runner="r", lease_s=30)
+        await shared_server.store_judgments(TURN, [Judgment("a", 0.5)])
+        (claimed,) = await shared_server.claim(TURN, [["a"]], at_most=1, runner="r", lease_s=30)
         return len(claimed.known)
     finally:
-        await one.aclose()
+        await shared_server.aclose()
 
 
 async def test_a_tenant_has_the_number_of_its_form(running: ServerProcess, tenant: str) -> None:
@@ -50,12 +50,12 @@ async def test_keys_of_a_newer_form_are_left_alone(running: ServerProcess, tenan
     await keep(running, tenant)
     with redis.Redis.from_url(running.url) as admin:
         admin.set(f"xscore:{{{tenant}}}:schema", 9)
-        one = server(running, tenant)
+        shared_server = server(running, tenant)
         with pytest.raises(SharedUnavailable, match=r"newer xscore \(schema 9; this one reads 1\)"):
-            await one.store_judgments(TURN, [Judgment("b", 0.5)])
+            await shared_server.store_judgments(TURN, [Judgment("b", 0.5)])
         with pytest.raises(SharedUnavailable, match="schema 9"):
-            await one.driver.erase(["a"], [])
-        await one.aclose()
+            await shared_server.driver.erase(["a"], [])
+        await shared_server.aclose()
         (turn,) = admin.keys(f"xscore:{{{tenant}}}:judged:*")
         assert admin.hkeys(turn) == [b"a"]
 

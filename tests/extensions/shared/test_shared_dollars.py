@@ -35,7 +35,7 @@ class Clock(Struct):
 
 
 @pytest.fixture
-async def own(tmp_path: Path) -> AsyncIterator[Budget]:
+async def own_budget(tmp_path: Path) -> AsyncIterator[Budget]:
     """A store without caps."""
     async with GroupCommit(tmp_path / "memory.db") as commits:
         yield turn_budget(commits, turn_id="t", caps=Caps(), clock=Clock())
@@ -49,7 +49,7 @@ async def left(server: SharedServer, cap: str, *, day: str = DAY) -> Decimal:
 
 
 async def test_four_processes_never_pass_the_cap(
-    own: Budget, shared: SharedSettings, server: SharedServer
+    own_budget: Budget, shared: SharedSettings, server: SharedServer
 ) -> None:
     """All of it can be spent and not a call more, with far fewer round trips than calls."""
     counted = [Relay(server_factory(shared)()) for _ in range(4)]
@@ -58,7 +58,7 @@ async def test_four_processes_never_pass_the_cap(
 
     async def process(server: Relay) -> None:
         link = server.link()
-        dollars = SharedBudget(own, link, cap_usd=Decimal(1), clock=Clock())
+        dollars = SharedBudget(own_budget, link, cap_usd=Decimal(1), clock=Clock())
 
         async def worker() -> None:
             while True:
@@ -78,15 +78,15 @@ async def test_four_processes_never_pass_the_cap(
     await asyncio.gather(*map(process, counted))
     assert Decimal(1) - 4 * bound <= sum(spent) <= Decimal(1)
     assert await left(server, "1") == Decimal(1) - sum(spent)
-    assert sum(one.asked.count("reserve") for one in counted) < len(spent)
+    assert sum(relay.asked.count("reserve") for relay in counted) < len(spent)
 
 
 async def test_a_call_that_does_not_tell_stays_charged_at_its_bound(
-    own: Budget, link_to: NewLink, server: SharedServer
+    own_budget: Budget, link_to: NewLink, server: SharedServer
 ) -> None:
     """An unknown cost counts in full; an overestimate is returned, and an underestimate is
     added."""
-    dollars = SharedBudget(own, link_to(), cap_usd=Decimal(1), clock=Clock())
+    dollars = SharedBudget(own_budget, link_to(), cap_usd=Decimal(1), clock=Clock())
     for actual in (None, Decimal("0.05"), Decimal("0.15")):
         await dollars.settle(await dollars.reserve(Decimal("0.1")), actual)
     await dollars.aclose()
@@ -94,10 +94,10 @@ async def test_a_call_that_does_not_tell_stays_charged_at_its_bound(
 
 
 async def test_what_a_killed_process_held_is_free_after_its_lease(
-    own: Budget, link_to: NewLink, server: SharedServer
+    own_budget: Budget, link_to: NewLink, server: SharedServer
 ) -> None:
     """Reported spending stays."""
-    dead = SharedBudget(own, link_to(), cap_usd=Decimal(1), clock=Clock(), lease_s=0.2)
+    dead = SharedBudget(own_budget, link_to(), cap_usd=Decimal(1), clock=Clock(), lease_s=0.2)
     await dead.settle(await dead.reserve(Decimal("0.1")), Decimal("0.1"))
     await dead.reserve(Decimal("0.8"))  # it is never settled: as after a SIGKILL
     async with asyncio.timeout(20):
@@ -106,10 +106,12 @@ async def test_what_a_killed_process_held_is_free_after_its_lease(
     assert await left(server, "1") == Decimal("0.9")
 
 
-async def test_each_day_has_its_own(own: Budget, link_to: NewLink, server: SharedServer) -> None:
+async def test_each_day_has_its_own(
+    own_budget: Budget, link_to: NewLink, server: SharedServer
+) -> None:
     """A call is charged to the day of its reservation; at midnight the whole cap is available."""
     clock = Clock()
-    dollars = SharedBudget(own, link_to(), cap_usd=Decimal(1), clock=clock)
+    dollars = SharedBudget(own_budget, link_to(), cap_usd=Decimal(1), clock=clock)
     late = await dollars.reserve(Decimal("0.9"))
     clock.now += 86_400
     early = await dollars.reserve(Decimal("0.9"))

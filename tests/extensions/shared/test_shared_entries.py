@@ -79,14 +79,14 @@ async def test_damage_at_the_server_is_not_believed(
         assert isinstance(text, bytes)
         await meddler.hset(key, "a", text.replace(b"0.7", b"0.9").decode())
     await meddler.aclose()
-    said: list[str] = []
+    notes: list[str] = []
     async with GroupCommit(tmp_path / "memory.db") as commits:
         through = SharedJudgmentStore(
-            StoredJudgments(commits), link_to(note=said.append, look_again_s=0.01)
+            StoredJudgments(commits), link_to(note=notes.append, look_again_s=0.01)
         )
         async with through.claims("turn", JUDGE) as claims:
             for content in ("a", "b"):
-                (found,) = await claims.claim([[content]], at_most=1)
-                assert (found.share, dict(found.known)) == (ClaimState.OURS, {})
-    (once,) = said
+                (result,) = await claims.claim([[content]], at_most=1)
+                assert (result.share, dict(result.known)) == (ClaimState.OURS, {})
+    (once,) = notes
     assert "does not fit its checksum" in once

@@ -35,10 +35,10 @@ BOTH = [Judgment("a" * 32, 0.5, "of a"), Judgment("b" * 32, 0.6, "of b")]
 
 async def known(server: SharedServer, names: tuple[str, str, int]) -> str:
     """Return which of two contents are judged in a turn, by first letter."""
-    (found,) = await server.claim(
+    (result,) = await server.claim(
         names, [["a" * 32, "b" * 32]], at_most=0, runner="one", lease_s=30
     )
-    return "".join(sorted(content[0] for content in found.known))
+    return "".join(sorted(content[0] for content in result.known))
 
 
 async def test_a_server_erases_by_content_by_turn_and_single_judgments(
@@ -89,10 +89,12 @@ def test_what_a_memory_was_judged_by_is_gone_from_the_server_too(
     with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store:
         assert shared_servers(store.connection) == (shared_server_name(shared),)
         (memory,) = (
-            one for one in store.memories(c.id for c in store.pool()).values() if one.text == WORDS
+            candidate
+            for candidate in store.memories(c.id for c in store.pool()).values()
+            if candidate.text == WORDS
         )
         (names,) = store.connection.execute("SELECT turn_key, judge, sample FROM query").fetchall()
-        others = [c.content_hash for c in store.pool() if c.id != memory.id]
+        other_hashes = [c.content_hash for c in store.pool() if c.id != memory.id]
         erasure.erase_memories(store, [memory.id], now=1.0)
         (done,) = settle_owed_erasures(store.connection, settings, verify=True)
         assert (done.removed, done.left, done.problem) == (1, 0, "")
@@ -100,12 +102,12 @@ def test_what_a_memory_was_judged_by_is_gone_from_the_server_too(
 
     async def still_there() -> set[str]:
         server = server_factory(shared)()
-        packs = [[memory.content_hash, *others]]
-        (found,) = await server.claim(names, packs, at_most=0, runner="one", lease_s=30)
+        packs = [[memory.content_hash, *other_hashes]]
+        (result,) = await server.claim(names, packs, at_most=0, runner="one", lease_s=30)
         await server.aclose()
-        return set(found.known)
+        return set(result.known)
 
-    assert asyncio.run(still_there()) == set(others)
+    assert asyncio.run(still_there()) == set(other_hashes)
 
 
 def test_what_a_server_could_not_be_told_is_owed_to_it(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ async def life(server: SharedServer) -> bool:
 async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None:
     """In pairs, so that the latest line shows the state; many requests in one outage report it
     once."""
-    flapping, said = Relay(server), list[str]()
-    link = flapping.link(require=False, timeout_s=0.2, note=said.append, look_again_s=0.01)
+    flapping, notes = Relay(server), list[str]()
+    link = flapping.link(require=False, timeout_s=0.2, note=notes.append, look_again_s=0.01)
     for outage in (1, 2):
         flapping.is_unavailable = True
         assert (
@@ -36,12 +36,13 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
         flapping.is_unavailable = False
         await link.wait_until_back()
         assert await link.ask(life, otherwise=False)
-        assert ["goes on" if "continuing" in line else "back" for line in said] == [
+        assert ["goes on" if "continuing" in line else "back" for line in notes] == [
             "goes on",
             "back",
         ] * outage
     assert (
-        said[0] == "the shared server is away (it said so, 1); continuing with only the local store"
+        notes[0]
+        == "the shared server is away (it said so, 1); continuing with only the local store"
     )
     assert link.warnings()[0].startswith("the shared server is away (it said so, 1); what")
     flapping.is_unavailable = False

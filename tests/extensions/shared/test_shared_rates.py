@@ -42,9 +42,11 @@ class GrantRecorder(Relay):
     ) -> float:
         """Pass it on."""
         now = asyncio.get_running_loop().time
-        asked = now()
+        asked_at = now()
         wait_s = await self.server.take(bucket, amounts, limits)
-        self.grants.append(Grant(asked + wait_s, now() + wait_s, amounts["requests"], wait_s > 0))
+        self.grants.append(
+            Grant(asked_at + wait_s, now() + wait_s, amounts["requests"], wait_s > 0)
+        )
         return wait_s
 
 
@@ -52,9 +54,9 @@ def most_in_a_second(grants: Sequence[Grant]) -> float:
     """Count the requests certain to be in the busiest second, however long answers took."""
     seconds = (
         sum(
-            one.requests
-            for one in grants
-            if one.earliest >= first.earliest and one.latest < first.earliest + 1.0
+            grant.requests
+            for grant in grants
+            if grant.earliest >= first.earliest and grant.latest < first.earliest + 1.0
         )
         for first in grants
     )
@@ -78,20 +80,20 @@ async def test_a_set_rate_is_held_over_all(shared: SharedSettings) -> None:
     await asyncio.gather(*map(process, watched))
     took_s = asyncio.get_running_loop().time() - began
     grants = sorted(
-        (grant for one in watched for grant in one.grants), key=lambda one: one.earliest
+        (grant for relay in watched for grant in relay.grants), key=lambda relay: relay.earliest
     )
-    assert sum(one.requests for one in grants) >= processes * calls
+    assert sum(relay.requests for relay in grants) >= processes * calls
     assert processes * calls <= rpm / 60 * BURST_S + rpm / 60 * took_s + 1
-    assert most_in_a_second([one for one in grants if one.waits]) <= 1.05 * rpm / 60
+    assert most_in_a_second([relay for relay in grants if relay.waits]) <= 1.05 * rpm / 60
 
 
 async def test_what_calls_did_not_use_goes_back(link_to: NewLink, server: SharedServer) -> None:
     """Tokens are taken at the upper bound; the next caller, in any process, uses the rest."""
-    one = SharedRates(LocalRates(tpm=60_000), link_to(), bucket="h")
+    rates = SharedRates(LocalRates(tpm=60_000), link_to(), bucket="h")
     for _ in range(30):  # the burst is of 3,000 tokens
-        await one.take(CALL)
-        one.settle(CALL, UNSENT_SHARE)
-    await one.aclose()
+        await rates.take(CALL)
+        rates.settle(CALL, UNSENT_SHARE)
+    await rates.aclose()
     assert await server.take("h", {"tokens": 2_900}, {"tokens": 60_000}) == 0
 
 

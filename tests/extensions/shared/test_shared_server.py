@@ -30,9 +30,9 @@ async def claim(
     return await server.claim(TURN, packs, at_most=at_most, runner=runner, lease_s=lease_s)
 
 
-def shares(found: Sequence[ClaimResult]) -> str:
+def shares(results: Sequence[ClaimResult]) -> str:
     """Return who owns each pack, by first letter."""
-    return "".join(one.share.value[0] for one in found)
+    return "".join(result.share.value[0] for result in results)
 
 
 async def test_the_first_to_claim_pays(server: SharedServer) -> None:
@@ -47,8 +47,8 @@ async def test_the_first_to_claim_pays(server: SharedServer) -> None:
 async def test_no_more_is_claimed_than_asked(server: SharedServer) -> None:
     """Packs beyond the requested number stay free; judged ones do not count."""
     await server.store_judgments(TURN, [FIRST])
-    found = await claim(server, "one", ["x"], [FIRST.content_hash], ["y"], ["z"], at_most=1)
-    assert shares(found) == "ooff"
+    results = await claim(server, "one", ["x"], [FIRST.content_hash], ["y"], ["z"], at_most=1)
+    assert shares(results) == "ooff"
     assert shares(await claim(server, "two", ["y"], ["z"], at_most=9)) == "oo"
 
 
@@ -56,28 +56,31 @@ async def test_the_first_judgment_wins(server: SharedServer) -> None:
     """Of two judgments of one content the first is kept."""
     await server.store_judgments(TURN, [FIRST])
     await server.store_judgments(TURN, [FIRST._replace(score=0.1), SECOND])
-    (found,) = await claim(server, "one", [FIRST.content_hash])
-    assert found.known == {FIRST.content_hash: FIRST}
+    (result,) = await claim(server, "one", [FIRST.content_hash])
+    assert result.known == {FIRST.content_hash: FIRST}
 
 
 async def test_turns_do_not_meet(server: SharedServer) -> None:
     """Judgments and claims of another turn, judge or sample are not visible."""
     await server.store_judgments(TURN, [FIRST])
     await claim(server, "one", ["c"])
-    found = await server.claim(
+    results = await server.claim(
         OTHER, [[FIRST.content_hash], ["c"]], at_most=9, runner="two", lease_s=30
     )
-    assert found == [ClaimResult(ClaimState.OURS, {}), ClaimResult(ClaimState.OURS, {})]
+    assert results == [ClaimResult(ClaimState.OURS, {}), ClaimResult(ClaimState.OURS, {})]
 
 
 async def test_many_contents_at_once(server: SharedServer) -> None:
     """Thousands of contents are claimed and stored in one request, and read back."""
     judgments = [Judgment(f"{number:032x}", number / 10_000, "r") for number in range(7_000)]
-    packs = [[one.content_hash for one in judgments[at : at + 20]] for at in range(0, 7_000, 20)]
+    packs = [
+        [judgment.content_hash for judgment in judgments[at : at + 20]]
+        for at in range(0, 7_000, 20)
+    ]
     assert shares(await claim(server, "one", *packs, at_most=350)) == "o" * 350
     await server.store_judgments(TURN, judgments)
-    found = await claim(server, "two", *packs, at_most=0)
-    assert [one for pack in found for one in pack.known.values()] == judgments
+    results = await claim(server, "two", *packs, at_most=0)
+    assert [judgment for pack in results for judgment in pack.known.values()] == judgments
 
 
 async def test_buckets_go_into_debt(server: SharedServer) -> None:

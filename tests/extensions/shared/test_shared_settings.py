@@ -33,9 +33,9 @@ ACL = next(
 )
 
 
-def settings(url: str, **more: object) -> SharedSettings:
+def settings(url: str, **fields: object) -> SharedSettings:
     """Return settings with this URL."""
-    return validate_group(SharedSettings, {"url": url, **more})
+    return validate_group(SharedSettings, {"url": url, **fields})
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ async def test_options_that_a_driver_does_not_take_are_refused(url: str) -> None
         server_factory(settings(url))()
     assert caught.value.hint
     assert "hunter2" not in str(caught.value) + caught.value.hint
-    (found,) = await checks.check_shared_server(Settings(shared=settings(url)))
-    assert not found.ok and "hunter2" not in found.detail + found.hint
+    (finding,) = await checks.check_shared_server(Settings(shared=settings(url)))
+    assert not finding.ok and "hunter2" not in finding.detail + finding.hint
 
 
 def test_a_missing_extra_says_what_to_install() -> None:
@@ -119,11 +119,11 @@ def test_a_repository_cannot_name_a_server(tmp_path: Path) -> None:
 def test_config_show_has_no_password() -> None:
     """The setting is shown as in messages."""
     environ = {"XSCORE_SHARED_URL": "redis://user:hunter2@host:6379/0?password=hunter2"}
-    found = effective_settings(load_settings(repo_root=None, user_file=None, environ=environ))
-    assert [one.value for one in found if one.name == "shared.url"] == [
+    effective = effective_settings(load_settings(repo_root=None, user_file=None, environ=environ))
+    assert [setting.value for setting in effective if setting.name == "shared.url"] == [
         "redis://…@host:6379/0?password=…"
     ]
-    assert "hunter2" not in str(found)
+    assert "hunter2" not in str(effective)
 
 
 def with_server(server: OpenAIServer, shared: SharedSettings) -> Settings:
@@ -139,9 +139,9 @@ async def test_a_cached_turn_opens_no_server(make_repo: MakeRepo) -> None:
             first = await pipeline.ask(TURN, answer=False)
         nobody = settings("redis://127.0.0.1:1/0", require=True, timeout_s=0.1)
         async with Pipeline.open(root, with_server(host, nobody)) as pipeline:
-            again = await pipeline.ask(TURN, answer=False)
-    assert first.coverage.judged == again.coverage.cached == again.coverage.candidates
-    assert again.warnings == first.warnings
+            repeated = await pipeline.ask(TURN, answer=False)
+    assert first.coverage.judged == repeated.coverage.cached == repeated.coverage.candidates
+    assert repeated.warnings == first.warnings
 
 
 async def test_the_doctor_says_whether_it_answers(
@@ -149,8 +149,10 @@ async def test_the_doctor_says_whether_it_answers(
 ) -> None:
     """Its type, the tenant, and what a run does without it; nothing if sharing is off."""
     assert await checks.check_shared_server(Settings(shared=SharedSettings())) == []
-    (found,) = await checks.check_shared_server(Settings(shared=shared))
-    assert found.ok and shared.tenant in found.detail and "continues without it" in found.detail
+    (finding,) = await checks.check_shared_server(Settings(shared=shared))
+    assert (
+        finding.ok and shared.tenant in finding.detail and "continues without it" in finding.detail
+    )
     (away,) = await checks.check_shared_server(
         Settings(shared=settings("redis://:hunter2@127.0.0.1:1/0", timeout_s=0.3))
     )
@@ -171,12 +173,14 @@ async def test_the_documented_account_suffices(running: ServerProcess) -> None:
     await admin.execute_command(*ACL)  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
     await admin.aclose()
     url = running.url.replace("redis://", "redis://our-team:password@")
-    mine, other = (SharedServer(RedisDriver(url, tenant=name)) for name in ("our-team", "other"))
+    mine, other_tenant = (
+        SharedServer(RedisDriver(url, tenant=name)) for name in ("our-team", "other")
+    )
     assert (await mine.check()).startswith("Redis ")
     await mine.claim(("t", "j", 0), [["a"]], at_most=1, runner="one", lease_s=30)
     await mine.release_runner("one")
     assert await mine.erase(ErasureRequest(contents=("a",), turns=(("t", "j", 0, ()),))) == 0
     with pytest.raises(SharedUnavailable, match="permission"):
-        await other.claim(("t", "j", 0), [["a"]], at_most=1, runner="one", lease_s=30)
+        await other_tenant.claim(("t", "j", 0), [["a"]], at_most=1, runner="one", lease_s=30)
     await mine.aclose()
-    await other.aclose()
+    await other_tenant.aclose()

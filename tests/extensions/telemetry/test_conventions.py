@@ -72,14 +72,16 @@ NAMES = {*OF_CALL, *OF_TURN, *OF_STAGE}
 
 def conventional() -> dict[str, str]:
     """Return every attribute name in the installed package, with its docstring."""
-    found: dict[str, str] = {}
+    docstring_by_name: dict[str, str] = {}
     for info in pkgutil.iter_modules(in_development.__path__):
         module = importlib.import_module(f"{incubating.__name__}.attributes.{info.name}")
         source = inspect.getsource(module)
         for constant, value in vars(module).items():
             if constant.isupper() and isinstance(value, str):
-                found[value] = source.partition(f"\n{constant}: ")[2].partition("\n\n")[0]
-    return found
+                docstring_by_name[value] = source.partition(f"\n{constant}: ")[2].partition("\n\n")[
+                    0
+                ]
+    return docstring_by_name
 
 
 def test_every_name_is_theirs_or_says_that_it_is_ours() -> None:

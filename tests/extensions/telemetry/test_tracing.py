@@ -59,8 +59,8 @@ class SpanRecorder:
 
     def named(self, name: str) -> ReadableSpan:
         """Return the one span of this name."""
-        (found,) = [span for span in self.spans if span.name == name]
-        return found
+        (span,) = [span for span in self.spans if span.name == name]
+        return span
 
     def below(self, above: ReadableSpan) -> list[ReadableSpan]:
         """Return the children of a span."""
@@ -155,12 +155,12 @@ async def test_no_text_is_in_any_span(
     (shop / "quokka.py").write_text('def wombat() -> None:\n    """A bilby."""\n')
     server.answer = "numbat"
     server.score = table({"quokka.py::wombat": 95})
-    asked = Turn(
+    turn = Turn(
         task="Where is the platypus?",
         errors="potoroo: line 3",
         scope=Scope(paths=("quokka.py", "shop/")),
     )
-    answer = await taken.ask(shop, settings_for(server), replace(asked, file="quokka.py"))
+    answer = await taken.ask(shop, settings_for(server), replace(turn, file="quokka.py"))
     assert answer.answer == "numbat" and answer.selected[0].path == "quokka.py"
     assert len(taken.spans) >= 9
     for span in taken.spans:

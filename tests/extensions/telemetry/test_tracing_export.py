@@ -62,7 +62,11 @@ async def test_a_collector_gets_every_span_of_a_turn(
     assert len(collector.spans) == 1 + 6 + answer.spent(Stage.JUDGE).attempts + 1
     (resource,) = {
         tuple((a.key, a.value.string_value) for a in r.resource.attributes)
-        for r in [one for request in collector.requests for one in request.resource_spans]
+        for r in [
+            resource_spans
+            for request in collector.requests
+            for resource_spans in request.resource_spans
+        ]
     }
     assert dict(resource) == {"service.name": "xscore", "deployment.environment.name": "ci"}
     assert not [body for body in collector.bodies if b"platypus" in body or b"shop/" in body]
@@ -90,14 +94,17 @@ async def test_a_collector_that_is_not_there_costs_one_warning(
         free_port = free.getsockname()[1]
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{free_port}")
         first, second = await ask(shop, server, times=2)
-    said = [
+    telemetry_warnings = [
         warning
         for answer in (first, second)
         for warning in answer.warnings
         if "telemetry" in warning
     ]
     where = f"the collector at 127.0.0.1:{free_port}"
-    assert said == [f"telemetry: {where} {NOT_TAKEN}: ConnectionError", f"telemetry: {LEFT_ALONE}"]
+    assert telemetry_warnings == [
+        f"telemetry: {where} {NOT_TAKEN}: ConnectionError",
+        f"telemetry: {LEFT_ALONE}",
+    ]
     assert first.exit_code == second.exit_code == 0 and first.answer == server.answer
     assert capfd.readouterr().err == "", "the exporter's own log stays quiet"
 

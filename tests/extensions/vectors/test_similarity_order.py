@@ -58,8 +58,8 @@ async def test_with_any_embedder_the_whole_pool_is_judged(
     """H07: an embedder changes which memories come first, but not which are judged."""
     without = await judged(shop, settings_for(embedding_server), embedding_server)
     assert embedding_server.embedded == []
-    other = judging_with(embedding_server, "openai:judge-3")
-    assert await judged(shop, other, embedding_server) == without
+    other_judge = judging_with(embedding_server, "openai:judge-3")
+    assert await judged(shop, other_judge, embedding_server) == without
     assert len(embedding_server.embedded) > len(without)
 
 
@@ -153,11 +153,11 @@ async def test_the_index_embeds_all_and_a_host_that_fails_is_told(
     a warning."""
     embedding_server.statuses = [400]
     async with Pipeline.open(
-        shop, judging_with(embedding_server), observer=(told := EventList())
+        shop, judging_with(embedding_server), observer=(events := EventList())
     ) as pipeline:
         report = await pipeline.index()
         assert report.memories.total > 5
-        assert any("have no vector yet" in message for message in told.notes)
+        assert any("have no vector yet" in message for message in events.notes)
         await pipeline.index()
         assert len(embedding_server.embedded) == report.memories.total
         await pipeline.context(TASK)

@@ -122,7 +122,7 @@ def test_the_nearest_are_those_of_the_exact_cosine(
     rows = chance.integers(-2, 3, size=(count, dims)).astype("<f2")
     query = chance.integers(-2, 3, size=dims).astype(np.float32)
     blobs = [(f"m{at:03}", row.tobytes()) for at, row in enumerate(rows)]
-    found = nearest([*blobs, ("other", np.ones(dims + 1, "<f2").tobytes())], query, k)
+    nearest_scores = nearest([*blobs, ("other", np.ones(dims + 1, "<f2").tobytes())], query, k)
     scores = dict(
         zip(
             [name for name, _ in blobs],
@@ -131,7 +131,7 @@ def test_the_nearest_are_those_of_the_exact_cosine(
         )
     )
     assert np.allclose(
-        [score for _, score in found], sorted(scores.values(), reverse=True)[:k], atol=1e-6
+        [score for _, score in nearest_scores], sorted(scores.values(), reverse=True)[:k], atol=1e-6
     )
-    assert all(abs(scores[identifier] - score) < 1e-6 for identifier, score in found)
-    assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
+    assert all(abs(scores[identifier] - score) < 1e-6 for identifier, score in nearest_scores)
+    assert nearest_scores == sorted(nearest_scores, key=lambda pair: (-pair[1], pair[0]))

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from xscore.cache.background_lease import BackgroundLease
 from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
 from xscore.extensions.agents.background import CHANGES_ASKED
+from xscore.pipeline.assembly import with_cap
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.live_judging import judge_pool, open_judge
@@ -305,14 +306,14 @@ def _within_caps(parts: PipelineParts, turn_id: str, *, now: float) -> PipelineP
         ).fetchone()
         if row and row[0]:
             caps.append(money.dollars_of_picodollars(row[0]))
-    if not caps or parts.with_cap is None:
+    if not caps:
         return parts
     if min(caps) <= 0:
         raise BudgetExhausted(
             "its cap, or the day's, is used up",
             hint="budget.max_usd_day sets what all work of a day may cost.",
         )
-    return parts.with_cap(min(caps))
+    return with_cap(parts, min(caps))
 
 
 def _spent_today(parts: PipelineParts, *, now: float) -> Decimal:

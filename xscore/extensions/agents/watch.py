@@ -32,7 +32,8 @@ from xscore.cli.options import NO_GIT, Flags, command
 from xscore.extensions.agents.background import LEASE_VARIABLE
 from xscore.extensions.agents.background_work import BackgroundWork
 from xscore.indexer.discovery import discover_files
-from xscore.platform.errors import StoreError, UsageError, XscoreError, install_hint
+from xscore.platform.errors import StoreError, UsageError, XscoreError
+from xscore.platform.extras import require_extra
 from xscore.platform.figures import format_dollars
 from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.platform.text import counted
@@ -66,7 +67,7 @@ def watch(once: bool, flags: Flags) -> None:
     loaded, lease = read_settings(flags), os.environ.pop(LEASE_VARIABLE, "")
     follows = not (once or lease)
     if follows:
-        require_watchfiles()
+        require_extra("watch", "watchfiles", purpose="`xscore watch`")
     flags.terminal.notes(loaded.warnings)
     with opened_store(flags, make=not lease, settings=loaded.settings) as store:
         held = BackgroundLease(store.connection, name=lease, watches=follows)
@@ -173,16 +174,6 @@ def _name_error(error: BaseException | None) -> str:
     return (
         f"internal error: {type(error).__name__}: {error}" if isinstance(error, Exception) else ""
     )
-
-
-def require_watchfiles() -> None:
-    """Raise UsageError if the package `watchfiles` is not installed."""
-    try:
-        import watchfiles  # noqa: F401  imported only to check that it is installed
-    except ImportError as error:
-        raise UsageError(
-            "`xscore watch` needs the package watchfiles", hint=install_hint("watch")
-        ) from error
 
 
 async def follow_files(

@@ -26,7 +26,6 @@ from collections.abc import (
 )
 from contextlib import aclosing, asynccontextmanager, redirect_stdout, suppress
 from decimal import Decimal
-from importlib.util import find_spec
 from typing import Any
 
 from msgspec import Struct
@@ -55,8 +54,9 @@ from xscore.pipeline.question_list import (
 from xscore.pipeline.resources import TurnResources
 from xscore.pipeline.turn_clock import Deadline
 from xscore.platform import sqlite_drivers
-from xscore.platform.errors import StoreError, UsageError, XscoreError, install_hint
+from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.extras import require_extra
 from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Candidate, Layer
@@ -199,8 +199,7 @@ class _SharedCap:
 
 def check_ray_usable(parts: PipelineParts) -> None:
     """Raise UsageError if actors cannot judge lists of this repository."""
-    if find_spec("ray") is None:
-        raise UsageError("--ray needs the extra `ray`", hint=install_hint("ray"))
+    require_extra("ray", "ray", purpose="--ray")
     if not parts.settings.shared.url.reveal():
         raise UsageError(
             "--ray needs a shared server, through which its actors know what is judged and"

@@ -30,6 +30,7 @@ from xscore.pipeline.ranking import rank
 from xscore.pipeline.uncommitted import UncommittedWork, complete_turn, uncommitted_work
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import UsageError
+from xscore.platform.extras import require_extra
 from xscore.platform.files import write_atomically
 from xscore.platform.paths import native_name
 from xscore.platform.processes import gc_paused
@@ -182,6 +183,8 @@ def check_results_path(path: Path, *, store_dir: Path) -> None:
             f"--output: {path} must end in .parquet or .jsonl",
             hint="Both hold one row a memory: Parquet or JSON lines.",
         )
+    if path.suffix == ".parquet":
+        require_extra("frames", "polars", purpose=f"--output {path}")
     if path.resolve().is_relative_to(store_dir.resolve()):
         raise UsageError(
             f"--output: {path} is inside the store's own folder", hint="Name a file elsewhere."
@@ -212,7 +215,7 @@ def _is_earlier(path: Path) -> bool:
             with path.open("rb") as file:
                 first = file.readline(_LONGEST_LINE)
             return not first or list(json.loads(first).keys()) == names
-        import polars as pl
+        import polars as pl  # an extra; the path was checked for it
 
         try:
             return list(pl.read_parquet_schema(path)) == names
@@ -228,7 +231,7 @@ def write_results(path: Path, rows: Sequence[ResultRow]) -> None:
         lines = "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows)
         write_atomically(path, lines.encode())
         return
-    import polars as pl
+    import polars as pl  # an extra; the path was checked for it
 
     types = {"rank": pl.Int64, "score": pl.Float64, "raw": pl.Float64}
     schema = {name: types.get(name, pl.String) for name in ResultRow.__struct_fields__}

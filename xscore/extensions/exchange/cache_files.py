@@ -14,6 +14,7 @@ too, until a prune removes them.
 import hashlib
 import hmac
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
@@ -21,7 +22,6 @@ from sqlite3 import Connection
 from typing import Annotated
 
 import msgspec
-import zstandard
 from msgspec import Meta, Struct
 
 from xscore.cache.judgment_store import insert_judgments, keep_untrusted
@@ -44,7 +44,7 @@ NEW_KEY_HINT = (
     "`xscore store key` prints a new one; keep it in XSCORE_CACHE_KEY, or in a file that only you"
     " can read."
 )
-FORM = 2
+FORM = 3
 """Of the file; in its first line and its signature."""
 _PURPOSE = b"xscore cache export %d\0" % FORM
 _HEADER = re.compile(rb"xscore-cache %d ([0-9a-f]{16}) ([0-9a-f]{64})\n" % FORM)
@@ -167,9 +167,8 @@ GROUP_ROWS = 50_000
 MAX_ROWS = 10_000_000
 MAX_UNTRUSTED_ROWS = 1_000_000
 _MAX_LINE_BYTES = 8_000
-_MAX_WINDOW_BYTES = 8 << 20
 _PIECE_BYTES = 1_024
-"""Unpacked at a time: at most 32 MB come out of so little."""
+"""Unpacked at a time: at most 1 MB comes out of so little."""
 _OF_TURN = """
     SELECT hash, score, prior, pack, position, checksum, coalesce(text, '')
     FROM judgment JOIN content ON content.id = judgment.content_id
@@ -256,7 +255,7 @@ def export_judgments(
             hint="Name another file, or remove this one first.",
         )
     found = CacheExport(key=key.id)
-    packer = zstandard.ZstdCompressor().compressobj()
+    packer = zlib.compressobj()
     rows = _rows(connection, found, judges=judges, since=since, reasons=reasons)
     with database.read_snapshot(connection):
         packed = [packer.compress(msgspec.json.encode(row) + b"\n") for row in rows]
@@ -370,7 +369,7 @@ def _read_rows(data: bytes, path: Path, max_rows: int) -> Iterator[ExchangeRow]:
             row = decoder.decode(line)
             number += 1
             yield row
-    except (ValueError, zstandard.ZstdError) as error:
+    except (ValueError, zlib.error) as error:
         reason = f"{path} is not a cache export: judgment {number + 1:,}: {str(error)[:200]}"
         raise UsageError(reason, hint=EXPORT_HINT) from error
 
@@ -380,14 +379,14 @@ def _unpacked_lines(data: bytes) -> Iterator[bytes]:
 
     Raises ValueError for a file that is cut short or goes on after its end.
     """
-    unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).decompressobj()
+    unpacker = zlib.decompressobj()
     begun, at = b"", 0
     while at < len(data) and not unpacker.eof:
         *whole, begun = (begun + unpacker.decompress(data[at : at + _PIECE_BYTES])).split(b"\n")
         at += _PIECE_BYTES
+        yield from whole
         if len(begun) > _MAX_LINE_BYTES:
             raise ValueError(f"a line of more than {_MAX_LINE_BYTES:,} bytes")
-        yield from whole
     if not unpacker.eof:
         raise ValueError("the file ends in the middle: it is cut short")
     if begun or unpacker.unused_data or at < len(data):

@@ -49,7 +49,7 @@ from xscore.store.evidence import attach_citations
 from xscore.store.link_rows import delete_members, state_edges
 from xscore.store.lookup import delete_observations, record_observations, record_project
 from xscore.store.memory_rows import IN_JSON_LIST
-from xscore.store.memory_writer import for_all_worktrees, settle_staleness, write_memory
+from xscore.store.memory_writer import for_all_worktrees, note_staleness, write_memory
 from xscore.store.redaction import redact
 from xscore.store.removal import remove_expired
 from xscore.store.session_summary import save_session_summary, summarise_session
@@ -113,7 +113,7 @@ def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> No
             connection.execute(
                 _UPDATE, (*(getattr(stored, name) for name in _STATE), attrs, memory.id)
             )
-            settle_staleness(connection, [memory], [stored])
+            note_staleness(connection, [memory], [stored])
     for summary, exchanges in draft.members.items():
         _link_summary(connection, summary, exchanges)
     for memory_id, cited in draft.citations.items():

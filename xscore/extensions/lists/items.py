@@ -348,7 +348,7 @@ class ItemRun(Struct):
         for text in texts:
             name = ""
             if text and not text.isspace():
-                shown = redact_said(text, allow_pii=allow_pii, known=literals, rules=rules).text
+                shown = redact_said(text, allow_pii=allow_pii, literals=literals, rules=rules).text
                 name = content_hash("", "", shown)
                 self.texts[name] = shown
             self.hashes.append(name)

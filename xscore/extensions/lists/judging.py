@@ -29,10 +29,9 @@ from xscore.pipeline.judge_description import JudgeDescription, Scale
 from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.list_judging import LiveEnd, QuestionEnd, judge_list
 from xscore.pipeline.live_judging import STOP_DETAILS, JudgingProgress
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import JudgingParts
 from xscore.pipeline.pool import pool_among
 from xscore.pipeline.question_list import PreparedQuestion, Question
-from xscore.pipeline.resources import open_resources
 from xscore.pipeline.turn_clock import Deadline
 from xscore.platform import tokens
 from xscore.platform.errors import (
@@ -154,22 +153,15 @@ class ListJudging:
             warnings=(*self._parts.warnings, *end.remarks),
         )
 
-    def _open(self, store: Store) -> PipelineParts:
-        settings, observer = self.settings, self._progress.observer
+    def _open(self, store: Store) -> JudgingParts:
+        settings = self.settings
         judge, warnings = list_judge(settings, store, self._text)
-        return PipelineParts(
-            root=store.root,
+        return JudgingParts(
             settings=replace(settings, selection=replace(settings.selection, most_redrawn=0)),
             store=store,
-            observer=observer,
+            observer=self._progress.observer,
             warnings=warnings,
             judge=judge,
-            answerer=None,
-            index=_refuse_index,
-            open_resources=lambda job: open_resources(
-                store, settings, answerer=None, turn_id=job, note=observer.note
-            ),
-            boosters=(),
             clock=store.clock,
         )
 
@@ -359,8 +351,3 @@ def _too_many_without_model(run: ItemRun) -> UsageError:
         " there are more"
     )
     return UsageError(said, hint="Name a model with `judge=`, or give a list.")
-
-
-def _refuse_index(until: float | None) -> Any:
-    """Raise XscoreError: a list has no files."""
-    raise XscoreError("a list has no index", hint="Please report it.")

@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from msgspec import Struct, field
 
+from xscore.platform.extras import require_extra
 from xscore.platform.figures import format_dollars
-from xscore.platform.text import counted
+from xscore.platform.text import counted, ellipsize, one_line
 from xscore.records.receipt import Coverage, StageUsage
 from xscore.records.reports import list_exit_code
 
 if TYPE_CHECKING:
     import polars
+
+
+_NUMBERS = ("score", "dollars")
+_ROWS_SHOWN, _CELL_CHARS = 10, 80
+"""In a notebook."""
 
 
 class JudgedItem(NamedTuple):
@@ -114,8 +120,12 @@ class JudgedItems(tuple[JudgedItem, ...]):
         return table
 
     def to_polars(self) -> "polars.DataFrame":
-        """Return the table as a polars frame; ids of several types become text."""
-        import polars  # few lists need a frame
+        """Return the table as a polars frame; ids of several types become text.
+
+        Raises UsageError without polars.
+        """
+        require_extra("frames", "polars", purpose="a table as a polars frame")
+        import polars  # an extra
 
         kinds = {
             "score": polars.Float64,
@@ -129,7 +139,7 @@ class JudgedItems(tuple[JudgedItem, ...]):
         except (TypeError, ValueError, OverflowError, polars.exceptions.PolarsError):
             ids = polars.Series("id", [], dtype=polars.Object)
         is_text = ids.dtype == polars.Object
-        table["id"] = [None if one is None else str(one) for one in table["id"]] if is_text else ids
+        table["id"] = _ids_as_text(table["id"]) if is_text else ids
         return polars.DataFrame(table, schema_overrides=kinds | {"dollars": polars.Float64})
 
     def to_pandas(self) -> Any:
@@ -138,8 +148,21 @@ class JudgedItems(tuple[JudgedItem, ...]):
         return pandas.DataFrame(self.columns()).astype({"score": "float64", "dollars": "float64"})
 
     def to_arrow(self) -> Any:
-        """Return the table as Arrow. Raises ImportError without pyarrow."""
-        return self.to_polars().to_arrow()
+        """Return the table as Arrow; ids of several types become text.
+
+        Raises ImportError without pyarrow.
+        """
+        arrow = import_module("pyarrow")  # whoever judges Arrow data has it, polars perhaps not
+        table = self.columns()
+        ids = table.pop("id")
+        try:
+            columns = {"id": arrow.array(ids)}
+        except (arrow.ArrowException, TypeError, ValueError, OverflowError):
+            columns = {"id": arrow.array(_ids_as_text(ids), type=arrow.string())}
+        for name, values in table.items():
+            kind = arrow.float64() if name in _NUMBERS else arrow.string()
+            columns[name] = arrow.array(values, type=kind)
+        return arrow.table(columns)
 
     def like(self, given: object) -> Any:
         """Return a frame of the same library if a frame was judged, else these rows."""
@@ -155,4 +178,21 @@ class JudgedItems(tuple[JudgedItem, ...]):
         return self
 
     def _repr_html_(self) -> str:
-        return f"{self.to_polars()._repr_html_()}<p>{escape(str(self.receipt))}</p>"
+        """Return the first rows as a table for notebooks, and the receipt below it."""
+        heads = "".join(f"<th>{name}</th>" for name in JudgedItem._fields)
+        lines = []
+        for row in self[:_ROWS_SHOWN]:
+            cells = "".join(f"<td>{_html_cell(value)}</td>" for value in row)
+            lines.append(f"<tr>{cells}</tr>")
+        more = len(self) - _ROWS_SHOWN
+        rest = f"<p>and {more:,} more</p>" if more > 0 else ""
+        table = f"<table><tr>{heads}</tr>{''.join(lines)}</table>"
+        return f"{table}{rest}<p>{escape(str(self.receipt))}</p>"
+
+
+def _ids_as_text(ids: Iterable[Any]) -> list[str | None]:
+    return [None if id_ is None else str(id_) for id_ in ids]
+
+
+def _html_cell(value: object) -> str:
+    return "" if value is None else escape(ellipsize(one_line(str(value)), _CELL_CHARS))

@@ -108,7 +108,7 @@ def _reasons(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
 
 def _answers(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     connection.executemany(
-        "UPDATE turn SET task = '', context = '{}' WHERE id = ?",
+        "UPDATE turn SET task = '', context = '{}', branch = '' WHERE id = ?",
         [(turn,) for turn in plan.erased_tasks],
     )
     stored = connection.execute("SELECT id, answer FROM turn WHERE answer <> ''").fetchall()

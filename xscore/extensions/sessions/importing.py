@@ -47,7 +47,7 @@ from xscore.extensions.sessions.session_reader import (
     SessionFile,
     SessionReader,
 )
-from xscore.platform.errors import NothingMatched
+from xscore.platform.errors import NothingMatched, install_hint
 from xscore.platform.figures import format_bytes
 from xscore.platform.files import settled_ns
 from xscore.platform.hashing import digest
@@ -149,6 +149,11 @@ def import_sessions(
         if not origins or origin in origins:
             for file in format_.find(folders):
                 run.import_file(format_, file)
+    if run.left_compressed:
+        run.writer.report.notes.append(
+            f"{counted(run.left_compressed, 'compressed session file')} left out:"
+            f" the extra `zstd` reads them. {install_hint('zstd')}"
+        )
     return run.writer.finish()
 
 
@@ -205,6 +210,8 @@ class _Import(Struct):
     home: Path
     writer: ExchangeWriter
     since: float = 0.0
+    left_compressed: int = 0
+    """Compressed files that were not read, because the extra for it is not installed."""
 
     def import_file(self, format_: type[SessionReader], file: SessionFile) -> None:
         """Read one file if it belongs to this repository and changed."""
@@ -220,6 +227,10 @@ class _Import(Struct):
                 )
                 return
             known = load_read_file(self.store.connection, name)
+            if session_lines.is_compressed(file.path) and not session_lines.can_decompress():
+                is_read = known is not None and known.is_current(info, since=self.since)
+                self.left_compressed += info.st_mtime >= self.since and not is_read
+                return
             if info.st_mtime < self.since or not (known or self._is_ours(file)):
                 return
             report.files += 1

@@ -1,6 +1,7 @@
 """Session files as lines and JSON fields: flat memory, plain or zstd, and no trust in their
 content.
 
+zstd is an extra: without it a compressed file is not read, and the import says how many there are.
 Only regular files of this user are opened, and no link is followed. A line over `MAX_LINE_BYTES` is
 cut to its beginning, and bytes that are not UTF-8 are replaced. Trade-off: a document that is one
 JSON array is held in memory.
@@ -12,13 +13,14 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
-import zstandard
+
+from xscore.platform.extras import has_package
 
 MAX_LINE_BYTES = 8 << 20
 MAX_ARRAY_BYTES = 32 << 20
@@ -73,13 +75,14 @@ def read_head(path: Path) -> bytes:
 
     Raises UnreadableSession for a bad compressed file.
     """
-    try:
-        with open_session_file(path) as file:
+    with ExitStack() as opened:
+        try:
+            file = opened.enter_context(open_session_file(path))
+        except (UnreadableSession, OSError):
+            return b""
+        with _decompression_errors(path), suppress(OSError):
             return _unpacked(path, file).read(HEAD_BYTES) or b""
-    except zstandard.ZstdError as error:
-        raise UnreadableSession(0, f"it cannot be decompressed: {error}") from error
-    except (UnreadableSession, OSError):
-        return b""
+    return b""
 
 
 def recorded_folders(head: bytes) -> list[str]:
@@ -95,24 +98,27 @@ def recorded_folders(head: bytes) -> list[str]:
 
 def read_lines(path: Path, file: BinaryIO) -> Iterator[SessionLine]:
     """Read the lines of a file. Raises UnreadableSession, OSError."""
-    source, number, size = _unpacked(path, file), 0, 0
-    try:
-        while data := source.readline(MAX_LINE_BYTES):
-            number += 1
-            size += len(data)
-            if size > RATIO_FROM_BYTES:
-                _refuse_bomb(size, file)
-            if data.endswith(b"\n"):
-                yield SessionLine(number, data.rstrip(b"\r\n"))
-                continue
-            is_truncated, ended = len(data) == MAX_LINE_BYTES, False
-            while is_truncated and not ended and (rest := source.readline(1 << 20)):
-                size, ended = size + len(rest), rest.endswith(b"\n")
-                _refuse_bomb(size, file)
-            data = data[:HEAD_BYTES] if is_truncated else data
-            yield SessionLine(number, data.rstrip(b"\r\n"), is_truncated, not ended)
-    except zstandard.ZstdError as error:
-        raise UnreadableSession(0, f"it cannot be decompressed: {error}") from error
+    source = _unpacked(path, file)
+    with _decompression_errors(path):
+        yield from _lines_of(source, file)
+
+
+def _lines_of(source: BinaryIO, file: BinaryIO) -> Iterator[SessionLine]:
+    number, size = 0, 0
+    while data := source.readline(MAX_LINE_BYTES):
+        number += 1
+        size += len(data)
+        if size > RATIO_FROM_BYTES:
+            _refuse_bomb(size, file)
+        if data.endswith(b"\n"):
+            yield SessionLine(number, data.rstrip(b"\r\n"))
+            continue
+        is_truncated, ended = len(data) == MAX_LINE_BYTES, False
+        while is_truncated and not ended and (rest := source.readline(1 << 20)):
+            size, ended = size + len(rest), rest.endswith(b"\n")
+            _refuse_bomb(size, file)
+        data = data[:HEAD_BYTES] if is_truncated else data
+        yield SessionLine(number, data.rstrip(b"\r\n"), is_truncated, not ended)
 
 
 def _refuse_bomb(size: int, file: BinaryIO) -> None:
@@ -139,8 +145,34 @@ def read_array(file: BinaryIO) -> Iterator[SessionLine]:
         yield SessionLine(number, bytes(message))
 
 
+def is_compressed(path: Path) -> bool:
+    """Return whether a session file is packed with zstd, by its name."""
+    return path.suffix == ".zst"
+
+
+def can_decompress() -> bool:
+    """Return whether the extra that unpacks compressed sessions is installed."""
+    return has_package("zstandard")
+
+
+@contextmanager
+def _decompression_errors(path: Path) -> Iterator[None]:
+    """Raise UnreadableSession for compressed data that is damaged."""
+    if not is_compressed(path):
+        yield
+        return
+    import zstandard  # an extra, which the importer asked for before
+
+    try:
+        yield
+    except zstandard.ZstdError as error:
+        raise UnreadableSession(0, f"it cannot be decompressed: {error}") from error
+
+
 def _unpacked(path: Path, file: BinaryIO) -> io.BufferedReader:
-    if path.suffix == ".zst":
+    if is_compressed(path):
+        import zstandard  # an extra, which the importer asked for before
+
         unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
         reader = unpacker.stream_reader(file, read_across_frames=True, closefd=False)
         return io.BufferedReader(reader, buffer_size=1 << 20)

@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from importlib.util import find_spec
 from typing import TypeVar
 
 from xscore.cache.judgment_store import JudgmentStore
@@ -18,7 +17,8 @@ from xscore.extensions.shared.limits import SharedBudget, SharedRates
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import REDIS, SharedServer, displayed_url, parse_server_url
 from xscore.pipeline.resources import SpendingStores
-from xscore.platform.errors import SharedUnavailable, UsageError, install_hint
+from xscore.platform.errors import SharedUnavailable, UsageError
+from xscore.platform.extras import require_extra
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import LocalRates, RateBudget
 from xscore.records.reports import DoctorFinding, ErasureRequest, ServerErasure
@@ -40,8 +40,7 @@ def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
     url, tenant = settings.url.reveal(), settings.tenant
     is_redis = parse_server_url(url).scheme in REDIS
     extra, driver = ("redis", "redis") if is_redis else ("postgres", "psycopg")
-    if find_spec(driver) is None:
-        raise UsageError(f"shared.url needs the extra `{extra}`", hint=install_hint(extra))
+    require_extra(extra, driver, purpose="shared.url")
 
     def open_server() -> SharedServer:
         if is_redis:

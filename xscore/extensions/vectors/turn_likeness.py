@@ -23,6 +23,7 @@ from xscore.pipeline.likeness import Likeness
 from xscore.pipeline.resources import TurnResources
 from xscore.platform import database, tokens
 from xscore.platform.errors import BudgetExhausted, ProviderError, RequestRejected, UsageError
+from xscore.platform.extras import require_extra
 from xscore.providers.host_facts import make_completion
 from xscore.providers.hosts import host_of, usable_key, vendor_access
 from xscore.providers.openai import OPENAI, OpenAIProvider, reported_usage
@@ -216,9 +217,10 @@ def make_embedder(settings: Settings, wrap: Callable[[Provider], Provider]) -> E
     """Return the embedder of the settings; nothing is sent yet. wrap: adds limits, budget and
     ledger around a host.
 
-    Raises UsageError for what is none, or a malformed base URL or key, AuthenticationFailed where a
-    remote host would get no key.
+    Raises UsageError for what is none, a malformed base URL or key, or a missing extra,
+    AuthenticationFailed where a remote host would get no key.
     """
+    require_extra("vectors", "numpy", purpose="embedding.model")
     kind, _, model = embedder_label(settings).partition(":")
     if kind != ENDPOINT_EMBEDDER:
         connect = load_plugin("embedders", kind, setting="embedding.model")

@@ -1,0 +1,141 @@
+"""Puts the parts of a pipeline together: judge, answering model, index, boosters.
+
+With other models or another cap they are put together again, from the settings that the caller
+gave; what a caller has replaced (its observer, an index that is already up to date, resources with
+prices of their own) stays. Trade-off: a new cap chooses the judge anew, which reads what the store
+knows of its host, so that a list goes on with what its first turn learned.
+"""
+
+import time
+from decimal import Decimal
+
+from msgspec.structs import replace
+
+from xscore.extension import enabled_plugins
+from xscore.indexer.index import index_repository
+from xscore.pipeline import factories
+from xscore.pipeline.boosts import load_boosters
+from xscore.pipeline.parts import PipelineParts, TurnListener
+from xscore.records.events import IndexProgress, Observer
+from xscore.records.memory import IndexReport
+from xscore.settings import LoadedSettings, Settings
+from xscore.settings.values import SettingsGroup
+from xscore.store.events import EventName, emit_event
+from xscore.store.store import Store
+
+
+def assemble_parts(
+    store: Store,
+    given: Settings,
+    loaded: LoadedSettings | None,
+    observer: Observer,
+    *,
+    listener: TurnListener | None = None,
+) -> PipelineParts:
+    """Put the parts of an opened repository together; nothing is sent.
+
+    loaded: where the settings come from; None: the caller built them. Raises NoUsableModel.
+    """
+    settings, warnings = _usable_settings(store, given)
+    judge_spec, judge_warnings = factories.choose_judge(settings)
+    return PipelineParts(
+        root=store.root,
+        given=given,
+        loaded=loaded,
+        settings=settings,
+        store=store,
+        observer=observer,
+        warnings=(*(loaded.warnings if loaded else ()), *warnings, *judge_warnings),
+        judge=factories.describe_judge(judge_spec, settings, store=store),
+        answerer=factories.choose_answerer(settings),
+        index=lambda until: _update_index(
+            store, settings, observer, now=store.clock(), until=until
+        ),
+        boosters=load_boosters(settings),
+        clock=store.clock,
+        listener=listener,
+    )
+
+
+def with_models(parts: PipelineParts, judge: str, primary: str) -> PipelineParts:
+    """Return the parts with this judge and answering model, except for those that the caller has
+    named.
+
+    judge, primary: `provider:model`; empty: as it is.
+    """
+    given, loaded = parts.given, parts.loaded
+    changed: dict[str, SettingsGroup] = {}
+    for name, group, model in (("judge", given.judge, judge), ("primary", given.primary, primary)):
+        # what the caller named stays: by a flag, or in its own settings
+        if loaded is not None:
+            is_named = loaded.origins[f"{name}.model"] == "flag"
+        else:
+            is_named = factories.is_model_named(group)
+        if model and not is_named:
+            changed[name] = replace(group, model=model, is_named=True)
+    return _with_settings(parts, replace(given, **changed))
+
+
+def with_cap(parts: PipelineParts, max_usd: Decimal) -> PipelineParts:
+    """Return the parts with that cap on a turn, and a judge that knows its host's latest
+    capability."""
+    budget = replace(parts.given.budget, max_usd=max_usd)
+    return _with_settings(parts, replace(parts.given, budget=budget))
+
+
+def _with_settings(parts: PipelineParts, given: Settings) -> PipelineParts:
+    again = assemble_parts(
+        parts.store, given, parts.loaded, parts.observer, listener=parts.listener
+    )
+    return replace(again, index=parts.index, resources_opener=parts.resources_opener)
+
+
+def _usable_settings(store: Store, given: Settings) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings that choose the models, and warnings: a replay needs no key."""
+    if not given.judge.replay:
+        return given, ()
+    from xscore.store.turn_history import latest_judge
+
+    return factories.replay_settings(given, newest=latest_judge(store.connection))
+
+
+def _update_index(
+    store: Store, settings: Settings, observer: Observer, *, now: float, until: float | None
+) -> IndexReport:
+    """Bring the index up to date, notify the user, and record that it changed if it did. until:
+    `index_repository`."""
+    allow_pii, began = settings.memory.allow_pii, time.monotonic()
+    report = index_repository(
+        store.connection,
+        store.root,
+        settings.index,
+        now=now,
+        allow_pii=allow_pii,
+        until=until,
+        siblings=store.siblings,
+        languages=tuple(enabled_plugins("languages", settings).values()),
+        progress=lambda files, of: observer.on(IndexProgress(files, of, time.monotonic() - began)),
+    )
+    for note in report.notes:
+        observer.note(note)
+    changes = {
+        "added": report.memories.added,
+        "changed": report.memories.changed,
+        "removed": report.memories.removed,
+    }
+    if any(changes.values()):
+        emit_event(store.connection, EventName.INDEXED, at=now, payload=changes)
+    if store.connection.execute("SELECT EXISTS (SELECT 1 FROM evidence)").fetchone()[0]:
+        _check_citations(store, observer, now=now)
+    return report
+
+
+def _check_citations(store: Store, observer: Observer, *, now: float) -> None:
+    from xscore.store.evidence import refresh_evidence  # only where a memory cites code
+
+    broken = len(refresh_evidence(store.connection, store.root, now=now).stale)
+    if broken:
+        observer.note(
+            f"memories gone stale, since the code they cite has changed: {broken} (`xscore memory"
+            " audit`)"
+        )
