@@ -144,7 +144,7 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
         system = system.replace(of_one_turn, of_questions)
     assert (system, shown_request) == (prompt.system, prompt.content[1])
     parsed = read_questions(reply, prompt.reply_questions, prompt.reply_ids)
-    assert not parsed.whole.repaired and {
+    assert not parsed.faults.repaired and {
         len(answer.scores) for answer in parsed.by_question.values()
     } == {4}
     for answer in parsed.by_question.values():

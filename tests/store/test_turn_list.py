@@ -176,7 +176,7 @@ def test_a_damaged_call_is_in_no_sum(store: Store, damage: str) -> None:
     ]
     assert (lookup.damaged_turns, lookup.damaged_calls) == (0, 1)
     with CallTable() as calls:
-        left_out = calls.add_ledger(store.connection, (), repo="", asked=ReportQuery(), jobs={})
+        left_out = calls.add_ledger(store.connection, (), repo="", query=ReportQuery(), jobs={})
     assert left_out == 1, "a report leaves out the same"
 
 

@@ -98,11 +98,9 @@ def render_unplaced(answer: Answer) -> str:
     """Render in the same way all that passed and found no place, under a heading; empty if all
     did."""
     passed = [_grep_line(miss) for miss in answer.near_misses if not miss.below_threshold]
-    return (
-        "\n".join(["passed as well, but all places were taken (raise --top-k):", *passed])
-        if passed
-        else ""
-    )
+    if passed:
+        return "\n".join(["passed as well, but all places were taken (raise --top-k):", *passed])
+    return ""
 
 
 def _grep_line(memory: Selected) -> str:
@@ -127,11 +125,15 @@ def _nothing_chosen(answer: Answer) -> str:
         return f"Nothing was chosen: there are no memories here to judge ({kept_out})."
     if not judged:
         return "Nothing was chosen: nothing was judged."
-    nearest = "The nearest:" if shown_memories(answer) else "Nothing scored near it."
+    nearest = "Nothing scored near it."
+    if shown_memories(answer):
+        nearest = "The nearest:"
     if _has_no_words(answer):
         nearest = ""
     # By words, near matches are kept too; this says how near.
-    near = f" or came within {_fill_margin(answer):g} of it" if _ranked_by_words(answer) else ""
+    near = ""
+    if _ranked_by_words(answer):
+        near = f" or came within {_fill_margin(answer):g} of it"
     not_judged = _folders_kept_out(answer)
     reached = f"none of {judged:,} judged memories reached {_cut(answer)}{near}."
     return f"Nothing was chosen: {reached}{not_judged} {nearest}".rstrip()
@@ -145,9 +147,9 @@ def _folders_kept_out(answer: Answer) -> str:
         count = answer.kept_out.get(reason, 0)
         if count:
             counts.append(counted(count, reason.replace("_", " "), several))
-    return (
-        f" Not looked at: {' and '.join(counts)} (`xscore index -v` lists them)." if counts else ""
-    )
+    if counts:
+        return f" Not looked at: {' and '.join(counts)} (`xscore index -v` lists them)."
+    return ""
 
 
 def _has_no_words(answer: Answer) -> bool:
@@ -165,11 +167,15 @@ def _fill_margin(answer: Answer) -> float:
     from xscore.pipeline.composition import FILL  # only for a ranking by words
     from xscore.scorer.mentions import is_question
 
-    return FILL.best_within if is_question(answer.task) else FILL.told_within
+    if is_question(answer.task):
+        return FILL.best_within
+    return FILL.told_within
 
 
 def _cut(answer: Answer) -> str:
-    return "the threshold of their kind" if answer.thresholds else f"{answer.threshold:g}"
+    if answer.thresholds:
+        return "the threshold of their kind"
+    return f"{answer.threshold:g}"
 
 
 def _telling_lines(text: str, task: str) -> list[str]:
@@ -177,11 +183,10 @@ def _telling_lines(text: str, task: str) -> list[str]:
     five letters)."""
     import textwrap
 
-    lines = [
-        line
-        for line in textwrap.dedent(escape_controls(text).expandtabs(4)).splitlines()
-        if line.strip()
-    ]
+    lines = []
+    for line in textwrap.dedent(escape_controls(text).expandtabs(4)).splitlines():
+        if line.strip():
+            lines.append(line)
     return [lines[at] for at in telling_lines(lines, task, most=LINES_OF_EACH)]
 
 
@@ -191,15 +196,17 @@ def render_account(answer: Answer, *, verbose: bool, in_lines: bool = False) -> 
     in_lines: what was chosen is printed a line each, and what passed without a place is too.
     """
     not_kept = render_unplaced if in_lines else render_near_misses
-    parts = (
+    parts = [
         render_filled,
         not_kept,
         render_absent_reasons,
         render_unjudged,
         render_judges,
         render_carried,
-    )
-    return [render(answer) for render in (*parts, *([render_traffic] if verbose else []))]
+    ]
+    if verbose:
+        parts.append(render_traffic)
+    return [render(answer) for render in parts]
 
 
 def render_filled(answer: Answer) -> str:
@@ -233,11 +240,10 @@ def render_near_misses(answer: Answer) -> str:
     if not answer.selected:
         return ""
     # What is folded is named in the line of the memory that it stands behind.
-    passed = [
-        miss
-        for miss in answer.near_misses
-        if not miss.below_threshold and miss.placed_by != PlacedBy.FOLDED
-    ]
+    passed = []
+    for miss in answer.near_misses:
+        if not miss.below_threshold and miss.placed_by != PlacedBy.FOLDED:
+            passed.append(miss)
     below = [miss for miss in answer.near_misses if miss.below_threshold]
     missed = [miss for miss in below if miss.score >= WITHIN_REACH * miss.threshold]
     # What scores more than something that was added was passed over: its score is not what it
@@ -263,19 +269,21 @@ def _passed_over(answer: Answer, misses: Sequence[Selected]) -> str:
     return _misses(f"below {_cut(answer)}, not added", beside, why)
 
 
-def _misses(what: str, found: Sequence[Selected], way: str) -> str:
-    names = ", ".join(f"{_name(miss)} {miss.score_text}" for miss in found[:MISSES_SHOWN])
-    more = f" and {len(found) - MISSES_SHOWN} more" if len(found) > MISSES_SHOWN else ""
-    return faint(f"{what}: {names}{more} ({way})") if found else ""
+def _misses(label: str, misses: Sequence[Selected], way: str) -> str:
+    names = ", ".join(f"{_name(miss)} {miss.score_text}" for miss in misses[:MISSES_SHOWN])
+    rest = ""
+    if len(misses) > MISSES_SHOWN:
+        rest = f" and {len(misses) - MISSES_SHOWN} more"
+    if misses:
+        return faint(f"{label}: {names}{rest} ({way})")
+    return ""
 
 
 def render_absent_reasons(answer: Answer) -> str:
     """Say why chosen memories stand without a reason; empty if they have one."""
-    return (
-        faint(f"no reasons: {one_line(answer.reasons.absent)}")
-        if answer.selected and answer.reasons.absent
-        else ""
-    )
+    if answer.selected and answer.reasons.absent:
+        return faint(f"no reasons: {one_line(answer.reasons.absent)}")
+    return ""
 
 
 def render_unjudged(answer: Answer) -> str:
@@ -285,12 +293,11 @@ def render_unjudged(answer: Answer) -> str:
     if not answer.coverage.unjudged or (all_unjudged and answer.ranked_by):
         return ""  # where words ranked instead, a warning has said why
     is_told = any("`xscore continue" in warning for warning in answer.warnings)
-    others = [
-        absent.detail
-        for absent in answer.unjudged.sample
-        if absent.cause != UnjudgedCause.BUDGET or not is_told
-    ]
-    details = dict.fromkeys(one_line(detail) for detail in others if detail)
+    details_of_judges = []
+    for absent in answer.unjudged.sample:
+        if absent.cause != UnjudgedCause.BUDGET or not is_told:
+            details_of_judges.append(absent.detail)
+    details = dict.fromkeys(one_line(detail) for detail in details_of_judges if detail)
     way_on = "." if is_told else f"; `xscore continue {answer.turn_id}` judges the rest."
     return "\n".join(
         [
@@ -304,10 +311,10 @@ def render_judges(answer: Answer) -> str:
     """Say who scored how many, where another judge took over; empty if one scored all."""
     if len(answer.judges) < 2:
         return ""
-    each = ((share, share.judged + share.cached + share.carried) for share in answer.judges)
+    totals = ((share, share.judged + share.cached + share.carried) for share in answer.judges)
     return (
         "scored by"
-        f" {', '.join(f'{one_line(share.provider)}:{one_line(share.model)} {n:,}' for share, n in each)}"  # noqa: E501  its lines are read by others
+        f" {', '.join(f'{one_line(share.provider)}:{one_line(share.model)} {n:,}' for share, n in totals)}"  # noqa: E501  its lines are read by others
     )
 
 
@@ -316,12 +323,16 @@ def render_carried(answer: Answer) -> str:
     over = answer.carried_over
     if not over.under:
         return ""
-    each = [
-        f"{one.memories:,} from {one.turn_id}{f' {quote_task(one.task)}' if one.task else ''}"
-        for one in over.under[:CARRIED_SHOWN]
-    ]
-    more = f" and {len(over.under) - CARRIED_SHOWN} more" if len(over.under) > CARRIED_SHOWN else ""
-    return faint(f"carried: {', '.join(each)}{more}{f' ({over.because})' if over.because else ''}")
+    places = []
+    for share in over.under[:CARRIED_SHOWN]:
+        task = f" {quote_task(share.task)}" if share.task else ""
+        places.append(f"{share.memories:,} from {share.turn_id}{task}")
+    rest = ""
+    if len(over.under) > CARRIED_SHOWN:
+        rest = f" and {len(over.under) - CARRIED_SHOWN} more"
+    return faint(
+        f"carried: {', '.join(places)}{rest}{f' ({over.because})' if over.because else ''}"
+    )
 
 
 def render_traffic(answer: Answer) -> str:
@@ -332,10 +343,9 @@ def render_traffic(answer: Answer) -> str:
     if stated := went.limits.in_words():
         lines.append(f"{one_line(answer.judge.host)} allows {stated} a minute")
     if went.concurrency:
-        steps = [
-            f"{step.limit} from {step.at_s:.1f} s ({step.because.replace('_', ' ')})"
-            for step in went.concurrency
-        ]
+        steps = []
+        for step in went.concurrency:
+            steps.append(f"{step.limit} from {step.at_s:.1f} s ({step.because.replace('_', ' ')})")
         lines.append(f"calls in flight: {', '.join(steps)}")
     return "\n".join(map(faint, lines))
 
@@ -350,11 +360,10 @@ def render_routing(answer: Answer) -> str:
     rows = []
     for layer in sorted(routed.layers, key=lambda one: -one.fetch_ms):
         ceiling = plan.ceilings.get(layer.layer)
-        share = (
-            "what the others leave"
-            if ceiling is None
-            else f"at most {format_share(ceiling, 1)} of the bundle"
-        )
+        if ceiling is None:
+            share = "what the others leave"
+        else:
+            share = f"at most {format_share(ceiling, 1)} of the bundle"
         late = "past its deadline" if layer.is_late else ""
         problem = f"not read: {one_line(layer.problem)}" if layer.problem else late
         rows.append(
@@ -403,7 +412,9 @@ def _assumption(answer: Answer) -> str:
     if answer.primary and answer.spent(Stage.PRIMARY).attempts:
         assumed.add(answer.primary.assumed_price)
     words = [ASSUMED_PRICES[name] for name in ASSUMED_PRICES if name in assumed]
-    return f" ({', '.join(words)})" if words else ""
+    if words:
+        return f" ({', '.join(words)})"
+    return ""
 
 
 def _took(latency: Latency) -> str:
@@ -430,28 +441,34 @@ def _tokens(used: Usage) -> list[str]:
 
 def _parts(*counts: tuple[int, str]) -> str:
     shown = [f"{format_tokens(count)} {kind}" for count, kind in counts if count]
-    return f" ({', '.join(shown)})" if shown else ""
+    if shown:
+        return f" ({', '.join(shown)})"
+    return ""
 
 
 def _name(memory: Selected) -> str:
-    said = f"{memory.kind} “{memory.title}”" if memory.title else memory.id
+    label = f"{memory.kind} “{memory.title}”" if memory.title else memory.id
     return one_line(
-        f"{memory.path}::{memory.entity}" if memory.path and memory.entity else memory.path or said
+        f"{memory.path}::{memory.entity}" if memory.path and memory.entity else memory.path or label
     )
 
 
 def _place(memory: Selected) -> str:
-    return (
-        format_place(memory.path, memory.start_line, memory.end_line) if memory.path else memory.id
-    )
+    if memory.path:
+        return format_place(memory.path, memory.start_line, memory.end_line)
+    return memory.id
 
 
 def _score(memory: Selected) -> str:
-    return f"~{memory.score_text}" if memory.below_threshold else memory.score_text
+    if memory.below_threshold:
+        return f"~{memory.score_text}"
+    return memory.score_text
 
 
 def _below(memory: Selected) -> str:
-    return f" (below {memory.threshold:g})" if memory.below_threshold else ""
+    if memory.below_threshold:
+        return f" (below {memory.threshold:g})"
+    return ""
 
 
 def _one_line_entry(memory: Selected) -> str:
@@ -479,4 +496,6 @@ def _entry(memory: Selected) -> list[str]:
     why = (
         f"{one_line(memory.reason)}{f' ({memory.raw_score:.2f}{boosts})' if boosts else ''}".strip()
     )
-    return [head, faint(f"{_INDENT}{why}")] if why else [head]
+    if why:
+        return [head, faint(f"{_INDENT}{why}")]
+    return [head]

@@ -160,8 +160,8 @@ def _run_and_print(
         if streams and answer.answer is None and stdout_columns():
             from xscore.cli.answer_text import shown_memories
 
-            found = open_.parts.store.memories([memory.id for memory in shown_memories(answer)])
-            texts.update({id_: memory.text for id_, memory in found.items()})
+            memories = open_.parts.store.memories([memory.id for memory in shown_memories(answer)])
+            texts.update({id_: memory.text for id_, memory in memories.items()})
         return answer
 
     answer = run_turn(flags, work_and_read, settings=settings, watch=watch, late_loop=True)
@@ -247,9 +247,10 @@ def _print_list(answer: Answer, flags: Flags) -> int:
     """
     from xscore.cli import answer_text
 
-    render = (
-        answer_text.render_paths if flags.given["files_with_matches"] else answer_text.render_lines
-    )
+    if flags.given["files_with_matches"]:
+        render = answer_text.render_paths
+    else:
+        render = answer_text.render_lines
     listed = render(answer)
     if listed or flags.given["output"]:
         _write_result(listed, flags.terminal, flags.given["output"])
@@ -283,7 +284,8 @@ def print_turn(
 
     if streamed:
         terminal.stream("" if streamed.endswith("\n") else "\n")
-    result, columns = answer.answer, stdout_columns()
+    result = answer.answer
+    columns = stdout_columns()
     if (
         result is None
         and answer.exit_code != ExitCode.INTERRUPTED
@@ -318,7 +320,7 @@ def _print_remarks(
         hint = NO_ANSWERER if answer.judge.by_model else NO_JUDGE
     # the last line says in any case that no model judged
     is_told = wants_answer and not hint
-    terminal.notes([said for said in answer.warnings if not (is_told and said == NO_KEY)])
+    terminal.notes([warning for warning in answer.warnings if not (is_told and warning == NO_KEY)])
     for text in answer_text.render_account(answer, verbose=terminal.verbose, in_lines=in_lines):
         terminal.lines(text)
     if hint:

@@ -5,7 +5,7 @@ The pipeline computes the figures; this module rounds and prints them. Neither c
 anything.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -50,27 +50,29 @@ def estimate(task: str, flags: Flags) -> None:
 
     turn, loaded = flags.turn(task), read_settings(flags)
     settings, problem = settings_to_estimate(loaded.settings)
-    found = run_turn(
+    forecast = run_turn(
         flags, lambda open_: open_.estimate(turn), settings=replace(loaded, settings=settings)
     )
     flags.terminal.notes([problem])
-    flags.terminal.print_result(found, lambda one: _render_estimate(one, settings))
+    flags.terminal.print_result(forecast, lambda one: _render_estimate(one, settings))
 
 
-def _render_estimate(found: Estimate, settings: "Settings") -> str:
+def _render_estimate(forecast: Estimate, settings: "Settings") -> str:
     replays = settings.judge.replay
-    rows = [*_replayed(found.judge), *_judging(found.judge)] if replays else _judging(found.judge)
-    if found.primary is not None:
-        primary = found.primary
+    rows = _judging(forecast.judge)
+    if replays:
+        rows = [*_replayed(forecast.judge), *rows]
+    if forecast.primary is not None:
+        primary = forecast.primary
         tokens = describe_tokens(primary.input_tokens, primary.output_tokens)
         cost = format_maximum(primary.cost_usd)
         rows.append(("answer", f"1 call · at most {tokens} · {cost} · {one_line(primary.host)}"))
     elif not replays:
         rows.append(("answer", "no model set"))
-    rows.append(("total", format_total(found)))
-    rows += [("", line) for line in _limits_reached(found, settings.budget)]
-    if found.judge.calls:
-        inside = format_tokens(sum(found.by_kind.values()))
+    rows.append(("total", format_total(forecast)))
+    rows += [("", line) for line in _limits_reached(forecast, settings.budget)]
+    if forecast.judge.calls:
+        inside = format_tokens(sum(forecast.by_kind.values()))
         rows.append(
             (
                 "",
@@ -80,34 +82,41 @@ def _render_estimate(found: Estimate, settings: "Settings") -> str:
                 ),
             )
         )
-        rows += [("kinds", _shares(found.by_kind)), ("folders", _shares(found.by_folder))]
-    return "\n\n".join(filter(None, (render_facts(rows), _render_ways(found))))
+        rows += [("kinds", _shares(forecast.by_kind)), ("folders", _shares(forecast.by_folder))]
+    return "\n\n".join(filter(None, (render_facts(rows), _render_ways(forecast))))
 
 
-def _render_ways(found: Estimate) -> str:
+def _render_ways(forecast: Estimate) -> str:
     """Compare the ways in which the same memories could be judged; empty where there is one."""
-    if not found.judge.candidates:
+    if not forecast.judge.candidates:
         return ""
-    rows = [
-        (
-            one.way + (" (chosen)" if place == 0 else ""),
-            one_line(one.judge),
-            format_dollars(one.cost_usd, estimated=True),
-            f"{one.calls:,}",
-            _time_of(one),
-            one.limits.in_words(),
-            "" if one.tariff == one.judge.replace(":", "/") else one.tariff,
+    rows = []
+    for place, way in enumerate(forecast.ways):
+        chosen = " (chosen)" if place == 0 else ""
+        # A tariff is shown where it is another model's: most often it repeats the judge.
+        tariff = "" if way.tariff == way.judge.replace(":", "/") else way.tariff
+        rows.append(
+            (
+                f"{way.way}{chosen}",
+                one_line(way.judge),
+                format_dollars(way.cost_usd, estimated=True),
+                f"{way.calls:,}",
+                _time_of(way),
+                way.limits.in_words(),
+                tariff,
+            )
         )
-        for place, one in enumerate(found.ways)
-    ]
     heads = ("judged by", "model", "dollars", "calls", "time", "limits a minute", "tariff")
-    shown = [at for at, head in enumerate(heads) if any(row[at] for row in rows)]
-    return render_table(
-        [heads[at] for at in shown],
-        [[row[at] for at in shown] for row in rows],
-        right={"dollars", "calls", "time"},
-        width=stdout_columns(),
-    )
+    columns = enumerate(zip(*rows, strict=True))
+    filled = {place for place, column in columns if any(column)}
+
+    # A column without a value is left out, so that the table fits a terminal.
+    def shown(row: Sequence[str]) -> list[str]:
+        return [cell for place, cell in enumerate(row) if place in filled]
+
+    right = {"dollars", "calls", "time"}
+    shown_rows = [shown(row) for row in rows]
+    return render_table(shown(heads), shown_rows, right=right, width=stdout_columns())
 
 
 def _time_of(way: JudgeEstimate) -> str:
@@ -117,12 +126,12 @@ def _time_of(way: JudgeEstimate) -> str:
 
 
 def _replayed(judge: JudgeEstimate) -> list[tuple[str, str]]:
-    left = (
-        f"; {judge.to_judge:,} would stay unjudged, for `xscore continue`" if judge.to_judge else ""
-    )
+    unjudged = ""
+    if judge.to_judge:
+        unjudged = f"; {judge.to_judge:,} would stay unjudged, for `xscore continue`"
     cached = (
         f"nothing is sent, $0: {judge.cached:,} of {judge.candidates:,} judgments are in the"
-        f" cache{left}"
+        f" cache{unjudged}"
     )
     return [("replay", cached), ("", "Without --replay judging would take:")]
 
@@ -140,9 +149,9 @@ def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
         return [
             ("judge", f"{memories}, by words alone, on this machine: no call, {_time_of(judge)}")
         ]
+    carried = f", {judge.carried:,} carried" if judge.carried else ""
     parts = (
-        f"{judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached"
-        + (f", {judge.carried:,} carried" if judge.carried else ""),
+        f"{judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached{carried}",
         counted(judge.calls, "call"),
         describe_tokens(judge.input_tokens, judge.output_tokens),
         format_dollars(judge.cost_usd, estimated=True),
@@ -152,28 +161,27 @@ def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
     return [("judge", " · ".join(parts)), ("", describe_binding_limit(judge))]
 
 
-def _limits_reached(found: Estimate, budget: "BudgetSettings") -> Iterator[str]:
-    judge = found.judge
-    for cap in found.caps:
-        if found.cost_usd is None:
+def _limits_reached(forecast: Estimate, budget: "BudgetSettings") -> Iterator[str]:
+    judge = forecast.judge
+    for cap in forecast.caps:
+        if forecast.cost_usd is None:
             yield f"a model has no known price, so it is not limited by {describe_cap(cap)}"
-        elif cap in found.binding:
+        elif cap in forecast.binding:
             yield f"above {describe_cap(cap)}: what does not fit under it is left undone"
         elif cap.of != "turn":
             yield cap_left_rounded(cap)
     if budget.deadline_s is not None and judge.seconds > budget.deadline_s and not judge.is_assumed:
-        left = round(judge.to_judge * (1 - budget.deadline_s / judge.seconds))
+        late = round(judge.to_judge * (1 - budget.deadline_s / judge.seconds))
         limit = format_seconds(budget.deadline_s)
-        yield f"a deadline of {limit} would leave about {left:,} unjudged, for `xscore continue`"
+        yield f"a deadline of {limit} would leave about {late:,} unjudged, for `xscore continue`"
 
 
 def _shares(counts: dict[str, int]) -> str:
     ordered = most_first(counts)
-    shown = [
-        f"{one_line(name) or '.'} {format_tokens(count)}"
-        for name, count in ordered[:FOLDERS_SHOWN]
-        if count
-    ]
+    shown = []
+    for name, count in ordered[:FOLDERS_SHOWN]:
+        if count:
+            shown.append(f"{one_line(name) or '.'} {format_tokens(count)}")
     rest = sum(count for _, count in ordered[FOLDERS_SHOWN:])
     return " · ".join([*shown, *([f"others {format_tokens(rest)}"] if rest else [])])
 
@@ -189,10 +197,10 @@ def explain(memory: str, turn: str, flags: Flags) -> None:
     MEMORY is what `ask` prints, `path:lines` or its name; or `path::entity`, or an ID (m_…).
     Nothing is sent.
     """
-    found = run_turn(
+    explanation = run_turn(
         flags, lambda open_: open_.explain(memory, turn_id=decode_path_argument(turn)), make=False
     )
-    flags.terminal.print_result(found, render_explanation)
+    flags.terminal.print_result(explanation, render_explanation)
 
 
 def _origin(memory: "Selected") -> str:
@@ -201,41 +209,44 @@ def _origin(memory: "Selected") -> str:
     return " (cached)" if memory.cached else ""
 
 
-def render_explanation(found: Explanation) -> str:
+def render_explanation(explanation: Explanation) -> str:
     """Render the outcome of one memory in numbers and words."""
-    name = one_line(f"{found.path}::{found.entity}" if found.entity else found.path or found.id)
+    name = explanation.path or explanation.id
+    if explanation.entity:
+        name = f"{explanation.path}::{explanation.entity}"
+    name = one_line(name)
     rows = [
-        ("turn", f"{found.turn_id}  {one_line(found.task)}"),
+        ("turn", f"{explanation.turn_id}  {one_line(explanation.task)}"),
         (
             "outcome",
-            found.outcome.replace("_", " ")
-            + (f" ({one_line(found.cause)})" if found.cause else ""),
+            explanation.outcome.replace("_", " ")
+            + (f" ({one_line(explanation.cause)})" if explanation.cause else ""),
         ),
     ]
-    memory = found.memory
+    memory = explanation.memory
     if memory is not None:
         rows.append(("place", format_place(memory.path, memory.start_line, memory.end_line)))
         rows.append(("raw score", f"{memory.raw_score:.2f}" + _origin(memory)))
-        rows += (
-            [("judged twice", " and ".join(f"{score:.2f}" for score in memory.draws))]
-            if memory.draws
-            else []
-        )
+        if memory.draws:
+            draws = " and ".join(f"{score:.2f}" for score in memory.draws)
+            rows.append(("judged twice", draws))
         rows += [
-            ("boost", f"+{one.amount:.2f} {one.name}: {one_line(one.because)}")
-            for one in memory.boosts
+            ("boost", f"+{boost.amount:.2f} {boost.name}: {one_line(boost.because)}")
+            for boost in memory.boosts
         ]
         capped = " (capped at 1)" if memory.is_capped else ""
         rows.append(
             (
                 "score",
                 (
-                    f"{memory.score_text}{capped}, threshold {found.threshold:g}, at most"
-                    f" {found.top_k} kept"
+                    f"{memory.score_text}{capped}, threshold {explanation.threshold:g}, at most"
+                    f" {explanation.top_k} kept"
                 ),
             )
         )
         rows.append(("reason", one_line(memory.reason)))
-    if found.rank is not None:
-        rows.append(("rank", f"{found.rank}"))
-    return "\n".join([f"{bold(name)}  {found.id}", render_facts(rows), "", one_line(found.words)])
+    if explanation.rank is not None:
+        rows.append(("rank", f"{explanation.rank}"))
+    return "\n".join(
+        [f"{bold(name)}  {explanation.id}", render_facts(rows), "", one_line(explanation.words)]
+    )

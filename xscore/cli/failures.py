@@ -28,9 +28,15 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
     flags = list(takewhile(lambda word: word != "--", arguments))
     as_json = "--json" in flags
     verbose = any(re.fullmatch("--verbose|-[a-uw-z]*v[a-z]*", flag) for flag in flags)
-    known = find_xscore_error(error)
-    if known is not None:
-        return _tell(known.exit_code, known.kind, known.message, known.hint, as_json=as_json)
+    xscore_error = find_xscore_error(error)
+    if xscore_error is not None:
+        return _tell(
+            xscore_error.exit_code,
+            xscore_error.kind,
+            xscore_error.message,
+            xscore_error.hint,
+            as_json=as_json,
+        )
     match error:
         # --help or --version, where a caller of ours runs the command itself.
         case click.exceptions.Exit():
@@ -43,21 +49,21 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
             write_stderr(error.format_message())
             return error.exit_code
         case click.ClickException():
-            context = error.ctx if isinstance(error, click.UsageError) else None
+            context = None
+            if isinstance(error, click.UsageError):
+                context = error.ctx
             hint = f"See `{context.command_path} --help`." if context else ""
             return _tell(error.exit_code, "usage", error.format_message(), hint, as_json=as_json)
     if verbose:
         import traceback
 
         write_stderr(escape_controls("".join(traceback.format_exception(error))))
-    again = (
-        "Please report it with the lines above."
-        if verbose
-        else "Run again with --verbose and report it."
-    )
+    advice = "Run again with --verbose and report it."
+    if verbose:
+        advice = "Please report it with the lines above."
     text = f"internal error: {type(error).__name__}: {error}"
     return _tell(
-        ExitCode.INTERNAL, "internal", text, f"This is a bug of xscore. {again}", as_json=as_json
+        ExitCode.INTERNAL, "internal", text, f"This is a bug of xscore. {advice}", as_json=as_json
     )
 
 
@@ -88,9 +94,11 @@ def _tell(code: int, kind: str, message: str, hint: str, *, as_json: bool) -> in
 def find_xscore_error(error: BaseException) -> XscoreError | None:
     """Return the error of ours that this is, or that a group holds; None for a bug."""
     if isinstance(error, XscoreError):
-        return error if type(error) is not XscoreError else None
+        if type(error) is not XscoreError:
+            return error
+        return None
     if isinstance(error, BaseExceptionGroup):
         return next(
-            (known for known in map(find_xscore_error, error.exceptions) if known is not None), None
+            (inner for inner in map(find_xscore_error, error.exceptions) if inner is not None), None
         )
     return None

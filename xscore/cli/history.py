@@ -26,7 +26,7 @@ from xscore.platform.paths import decode_path_argument
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted, one_line
 from xscore.records.calls import CallRecord
-from xscore.records.receipt import Answer
+from xscore.records.receipt import Answer, Selected
 from xscore.records.reports import AnswerState, ListedTurn
 from xscore.store.call_rows import parse_timestamp
 from xscore.store.turn_history import (
@@ -87,41 +87,48 @@ def list_history(
 
     `xscore history show T` prints one of them again. Exit code 1 if no turn matches.
     """
-    has_others, terminal = bool(last or state or session), flags.terminal
+    has_others = bool(last or state or session)
+    terminal = flags.terminal
     is_bounded = last is not None or bool(grep)  # what is looked for may be older than the latest
-    most = TURNS_SHOWN if limit is None and not is_bounded else limit
+    limit_shown = TURNS_SHOWN if limit is None and not is_bounded else limit
     with opened_store(flags, make=False) as store:
         now = store.clock()
-        wanted = TurnFilter(
-            limit=None if most is None else most + 1,
+        choice = TurnFilter(
+            limit=None if limit_shown is None else limit_shown + 1,
             since=None if last is None else now - last,
             state=state or "",
             thread=session,
             text=grep,
         )
-        found = list_turns(store.connection, wanted, now=now)
-    shown, left_out = found.turns[:most], found.damaged_turns + found.damaged_calls
+        listed = list_turns(store.connection, choice, now=now)
+    shown = listed.turns[:limit_shown]
+    left_out = listed.damaged_turns + listed.damaged_calls
     turns = [{**record_json(turn), "spent": stage_usage_json(turn.spent)} for turn in shown]
-    none = (
-        "every row of it is damaged" if left_out else _describe_empty(grep, has_others=has_others)
-    )
+    if left_out:
+        none = "every row of it is damaged"
+    else:
+        none = _describe_empty(grep, has_others=has_others)
     body = {"turns": turns, "left_out": left_out}
     terminal.print_result(body, _render_turns(shown, now=now, width=stdout_columns()), none=none)
-    for count, what in ((found.damaged_turns, "turns"), (found.damaged_calls, "calls")):
+    for count, kind in ((listed.damaged_turns, "turns"), (listed.damaged_calls, "calls")):
         if count:
             terminal.note(
-                f"left out, since they are damaged: {count:,} rows of {what}. {REBUILD_HINT}"
+                f"left out, since they are damaged: {count:,} rows of {kind}. {REBUILD_HINT}"
             )
-    if not (limit or terminal.as_json) and len(shown) < len(found.turns):
-        terminal.note(f"the newest {most}; `--limit N` or `--last 7d` shows more")
-    return NothingMatched.exit_code if (grep or has_others) and not shown else 0
+    if not (limit or terminal.as_json) and len(shown) < len(listed.turns):
+        terminal.note(f"the newest {limit_shown}; `--limit N` or `--last 7d` shows more")
+    if (grep or has_others) and not shown:
+        return NothingMatched.exit_code
+    return 0
 
 
 def _describe_empty(grep: str, *, has_others: bool) -> str:
     if grep:
         among = "no turn of these" if has_others else "no turn"
         return f"{among} has a task that contains {quote_task(grep)}"
-    return "no turn matches" if has_others else 'there is no turn yet; `xscore ask "…"` begins one'
+    if has_others:
+        return "no turn matches"
+    return 'there is no turn yet; `xscore ask "…"` begins one'
 
 
 def _render_turns(turns: Sequence[ListedTurn], *, now: float, width: int | None) -> str:
@@ -144,7 +151,9 @@ def _turn_cells(turn: ListedTurn, *, now: float) -> tuple[str, ...]:
         spent = format_dollars(turn.spent.cost_usd, estimated=turn.spent.estimated)
     took = "" if turn.total_s is None else format_seconds(turn.total_s)
     if turn.coverage is not None:
-        missing = f", {turn.coverage.unjudged:,} unjudged" if turn.coverage.unjudged else ""
+        missing = ""
+        if turn.coverage.unjudged:
+            missing = f", {turn.coverage.unjudged:,} unjudged"
         # where the model judged nothing, what was kept was ranked by words, under the lexical
         # judge's threshold
         is_by_words = turn.kept and turn.coverage.unjudged == turn.coverage.candidates
@@ -155,11 +164,9 @@ def _turn_cells(turn: ListedTurn, *, now: float) -> tuple[str, ...]:
     by = one_line(f"{turn.command} ({turn.judge})" if turn.judge else turn.command)
     task = next((line.strip() for line in turn.task.splitlines() if line.strip()), "(no task)")
     task = "(the task was erased)" if turn.task_is_erased else one_line(task)
-    erased = (
-        "(its answer was erased) "
-        if turn.answer is AnswerState.ERASED and not turn.task_is_erased
-        else ""
-    )
+    erased = ""
+    if turn.answer is AnswerState.ERASED and not turn.task_is_erased:
+        erased = "(its answer was erased) "
     return (
         one_line(turn.id),
         format_age(turn.at, now),
@@ -187,21 +194,24 @@ def show_turn(turn: str, *, calls: bool, flags: Flags) -> None:
     receipt as it is.
     """
     with opened_store(flags, make=False) as store:
-        found, now = find_turn_id(store.connection, decode_path_argument(turn)), store.clock()
-        past = past_turn(store.connection, found)
+        turn_id = find_turn_id(store.connection, decode_path_argument(turn))
+        now = store.clock()
+        past = past_turn(store.connection, turn_id)
         assert past is not None
-        made = calls_of_turn(store.connection, found) if calls else None
-        if not past.receipt and made is None:
-            raise _missing_receipt(load_listed_turn(store.connection, found, now=now))
+        turn_calls = None
+        if calls:
+            turn_calls = calls_of_turn(store.connection, turn_id)
+        if not past.receipt and turn_calls is None:
+            raise _missing_receipt(load_listed_turn(store.connection, turn_id, now=now))
     if flags.terminal.as_json:
-        body = (
-            receipt_body(past.receipt)
-            if past.receipt
-            else {"schema": SCHEMA, "turn_id": past.turn.id}
-        )
-        print_json(body if made is None else {**body, "calls": [_call_json(call) for call in made]})
+        body = {"schema": SCHEMA, "turn_id": past.turn.id}
+        if past.receipt:
+            body = receipt_body(past.receipt)
+        if turn_calls is not None:
+            body = {**body, "calls": [_call_json(call) for call in turn_calls]}
+        print_json(body)
     else:
-        _replay(past, made, flags.terminal, now=now)
+        _replay(past, turn_calls, flags.terminal, now=now)
 
 
 def _missing_receipt(turn: ListedTurn) -> NothingMatched:
@@ -225,7 +235,9 @@ def _replay(
 ) -> None:
     with damage_if_invalid("a turn"):
         began = parse_timestamp(past.started_at)
-        task = quote_task(past.turn.task) if past.turn.task else "(its task was erased)"
+        task = "(its task was erased)"
+        if past.turn.task:
+            task = quote_task(past.turn.task)
     terminal.lines(faint(f"turn {past.turn.id}, {format_age(began, now)}: {task}"))
     if past.receipt:
         stored = read_receipt(past.receipt)
@@ -234,27 +246,28 @@ def _replay(
             terminal.note("its answer was erased")
     if calls is not None:
         rows = [_call_cells(call, began) for call in calls]
-        table = (
-            render_table(CALL_HEADS, rows, right=CALL_FIGURES, width=stdout_columns())
-            if rows
-            else ""
-        )
+        table = ""
+        if rows:
+            table = render_table(CALL_HEADS, rows, right=CALL_FIGURES, width=stdout_columns())
         write_stdout(table or "no call was made")
 
 
 def _presentable_answer(answer: Answer) -> Answer:
-    own = tuple(
-        replace(one, reason=USER_MEMORY_REASON) if one.layer == "user" and not one.reason else one
-        for one in answer.selected
-    )
-    return replace(answer, answer=answer.answer or None, selected=own)
+    selected = tuple(_with_reason(memory) for memory in answer.selected)
+    return replace(answer, answer=answer.answer or None, selected=selected)
+
+
+def _with_reason(memory: Selected) -> Selected:
+    if memory.layer == "user" and not memory.reason:
+        return replace(memory, reason=USER_MEMORY_REASON)
+    return memory
 
 
 def _call_cells(call: CallRecord, began: float) -> tuple[str, ...]:
     usage = call.usage
-    cached = (
-        f" ({format_tokens(usage.cached_input_tokens)} cached)" if usage.cached_input_tokens else ""
-    )
+    cached = ""
+    if usage.cached_input_tokens:
+        cached = f" ({format_tokens(usage.cached_input_tokens)} cached)"
     return (
         f"+{max(0.0, call.started_at - began):.1f} s",
         str(call.stage),
@@ -269,7 +282,7 @@ def _call_cells(call: CallRecord, began: float) -> tuple[str, ...]:
 
 
 def _call_json(call: CallRecord) -> dict[str, Json]:
-    own = (
+    host_fields = (
         "id",
         "stage",
         "provider",
@@ -281,7 +294,7 @@ def _call_json(call: CallRecord) -> dict[str, Json]:
         "candidates",
     )
     return {
-        **{name: value for name, value in record_json(call).items() if name in own},
+        **{name: value for name, value in record_json(call).items() if name in host_fields},
         **record_json(call.usage),
         "cost_usd": money_json(call.cost_usd),
         "estimated": call.estimated,

@@ -175,9 +175,9 @@ class LazyGroup(click.Group):
     ) -> None:
         super().__init__(*arguments, **named)
         self.sections = sections
-        self.entries: Final = {
-            name: entry for section in sections.values() for name, entry in section.items()
-        }
+        self.entries: Final[dict[str, CommandEntry]] = {}
+        for section in sections.values():
+            self.entries.update(section)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the commands in the order of the table."""
@@ -202,45 +202,39 @@ class LazyGroup(click.Group):
         """Run the first command of a group that is named alone: `history --limit 3` is `history
         list --limit 3`."""
         words = args[:1]
-        if ctx.parent and not ctx.resilient_parsing and (not words or words[0].startswith("-")):
-            args = (
-                args
-                if words and words[0] in ctx.help_option_names
-                else [next(iter(self.entries)), *args]
-            )
+        names_command = bool(words) and not words[0].startswith("-")
+        asks_for_help = bool(words) and words[0] in ctx.help_option_names
+        is_call = ctx.parent and not ctx.resilient_parsing
+        if is_call and not names_command and not asks_for_help:
+            args = [next(iter(self.entries)), *args]
         return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or name those that may be meant."""
-        if (
-            args[0] not in self.entries
-            and not args[0].startswith("-")
-            and not ctx.resilient_parsing
-        ):
+        is_known = args[0] in self.entries or args[0].startswith("-")
+        if not is_known and not ctx.resilient_parsing:
             error = click.exceptions.NoSuchCommand(args[0], None, self.entries, ctx)
-            below = [
-                f"'{name} {args[0]}'"
-                for name, entry in self.entries.items()
-                if args[0] in entry.commands
-            ]
+            below = []
+            for name, entry in self.entries.items():
+                if args[0] in entry.commands:
+                    below.append(f"'{name} {args[0]}'")
             words = " ".join(word for word in args if not word.startswith("--")).split()
             meant = next((name for name in SYNONYMS.get(args[0], ()) if name in self.entries), "")
-            more = ""
+            hint = ""
             if meant and (ctx.parent or len(words) < WORDS_OF_A_TASK):
-                more = f"Did you mean '{meant}'?"
+                hint = f"Did you mean '{meant}'?"
             elif below:
-                more = f"Did you mean {' or '.join(below)}?"
+                hint = f"Did you mean {' or '.join(below)}?"
             elif ctx.parent and not error.possibilities:
-                more = f"`{ctx.command_path}` has: {', '.join(self.entries)}."
+                hint = f"`{ctx.command_path}` has: {', '.join(self.entries)}."
             elif len(words) >= WORDS_OF_A_TASK and not error.possibilities:
-                more = f'Did you mean `xscore ask "{" ".join(words)}"`?'
-            raise (
-                click.exceptions.NoSuchCommand(args[0], f"{error.message} {more}", None, ctx)
-                if more
-                else error
-            )
+                hint = f'Did you mean `xscore ask "{" ".join(words)}"`?'
+            if not hint:
+                raise error
+            message = f"{error.message} {hint}"
+            raise click.exceptions.NoSuchCommand(args[0], message, None, ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -253,9 +247,9 @@ class LazyGroup(click.Group):
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-def show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+def show_version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
     """Print the installed version and stop."""
-    if wanted:
+    if is_asked:
         from importlib.metadata import version
 
         click.echo(f"xscore {version('xscore')}")

@@ -8,7 +8,7 @@ project` mean the layers user and project; the other scopes say how far a memory
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -133,31 +133,30 @@ _STATED = ("title", "key", "because", "alternatives", "links", "author", "import
 def choice_of(flags: Flags) -> MemoryFilter:
     """Return the filter that the options describe; a command without `--all` includes every
     status."""
-    given, words = flags.given, set(flags.given["scope"])
+    options = flags.given
+    words = set(flags.given["scope"])
     of_scope = {_LAYER_OF_SCOPE[word] for word in words if word in _LAYER_OF_SCOPE}
-    named = set(map(Layer, given["layer"]))
+    named = set(map(Layer, options["layer"]))
     if named and of_scope and not named & of_scope:
         raise UsageError("--layer and --scope name different layers", hint="Give one of them.")
     return MemoryFilter(
         layers=tuple(named & of_scope if named and of_scope else named | of_scope),
         scopes=tuple(MemoryScope(word) for word in words if word not in _LAYER_OF_SCOPE),
-        kinds=tuple(map(Kind, given["kind"])),
-        statuses=tuple(MemoryStatus) if given.get("everything", True) else LIVE_STATUSES,
+        kinds=tuple(map(Kind, options["kind"])),
+        statuses=tuple(MemoryStatus) if options.get("everything", True) else LIVE_STATUSES,
     )
 
 
 def is_narrow(flags: Flags) -> bool:
     """Whether the options filter anything; if not, no result means an empty store rather than no
     match."""
-    return any(flags.given[str(one.name)] for one in NARROWING)
+    return any(flags.given[str(option.name)] for option in NARROWING)
 
 
-def _read_text(given: str) -> str:
-    return (
-        readable_text(given)
-        if given != "-"
-        else read_stdin(4 << 20, hint="Sum it up in a few sentences.")
-    )
+def _read_text(argument: str) -> str:
+    if argument != "-":
+        return readable_text(argument)
+    return read_stdin(4 << 20, hint="Sum it up in a few sentences.")
 
 
 def _read_citations(store: "Store", spans: Sequence[str]) -> "tuple[Citation, ...]":
@@ -221,26 +220,26 @@ def add_memory(
     where = Layer(layer) if layer else _LAYER_OF_SCOPE.get(scope or "")
     if layer and where != _LAYER_OF_SCOPE.get(scope or "", where):
         raise UsageError("--layer and --scope name different layers", hint="Give one of them.")
-    sort = (
-        Kind(kind) if kind else _DEFAULT_KINDS.get(where, Kind.CONTEXT) if where else Kind.CONTEXT
-    )
-    fix, is_failure = flags.given["fix"], sort is Kind.FAILURE
-    if is_failure and (
-        layer or scope or inferred or flags.given["cite"] or _stated(flags).keys() - {"because"}
-    ):
-        raise UsageError(
-            "a failure takes only --because, --fix and --occurrence",
-            hint="Leave out the other options.",
-        )
+    sort = Kind.CONTEXT
+    if kind:
+        sort = Kind(kind)
+    elif where:
+        sort = _DEFAULT_KINDS.get(where, Kind.CONTEXT)
+    is_failure = sort is Kind.FAILURE
+    fix = flags.given["fix"]
+    if is_failure and (layer or scope or inferred):
+        _refuse_beside_failure()
+    if is_failure and (flags.given["cite"] or _stated(flags).keys() - {"because"}):
+        _refuse_beside_failure()
     if not is_failure and (fix or occurrence):
         raise UsageError("--fix and --occurrence are for failures", hint="Add --kind failure.")
     with opened_store(flags) as store:
         if is_failure:
             details = MemoryDetails(rationale=flags.given["because"] or "", resolution=fix or "")
-            found = record_failure(
+            failure = record_failure(
                 store, text=_read_text(text), details=details, occurrence=occurrence
             )
-            flags.terminal.print_result(failure_json(found), render_failure(found))
+            flags.terminal.print_result(failure_json(failure), render_failure(failure))
             return
         statement = Statement(
             text=_read_text(text),
@@ -257,6 +256,13 @@ def add_memory(
         print_remembered(store, remembered, flags.terminal)
 
 
+def _refuse_beside_failure() -> NoReturn:
+    raise UsageError(
+        "a failure takes only --because, --fix and --occurrence",
+        hint="Leave out the other options.",
+    )
+
+
 @command(STATEMENT)
 @click.argument("memory_id", metavar="ID")
 @click.option("--text", help="New words; `-`: standard input.")
@@ -271,7 +277,8 @@ def update_memory(
     makes a new memory that supersedes this one. --fix records how a failure was fixed, in its
     pattern too.
     """
-    cite, fix = flags.given["cite"], flags.given["fix"]
+    cite = flags.given["cite"]
+    fix = flags.given["fix"]
     words = None if text is None else _read_text(text)
     change = remembering.MemoryChange(text=words, confidence=confidence, **_stated(flags))
     is_changed = bool(cite) or not change.is_empty
@@ -289,7 +296,9 @@ def update_memory(
             fixed = resolve_failure(store, memory_id, _read_text(fix))
             flags.terminal.print_result(failure_json(fixed), render_failure(fixed))
             return
-        spans = _read_citations(store, tuple(filter(None, cite))) if cite else None
+        spans = None
+        if cite:
+            spans = _read_citations(store, tuple(filter(None, cite)))
         changed = remembering.update_memory(store, memory_id, change, citations=spans)
         print_remembered(store, changed, flags.terminal)
 
@@ -322,7 +331,9 @@ def list_memories(limit: int | None, match: str, references: tuple[str, ...], fl
     2: 1 for the text, 0.3 for each reference, then scope, kind, importance and use. Exit code 1 if
     --layer, --scope, --kind or these match nothing; an empty store is no error.
     """
-    terminal, choice, query = flags.terminal, choice_of(flags), None
+    terminal = flags.terminal
+    choice = choice_of(flags)
+    query = None
     if match or references:
         query = RegistryQuery(
             text=match, references=references, scopes=choice.scopes, kinds=choice.kinds
@@ -330,36 +341,41 @@ def list_memories(limit: int | None, match: str, references: tuple[str, ...], fl
     with opened_store(flags, make=False) as store:
         now = store.clock()
         refresh_evidence(store.connection, store.root, now=now)
-        found = filter_memories(store, choice)
-        most = limit or (len(found) if terminal.as_json else MEMORIES_SHOWN)
+        memories = filter_memories(store, choice)
+        limit_shown = limit or (len(memories) if terminal.as_json else MEMORIES_SHOWN)
         if query is not None:
-            selected = select_by_rules(found, query, now=now)
-            found, scores = [one for _, one in selected], {one.id: score for score, one in selected}
-            shown = found[:most]
+            selected = select_by_rules(memories, query, now=now)
+            memories = [memory for _, memory in selected]
+            scores = {memory.id: score for score, memory in selected}
+            shown = memories[:limit_shown]
         else:
-            shown, scores = newest_memories(found, most), {}
+            shown = newest_memories(memories, limit_shown)
+            scores = {}
         body = _memories_json(store, shown)
-    for memory in body["memories"] if scores else ():
-        memory["score"] = round(scores[memory["id"]], 6)
-    ranks = {one: f"{score:.2f}  " for one, score in scores.items()}
+    if scores:
+        for entry in body["memories"]:
+            entry["score"] = round(scores[entry["id"]], 6)
+    ranks = {memory_id: f"{score:.2f}  " for memory_id, score in scores.items()}
     lines = [ranks.get(memory.id, "") + render_memory_line(memory, now=now) for memory in shown]
     is_filtered = bool(query) or is_narrow(flags)
     none = "no memory matches; `xscore memory stats` counts what there is"
     if not is_filtered:
         none = "nothing is remembered yet; `xscore memory add` adds the first memory"
     terminal.print_result(body, "\n".join(lines), none=none)
-    if len(shown) < len(found):
+    if len(shown) < len(memories):
         which = "lower" if scores else "older"
         terminal.note(
-            f"{len(found) - len(shown):,} {which} ones are not shown: `--limit {len(found)}`"
+            f"{len(memories) - len(shown):,} {which} ones are not shown: `--limit {len(memories)}`"
             " shows all"
         )
-    return NothingMatched.exit_code if is_filtered and not found else 0
+    if is_filtered and not memories:
+        return NothingMatched.exit_code
+    return 0
 
 
-def _memories_json(store: "Store", found: "Sequence[Memory]") -> dict[str, Any]:
-    cited = citations_of(store.connection, [memory.id for memory in found])
-    return {"memories": [memory_json(memory, cited.get(memory.id, ())) for memory in found]}
+def _memories_json(store: "Store", memories: "Sequence[Memory]") -> dict[str, Any]:
+    cited = citations_of(store.connection, [memory.id for memory in memories])
+    return {"memories": [memory_json(memory, cited.get(memory.id, ())) for memory in memories]}
 
 
 @command()
@@ -370,10 +386,10 @@ def show_memories(ids: tuple[str, ...], flags: Flags) -> None:
     with opened_store(flags, make=False) as store:
         now = store.clock()
         refresh_evidence(store.connection, store.root, now=now)
-        found = memories_by_id(store, ids)
-        cited = citations_of(store.connection, [memory.id for memory in found])
-        body = _memories_json(store, found)
-    pages = [render_memory(memory, cited.get(memory.id, ()), now=now) for memory in found]
+        memories = memories_by_id(store, ids)
+        cited = citations_of(store.connection, [memory.id for memory in memories])
+        body = _memories_json(store, memories)
+    pages = [render_memory(memory, cited.get(memory.id, ()), now=now) for memory in memories]
     flags.terminal.print_result(body, "\n\n".join(pages))
 
 
@@ -387,24 +403,25 @@ def memory_stats(flags: Flags) -> None:
     Memories of files are not counted.
     """
     with opened_store(flags, make=False) as store:
-        found, now = layer_stats(store), store.clock()
-    cells = [_stats_cells(one, now) for one in found]
-    body = {"layers": [record_json(one) for one in found]}
+        stats = layer_stats(store)
+        now = store.clock()
+    cells = [_stats_cells(layer, now) for layer in stats]
+    body = {"layers": [record_json(layer) for layer in stats]}
     flags.terminal.print_result(body, render_table(STATS_HEADS, cells, right=STATS_HEADS[1:7]))
 
 
-def _stats_cells(one: LayerStats, now: float) -> tuple[str, ...]:
-    most = (
-        f"{one.max_rows:,}" if one.max_rows else "-",
-        format_bytes(one.max_bytes) if one.max_bytes else "-",
+def _stats_cells(layer: LayerStats, now: float) -> tuple[str, ...]:
+    kinds = (
+        f"{layer.max_rows:,}" if layer.max_rows else "-",
+        format_bytes(layer.max_bytes) if layer.max_bytes else "-",
     )
-    ages = [format_age(at, now) if one.rows else "-" for at in (one.oldest_at, one.newest_at)]
+    ages = [format_age(at, now) if layer.rows else "-" for at in (layer.oldest_at, layer.newest_at)]
     counts = (
-        f"{one.rows:,}",
-        most[0],
-        format_bytes(one.bytes),
-        most[1],
-        f"{one.uses:,}",
-        f"{one.never_used:,}",
+        f"{layer.rows:,}",
+        kinds[0],
+        format_bytes(layer.bytes),
+        kinds[1],
+        f"{layer.uses:,}",
+        f"{layer.never_used:,}",
     )
-    return (str(one.layer), *counts, *ages)
+    return (str(layer.layer), *counts, *ages)

@@ -3,7 +3,7 @@
 Every character of a memory is escaped for the terminal, since it may have come from anywhere.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from xscore.cli.phrases import format_age
@@ -36,29 +36,26 @@ def render_memory_line(memory: Memory, *, now: float) -> str:
     """One line: id, layer, kind, age, title, and what is unusual about it."""
     marks = [] if memory.status is MemoryStatus.ACTIVE else [str(memory.status)]
     marks += [f"key {one_line(memory.key)}"] if memory.key and ":" not in memory.key else []
-    marks += (
-        [str(memory.source)]
-        if memory.source in (MemorySource.INFERRED, MemorySource.IMPORT)
-        else []
-    )
+    if memory.source in (MemorySource.INFERRED, MemorySource.IMPORT):
+        marks.append(str(memory.source))
     marks += [f"confidence {memory.confidence:.2f}"] if memory.confidence < 1 else []
     marks += _failure_marks(memory)
-    more = faint(f"  ({', '.join(marks)})") if marks else ""
+    notes = faint(f"  ({', '.join(marks)})") if marks else ""
     age = format_age(memory.updated_at, now)
     title = ellipsize(memory.title, _TITLE_CHARS)
-    cut = (
-        " …"
-        if memory.text.startswith(memory.title) and memory.text.strip() != memory.title.strip()
-        else ""
-    )
-    return f"{memory.id}  {memory.layer:<10} {memory.kind:<11} {age:<10}  {title}{cut}{more}"
+    cut = ""
+    if memory.text.startswith(memory.title) and memory.text.strip() != memory.title.strip():
+        cut = " …"
+    return f"{memory.id}  {memory.layer:<10} {memory.kind:<11} {age:<10}  {title}{cut}{notes}"
 
 
 def _failure_marks(memory: Memory) -> list[str]:
     if memory.kind is not Kind.FAILURE:
         return []
     details = memory.particulars
-    fixed = f"fixed by: {one_line(details.resolution)}" if details.resolution else "not fixed"
+    fixed = "not fixed"
+    if details.resolution:
+        fixed = f"fixed by: {one_line(details.resolution)}"
     return [f"{details.occurrences}×", fixed]
 
 
@@ -67,54 +64,43 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
     details = memory.particulars
     used = f"{counted(memory.access_count, 'time')}, last {format_age(memory.accessed_at, now)}"
     added = format_age(memory.created_at, now)
-    added += (
-        f", changed {format_age(memory.updated_at, now)}"
-        if memory.updated_at > memory.created_at
-        else ""
-    )
+    if memory.updated_at > memory.created_at:
+        added += f", changed {format_age(memory.updated_at, now)}"
+    place = ""
+    if memory.path:
+        place = format_place(memory.path, memory.start_line, memory.end_line)
+    origin = f", read in {one_line(details.origin)}" if details.origin else ""
+    successor = f" by {memory.superseded_by}" if memory.superseded_by else ""
+    evidence = counted(memory.evidence_count, "piece")
     rows = [
         ("layer", f"{memory.layer}, {memory.kind}, reaches {memory.scope}"),
         ("key", one_line(memory.key)),
-        (
-            "place",
-            format_place(memory.path, memory.start_line, memory.end_line) if memory.path else "",
-        ),
+        ("place", place),
         ("by", one_line(details.author)),
-        (
-            "source",
-            str(memory.source)
-            + (f", read in {one_line(details.origin)}" if details.origin else ""),
-        ),
-        (
-            "status",
-            str(memory.status) + (f" by {memory.superseded_by}" if memory.superseded_by else ""),
-        ),
+        ("source", f"{memory.source}{origin}"),
+        ("status", f"{memory.status}{successor}"),
         ("importance", f"{memory.importance:g}"),
-        (
-            "confidence",
-            f"{memory.confidence:g}, {counted(memory.evidence_count, 'piece')} of evidence",
-        ),
+        ("confidence", f"{memory.confidence:g}, {evidence} of evidence"),
         ("added", added),
         ("used", used if memory.access_count else "never"),
         ("occurred", counted(details.occurrences, "time") if details.occurrences else ""),
         ("links", ", ".join(map(one_line, details.links))),
         ("files", ", ".join(map(one_line, details.paths))),
         ("exception", f"from {one_line(details.exception_of)}" if details.exception_of else ""),
-        *(("cites", _citation(one)) for one in citations),
     ]
+    rows += [("cites", _citation(citation)) for citation in citations]
     title = f"{bold(one_line(memory.title))}  {memory.id}"
     return "\n".join([title, render_facts(rows), "", escape_controls(memory.text)])
 
 
-def _citation(one: Citation) -> str:
-    return format_place(one.path, one.start_line, one.end_line) + (
-        "  changed since" if one.is_changed else ""
-    )
+def _citation(citation: Citation) -> str:
+    place = format_place(citation.path, citation.start_line, citation.end_line)
+    return f"{place}  changed since" if citation.is_changed else place
 
 
 def memory_json(memory: Memory, citations: Iterable[Citation] = ()) -> dict[str, Json]:
     """Return the record with its citations, without a `schema` field."""
-    return {**record_json(memory), "citations": [record_json(one) for one in citations]}
+    return {**record_json(memory), "citations": [record_json(citation) for citation in citations]}
 
 
 def print_remembered(store: "Store", remembered: StoredStatement, terminal: Terminal) -> None:
@@ -122,11 +108,10 @@ def print_remembered(store: "Store", remembered: StoredStatement, terminal: Term
     from xscore.store.evidence import citations_of
 
     memory = remembered.memory
-    cites = (
-        ()
-        if memory.layer is Layer.USER
-        else citations_of(store.connection, [memory.id]).get(memory.id, ())
-    )
+    cites: Sequence[Citation] = ()
+    # A user memory belongs to no repository, so it cites no code.
+    if memory.layer is not Layer.USER:
+        cites = citations_of(store.connection, [memory.id]).get(memory.id, ())
     body = memory_json(memory, cites) | {
         "became": remembered.became.value,
         "superseded": list(remembered.superseded),
@@ -143,21 +128,21 @@ def print_remembered(store: "Store", remembered: StoredStatement, terminal: Term
         terminal.note(describe_redactions(remembered.redacted))
 
 
-def failure_json(found: "Failure") -> dict[str, Json]:
+def failure_json(failure: "Failure") -> dict[str, Json]:
     """Return a failure, with its pattern if it has become one."""
     return {
-        **memory_json(found.memory),
-        "signature": found.signature,
-        "is_counted": found.is_counted,
-        "is_new_pattern": found.is_new_pattern,
-        "pattern": memory_json(found.pattern) if found.pattern is not None else None,
+        **memory_json(failure.memory),
+        "signature": failure.signature,
+        "is_counted": failure.is_counted,
+        "is_new_pattern": failure.is_new_pattern,
+        "pattern": memory_json(failure.pattern) if failure.pattern is not None else None,
     }
 
 
-def render_failure(found: "Failure") -> str:
+def render_failure(failure: "Failure") -> str:
     """Render how often a failure occurred, its fix, and whether it just became a pattern."""
-    memory = found.memory
+    memory = failure.memory
     lines = [f"{memory.id}  {one_line(memory.title)}  ({', '.join(_failure_marks(memory))})"]
-    if found.is_new_pattern and found.pattern is not None:
-        lines.append(faint(f"it is a pattern to avoid now: {found.pattern.id}"))
+    if failure.is_new_pattern and failure.pattern is not None:
+        lines.append(faint(f"it is a pattern to avoid now: {failure.pattern.id}"))
     return "\n".join(lines)

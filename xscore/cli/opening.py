@@ -90,7 +90,7 @@ def run_turn(
         # Before it is listed, which takes minutes there.
         refuse_wide_folder(find_root(start.resolve()))
         _refuse_empty_folder(start, loaded.settings, flags.terminal)
-    _note_what_is_missing(start, loaded.settings, observer.note, made=make)
+    _note_what_is_missing(start, loaded.settings, observer.note, is_new=make)
     for warning in loaded.warnings:
         observer.note(warning)
 
@@ -121,7 +121,7 @@ def opened_store(
     from xscore.store.store import Store
 
     chosen = settings or read_settings(flags, start=start).settings
-    _note_what_is_missing(start, chosen, flags.terminal.note, made=make)
+    _note_what_is_missing(start, chosen, flags.terminal.note, is_new=make)
     with Store.open_with(find_root(start.resolve()), chosen, create=make) as store:
         store.listen(flags.terminal.note)
         # Only turns use the copy as a store: what is stated or erased there would be lost.
@@ -147,14 +147,14 @@ def _refuse_empty_folder(start: Path, settings: "Settings", terminal: "Terminal"
         )
     from xscore.indexer.index import nothing_to_read
 
-    found = nothing_to_read(root, settings.index, now=time.time())
-    if found is None:
+    reason = nothing_to_read(root, settings.index, now=time.time())
+    if reason is None:
         return
-    kept_out = found.files.excluded.by_reason
+    kept_out = reason.files.excluded.by_reason
     if kept_out:
         from xscore.cli.phrases import describe_kept_out, list_kept_out
 
-        terminal.notes(list_kept_out(found.files.excluded) if terminal.verbose else ())
+        terminal.notes(list_kept_out(reason.files.excluded) if terminal.verbose else ())
         message = f"there is nothing to read in {root.path}: {describe_kept_out(kept_out)}"
     else:
         message = f"there is nothing to read in {root.path}: the folder is empty"
@@ -183,13 +183,13 @@ def _has_earlier_store(root: "RepositoryRoot") -> bool:
 
 
 def _note_what_is_missing(
-    start: Path, settings: "Settings", note: Callable[[str], None], *, made: bool
+    start: Path, settings: "Settings", note: Callable[[str], None], *, is_new: bool
 ) -> None:
     """Note that there is no store yet; if one is made now, what was stated in an earlier one."""
     from xscore.store.opening import has_store
 
     root = find_root(start.resolve())
-    if made:
+    if is_new:
         statements = earlier_statements(root, settings)
         if statements:
             note(statements)

@@ -33,21 +33,21 @@ def period_s(text: str) -> float:
 
     Raises BadParameter.
     """
-    found = re.fullmatch(_PERIOD, text.strip())
-    if found is None or not float(found[1]):
+    match = re.fullmatch(_PERIOD, text.strip())
+    if match is None or not float(match[1]):
         raise click.BadParameter(
             f"{text!r} is not a length of time. Write 30s, 90m, 24h, 7d or 2w."
         )
-    return float(found[1]) * _UNIT_SECONDS[found[2]]
+    return float(match[1]) * _UNIT_SECONDS[match[2]]
 
 
-def utc_time(given: str) -> float:
+def utc_time(argument: str) -> float:
     """Return a day or a time, in UTC unless it names an offset, or how long ago, as Unix seconds.
     Raises BadParameter.
 
     `2026-11-01`, `2026-11-01T08:00`, `7d`.
     """
-    text = given.strip()
+    text = argument.strip()
     if re.fullmatch(_UNIX_SECONDS, text):
         return float(text)
     try:
@@ -56,7 +56,7 @@ def utc_time(given: str) -> float:
         at = datetime.fromisoformat(text)
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
     except (ValueError, OverflowError, OSError) as error:
-        why = f"{given!r} is not a time. Write 2026-11-01, 2026-11-01T08:00 (UTC), or 7d."
+        why = f"{argument!r} is not a time. Write 2026-11-01, 2026-11-01T08:00 (UTC), or 7d."
         raise click.BadParameter(why) from error
 
 
@@ -93,13 +93,16 @@ class XscoreCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write "Options", then "Advanced"."""
         for title, advanced in (("Options", False), ("Advanced", True)):
-            records = [
-                record
-                for parameter in self.get_params(ctx)
-                if isinstance(parameter, click.Option)  # arguments are in the text
-                and getattr(parameter, "advanced", False) is advanced
-                and (record := parameter.get_help_record(ctx))
-            ]
+            records = []
+            for parameter in self.get_params(ctx):
+                # Arguments are described in the command's text.
+                if not isinstance(parameter, click.Option):
+                    continue
+                if getattr(parameter, "advanced", False) is not advanced:
+                    continue
+                record = parameter.get_help_record(ctx)
+                if record:
+                    records.append(record)
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
@@ -372,10 +375,12 @@ class Flags(Struct, frozen=True):
             )
         _refuse_unquoted(task, self.scope.within)
         file, line = _file_and_line(self.given["file"] or "")
-        thread, follows = self.given.get("thread") or "", bool(self.given.get("follows_latest"))
+        thread = self.given.get("thread") or ""
+        follows = bool(self.given.get("follows_latest"))
         if thread and follows:
             raise UsageError("--thread and --continue both name a thread", hint="Give one of them.")
-        is_fresh, goes_on = bool(self.given.get("fresh")), bool(thread) or follows
+        is_fresh = bool(self.given.get("fresh"))
+        goes_on = bool(thread) or follows
         return Turn(
             task=read_stdin() if task == "-" else readable_text(task),
             errors="" if errors is None else _read_errors(errors),
@@ -397,34 +402,44 @@ def command(*groups: Sequence[click.Parameter]) -> Callable[[Callable[..., Any]]
 
     The function is given its own options by name, and all of them as `flags`.
     """
-    shared = {str(one.name): one for group in (*groups, OUTPUT, NO_USER_LEARNING) for one in group}
-    names = {
-        setting: max(one.opts, key=len)
-        for one in shared.values()
-        for setting in getattr(one, "sets", ())
-    }
+    shared: dict[str, click.Parameter] = {}
+    for group in (*groups, OUTPUT, NO_USER_LEARNING):
+        shared.update({str(parameter.name): parameter for parameter in group})
+    names: dict[str, str] = {}
+    for parameter in shared.values():
+        for setting in getattr(parameter, "sets", ()):
+            names[setting] = max(parameter.opts, key=len)
 
     def decorate(function: Callable[..., Any]) -> XscoreCommand:
-        own: list[click.Parameter] = list(reversed(getattr(function, "__click_params__", [])))
+        parameters: list[click.Parameter] = list(
+            reversed(getattr(function, "__click_params__", []))
+        )
+
+        own_names = [str(parameter.name) for parameter in parameters]
+        output_names = [str(parameter.name) for parameter in OUTPUT]
 
         def run(**values: Any) -> Any:
             before = click.get_current_context().find_root().params
-            for one in OUTPUT:
-                values[str(one.name)] = values[str(one.name)] or before.get(str(one.name))
+            # An option of OUTPUT may stand before the command: the group then holds it.
+            for output_name in output_names:
+                values[output_name] = values[output_name] or before.get(output_name)
             set_color(values["color"])
-            overrides = {
-                setting: values[name]
-                for name, one in shared.items()
-                for setting in getattr(one, "sets", ())
-            }
-            as_json, quiet, verbose = (
-                bool(values[name]) for name in ("as_json", "quiet", "verbose")
+            overrides: dict[str, Any] = {}
+            for name, parameter in shared.items():
+                for setting in getattr(parameter, "sets", ()):
+                    overrides[setting] = values[name]
+            terminal = Terminal(
+                bool(values["as_json"]), bool(values["quiet"]), bool(values["verbose"])
             )
-            flags = Flags(values, overrides, names, Terminal(as_json, quiet, verbose))
-            return function(**{str(one.name): values[str(one.name)] for one in own}, flags=flags)
+            flags = Flags(values, overrides, names, terminal)
+            own_values = {name: values[name] for name in own_names}
+            return function(**own_values, flags=flags)
 
         return XscoreCommand(
-            function.__name__, callback=run, params=[*own, *shared.values()], help=function.__doc__
+            function.__name__,
+            callback=run,
+            params=[*parameters, *shared.values()],
+            help=function.__doc__,
         )
 
     return decorate
@@ -451,10 +466,10 @@ def _refuse_unquoted(task: str, paths: Sequence[str]) -> None:
     )
 
 
-def _file_and_line(given: str) -> tuple[str, int]:
-    name, colon, line = given.rpartition(":")
-    if not colon or not re.fullmatch(r"[0-9]{1,9}", line) or is_there(Path(given)):
-        return given, 0
+def _file_and_line(argument: str) -> tuple[str, int]:
+    name, colon, line = argument.rpartition(":")
+    if not colon or not re.fullmatch(r"[0-9]{1,9}", line) or is_there(Path(argument)):
+        return argument, 0
     return name, int(line)
 
 
@@ -463,15 +478,15 @@ MAX_INPUT_BYTES = 64 << 20
 _LAST_PART = "Give only its last part."
 
 
-def _read_errors(given: str) -> str:
-    if given == "-":
+def _read_errors(argument: str) -> str:
+    if argument == "-":
         return read_stdin()
     try:
-        with Path(given).open("rb") as file:
-            return _read_text(file, f"--errors: {given}")
+        with Path(argument).open("rb") as file:
+            return _read_text(file, f"--errors: {argument}")
     except OSError as error:
         raise UsageError(
-            f"--errors: {given} cannot be read: {error.strerror}",
+            f"--errors: {argument} cannot be read: {error.strerror}",
             hint="Name a readable file, or - for standard input.",
         ) from error
 

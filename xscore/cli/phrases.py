@@ -27,11 +27,9 @@ def describe_binding_limit(judge: JudgeEstimate) -> str:
             return "nothing is left to judge"
         case "latency":
             calls = f"with {counted(judge.concurrency, 'call')} in flight"
-            unknown = (
-                ", whose speed is not known yet (one that does not answer takes longer)"
-                if judge.is_assumed
-                else ""
-            )
+            unknown = ""
+            if judge.is_assumed:
+                unknown = ", whose speed is not known yet (one that does not answer takes longer)"
             return f"bound by the latency of the host{unknown}, {calls}"
     limit = getattr(judge.limits, judge.binding_limit)
     return (
@@ -49,9 +47,10 @@ def describe_seconds(judge: JudgeEstimate, *, about: bool = False) -> str:
 
 def describe_forecast(forecast: JudgeEstimate) -> str:
     """Say before a long judging what it takes."""
-    dollars = (
-        "" if forecast.cost_usd is None else f" and about {format_dollars(forecast.cost_usd)},"
-    )
+    if forecast.cost_usd is None:
+        dollars = ""
+    else:
+        dollars = f" and about {format_dollars(forecast.cost_usd)},"
     return (
         f"judging {counted(forecast.to_judge, 'memory', 'memories')} takes"
         f" {describe_seconds(forecast, about=True)}{dollars} in {counted(forecast.calls, 'call')},"
@@ -65,8 +64,12 @@ def describe_estimate(estimate: Estimate, noun: str) -> str:
     judge = estimate.judge
     judging_host = [judge.sends_to] if judge.sends_to else []
     hosts = dict.fromkeys([*judging_host, *([estimate.primary.host] if estimate.primary else [])])
-    sent = counted(judge.to_judge, "memory", "memories") if judging_host else "the chosen memories"
-    sends = f"{sent} to {one_line(', '.join(hosts))}" if hosts else "nothing"
+    sent = "the chosen memories"
+    if judging_host:
+        sent = counted(judge.to_judge, "memory", "memories")
+    sends = "nothing"
+    if hosts:
+        sends = f"{sent} to {one_line(', '.join(hosts))}"
     calls = judge.calls + (1 if estimate.primary else 0)
     took = f" {describe_seconds(judge)}," if judge.calls else ""
     lines = [
@@ -79,7 +82,9 @@ def describe_estimate(estimate: Estimate, noun: str) -> str:
         from xscore.costs.caps import cap_left_rounded
 
     for cap in estimate.binding:
-        will = "will" if judge.cost_usd is not None and judge.cost_usd > cap.left_usd else "may"
+        will = "may"
+        if judge.cost_usd is not None and judge.cost_usd > cap.left_usd:
+            will = "will"
         lines.append(f"It {will} not be finished: {cap_left_rounded(cap)}.")
     return "\n".join(lines)
 
@@ -102,16 +107,16 @@ def describe_kept_out(by_reason: Mapping[str, int]) -> str:
     """`572 kept out: 500 bundle, 72 lockfile; `xscore index -v` lists them`; empty if there are
     none."""
     why = ", ".join(f"{count:,} {reason}" for reason, count in most_first(by_reason))
-    return (
-        f"{sum(by_reason.values()):,} kept out: {why}; `xscore index -v` lists them" if why else ""
-    )
+    if why:
+        return f"{sum(by_reason.values()):,} kept out: {why}; `xscore index -v` lists them"
+    return ""
 
 
 def list_kept_out(excluded: ExcludedCounts) -> list[str]:
     """One line for each file kept out of the index, and how many more there are."""
     lines = [f"{one_line(file.path)}: {file.reason}" for file in excluded.sample]
-    more = sum(excluded.by_reason.values()) - len(lines)
-    return [*lines, *([f"and {more:,} more"] if more else [])]
+    unnamed = sum(excluded.by_reason.values()) - len(lines)
+    return [*lines, *([f"and {unnamed:,} more"] if unnamed else [])]
 
 
 RUN_AGAIN = "run the same command again to continue; existing judgments cost nothing"
@@ -133,24 +138,24 @@ def describe_tokens(tokens_in: int, tokens_out: int) -> str:
 
 def format_maximum(usd: Decimal | None) -> str:
     """Format an upper bound: `at most $0.099`, or `$0`."""
-    return f"at most {format_dollars(usd)}" if usd else format_dollars(usd)
+    if usd:
+        return f"at most {format_dollars(usd)}"
+    return format_dollars(usd)
 
 
 def format_total(estimate: Estimate) -> str:
     """`~$0.13`, of judging alone; `up to ~$0.23` with an answer, whose part is a maximum."""
     cost = format_dollars(estimate.cost_usd, estimated=True)
-    return (
-        f"up to {cost}"
-        if estimate.primary and estimate.primary.cost_usd and estimate.cost_usd
-        else cost
-    )
+    if estimate.primary and estimate.primary.cost_usd and estimate.cost_usd:
+        return f"up to {cost}"
+    return cost
 
 
 def render_index_progress(progress: IndexProgress) -> str:
     """Render the progress of the index in one plain line."""
     rate = progress.files / max(progress.elapsed_s, 0.001)
-    left = format_seconds(progress.seconds_left)
-    return f"{progress.files:,} of {progress.of:,} files · {rate:.0f}/s · {left} left"
+    time_left = format_seconds(progress.seconds_left)
+    return f"{progress.files:,} of {progress.of:,} files · {rate:.0f}/s · {time_left} left"
 
 
 def render_progress(progress: Progress) -> str:
@@ -211,7 +216,9 @@ def format_age(then: float, now: float) -> str:
 
 def format_branch(branch: str) -> str:
     """`branch feat/x, `; empty where there is no git."""
-    return f"branch {one_line(branch)}, " if branch else ""
+    if branch:
+        return f"branch {one_line(branch)}, "
+    return ""
 
 
 def quote_task(task: str) -> str:

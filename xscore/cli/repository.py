@@ -64,17 +64,20 @@ def doctor(probe: bool, flags: Flags) -> int:
     fraction of a
     cent and sends nothing of the repository.
     """
-    found = run_turn(flags, lambda open_: open_.doctor(probe=probe), make=False)
-    flags.terminal.print_result(found, _render_diagnosis)
-    return 0 if all(finding.ok for finding in found.findings) else ExitCode.NOTHING_JUDGED
+    diagnosis = run_turn(flags, lambda open_: open_.doctor(probe=probe), make=False)
+    flags.terminal.print_result(diagnosis, _render_diagnosis)
+    if all(finding.ok for finding in diagnosis.findings):
+        return 0
+    return ExitCode.NOTHING_JUDGED
 
 
-def _render_diagnosis(found: Diagnosis) -> str:
-    rows, given = [], {""}
-    for finding in found.findings:
+def _render_diagnosis(diagnosis: Diagnosis) -> str:
+    rows = []
+    shown = {""}
+    for finding in diagnosis.findings:
         rows.append(("ok" if finding.ok else bold("fix"), finding.name, one_line(finding.detail)))
-        rows += [] if finding.hint in given else [("", "", one_line(finding.hint))]
-        given.add(finding.hint)
+        rows += [] if finding.hint in shown else [("", "", one_line(finding.hint))]
+        shown.add(finding.hint)
     return render_table((), rows)
 
 
@@ -101,42 +104,48 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
     from xscore.store.naming import name_forms
 
     with opened_store(flags, make=False) as store:
-        known = (
+        names_by_id = (
             form for form in name_forms(path, store.root.path) if ends_named(store.connection, form)
         )
-        name = next(known, decode_path_argument(path).removeprefix("./"))
-        found = follow_links(store.connection, question, name, depth=depth)
+        name = next(names_by_id, decode_path_argument(path).removeprefix("./"))
+        reached = follow_links(store.connection, question, name, depth=depth)
         starts = ends_named(store.connection, name, question)
         # With one start the line says "it"; with several, which of them.
         names = entity_names(store.connection, starts) if len(starts) > 1 else {}
-    body = {"of": name, "found": [record_json(one) for one in found]}
-    names |= {one.id: one.entity or one.path for one in found}
+    body = {"of": name, "found": [record_json(reached_node) for reached_node in reached]}
+    names |= {reached_node.id: reached_node.entity or reached_node.path for reached_node in reached}
     # Where everything is one step away, saying so on each line tells nothing.
-    shows_steps = any(node.distance > 1 for node in found)
-    lines = [_link_line(one, via=names.get(one.via, ""), shows_steps=shows_steps) for one in found]
+    shows_steps = any(node.distance > 1 for node in reached)
+    lines = []
+    for reached_node in reached:
+        lines.append(
+            _link_line(reached_node, via=names.get(reached_node.via, ""), shows_steps=shows_steps)
+        )
     flags.terminal.print_result(
         body, "\n".join(lines), none=_NOTHING[question].format(one_line(name))
     )
-    if found:
-        flags.terminal.lines(faint(f"{one_line(name)}: {len(found):,} found"))
+    if reached:
+        flags.terminal.lines(faint(f"{one_line(name)}: {len(reached):,} found"))
 
 
-def _link_line(one: "ReachedNode", *, via: str, shows_steps: bool) -> str:
+def _link_line(node: "ReachedNode", *, via: str, shows_steps: bool) -> str:
     """Say where a node is and how it is linked.
 
     via: the one nearer to the start that it is linked to, or empty for the start.
     """
-    if one.is_incoming:
-        link = f"{_INCOMING.get(one.relation, one.relation)} {via or 'it'}"
+    if node.is_incoming:
+        link = f"{_INCOMING.get(node.relation, node.relation)} {via or 'it'}"
     else:
-        link = f"{_OUTGOING.get(one.relation, one.relation)} by {via or 'it'}"
-    name = one.path or f"{one.kind} “{one.entity}”"
-    if one.path and one.entity:
-        name = f"{format_place(one.path, one.start_line, one.end_line)}  {one.entity}"
-    ties = f" ×{one.ties}" if one.ties > 1 and not via else ""
-    known = f"  {one.id}" if not one.path else ""
-    steps = counted(one.distance, "step").ljust(len("2 steps")) + "  " if shows_steps else ""
-    return f"{steps}{bold(one_line(name))}  {faint(one_line(link) + ties + known)}"
+        link = f"{_OUTGOING.get(node.relation, node.relation)} by {via or 'it'}"
+    name = node.path or f"{node.kind} “{node.entity}”"
+    if node.path and node.entity:
+        name = f"{format_place(node.path, node.start_line, node.end_line)}  {node.entity}"
+    ties = f" ×{node.ties}" if node.ties > 1 and not via else ""
+    identifier = f"  {node.id}" if not node.path else ""
+    steps = ""
+    if shows_steps:
+        steps = counted(node.distance, "step").ljust(len("2 steps")) + "  "
+    return f"{steps}{bold(one_line(name))}  {faint(one_line(link) + ties + identifier)}"
 
 
 @command([NO_GIT])
@@ -175,26 +184,29 @@ def _accept_folder(path: Path, flags: Flags) -> None:
 
 
 def _render_index(report: IndexReport, *, verbose: bool) -> str:
-    files, memories = report.files, report.memories
+    files = report.files
+    memories = report.memories
     kept_out = sum(files.excluded.by_reason.values())
-    secrets = f"{counted(report.secrets_redacted, 'value')} redacted before anything was stored"
     read = f"{files.seen:,} seen · {files.indexed:,} indexed · {files.unchanged:,} unchanged"
     changes = (
         f"{memories.added:,} added · {memories.changed:,} changed · {memories.removed:,} removed"
     )
-    return render_facts(
-        [
-            ("files", f"{read} · {files.removed:,} removed · {kept_out:,} kept out"),
-            ("memories", f"{memories.total:,} · {changes}"),
-            ("kinds", render_counts(memories.by_kind)),
-            ("edges", render_counts(report.edges)),
-            ("kept out", render_counts(files.excluded.by_reason) if kept_out else ""),
-            *(("", line) for line in list_kept_out(files.excluded) if verbose),
-            ("secrets", secrets if report.secrets_redacted else ""),
-            ("left", _still_left(report.files_left) if report.files_left else ""),
-            ("took", format_seconds(time.monotonic() - STARTED_AT)),
-        ]
-    )
+    rows = [
+        ("files", f"{read} · {files.removed:,} removed · {kept_out:,} kept out"),
+        ("memories", f"{memories.total:,} · {changes}"),
+        ("kinds", render_counts(memories.by_kind)),
+        ("edges", render_counts(report.edges)),
+        ("kept out", render_counts(files.excluded.by_reason) if kept_out else ""),
+    ]
+    if verbose:
+        rows += [("", line) for line in list_kept_out(files.excluded)]
+    if report.secrets_redacted:
+        secrets = counted(report.secrets_redacted, "value")
+        rows.append(("secrets", f"{secrets} redacted before anything was stored"))
+    if report.files_left:
+        rows.append(("left", _still_left(report.files_left)))
+    rows.append(("took", format_seconds(time.monotonic() - STARTED_AT)))
+    return render_facts(rows)
 
 
 @command()
@@ -207,15 +219,17 @@ def status(flags: Flags) -> None:
     flags.terminal.notes(loaded.warnings)
     settings = loaded.settings
     with opened_store(flags, make=False, settings=settings) as store:
-        found = read_store_status(store, settings)
-    flags.terminal.print_result(found, _render_status)
+        report = read_store_status(store, settings)
+    flags.terminal.print_result(report, _render_status)
 
 
-def _describe_background(found: BackgroundStatus) -> str:
-    if found.pid is None:
+def _describe_background(background: BackgroundStatus) -> str:
+    if background.pid is None:
         return "none"
-    doing = f"{one_line(found.doing)} for {format_seconds(found.for_s)}" if found.doing else "idle"
-    return f"{doing} (process {found.pid}{', xscore watch' if found.watches else ''})"
+    doing = "idle"
+    if background.doing:
+        doing = f"{one_line(background.doing)} for {format_seconds(background.for_s)}"
+    return f"{doing} (process {background.pid}{', xscore watch' if background.watches else ''})"
 
 
 def _describe_hook_failure(failed: HookFailure) -> str:
@@ -255,59 +269,49 @@ def _still_left(files: int) -> str:
 _NONE_STORED = " (the lexical judge stores none)"
 
 
-def _render_status(found: StoreStatus) -> str:
-    branch = (
-        "detached at" if found.branch and found.branch == found.commit else one_line(found.branch)
-    )
+def _render_status(report: StoreStatus) -> str:
+    if report.branch and report.branch == report.commit:
+        branch = "detached at"
+    else:
+        branch = one_line(report.branch)
     root = [
-        ("root", one_line(found.root)),
-        ("head", f"{branch} {found.commit[:SHORT_COMMIT]}".strip()),
+        ("root", one_line(report.root)),
+        ("head", f"{branch} {report.commit[:SHORT_COMMIT]}".strip()),
     ]
-    if not found.bytes:  # a note has said that there is no store
+    if not report.bytes:  # a note has said that there is no store
         return render_facts(root)
-    trusted = "" if found.trusted else " (not trusted)"
-    facts = render_facts(
-        [
-            *root,
-            ("store", f"{one_line(found.store)}  {format_bytes(found.bytes)}{trusted}"),
-            (
-                "files",
-                f"{found.files:,}"
-                + (f", {_still_left(found.files_left)}" if found.files_left else ""),
-            ),
-            ("", describe_kept_out(found.kept_out)),
-            ("memories", f"{found.memories:,}"),
-            ("layers", render_counts(found.by_layer)),
-            ("kinds", render_counts(found.by_kind)),
-            ("languages", render_counts(found.by_language)),
-            *(_as_text(found.without_grammar) if found.without_grammar else ()),
-            ("edges", render_counts(found.edges)),
-            (
-                "judgments",
-                f"{found.judgments:,}"
-                + (_NONE_STORED if found.turns and not found.judgments else ""),
-            ),
-            (
-                "turns",
-                f"{found.turns:,}" + (f", last {found.last_turn}" if found.last_turn else ""),
-            ),
-            ("spent", format_dollars(found.spent_usd, estimated=found.spent_estimated)),
-            ("background", _describe_background(found.background)),
-            (
-                "",
-                (
-                    f"went wrong last: {one_line(found.background.problem)}"
-                    if found.background.problem
-                    else ""
-                ),
-            ),
-            ("last hook", _describe_hook_failure(found.hook_failure) if found.hook_failure else ""),
-        ]
-    )
-    if found.files or found.background.doing:
+    trusted = "" if report.trusted else " (not trusted)"
+    unread = f", {_still_left(report.files_left)}" if report.files_left else ""
+    rows = [
+        *root,
+        ("store", f"{one_line(report.store)}  {format_bytes(report.bytes)}{trusted}"),
+        ("files", f"{report.files:,}{unread}"),
+        ("", describe_kept_out(report.kept_out)),
+        ("memories", f"{report.memories:,}"),
+        ("layers", render_counts(report.by_layer)),
+        ("kinds", render_counts(report.by_kind)),
+        ("languages", render_counts(report.by_language)),
+    ]
+    if report.without_grammar:
+        rows += _as_text(report.without_grammar)
+    none_stored = _NONE_STORED if report.turns and not report.judgments else ""
+    last_turn = f", last {report.last_turn}" if report.last_turn else ""
+    rows += [
+        ("edges", render_counts(report.edges)),
+        ("judgments", f"{report.judgments:,}{none_stored}"),
+        ("turns", f"{report.turns:,}{last_turn}"),
+        ("spent", format_dollars(report.spent_usd, estimated=report.spent_estimated)),
+        ("background", _describe_background(report.background)),
+    ]
+    if report.background.problem:
+        rows.append(("", f"went wrong last: {one_line(report.background.problem)}"))
+    if report.hook_failure:
+        rows.append(("last hook", _describe_hook_failure(report.hook_failure)))
+    facts = render_facts(rows)
+    if report.files or report.background.doing:
         return facts
     return f"{facts}\n\nNothing is indexed" + (
-        "." if found.kept_out else " yet: run `xscore index`."
+        "." if report.kept_out else " yet: run `xscore index`."
     )
 
 
@@ -342,30 +346,40 @@ def show_config(origin: bool, flags: Flags) -> None:
     XSCORE_SECTION_NAME or by an option: docs/reference/settings.md.
     """
     loaded = read_settings(flags)
-    found = effective_settings(loaded)
+    settings_in_force = effective_settings(loaded)
     flags.terminal.notes(loaded.warnings)
 
     def render(_: object) -> str:
-        rows = [(one.name, one_line(one.origin), one_line(one.value) or "(unset)") for one in found]
+        rows = []
+        for setting_row in settings_in_force:
+            rows.append(
+                (
+                    setting_row.name,
+                    one_line(setting_row.origin),
+                    one_line(setting_row.value) or "(unset)",
+                )
+            )
         return render_table((), [row if origin else row[::2] for row in rows])
 
-    flags.terminal.print_result({"settings": [asdict(setting) for setting in found]}, render)
+    flags.terminal.print_result(
+        {"settings": [asdict(setting) for setting in settings_in_force]}, render
+    )
 
 
 def effective_settings(loaded: "LoadedSettings") -> list[EffectiveSetting]:
     """Return every setting with its formatted value and origin; keys and what is secret in URLs are
     masked."""
-    found = []
+    settings_in_force = []
     for name, origin in loaded.origins.items():
         section, field = name.split(".", 1)
         value = getattr(getattr(loaded.settings, section), field)
         shown = value.reveal() if name == "shared.url" else format_setting(value)
         if name == "shared.url" and shown and "://" not in shown:
             shown = "(unreadable)"
-        found.append(
+        settings_in_force.append(
             EffectiveSetting(name, _without_credentials(shown) if "://" in shown else shown, origin)
         )
-    return found
+    return settings_in_force
 
 
 def _without_credentials(text: str) -> str:
@@ -378,7 +392,9 @@ def _without_credentials(text: str) -> str:
 
 def _without_user(match: re.Match[str]) -> str:
     user, at, rest = match[0].rpartition("@")
-    return f"://…@{rest}" if user and at else match[0]
+    if user and at:
+        return f"://…@{rest}"
+    return match[0]
 
 
 def format_setting(value: object) -> str:

@@ -32,15 +32,18 @@ if TYPE_CHECKING:
 def show_session(flags: Flags) -> None:
     """Show what the next turn continues: tasks and results, files, names, what is left to do."""
     with opened_store(flags, make=False) as store:
-        found, now = current_session(store), store.clock()
-        summary = summarise_session(store.connection, found.thread) if found else None
-    if found is None or summary is None:
+        session = current_session(store)
+        now = store.clock()
+        summary = None
+        if session:
+            summary = summarise_session(store.connection, session.thread)
+    if session is None or summary is None:
         none = 'There is no working session on this branch yet; `xscore ask "…"` begins one.'
         flags.terminal.print_result({"session": None}, "", none=none)
         return
-    more = {name: value for name, value in record_json(summary).items() if name != "text"}
-    body = {"session": {**record_json(found), **more, "summary": summary.text}}
-    flags.terminal.print_result(body, _render_session(found, summary, now=now))
+    fields = {name: value for name, value in record_json(summary).items() if name != "text"}
+    body = {"session": {**record_json(session), **fields, "summary": summary.text}}
+    flags.terminal.print_result(body, _render_session(session, summary, now=now))
 
 
 @command()
@@ -60,11 +63,11 @@ def resume_thread(thread: str, flags: Flags) -> None:
             _print_sessions(store, flags)
             return
         now = store.clock()
-        found = switch_session(
+        session = switch_session(
             store.connection, thread, branch=working_branch(store.root.git_dir), now=now
         )
     flags.terminal.print_result(
-        found, f"The next turn continues {render_session_line(found, now=now)}"
+        session, f"The next turn continues {render_session_line(session, now=now)}"
     )
 
 
@@ -82,29 +85,29 @@ def begin_fresh(flags: Flags) -> None:
 
 
 def _print_sessions(store: "Store", flags: Flags) -> None:
-    here, now = working_branch(store.root.git_dir), store.clock()
-    known = sorted(load_sessions(store.connection), key=lambda one: one.branch != here)
-    body = {"sessions": [record_json(one) for one in known]}
+    branch, now = working_branch(store.root.git_dir), store.clock()
+    sessions = sorted(load_sessions(store.connection), key=lambda one: one.branch != branch)
+    body = {"sessions": [record_json(session) for session in sessions]}
     none = 'There is no working session here yet; `xscore ask "…"` begins one.'
     flags.terminal.print_result(
-        body, "\n".join(render_session_line(one, now=now) for one in known), none=none
+        body, "\n".join(render_session_line(session, now=now) for session in sessions), none=none
     )
 
 
-def _render_session(found: "WorkingSession", summary: "SessionSummary", *, now: float) -> str:
-    age = format_age(found.last_updated, now)
-    lines = [f"{found.thread}  {format_branch(found.branch)}{age}, {counted(found.tasks, 'task')}"]
-    lines += [f"You were working on {quote_task(found.task)}."] if found.task else []
-    lines += (
-        [f"Last file: {found.file}" + (f":{found.line}" if found.line else "")]
-        if found.file
-        else []
-    )
+def _render_session(session: "WorkingSession", summary: "SessionSummary", *, now: float) -> str:
+    age = format_age(session.last_updated, now)
+    lines = [
+        f"{session.thread}  {format_branch(session.branch)}{age}, {counted(session.tasks, 'task')}"
+    ]
+    lines += [f"You were working on {quote_task(session.task)}."] if session.task else []
+    if session.file:
+        at_line = f":{session.line}" if session.line else ""
+        lines.append(f"Last file: {session.file}{at_line}")
     return escape_controls("\n".join([*lines, summary.text]).rstrip())
 
 
 def current_session(store: "Store") -> "WorkingSession | None":
     """Return the session that the next turn on this branch would continue."""
-    here = working_branch(store.root.git_dir)
-    renamed = earlier_branch_names(store.root.git_dir, here)
-    return session_of_branch(store.connection, branch=here, renamed_from=renamed)
+    branch = working_branch(store.root.git_dir)
+    renamed = earlier_branch_names(store.root.git_dir, branch)
+    return session_of_branch(store.connection, branch=branch, renamed_from=renamed)

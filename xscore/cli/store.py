@@ -86,7 +86,8 @@ def prune_cache(
         now = store.clock()
         since = None if older_than is None else now - older_than
         sweep = PruneOptions(max_judgments=max_judgments, unused_since=since, judges=judges)
-        done, freed = preview_prune(store.connection, sweep, now=now), None
+        done = preview_prune(store.connection, sweep, now=now)
+        freed = None
         if not flags.dry_run:
             question = f"Remove {counted(done.reachable, 'judgment')} that could be used again?"
             yes = flags.assume_yes or not done.reachable
@@ -123,9 +124,10 @@ def _render_pruned(done: PruneResult, freed: int | None, *, dry_run: bool) -> st
         f"{verb} {counted(done.judgments, 'judgment')}, about"
         f" {format_bytes(done.judgments * JUDGMENT_BYTES)}"
     ]
-    lines += [
-        f"  {count:,} {words}" for name, words in _CAUSES.items() if (count := getattr(done, name))
-    ]
+    for name, words in _CAUSES.items():
+        count = getattr(done, name)
+        if count:
+            lines.append(f"  {count:,} {words}")
     if done.contents or done.quarantined:
         lines.append(
             f"  with {counted(done.contents, 'content')}, {counted(done.quarantined, 'score')} in"
@@ -148,70 +150,74 @@ def show_cache(flags: Flags) -> None:
     The hit rate is the share of candidates found in the cache; for a job, when it was planned.
     """
     with opened_store(flags, make=False) as store:
-        judge, now = _configured_judge(store, flags), store.clock()
-        found = cache_stats(store.connection, store.path, judge=judge, now=now)
-    reachable = found.judgments - found.unreachable - found.parts_spare
-    derived = {"reachable": reachable, "of_other_judges": found.of_other_judges, "judge": judge}
+        judge = _configured_judge(store, flags)
+        now = store.clock()
+        stats = cache_stats(store.connection, store.path, judge=judge, now=now)
+    reachable = stats.judgments - stats.unreachable - stats.parts_spare
+    derived = {"reachable": reachable, "of_other_judges": stats.of_other_judges, "judge": judge}
     flags.terminal.print_result(
-        found, lambda one: render_facts(_cache_facts(one, now=now)), more=derived
+        stats, lambda one: render_facts(_cache_facts(one, now=now)), more=derived
     )
-    if found.unreadable:
-        flags.terminal.note(f"could not be read: {', '.join(found.unreadable)}. {REBUILD_HINT}")
+    if stats.unreadable:
+        flags.terminal.note(f"could not be read: {', '.join(stats.unreadable)}. {REBUILD_HINT}")
 
 
-def _cache_facts(found: CacheStats, *, now: float) -> Iterator[tuple[str, str]]:
-    kept = f"{counted(found.contents, 'content')}, {counted(found.reasons, 'reason')}"
-    yield "judgments", f"{found.judgments:,} of {counted(found.turns, 'turn')}; {kept}"
-    if found.unreachable:
+def _cache_facts(stats: CacheStats, *, now: float) -> Iterator[tuple[str, str]]:
+    kept = f"{counted(stats.contents, 'content')}, {counted(stats.reasons, 'reason')}"
+    yield "judgments", f"{stats.judgments:,} of {counted(stats.turns, 'turn')}; {kept}"
+    if stats.unreachable:
         yield (
             "unreachable",
             (
-                f"{found.unreachable:,} of contents that no memory shows any more: `xscore store"
+                f"{stats.unreachable:,} of contents that no memory shows any more: `xscore store"
                 " prune`"
             ),
         )
-    if found.parts_needed:
+    if stats.parts_needed:
         yield (
             "parts",
-            f"{found.parts_needed:,} of memories too large for one pack, until the whole is judged",
+            f"{stats.parts_needed:,} of memories too large for one pack, until the whole is judged",
         )
-    if found.parts_spare:
+    if stats.parts_spare:
         yield (
             "parts",
-            f"{found.parts_spare:,} of memories that are judged as a whole: `xscore store prune`",
+            f"{stats.parts_spare:,} of memories that are judged as a whole: `xscore store prune`",
         )
-    if found.judgments and not found.is_indexed:
+    if stats.judgments and not stats.is_indexed:
         yield "memories", "nothing is indexed yet, so it is unknown what is of use: `xscore index`"
-    for number, one in enumerate(found.judges[:JUDGES_SHOWN]):
-        last = f", asked {format_age(one.used_at, now)}" if one.used_at is not None else ""
-        name = f"{one_line(one.name)} {one.judge[:8]}" if one.name else one.judge[:8]
-        counts = f"{counted(one.judgments, 'judgment')} of {counted(one.turns, 'turn')}"
+    for number, judge in enumerate(stats.judges[:JUDGES_SHOWN]):
+        last = ""
+        if judge.used_at is not None:
+            last = f", asked {format_age(judge.used_at, now)}"
+        name = f"{one_line(judge.name)} {judge.judge[:8]}" if judge.name else judge.judge[:8]
+        counts = f"{counted(judge.judgments, 'judgment')} of {counted(judge.turns, 'turn')}"
         yield (
             "" if number else "judges",
-            f"{name}: {counts}{last}{', configured' if one.is_configured else ''}",
+            f"{name}: {counts}{last}{', configured' if judge.is_configured else ''}",
         )
-    if len(found.judges) > JUDGES_SHOWN:
-        yield "", f"and {counted(len(found.judges) - JUDGES_SHOWN, 'judge')} more"
-    yield from _hit_rates(found.hit_rates)
-    parts = [f"{name} {format_bytes(size)}" for name, size in (found.parts or {}).items() if size]
-    parts += [f"free {format_bytes(found.free_bytes)}"] if found.free_bytes else []
-    yield "bytes", format_bytes(found.bytes) + (f": {' · '.join(parts)}" if parts else "")
-    if found.quarantined:
+    if len(stats.judges) > JUDGES_SHOWN:
+        yield "", f"and {counted(len(stats.judges) - JUDGES_SHOWN, 'judge')} more"
+    yield from _hit_rates(stats.hit_rates)
+    parts = [f"{name} {format_bytes(size)}" for name, size in (stats.parts or {}).items() if size]
+    parts += [f"free {format_bytes(stats.free_bytes)}"] if stats.free_bytes else []
+    yield "bytes", format_bytes(stats.bytes) + (f": {' · '.join(parts)}" if parts else "")
+    if stats.quarantined:
         yield (
             "quarantine",
-            f"{counted(found.quarantined, 'untrusted score')}: they order work and never count",
+            f"{counted(stats.quarantined, 'untrusted score')}: they order work and never count",
         )
 
 
 def _hit_rates(rates: Sequence[HitRate]) -> Iterator[tuple[str, str]]:
-    for of in dict.fromkeys(rate.of for rate in rates):
-        shown = [
-            f"{format_share(rate.hits, rate.candidates)} of {counted(rate.candidates, 'candidate')}"
-            f" {f'in {rate.days} days' if rate.days else 'in all'}"
-            for rate in rates
-            if rate.of == of and rate.candidates
-        ]
-        yield "hit rate" if of == "turns" else "jobs found", " · ".join(shown)
+    shown: dict[str, list[str]] = {rate.of: [] for rate in rates}
+    for rate in rates:
+        if rate.candidates:
+            share = format_share(rate.hits, rate.candidates)
+            period = f"in {rate.days} days" if rate.days else "in all"
+            candidates = counted(rate.candidates, "candidate")
+            shown[rate.of].append(f"{share} of {candidates} {period}")
+    for of, shares in shown.items():
+        yield "hit rate" if of == "turns" else "jobs found", " · ".join(shares)
 
 
 def _configured_judge(store: "Store", flags: Flags) -> str | None:
@@ -235,7 +241,8 @@ def trust_store(flags: Flags) -> None:
 
     settings = read_settings(flags).settings
     root = find_root(Path.cwd())
-    data_dir, store_dir = user_data_dir(settings.store.user_data_dir), root.store_dir
+    data_dir = user_data_dir(settings.store.user_data_dir)
+    store_dir = root.store_dir
     if root.earlier_store_dir and (root.earlier_store_dir / STORE_FILE).exists():
         from xscore.store.earlier_place import take_over_earlier_store
 

@@ -62,13 +62,15 @@ def render_table(
     """
     table = [heads, *rows] if heads else rows
     widths = [max(map(_display_width, column)) for column in zip(*table, strict=True)]
-    over = sum(widths) + 2 * (len(widths) - 1) - width if width is not None else 0
+    over = 0
+    if width is not None:
+        over = sum(widths) + 2 * (len(widths) - 1) - width
     texts = [at for at in range(len(widths)) if not heads or heads[at] not in right]
     if over > 0 and texts:
         widest = max(texts, key=lambda at: widths[at])
-        left = max(12, widths[widest] - over)
-        over -= max(0, widths[widest] - left)
-        widths[widest] = min(left, widths[widest])
+        chars_left = max(12, widths[widest] - over)
+        over -= max(0, widths[widest] - chars_left)
+        widths[widest] = min(chars_left, widths[widest])
     if over > 0 and heads and right:
         return "\n\n".join(render_facts(zip(heads, row, strict=True)) for row in rows)
     lines = []
@@ -100,9 +102,9 @@ def render_counts(counts: Mapping[str, int]) -> str:
 def wrapped(text: str, width: int | None) -> str:
     """Break long lines between words; continuation lines align with the text after a label, or
     indent by two."""
-    return (
-        text if width is None else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
-    )
+    if width is None:
+        return text
+    return "\n".join(_wrap_line(line, width) for line in text.split("\n"))
 
 
 def _wrap_line(line: str, width: int) -> str:
@@ -128,13 +130,16 @@ def _wrap_line(line: str, width: int) -> str:
 def _fill(line: str, width: int, indent: str) -> str:
     """Break a line before each word that ends behind the width; `textwrap` counts the signs of
     color as letters."""
-    filled, taken = "", 0
+    filled = ""
+    taken = 0
     for gap, word in _words(line, width - len(indent)):
         size = _display_width(word.replace(_NO_BREAK, " "))
         if filled and taken + len(gap) + size > width:
-            filled, taken = f"{filled}\n{indent}{word}", len(indent) + size
+            filled = f"{filled}\n{indent}{word}"
+            taken = len(indent) + size
         else:
-            filled, taken = filled + gap + word, taken + len(gap) + size
+            filled = filled + gap + word
+            taken = taken + len(gap) + size
     return filled
 
 

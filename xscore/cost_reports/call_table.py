@@ -117,7 +117,7 @@ class CallTable:
         turns: Sequence[LedgerTurn],
         *,
         repo: str,
-        asked: ReportQuery,
+        query: ReportQuery,
         jobs: Mapping[str, str],
     ) -> int:
         """Add the calls of the asked turns, and of other callers in the asked period; return how
@@ -138,7 +138,7 @@ class CallTable:
         def command_of(caller: str) -> str:
             return jobs.get(caller) or _COMMANDS.get(caller[:2], "")
 
-        among, values = _among(asked)
+        among, values = _among(query)
         rows = self._rows
         rows.executescript("DELETE FROM ledger; DELETE FROM ledger_turn")
         rows.execute("BEGIN")
@@ -152,7 +152,7 @@ class CallTable:
         rows.create_function("wire_of", 2, wire_of_call, deterministic=True)
         rows.create_function("command_of", 1, command_of, deterministic=True)
         rows.create_function("day_of", 1, day_of, deterministic=True)
-        since, until = asked.period or (None, None)
+        since, until = query.period or (None, None)
         rows.execute(_PLACE, {"repo": repo, "since": since, "until": until})
         rows.execute("COMMIT")
         return int(in_ledger - valid)
@@ -198,11 +198,11 @@ def _turn_row(turn: LedgerTurn) -> tuple[object, ...]:
     return (turn.key.turn, turn.at, turn.judge, *groups)
 
 
-def _among(asked: ReportQuery) -> tuple[str, Sequence[object]]:
+def _among(query: ReportQuery) -> tuple[str, Sequence[object]]:
     """Select the rows that may match, by an index."""
-    if asked.turn_id:
-        return "turn_id = ?", (asked.turn_id,)
-    if asked.period is None:
+    if query.turn_id:
+        return "turn_id = ?", (query.turn_id,)
+    if query.period is None:
         return "1", ()
     within = "started_at >= ? AND started_at < ?"
     alone = "NOT EXISTS (SELECT 1 FROM turn WHERE id = turn_id)"
@@ -210,7 +210,7 @@ def _among(asked: ReportQuery) -> tuple[str, Sequence[object]]:
         f"SELECT id FROM turn WHERE {within} UNION SELECT turn_id FROM call WHERE {within} AND"
         f" {alone}"
     )
-    return f"turn_id IN ({chosen})", (*asked.period, *asked.period)
+    return f"turn_id IN ({chosen})", (*query.period, *query.period)
 
 
 def _sum(column: str) -> str:

@@ -153,25 +153,25 @@ def _build_report(store: "Store", flags: Flags) -> int:
         for path in flags.given["repo"]:
             _open_other_ledger(ledgers, path, flags, open_)
         now = store.clock()
-        found = build_report(ledgers, _report_request(flags, ledgers, now), now=now)
-    if found.turn_id and not found.turns_by_state:
+        report = build_report(ledgers, _report_request(flags, ledgers, now), now=now)
+    if report.turn_id and not report.turns_by_state:
         raise StoreDamaged(
-            f"the store is damaged: turn {found.turn_id} cannot be read", hint=REBUILD_HINT
+            f"the store is damaged: turn {report.turn_id} cannot be read", hint=REBUILD_HINT
         )
-    flags.terminal.notes(found.warnings)
+    flags.terminal.notes(report.warnings)
     gate = None
     if flags.given["check"]:
         gate = check_report(
-            found, baseline=flags.given["baseline"], gates=read_settings(flags).settings.gates
+            report, baseline=flags.given["baseline"], gates=read_settings(flags).settings.gates
         )
     for path in flags.given["output"]:
         form = form_of_file(path)
         content = (
-            report_parquet(found) if form == "parquet" else _render(found, gate, form).encode()
+            report_parquet(report) if form == "parquet" else _render(report, gate, form).encode()
         )
         write_atomically(path, content)
         flags.terminal.note(f"report written to {path}")
-    return _print_report(found, gate, flags)
+    return _print_report(report, gate, flags)
 
 
 def _open_other_ledger(
@@ -219,32 +219,32 @@ def _resolve_turn(turn: str, ledgers: list[RepositoryLedger]) -> str:
         raise
 
 
-def _render(found: CostReport, gate: GateReport | None, form: str) -> str:
+def _render(report: CostReport, gate: GateReport | None, form: str) -> str:
     match form:
         case "html":
             from xscore.cost_reports.page import render_page
 
-            return render_page(replace(found, turns=found.turns[:PAGE_LINES]))
+            return render_page(replace(report, turns=report.turns[:PAGE_LINES]))
         case "csv":
-            return report_csv(found)
+            return report_csv(report)
         case "markdown":
-            return render_markdown(found) + (
+            return render_markdown(report) + (
                 f"\n### Gates\n\n{gate_markdown(gate)}" if gate is not None else ""
             )
-    return render_report(found)
+    return render_report(report)
 
 
-def _print_report(found: CostReport, gate: GateReport | None, flags: Flags) -> int:
+def _print_report(report: CostReport, gate: GateReport | None, flags: Flags) -> int:
     given, terminal = flags.given, flags.terminal
     if terminal.as_json:
-        body = to_json(replace(found, turns=found.turns[:JSON_LINES], details=()))
+        body = to_json(replace(report, turns=report.turns[:JSON_LINES], details=()))
         print_json(body if gate is None else {**body, "gate": record_json(gate)})
     elif given["format"] not in (None, "text"):
-        terminal.data(_render(found, gate, given["format"]))
+        terminal.data(_render(report, gate, given["format"]))
     elif given["format"] or not (given["output"] or given["check"] or given["update_baseline"]):
-        write_stdout(_render(found, gate, "text"))
+        write_stdout(_render(report, gate, "text"))
     if gate is not None:
         return print_gate(gate, terminal)
     if given["update_baseline"]:
-        update_baseline(found, baseline=given["baseline"], terminal=terminal)
+        update_baseline(report, baseline=given["baseline"], terminal=terminal)
     return 0

@@ -47,18 +47,22 @@ DAMAGED = (
     "left out of every figure because they are damaged, so nothing of the ledger can be compared"
 )
 COUNT_GATES: tuple[tuple[str, str, Callable[[GateFigures], int]], ...] = (
-    ("attempts without a price", "cost", lambda found: found.unpriced),
-    ("calls", "calls", lambda found: found.calls),
-    ("attempts", "calls", lambda found: found.attempts),
-    ("tokens in", "tokens", lambda found: found.usage.input_tokens),
+    ("attempts without a price", "cost", lambda figures: figures.unpriced),
+    ("calls", "calls", lambda figures: figures.calls),
+    ("attempts", "calls", lambda figures: figures.attempts),
+    ("tokens in", "tokens", lambda figures: figures.usage.input_tokens),
     (
         "tokens in, not from a prefix cache",
         "tokens",
-        lambda found: max(0, found.usage.input_tokens - found.usage.cached_input_tokens),
+        lambda figures: max(0, figures.usage.input_tokens - figures.usage.cached_input_tokens),
     ),
-    ("tokens written to a prefix cache", "tokens", lambda found: found.usage.cache_write_tokens),
-    ("tokens out", "tokens", lambda found: found.usage.output_tokens),
-    ("tokens of reasoning", "tokens", lambda found: found.usage.reasoning_tokens),
+    (
+        "tokens written to a prefix cache",
+        "tokens",
+        lambda figures: figures.usage.cache_write_tokens,
+    ),
+    ("tokens out", "tokens", lambda figures: figures.usage.output_tokens),
+    ("tokens of reasoning", "tokens", lambda figures: figures.usage.reasoning_tokens),
 )
 """Figures that grow with the workload: a name, the setting that is their tolerance, and the
 figure."""
@@ -77,7 +81,7 @@ NAME_ANOTHER = (
 def measure_report(report: CostReport) -> GateFigures:
     """Return the figures of a report that a gate can check."""
     spent = report.spent
-    whole = next((line for line in report.evaluations if not line.unjudged), None)
+    evaluation = next((line for line in report.evaluations if not line.unjudged), None)
     return GateFigures(
         turns=sum(count for state, count in report.turns_by_state.items() if state != "running"),
         coverage=report.coverage,
@@ -86,7 +90,7 @@ def measure_report(report: CostReport) -> GateFigures:
         usage=spent.usage,
         cost_usd=spent.cost_usd,
         unpriced=spent.unpriced,
-        recall=convert(whole, EvaluationRecall, from_attributes=True) if whole else None,
+        recall=convert(evaluation, EvaluationRecall, from_attributes=True) if evaluation else None,
         left_out=report.left_out,
         timings=tuple(convert(timing, StageP95, from_attributes=True) for timing in report.timings),
     )
@@ -115,12 +119,12 @@ def check_gates(now: GateFigures, baseline: GateFigures, gates: GateSettings) ->
 def _workload(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
     """Check that the work is the same: as many turns, and candidates within the tolerance of
     calls."""
-    before, found = baseline.coverage.candidates, now.coverage.candidates
+    before, current = baseline.coverage.candidates, now.coverage.candidates
     room = before * _exact(gates.calls)
-    allowed = before + _floor(room) if found >= before else before - _floor(room)
+    allowed = before + _floor(room) if current >= before else before - _floor(room)
     for what, figures, is_same in (
         ("turns", (baseline.turns, now.turns, baseline.turns), now.turns == baseline.turns),
-        ("candidates", (before, found, allowed), abs(found - before) <= room),
+        ("candidates", (before, current, allowed), abs(current - before) <= room),
     ):
         verdict = GateVerdict.HELD if is_same else GateVerdict.FAILED
         yield GateLine(what, "count", *figures, verdict, "" if is_same else ANOTHER_WORKLOAD)
@@ -128,9 +132,9 @@ def _workload(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> I
 
 def _counts(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
     for what, tolerance, of in COUNT_GATES:
-        before, found = of(baseline), of(now)
+        before, current = of(baseline), of(now)
         allowed = _floor(before * (1 + _exact(getattr(gates, tolerance))))
-        yield GateLine(what, "count", before, found, allowed, _at_most(found, before, allowed))
+        yield GateLine(what, "count", before, current, allowed, _at_most(current, before, allowed))
 
 
 def _dollars(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
@@ -161,42 +165,39 @@ def _with_more_priced(
 
 
 def _coverage(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
-    before, found = (
+    before, current = (
         1 - Decimal(of.unjudged) / of.candidates if of.candidates else None
         for of in (baseline.coverage, now.coverage)
     )
-    return _share("coverage", before, found, gates.coverage, note="no candidates on one side")
+    return _share("coverage", before, current, gates.coverage, note="no candidates on one side")
 
 
 def _recall(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
     """Compare recall if both sides answered the same questions at the same k by the same judge."""
-    before, found = baseline.recall, now.recall
-    note = "no evaluation on one side" if before or found else "no evaluation"
-    if before and found and (before.questions, before.k) != (found.questions, found.k):
-        found, note = None, "other questions, or another k"
-    elif before and found and before.judge != found.judge:
-        found, note = None, "another judge"
-    shares = [_exact(one.recall) if one else None for one in (before, found)]
+    before, current = baseline.recall, now.recall
+    note = "no evaluation on one side" if before or current else "no evaluation"
+    if before and current and (before.questions, before.k) != (current.questions, current.k):
+        current, note = None, "other questions, or another k"
+    elif before and current and before.judge != current.judge:
+        current, note = None, "another judge"
+    shares = [_exact(recall.recall) if recall else None for recall in (before, current)]
     return _share("recall", shares[0], shares[1], gates.recall, note=note)
 
 
 def _share(
-    what: str, before: Decimal | None, found: Decimal | None, tolerance: float, *, note: str
+    what: str, before: Decimal | None, current: Decimal | None, tolerance: float, *, note: str
 ) -> GateLine:
     """Allow a share to fall by the tolerance; a figure missing on one side is inconclusive."""
-    if before is None or found is None:
+    if before is None or current is None:
         allowed, verdict = None, GateVerdict.INCONCLUSIVE
     else:
         allowed, note = max(Decimal(0), before - _exact(tolerance)), ""
-        verdict = (
-            GateVerdict.FAILED
-            if found < allowed
-            else GateVerdict.BETTER
-            if found > before
-            else GateVerdict.HELD
-        )
+        if current < allowed:
+            verdict = GateVerdict.FAILED
+        else:
+            verdict = GateVerdict.BETTER if current > before else GateVerdict.HELD
     was, now, least = (
-        None if share is None else float(share) for share in (before, found, allowed)
+        None if share is None else float(share) for share in (before, current, allowed)
     )
     return GateLine(what, "share", was, now, least, verdict, note)
 
@@ -204,11 +205,11 @@ def _share(
 def _latencies(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
     """Compare each p95 that has enough samples on both sides."""
     sides = [
-        {f"p95 of {one.stage} {one.of}s, {one.kind}": one for one in side.timings}
+        {f"p95 of {timing.stage} {timing.of}s, {timing.kind}": timing for timing in side.timings}
         for side in (baseline, now)
     ]
     for what in sides[0] | sides[1]:
-        before, found = (side.get(what) for side in sides)
+        before, current = (side.get(what) for side in sides)
         allowed = (
             None
             if before is None
@@ -217,27 +218,27 @@ def _latencies(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> 
         note = ""
         if (
             before is None
-            or found is None
+            or current is None
             or allowed is None
-            or min(before.count, found.count) < gates.min_samples
+            or min(before.count, current.count) < gates.min_samples
         ):
             verdict = GateVerdict.INCONCLUSIVE
             note = (
                 f"{before.count if before else 0} samples in the baseline,"
-                f" {found.count if found else 0} now"
+                f" {current.count if current else 0} now"
             )
-        elif found.p95_s > allowed:
+        elif current.p95_s > allowed:
             verdict = GateVerdict.FAILED if gates.latency == "fail" else GateVerdict.ALERT
         else:
             verdict = GateVerdict.HELD
-        was, is_now = (one.p95_s if one else None for one in (before, found))
+        was, is_now = (timing.p95_s if timing else None for timing in (before, current))
         yield GateLine(what, "s", was, is_now, allowed, verdict, note)
 
 
-def _at_most(found: Figure, before: Figure, allowed: Figure) -> GateVerdict:
-    if found > allowed:
+def _at_most(current: Figure, before: Figure, allowed: Figure) -> GateVerdict:
+    if current > allowed:
         return GateVerdict.FAILED
-    return GateVerdict.BETTER if found < before else GateVerdict.HELD
+    return GateVerdict.BETTER if current < before else GateVerdict.HELD
 
 
 def _incomparable(line: GateLine) -> GateLine:
@@ -312,23 +313,23 @@ def _parsed(data: bytes, path: Path) -> GateFigures:
     try:
         if schema != SCHEMA:
             raise ValidationError("it has no schema")
-        found = convert(value, GateFigures)
-        _refuse_foreign(found, value)
+        figures = convert(value, GateFigures)
+        _refuse_foreign(figures, value)
     except (ValueError, TypeError, BrokenReceipt) as error:
         raise UsageError(
             f"the baseline {path} cannot be understood: {error}", hint=NAME_ANOTHER
         ) from error
-    return found
+    return figures
 
 
-def _refuse_foreign(found: GateFigures, value: dict[str, dict[str, object]]) -> None:
+def _refuse_foreign(figures: GateFigures, value: dict[str, dict[str, object]]) -> None:
     """Raise ValueError for names and amounts that no report has."""
-    if value["usage"].keys() != set(Usage.__struct_fields__) or min(astuple(found.usage)) < 0:
+    if value["usage"].keys() != set(Usage.__struct_fields__) or min(astuple(figures.usage)) < 0:
         raise ValueError("its tokens are not those of a baseline")
-    if min(astuple(found.coverage)) < 0:
+    if min(astuple(figures.coverage)) < 0:
         raise ValueError("its coverage is below zero")
-    if not 0 <= found.cost_usd < MAX_USD:
+    if not 0 <= figures.cost_usd < MAX_USD:
         raise ValueError("its dollars are no amount")
     stages = {*Latency.__struct_fields__, *map(str, Stage)}
-    if any(timing.stage not in stages for timing in found.timings):
+    if any(timing.stage not in stages for timing in figures.timings):
         raise ValueError("it times what no report has")

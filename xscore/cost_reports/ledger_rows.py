@@ -57,14 +57,14 @@ _STAGES = Latency.__struct_fields__
 
 
 def read_turns(
-    connection: sqlite3.Connection, asked: ReportQuery, *, repository: str, now: float
+    connection: sqlite3.Connection, query: ReportQuery, *, repository: str, now: float
 ) -> tuple[list[LedgerTurn], int]:
     """Read the turns that began in the period, or the one asked for; also return how many rows are
     damaged.
 
     A turn whose figures are damaged is there without them, and counted. now: Unix seconds.
     """
-    where, values = _where(asked, "started_at", "id")
+    where, values = _where(query, "started_at", "id")
     with lenient_text(connection):
         turns = _rows(
             connection,
@@ -78,26 +78,26 @@ def read_turns(
         key, at = TurnKey(repository, _text(row["id"])), parse_timestamp(row["started_at"])
         state = shown_state(TurnState(row["state"]), str(row["process"]), age_s=now - at)
         task, branch = _text(row["task"]), _text(row["branch"])
-        return LedgerTurn(key, at, task, state, known.get(key.turn), branch)
+        return LedgerTurn(key, at, task, state, figures_by_turn.get(key.turn), branch)
 
     believed, damaged = _believed(figures, lambda row: (_text(row["turn_id"]), _figures(row)))
-    known = dict(believed)
-    found, left_out = _believed(turns, turn)
-    return found, left_out + damaged
+    figures_by_turn = dict(believed)
+    ledger_turns, left_out = _believed(turns, turn)
+    return ledger_turns, left_out + damaged
 
 
 def read_evaluations(
-    connection: sqlite3.Connection, asked: ReportQuery
+    connection: sqlite3.Connection, query: ReportQuery
 ) -> tuple[list[EvaluationLine], int]:
     """Read the period's evaluations, unordered; also return how many rows are damaged."""
-    where, values = ("0", ()) if asked.turn_id else _where(asked, "at", "id")
+    where, values = ("0", ()) if query.turn_id else _where(query, "at", "id")
     with lenient_text(connection):
         rows = _rows(connection, f"SELECT * FROM evaluation WHERE {where}", values)
     return _believed(rows, lambda row: convert(row, EvaluationLine))
 
 
 def read_jobs(
-    connection: sqlite3.Connection, asked: ReportQuery
+    connection: sqlite3.Connection, query: ReportQuery
 ) -> tuple[OfflineTotals, dict[str, str], int]:
     """Add up the period's jobs, or the one asked for.
 
@@ -105,26 +105,28 @@ def read_jobs(
     """
     with lenient_text(connection):
         rows = _rows(connection, _JOBS, ())
-    found, left_out = _believed(
+    jobs, left_out = _believed(
         rows, lambda row: (row["id"], parse_timestamp(row["created_at"]), _offline(row))
     )
     commands = {
         str(row["id"]): "rescore" if row["command"] == "rescore" else "batch" for row in rows
     }
     return (
-        sum_offline(totals for job, at, totals in found if _is_asked(job, at, asked)),
+        sum_offline(totals for job, at, totals in jobs if _is_asked(job, at, query)),
         commands,
         left_out,
     )
 
 
-def sum_offline(each: Iterable[OfflineTotals]) -> OfflineTotals:
+def sum_offline(parts: Iterable[OfflineTotals]) -> OfflineTotals:
     """Add up the totals of jobs."""
-    whole = OfflineTotals()
-    for one in each:
+    total = OfflineTotals()
+    for part in parts:
         names = (name for name in OfflineTotals.__struct_fields__ if name != "hit_rate")
-        whole = OfflineTotals(**{name: getattr(whole, name) + getattr(one, name) for name in names})
-    return replace(whole, hit_rate=whole.cached / whole.candidates if whole.candidates else None)
+        total = OfflineTotals(
+            **{name: getattr(total, name) + getattr(part, name) for name in names}
+        )
+    return replace(total, hit_rate=total.cached / total.candidates if total.candidates else None)
 
 
 def _offline(row: Mapping[str, Any]) -> OfflineTotals:
@@ -143,20 +145,20 @@ def _offline(row: Mapping[str, Any]) -> OfflineTotals:
     )
 
 
-def _is_asked(job: str, at: float, asked: ReportQuery) -> bool:
-    if asked.turn_id:
-        return job == asked.turn_id
-    return asked.period is None or asked.period[0] <= at < asked.period[1]
+def _is_asked(job: str, at: float, query: ReportQuery) -> bool:
+    if query.turn_id:
+        return job == query.turn_id
+    return query.period is None or query.period[0] <= at < query.period[1]
 
 
-def _where(asked: ReportQuery, at: str, identifier: str) -> tuple[str, tuple[object, ...]]:
-    if asked.turn_id:
-        return f"{identifier} = ?", (asked.turn_id,)
-    if asked.period is None:
+def _where(query: ReportQuery, at: str, identifier: str) -> tuple[str, tuple[object, ...]]:
+    if query.turn_id:
+        return f"{identifier} = ?", (query.turn_id,)
+    if query.period is None:
         # A row without a valid time belongs to no period; a report on everything counts it as
         # damaged.
         return "1", ()
-    return f"{at} >= ? AND {at} < ?", asked.period
+    return f"{at} >= ? AND {at} < ?", query.period
 
 
 def _rows(
@@ -171,13 +173,13 @@ def _believed(
     rows: Sequence[Mapping[str, Any]], make: Callable[[Mapping[str, Any]], T]
 ) -> tuple[list[T], int]:
     """Make records from rows; count the damaged ones."""
-    found = []
+    records = []
     for row in rows:
         try:
-            found.append(make(row))
+            records.append(make(row))
         except (TypeError, ValueError, BrokenReceipt):
             continue
-    return found, len(rows) - len(found)
+    return records, len(rows) - len(records)
 
 
 def _figures(row: Mapping[str, Any]) -> TurnFigures:

@@ -120,18 +120,21 @@ class TurnBucket(Struct, frozen=True):
         coverage = [turn.coverage for turn in self.turns if turn.coverage]
         usage = [turn.spent.usage for turn in self.turns]
         parts = [
-            sum(one.cached + one.carried for one in coverage),
-            sum(one.cached_input_tokens for one in usage),
+            sum(part.cached + part.carried for part in coverage),
+            sum(part.cached_input_tokens for part in usage),
         ]
-        wholes = [sum(one.candidates for one in coverage), sum(one.input_tokens for one in usage)]
-        return [part / whole if whole else None for part, whole in zip(parts, wholes, strict=True)]
+        wholes = [
+            sum(part.candidates for part in coverage),
+            sum(part.input_tokens for part in usage),
+        ]
+        return [part / total if total else None for part, total in zip(parts, wholes, strict=True)]
 
     def attempts(self) -> list[float]:
         """Return attempts per turn: answered, failed, limited by a 429."""
-        each = [
+        counts = [
             (turn.spent.calls, turn.spent.failed, turn.spent.rate_limited) for turn in self.turns
         ]
-        return [sum(column) / len(each) for column in zip(*each, strict=True)]
+        return [sum(column) / len(counts) for column in zip(*counts, strict=True)]
 
 
 def bucket_turns(turns: Sequence[TurnLine]) -> list[TurnBucket]:
@@ -150,7 +153,7 @@ def report_plots(report: CostReport) -> list[Figure]:
         hit_rate_plot(buckets),
         latency_plot(report.timings),
         calls_plot(buckets),
-        *(score_plot(one) for one in report.histograms[:HISTOGRAMS_SHOWN]),
+        *(score_plot(histogram) for histogram in report.histograms[:HISTOGRAMS_SHOWN]),
     ]
 
 

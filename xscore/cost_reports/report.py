@@ -75,27 +75,27 @@ _OF_FIGURES = ("coverage", "kept", "near", "threshold", "latency", "expected")
 
 
 def build_report(
-    ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, now: float
+    ledgers: Sequence[RepositoryLedger], query: ReportQuery, *, now: float
 ) -> CostReport:
     """Add up the asked turns of the ledgers. now: Unix seconds.
 
     Raises StoreDamaged where a database itself cannot be read.
     """
     with CallTable() as calls:
-        read = _read_ledgers(ledgers, asked, calls, now=now)
-        return _report(read, calls, dict(ledgers), asked, now=now)
+        read = _read_ledgers(ledgers, query, calls, now=now)
+        return _report(read, calls, dict(ledgers), query, now=now)
 
 
 def _report(
     read: _Read,
     calls: CallTable,
     connections: dict[str, sqlite3.Connection],
-    asked: ReportQuery,
+    query: ReportQuery,
     *,
     now: float,
 ) -> CostReport:
     turns = read.turns
-    details = _turn_details(turns[: asked.details], connections, read.warnings)
+    details = _turn_details(turns[: query.details], connections, read.warnings)
     judging = calls.spent_by("repo", "turn", where="is_own_judging")
     stages = {stage: spent for (stage,), spent in calls.spent_by("stage").items()}
     sent = stages.get(str(Stage.JUDGE), Spent()).usage
@@ -105,27 +105,21 @@ def _report(
     return CostReport(
         made_at=now,
         repositories=tuple(connections),
-        since=asked.since,
-        until=asked.until,
-        turn_id=asked.turn_id,
+        since=query.since,
+        until=query.until,
+        turn_id=query.turn_id,
         turns_by_state=dict(sorted(Counter(turn.state for turn in turns).items())),
         turns_cached=len(cached),
         **_candidates([turn.figures for turn in turns if turn.figures]),
         spent=calls.spent_by()[()],
         comparison=compare_costs(judging, stages, turns, connections.values()),
         by_model=by_model,
-        by=asked.by,
-        groups=(
-            by_model
-            if asked.by == "model"
-            else group_spending(calls, turns, asked.by)
-            if asked.by
-            else ()
-        ),
+        by=query.by,
+        groups=group_spending(calls, turns, query.by) if query.by else (),
         timings=(*turn_timings(latencies), *call_timings(calls)),
         accuracy=estimate_accuracy(judging, turns),
         evaluations=tuple(sorted(read.evaluations, key=lambda one: (one.at, one.id), reverse=True)),
-        turns=_turn_lines(calls, turns[: asked.lines]),
+        turns=_turn_lines(calls, turns[: query.lines]),
         prefix_hit_rate=sent.cached_input_tokens / sent.input_tokens if sent.input_tokens else None,
         details=details,
         warnings=tuple(read.warnings),
@@ -135,17 +129,17 @@ def _report(
 
 
 def _read_ledgers(
-    ledgers: Sequence[RepositoryLedger], asked: ReportQuery, calls: CallTable, *, now: float
+    ledgers: Sequence[RepositoryLedger], query: ReportQuery, calls: CallTable, *, now: float
 ) -> _Read:
     """Read the ledgers, and add their calls to the table."""
     read = _Read()
     for repository, connection in ledgers:
         with read_snapshot(connection):
-            turns, bad_turns = read_turns(connection, asked, repository=repository, now=now)
-            evaluations, bad_evaluations = read_evaluations(connection, asked)
-            offline, commands, bad_jobs = read_jobs(connection, asked)
+            turns, bad_turns = read_turns(connection, query, repository=repository, now=now)
+            evaluations, bad_evaluations = read_evaluations(connection, query)
+            offline, commands, bad_jobs = read_jobs(connection, query)
             bad_calls = calls.add_ledger(
-                connection, turns, repo=repository, asked=asked, jobs=commands
+                connection, turns, repo=repository, query=query, jobs=commands
             )
         read.turns += turns
         read.evaluations += evaluations
@@ -158,8 +152,8 @@ def _read_ledgers(
         }
         read.left_out += sum(left.values())
         for what in filter(left.get, left):
-            said = f"damaged and left out of every figure: {left[what]:,} rows of {what}"
-            read.warnings.append(f"{repository}: {said}. {REBUILD_HINT}")
+            remark = f"damaged and left out of every figure: {left[what]:,} rows of {what}"
+            read.warnings.append(f"{repository}: {remark}. {REBUILD_HINT}")
     read.turns.sort(key=lambda turn: (turn.at, turn.key.turn), reverse=True)
     if ahead := sum(turn.at > now for turn in read.turns):
         began = counted(ahead, "turn")
@@ -180,14 +174,14 @@ def _is_cached(figures: TurnFigures | None) -> bool:
 def _candidates(figures: Sequence[TurnFigures]) -> dict[str, Any]:
     """Return the outcomes of finished turns' candidates, newest first, as fields of the report."""
     causes: Counter[str] = Counter()
-    for one in figures:
-        causes.update(one.unjudged_by_cause)
-    near = [one.near for one in figures if one.near is not None]
+    for turn in figures:
+        causes.update(turn.unjudged_by_cause)
+    near = [turn.near for turn in figures if turn.near is not None]
     histograms = _histograms(figures)
     return {
-        "coverage": sum((one.coverage for one in figures), NOTHING_JUDGED),
+        "coverage": sum((turn.coverage for turn in figures), NOTHING_JUDGED),
         "unjudged_by_cause": dict(sorted(causes.items())),
-        "kept": sum(one.kept for one in figures),
+        "kept": sum(turn.kept for turn in figures),
         "near": sum(near) if near else None,
         "scores": histograms[0].scores if histograms else (0,) * SCORE_BINS,
         "threshold": _common_threshold(figures),
@@ -205,13 +199,13 @@ def _common_threshold(figures: Sequence[TurnFigures]) -> float | None:
 def _histograms(figures: Sequence[TurnFigures]) -> tuple[ScoreHistogram, ...]:
     """Add up the scores of each judge separately. figures: of turns, newest first."""
     by_judge: dict[str, list[TurnFigures]] = {}
-    for one in figures:
-        by_judge.setdefault(one.judge, []).append(one)
+    for turn in figures:
+        by_judge.setdefault(turn.judge, []).append(turn)
     return tuple(
         ScoreHistogram(
             judge=judge,
             turns=len(own),
-            scores=tuple(map(sum, zip(*(one.scores for one in own if one.scores), strict=True)))
+            scores=tuple(map(sum, zip(*(turn.scores for turn in own if turn.scores), strict=True)))
             or (0,) * SCORE_BINS,
             threshold=_common_threshold(own),
         )
@@ -225,8 +219,8 @@ def _turn_lines(calls: CallTable, turns: Sequence[LedgerTurn]) -> tuple[TurnLine
     shown = [turn.key for turn in turns]
     spent = calls.spent_by("repo", "turn", only=shown)
     models: dict[tuple[str, str], dict[str, Decimal]] = {}
-    for (repo, turn_id, model), one in calls.spent_by("repo", "turn", "model", only=shown).items():
-        models.setdefault((repo, turn_id), {})[model] = one.cost_usd
+    for (repo, turn_id, model), cost in calls.spent_by("repo", "turn", "model", only=shown).items():
+        models.setdefault((repo, turn_id), {})[model] = cost.cost_usd
     return tuple(
         TurnLine(
             id=turn.key.turn,
@@ -248,7 +242,7 @@ def _turn_details(
     turns: Sequence[LedgerTurn], connections: dict[str, sqlite3.Connection], warnings: list[str]
 ) -> tuple[TurnDetail, ...]:
     """Read these turns' choices and near misses; warn about unreadable receipts."""
-    found, torn = [], 0
+    details, unreadable = [], 0
     for turn in turns:
         connection = connections[turn.key.repo]
         with lenient_text(connection):
@@ -258,17 +252,17 @@ def _turn_details(
         if row is None:
             continue
         try:
-            found.append(
+            details.append(
                 replace(msgspec.json.decode(row[0], type=TurnDetail), turn_id=turn.key.turn)
             )
         except (msgspec.DecodeError, UnicodeError):
-            torn += 1
-    if torn:
+            unreadable += 1
+    if unreadable:
         warnings.append(
-            f"receipts that cannot be read, so their turns' choices are missing: {torn:,}."
+            f"receipts that cannot be read, so their turns' choices are missing: {unreadable:,}."
             f" {REBUILD_HINT}"
         )
-    return tuple(found)
+    return tuple(details)
 
 
 _IS_AMOUNT = AMOUNT_SQL.format("cost")
@@ -295,7 +289,7 @@ def compare_costs(
     ledgers: Iterable[sqlite3.Connection],
 ) -> Comparison:
     """Compare the cost with other ways. stages: all calls, by stage."""
-    actual = sum((one.cost_usd for one in stages.values()), Decimal(0))
+    actual = sum((spent.cost_usd for spent in stages.values()), Decimal(0))
     return Comparison(
         actual_usd=actual,
         without_cache_usd=_without_cache(actual, judging, turns, ledgers),
@@ -313,12 +307,12 @@ def _counterfactual_cost(
 ) -> Decimal | None:
     """Add up the alternative cost of calls; a call without one, or of another stage, counts at its
     real cost."""
-    whole, is_known = Decimal(0), not any(one.attempts for one in stages.values())
-    for stage, one in stages.items():
-        other = way(one.otherwise) if only in (None, stage) else None
+    total, is_known = Decimal(0), not any(spent.attempts for spent in stages.values())
+    for stage, spent in stages.items():
+        other = way(spent.otherwise) if only in (None, stage) else None
         is_known = is_known or other is not None
-        whole += one.cost_usd if other is None else other
-    return whole if is_known else None
+        total += spent.cost_usd if other is None else other
+    return total if is_known else None
 
 
 def _without_cache(
@@ -331,7 +325,7 @@ def _without_cache(
     for turn in turns:
         if turn.figures and turn.figures.by_model:
             by_judge[turn.judge].append(turn)
-    whole = actual
+    total = actual
     for judge, own in by_judge.items():
         coverage = sum_coverage(own)
         saved = coverage.cached + coverage.carried
@@ -339,14 +333,14 @@ def _without_cache(
             continue
         asking = [turn for turn in own if turn.key in judging]
         paid, judged = [judging[turn.key] for turn in asking], sum_coverage(asking).judged
-        if judged and not any(one.unpriced for one in paid):
-            each: Decimal | None = sum((one.cost_usd for one in paid), Decimal(0)) / judged
+        if judged and not any(spent.unpriced for spent in paid):
+            usd_each: Decimal | None = sum((spent.cost_usd for spent in paid), Decimal(0)) / judged
         else:
-            each = _average_of_all_times(judge, ledgers)
-        if each is None:
+            usd_each = _average_of_all_times(judge, ledgers)
+        if usd_each is None:
             return None
-        whole += saved * each
-    return whole
+        total += saved * usd_each
+    return total
 
 
 def _average_of_all_times(judge: str, ledgers: Iterable[sqlite3.Connection]) -> Decimal | None:

@@ -236,22 +236,22 @@ def check_report(report: CostReport, *, baseline: Path, gates: GateSettings) -> 
     return check_gates(measure_report(report), before, gates)
 
 
-def print_gate(found: GateReport, terminal: Terminal) -> int:
+def print_gate(gate: GateReport, terminal: Terminal) -> int:
     """Print one line for each failure, alert or remark and one for the total; return 0, or 5 if a
     gate failed."""
-    for line in found.failed:
+    for line in gate.failed:
         write_stderr(one_line(f"gate failed: {_describe_gate_line(line)}"))
     for verdict in (GateVerdict.ALERT, GateVerdict.HELD, GateVerdict.BETTER):
-        for line in found.with_verdict(verdict):
+        for line in gate.with_verdict(verdict):
             if line.note or verdict is GateVerdict.ALERT:
                 terminal.note(f"gate {verdict}: {_describe_gate_line(line)}")
     counts = [
         f"{count} {verdict}"
         for verdict in GateVerdict
-        if (count := len(found.with_verdict(verdict)))
+        if (count := len(gate.with_verdict(verdict)))
     ]
     terminal.note(f"gates: {', '.join(counts)}")
-    return GateFailed.exit_code if found.failed else 0
+    return GateFailed.exit_code if gate.failed else 0
 
 
 def update_baseline(report: CostReport, *, baseline: Path, terminal: Terminal) -> None:
@@ -294,10 +294,10 @@ def _describe_gate_line(line: GateLine) -> str:
     return f"{words} ({line.note})" if line.note else words
 
 
-def gate_markdown(found: GateReport) -> str:
+def gate_markdown(gate: GateReport) -> str:
     """Return the check as a table for a step summary: failures first, inconclusive gates last."""
     rows = []
-    for line in [line for verdict in GateVerdict for line in found.with_verdict(verdict)]:
+    for line in [line for verdict in GateVerdict for line in gate.with_verdict(verdict)]:
         figures = [
             _format_figure(value, line.unit) for value in (line.baseline, line.now, line.allowed)
         ]

@@ -83,20 +83,20 @@ def _would_have_cost(comparison: Comparison) -> str:
 
 
 def _turns(report: CostReport) -> str:
-    whole = sum(report.turns_by_state.values())
+    total = sum(report.turns_by_state.values())
     states = ", ".join(f"{count:,} {state}" for state, count in report.turns_by_state.items())
     cached = f" · {report.turns_cached:,} needed no judging call" if report.turns_cached else ""
-    return f"{whole:,}" + (f": {states}" if states else "") + cached
+    return f"{total:,}" + (f": {states}" if states else "") + cached
 
 
 def _candidates(report: CostReport) -> str:
-    found = report.coverage
+    coverage = report.coverage
     causes = ", ".join(
         f"{count:,} {one_line(cause)}" for cause, count in report.unjudged_by_cause.items()
     )
     return (
-        f"{found.candidates:,}: {found.judged:,} judged live, {found.cached:,} cached,"
-        f" {found.carried:,} carried, {found.unjudged:,} unjudged"
+        f"{coverage.candidates:,}: {coverage.judged:,} judged live, {coverage.cached:,} cached,"
+        f" {coverage.carried:,} carried, {coverage.unjudged:,} unjudged"
         + (f" ({causes})" if causes else "")
     )
 
@@ -117,35 +117,25 @@ def _calls(spent: Spent) -> str:
 
 
 def _tokens(report: CostReport) -> str:
-    usage = report.spent.usage
-    hits = (
-        ""
-        if report.prefix_hit_rate is None
-        else f" ({format_share(report.prefix_hit_rate, 1)} of the judging)"
-    )
+    usage, hit_rate = report.spent.usage, report.prefix_hit_rate
+    hits = "" if hit_rate is None else f" ({format_share(hit_rate, 1)} of the judging)"
     parts = [
         f"{format_tokens(usage.input_tokens)} in",
         f"{format_tokens(usage.cached_input_tokens)} of them from prefix caches{hits}",
     ]
-    parts += (
-        [f"{format_tokens(usage.cache_write_tokens)} written to them"]
-        if usage.cache_write_tokens
-        else []
-    )
+    if usage.cache_write_tokens:
+        parts.append(f"{format_tokens(usage.cache_write_tokens)} written to them")
     parts.append(f"{format_tokens(usage.output_tokens)} out")
-    parts += (
-        [f"{format_tokens(usage.reasoning_tokens)} of them reasoning"]
-        if usage.reasoning_tokens
-        else []
-    )
+    if usage.reasoning_tokens:
+        parts.append(f"{format_tokens(usage.reasoning_tokens)} of them reasoning")
     return ", ".join(parts)
 
 
 def _estimate(report: CostReport) -> str:
-    known = report.accuracy
-    if known is None:
+    accuracy = report.accuracy
+    if accuracy is None:
         return ""
-    expected, actual = known.expected, known.actual
+    expected, actual = accuracy.expected, accuracy.actual
     pairs = [
         ("calls", actual.calls, expected.calls),
         ("tokens in", actual.input_tokens, expected.input_tokens),
@@ -155,26 +145,23 @@ def _estimate(report: CostReport) -> str:
     if expected.cost_usd is not None and actual.cost_usd is not None:
         missed = format_difference(float(actual.cost_usd), float(expected.cost_usd))
         parts.append(f"dollars without prefix caching by hosts {missed}")
-    return f"{', '.join(parts)} (actual compared with estimate, {counted(known.turns, 'turn')})"
+    return f"{', '.join(parts)} (actual compared with estimate, {counted(accuracy.turns, 'turn')})"
 
 
 def _offline(report: CostReport) -> str:
-    found = report.offline
-    if not found.jobs:
+    offline = report.offline
+    if not offline.jobs:
         return ""
     parts = [
-        f"replayed hit rate {format_share(found.cached, found.candidates)}",
-        format_dollars(found.cost_usd),
+        f"replayed hit rate {format_share(offline.cached, offline.candidates)}",
+        format_dollars(offline.cost_usd),
     ]
-    parts += [f"{found.unpriced:,} unpriced"] if found.unpriced else []
-    parts += (
-        [f"{format_dollars(found.saved_by_batch_usd)} saved by batch"]
-        if found.saved_by_batch_usd > 0
-        else []
-    )
-    return (
-        f"{counted(found.jobs, 'job')}, {counted(found.questions, 'question')}: {', '.join(parts)}"
-    )
+    if offline.unpriced:
+        parts.append(f"{offline.unpriced:,} unpriced")
+    if offline.saved_by_batch_usd > 0:
+        parts.append(f"{format_dollars(offline.saved_by_batch_usd)} saved by batch")
+    jobs, questions = counted(offline.jobs, "job"), counted(offline.questions, "question")
+    return f"{jobs}, {questions}: {', '.join(parts)}"
 
 
 def report_tables(
@@ -185,19 +172,20 @@ def report_tables(
     paid: formats dollars.
     groups: the most rows of a table.
     """
-    for found, by in ((report.by_model, "model"), (report.groups, report.by)):
-        if found and by and (by != "model" or found is report.by_model):
-            yield _group_table(report, found, by, paid, groups)
+    if report.by_model:
+        yield _group_table(report, report.by_model, "model", paid, groups)
+    if report.groups and report.by != "model":
+        yield _group_table(report, report.groups, report.by, paid, groups)
     if report.timings:
         rows = [
             (
-                one.of,
-                one.stage,
-                one.kind,
-                f"{one.count:,}",
-                *map(format_duration, (one.p50_s, one.p95_s, one.p99_s)),
+                line.of,
+                line.stage,
+                line.kind,
+                f"{line.count:,}",
+                *map(format_duration, (line.p50_s, line.p95_s, line.p99_s)),
             )
-            for one in report.timings
+            for line in report.timings
         ]
         yield ReportTable(
             ("time of", "stage", "kind", "samples", "p50", "p95", "p99"), rows, words=3
@@ -205,10 +193,10 @@ def report_tables(
     if report.evaluations:
         shown = [
             (
-                *(format_time(one.at), one_line(one.judge), f"{one.cases:,}", f"{one.k}"),
-                *(f"{share:.3f}" for share in (one.recall, one.precision, one.ndcg)),
+                *(format_time(line.at), one_line(line.judge), f"{line.cases:,}", f"{line.k}"),
+                *(f"{share:.3f}" for share in (line.recall, line.precision, line.ndcg)),
             )
-            for one in report.evaluations[:EVALUATIONS_SHOWN]
+            for line in report.evaluations[:EVALUATIONS_SHOWN]
         ]
         yield ReportTable(
             ("evaluated", "judge", "questions", "k", "recall", "precision", "nDCG"), shown, words=2
@@ -239,8 +227,8 @@ def render_report(report: CostReport) -> str:
     facts = summary_rows(report)
     several = len(report.histograms) > 1
     facts[3:3] = [
-        (f"scores, {one_line(one.judge)}" if several else "scores", _histogram(one))
-        for one in report.histograms[:HISTOGRAMS_SHOWN]
+        (f"scores, {one_line(histogram.judge)}" if several else "scores", _histogram(histogram))
+        for histogram in report.histograms[:HISTOGRAMS_SHOWN]
     ]
     parts = [heading, render_facts(facts)]
     for table in report_tables(report, paid=format_spent_short, groups=GROUPS_SHOWN):

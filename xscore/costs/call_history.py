@@ -213,8 +213,8 @@ def gaps_between_turns_s(
         judgment cache alone touched no prefix and do not count, nor do turns of the future (a clock
         was set back).
     """
-    asked = (now, TURNS_LOOKED_AT, provider, host, model, Stage.JUDGE, limit)
-    times = [now, *(float(row[0]) for row in connection.execute(_JUDGED_TURNS, asked))]
+    parameters = (now, TURNS_LOOKED_AT, provider, host, model, Stage.JUDGE, limit)
+    times = [now, *(float(row[0]) for row in connection.execute(_JUDGED_TURNS, parameters))]
     return tuple(later - earlier for later, earlier in pairwise(times))
 
 
@@ -226,5 +226,5 @@ def output_tokens_per_memory(
     tokens, memories, calls = connection.execute(_REPLIES, (host, model)).fetchone()
     if not memories:
         return None
-    found = (tokens - REPLY_FRAME * calls) / memories
-    return float(found) if LEAST_TOKENS <= found <= MOST_REPLY_TOKENS else None
+    per_memory = (tokens - REPLY_FRAME * calls) / memories
+    return float(per_memory) if LEAST_TOKENS <= per_memory <= MOST_REPLY_TOKENS else None

@@ -93,16 +93,16 @@ def add_spending(
         try:
             total = spent_in_period(connection, period) + usd
         except StoreDamaged:
+            # Nothing may be spent under a cap whose sum is unknown; without one it limits nothing.
             if cap is not None:
                 raise
             continue
+        # A host that reports absurd usage must not make a sum that no integer holds.
+        storable = min(total, money.dollars_of_picodollars(money.MAX_PICODOLLARS))
         connection.execute(
             "INSERT INTO spending (span, spent) VALUES (?, ?) ON CONFLICT (span) DO UPDATE SET"
             " spent = excluded.spent",
-            (
-                period,
-                money.picodollars(min(total, money.dollars_of_picodollars(money.MAX_PICODOLLARS))),
-            ),
+            (period, money.picodollars(storable)),
         )
 
 
@@ -116,13 +116,12 @@ def reserved_amounts(
     """
     held, expired = list[ReservedAmount](), list[str]()
     with damage_if_invalid("what is set aside"):
-        for name, turn_id, day, amount, process, leased_until, is_batch in connection.execute(
-            _RESERVED
-        ).fetchall():
+        rows = connection.execute(_RESERVED).fetchall()
+        for name, turn_id, day, amount, process, leased_until, is_batch in rows:
+            # A vendor works on a batch for hours after the process that sent it is gone.
             if is_batch or _holds(process, is_over=leased_until < now):
-                held.append(
-                    ReservedAmount(name, turn_id, day, money.dollars_of_picodollars(amount))
-                )
+                usd = money.dollars_of_picodollars(amount)
+                held.append(ReservedAmount(name, turn_id, day, usd))
             else:
                 expired.append(name)
     return held, expired
@@ -234,9 +233,9 @@ def cap_left_rounded(cap: CapLeft) -> str:
 
 
 def _cap_left(cap: CapLeft, written: Callable[[Decimal], str], *, day: str = "") -> str:
-    whose = f"the {one_line(cap.of)}'s ${cap.cap_usd:f}" + (
-        f" ({day}, UTC)" if day and cap.of == "day" else ""
-    )
+    whose = f"the {one_line(cap.of)}'s ${cap.cap_usd:f}"
+    if day and cap.of == "day":
+        whose += f" ({day}, UTC)"
     if cap.left_usd < 0:
         return f"{whose} are spent, and {written(-cap.left_usd)} beyond"
     return f"{written(cap.left_usd)} of {whose} are left"
@@ -244,14 +243,10 @@ def _cap_left(cap: CapLeft, written: Callable[[Decimal], str], *, day: str = "")
 
 def describe_cap(cap: CapLeft) -> str:
     """`the cap of $5 on a day (budget.max_usd_day), of which $0.40 are left`."""
-    left = (
-        ""
-        if cap.left_usd == cap.cap_usd
-        else f", of which {format_dollars(max(cap.left_usd, Decimal(0)))} are left"
-    )
-    return (
-        f"the cap of ${cap.cap_usd:f} on {CAP_PERIOD_NAMES[cap.of]} ({CAP_SETTINGS[cap.of]}){left}"
-    )
+    words = f"the cap of ${cap.cap_usd:f} on {CAP_PERIOD_NAMES[cap.of]} ({CAP_SETTINGS[cap.of]})"
+    if cap.left_usd == cap.cap_usd:
+        return words
+    return f"{words}, of which {format_dollars(max(cap.left_usd, ZERO_USD))} are left"
 
 
 def budget_exhausted(usd: Decimal, cap: CapLeft, *, day: str) -> BudgetExhausted:

@@ -118,6 +118,7 @@ class Ledger:
         try:
             self._commits.post_item(_insert, call)
         except (StoreError, sqlite3.Error):
+            # An answer is paid for whether or not it is written down: it goes on to be used.
             if call.outcome != _OK:
                 raise
 
@@ -272,14 +273,14 @@ class UsageTotals(Struct):
             self._took_s[call.stage].append(call.duration_s)
         else:
             self.failures.add(call.outcome)
-        one = StageUsage(
+        attempt = StageUsage(
             calls=int(is_answered),
             attempts=1,
             usage=call.usage,
             cost_usd=call.cost_usd,
             estimated=call.estimated,
         )
-        self.stages[call.stage] = self.spent(call.stage) + one
+        self.stages[call.stage] = self.spent(call.stage) + attempt
 
     @property
     def has_sent(self) -> bool:

@@ -125,11 +125,12 @@ class Budget:
         await self._backend.check()
         if not usd:
             return ""
+        # One grows the reservation at a time. Two would each ask the backend for what the other is
+        # about to get, and near a cap one of them would be refused for nothing.
         async with self.lock:
-            while not (self._is_held() and usd <= self.current.available) and await self._set_aside(
-                usd
-            ):
-                pass
+            while not self._can_lend(usd):
+                if not await self._set_aside(usd):
+                    break
         self.current.lent += usd
         self.current.calls_in_flight += 1
         self._count += 1
@@ -142,6 +143,7 @@ class Budget:
         charged."""
         if not reservation:
             return
+        # The reservation that lent it, which may not be the current one: the day may have changed.
         held, bound = self._in_flight.pop(reservation)
         held.lent -= bound
         held.calls_in_flight -= 1
@@ -153,6 +155,9 @@ class Budget:
     def _new_reservation(self) -> Reservation:
         now = self._clock()
         return Reservation(day_of(now), now // DAY_S, now + self._lease_s)
+
+    def _can_lend(self, usd: Decimal) -> bool:
+        return self._is_held() and usd <= self.current.available
 
     def _is_held(self) -> bool:
         """Return whether the current reservation outlasts any call and counts for today."""
@@ -166,13 +171,19 @@ class Budget:
     async def _set_aside(self, usd: Decimal) -> bool:
         """Reserve more, or wait for a call in flight; False: no cap holds now."""
         if not self._is_held():
+            # Calls in flight stay with the old reservation, and so with its day: it keeps what they
+            # may cost, and gives back what it held ready.
             before, self.current = self.current, self._new_reservation()
             before.reserve_ahead = ZERO_USD
             await self._backend.report(before)
+        # Taken before the backend is asked: a call that ends meanwhile frees dollars, and is missed
+        # by whoever waits for the event that `settle` puts in its place.
         settled = self._settled
         try:
             return await self._backend.set_aside(self.current, usd)
         except BudgetExhausted:
+            # Bounds are larger than costs, so calls in flight give dollars back. Only when there is
+            # none, and none has ended since, is the cap really reached.
             if not (self._in_flight or settled.is_set()):
                 raise
         await settled.wait()
@@ -222,26 +233,36 @@ class _StoreBackend(Struct):
         tightest: CapLeft | None = None
 
         def write(connection: Connection) -> None:
+            # What is left of the caps is read, and the row that takes of it written, in one
+            # transaction: no two processes can take the same dollars.
             nonlocal got, tightest
             held = spending.delete_expired(connection, now=self.clock())
-            found = spending.remaining_under_caps(
+            caps_left = spending.remaining_under_caps(
                 connection, self.caps, turn_id=self.turn_id, day=reservation.day, set_aside=held
             )
-            tightest = min(found, key=lambda cap: cap.left_usd)
-            if missing <= tightest.left_usd:
-                further = int((tightest.left_usd - missing) / usd) // AHEAD_SHARE
-                got = missing + min(AHEAD_CALLS, further) * usd
-                self._write_row(connection, reservation, held, got)
+            tightest = min(caps_left, key=lambda cap: cap.left_usd)
+            if missing > tightest.left_usd:
+                return
+            # A sixteenth of the calls that would still fit, so near a cap nothing is held ready
+            # that another process could spend on its next call.
+            further = int((tightest.left_usd - missing) / usd) // AHEAD_SHARE
+            got = missing + min(AHEAD_CALLS, further) * usd
+            self._write_row(connection, reservation, held, got)
 
         try:
             await self.commits.submit(write)
-        except CancelledError:  # the job is not taken back, so give back what it will get
+        except CancelledError:
+            # The job is not taken back, so give back what it will get. This one runs after it, and
+            # reads `got` only then.
             self.commits.post(lambda connection: _reduce(connection, reservation, got))
             raise
         if not got:
             assert tightest is not None
-            whole = replace(tightest, left_usd=tightest.left_usd + reservation.available)
-            raise spending.budget_exhausted(usd, whole, day=reservation.day)
+            # What this reservation still has is left as well, though the store counts it as taken.
+            left_usd = tightest.left_usd + reservation.available
+            cap = replace(tightest, left_usd=left_usd)
+            raise spending.budget_exhausted(usd, cap, day=reservation.day)
+        # Only now: after a failed commit nothing is held.
         reservation.held += got
         reservation.reserve_ahead = got - missing
         return True
@@ -252,6 +273,7 @@ class _StoreBackend(Struct):
         charge = _Charge(reservation, reservation.unreported, reservation.held - reservation.needed)
         if not (charge.usd or charge.freed):
             return
+        # Before the job is queued, so that the next report neither charges nor frees it again.
         reservation.held, reservation.reported = reservation.needed, reservation.spent
         with suppress(StoreError, sqlite3.Error):
             self.commits.post_item(self._write_charges, charge)
@@ -271,12 +293,14 @@ class _StoreBackend(Struct):
         )
 
     def _write_charges(self, charges: Sequence[_Charge], connection: Connection) -> None:
-        for reservation in {
-            charge.reservation.name: charge.reservation for charge in charges
-        }.values():
+        reservations = {charge.reservation.name: charge.reservation for charge in charges}
+        for reservation in reservations.values():
             own = [charge for charge in charges if charge.reservation is reservation]
+            # Dollars go from reserved to spent in one transaction: at no moment are they in
+            # neither, where another process would take them for free, or in both.
             if self.caps.any:
-                _reduce(connection, reservation, sum((charge.freed for charge in own), ZERO_USD))
+                freed = sum((charge.freed for charge in own), ZERO_USD)
+                _reduce(connection, reservation, freed)
             usd = sum((charge.usd for charge in own), ZERO_USD)
             spending.add_spending(
                 connection, self.caps, usd, turn_id=self.turn_id, day=reservation.day
@@ -284,5 +308,6 @@ class _StoreBackend(Struct):
 
 
 def _reduce(connection: Connection, reservation: Reservation, usd: Decimal) -> None:
+    # Another process took this one for dead and deleted the row: what it held may be spent by now.
     if not spending.reduce_reservation(connection, reservation.name, usd):
         reservation.is_lost = True

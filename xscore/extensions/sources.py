@@ -30,8 +30,8 @@ async def read_sources(settings: Settings, *, store: Store, resources: TurnResou
     for name, source in enabled_plugins("sources", settings).items():
         try:
             with plugin_errors(name, setting=ENABLED_SETTING):
-                said = [_checked(one) for one in source(store.root.path)]
-            update_source(store, name, said)
+                statements = [_checked(statement) for statement in source(store.root.path)]
+            update_source(store, name, statements)
         except UsageError as error:
             failed.append(error.message)
     return "; ".join(failed)
@@ -51,27 +51,27 @@ def update_source(store: Store, name: str, statements: Sequence[Statement]) -> N
 
     Raises UsageError, and changes nothing, for a statement that cannot be stored.
     """
-    origin, now = MemoryDetails(origin=f"source:{name}"), store.clock()
-    wanted = {}
-    for one in statements:
+    origin = MemoryDetails(origin=f"source:{name}")
+    now = store.clock()
+    stated = {}
+    for unnamed in statements:
         statement = replace(
-            one,
-            key=f"{name}:{one.key}",
+            unnamed,
+            key=f"{name}:{unnamed.key}",
             source=MemorySource.IMPORT,
             allow_pii=store.settings.allow_pii,
         )
         memory, _ = memory_from_statement(statement, merge_particulars(statement, origin), now=now)
-        wanted[memory.id, memory.text] = statement
-    connection, where = (
-        store.connection,
-        f"json_extract(attrs, '$.origin') = ? AND {LIVE_CONDITION}",
-    )
+        stated[memory.id, memory.text] = statement
+    connection = store.connection
+    where = f"json_extract(attrs, '$.origin') = ? AND {LIVE_CONDITION}"
     with transaction(connection):
-        there = {
-            (one.id, one.text): one for one in select_memories(connection, where, (origin.origin,))
+        stored = {
+            (memory.id, memory.text): memory
+            for memory in select_memories(connection, where, (origin.origin,))
         }
-        gone = {one.id: one for key, one in there.items() if key not in wanted}
+        gone = {memory.id: memory for key, memory in stored.items() if key not in stated}
         if gone:
             remove_memory_rows(connection, gone, now=now)
-        for key in wanted.keys() - there.keys():
-            remember_within(connection, wanted[key], now=now, unstated=origin)
+        for key in stated.keys() - stored.keys():
+            remember_within(connection, stated[key], now=now, unstated=origin)

@@ -63,34 +63,33 @@ def session_block(conversation: SessionContext) -> str:
     summary = escape_tags(shorten_middle(conversation.summary.strip(), 2 * conversation.max_tokens))
     parts = [f"<session_summary>\n{summary}\n</session_summary>"] if summary else []
     shown: list[str] = []
-    budget = left = conversation.max_tokens - tokens.estimate(len(summary), kind="summary")
+    budget = tokens_left = conversation.max_tokens - tokens.estimate(len(summary), kind="summary")
     for exchange in sorted(
         conversation.exchanges, key=lambda memory: (-memory.created_at, memory.id)
     ):
         text = exchange.text if shown else shorten_middle(exchange.text, 4 * budget)
         cost = tokens.estimate(len(text), kind=exchange.kind.value)
-        if shown and cost > left:
+        if shown and cost > tokens_left:
             break
-        left -= cost
+        tokens_left -= cost
         shown.append(f'<exchange id="{exchange.id}">\n{escape_tags(text.strip())}\n</exchange>')
     parts += reversed(shown)
-    return (
-        "Earlier in this session:\n<session>\n" + "\n".join(parts) + "\n</session>" if parts else ""
-    )
+    if parts:
+        return "Earlier in this session:\n<session>\n" + "\n".join(parts) + "\n</session>"
+    return ""
 
 
 def render_checkpoint(checkpoint: Checkpoint) -> str:
     """Return the checkpoint as text for the answer prompt: notes first, then the summary of its
     session."""
     ids = ", ".join(checkpoint.memory_ids)
+    branch = f" (branch {checkpoint.branch})" if checkpoint.branch else ""
+    notes = ""
+    if checkpoint.notes:
+        notes = "\n".join(["Notes:", *(f"- {note}" for note in checkpoint.notes)])
     parts = [
-        f"Checkpoint: {checkpoint.name}"
-        + (f" (branch {checkpoint.branch})" if checkpoint.branch else ""),
-        (
-            "\n".join(["Notes:", *(f"- {note}" for note in checkpoint.notes)])
-            if checkpoint.notes
-            else ""
-        ),
+        f"Checkpoint: {checkpoint.name}{branch}",
+        notes,
         checkpoint.summary,
         f"Memories: {ids}" if ids else "",
     ]
@@ -100,11 +99,9 @@ def render_checkpoint(checkpoint: Checkpoint) -> str:
 def checkpoint_block(checkpoint: str) -> str:
     """Return a saved state, fenced; empty if there is none."""
     text = shorten_middle(checkpoint.strip(), CHECKPOINT_CHARS)
-    return (
-        f"Saved state to go on from:\n<checkpoint>\n{escape_tags(text)}\n</checkpoint>"
-        if text
-        else ""
-    )
+    if text:
+        return f"Saved state to go on from:\n<checkpoint>\n{escape_tags(text)}\n</checkpoint>"
+    return ""
 
 
 FILE_CHARS = 24_000
@@ -146,10 +143,10 @@ def answer_request(
     ]
     tone = PERSONAS.get(conversation.persona)
     system = answer_system_text(is_general=is_general) + (f"\n- {tone}" if tone else "")
-    asked = f"Task:\n{well_formed(turn.task)}" + (
+    task_text = f"Task:\n{well_formed(turn.task)}" + (
         "" if is_general else "\n\nGenerate solution with full context."
     )
-    content = (*(part for part in parts if part), asked)
+    content = (*(part for part in parts if part), task_text)
     chars = tokens.size(system, *content) + 2 * len(content)
     return Request(
         stage=Stage.PRIMARY,
@@ -167,20 +164,23 @@ def answer_request(
 def cited_memory_ids(answer: str) -> tuple[str, ...]:
     """Return the ids that an answer cites in square brackets, in order of first use, abbreviated as
     written."""
-    cited = [found for bracket in _BRACKETS.findall(answer) for found in _ID.findall(bracket)]
+    cited: list[str] = []
+    for bracket in _BRACKETS.findall(answer):
+        cited += _ID.findall(bracket)
     return tuple(dict.fromkeys(cited))
 
 
-def unknown_cited_ids(answer: str, known: Collection[str]) -> tuple[str, ...]:
+def unknown_cited_ids(answer: str, ids: Collection[str]) -> tuple[str, ...]:
     """Return the cited ids that were not in the context.
 
     A prefix of exactly one known id counts as known.
     """
-    return tuple(
-        cited
-        for cited in cited_memory_ids(answer)
-        if sum(each.startswith(cited) for each in known) != 1
-    )
+    unknown: list[str] = []
+    for cited in cited_memory_ids(answer):
+        meant = [id_ for id_ in ids if id_.startswith(cited)]
+        if len(meant) != 1:
+            unknown.append(cited)
+    return tuple(unknown)
 
 
 def _context(bundle: Bundle, *, is_general: bool) -> str:
@@ -225,5 +225,7 @@ def _whole_lines(text: str, line: int, limit: int) -> str:
             last += 1
             size += len(lines[last])
     before = f"[… lines 1-{first} left out …]\n" if first else ""
-    after = f"\n[… lines {last + 2}-{len(lines)} left out …]" if last < len(lines) - 1 else ""
+    after = ""
+    if last < len(lines) - 1:
+        after = f"\n[… lines {last + 2}-{len(lines)} left out …]"
     return before + shorten_middle("".join(lines[first : last + 1]).rstrip("\n"), 2 * limit) + after

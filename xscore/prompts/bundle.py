@@ -10,6 +10,7 @@ memory larger than the remaining budget gives way to a smaller one ranked lower.
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -81,30 +82,33 @@ def choose_fitting(
     reserved: tokens of the budget that code and details leave free.
     """
     chosen: set[str] = set()
-    whole = max(1.0, sum(ceilings.values()))
-    left = {
-        layer: int(share / whole * max_tokens)
+    total_share = max(1.0, sum(ceilings.values()))
+    tokens_left = {
+        layer: int(share / total_share * max_tokens)
         for layer, share in ceilings.items()
         if layer not in CODE_LAYERS
     }
-    spent, past = 0, int(PAST_ANSWERS_SHARE * max_tokens)
-    asked = [piece for piece in ordered if piece.entry.ranked is not None]
-    for layer, room in left.items():
-        own = [piece for piece in asked if piece.memory.layer == layer]
-        stated = _fill([piece for piece in own if not _is_past(piece)], room, chosen)
-        answers = _fill(list(filter(_is_past, own)), min(past, room - stated), chosen)
+    spent = 0
+    past = int(PAST_ANSWERS_SHARE * max_tokens)
+    ranked = [piece for piece in ordered if piece.entry.ranked is not None]
+    for layer, room in tokens_left.items():
+        of_layer = [piece for piece in ranked if piece.memory.layer == layer]
+        stated = _fill([piece for piece in of_layer if not _is_past(piece)], room, chosen)
+        answers = _fill(list(filter(_is_past, of_layer)), min(past, room - stated), chosen)
         past -= answers
-        left[layer] = room - stated - answers
+        tokens_left[layer] = room - stated - answers
         spent += stated + answers
-    code = [piece for piece in asked if piece.memory.layer in CODE_LAYERS]
+    code = [piece for piece in ranked if piece.memory.layer in CODE_LAYERS]
     spent += reserved + _fill(code, max_tokens - reserved - spent, chosen)
-    for layer, room in left.items():
-        details = [
-            piece for piece in ordered if piece.entry.ranked is None and piece.memory.layer == layer
-        ]
+    for layer, room in tokens_left.items():
+        details = []
+        for piece in ordered:
+            if piece.entry.ranked is None and piece.memory.layer == layer:
+                details.append(piece)
         shown = [piece for piece in details if piece.entry.summary in chosen]
         taken = _fill(shown, min(room, past, max_tokens - spent), chosen)
-        past, spent = past - taken, spent + taken
+        past = past - taken
+        spent = spent + taken
     return chosen
 
 
@@ -148,7 +152,7 @@ def render_bundle(
     for entry in entries:
         texts[entry.memory.path].append(entry.memory.text)
     pieces = [
-        _piece(entry, texts[entry.memory.path], now, most=HEADER_SHARE * max_tokens)
+        _piece(entry, texts[entry.memory.path], now, token_limit=HEADER_SHARE * max_tokens)
         for entry in sorted(entries, key=lambda entry: _worth(entry, settings, now))
     ]
     ceilings = {Layer(name): share for name, share in settings.ceilings.items()}
@@ -157,52 +161,60 @@ def render_bundle(
     if beside.near or any(piece.memory.id not in chosen for piece in pieces if piece.entry.ranked):
         chosen = choose_fitting(pieces, max_tokens=max_tokens, ceilings=ceilings, reserved=naming)
         pieces = _with_parts(pieces, chosen, max_tokens - naming, beside.task)
+    # What a piece takes is estimated, so the rendered text may be too long: the worst piece goes,
+    # and it is rendered again.
     while True:
         included = _in_place([piece for piece in pieces if piece.memory.id in chosen])
-        no_room = [
-            piece
-            for piece in pieces
-            if piece.memory.id not in chosen and piece.entry.ranked is not None
-        ]
+        not_chosen = [piece for piece in pieces if piece.memory.id not in chosen]
+        no_room = [piece for piece in not_chosen if piece.entry.ranked is not None]
         left_out = (*map(_left_out, no_room), *beside.near)
-        most = (
-            max(naming, min(_room_left(included, max_tokens), SPARE_TOKENS))
-            if included
-            else max_tokens
-        )
-        layout = BundleLayout(_laid_out(included), left_out, most, beside)
+        token_limit = max_tokens
+        if included:
+            token_limit = max(naming, min(_room_left(included, max_tokens), SPARE_TOKENS))
+        layout = BundleLayout(_laid_out(included), left_out, token_limit, beside)
         text = FORMS[form](layout)
         size = _size(text, included)
         if size <= max_tokens or not included:
             break
-        worst = max(
-            included, key=lambda one: (one.entry.ranked is None, *_worth(one.entry, settings, now))
-        )
-        chosen.discard(worst.memory.id)
+        chosen.discard(_worst(included, settings, now).memory.id)
+    merged = [piece.entry.others for piece in included]
+    without_room = [(piece.memory.id, *piece.entry.others) for piece in no_room]
     return Bundle(
         text=text,
         included=tuple(piece.memory.id for piece in included),
-        left_out=tuple(id_ for piece in no_room for id_ in (piece.memory.id, *piece.entry.others)),
+        left_out=tuple(chain.from_iterable(without_room)),
         tokens=size,
-        merged=tuple(id_ for piece in included for id_ in piece.entry.others),
+        merged=tuple(chain.from_iterable(merged)),
     )
+
+
+def _worst(pieces: Sequence[BundlePiece], settings: BundleSettings, now: float) -> BundlePiece:
+    def rank(piece: BundlePiece) -> tuple[bool, float, str]:
+        # What this turn did not rank goes before what it did.
+        is_unranked = piece.entry.ranked is None
+        return (is_unranked, *_worth(piece.entry, settings, now))
+
+    return max(pieces, key=rank)
 
 
 def _worth(entry: BundleEntry, settings: BundleSettings, now: float) -> tuple[float, str]:
     return -memory_value(entry.memory, entry.score, settings=settings, now=now), entry.memory.id
 
 
-def _piece(entry: BundleEntry, texts: Sequence[str], now: float, *, most: float) -> BundlePiece:
+def _piece(
+    entry: BundleEntry, texts: Sequence[str], now: float, *, token_limit: float
+) -> BundlePiece:
     """Return what is shown of an entry.
 
     texts: of all entries of its file, whose imports its header keeps.
-    most: tokens above which it is left out.
+    token_limit: tokens above which it is left out.
     """
-    memory, text = entry.memory, _shown(entry)
+    memory = entry.memory
+    text = _shown(entry)
     if memory.kind is Kind.CLASS:
         text = name_methods(text)
     header = used_head(_without_notice(entry.header).strip("\n"), texts)
-    header = header if memory_tokens(memory, len(header)) <= most else ""
+    header = header if memory_tokens(memory, len(header)) <= token_limit else ""
     note = provenance_text(entry, now=now)
     return BundlePiece(entry, text, memory_tokens(memory, len(text)), header=header, note=note)
 
@@ -211,9 +223,9 @@ def _without_notice(header: str) -> str:
     """Drop the copyright notice at the head of a file: it says nothing of the code, and every file
     repeats it."""
     comment = _FIRST_COMMENT.match(header)
-    return (
-        header[comment.end() :] if comment and _NOTICE.search(comment[0][:NOTICE_CHARS]) else header
-    )
+    if comment and _NOTICE.search(comment[0][:NOTICE_CHARS]):
+        return header[comment.end() :]
+    return header
 
 
 def _with_parts(
@@ -224,11 +236,11 @@ def _with_parts(
 
     The best of what does not fit comes first, and only while there is room for a useful part.
     """
-    left = _room_left([piece for piece in pieces if piece.memory.id in chosen], room)
-    found = list(pieces)
+    tokens_left = _room_left([piece for piece in pieces if piece.memory.id in chosen], room)
+    with_parts = list(pieces)
     for place, piece in enumerate(pieces):
         memory = piece.memory
-        if left < FEWEST_PART_TOKENS:
+        if tokens_left < FEWEST_PART_TOKENS:
             break
         if (
             memory.id in chosen
@@ -236,28 +248,29 @@ def _with_parts(
             or memory.layer not in CODE_LAYERS
         ):
             continue
-        chars = int((left - CAPTION_TOKENS) * len(piece.text) / max(1, piece.tokens))
+        chars = int((tokens_left - CAPTION_TOKENS) * len(piece.text) / max(1, piece.tokens))
         words = telling_words(task, piece.entry.reason)
         text = show_in_part(piece.text, words, first_line=max(1, memory.start_line), limit=chars)
         if text:
-            found[place] = replace(
+            with_parts[place] = replace(
                 piece, text=text, tokens=memory_tokens(memory, len(text)), header="", in_part=True
             )
-            left -= found[place].tokens + CAPTION_TOKENS
+            tokens_left -= with_parts[place].tokens + CAPTION_TOKENS
             chosen.add(memory.id)
-    return found
+    return with_parts
 
 
 def _room_left(pieces: Sequence[BundlePiece], room: int) -> int:
     """Return about how many tokens these leave, captions and each file's header included."""
-    headers = {
-        piece.memory.path: memory_tokens(piece.memory, len(piece.header)) for piece in pieces
-    }
+    headers = {}
+    for piece in pieces:
+        headers[piece.memory.path] = memory_tokens(piece.memory, len(piece.header))
     return room - sum(piece.tokens + CAPTION_TOKENS for piece in pieces) - sum(headers.values())
 
 
 def _left_out(piece: BundlePiece) -> LeftOut:
-    memory, entry = piece.memory, piece.entry
+    memory = piece.memory
+    entry = piece.entry
     candidate = entry.ranked.candidate if entry.ranked else None
     assert candidate is not None
     return LeftOut(
@@ -283,11 +296,11 @@ def _in_place(pieces: Sequence[BundlePiece]) -> list[BundlePiece]:
     placed = sorted(
         groups.items(), key=lambda group: (list(Section).index(group[0][0]), not group[0][1])
     )
-    return [
-        piece
-        for _, group in placed
-        for piece in sorted(group, key=lambda one: one.memory.id not in summaries)
-    ]
+    ordered: list[BundlePiece] = []
+    for _, group in placed:
+        # A file's summary stands before what it sums up.
+        ordered += sorted(group, key=lambda piece: piece.memory.id not in summaries)
+    return ordered
 
 
 def _group(piece: BundlePiece, summaries: set[str]) -> tuple[Section, bool, str]:
@@ -309,7 +322,8 @@ def _laid_out(included: Sequence[BundlePiece]) -> tuple[BundlePiece, ...]:
         owner = re.sub(r"(?:\.| > )(?:(?!\.| > ).)+\Z", "", memory.entity)  # without its last part
         if owner != memory.entity and memory.facts.signature:
             members[memory.path, owner].append(memory.facts.signature)
-    pieces, opened = [], set[str]()
+    pieces = []
+    opened = set[str]()
     for piece in included:
         memory = piece.memory
         header = piece.header if memory.path not in opened else ""
@@ -330,14 +344,19 @@ def _shown(entry: BundleEntry) -> str:
     sentence."""
     if entry.resolved:
         return entry.resolved
-    text, details = entry.memory.text, entry.memory.particulars
+    text = entry.memory.text
+    details = entry.memory.particulars
     beside = {
         "Because": details.rationale,
-        "Alternatives": "; ".join(other for other in details.alternatives if other not in text),
+        "Alternatives": "; ".join(
+            alternative for alternative in details.alternatives if alternative not in text
+        ),
         "Resolved by": details.resolution,
     }
     lines = [f"{name}: {words}" for name, words in beside.items() if words and words not in text]
-    return "\n".join([text, *lines]) if lines else text
+    if lines:
+        return "\n".join([text, *lines])
+    return text
 
 
 def _size(text: str, included: Sequence[BundlePiece]) -> int:

@@ -57,13 +57,13 @@ def render_memory_context(layout: BundleLayout) -> str:
     if repository:
         parts.append("\n".join(["## Repository Context", "", *repository]))
     beside = layout.beside
-    for heading, found in (
+    for heading, entries in (
         ("## Known Failure Patterns", beside.failure_patterns),
         ("## Decision History", beside.history),
     ):
-        if found:
+        if entries:
             parts.append(
-                "\n".join([heading, "", *(f"- {collapse_blanks(line)}" for line in found)])
+                "\n".join([heading, "", *(f"- {collapse_blanks(line)}" for line in entries)])
             )
     return "\n\n".join(parts)
 
@@ -75,8 +75,12 @@ def _names(layout: BundleLayout) -> list[str]:
 def _memory(number: int, piece: BundlePiece) -> str:
     memory = piece.memory
     score = "detail" if piece.score is None else f"{piece.score:.2f}"
-    lines = f" lines {memory.start_line}-{memory.end_line}" if memory.start_line else ""
-    below = " (~ below the threshold)" if piece.entry.below_threshold else ""
+    lines = ""
+    if memory.start_line:
+        lines = f" lines {memory.start_line}-{memory.end_line}"
+    below = ""
+    if piece.entry.below_threshold:
+        below = " (~ below the threshold)"
     why = f"; why: {piece.entry.reason}" if piece.entry.reason else ""
     beside = f"[{memory.id}] {piece_remarks(piece)}{why}"
     first = f"[{number}] ({memory.kind.value}, {score}) {piece_heading(piece)}{lines}{below}"
@@ -86,17 +90,22 @@ def _memory(number: int, piece: BundlePiece) -> str:
 
 
 def _header_block(piece: BundlePiece) -> list[str]:
-    return [_markdown_block(piece.header, piece.memory.language)] if piece.header else []
+    if piece.header:
+        return [_markdown_block(piece.header, piece.memory.language)]
+    return []
 
 
 def _text_block(piece: BundlePiece) -> str:
-    language = piece.memory.language if piece.memory.kind in CODE_KINDS else "text"
+    language = "text"
+    if piece.memory.kind in CODE_KINDS:
+        language = piece.memory.language
     return _markdown_block(piece.text.strip("\n"), language)
 
 
 def _repository(layout: BundleLayout) -> Sequence[str]:
     """Return the branch with its commit, and the files of the memories."""
-    beside, lines = layout.beside, []
+    beside = layout.beside
+    lines = []
     if beside.branch:
         lines.append(
             f"Branch: {collapse_blanks(beside.branch)}"
@@ -111,7 +120,9 @@ def _repository(layout: BundleLayout) -> Sequence[str]:
 def _remark(layout: BundleLayout) -> list[str]:
     """Return the remark on the ranking, unless nothing is shown that it could be about."""
     is_about_something = bool(layout.pieces or layout.left_out)
-    return [layout.beside.remark] if layout.beside.remark and is_about_something else []
+    if layout.beside.remark and is_about_something:
+        return [layout.beside.remark]
+    return []
 
 
 def render_xml(layout: BundleLayout) -> str:
@@ -152,53 +163,52 @@ def render_markdown(layout: BundleLayout) -> str:
         parts.append("\n".join(["# Governance", "", *governance]))
     if names := _names(layout):
         headings = HEADINGS.values()
-        parts.append(
-            "\n".join(
-                [
-                    "# Left out",
-                    *(f"\n{line}\n" if line in headings else f"- {line}" for line in names),
-                ]
-            )
-        )
+        lines = ["# Left out"]
+        for line in names:
+            lines.append(f"\n{line}\n" if line in headings else f"- {line}")
+        parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
 def render_json(layout: BundleLayout) -> str:
     """`{schema, headers: {path: text}, memories: [...], left_out: [...], …}`, one memory a line."""
-    memories = [
-        _named(piece.entry.memory)
-        | {"score": None if piece.score is None else round(piece.score, 6)}
-        | {"below_threshold": piece.entry.below_threshold, "text": well_formed(piece.text)}
-        | {
-            "section": piece.entry.section,
-            "reason": well_formed(piece.entry.reason),
-            "in_part": piece.in_part,
-        }
-        | {"told": well_formed(piece_remarks(piece)), "source": piece.memory.source.value}
-        | {
-            "alike": piece.entry.alike,
-            "settles": piece.entry.settles,
-            "detail_of": piece.entry.summary,
-        }
-        for piece in layout.pieces
-    ]
+    memories = [_memory_object(piece) for piece in layout.pieces]
     named, by_id = _rows_and_ids(layout)
     beside = layout.beside
+    headers: dict[str, str] = {}
+    for piece in layout.pieces:
+        if piece.header:
+            headers[piece.memory.path] = well_formed(piece.header)
+    governance = {"failure_patterns": beside.failure_patterns, "decisions": beside.decisions}
     parts = {
         "schema": "1",
         "remark": _json(beside.remark),
-        "headers": _json(
-            {one.memory.path: well_formed(one.header) for one in layout.pieces if one.header}
-        ),
+        "headers": _json(headers),
         "memories": _json_lines(memories),
-        "governance": _json(
-            {"failure_patterns": beside.failure_patterns, "decisions": beside.decisions}
-        ),
+        "governance": _json(governance),
         "left_out": _json_lines(named),
         "left_out_unnamed": str(len(layout.left_out) - len(named)),
         "left_out_ids": _json(by_id),
     }
     return "{" + ",\n".join(f'"{name}": {value}' for name, value in parts.items()) + "}"
+
+
+def _memory_object(piece: BundlePiece) -> dict[str, object]:
+    entry = piece.entry
+    return {
+        **_named(entry.memory),
+        "score": None if piece.score is None else round(piece.score, 6),
+        "below_threshold": entry.below_threshold,
+        "text": well_formed(piece.text),
+        "section": entry.section,
+        "reason": well_formed(entry.reason),
+        "in_part": piece.in_part,
+        "told": well_formed(piece_remarks(piece)),
+        "source": piece.memory.source.value,
+        "alike": entry.alike,
+        "settles": entry.settles,
+        "detail_of": entry.summary,
+    }
 
 
 def _rows_and_ids(layout: BundleLayout) -> tuple[list[dict[str, object]], list[str]]:
@@ -207,27 +217,42 @@ def _rows_and_ids(layout: BundleLayout) -> tuple[list[dict[str, object]], list[s
 
     Where not all rows fit, names come before reasons, and half of the budget is for ids.
     """
-    left_out, budget = in_order(layout.left_out), layout.left_out_tokens
-    rows = [_row_of(one) for one in left_out]
+    left_out = in_order(layout.left_out)
+    budget = layout.left_out_tokens
+    rows = [_row_of(left_memory) for left_memory in left_out]
     sizes = [tokens.estimate(len(_json(row))) for row in rows]
     if sum(sizes) <= budget:
         return rows, []
     rows = [row | {"reason": ""} for row in rows]
     size_of = {
-        one.candidate.id: tokens.estimate(len(_json(row)))
-        for one, row in zip(left_out, rows, strict=True)
+        left_memory.candidate.id: tokens.estimate(len(_json(row)))
+        for left_memory, row in zip(left_out, rows, strict=True)
     }
-    named = name_within(left_out, budget // 2, size=lambda one: size_of[one.candidate.id])
-    passed = [one for one in left_out[len(named) :] if one.cause is not LeftOutCause.BELOW]
-    by_id = name_within(
-        passed, budget - budget // 2, size=lambda one: tokens.estimate(len(one.candidate.id) + 4)
+    named = name_within(
+        left_out, budget // 2, size=lambda left_memory: size_of[left_memory.candidate.id]
     )
-    return rows[: len(named)], [one.candidate.id for one in by_id]
+    passed = [
+        left_memory
+        for left_memory in left_out[len(named) :]
+        if left_memory.cause is not LeftOutCause.BELOW
+    ]
+    by_id = name_within(
+        passed,
+        budget - budget // 2,
+        size=lambda left_memory: tokens.estimate(len(left_memory.candidate.id) + 4),
+    )
+    return rows[: len(named)], [left_memory.candidate.id for left_memory in by_id]
 
 
-def _row_of(one: LeftOut) -> dict[str, object]:
-    body = _named(one.candidate) | {"tokens": one.tokens, "score": round(one.score, 6)}
-    return body | {"cause": one.cause.name.lower(), "reason": well_formed(one.reason)}
+def _row_of(left_memory: LeftOut) -> dict[str, object]:
+    body = _named(left_memory.candidate) | {
+        "tokens": left_memory.tokens,
+        "score": round(left_memory.score, 6),
+    }
+    return body | {
+        "cause": left_memory.cause.name.lower(),
+        "reason": well_formed(left_memory.reason),
+    }
 
 
 def _json(value: object) -> str:
@@ -306,11 +331,9 @@ def _xml_piece(piece: BundlePiece) -> str:
 
 def _markdown_piece(piece: BundlePiece) -> str:
     memory = piece.memory
-    entity = (
-        f"; `{collapse_blanks(memory.entity)}`"
-        if memory.entity and memory.kind in CODE_KINDS
-        else ""
-    )
+    entity = ""
+    if memory.entity and memory.kind in CODE_KINDS:
+        entity = f"; `{collapse_blanks(memory.entity)}`"
     score = "" if piece.score is None else f"; score {piece.score:.2f}"
     return "\n\n".join(
         [*_header_block(piece), f"{piece_caption(piece)}{entity}{score}", _text_block(piece)]

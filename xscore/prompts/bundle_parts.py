@@ -78,18 +78,18 @@ class BundleEntry(Struct, frozen=True):
     @property
     def score(self) -> float:
         """Its final score; 0 for a detail."""
-        return self.ranked.score if self.ranked else 0.0
+        if self.ranked:
+            return self.ranked.score
+        return 0.0
 
     @property
     def section(self) -> Section:
         """The section that it stands in."""
         if self.summary or self.memory.kind in PAST_ANSWER_KINDS:
             return Section.PAST_ANSWERS
-        return (
-            Section.SYSTEM_CONTEXT
-            if self.memory.layer in SYSTEM_CONTEXT_LAYERS
-            else Section.EVIDENCE
-        )
+        if self.memory.layer in SYSTEM_CONTEXT_LAYERS:
+            return Section.SYSTEM_CONTEXT
+        return Section.EVIDENCE
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -164,7 +164,9 @@ class BundlePiece(Struct, frozen=True):
     @property
     def score(self) -> float | None:
         """Its final score; None for a detail of a summary."""
-        return self.entry.ranked.score if self.entry.ranked else None
+        if self.entry.ranked:
+            return self.entry.ranked.score
+        return None
 
 
 class BundleLayout(Struct, frozen=True):
@@ -182,15 +184,13 @@ class BundleLayout(Struct, frozen=True):
         lines: list[str] = []
         if not self.pieces:
             return lines
-        for heading, found in (
+        for heading, entries in (
             (FAILURES_HEADING, self.beside.failure_patterns),
             (DECISIONS_HEADING, self.beside.decisions),
         ):
-            lines += (
-                [heading, *(f"- {escape_tags(collapse_blanks(line))}" for line in found)]
-                if found
-                else []
-            )
+            if entries:
+                lines.append(heading)
+            lines += [f"- {escape_tags(collapse_blanks(line))}" for line in entries]
         return lines
 
 
@@ -207,12 +207,10 @@ def piece_caption(piece: BundlePiece) -> str:
         words.append(f"lines {memory.start_line}-{memory.end_line}")
     if piece.entry.below_threshold:
         words.append("(~ below the threshold)")
-    said = collapse_blanks(" ".join(word for word in words if word))
-    return (
-        f"{said}; why: {escape_tags(collapse_blanks(piece.entry.reason))}"
-        if piece.entry.reason
-        else said
-    )
+    caption = collapse_blanks(" ".join(word for word in words if word))
+    if piece.entry.reason:
+        return f"{caption}; why: {escape_tags(collapse_blanks(piece.entry.reason))}"
+    return caption
 
 
 def piece_remarks(piece: BundlePiece) -> str:
@@ -245,7 +243,9 @@ def piece_heading(piece: BundlePiece) -> str:
     repeats = piece.entry.settles or collapse_blanks(memory.text[: 4 * len(title) + 80]).startswith(
         title
     )
-    return "" if repeats else escape_tags(memory.title or memory.entity)
+    if repeats:
+        return ""
+    return escape_tags(memory.title or memory.entity)
 
 
 def _ids(ids: Sequence[str]) -> str:
@@ -277,19 +277,19 @@ MAX_AUTHOR_CHARS = 60
 def provenance_text(entry: BundleEntry, *, now: float) -> str:
     """Return the provenance of a memory, such as `said by the user 3 days ago`; may be empty."""
     memory = entry.memory
-    said = [_who(entry, age_text(now - memory.updated_at))]
+    statements = [_who(entry, age_text(now - memory.updated_at))]
     if memory.kind is Kind.DECISION:
-        said.append(PRIOR_CONTEXT_NOTE)
+        statements.append(PRIOR_CONTEXT_NOTE)
     if memory.particulars.occurrences:
         count = memory.particulars.occurrences
-        said.append("met once" if count == 1 else f"met {count} times")
+        statements.append("met once" if count == 1 else f"met {count} times")
     if memory.particulars.polarity == "antipattern":
-        said.append("not to be repeated")
+        statements.append("not to be repeated")
     if memory.particulars.exception_of:
-        said.append("an exception made here")
+        statements.append("an exception made here")
     if memory.status is MemoryStatus.STALE:
-        said.append(f"stale: what it cites has changed{_spans(entry.changed)}")
-    return "; ".join(part for part in said if part)
+        statements.append(f"stale: what it cites has changed{_spans(entry.changed)}")
+    return "; ".join(part for part in statements if part)
 
 
 def age_text(seconds: float) -> str:
@@ -330,5 +330,7 @@ def _author(memory: Memory, default: str) -> str:
 
 def _spans(changed: tuple[Citation, ...]) -> str:
     named = [f"{span.path}:{span.start_line}-{span.end_line}" for span in changed[:MAX_NAMED_SPANS]]
-    more = [f"{len(changed) - MAX_NAMED_SPANS} more"] if len(changed) > MAX_NAMED_SPANS else []
-    return " in " + ", ".join([*named, *more]) if named else ""
+    unnamed = [f"{len(changed) - MAX_NAMED_SPANS} more"] if len(changed) > MAX_NAMED_SPANS else []
+    if named:
+        return " in " + ", ".join([*named, *unnamed])
+    return ""

@@ -50,7 +50,9 @@ def escape_tags(text: str, *, tags: str = ANSWER_TAGS) -> str:
 
     def escape(opened: re.Match[str]) -> str:
         name = re.sub(f"[{_UNSEEN}]+", "\0", opened[1])
-        return "&lt;" + opened[0][1:] if _tag_names(tags).match(name) else opened[0]
+        if _tag_names(tags).match(name):
+            return "&lt;" + opened[0][1:]
+        return opened[0]
 
     return re.sub(_OPENED, escape, clean)
 
@@ -65,7 +67,8 @@ def shorten_middle(text: str, limit: int) -> str:
     what failed."""
     if len(text) <= limit:
         return text
-    head, tail = limit // 3, limit - limit // 3
+    head = limit // 3
+    tail = limit - limit // 3
     return f"{text[:head]}\n[… {len(text) - limit} characters left out …]\n{text[-tail:]}"
 
 
@@ -76,7 +79,9 @@ def well_formed(text: str) -> str:
     # rarely: a search costs ten times as much.
     if len(data.translate(None, _CONTROL_BYTES)) < len(data):
         return _CONTROL.sub("\ufffd", data.decode("utf-8"))
-    return text if text.isascii() else data.decode("utf-8")
+    if text.isascii():
+        return text
+    return data.decode("utf-8")
 
 
 def collapse_blanks(text: str) -> str:

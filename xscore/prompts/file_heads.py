@@ -26,7 +26,9 @@ def used_head(head: str, texts: Sequence[str]) -> str:
     many are gone."""
     if head.count("\n") + 1 < FEWEST_LINES:
         return head
-    used = {word for text in texts for word in _WORD.findall(text)}
+    used = set[str]()
+    for text in texts:
+        used.update(_WORD.findall(text))
     kept: list[str] = []
     left_out = 0
     for statement in _statements(head.split("\n")):
@@ -63,29 +65,28 @@ def _depth(line: str) -> int:
 
 def _imported_names(statement: Sequence[str]) -> set[str]:
     """Return the names that an import binds; none where it is no import, or they cannot be told."""
-    whole = " ".join(re.sub(r"(?:#|//).*", "", line) for line in statement).strip().rstrip(";")
-    if not _STARTS.match(whole) or "*" in whole:
+    source = " ".join(re.sub(r"(?:#|//).*", "", line) for line in statement).strip().rstrip(";")
+    if not _STARTS.match(source) or "*" in source:
         return set()
-    if python := re.match(r"from\s+\S+\s+import\s+(.+)", whole):
+    if python := re.match(r"from\s+\S+\s+import\s+(.+)", source):
         return _words(python[1])
     if script := re.match(
-        r"(?:import|const)\s+(?:type\s+)?(.+?)\s*(?:\bfrom\b|=\s*require\()\s*", whole
+        r"(?:import|const)\s+(?:type\s+)?(.+?)\s*(?:\bfrom\b|=\s*require\()\s*", source
     ):
         return _words(script[1])
-    if not re.search(r"[\"']", whole):
+    if not re.search(r"[\"']", source):
         # `import a.b.C`, `use a::b::{C, D}`, `import a.b as c`: the last part of each path, and
         # Python's first
         paths = re.split(
-            r"[{},]|\bas\b", re.sub(r"^(?:pub\s+)?(?:import|use)\s+(?:static\s+)?", "", whole)
+            r"[{},]|\bas\b", re.sub(r"^(?:pub\s+)?(?:import|use)\s+(?:static\s+)?", "", source)
         )
         parts = [_WORD.findall(path) for path in paths]
         return {word for part in parts if part for word in (part[0], part[-1])} - _KEYWORDS
     # Go: the last part of each quoted path, or the name before it
-    return {
-        word
-        for path in re.findall(r"[\"']([^\"']+)[\"']", whole)
-        for word in _WORD.findall(path)[-1:]
-    } | (_words(re.sub(r"[\"'][^\"']*[\"']", " ", whole)))
+    names = _words(re.sub(r"[\"'][^\"']*[\"']", " ", source))
+    for path in re.findall(r"[\"']([^\"']+)[\"']", source):
+        names |= set(_WORD.findall(path)[-1:])
+    return names
 
 
 def _words(text: str) -> set[str]:

@@ -129,7 +129,10 @@ def cleaned_text(text: str) -> str:
 
 def _without_fences(text: str) -> str:
     """Cut from each opening to its closing tag. Our own tags that never close cut to the end."""
-    kept, place, unclosed, pattern = list[str](), 0, set[str](), re.compile(_OPENING)
+    kept = list[str]()
+    place = 0
+    unclosed = set[str]()
+    pattern = re.compile(_OPENING)
     while opening := pattern.search(text, place):
         tag = opening["foreign"] or str(opening.lastgroup)
         closing = f"</{tag}>"
@@ -146,7 +149,9 @@ def _without_fences(text: str) -> str:
 def _without_markdown(text: str) -> str:
     """Cut the bundle's Markdown: from a heading or caption to the first line that is not part of a
     bundle."""
-    kept, fence, inside = list[str](), "", False
+    kept = list[str]()
+    fence = ""
+    inside = False
     for line in text.split("\n"):
         if fence:
             fence = "" if line == fence else fence
@@ -161,14 +166,14 @@ def _without_markdown(text: str) -> str:
 
 
 def _without_json(text: str) -> str:
-    found = re.search(_BUNDLE_JSON, text)
-    if found is None:
+    match = re.search(_BUNDLE_JSON, text)
+    if match is None:
         return text
     try:
-        _, length = json.JSONDecoder().raw_decode(text[found.start() :])
+        _, length = json.JSONDecoder().raw_decode(text[match.start() :])
     except (ValueError, RecursionError):
-        return text[: found.start()]
-    return text[: found.start()] + text[found.start() + length :]
+        return text[: match.start()]
+    return text[: match.start()] + text[match.start() + length :]
 
 
 def _task_of(text: str) -> str:

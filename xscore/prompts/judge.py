@@ -144,7 +144,8 @@ def make_judging_request(
     frame_chars: what separate prompts would repeat per
     judgment. questions: codes of the questions that share the prompt; empty: one turn.
     """
-    model, chars = options.model, tokens.size(system, *content)
+    model = options.model
+    chars = tokens.size(system, *content)
     ratio = model.chars_per_token
     return Request(
         stage=Stage.JUDGE,
@@ -169,7 +170,9 @@ def make_judging_request(
 
 def _asked(count: int, reasons_from: float) -> str:
     lowest = ceil(reasons_from * 100)
-    which = f"every id scored {lowest} or more" if lowest > 0 else "every id"
+    which = "every id"
+    if lowest > 0:
+        which = f"every id scored {lowest} or more"
     return f"Score all {count} memories for this turn. Give a reason for {which}."
 
 
@@ -200,7 +203,9 @@ def question_names(size: int) -> tuple[str, ...]:
 def question_text(entry: PackEntry, statement: str) -> str:
     """Render the question about one memory: a statement, and the memory as data within its
     fence."""
-    name = f' name="{escape_attribute(entry.entity)}"' if entry.entity else ""
+    name = ""
+    if entry.entity:
+        name = f' name="{escape_attribute(entry.entity)}"'
     head = f'<memory kind="{entry.kind}"{_place(entry.path)}{name}>'
     return f"{statement}\n{head}\n{escape_tags(entry.text, tags=MEMORY_TAGS)}\n</memory>"
 
@@ -208,7 +213,9 @@ def question_text(entry: PackEntry, statement: str) -> str:
 @lru_cache(maxsize=1024)
 def _place(path: str) -> str:
     """Return the attribute that names the file; memories of one file come one after another."""
-    return f' path="{escape_attribute(path)}"' if path else ""
+    if path:
+        return f' path="{escape_attribute(path)}"'
+    return ""
 
 
 def decision_request(
@@ -225,9 +232,15 @@ def decision_request(
     `content` is the turn and then one question for each entry, in the order of `reply_ids`.
     turn_chars: a longer turn (a pasted log) is shortened in the middle.
     """
-    system, state = rubric.text(form), shorten_middle(turn_text, turn_chars)
+    system = rubric.text(form)
+    state = shorten_middle(turn_text, turn_chars)
     questions = [question_text(entry, rubric.statement(form)) for entry in entries]
-    chars, ratio = tokens.size(system, state, *questions), options.model.chars_per_token
+    chars = tokens.size(system, state, *questions)
+    ratio = options.model.chars_per_token
+    levels: tuple[str, ...] = ()
+    if form is DecisionForm.SCORE:
+        names = [name for name, _ in LEVELS[:-1]]
+        levels = (*names, rubric.best_level)
     return Request(
         stage=Stage.JUDGE,
         model=options.model.name,
@@ -235,11 +248,7 @@ def decision_request(
         content=(state, *questions),
         reply_ids=tuple(entry.code_id for entry in entries),
         decision=form,
-        levels=(
-            (*[name for name, _ in LEVELS[:-1]], rubric.best_level)
-            if form is DecisionForm.SCORE
-            else ()
-        ),
+        levels=levels,
         max_output_tokens=0,  # answers are no text, and free
         input_tokens=ceil(chars / ratio),
         reserved_input_tokens=ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, ratio)),

@@ -59,8 +59,8 @@ def name_within(
     left_out: Sequence[LeftOut], budget: int, *, size: Callable[[LeftOut], int]
 ) -> list[LeftOut]:
     """Return the first of these whose entries fit into the budget of tokens together."""
-    for count, each in enumerate(left_out):
-        budget -= size(each)
+    for count, left_memory in enumerate(left_out):
+        budget -= size(left_memory)
         if budget < 0:
             return list(left_out[:count])
     return list(left_out)
@@ -68,36 +68,38 @@ def name_within(
 
 def in_order(left_out: Iterable[LeftOut]) -> list[LeftOut]:
     """Order by cause, then by file, the file with the best score first."""
-    best_first = sorted(left_out, key=lambda one: (one.cause, -one.score, one.candidate.id))
+    best_first = sorted(
+        left_out, key=lambda memory: (memory.cause, -memory.score, memory.candidate.id)
+    )
     files: dict[tuple[LeftOutCause, str], int] = {}
-    for one in best_first:
-        files.setdefault((one.cause, one.candidate.path), len(files))
-    return sorted(best_first, key=lambda one: (one.cause, files[one.cause, one.candidate.path]))
+    for memory in best_first:
+        files.setdefault((memory.cause, memory.candidate.path), len(files))
+    return sorted(
+        best_first, key=lambda memory: (memory.cause, files[memory.cause, memory.candidate.path])
+    )
 
 
 def left_out_lines(left_out: Iterable[LeftOut], budget: int) -> list[str]:
     """Return headings and a line for each memory (path:lines, entity, score, reason), within a
     budget of tokens."""
     ordered = in_order(left_out)
-    opens = {
-        next(group).candidate.id: HEADINGS[cause]
-        for cause, group in groupby(ordered, lambda one: one.cause)
-    }
+    opens = {}
+    for cause, group in groupby(ordered, lambda memory: memory.cause):
+        opens[next(group).candidate.id] = HEADINGS[cause]
 
-    def size(one: LeftOut) -> int:
-        return _tokens(opens.get(one.candidate.id, ""), _line(one))
+    def size(memory: LeftOut) -> int:
+        return _tokens(opens.get(memory.candidate.id, ""), _line(memory))
 
     named = name_within(ordered, budget, size=size)
     spare = budget - sum(map(size, named))
     lines: list[str] = []
-    for one in named:
-        whole = _line(one, reason=True)
-        spare -= _tokens(whole) - _tokens(_line(one))
-        lines += [
-            line
-            for line in (opens.get(one.candidate.id), whole if spare >= 0 else _line(one))
-            if line
-        ]
+    for memory in named:
+        with_reason = _line(memory, reason=True)
+        spare -= _tokens(with_reason) - _tokens(_line(memory))
+        heading = opens.get(memory.candidate.id)
+        if heading:
+            lines.append(heading)
+        lines.append(with_reason if spare >= 0 else _line(memory))
     rest = len(ordered) - len(named)
     if rest:
         lines.append(
@@ -106,25 +108,24 @@ def left_out_lines(left_out: Iterable[LeftOut], budget: int) -> list[str]:
     return lines
 
 
-def _line(one: LeftOut, *, reason: bool = False) -> str:
-    candidate = one.candidate
-    lines = f":{candidate.start_line}-{candidate.end_line}" if candidate.start_line else ""
-    place = (
-        f"{candidate.path}{lines} {candidate.entity}"
-        if candidate.path
-        else one.title or candidate.entity
-    )
-    ids = (
-        " ".join(f"[{id_}]" for id_ in (candidate.id, *one.others))
-        if not candidate.path or one.others
-        else ""
-    )
-    size = (
-        f"about {one.tokens:,} tokens" if one.tokens and one.cause is LeftOutCause.NO_ROOM else ""
-    )
-    why = one.reason[:REASON_CHARS] if reason else ""
-    said = [ids, place, score_text(one.score, threshold=one.threshold), size, why]
-    return collapse_blanks(escape_tags(" ".join(part for part in said if part)))
+def _line(memory: LeftOut, *, reason: bool = False) -> str:
+    candidate = memory.candidate
+    lines = ""
+    if candidate.start_line:
+        lines = f":{candidate.start_line}-{candidate.end_line}"
+    if candidate.path:
+        place = f"{candidate.path}{lines} {candidate.entity}"
+    else:
+        place = memory.title or candidate.entity
+    ids = ""
+    if not candidate.path or memory.others:
+        ids = " ".join(f"[{id_}]" for id_ in (candidate.id, *memory.others))
+    size = ""
+    if memory.tokens and memory.cause is LeftOutCause.NO_ROOM:
+        size = f"about {memory.tokens:,} tokens"
+    why = memory.reason[:REASON_CHARS] if reason else ""
+    fields = [ids, place, score_text(memory.score, threshold=memory.threshold), size, why]
+    return collapse_blanks(escape_tags(" ".join(part for part in fields if part)))
 
 
 def _tokens(*texts: str) -> int:
@@ -194,13 +195,13 @@ def without_stubs(text: str, signatures: Sequence[str]) -> str:
     """
     lines = text.split("\n")
     for signature in signatures:
-        wanted = [line.strip() for line in signature.split("\n") if line.strip()]
-        for place in range(1, len(lines) - len(wanted) + 1) if wanted else ():
-            window = [line.strip() for line in lines[place : place + len(wanted)]]
-            rest = window[-1].removeprefix(wanted[-1])
-            is_stub = window[-1].startswith(wanted[-1]) and not any(map(str.isalnum, rest))
-            if is_stub and window[:-1] == wanted[:-1]:
-                del lines[place : place + len(wanted)]
+        stub_lines = [line.strip() for line in signature.split("\n") if line.strip()]
+        for place in range(1, len(lines) - len(stub_lines) + 1) if stub_lines else ():
+            window = [line.strip() for line in lines[place : place + len(stub_lines)]]
+            rest = window[-1].removeprefix(stub_lines[-1])
+            is_stub = window[-1].startswith(stub_lines[-1]) and not any(map(str.isalnum, rest))
+            if is_stub and window[:-1] == stub_lines[:-1]:
+                del lines[place : place + len(stub_lines)]
                 break
     return "\n".join(lines)
 
@@ -209,12 +210,13 @@ def name_methods(outline: str) -> str:
     """Replace the signatures of an outline by one line of method names, if there are more than
     `MOST_SIGNATURES`."""
     lines = outline.split("\n")
-    stubs = [
-        found for end, line in enumerate(lines) if (found := _stub_ending_at(lines, end, line))
-    ]
+    endings = [_stub_ending_at(lines, end, line) for end, line in enumerate(lines)]
+    stubs = [stub for stub in endings if stub]
     if len(stubs) <= MOST_SIGNATURES:
         return outline
-    gone = {at for start, end, _ in stubs for at in range(start, end + 1)}
+    gone = set[int]()
+    for start, end, _ in stubs:
+        gone.update(range(start, end + 1))
     first, _, _ = stubs[0]
     indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
     mark = "//" if lines[stubs[0][1]].rstrip().endswith("}") else "#"
@@ -222,11 +224,13 @@ def name_methods(outline: str) -> str:
         f"{indent}{mark} {len(stubs)} methods, only named:"
         f" {', '.join(name for _, _, name in stubs)}"
     )
-    kept = [
-        named if at == first else line
-        for at, line in enumerate(lines)
-        if at == first or at not in gone
-    ]
+    kept = []
+    for at, line in enumerate(lines):
+        # Where the first stub stood, one line names them all.
+        if at == first:
+            kept.append(named)
+        elif at not in gone:
+            kept.append(line)
     return re.sub(r"\n[ \t]*\n(?:[ \t]*\n)+", "\n\n", "\n".join(kept))
 
 
@@ -264,7 +268,9 @@ def _name_before_bracket(signature: str) -> str:
 def telling_words(*texts: str) -> frozenset[str]:
     """Return the words of a task and a reason by which the lines that matter are found, in lower
     case."""
-    words = {word.lower() for text in texts for word in re.findall(r"[^\W\d_]+", text)}
+    words = set[str]()
+    for text in texts:
+        words.update(word.lower() for word in re.findall(r"[^\W\d_]+", text))
     return frozenset(word for word in words - _COMMON if len(word) >= SHORTEST_WORD)
 
 
@@ -284,11 +290,11 @@ def show_in_part(text: str, words: Collection[str], *, first_line: int, limit: i
             for at in range(max(0, place - AROUND), min(len(lines), place + AROUND + 1))
             if at not in shown
         ]
-        more = sum(len(lines[at]) + 1 for at in near)
-        if not worth[place] or size + more > limit:
+        near_chars = sum(len(lines[at]) + 1 for at in near)
+        if not worth[place] or size + near_chars > limit:
             break
         shown.update(near)
-        size += more
+        size += near_chars
     if len(shown) == 1:
         return ""
     parts: list[str] = []

@@ -74,12 +74,12 @@ def question_codes(count: int) -> tuple[str, ...]:
 def questions_block(turn_texts: Sequence[str]) -> str:
     """Render turn blocks (`turn_text.turn_block`) as questions that can neither imitate another nor
     close their own."""
-    asked = [
+    questions = [
         "<question"
         f' id="{code}">\n{escape_tags(text.removeprefix(_TURN).removesuffix(_END), tags=_TAGS)}\n</question>'  # noqa: E501  its lines are read by others
         for code, text in zip(question_codes(len(turn_texts)), turn_texts, strict=True)
     ]
-    return "\n".join(["<questions>", *asked, "</questions>"])
+    return "\n".join(["<questions>", *questions, "</questions>"])
 
 
 def questions_request(
@@ -88,31 +88,38 @@ def questions_request(
     """Build the request that judges these entries for each of these rendered turns."""
     system = questions_rubric()
     pack = escape_tags(pack_block(entries), tags=_TAGS)  # no text in it can imitate a question
-    asked = f"{questions_block(turn_texts)}\n\n{_asked(len(entries), len(turn_texts), options.reasons_from)}"  # noqa: E501  its lines are read by others
-    frame, whole = tokens.size(system, asked), tokens.size(system, pack, asked)
+    question_text = f"{questions_block(turn_texts)}\n\n{_asked(len(entries), len(turn_texts), options.reasons_from)}"  # noqa: E501  its lines are read by others
+    frame = tokens.size(system, question_text)
+    prompt_size = tokens.size(system, pack, question_text)
     return make_judging_request(
         entries,
         system,
-        (pack, asked),
+        (pack, question_text),
         options,
         is_stable=options.is_kept,
-        frame_chars=_repeated_chars(len(entries) * len(turn_texts), len(turn_texts), frame, whole),
+        frame_chars=_repeated_chars(
+            len(entries) * len(turn_texts), len(turn_texts), frame, prompt_size
+        ),
         questions=question_codes(len(turn_texts)),
     )
 
 
-def _repeated_chars(judgments: int, questions: int, frame: int, whole: int) -> int:
+def _repeated_chars(judgments: int, questions: int, frame: int, prompt_size: int) -> int:
     """Return what each further judgment would repeat in a prompt of one memory and one question."""
     if judgments == 1:
         return frame
-    one = tokens.size(questions_rubric()) + (frame - tokens.size(questions_rubric())) / questions
-    alone = judgments * one + questions * (whole - frame)
-    return max(0, ceil((alone - whole) / (judgments - 1)))
+    question_size = (
+        tokens.size(questions_rubric()) + (frame - tokens.size(questions_rubric())) / questions
+    )
+    alone = judgments * question_size + questions * (prompt_size - frame)
+    return max(0, ceil((alone - prompt_size) / (judgments - 1)))
 
 
 def _asked(memories: int, questions: int, reasons_from: float) -> str:
     lowest = ceil(reasons_from * 100)
-    which = f"every score of {lowest} or more" if lowest > 0 else "every score"
+    which = "every score"
+    if lowest > 0:
+        which = f"every score of {lowest} or more"
     of = "the question" if questions == 1 else f"each of the {questions} questions"
     return (
         f"Score all {memories} memories for {of}: {memories * questions} scores. Give a reason for"

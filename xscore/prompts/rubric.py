@@ -54,14 +54,20 @@ class Rubric(Struct, frozen=True):
     def best_level(self) -> str:
         """The name of the highest level of a rating; the others have the same names in every
         rubric."""
-        return "exact" if self.is_general else "edited"
+        if self.is_general:
+            return "exact"
+        return "edited"
 
     def version(self, form: DecisionForm | None = None) -> str:
         """Return what identifies this text and the layout around it."""
         if not self.is_general:
-            return f"{DECISION_VERSION}/{form.value}" if form else PROMPT_VERSION
-        own = f"+{digest(self.own)}" if self.own else ""
-        return f"{GENERAL_VERSION}/{form.value}{own}" if form else f"{GENERAL_VERSION}{own}"
+            if form:
+                return f"{DECISION_VERSION}/{form.value}"
+            return PROMPT_VERSION
+        own_part = f"+{digest(self.own)}" if self.own else ""
+        if form:
+            return f"{GENERAL_VERSION}/{form.value}{own_part}"
+        return f"{GENERAL_VERSION}{own_part}"
 
 
 CODE_RUBRIC = Rubric()
@@ -77,12 +83,12 @@ def named_rubric(setting: str) -> Rubric:
 
 @cache
 def _text(rubric: Rubric, form: DecisionForm | None) -> str:
-    of = "general" if rubric.is_general else "decision" if form else "judge"
+    of = "decision" if form else "judge"
+    if rubric.is_general:
+        of = "general"
     # judge_rubric.md, decision_score.md, general_predicate.md, ….
     name = f"{of}_{form.value if form else 'rubric'}.md"
     text = Path(__file__).with_name(name).read_text("utf-8").strip()
-    return (
-        text.replace("{rubric}", f"{_OWN}\n\n{rubric.own}" if rubric.own else _USUAL)
-        if rubric.is_general
-        else text
-    )
+    if rubric.is_general:
+        return text.replace("{rubric}", f"{_OWN}\n\n{rubric.own}" if rubric.own else _USUAL)
+    return text

@@ -23,7 +23,9 @@ def about_block(turn: Turn) -> str:
     """Render what else a task is about, a line each; empty if there is nothing."""
     lines = "\n".join(f"{name}: {value}" for name, value in turn.about)
     shown = escape_tags(shorten_middle(lines, CONTEXT_CHARS), tags=f"{MEMORY_TAGS} current_context")
-    return f"<current_context>\n{shown}\n</current_context>" if lines else ""
+    if lines:
+        return f"<current_context>\n{shown}\n</current_context>"
+    return ""
 
 
 def turn_block(turn: Turn, *, sees: str = "task") -> str:
@@ -43,29 +45,34 @@ def turn_block(turn: Turn, *, sees: str = "task") -> str:
 def left_out(turn: Turn, *, sees: str = "task", turn_chars: int | None = None) -> str:
     """Say what of a long turn the judge does not see; empty: it sees all. turn_chars: what its
     request holds of it."""
-    whole = [("errors", turn.errors, ERROR_CHARS)]
+    fields = [("errors", turn.errors, ERROR_CHARS)]
     if sees == "full":
-        whole += [("diff", turn.diff, CONTEXT_CHARS), ("file", turn.file_text, CONTEXT_CHARS)]
+        fields += [("diff", turn.diff, CONTEXT_CHARS), ("file", turn.file_text, CONTEXT_CHARS)]
     if turn_chars is not None:
-        whole.append(("turn", turn_block(turn, sees=sees), turn_chars))
-    cut = [
-        f"{most:,} of {len(text):,} characters of the {name}"
-        for name, text, most in whole
-        if len(text) > most
-    ]
-    return f"the judge saw {', '.join(cut)}; the middle was left out" if cut else ""
+        fields.append(("turn", turn_block(turn, sees=sees), turn_chars))
+    cut = []
+    for name, text, max_chars in fields:
+        if len(text) > max_chars:
+            cut.append(f"{max_chars:,} of {len(text):,} characters of the {name}")
+    if cut:
+        return f"the judge saw {', '.join(cut)}; the middle was left out"
+    return ""
 
 
 def shown_turn_parts(turn: Turn, *, sees: str = "task") -> tuple[str, ...]:
     """Return the names of the parts that `turn_block` shows, for the receipt."""
-    more = (
+    context = (
         (("file", turn.file), ("diff", turn.diff), ("recent", turn.recent))
         if sees == "full"
         else ()
     )
     return (
         "task",
-        *(name for name, value in (("about", turn.about), ("errors", turn.errors), *more) if value),
+        *(
+            name
+            for name, value in (("about", turn.about), ("errors", turn.errors), *context)
+            if value
+        ),
     )
 
 
@@ -95,5 +102,7 @@ def _around(text: str, line: int) -> str:
     start = max(0, min(cursor - CONTEXT_CHARS // 2, len(text) - CONTEXT_CHARS))
     end = start + CONTEXT_CHARS
     before = f"[… {start} characters left out …]\n" if start else ""
-    after = f"\n[… {len(text) - end} characters left out …]" if end < len(text) else ""
+    after = ""
+    if end < len(text):
+        after = f"\n[… {len(text) - end} characters left out …]"
     return before + text[start:end] + after

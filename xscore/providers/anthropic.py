@@ -115,7 +115,7 @@ class AnthropicProvider(WireProvider):
         """Return the authentication headers and the version of the API."""
         return {"anthropic-version": VERSION, **super().headers()}
 
-    def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
+    def fields(self, request: Request, capability: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body of `POST /v1/messages`; any form but the schema is plain text
         here."""
         fields: dict[str, Any] = {
@@ -128,7 +128,7 @@ class AnthropicProvider(WireProvider):
         if request.system:
             fields["system"] = [{"type": "text", "text": request.system}]
         output: dict[str, Any] = {}
-        if request.reply_ids and known.reply_form is ReplyForm.JSON_SCHEMA:
+        if request.reply_ids and capability.reply_form is ReplyForm.JSON_SCHEMA:
             schema = reply_schema(
                 request.reply_ids, questions=request.reply_questions, bounds=False
             )
@@ -143,36 +143,38 @@ class AnthropicProvider(WireProvider):
             fields["stream"] = True
         return fields
 
-    def weaker(self, request: Request, known: Capability, refusal: object) -> Capability | None:
+    def weaker(
+        self, request: Request, capability: Capability, refusal: object
+    ) -> Capability | None:
         """Ask without the schema where this error object names it; None: it does not."""
-        message = refusal.get("message") if isinstance(refusal, Mapping) else None
+        message = None
+        if isinstance(refusal, Mapping):
+            message = refusal.get("message")
         if (
-            known.reply_form is not ReplyForm.JSON_SCHEMA
+            capability.reply_form is not ReplyForm.JSON_SCHEMA
             or not request.reply_ids
             or not isinstance(message, str)
         ):
             return None
-        return (
-            replace(known, reply_form=ReplyForm.TEXT)
-            if any(word in message for word in FORM_WORDS)
-            else None
-        )
+        if any(word in message for word in FORM_WORDS):
+            return replace(capability, reply_form=ReplyForm.TEXT)
+        return None
 
     def completion(
-        self, found: Mapping[str, Any], call: CallContext, limits: RateLimits
+        self, reply: Mapping[str, Any], call: CallContext, limits: RateLimits
     ) -> Completion:
         """Return the completion in this reply object; raise the error it carries, or
         UnreadableResponse."""
-        ANTHROPIC.raise_inner(found.get("error"), call)
-        blocks = found.get("content")
+        ANTHROPIC.raise_inner(reply.get("error"), call)
+        blocks = reply.get("content")
         if not isinstance(blocks, list):
             raise ANTHROPIC.unreadable("a JSON object without content", call)
         return make_completion(
             call,
             "".join(_text_of(block) for block in blocks),
-            _finish_of(found.get("stop_reason")),
-            reported_usage(found.get("usage")),
-            model=str(found.get("model") or call.model),
+            _finish_of(reply.get("stop_reason")),
+            reported_usage(reply.get("usage")),
+            model=str(reply.get("model") or call.model),
             limits=limits,
         )
 
@@ -182,9 +184,9 @@ class AnthropicProvider(WireProvider):
         The total is left out where input is stated by itself: it is then input plus output, and
         calls would be held back by what the cache served, which the host does not count.
         """
-        stated = {
-            name: header_count(headers.get(f"anthropic-ratelimit-{name}-limit")) for name in LIMITED
-        }
+        stated = {}
+        for name in LIMITED:
+            stated[name] = header_count(headers.get(f"anthropic-ratelimit-{name}-limit"))
         return RateLimits(
             requests_per_minute=stated["requests"],
             tokens_per_minute=None if stated["input-tokens"] else stated["tokens"],
@@ -195,9 +197,9 @@ class AnthropicProvider(WireProvider):
     async def context_tokens(self, model: str) -> int | None:
         """Return the longest input, where the host tells."""
         with suppress(ProviderError):
-            found = await self.look_up(f"/v1/models/{quote(model, safe='')}")
-            return token_count(found.get("max_input_tokens")) or host_facts.served_context(
-                {"data": [found]}, model
+            model_facts = await self.look_up(f"/v1/models/{quote(model, safe='')}")
+            return token_count(model_facts.get("max_input_tokens")) or host_facts.served_context(
+                {"data": [model_facts]}, model
             )
         return None
 
@@ -205,24 +207,24 @@ class AnthropicProvider(WireProvider):
 connect: Final = AnthropicProvider.connect
 
 
-def reported_usage(found: object) -> Usage | None:
+def reported_usage(usage: object) -> Usage | None:
     """Return the usage that the host reports; None where it reports none, or no sense.
 
     The host counts what its cache served and what was written to it beside `input_tokens`; ours is
     the sum.
     """
-    if not isinstance(found, Mapping):
+    if not isinstance(usage, Mapping):
         return None
-    fresh = token_count(found.get("input_tokens"))
-    output = token_count(found.get("output_tokens"))
-    read = cached_count(found) or 0
-    written = token_count(found.get("cache_creation_input_tokens")) or 0
+    fresh = token_count(usage.get("input_tokens"))
+    output = token_count(usage.get("output_tokens"))
+    read = cached_count(usage) or 0
+    written = token_count(usage.get("cache_creation_input_tokens")) or 0
     if fresh is None or output is None or not fresh + read + written:
         return None
     written_1h = (
-        token_count(sub_object(found, "cache_creation").get("ephemeral_1h_input_tokens")) or 0
+        token_count(sub_object(usage, "cache_creation").get("ephemeral_1h_input_tokens")) or 0
     )
-    thought = token_count(sub_object(found, "output_tokens_details").get("thinking_tokens")) or 0
+    thought = token_count(sub_object(usage, "output_tokens_details").get("thinking_tokens")) or 0
     return Usage(
         input_tokens=fresh + read + written,
         cached_input_tokens=read,

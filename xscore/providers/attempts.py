@@ -68,7 +68,8 @@ class Retrying(ProviderWrapper):
         self._sleep = sleep
         self._jitter = jitter
         self._tell = tell
-        self._is_local, self._is_up = is_loopback(provider.host), False
+        self._is_local = is_loopback(provider.host)
+        self._is_up = False
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make up to `attempts` attempts; raise the last one's error."""
@@ -90,6 +91,7 @@ class Retrying(ProviderWrapper):
             except ProviderError as error:
                 refused += isinstance(error, RateLimited)
                 failed += not isinstance(error, RateLimited)
+                # A server of this machine that never answered is not running: few tries suffice.
                 is_absent = self._is_local and not self._is_up and isinstance(error, Unreachable)
                 futile += is_absent or isinstance(error, UnreadableResponse)
                 is_last = (
@@ -103,11 +105,9 @@ class Retrying(ProviderWrapper):
             # A slow model, not a dead one: give it more time.
             if isinstance(last, CallTimedOut) and self._is_local:
                 request = replace(request, timeout_s=request.timeout_s * 2)
-            await self._sleep(
-                retry_wait_s(
-                    1 if isinstance(last, RateLimited) else failed, last, jitter=self._jitter
-                )
-            )
+            # A refusal is no failure of the host, so it does not lengthen the backoff.
+            attempts = 1 if isinstance(last, RateLimited) else failed
+            await self._sleep(retry_wait_s(attempts, last, jitter=self._jitter))
 
 
 def retry_wait_s(
@@ -145,7 +145,8 @@ class Metered(ProviderWrapper):
         """clock: Unix seconds, for stamps; durations are of a clock that only goes forward."""
         super().__init__(provider)
         self._turn_id = turn_id
-        self._run, self._rows = random_hex(8), 0
+        self._run = random_hex(8)
+        self._rows = 0
         self._record = record
         self._price = price
         self._clock = clock
@@ -180,6 +181,9 @@ class Metered(ProviderWrapper):
     ) -> Decimal | None:
         self._rows += 1
         cost = self._price(self.name, request.model, self.host, usage)
+        otherwise = counterfactual_cost(
+            self.name, self.host, request, usage, cost=cost, price_of=self._price
+        )
         self._record(
             CallRecord(
                 id=f"{self._run}{self._rows:08x}",
@@ -194,9 +198,7 @@ class Metered(ProviderWrapper):
                 candidates=request.candidates,
                 usage=usage,
                 cost_usd=cost,
-                otherwise=counterfactual_cost(
-                    self.name, self.host, request, usage, cost=cost, price_of=self._price
-                ),
+                otherwise=otherwise,
                 estimated=estimated,
                 chars=size(request.system, *request.content),
             )

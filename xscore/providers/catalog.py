@@ -154,14 +154,10 @@ FAMILIES = {"anthropic": CLAUDE_FAMILIES, "openai": OPENAI_FAMILIES}
 
 def vendor_by_family(model: str) -> str:
     """Return the provider of a bare model name by its family; empty where no family fits."""
-    return next(
-        (
-            name
-            for name, known in FAMILIES.items()
-            if any(model.startswith(start) for start, _ in known)
-        ),
-        "",
-    )
+    for name, families in FAMILIES.items():
+        if any(model.startswith(start) for start, _ in families):
+            return name
+    return ""
 
 
 def model_settings(provider: str, model: str) -> ModelSettings:

@@ -79,19 +79,24 @@ class AdaptiveConcurrency:
         start = max(START_LIMIT, start)
         self.limit: int = start if ceiling is None else min(start, ceiling)
         self.in_flight: int = 0
-        self._ceiling, self._host, self._jitter = ceiling, host, jitter
+        self._ceiling = ceiling
+        self._host = host
+        self._jitter = jitter
         self._waiting: deque[asyncio.Future[None]] = deque()
         """Calls that wait for a slot, the first to come first; some have gone since."""
         self._ticket = self._last_before_shrink = self._probe = 0
         self._is_slow_start = True
-        self._answers, self._was_full = 0, False
+        self._answers = 0
+        self._was_full = False
         self._window_answers = self._window_refusals = 0
         """Answers in this window, and 429s of calls that were sent since the limit last shrank."""
         self._has_tried_limit = True
         """Whether a call was answered that was sent since then: one episode of 429s shrinks it
         once."""
-        self._refusals, self._closings = 0, 0
-        self._broken, self._silent_probes = 0, 0
+        self._refusals = 0
+        self._closings = 0
+        self._broken = 0
+        self._silent_probes = 0
         """Connections that broke, and probes that found none, since the last answer."""
         self._is_heard = False
         """Whether the host has answered a call, be it with a 429."""
@@ -171,7 +176,8 @@ class AdaptiveConcurrency:
     def answered(self, ticket: int) -> None:
         """Return the ticket of a call that the host answered."""
         self._is_heard = True
-        self._refusals, self._refused_since = 0, None
+        self._refusals = 0
+        self._refused_since = None
         self._broken = self._silent_probes = 0
         is_of_limit = ticket > self._last_before_shrink  # sent since the limit last shrank
         self._has_tried_limit = self._has_tried_limit or is_of_limit
@@ -191,7 +197,8 @@ class AdaptiveConcurrency:
 
     def refused(self, ticket: int, error: RateLimited) -> None:
         """Return the ticket of a call that got a 429."""
-        now, asked_s = _now(), error.retry_after_s
+        now = _now()
+        asked_s = error.retry_after_s
         self._is_heard = True
         self._refusals += 1
         self._refused_since = now if self._refused_since is None else self._refused_since
@@ -248,16 +255,19 @@ class AdaptiveConcurrency:
         self._answers += 1
         if self._answers < self.limit:
             return
-        was_full, self._answers, self._was_full = self._was_full, 0, False
+        was_full = self._was_full
+        self._answers = 0
+        self._was_full = False
         if not was_full:  # the host has not shown that it accepts a limit that was not reached
             return
         # More calls would be refused, too.
         if self._window_refusals > GROW_SHARE * self._window_size:
             return
         step = self.limit if self._is_slow_start else max(1, int(self.limit * GROWTH_SHARE))
-        grown = (
-            self.limit + step if self._ceiling is None else min(self._ceiling, self.limit + step)
-        )
+        if self._ceiling is None:
+            grown = self.limit + step
+        else:
+            grown = min(self._ceiling, self.limit + step)
         if grown > self.limit:
             self.limit = grown
             self._note("doubled" if self._is_slow_start else "grew")
@@ -277,10 +287,13 @@ class AdaptiveConcurrency:
         return least + self._jitter() * STORM_JITTER_SHARE * least
 
     def _close(self, until: float) -> None:
-        self._closed_until, self._probe = until, 0
+        self._closed_until = until
+        self._probe = 0
 
     def _open(self) -> None:
-        self._closed_until, self._probe, self._final_error = None, 0, None
+        self._closed_until = None
+        self._probe = 0
+        self._final_error = None
         self._closings = self._answers = self._broken = self._silent_probes = 0
         self._was_full = False
         self._note("recovered")

@@ -81,7 +81,9 @@ class HostConnection:
 
     def headers(self) -> dict[str, str]:
         """Return the authentication headers."""
-        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        if self.key:
+            return {"Authorization": f"Bearer {self.key}"}
+        return {}
 
     def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:
         """Return the limits a minute that a reply's headers state; where a host counts by the day,
@@ -176,7 +178,8 @@ class HostConnection:
 
 async def _read_within_bounds(response: "ClientResponse") -> bytes:
     """Return the body, of an error only what can be shown. Raises OversizedReply."""
-    body, data = BoundedBody(response.status, response.headers), bytearray()
+    body = BoundedBody(response.status, response.headers)
+    data = bytearray()
     async for received in response.content.iter_any():
         for piece in body.pieces(received):
             data += piece

@@ -83,8 +83,8 @@ class DecisionHost(Struct, frozen=True, kw_only=True):
     @property
     def state_chars(self) -> int:
         """The longest turn that fits beside a request's questions; a longer one is shortened."""
-        left = self.request_tokens - self.fill_tokens * MOST_OFF
-        return min(MOST_STATE_CHARS, int(left * STATE_CHARS_PER_TOKEN))
+        tokens_left = self.request_tokens - self.fill_tokens * MOST_OFF
+        return min(MOST_STATE_CHARS, int(tokens_left * STATE_CHARS_PER_TOKEN))
 
 
 DECISIONS_OF_OPENAI, CHAT_OF_OPENAI = "openai-decisions", "openai-chat"
@@ -137,7 +137,9 @@ DECISION_HOSTS: dict[str, DecisionHost] = {
 
 def base_url_setting(name: str) -> str:
     """Return where the base URL of this host is set."""
-    return "openai.base_url" if name == DECISIONS_OF_OPENAI else f"{name.upper()}_BASE_URL"
+    if name == DECISIONS_OF_OPENAI:
+        return "openai.base_url"
+    return f"{name.upper()}_BASE_URL"
 
 
 def decision_access(name: str, settings: "Settings") -> HostAccess:
@@ -148,17 +150,19 @@ def decision_access(name: str, settings: "Settings") -> HostAccess:
     """
     declared = DECISION_HOSTS[name]
     if name == DECISIONS_OF_OPENAI:
-        found = vendor_access(settings, "openai")
+        access = vendor_access(settings, "openai")
     else:
-        found = settings.decisions.hosts.get(name) or HostAccess(
+        access = settings.decisions.hosts.get(name) or HostAccess(
             "", api_key_env=f"{name.upper()}_API_KEY"
         )
-    base_url = (found.base_url or declared.base_url).rstrip("/")
+    base_url = (access.base_url or declared.base_url).rstrip("/")
     if not base_url:
         raise UsageError(
             f"`{name}` names a wire and no host",
             hint=f"Set {base_url_setting(name)} in the environment, such as http://localhost:11434/v1.",
         )
     return HostAccess(
-        base_url if urlsplit(base_url).path else f"{base_url}/v1", found.api_key, found.api_key_env
+        base_url if urlsplit(base_url).path else f"{base_url}/v1",
+        access.api_key,
+        access.api_key_env,
     )

@@ -77,14 +77,15 @@ class DecisionProvider(HostConnection):
         completion = clean_completion(
             self.read(reply.data, reply.headers, request), secret=self.key
         )
-        known, name = self._capability, completion.model
+        capability = self._capability
+        name = completion.model
         self._capability = replace(
-            known,
+            capability,
             model=request.model,
             reports_usage=completion.usage_reported,
-            limits=completion.limits or known.limits,
+            limits=completion.limits or capability.limits,
             answered_by=name,
-            renamed=known.renamed + (known.answered_by not in ("", name)),
+            renamed=capability.renamed + (capability.answered_by not in ("", name)),
         )
         return completion
 
@@ -92,7 +93,8 @@ class DecisionProvider(HostConnection):
         """Return the JSON body of a request."""
         assert request.decision is not None, "a decision model is sent decision requests only"
         state, *questions = request.content
-        asked, levels = zip(request.reply_ids, questions, strict=True), request.levels
+        numbered = zip(request.reply_ids, questions, strict=True)
+        levels = request.levels
         if self.declared.wire is DecisionWire.DECISIONS:
             kind = "score" if levels else "predicate"
             rated: dict[str, Any] = (
@@ -106,7 +108,7 @@ class DecisionProvider(HostConnection):
                 ],
                 "questions": [
                     {"name": name, "type": kind, "instructions": text, **rated}
-                    for name, text in asked
+                    for name, text in numbered
                 ],
             }
         kind = "score" if levels else "noul"
@@ -115,7 +117,7 @@ class DecisionProvider(HostConnection):
             "model": request.model,
             "state": f"{request.system}\n\n{state}",
             "questions": {
-                name: {"type": kind, "instructions": text, **rated} for name, text in asked
+                name: {"type": kind, "instructions": text, **rated} for name, text in numbered
             },
         }
 
@@ -140,29 +142,27 @@ class DecisionProvider(HostConnection):
         Raises UnreadableResponse, or the error it carries.
         """
         call = CallContext(self.host, self.key, request.model, request)
-        found = _decoded(data, headers, self.profile, call)
-        self.profile.raise_inner(found.get("error"), call)
+        reply = _decoded(data, headers, self.profile, call)
+        self.profile.raise_inner(reply.get("error"), call)
         if self.declared.wire is DecisionWire.DECISIONS:
-            answers = _in_order(found.get("answers"), request.reply_ids)
+            answers = _in_order(reply.get("answers"), request.reply_ids)
         else:
-            answers = _by_name(found.get("answers"))
+            answers = _by_name(reply.get("answers"))
         if answers is None:
-            is_other = isinstance(found.get("answers"), list | dict)
-            what = (
-                "answers in the form of the other wire of decision models"
-                if is_other
-                else "no answers"
-            )
-            raise self.profile.unreadable(what, call)
+            is_other = isinstance(reply.get("answers"), list | dict)
+            content = "no answers"
+            if is_other:
+                content = "answers in the form of the other wire of decision models"
+            raise self.profile.unreadable(content, call)
         text = json.dumps(
             {name: _value(answer, request.levels) for name, answer in answers.items()}
         )
-        model = found.get("model")
+        model = reply.get("model")
         return make_completion(
             call,
             text,
             Finish.STOP,
-            _usage(found),
+            _usage(reply),
             model=model if _is_name(model) else request.model,
             limits=self.rate_limits(headers),
         )
@@ -189,17 +189,19 @@ class _JsonObject(dict[str, Any]):
     @classmethod
     def of(cls, pairs: list[tuple[str, Any]]) -> "dict[str, Any]":
         """Make one from its pairs; a plain dict where no name is repeated."""
-        found = dict(pairs)
-        if len(found) == len(pairs):
-            return found
+        decoded = dict(pairs)
+        if len(decoded) == len(pairs):
+            return decoded
         counted = Counter(name for name, _ in pairs)
-        marked = cls(found)
+        marked = cls(decoded)
         marked.repeated = frozenset(name for name, count in counted.items() if count > 1)
         return marked
 
 
-def _repeated(found: object) -> frozenset[str]:
-    return found.repeated if isinstance(found, _JsonObject) else frozenset()
+def _repeated(decoded: object) -> frozenset[str]:
+    if isinstance(decoded, _JsonObject):
+        return decoded.repeated
+    return frozenset()
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_JsonObject.of)
@@ -210,13 +212,13 @@ def _decoded(
 ) -> dict[str, Any]:
     """Return the JSON object of a success. Raises UnreadableResponse."""
     try:
-        found = _DECODER.decode(data.decode("utf-8"))
+        decoded = _DECODER.decode(data.decode("utf-8"))
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or _repeated(found):
+        decoded = None
+    if not isinstance(decoded, dict) or _repeated(decoded):
         json_object(data, headers, profile, call)  # says what it is
         raise profile.unreadable("a JSON object that repeats a name", call)
-    return found
+    return decoded
 
 
 def _by_name(answers: object) -> dict[str, object] | None:
@@ -227,19 +229,19 @@ def _by_name(answers: object) -> dict[str, object] | None:
     return {name: None if name in repeated else answer for name, answer in answers.items()}
 
 
-def _in_order(answers: object, asked: Sequence[str]) -> dict[str, object] | None:
+def _in_order(answers: object, ids: Sequence[str]) -> dict[str, object] | None:
     """Return the answers of the decisions wire by name; where none has one and all are there, by
     place."""
     if not isinstance(answers, list):
         return None
     names = [answer.get("name") if isinstance(answer, dict) else None for answer in answers]
-    if len(answers) == len(asked) and not any(name is not None for name in names):
-        return dict(zip(asked, answers, strict=True))
-    found: dict[str, object] = {}
+    if len(answers) == len(ids) and not any(name is not None for name in names):
+        return dict(zip(ids, answers, strict=True))
+    by_id: dict[str, object] = {}
     for name, answer in zip(names, answers, strict=True):
         if isinstance(name, str):
-            found[name] = None if name in found else answer
-    return found
+            by_id[name] = None if name in by_id else answer
+    return by_id
 
 
 def _value(answer: object, levels: Sequence[str]) -> object:
@@ -250,33 +252,45 @@ def _value(answer: object, levels: Sequence[str]) -> object:
     if kind == "refusal":
         return DECLINED
     if not levels:
-        given = answer.get("noul" if kind == "noul" else "probability")
-        return given if kind in ("noul", "predicate") and _is_probability(given) else None
-    return _shares(answer.get("probabilities"), levels) if kind == "score" else None
-
-
-def _shares(given: object, levels: Sequence[str]) -> list[float] | None:
-    """Return the probabilities of the levels in their order, from either wire's form."""
-    if _repeated(given):
+        value = answer.get("noul" if kind == "noul" else "probability")
+        if kind in ("noul", "predicate") and _is_probability(value):
+            return value
         return None
-    if isinstance(given, dict):  # System One: by the level's number
-        values = [given.get(str(number)) for number in range(len(levels))]
-    elif isinstance(given, list):
-        clear = [one for one in given if isinstance(one, dict) and not _repeated(one)]
-        by_label = {
-            label: one.get("probability")
-            for one in clear
-            if isinstance(label := one.get("label"), str)
-        }
+    if kind == "score":
+        return _shares(answer.get("probabilities"), levels)
+    return None
+
+
+def _shares(levels_given: object, levels: Sequence[str]) -> list[float] | None:
+    """Return the probabilities of the levels in their order, from either wire's form."""
+    if _repeated(levels_given):
+        return None
+    if isinstance(levels_given, dict):  # System One: by the level's number
+        values = [levels_given.get(str(number)) for number in range(len(levels))]
+    elif isinstance(levels_given, list):
+        by_label = _probability_by_label(levels_given)
         values = [by_label.get(name) for name in levels]
     else:
         return None
-    found = [
-        float(value)
-        for value in values
-        if _is_probability(value) and isinstance(value, int | float)
-    ]
-    return found if len(found) == len(given) == len(levels) else None
+    shares = []
+    for value in values:
+        if _is_probability(value) and isinstance(value, int | float):
+            shares.append(float(value))
+    if len(shares) == len(levels_given) == len(levels):
+        return shares
+    return None
+
+
+def _probability_by_label(levels: Sequence[object]) -> dict[str, object]:
+    by_label: dict[str, object] = {}
+    for level in levels:
+        # An object with a name twice says nothing for certain.
+        if not isinstance(level, dict) or _repeated(level):
+            continue
+        label = level.get("label")
+        if isinstance(label, str):
+            by_label[label] = level.get("probability")
+    return by_label
 
 
 def _is_name(value: object) -> TypeGuard[str]:
@@ -289,11 +303,11 @@ def _is_probability(value: object) -> bool:
     return type(value) in (int, float) and 0 <= value <= 1  # type: ignore[operator]  # `type` has shown that it is a number; NaN is in no range
 
 
-def _usage(found: Mapping[str, Any]) -> Usage | None:
+def _usage(reply: Mapping[str, Any]) -> Usage | None:
     """Return the tokens read; None where the host states none that make sense."""
-    usage = sub_object(found, "usage")
-    given = token_count(usage.get("input_tokens"))
-    if given is None or _repeated(usage):
+    usage = sub_object(reply, "usage")
+    input_tokens = token_count(usage.get("input_tokens"))
+    if input_tokens is None or _repeated(usage):
         return None
     cached = cached_count(usage) or 0
-    return Usage(input_tokens=whole_input(given, cached), cached_input_tokens=cached)
+    return Usage(input_tokens=whole_input(input_tokens, cached), cached_input_tokens=cached)

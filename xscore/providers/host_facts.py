@@ -72,15 +72,15 @@ def json_object(
     """Return the JSON object of a 200 reply, or raise UnreadableResponse without showing the
     body."""
     try:
-        found = json.loads(data)
+        reply = json.loads(data)
     except (ValueError, RecursionError) as error:
         kind = (
             headers.get("content-type", "").split(";", maxsplit=1)[0].strip() or "no content type"
         )
         raise profile.unreadable(f"{len(data)} bytes of {kind} that are not JSON", call) from error
-    if not isinstance(found, dict):
-        raise profile.unreadable(f"a JSON {type(found).__name__} where an object belongs", call)
-    return found
+    if not isinstance(reply, dict):
+        raise profile.unreadable(f"a JSON {type(reply).__name__} where an object belongs", call)
+    return reply
 
 
 def make_completion(
@@ -97,7 +97,9 @@ def make_completion(
     request = call.request
     if usage is not None and request is not None:
         # It may be read once a question.
-        times_read = max(1, len(request.reply_ids)) if request.decision else 1
+        times_read = 1
+        if request.decision:
+            times_read = max(1, len(request.reply_ids))
         prompt_bytes = size(*call.prompt) * times_read
         if is_excessive(
             usage, text, prompt_bytes=prompt_bytes, most_output=request.max_output_tokens
@@ -130,22 +132,20 @@ def is_excessive(usage: Usage, text: str, *, prompt_bytes: int, most_output: int
     return usage.input_tokens > prompt_bytes + UNSEEN_TOKENS or usage.output_tokens > most_written
 
 
-def token_count(value: object, *, least: int = 0, most: int = MAX_COUNT) -> int | None:
+def token_count(value: object, *, least: int = 0, highest: int = MAX_COUNT) -> int | None:
     """Return a number of tokens; None if invalid."""
-    return (
-        value
-        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-        else None
-    )
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= highest:
+        return value
+    return None
 
 
 def cached_count(usage: Mapping[str, Any]) -> int | None:
     """Return how many tokens the host's cache served, in whichever spelling it says so; None if it
     does not."""
     places = (sub_object(usage, part) if part else usage for part, _ in CACHED_PLACES)
-    counts = [
-        token_count(place.get(name)) for place, (_, name) in zip(places, CACHED_PLACES, strict=True)
-    ]
+    counts = []
+    for place, (_, name) in zip(places, CACHED_PLACES, strict=True):
+        counts.append(token_count(place.get(name)))
     return max((count for count in counts if count is not None), default=None)
 
 
@@ -156,20 +156,27 @@ def whole_input(stated: int, cached: int, *, expected: int = 0) -> int:
     """
     if cached > stated:
         return stated + cached
-    least, most = MIN_SEEN_SHARE * expected, expected / MIN_SEEN_SHARE
-    return stated + cached if stated < least <= stated + cached <= most else stated
+    least = MIN_SEEN_SHARE * expected
+    highest = expected / MIN_SEEN_SHARE
+    if stated < least <= stated + cached <= highest:
+        return stated + cached
+    return stated
 
 
 def header_count(value: str | None) -> int | None:
     """Return a limit stated in a header; None if invalid or 0."""
     is_number = value is not None and len(value) <= len(str(MAX_COUNT)) and value.isdecimal()
-    return int(value) or None if value and is_number else None
+    if value and is_number:
+        return int(value) or None
+    return None
 
 
-def sub_object(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def sub_object(parent: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return the object under this name, empty where there is none."""
-    inner = found.get(name)
-    return inner if isinstance(inner, Mapping) else {}
+    inner = parent.get(name)
+    if isinstance(inner, Mapping):
+        return inner
+    return {}
 
 
 class PromptCount(Struct, frozen=True):
@@ -186,7 +193,7 @@ def count_prompt(request: Request, tokens: int) -> PromptCount:
 
 def is_prompt_cut(
     request: Request,
-    found: PromptCount,
+    count: PromptCount,
     *,
     context_tokens: int | None = None,
     shortest: PromptCount | None = None,
@@ -198,18 +205,18 @@ def is_prompt_cut(
     The ratio learned from a host's usage makes the check stricter, never laxer: a host that cuts
     teaches a wrong one.
     """
-    if found.chars / MIXED < MIN_CHECKED_TOKENS:
+    if count.chars / MIXED < MIN_CHECKED_TOKENS:
         return False
-    if context_tokens is not None and found.tokens >= context_tokens - FULL_CONTEXT_MARGIN_TOKENS:
+    if context_tokens is not None and count.tokens >= context_tokens - FULL_CONTEXT_MARGIN_TOKENS:
         return True
-    ratio = min(MIXED, found.chars / max(1, request.input_tokens))
-    if not _is_too_dense(found, ratio, shortest):
+    ratio = min(MIXED, count.chars / max(1, request.input_tokens))
+    if not _is_too_dense(count, ratio, shortest):
         return False
     # Runs of one character (rules, indentation) are a token or two however long: measure again
     # without them.
     runs = re.compile(r"(.)\1{3,}", re.DOTALL)
     packed = size(*(runs.sub(r"\1\1\1", text) for text in (request.system, *request.content)))
-    return _is_too_dense(PromptCount(packed, found.tokens), ratio, shortest)
+    return _is_too_dense(PromptCount(packed, count.tokens), ratio, shortest)
 
 
 def is_cache_uncounted(
@@ -238,16 +245,17 @@ def is_cache_uncounted(
     )
 
 
-def _is_too_dense(found: PromptCount, ratio: float, shortest: PromptCount | None) -> bool:
+def _is_too_dense(count: PromptCount, ratio: float, shortest: PromptCount | None) -> bool:
     """Return whether these tokens are too few for the characters, in total or beyond the shortest
     prompt."""
-    most = ratio / MIN_SEEN_SHARE
-    if found.chars > most * found.tokens:
+    highest = ratio / MIN_SEEN_SHARE
+    if count.chars > highest * count.tokens:
         return True
     if shortest is None:
         return False
-    more, counted = found.chars - shortest.chars, found.tokens - shortest.tokens
-    return more / MIXED >= MIN_CHECKED_TOKENS and more > most * counted
+    added_chars = count.chars - shortest.chars
+    counted = count.tokens - shortest.tokens
+    return added_chars / MIXED >= MIN_CHECKED_TOKENS and added_chars > highest * counted
 
 
 def listed_model_names(listing: Mapping[str, Any]) -> tuple[str, ...]:
@@ -285,27 +293,28 @@ def _entry(listing: Mapping[str, Any], model: str) -> Mapping[str, Any]:
 def _entries(listing: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if loaded := sub_object(listing, "default_generation_settings"):  # llama.cpp
         return [loaded]
-    found: list[object] = next(
+    entries: list[object] = next(
         (listing[key] for key in ("data", "models") if isinstance(listing.get(key), list)), []
     )
-    return [entry for entry in found if isinstance(entry, Mapping)]
+    return [entry for entry in entries if isinstance(entry, Mapping)]
 
 
 def _lowest_count(entry: Mapping[str, Any], fields: tuple[str, ...]) -> int | None:
-    values = (part.get(field) for part in _parts(entry) for field in fields)
-    counts = [token_count(value, least=MIN_CONTEXT, most=MAX_CONTEXT) for value in values]
+    values: list[object] = []
+    for part in _parts(entry):
+        values += [part.get(field) for field in fields]
+    counts = [token_count(value, least=MIN_CONTEXT, highest=MAX_CONTEXT) for value in values]
     return min((count for count in counts if count is not None), default=None)
 
 
 def _parts(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Walk an entry, what it has loaded, and where those two keep their numbers."""
     instances = entry.get("loaded_instances")
-    for whole in (entry, *(instances if isinstance(instances, list) else ())):
-        if isinstance(whole, Mapping):
-            yield whole
-            yield from (
-                part for name in NESTED_FIELDS if isinstance(part := whole.get(name), Mapping)
-            )
+    for instance in (entry, *(instances if isinstance(instances, list) else ())):
+        if isinstance(instance, Mapping):
+            yield instance
+            nested = [instance.get(name) for name in NESTED_FIELDS]
+            yield from (part for part in nested if isinstance(part, Mapping))
 
 
 def _plain(name: str) -> str:

@@ -64,7 +64,9 @@ def host_of(base_url: str, *, setting: str = "openai.base_url") -> str:
     if parts.query or parts.fragment or re.search(r"\s", base_url.strip()):
         raise UsageError(f"{setting} has a query, a fragment or a blank in it", hint=_LIKE)
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return name if port is None else f"{name}:{port}"
+    if port is None:
+        return name
+    return f"{name}:{port}"
 
 
 @lru_cache(maxsize=64)
@@ -85,8 +87,8 @@ def is_loopback(host: str) -> bool:
 def sold_model(model: str) -> str:
     """Return the name that a paid vendor sells this model under, without a gateway's prefix; empty
     for open weights."""
-    found = re.fullmatch(_SOLD, model)
-    return found[1] if found else ""
+    match = re.fullmatch(_SOLD, model)
+    return match[1] if match else ""
 
 
 def is_host_within(base_url: str, domain: str) -> bool:
@@ -96,12 +98,16 @@ def is_host_within(base_url: str, domain: str) -> bool:
 
 def default_concurrency(host: str) -> int:
     """Calls in flight where the user set none."""
-    return LOOPBACK_CONCURRENCY if is_loopback(host) else REMOTE_CONCURRENCY
+    if is_loopback(host):
+        return LOOPBACK_CONCURRENCY
+    return REMOTE_CONCURRENCY
 
 
 def host_deadline_s(timeout_s: float, host: str) -> float:
     """The deadline of one call at this host, from the one set for remote hosts."""
-    return timeout_s * LOOPBACK_TIMEOUT_FACTOR if is_loopback(host) else timeout_s
+    if is_loopback(host):
+        return timeout_s * LOOPBACK_TIMEOUT_FACTOR
+    return timeout_s
 
 
 def vendor_access(settings: "Settings", vendor: str) -> HostAccess:

@@ -82,6 +82,7 @@ class Limited(ProviderWrapper):
         """
         if self._halted.is_set():
             return
+        # Set first: a task that wakes up sees that its cancellation is the halt.
         self._halted.set()
         for task in self._waiting:
             task.cancel()
@@ -103,6 +104,7 @@ class Limited(ProviderWrapper):
         """
         share = reserved_share(request)
         ticket = await self._admitted(share)
+        # Until the host has told, the call counts with the most that it may use.
         spent = share
         try:
             completion = await self._within_budget(request, on_text)
@@ -126,6 +128,8 @@ class Limited(ProviderWrapper):
 
     async def _admitted(self, share: RateShare) -> int:
         with self._until_halted():
+            # One call at a time stands in front: the buckets know one waiting caller, and calls
+            # leave in the order in which they came.
             async with self._front:
                 await self._rates.take(share)
                 try:
@@ -145,6 +149,8 @@ class Limited(ProviderWrapper):
         try:
             yield
         except asyncio.CancelledError:
+            # The halt cancelled this task once, and `uncancel` takes that back. If a cancellation
+            # is still open then, someone else ended the task too, and theirs must go on.
             if self._halted.is_set() and not task.uncancel():
                 raise _not_sent() from None
             raise
@@ -154,14 +160,15 @@ class Limited(ProviderWrapper):
     async def _within_budget(self, request: Request, on_text: OnText | None) -> Completion:
         if self._budget is None:
             return await self.provider.complete(request, on_text)
-        most = cost_upper_bound(self.name, self.host, request, price_of=self._price_of)
-        reservation = await self._budget.reserve(most)
-        actual = most
+        bound_usd = cost_upper_bound(self.name, self.host, request, price_of=self._price_of)
+        reservation = await self._budget.reserve(bound_usd)
+        # A call that is cancelled in flight may be billed, so it is charged at its bound.
+        actual = bound_usd
         try:
             completion = await self.provider.complete(request, on_text)
             actual = self._price_of(self.name, request.model, self.host, completion.usage)
         except ProviderError as error:
-            actual = most if error.may_be_charged else Decimal(0)
+            actual = bound_usd if error.may_be_charged else Decimal(0)
             raise
         finally:
             await self._budget.settle(reservation, actual)
@@ -180,4 +187,6 @@ def _feared_share(error: BaseException, share: RateShare) -> RateShare:
         return UNSENT_SHARE
     if isinstance(error, ProviderError) and not error.may_be_charged:
         return REFUSED_SHARE
-    return share if isinstance(error, ProviderError | asyncio.CancelledError) else UNSENT_SHARE
+    if isinstance(error, ProviderError | asyncio.CancelledError):
+        return share
+    return UNSENT_SHARE

@@ -91,7 +91,8 @@ class LlamaProvider:
     """In the sense of `Adaptable`: there is nothing to probe."""
 
     def __init__(self, file: Path, settings: Settings) -> None:
-        self._file, self._settings = file, settings
+        self._file = file
+        self._settings = settings
         self._starting = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._wire: DecisionProvider | None = None
@@ -157,7 +158,8 @@ class LlamaProvider:
     async def _start(self) -> str:
         """Start the server; return its address once the model is loaded. Raises Unreachable."""
         arguments = (sys.executable, "-c", SERVE, str(self._file), str(CONTEXT_TOKENS), str(SLOTS))
-        pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+        pipe = asyncio.subprocess.PIPE
+        nowhere = asyncio.subprocess.DEVNULL
         self._process = await asyncio.create_subprocess_exec(
             *arguments, stdin=pipe, stdout=pipe, stderr=nowhere
         )
@@ -209,8 +211,10 @@ class LlamaProvider:
                 reply = await self._wire.send("/chat/completions", json.dumps(body).encode())
         except self._wire.caught as error:
             raise self._wire.translated(error, call) from error
-        found = json.loads(reply.data)
-        return yes_share(found), token_count(sub_object(found, "usage").get("prompt_tokens")) or 0
+        decoded = json.loads(reply.data)
+        return yes_share(decoded), token_count(
+            sub_object(decoded, "usage").get("prompt_tokens")
+        ) or 0
 
 
 def yes_share(reply: Mapping[str, Any]) -> float | None:
@@ -219,11 +223,13 @@ def yes_share(reply: Mapping[str, Any]) -> float | None:
     try:
         likeliest = reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
         chances = {"yes": 0.0, "no": 0.0}
-        for one in likeliest:
-            word = str(one["token"]).strip().lower()
+        for token in likeliest:
+            word = str(token["token"]).strip().lower()
             if word in chances:
-                chances[word] += math.exp(float(one["logprob"]))
+                chances[word] += math.exp(float(token["logprob"]))
     except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         return None
     total = chances["yes"] + chances["no"]
-    return chances["yes"] / total if total > 0 and math.isfinite(total) else None
+    if total > 0 and math.isfinite(total):
+        return chances["yes"] / total
+    return None

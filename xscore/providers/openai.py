@@ -98,41 +98,33 @@ class OpenAIProvider(WireProvider):
 
     def withheld_headers(self, sdk: Any) -> dict[str, Any]:
         """Name no account to any host but the vendor's own."""
-        return {} if self.is_vendors_own else dict.fromkeys(ACCOUNT_HEADERS.values(), sdk.Omit())
+        if self.is_vendors_own:
+            return {}
+        return dict.fromkeys(ACCOUNT_HEADERS.values(), sdk.Omit())
 
-    def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
+    def fields(self, request: Request, capability: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body of `POST /chat/completions`."""
-        without = frozenset(known.without)
+        without = frozenset(capability.without)
         marked = (
             model_settings("openai", request.model).cache_breakpoints
             and "prompt_cache_breakpoint" not in without
         )
-        mark = (
-            {"prompt_cache_breakpoint": {"mode": "explicit"}}
-            if marked and request.prefix_ttl_s > 0
-            else None
-        )
+        mark = None
+        if marked and request.prefix_ttl_s > 0:
+            mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+        # A host that refused the newer name has the limit by its older one.
+        is_old_name = "max_completion_tokens" in without
+        limit_field = "max_tokens" if is_old_name else "max_completion_tokens"
         fields: dict[str, Any] = {
             "model": request.model,
             "messages": [
                 {"role": "system", "content": request.system},
                 {"role": "user", "content": prompt_content(request, mark=mark)},
             ],
-            "max_tokens"
-            if "max_completion_tokens" in without
-            else "max_completion_tokens": request.max_output_tokens,
+            limit_field: request.max_output_tokens,
         }
-        if request.reply_ids and known.reply_form is not ReplyForm.TEXT:
-            is_schema = known.reply_form is ReplyForm.JSON_SCHEMA
-            # the vendor takes `$ref` and charges for the schema; compatible servers may not take
-            # it, and do not charge
-            refs = self.is_vendors_own
-            schema = (
-                response_format(request.reply_ids, request.reply_questions, refs=refs)
-                if is_schema
-                else None
-            )
-            fields["response_format"] = schema or {"type": "json_object"}
+        if request.reply_ids and capability.reply_form is not ReplyForm.TEXT:
+            fields["response_format"] = self._response_format(request, capability.reply_form)
         if request.cache_key:
             fields["prompt_cache_key"] = request.cache_key
         if marked:
@@ -149,30 +141,42 @@ class OpenAIProvider(WireProvider):
             fields.pop(name, None)
         return fields
 
-    def weaker(self, request: Request, known: Capability, refusal: object) -> Capability | None:
+    def _response_format(self, request: Request, form: ReplyForm) -> dict[str, Any]:
+        if form is not ReplyForm.JSON_SCHEMA:
+            return {"type": "json_object"}
+        # The vendor takes `$ref` and charges for the schema; compatible servers may not take it,
+        # and do not charge.
+        refs = self.is_vendors_own
+        schema = response_format(request.reply_ids, request.reply_questions, refs=refs)
+        return schema or {"type": "json_object"}
+
+    def weaker(
+        self, request: Request, capability: Capability, refusal: object
+    ) -> Capability | None:
         """Return what to try after this host refused with this error object; None: nothing can be
         left out."""
         named = _names_in(refusal)
         for name in ("max_completion_tokens", "temperature", *OPTIONAL_FIELDS):
-            if name in named and name not in known.without:
-                dropped = (
-                    {name, "prompt_cache_breakpoint"} if name == "prompt_cache_options" else {name}
-                )
-                return replace(known, without=tuple(sorted(dropped.union(known.without))))
+            if name in named and name not in capability.without:
+                if name == "prompt_cache_options":
+                    dropped = {name, "prompt_cache_breakpoint"}
+                else:
+                    dropped = {name}
+                return replace(capability, without=tuple(sorted(dropped.union(capability.without))))
         if (
             request.reply_ids
             and any(word in named for word in FORM_WORDS)
-            and known.reply_form in WEAKER_FORMS
+            and capability.reply_form in WEAKER_FORMS
         ):
-            return replace(known, reply_form=WEAKER_FORMS[known.reply_form])
+            return replace(capability, reply_form=WEAKER_FORMS[capability.reply_form])
         return None
 
     def completion(
-        self, found: Mapping[str, Any], call: CallContext, limits: RateLimits
+        self, reply: Mapping[str, Any], call: CallContext, limits: RateLimits
     ) -> Completion:
         """Return the completion in this reply object; raise the error it carries, or
         UnreadableResponse."""
-        choice = _first_choice(found, call)
+        choice = _first_choice(reply, call)
         message = choice.get("message")
         if not isinstance(message, Mapping):
             raise OPENAI.unreadable("a choice without a message", call)
@@ -183,8 +187,8 @@ class OpenAIProvider(WireProvider):
             _finish_of(
                 choice.get("finish_reason"), refused=isinstance(refusal, str) and bool(refusal)
             ),
-            reported_usage(found.get("usage"), call.request),
-            model=str(found.get("model") or call.model),
+            reported_usage(reply.get("usage"), call.request),
+            model=str(reply.get("model") or call.model),
             limits=limits,
         )
 
@@ -204,49 +208,53 @@ class OpenAIProvider(WireProvider):
         parts = urlsplit(self.base_url)
         for path in host_facts.LOCAL_PATHS:
             with suppress(ProviderError):
-                found = host_facts.served_context(
+                context_tokens = host_facts.served_context(
                     await self.look_up(f"{parts.scheme}://{parts.netloc}{path}"), model
                 )
-                if found is not None:
-                    return found
+                if context_tokens is not None:
+                    return context_tokens
         return None
 
 
 connect: Final = OpenAIProvider.connect
 
 
-def reported_usage(found: object, request: Request | None = None) -> Usage | None:
+def reported_usage(usage: object, request: Request | None = None) -> Usage | None:
     """Return the usage that the host reports; None where it reports none, or no sense.
 
     The vendor counts cached tokens among the prompt's; some gateways count them beside it, and ours
     is the sum.
     """
-    if not isinstance(found, Mapping):
+    if not isinstance(usage, Mapping):
         return None
-    stated = token_count(found.get("prompt_tokens"))
-    written = token_count(found.get("completion_tokens"))
+    stated = token_count(usage.get("prompt_tokens"))
+    written = token_count(usage.get("completion_tokens"))
     if not stated or written is None:
         return None
-    cached = host_facts.cached_count(found) or 0
-    given = host_facts.whole_input(stated, cached, expected=request.input_tokens if request else 0)
-    prompt_details = sub_object(found, "prompt_tokens_details")
-    output_details = sub_object(found, "completion_tokens_details")
+    cached = host_facts.cached_count(usage) or 0
+    input_tokens = host_facts.whole_input(
+        stated, cached, expected=request.input_tokens if request else 0
+    )
+    prompt_details = sub_object(usage, "prompt_tokens_details")
+    output_details = sub_object(usage, "completion_tokens_details")
     return Usage(
-        input_tokens=given,
+        input_tokens=input_tokens,
         cached_input_tokens=cached,
         cache_write_tokens=min(
-            given - cached, token_count(prompt_details.get("cache_write_tokens")) or 0
+            input_tokens - cached, token_count(prompt_details.get("cache_write_tokens")) or 0
         ),
         output_tokens=written,
         reasoning_tokens=min(written, token_count(output_details.get("reasoning_tokens")) or 0),
     )
 
 
-def _first_choice(found: Mapping[str, Any], call: CallContext) -> Mapping[str, Any]:
+def _first_choice(reply: Mapping[str, Any], call: CallContext) -> Mapping[str, Any]:
     """Return the first choice; raise the error that the reply or the choice carries instead."""
-    OPENAI.raise_inner(found.get("error"), call)
-    choices = found.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
+    OPENAI.raise_inner(reply.get("error"), call)
+    choices = reply.get("choices")
+    choice = None
+    if isinstance(choices, list) and choices:
+        choice = choices[0]
     if not isinstance(choice, Mapping):
         raise OPENAI.unreadable("a JSON object without choices", call)
     OPENAI.raise_inner(choice.get("error"), call)
@@ -254,7 +262,9 @@ def _first_choice(found: Mapping[str, Any], call: CallContext) -> Mapping[str, A
 
 
 def _finish_of(finish_reason: object, *, refused: bool) -> Finish:
-    return Finish.REFUSAL if refused else FINISH.get(str(finish_reason), Finish.STOP)
+    if refused:
+        return Finish.REFUSAL
+    return FINISH.get(str(finish_reason), Finish.STOP)
 
 
 def _text(content: object) -> str:

@@ -55,7 +55,9 @@ class TableModel(NamedTuple):
 
 
 def _own_table(provider: str) -> str:
-    return provider if provider in PRICED_APART else ""
+    if provider in PRICED_APART:
+        return provider
+    return ""
 
 
 class PriceBand(Struct, frozen=True, kw_only=True):
@@ -117,8 +119,12 @@ class PriceList(Struct, frozen=True):
         assumed = assumed_price(model, host, self.rule)
         if host == NO_HOST or assumed == "free":
             return ""
-        found = find_table_model(model, "" if assumed == "vendor" else host, _own_table(provider))
-        return f"{found.vendor}/{found.info.id}" if found else ""
+        table_model = find_table_model(
+            model, "" if assumed == "vendor" else host, _own_table(provider)
+        )
+        if table_model:
+            return f"{table_model.vendor}/{table_model.info.id}"
+        return ""
 
     def batch(
         self, model: str, host: str, usage: Usage, *, at: float | None = None
@@ -155,9 +161,13 @@ def assumed_price(model: str, host: str, rule: PriceRule = "auto") -> AssumedPri
     if host == NO_HOST:
         return ""
     if not is_loopback(host):
-        return "vendor" if rule == "vendor" and find_table_model(model, host) is None else ""
+        if rule == "vendor" and find_table_model(model, host) is None:
+            return "vendor"
+        return ""
     if rule == "auto":
-        return "vendor" if sold_model(model) else "free"
+        if sold_model(model):
+            return "vendor"
+        return "free"
     return rule
 
 
@@ -178,8 +188,8 @@ def find_table_model(model: str, host: str, table: str = "") -> TableModel | Non
         except LookupError:
             return None
     if not host:
-        found = _sold_by_name(model) or _sold_by_name(sold_model(model) or model.rsplit("/", 1)[-1])
-        return None if found is None else TableModel(str(found[0].id), found[1], True)
+        sold = _sold_by_name(model) or _sold_by_name(sold_model(model) or model.rsplit("/", 1)[-1])
+        return None if sold is None else TableModel(str(sold[0].id), sold[1], True)
     url = f"https://{host}/"
     try:
         vendor, info = get_snapshot().find_provider_model(model, None, None, url)
@@ -187,13 +197,13 @@ def find_table_model(model: str, host: str, table: str = "") -> TableModel | Non
         return None
     if not _is_whole_name(vendor.api_pattern, url):
         return None
-    return TableModel(str(vendor.id), info, any(info is one for one in vendor.models))
+    return TableModel(str(vendor.id), info, any(info is offered for offered in vendor.models))
 
 
 def vendor_by_price_table(model: str) -> str:
     """Return the table's id of the vendor that sells this model; empty where no vendor does."""
-    found = _sold_by_name(model)
-    return str(found[0].id) if found else ""
+    info = _sold_by_name(model)
+    return str(info[0].id) if info else ""
 
 
 def _sold_by_name(model: str) -> tuple[Any, Any] | None:
@@ -207,9 +217,10 @@ def _sold_by_name(model: str) -> tuple[Any, Any] | None:
 
 @lru_cache(maxsize=1024)
 def _price_at(model: str, host: str, batch: bool, period: int, table: str = "") -> PriceOf:
-    found = find_table_model(model, host, table)
-    assert found is not None
-    info, is_own = found.info, found.is_own
+    table_model = find_table_model(model, host, table)
+    assert table_model is not None
+    info = table_model.info
+    is_own = table_model.is_own
     when = datetime.fromtimestamp(period * PERIOD_S, UTC)
     if not batch:
         return compile_prices(info.get_prices(when))
@@ -225,7 +236,9 @@ def compile_prices(prices: Any) -> PriceOf:
     each band."""
     if prices.input_mtok is None:
         return _not_known
-    tiers = [tier.start for price in vars(prices).values() for tier in getattr(price, "tiers", ())]
+    tiers: list[int] = []
+    for table_price in vars(prices).values():
+        tiers += [tier.start for tier in getattr(table_price, "tiers", ())]
     bands = [_band(prices, above) for above in (*sorted(set(tiers), reverse=True), -1)]
 
     def price(usage: Usage) -> Decimal | None:
@@ -243,14 +256,15 @@ def _band(prices: Any, above: int) -> PriceBand:
         total: Decimal = prices.calc_price(TableUsage(**counts))["total_price"]
         return total
 
-    fee, shortest = dollars(), max(1, above + 1)
-    whole = dollars(input_tokens=shortest)
+    fee = dollars()
+    shortest = max(1, above + 1)
+    price = dollars(input_tokens=shortest)
 
     def input_rate(*kinds: str) -> Decimal:
         return (dollars(input_tokens=shortest, **dict.fromkeys(kinds, shortest)) - fee) / shortest
 
     def output_rate(*kinds: str) -> Decimal:
-        return dollars(input_tokens=shortest, output_tokens=1, **dict.fromkeys(kinds, 1)) - whole
+        return dollars(input_tokens=shortest, output_tokens=1, **dict.fromkeys(kinds, 1)) - price
 
     return PriceBand(
         above=above,
@@ -267,7 +281,9 @@ def _band(prices: Any, above: int) -> PriceBand:
 def _not_known(usage: Usage) -> Decimal | None:
     """Price what the table states no price for: only a call that was not made is known to cost
     nothing."""
-    return None if usage.input_tokens or usage.output_tokens else Decimal(0)
+    if usage.input_tokens or usage.output_tokens:
+        return None
+    return Decimal(0)
 
 
 def _is_batch(variant: Any, when: datetime) -> bool:
@@ -279,10 +295,10 @@ def _is_batch(variant: Any, when: datetime) -> bool:
 def _is_whole_name(pattern: str, url: str) -> bool:
     """Whether the table's pattern covers the host's name to its end (one ending in a dot: all but
     the last label)."""
-    found = re.match(pattern, url)
-    rest = url[found.end() :] if found else "."
-    if found and found.group().endswith("."):
-        rest = rest[rest.index("/") :] if "." not in rest.split("/")[0] else rest
+    match = re.match(pattern, url)
+    rest = url[match.end() :] if match else "."
+    if match and match.group().endswith(".") and "." not in rest.split("/")[0]:
+        rest = rest[rest.index("/") :]
     return not rest or rest[0] in "/:" or url[len(url) - len(rest) - 1] == "/"
 
 
@@ -301,7 +317,8 @@ def counterfactual_cost(
     cost: what it did cost. Only judging is packed and could wait for a batch; any other call costs
         the same. A batch price is not known where `price_of` stands in for the tables.
     """
-    plain, uncached = usage, cost
+    plain = usage
+    uncached = cost
     if usage.cached_input_tokens or usage.cache_write_tokens:
         plain = Usage(
             input_tokens=usage.input_tokens,
@@ -311,12 +328,13 @@ def counterfactual_cost(
         uncached = price_of(provider, request.model, host, plain)
     if request.stage is not Stage.JUDGE:
         return CounterfactualCost(without_prefix_cache=uncached, without_packs=cost, by_batch=cost)
+    by_batch = None
+    if isinstance(price_of, PriceList):
+        by_batch = price_of.batch(request.model, host, usage)
     return CounterfactualCost(
         without_prefix_cache=uncached,
         without_packs=_one_prompt_each(provider, host, request, plain, price_of=price_of),
-        by_batch=price_of.batch(request.model, host, usage)
-        if isinstance(price_of, PriceList)
-        else None,
+        by_batch=by_batch,
     )
 
 
@@ -327,13 +345,17 @@ def _one_prompt_each(
     meets a tier."""
     if request.candidates <= 1 or not plain.input_tokens:
         return price_of(provider, request.model, host, plain)
-    others = request.candidates - 1
+    further = request.candidates - 1
     alone = Usage(
-        input_tokens=-(-(plain.input_tokens + others * request.frame_tokens) // request.candidates),
-        output_tokens=-(-(plain.output_tokens + others * REPLY_FRAME) // request.candidates),
+        input_tokens=-(
+            -(plain.input_tokens + further * request.frame_tokens) // request.candidates
+        ),
+        output_tokens=-(-(plain.output_tokens + further * REPLY_FRAME) // request.candidates),
     )
-    one = price_of(provider, request.model, host, alone)
-    return None if one is None else one * request.candidates
+    first_usd = price_of(provider, request.model, host, alone)
+    if first_usd is None:
+        return None
+    return first_usd * request.candidates
 
 
 def cost_upper_bound(
@@ -350,11 +372,11 @@ def usage_upper_bound(
 ) -> Usage:
     """Return the dearest usage of one attempt: nothing cached, all of the prompt written if that
     costs more."""
-    given = math.ceil(request.reserved_input_tokens / BOUND_STEP_TOKENS) * BOUND_STEP_TOKENS
-    plain = Usage(input_tokens=given, output_tokens=request.max_output_tokens)
-    written_1h = given if request.prefix_ttl_s >= HOUR_S else 0
-    written = replace(plain, cache_write_tokens=given, cache_write_1h_tokens=written_1h)
+    input_tokens = math.ceil(request.reserved_input_tokens / BOUND_STEP_TOKENS) * BOUND_STEP_TOKENS
+    plain = Usage(input_tokens=input_tokens, output_tokens=request.max_output_tokens)
+    written_1h = input_tokens if request.prefix_ttl_s >= HOUR_S else 0
+    written = replace(plain, cache_write_tokens=input_tokens, cache_write_1h_tokens=written_1h)
     prices = [price_of(provider, request.model, host, usage) for usage in (plain, written)]
-    return (
-        written if prices[1] is not None and (prices[0] is None or prices[1] > prices[0]) else plain
-    )
+    if prices[1] is not None and (prices[0] is None or prices[1] > prices[0]):
+        return written
+    return plain

@@ -99,8 +99,9 @@ REFUSED_SHARE = RateShare(1, 0, 0, 0)
 
 def reserved_share(request: Request) -> RateShare:
     """Return the most that one attempt at this request may use."""
-    given, output = request.reserved_input_tokens, request.max_output_tokens
-    return RateShare(1, given + output, given, output)
+    input_tokens = request.reserved_input_tokens
+    output = request.max_output_tokens
+    return RateShare(1, input_tokens + output, input_tokens, output)
 
 
 def used_share(usage: Usage) -> RateShare:
@@ -163,10 +164,11 @@ class LocalRates:
     @property
     def in_force(self) -> RateLimits:
         """For each kind the lowest limit known."""
-        pairs = zip(self._own, self._stated, strict=True)
-        return RateLimits(
-            *(min((one for one in pair if one is not None), default=None) for pair in pairs)
-        )
+        lowest: list[int | None] = []
+        for pair in zip(self._own, self._stated, strict=True):
+            limits = [limit for limit in pair if limit is not None]
+            lowest.append(min(limits, default=None))
+        return RateLimits(*lowest)
 
     def learn(self, stated: RateLimits) -> None:
         """Update the limits that the host states; one that it does not state keeps its earlier
@@ -175,7 +177,11 @@ class LocalRates:
             return
         self._last_stated = stated
         requests, *tokens = astuple(stated)
-        news = (requests, *(one if (one or 0) >= MIN_TOKENS_PER_MINUTE else None for one in tokens))
+        news: list[int | None] = [requests]
+        for per_minute in tokens:
+            # Fewer than one call takes is no limit of tokens a minute.
+            is_limit = (per_minute or 0) >= MIN_TOKENS_PER_MINUTE
+            news.append(per_minute if is_limit else None)
         self._stated = tuple(new or old for new, old in zip(news, self._stated, strict=True))
         for bucket, limit in zip(self._buckets, astuple(self.in_force), strict=True):
             if limit is not None:
@@ -186,6 +192,7 @@ class LocalRates:
 
         One caller at a time: callers queue in front of it.
         """
+        # Cancelled in the middle, it gives back what it had taken so far, and no more.
         taken = [0] * len(share)
         try:
             for at, (bucket, amount) in enumerate(zip(self._buckets, share, strict=True)):
@@ -197,9 +204,9 @@ class LocalRates:
 
     def settle(self, taken: RateShare, spent: RateShare) -> None:
         """Refund what a call took and did not use."""
-        for bucket, most, actual in zip(self._buckets, taken, spent, strict=True):
-            if most != actual:
-                bucket.refund(most - actual)
+        for bucket, reserved, actual in zip(self._buckets, taken, spent, strict=True):
+            if reserved != actual:
+                bucket.refund(reserved - actual)
 
 
 def bucket_name(provider: Provider, *, model: str) -> str:

@@ -53,8 +53,11 @@ def allowed_bytes(content_type: str, is_success: bool = True) -> int:
         return ERROR_BYTES
     if tokens is None:
         return LISTING_BYTES
-    each = STREAMED_BYTES_PER_TOKEN if "text/event-stream" in content_type else BYTES_PER_TOKEN
-    return max(MIN_BYTES, each * tokens)
+    if "text/event-stream" in content_type:
+        token_bytes = STREAMED_BYTES_PER_TOKEN
+    else:
+        token_bytes = BYTES_PER_TOKEN
+    return max(MIN_BYTES, token_bytes * tokens)
 
 
 class OversizedReply(Exception):
@@ -65,12 +68,12 @@ class BoundedBody:
     """One body, unpacked up to its bound."""
 
     def __init__(self, status: int, headers: Mapping[str, str]) -> None:
-        self._status, self._is_success = status, 200 <= status < 300
+        self._status = status
+        self._is_success = 200 <= status < 300
         self._limit = self._left = allowed_bytes(headers.get("Content-Type", ""), self._is_success)
         self._encoding = headers.get("Content-Encoding", "").strip().lower()
-        self._unpacking = (
-            zlib.decompressobj(_EITHER_HEADER) if self._encoding in PACKED_ENCODINGS else None
-        )
+        is_packed = self._encoding in PACKED_ENCODINGS
+        self._unpacking = zlib.decompressobj(_EITHER_HEADER) if is_packed else None
         self._is_foreign = self._unpacking is None and self._encoding not in PLAIN_ENCODINGS
         self.is_over: bool = False
         """Whether nothing more of it is read."""
@@ -92,7 +95,9 @@ class BoundedBody:
 
     def rest(self) -> bytes:
         """Return what unpacking holds back at the end, at most a few kilobytes."""
-        return self._unpacking.flush() if self._unpacking is not None and not self.is_over else b""
+        if self._unpacking is not None and not self.is_over:
+            return self._unpacking.flush()
+        return b""
 
     def _unpacked(self, data: bytes) -> Iterator[bytes]:
         assert self._unpacking is not None

@@ -125,23 +125,28 @@ class ShownMemory(Struct, frozen=True):
 def shown_memories(prompt: str) -> tuple[ShownMemory, ...]:
     """Return the memories of a prompt in order; equal ids are all returned."""
     path = headings = ""
-    found: list[ShownMemory] = []
+    memories: list[ShownMemory] = []
     for match in _TAG.finditer(prompt):
         if not match[0].startswith("<memory"):
-            path, headings = _attributes(match[1] or "").get("path", ""), ""
+            path = _attributes(match[1] or "").get("path", "")
+            headings = ""
             continue
-        said = _attributes(match[2])
-        entity = said.get("name", "")
+        attributes = _attributes(match[2])
+        entity = attributes.get("name", "")
         if entity.startswith("… > "):
             entity = headings + entity.removeprefix("…")
         headings = entity.rpartition(" > ")[0]
         text = match[3].strip("\n")
-        found.append(
+        memories.append(
             ShownMemory(
-                said.get("id", ""), said.get("kind", ""), said.get("path", path), entity, text
+                attributes.get("id", ""),
+                attributes.get("kind", ""),
+                attributes.get("path", path),
+                entity,
+                text,
             )
         )
-    return tuple(found)
+    return tuple(memories)
 
 
 def shown_questions(prompt: str) -> dict[str, str]:
@@ -220,13 +225,18 @@ class ScriptedProvider:
         if not request.reply_questions:
             scores, reasons = self._scored(request, shown, text_around_memories(prompt))
             return json.dumps({"scores": scores, "reasons": reasons})
-        asked = shown_questions(prompt)
-        each = {code: self._scored(request, shown, asked[code]) for code in request.reply_questions}
-        explained = [
-            {"q": code, **reason} for code, (_, reasons) in each.items() for reason in reasons
-        ]
+        questions = shown_questions(prompt)
+        replies = {}
+        for code in request.reply_questions:
+            replies[code] = self._scored(request, shown, questions[code])
+        explained: list[dict[str, str]] = []
+        for code, (_, reasons) in replies.items():
+            explained += [{"q": code, **reason} for reason in reasons]
         return json.dumps(
-            {"scores": {code: found for code, (found, _) in each.items()}, "reasons": explained}
+            {
+                "scores": {code: scores_by_id for code, (scores_by_id, _) in replies.items()},
+                "reasons": explained,
+            }
         )
 
     def _scored(
@@ -243,10 +253,14 @@ class ScriptedProvider:
 
     def _judge(self, memory: ShownMemory, turn: str) -> tuple[float, str]:
         if self._score is not None:
-            given = self._score(memory, turn)
-            return given if isinstance(given, tuple) else (given, "scripted")
+            score = self._score(memory, turn)
+            if isinstance(score, tuple):
+                return score
+            return (score, "scripted")
         rule = self._rule(memory, turn)
-        return (self.script.default, "no rule fits") if rule is None else (rule.score, rule.reason)
+        if rule is None:
+            return (self.script.default, "no rule fits")
+        return (rule.score, rule.reason)
 
     def _rule(self, memory: ShownMemory, turn: str) -> ScriptRule | None:
         return next((rule for rule in self.script.rules if rule.fits(memory, turn)), None)
@@ -255,9 +269,9 @@ class ScriptedProvider:
         if not any(rule.refuse for rule in self.script.rules):
             return False
         prompt = "\n\n".join(request.content)
-        rules = [
-            self._rule(memory, text_around_memories(prompt)) for memory in shown_memories(prompt)
-        ]
+        rules = []
+        for memory in shown_memories(prompt):
+            rules.append(self._rule(memory, text_around_memories(prompt)))
         return any(rule is not None and rule.refuse for rule in rules)
 
 
@@ -265,8 +279,9 @@ def _completion(request: Request, text: str, finish: Finish, on_text: OnText | N
     if on_text is not None:
         for at in range(0, len(text), STREAM_CHARS):
             on_text(text[at : at + STREAM_CHARS])
-    given = len(request.system) + sum(len(part) for part in request.content)
+    input_chars = len(request.system) + sum(len(part) for part in request.content)
     usage = Usage(
-        input_tokens=-(-given // CHARS_PER_TOKEN), output_tokens=-(-len(text) // CHARS_PER_TOKEN)
+        input_tokens=-(-input_chars // CHARS_PER_TOKEN),
+        output_tokens=-(-len(text) // CHARS_PER_TOKEN),
     )
     return Completion(text=text, finish=finish, usage=usage, model=request.model)

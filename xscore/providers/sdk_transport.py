@@ -26,9 +26,10 @@ def http_client(kind: type[httpx2.AsyncClient], route: Route) -> httpx2.AsyncCli
     Raises UsageError for certificates that cannot be read.
     """
     # plain HTTP needs no certificates, and reading the system's takes 30 ms
-    verify = (
-        trusted_ssl_context() if route.is_encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    )
+    if route.is_encrypted:
+        verify = trusted_ssl_context()
+    else:
+        verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return kind(
         follow_redirects=False,
         timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
@@ -52,7 +53,8 @@ class BoundedStream(httpx2.AsyncByteStream):
 
     def __init__(self, response: httpx2.Response, body: BoundedBody) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        self._source, self._body = response.stream, body
+        self._source = response.stream
+        self._body = body
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         source = aiter(self._source)

@@ -67,7 +67,9 @@ class ModelSpec(Struct, frozen=True):
         return self.provider in DECISION_HOSTS
 
     def __str__(self) -> str:
-        return f"{self.provider}:{self.model}" if self.model else self.provider
+        if self.model:
+            return f"{self.provider}:{self.model}"
+        return self.provider
 
 
 def parse_model_spec(text: str) -> ModelSpec:
@@ -89,9 +91,9 @@ def parse_model_spec(text: str) -> ModelSpec:
         hint = "Write provider:model, such as openai:gpt-6-luna, or lexical."
         raise UsageError(f"`{text}` names no known model", hint=hint)
     known_here = {*BUILT_IN, *DECISION_HOSTS, CHAT_OF_OPENAI}
-    if provider not in known_here and provider not in (others := installed()["providers"]):
-        known = ", ".join(sorted({*known_here, *others, LEXICAL}))
-        raise UsageError(f"there is no provider `{provider}`", hint=f"Known: {known}.")
+    if provider not in known_here and provider not in (plugins := installed()["providers"]):
+        names = ", ".join(sorted({*known_here, *plugins, LEXICAL}))
+        raise UsageError(f"there is no provider `{provider}`", hint=f"Known: {names}.")
     if not model:
         raise UsageError(f"`{text}` names no model", hint=f"Write {provider}:MODEL.")
     return ModelSpec(provider, model)
@@ -166,7 +168,9 @@ def host_access(provider: str, settings: Settings) -> HostAccess | None:
     if provider in DECISION_HOSTS and provider != "llama":
         return decision_access(provider, settings)
     name = "openai" if provider == CHAT_OF_OPENAI else provider
-    return vendor_access(settings, name) if name in VENDORS else None
+    if name in VENDORS:
+        return vendor_access(settings, name)
+    return None
 
 
 async def import_sdk(vendor: str) -> None:

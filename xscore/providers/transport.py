@@ -52,16 +52,17 @@ class Route(Struct, frozen=True):
     @property
     def proxy_host(self) -> str:
         """The proxy's `name[:port]`, fit to be shown; empty where there is none."""
-        return urlsplit(self.proxy).netloc.rpartition("@")[2] if self.proxy else ""
+        if self.proxy:
+            return urlsplit(self.proxy).netloc.rpartition("@")[2]
+        return ""
 
     def explained(self, ours: ProviderError, error: BaseException) -> ProviderError:
         """Return our error for one of the SDK, or a clearer one where a proxy, certificate or bound
         is behind it."""
-        causes = {
-            base.__name__: link
-            for link in reversed(error_chain(error))
-            for base in type(link).__mro__
-        }
+        causes: dict[str, BaseException] = {}
+        # The outermost error of a class stands, so it is written last.
+        for link in reversed(error_chain(error)):
+            causes.update({base.__name__: link for base in type(link).__mro__})
         if oversized := causes.get("OversizedReply"):
             hint = f"Check what answers at {self.host}; nothing more was read of it."
             return UnreadableResponse(f"{self.host} answered {oversized}", hint=hint)
@@ -100,9 +101,10 @@ class Route(Struct, frozen=True):
         self, error: BaseException, causes: dict[str, BaseException]
     ) -> ProviderError | None:
         refusal = causes.get("ClientHttpProxyError")
-        status = (
-            getattr(refusal, "status", None) if refusal else getattr(error, "status_code", None)
-        )
+        if refusal:
+            status = getattr(refusal, "status", None)
+        else:
+            status = getattr(error, "status_code", None)
         where = f"the proxy {self.proxy_host}, on the way to {self.host},"
         if status == 407 or (refusal and status in PROXY_REFUSAL_STATUSES):
             hint = (
@@ -143,7 +145,8 @@ def route_to(base_url: str) -> Route:
     hint = f"Name another in {parts.scheme.upper()}_PROXY, or add {host} to NO_PROXY."
     try:
         named = urlsplit(proxy)
-        scheme, is_usable = named.scheme, bool(named.hostname) and named.port != 0
+        scheme = named.scheme
+        is_usable = bool(named.hostname) and named.port != 0
     except ValueError as error:  # its words may repeat a password
         raise UsageError("the environment names a proxy that is no URL", hint=hint) from error
     if scheme not in PROXY_SCHEMES or not is_usable:
@@ -163,14 +166,14 @@ def headers_of_environment(vendor: str, *, is_vendors_own: bool) -> dict[str, st
         line.partition(":")
         for line in os.environ.get(f"{vendor.upper()}_CUSTOM_HEADERS", "").split("\n")
     )
-    found = {name.strip(): value.strip() for name, colon, value in lines if colon}
+    header_values = {name.strip(): value.strip() for name, colon, value in lines if colon}
     if vendor == "openai" and is_vendors_own:
-        found |= {
+        header_values |= {
             header: os.environ[name]
             for name, header in ACCOUNT_HEADERS.items()
             if os.environ.get(name)
         }
-    return found
+    return header_values
 
 
 def trusted_ssl_context() -> "ssl.SSLContext":

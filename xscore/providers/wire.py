@@ -127,17 +127,19 @@ class WireProvider(HostConnection):
         """Return headers that the SDK would send and must not, as its client takes them."""
         return {}
 
-    def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
+    def fields(self, request: Request, capability: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body of a request to a host of this capability."""
         raise NotImplementedError
 
-    def weaker(self, request: Request, known: Capability, refusal: object) -> Capability | None:
+    def weaker(
+        self, request: Request, capability: Capability, refusal: object
+    ) -> Capability | None:
         """Return what to try after this error object; None: it names nothing that can be left
         out."""
         raise NotImplementedError
 
     def completion(
-        self, found: Mapping[str, Any], call: CallContext, limits: RateLimits
+        self, reply: Mapping[str, Any], call: CallContext, limits: RateLimits
     ) -> Completion:
         """Return the completion in this reply object; raise the error it carries, or
         UnreadableResponse."""
@@ -239,16 +241,17 @@ class WireProvider(HostConnection):
         if on_text is None:
             reply = await self.send(self.profile.path, self.body(request))
             return self._read(reply.data, reply.headers, call)
-        sdk, body = self.open(), self.fields(request, self._capability, stream=True)
+        sdk = self.open()
+        body = self.fields(request, self._capability, stream=True)
         stream = await sdk.client.post(
             self.profile.path, cast_to=object, body=body, stream=True, stream_cls=sdk.stream_class
         )
         async with stream:
             if "text/event-stream" in stream.response.headers.get("content-type", ""):
                 return await self._read_stream(stream, call, on_text)
-            whole = self._read(await stream.response.aread(), stream.response.headers, call)
-            on_text(whole.text)
-            return whole
+            completion = self._read(await stream.response.aread(), stream.response.headers, call)
+            on_text(completion.text)
+            return completion
 
     async def _read_stream(self, stream: Any, call: CallContext, on_text: OnText) -> Completion:
         """Read a stream to its end.
@@ -267,31 +270,32 @@ class WireProvider(HostConnection):
         if reader.finish is None:
             raise self.profile.stream_ended(call)
         cleaner.end()
-        text, limits = "".join(reader.pieces), self.rate_limits(stream.response.headers)
-        whole = make_completion(
+        text = "".join(reader.pieces)
+        limits = self.rate_limits(stream.response.headers)
+        completion = make_completion(
             call, text, reader.finish, reader.usage, model=reader.model, limits=limits
         )
-        self._learn(call.model, whole, reports_cached=reader.counts_cached)
-        return clean_completion(whole, secret=self.key)
+        self._learn(call.model, completion, reports_cached=reader.counts_cached)
+        return clean_completion(completion, secret=self.key)
 
     def _read(self, data: bytes, headers: Mapping[str, str], call: CallContext) -> Completion:
-        found = json_object(data, headers, self.profile, call)
-        completion = self.completion(found, call, self.rate_limits(headers))
+        reply = json_object(data, headers, self.profile, call)
+        completion = self.completion(reply, call, self.rate_limits(headers))
         self._learn(
             call.model,
             completion,
-            reports_cached=cached_count(sub_object(found, "usage")) is not None,
+            reports_cached=cached_count(sub_object(reply, "usage")) is not None,
         )
         return clean_completion(completion, secret=self.key)
 
     def _learn(self, model: str, completion: Completion, *, reports_cached: bool) -> None:
         """Learn from this reply what the host supports."""
-        known = self.learned(model)
+        capability = self.learned(model)
         self._capability = replace(
-            known,
+            capability,
             reports_usage=completion.usage_reported,
             reports_cached_tokens=reports_cached,
-            limits=completion.limits or known.limits,
+            limits=completion.limits or capability.limits,
         )
 
     def _drop_refused_fields(self, request: Request, error: Exception) -> bool:
@@ -347,7 +351,9 @@ def prompt_content(
     stable = "\n\n".join(request.content[: request.stable_parts])
     rest = "\n\n".join(request.content[request.stable_parts :])
     parts = [{"type": "text", "text": stable, **mark}]
-    return [*parts, {"type": "text", "text": "\n\n" + rest}] if rest else parts
+    if rest:
+        return [*parts, {"type": "text", "text": "\n\n" + rest}]
+    return parts
 
 
 SCORE_MAX = 100

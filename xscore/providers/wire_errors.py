@@ -41,15 +41,15 @@ not the key."""
 def clean_text(text: str, *, secret: str) -> str:
     """Return the text with lone surrogates replaced and the key cut out."""
     text = _encodable(text)
-    return text.replace(secret, KEY_PLACEHOLDER) if len(secret) >= MIN_KEY_CHARS else text
+    if len(secret) >= MIN_KEY_CHARS:
+        return text.replace(secret, KEY_PLACEHOLDER)
+    return text
 
 
 def clean_completion(completion: Completion, *, secret: str) -> Completion:
     """Return the completion with all text from the host cleaned."""
-    text, model = (
-        clean_text(completion.text, secret=secret),
-        clean_text(completion.model, secret=secret),
-    )
+    text = clean_text(completion.text, secret=secret)
+    model = clean_text(completion.model, secret=secret)
     if (text, model) == (completion.text, completion.model):
         return completion
     return replace(completion, text=text, model=model)
@@ -98,7 +98,10 @@ def _encodable(text: str) -> str:
 
 
 def _by_name(names: Mapping[type[ProviderError], str]) -> dict[str, type[ProviderError]]:
-    return {name: kind for kind, each in names.items() for name in each.split()}
+    by_name: dict[str, type[ProviderError]] = {}
+    for kind, listed in names.items():
+        by_name.update(dict.fromkeys(listed.split(), kind))
+    return by_name
 
 
 BY_CLASS = _by_name(
@@ -227,7 +230,9 @@ class CallContext(Struct, frozen=True):
     @property
     def prompt(self) -> tuple[str, ...]:
         """What was sent; no message repeats it."""
-        return (self.request.system, *self.request.content) if self.request else ()
+        if self.request:
+            return (self.request.system, *self.request.content)
+        return ()
 
 
 class DialectProfile(Struct, frozen=True, kw_only=True):
@@ -280,11 +285,11 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
             return "Check the network and its proxy settings."
         return HINTS.get(kind, "").format(host=host, model=model, profile=self)
 
-    def unreadable(self, what: str, call: CallContext) -> UnreadableResponse:
+    def unreadable(self, content: str, call: CallContext) -> UnreadableResponse:
         """Return the error for a success that is not the dialect's; `what` never quotes the
         body."""
         hint = self.hint_for(UnreadableResponse, call.host, call.model)
-        return UnreadableResponse(f"{call.host} answered 200 with {what}", hint=hint)
+        return UnreadableResponse(f"{call.host} answered 200 with {content}", hint=hint)
 
     def stream_ended(self, call: CallContext) -> ConnectionFailed:
         """Return the error for a stream that ended without saying how its reply finished."""
@@ -309,13 +314,12 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
 def stated_kind(body: object, *, status: int | None) -> type[ProviderError] | None:
     """Return our error type for an error object with this status; None if neither tells."""
     kinds = [_kind_of_name(name) for name in _names(body)]
-    found = (
-        QuotaExhausted
-        if QuotaExhausted in kinds
-        else next((kind for kind in kinds if kind is not None), None)
-    )
-    if status is None or (found is not None and found is not RequestRejected):
-        return found
+    named = next((kind for kind in kinds if kind is not None), None)
+    # An empty account is said beside other codes, and no retry mends it.
+    if QuotaExhausted in kinds:
+        named = QuotaExhausted
+    if status is None or (named is not None and named is not RequestRejected):
+        return named
     return BY_STATUS.get(status, Overloaded if status >= 500 else RequestRejected)
 
 
@@ -328,17 +332,18 @@ def known_names(body: object) -> tuple[str, ...]:
 
 
 def _kind_of_name(name: str) -> type[ProviderError] | None:
-    return QuotaExhausted if name.endswith(MONEY_ENDINGS) else BY_CODE.get(name)
+    if name.endswith(MONEY_ENDINGS):
+        return QuotaExhausted
+    return BY_CODE.get(name)
 
 
 def _kind_of_class(error: Exception) -> type[ProviderError]:
     """Return our error type for an error without status or code, by its class and those of its
     causes."""
-    if any(
-        base.__name__ in NEVER_CONNECTED
-        for cause in error_chain(error)
-        for base in type(cause).__mro__
-    ):
+    causes = set[str]()
+    for cause in error_chain(error):
+        causes.update(base.__name__ for base in type(cause).__mro__)
+    if not causes.isdisjoint(NEVER_CONNECTED):
         return Unreachable
     names = (base.__name__ for base in type(error).__mro__)
     return next((BY_CLASS[name] for name in names if name in BY_CLASS), ConnectionFailed)
@@ -375,7 +380,9 @@ def unwrapped(body: object) -> object:
     if not isinstance(body, Mapping):
         return None
     inner = body.get("error")
-    return inner if isinstance(inner, Mapping) else body
+    if isinstance(inner, Mapping):
+        return inner
+    return body
 
 
 def shown_message(body: object, *, secret: str, prompt: tuple[str, ...]) -> str:
@@ -383,7 +390,8 @@ def shown_message(body: object, *, secret: str, prompt: tuple[str, ...]) -> str:
     prompt."""
     if not isinstance(body, Mapping):
         return ""
-    message = next((text for name in MESSAGE_FIELDS if isinstance(text := body.get(name), str)), "")
+    texts = [body.get(name) for name in MESSAGE_FIELDS]
+    message = next((text for text in texts if isinstance(text, str)), "")
     line = _encodable(" ".join(message.split()))
     line = line.replace(secret, KEY_PLACEHOLDER) if secret else line
     if len(line) > MAX_MESSAGE_CHARS:
@@ -426,14 +434,18 @@ def _redirect_target(error: Exception, *, secret: str) -> str:
     """
     headers = getattr(getattr(error, "response", None), "headers", None)
     try:
-        target = urlsplit(str(headers.get("location", ""))) if headers is not None else None
+        target = None
+        if headers is not None:
+            target = urlsplit(str(headers.get("location", "")))
     except ValueError:
         return ""
-    named = (
-        f"{target.scheme}://{target.netloc.rpartition('@')[2]}" if target and target.netloc else ""
-    )
+    named = ""
+    if target and target.netloc:
+        named = f"{target.scheme}://{target.netloc.rpartition('@')[2]}"
     named = clean_text(named, secret=secret)[:MAX_MESSAGE_CHARS]
-    return f", a redirect to {named}, which is not followed" if named else ""
+    if named:
+        return f", a redirect to {named}, which is not followed"
+    return ""
 
 
 def _names(body: object) -> list[str]:
@@ -442,12 +454,10 @@ def _names(body: object) -> list[str]:
         return []
     details = body.get("details")
     parts = details if isinstance(details, list) else [details]
-    exact = [
-        part.get(key)
-        for part in parts
-        if isinstance(part, Mapping)
-        for key in ("error_code", "reason")
-    ]
+    exact: list[object] = []
+    for part in parts:
+        if isinstance(part, Mapping):
+            exact += [part.get("error_code"), part.get("reason")]
     return [name for name in (*exact, body.get("code"), body.get("type")) if isinstance(name, str)]
 
 
@@ -455,4 +465,6 @@ def _status_within(body: object) -> int | None:
     """Return the status that an error inside a success has as its numeric `code`, as OpenRouter
     writes it."""
     code = body.get("code") if isinstance(body, Mapping) else None
-    return code if isinstance(code, int) and not isinstance(code, bool) else None
+    if isinstance(code, int) and not isinstance(code, bool):
+        return code
+    return None

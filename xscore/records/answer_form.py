@@ -36,7 +36,7 @@ def answer_text(answer: "Answer") -> str:
 
 def answer_html(answer: "Answer") -> str:
     """Return the same as HTML; every text is escaped."""
-    rows = [_row(one) for one in answer.selected]
+    rows = [_row(memory) for memory in answer.selected]
     return _template().render(answer=answer, rows=rows, receipt=receipt_line(answer))
 
 
@@ -55,9 +55,9 @@ def receipt_line(answer: "Answer") -> str:
     )
 
 
-def _row(one: "Selected") -> tuple[str, str, str]:
-    place = "::".join(filter(None, (one.path, one.entity))) or one.title or one.id
-    return f"{one.score:.2f}", place, one.reason
+def _row(memory: "Selected") -> tuple[str, str, str]:
+    place = "::".join(filter(None, (memory.path, memory.entity))) or memory.title or memory.id
+    return f"{memory.score:.2f}", place, memory.reason
 
 
 @cache

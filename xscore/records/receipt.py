@@ -211,9 +211,9 @@ class StageUsage(Struct, frozen=True, kw_only=True):
         )
 
 
-def add_costs(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+def add_costs(first: Decimal | None, second: Decimal | None) -> Decimal | None:
     """Add dollars; None as soon as one is unpriced."""
-    return None if one is None or other is None else one + other
+    return None if first is None or second is None else first + second
 
 
 class Latency(Struct, frozen=True, kw_only=True):
@@ -316,7 +316,7 @@ class Answer(Struct, frozen=True, kw_only=True):
                     f"the receipt does not add up: {name} by {self.judges}", hint=hint
                 )
         under = self.carried_over.under
-        if under and self.coverage.carried != sum(one.memories for one in under):
+        if under and self.coverage.carried != sum(source.memories for source in under):
             raise BrokenReceipt(f"the receipt does not add up: carried from {under}", hint=hint)
 
     @property

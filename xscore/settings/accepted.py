@@ -45,8 +45,8 @@ def _described(kind: Any, value: object, marks: list[Meta]) -> str:
         name, entry = (describe_accepted(part, "") for part in get_args(kind))
         return f"NAME=VALUE pairs: NAME is {name}; VALUE is {entry}"
     if origin is tuple:
-        most = next(_limits(marks, "max_length"), None)
-        return f"a list of {f'at most {most:,} ' if most else ''}texts"
+        max_length = next(_limits(marks, "max_length"), None)
+        return f"a list of {f'at max_length {max_length:,} ' if max_length else ''}texts"
     return _described_plain(kind, marks)
 
 
@@ -60,7 +60,9 @@ def _described_plain(kind: Any, marks: list[Meta]) -> str:
     if kind in (int, float):
         return f"a {'whole ' if kind is int else ''}number{_range(marks)}"
     pattern = next((mark.pattern for mark in marks if mark.pattern), None)
-    return f"a text that matches {pattern}" if pattern else _KINDS.get(kind, "a text")
+    if pattern:
+        return f"a text that matches {pattern}"
+    return _KINDS.get(kind, "a text")
 
 
 def _meant(kind: Any, value: object) -> Any:
@@ -86,13 +88,15 @@ def _range(marks: list[Meta]) -> str:
     """` from 0 to 1`, ` above 0, at most 60`, ` from 1 up`; empty without bounds."""
     least = next(_limits(marks, "ge"), None)
     above = next(_limits(marks, "gt"), None)
-    most = next(_limits(marks, "le"), None)
+    highest = next(_limits(marks, "le"), None)
     if least is not None:
-        return (
-            f" from {least:,.12g} to {most:,.12g}"
-            if most is not None
-            else f" from {least:,.12g} up"
-        )
+        if highest is not None:
+            return f" from {least:,.12g} to {highest:,.12g}"
+        return f" from {least:,.12g} up"
     if above is not None:
-        return f" above {above:,.12g}" + (f", at most {most:,.12g}" if most is not None else "")
-    return f" up to {most:,.12g}" if most is not None else ""
+        return f" above {above:,.12g}" + (
+            f", at most {highest:,.12g}" if highest is not None else ""
+        )
+    if highest is not None:
+        return f" up to {highest:,.12g}"
+    return ""

@@ -70,27 +70,29 @@ class SettingField(Struct, frozen=True):
 @cache
 def setting_names() -> dict[str, SettingField]:
     """Every setting by `section.name`, in the order of the reference."""
-    found = {}
+    names = {}
     for section, group in get_type_hints(Settings).items():
         defaults = group()
         for name, hint in get_type_hints(group, include_extras=True).items():
             metas = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-            extra = {
-                key: value for meta in metas if meta.extra for key, value in meta.extra.items()
-            }
+            extra: dict[str, Any] = {}
+            for meta in metas:
+                extra.update(meta.extra or {})
             if not extra.get("fixed"):
                 default = getattr(defaults, name)
-                found[f"{section}.{name}"] = SettingField(
+                names[f"{section}.{name}"] = SettingField(
                     group, hint, default, extra.get("repo", False)
                 )
-    return found
+    return names
 
 
 def repository_may_set(name: str, value: object = None) -> bool:
     """Whether a repository's own file may set this name (some it may only set to a certain
     value)."""
     allowed = setting_names()[name].repository_may
-    return value is False if allowed == "off" else bool(allowed)
+    if allowed == "off":
+        return value is False
+    return bool(allowed)
 
 
 def environment_variable(name: str) -> str:
@@ -114,7 +116,7 @@ def load_settings(
     Raises UsageError for an unreadable file, an unknown name or a value out of range; the message
     names the source.
     """
-    given: dict[str, dict[str, object]] = {}
+    by_group: dict[str, dict[str, object]] = {}
     origins = dict.fromkeys(setting_names(), "default")
     warnings: list[str] = []
     for source, values in _sources(repo_root, user_file, environ, flags or {}, warnings):
@@ -127,14 +129,14 @@ def load_settings(
                 )
                 continue
             section, _, field = name.partition(".")
-            given.setdefault(section, {})[field] = value
+            by_group.setdefault(section, {})[field] = value
             origins[name] = (
                 f"environment {environment_variable(name)}" if source == ENVIRONMENT else source
             )
     warnings += _misspelt_variables(environ)
     groups = {
         section: _validate(section, values, origins, flag_names or {})
-        for section, values in given.items()
+        for section, values in by_group.items()
     }
     settings = replace(Settings(), **groups)
     settings = replace(
@@ -145,12 +147,13 @@ def load_settings(
 
 def _decision_hosts(environ: Mapping[str, str]) -> dict[str, HostAccess]:
     """Return the vendors of decision models that the environment says something of."""
-    found = {}
+    hosts = {}
     for vendor in DECISION_VENDORS:
-        key, url = f"{vendor.upper()}_API_KEY", environ.get(f"{vendor.upper()}_BASE_URL", "")
+        key = f"{vendor.upper()}_API_KEY"
+        url = environ.get(f"{vendor.upper()}_BASE_URL", "")
         if url or environ.get(key):
-            found[vendor] = HostAccess(url, Secret(environ.get(key, "")), key)
-    return found
+            hosts[vendor] = HostAccess(url, Secret(environ.get(key, "")), key)
+    return hosts
 
 
 def validate_group(group: type[G], values: Mapping[str, object]) -> G:
@@ -166,12 +169,12 @@ def validate_group(group: type[G], values: Mapping[str, object]) -> G:
             merged[name] = {**default, **value}
     if "model" in values and hasattr(defaults, "is_named"):
         merged["is_named"] = True
-    found = convert(merged, group, strict=False, dec_hook=_from_outside)
+    validated = convert(merged, group, strict=False, dec_hook=_from_outside)
     for name in values:
-        amount = getattr(found, name)
+        amount = getattr(validated, name)
         if isinstance(amount, Decimal) and not (amount.is_finite() and 0 <= amount <= MOST_USD):
             raise ValueError(f"Expected dollars from 0 to {MOST_USD:,} - at `$.{name}`")
-    return found
+    return validated
 
 
 def _from_outside(kind: type, value: object) -> object:
@@ -196,7 +199,8 @@ def _validate(
         _, _, path = str(error).partition(" - at ")
         field = re.search(r"\$\.(\w+)", path)
         name = f"{section}.{field[1]}" if field else section
-        origin, takes = origins.get(name, "settings"), f"does not fit: {error}"
+        origin = origins.get(name, "settings")
+        takes = f"does not fit: {error}"
         if field:
             takes = f"takes {describe_accepted(setting_names()[name].kind, values.get(field[1]))}"
         if origin == "flag" and name in flag_names:
@@ -223,26 +227,28 @@ def _sources(
             yield name, _flatten(data, name)
         elif name == ".xscore.toml" and is_there(path, follow=False):
             warnings.append(f"{name} is a link or no regular file; its settings are ignored")
-    found = {}
+    sources = {}
     for name, field in setting_names().items():
         text = environ.get(environment_variable(name), "")
         if text:
-            found[name] = _from_text(text, field.default)
-    yield ENVIRONMENT, found
+            sources[name] = _from_text(text, field.default)
+    yield ENVIRONMENT, sources
     yield "flag", {name: value for name, value in flags.items() if value is not None}
 
 
 def _misspelt_variables(environ: Mapping[str, str]) -> list[str]:
     """Warn of variables that look like settings and are none, each with the nearest that is one."""
-    known = [environment_variable(name) for name in setting_names()]
+    variables = [environment_variable(name) for name in setting_names()]
     unknown = sorted(
-        name for name in environ if name.startswith("XSCORE_") and name not in (*known, NOT_OURS)
+        name
+        for name in environ
+        if name.startswith("XSCORE_") and name not in (*variables, NOT_OURS)
     )
     if not unknown:
         return []
     from xscore.platform.near_names import nearest_names
 
-    nearest = {name: nearest_names(name, known, limit=1, likeness=0.0)[0] for name in unknown}
+    nearest = {name: nearest_names(name, variables, limit=1, likeness=0.0)[0] for name in unknown}
     return [
         f"environment: {name} sets nothing; the nearest setting is {near}"
         for name, near in nearest.items()
@@ -257,7 +263,9 @@ def _tool_table(path: Path, warnings: list[str]) -> object:
     except UsageError as error:
         warnings.append(f"{error.message}; a [tool.xscore] in it is ignored")
         return {}
-    return tool.get("xscore", {}) if isinstance(tool, dict) else {}
+    if isinstance(tool, dict):
+        return tool.get("xscore", {})
+    return {}
 
 
 def _read_toml(path: Path, *, holding: bytes = b"") -> dict[str, Any]:
@@ -295,7 +303,9 @@ def _from_text(text: str, default: object) -> object:
         return parts
     if isinstance(default, dict) or (isinstance(default, float) and "=" in text):
         return dict(part.partition("=")[::2] for part in parts)
-    return SWITCHES.get(text.lower(), text.lower()) if isinstance(default, bool) else text
+    if isinstance(default, bool):
+        return SWITCHES.get(text.lower(), text.lower())
+    return text
 
 
 def _check_name(name: str, source: str) -> None:
@@ -303,12 +313,14 @@ def _check_name(name: str, source: str) -> None:
     if name in names and (name not in KEYS or source == ENVIRONMENT):
         return
     section = name.partition(".")[0]
-    known = [each.partition(".")[2] for each in names if each.startswith(f"{section}.")]
-    hint = (
-        f"[{section}] has {', '.join(known)}."
-        if known
-        else f"Sections: {', '.join(Settings.__struct_fields__)}."
-    )
+    names_of_section = []
+    for full_name in names:
+        if full_name.startswith(f"{section}."):
+            names_of_section.append(full_name.partition(".")[2])
+    if names_of_section:
+        hint = f"[{section}] has {', '.join(names_of_section)}."
+    else:
+        hint = f"Sections: {', '.join(Settings.__struct_fields__)}."
     if name in KEYS:
         hint = f"Keys are read from the environment only; set {environment_variable(name)}."
     raise UsageError(f"{source}: there is no setting `{name}`", hint=hint)

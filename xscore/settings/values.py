@@ -79,4 +79,6 @@ class Secret:
         return hash(self._text)
 
     def __repr__(self) -> str:
-        return "Secret('**********')" if self._text else "Secret('')"
+        if self._text:
+            return "Secret('**********')"
+        return "Secret('')"

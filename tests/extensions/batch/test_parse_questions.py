@@ -34,7 +34,7 @@ def assert_nothing_is_misplaced(scores_by_question: dict[str, dict[str, float]])
 def test_a_whole_reply_is_read() -> None:
     """Every score is under its own question, with a reason where requested."""
     parsed = read_questions(WHOLE, QUESTIONS, IDS)
-    assert scores(WHOLE) == TRUE and not parsed.whole.repaired
+    assert scores(WHOLE) == TRUE and not parsed.faults.repaired
     assert {code: dict(answer.reasons) for code, answer in parsed.by_question.items()} == {
         "q1": {}, "q2": {"ka": "why not"}, "q3": {}
     }  # fmt: skip
@@ -89,7 +89,7 @@ def test_foreign_codes_are_counted() -> None:
         {"scores": {**TRUE, "q7": {"ka": 1}, "q1": {**TRUE["q1"], "zz": 5}}, "reasons": []}
     )
     parsed = read_questions(text, QUESTIONS, IDS)
-    assert scores(text) == TRUE and parsed.whole.foreign == 2
+    assert scores(text) == TRUE and parsed.faults.foreign == 2
 
 
 @given(st.integers(0, len(WHOLE)))

@@ -69,8 +69,8 @@ def planned(
     plan = ListPlan(
         questions=QuestionList((), ""),
         options=ListOptions(),
-        found=ListMemories((), (), Scope()),
-        others={"b_1": under_way or {}},
+        memories=ListMemories((), (), Scope()),
+        under_way={"b_1": under_way or {}},
     )
     plan.add_up(listed, lambda *_: JudgeEstimate(), batch=requests)
     return plan, requests
@@ -92,7 +92,7 @@ def asked(plan: BatchPlanner, question: int) -> Counter[str]:
         piece.content_hash
         for at, ask in plan.requests
         if at == question
-        for piece in plan.asks[ask].pieces
+        for piece in plan.prompts[ask].pieces
     )
 
 
@@ -172,7 +172,7 @@ def test_every_miss_is_in_exactly_one_request_of_its_question(
     assert plan.candidates == sum(len(pool.candidates) for _, pool in questions)
     remaining = plan.candidates - plan.cached - plan.repeated - plan.elsewhere
     assert plan.to_judge == remaining
-    for ask in requests.asks:
+    for ask in requests.prompts:
         assert 1 <= len(ask.pieces) <= profile.size
         assert all(not piece.text for piece in ask.pieces)
 
@@ -187,8 +187,8 @@ def test_questions_that_know_nothing_share_every_prompt(questions: int, size: in
         PackProfile(tokens=400, size=size),
         [(f"task {number}", pool) for number in range(questions)],
     )
-    assert len(plan.requests) == questions * len(plan.asks)
-    assert len(plan.asks) == len({ask for _, ask in plan.requests})
+    assert len(plan.requests) == questions * len(plan.prompts)
+    assert len(plan.prompts) == len({ask for _, ask in plan.requests})
 
 
 def test_a_question_that_knows_a_little_shares_the_packs_of_which_it_knows_nothing() -> None:
@@ -207,4 +207,4 @@ def test_a_question_that_knows_a_little_shares_the_packs_of_which_it_knows_nothi
             ("second", pool_among(everything, everything, {known_hash: Judgment(known_hash, 0.1)})),
         ],
     )
-    assert len(both.asks) == len(alone.asks) + 1
+    assert len(both.prompts) == len(alone.prompts) + 1

@@ -14,6 +14,7 @@ lower; only the best is ever cut.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from xscore.extensions.agents.body_parts import SHORT_BYTES, is_likely_whole, is_shown, outline
 from xscore.platform.text import counted, ellipsize, escape_controls, without_invisible
@@ -54,8 +55,8 @@ def render_from_store(
     store: Store, answer: Answer, *, max_chars: int, errors: str = "", spares: bool = True
 ) -> str:
     """Render what is relevant, with texts from the store; see `render_agent_bundle`."""
-    found = store.memories([one.id for one in answer.selected])
-    texts = {id_: memory.text for id_, memory in found.items()}
+    memories = store.memories([memory.id for memory in answer.selected])
+    texts = {id_: memory.text for id_, memory in memories.items()}
     return render_agent_bundle(answer, texts, max_chars=max_chars, errors=errors, spares=spares)
 
 
@@ -71,41 +72,37 @@ def render_agent_bundle(
     relevant.
 
     texts: the whole text of each selected memory that may be shown, by memory id.
-    errors: error output that came
-    with the task; a body that must be cut keeps the lines around the one that its stack trace
-    names. spares: bodies take at most half of the text, for an agent that did not ask for it; else
-    they take what room there is.
+    errors: error output that came with the task; a body that must be cut keeps the lines around
+        the one that its stack trace names.
+    spares: bodies take at most half of the text, for an agent that did not ask for it; else they
+        take what room there is.
     """
     by_words = ranked_by_words(answer)
-    relevant = [one for one in answer.selected if by_words or not one.below_threshold]
+    relevant = [memory for memory in answer.selected if by_words or not memory.below_threshold]
     below = [] if by_words else _below_the_cut(answer)
     head = (
         f"{coverage_line(answer)}\n{DATA_NOTE}\n<{FENCE}>\n{BY_WORDS if by_words else RELEVANT}\n"
     )
     listed = [
-        f"~ {place_of(one)}  {one.score_text}, below the cut of {one.threshold:g}" for one in below
+        f"~ {place_of(entry)}  {entry.score_text}, below the cut of {entry.threshold:g}"
+        for entry in below
     ]
-    tail = "".join(f"{line}\n" for line in ([BELOW, *listed] if below else [])) + f"</{FENCE}>"
-    left = max_chars - size_of(head) - size_of(tail)
-    lines, shown = list[str](), list[Selected]()
-    for group in _by_file(relevant)[:MOST_PLACES]:
-        line = f"{_entry_line(group, by_words=by_words)}\n"
-        if size_of(line) > left:
-            break
-        left -= size_of(line)
-        lines.append(line)
-        shown.append(group[0])
+    tail_lines = [BELOW, *listed] if below else []
+    tail = "\n".join([*tail_lines, f"</{FENCE}>"])
+    room = max_chars - size_of(head) - size_of(tail)
+    listed_places, shown = _fitting_places(relevant, room=room, by_words=by_words)
     if not shown:
         return ""
-    places = head + "".join(lines)
+    room -= size_of(listed_places)
+    places = head + listed_places
     if spares:
         # Bodies as large as all else are half of the text; of a model's certain choice half of what
         # an agent takes.
-        left = min(left, size_of(places + tail) if by_words else int(max_chars * BODY_SHARE))
-    shown.sort(key=lambda one: -one.score)
-    wanted = [one for one in shown if not one.below_threshold]
+        room = min(room, size_of(places + tail) if by_words else int(max_chars * BODY_SHARE))
+    shown.sort(key=lambda entry: -entry.score)
+    passing = [entry for entry in shown if not entry.below_threshold]
     bodies = _bodies(
-        wanted, texts, room=left, task=f"{answer.task}\n{errors}", in_part=by_words and spares
+        passing, texts, room=room, task=f"{answer.task}\n{errors}", in_part=by_words and spares
     )
     return places + "".join(bodies) + tail
 
@@ -114,43 +111,59 @@ def _by_file(relevant: Sequence[Selected]) -> list[list[Selected]]:
     """Return the places in the order of the best of each file; the tests of a file are one
     place."""
     files: dict[str, list[list[Selected]]] = {}
-    for one in relevant:
-        groups = files.setdefault(one.path or one.id, [])
-        tests = next((group for group in groups if one.kind == group[0].kind == Kind.TEST), None)
+    for memory in relevant:
+        groups = files.setdefault(memory.path or memory.id, [])
+        tests = next((group for group in groups if memory.kind == group[0].kind == Kind.TEST), None)
         if tests is not None:
-            tests.append(one)
+            tests.append(memory)
         else:
-            groups.append([one])
-    return [group for groups in files.values() for group in groups]
+            groups.append([memory])
+    return list(chain.from_iterable(files.values()))
+
+
+def _fitting_places(
+    relevant: Sequence[Selected], *, room: int, by_words: bool
+) -> tuple[str, list[Selected]]:
+    """Return the lines that fit, and the first memory of each."""
+    lines = list[str]()
+    shown = list[Selected]()
+    for group in _by_file(relevant)[:MOST_PLACES]:
+        line = f"{_entry_line(group, by_words=by_words)}\n"
+        # Lines come best first, so none after the first that does not fit is tried.
+        if size_of(line) > room:
+            break
+        room -= size_of(line)
+        lines.append(line)
+        shown.append(group[0])
+    return "".join(lines), shown
 
 
 def coverage_line(answer: Answer) -> str:
     """Say what was judged, what was not, and whether only words ranked."""
     coverage = answer.coverage
     count = counted(coverage.candidates, "memory", "memories")
-    left = (
-        f" {counted(answer.files_left, 'changed file')} not read yet." if answer.files_left else ""
-    )
+    unread = ""
+    if answer.files_left:
+        unread = f" {counted(answer.files_left, 'changed file')} not read yet."
     if ranked_by_words(answer):
         return (
             f"xscore only matched words in {count} of this repository (no model judged): hints, not"
-            f" findings.{left}"
+            f" findings.{unread}"
         )
     for_this = "of this repository for this prompt"
     if not (coverage.unjudged or coverage.carried):
-        return f"xscore judged all {count} {for_this}.{left}"
+        return f"xscore judged all {count} {for_this}.{unread}"
     judged = coverage.candidates - coverage.unjudged - coverage.carried
     parts = [f"xscore judged {judged:,} of {count} {for_this}"]
     if coverage.carried:
         parts.append(f"{coverage.carried:,} keep their score from earlier prompts")
     if coverage.unjudged:
         waits = _BEING_JUDGED.issuperset(answer.unjudged.by_cause)
-        parts.append(
-            "the rest is being judged"
-            if waits
-            else "the rest could not be judged and may matter too"
-        )
-    return f"{'; '.join(parts)}.{left}"
+        rest = "could not be judged and may matter too"
+        if waits:
+            rest = "is being judged"
+        parts.append(f"the rest {rest}")
+    return f"{'; '.join(parts)}.{unread}"
 
 
 def ranked_by_words(answer: Answer) -> bool:
@@ -175,104 +188,117 @@ def size_of(text: str) -> int:
 
 def _below_the_cut(answer: Answer) -> list[Selected]:
     margin = SelectionSettings().near_margin
-    named = [one for one in (*answer.selected, *answer.near_misses) if one.below_threshold]
-    return [one for one in named if one.score >= one.threshold - margin][:MOST_BELOW]
+    named = [memory for memory in (*answer.selected, *answer.near_misses) if memory.below_threshold]
+    return [memory for memory in named if memory.score >= memory.threshold - margin][:MOST_BELOW]
 
 
-def place_of(one: Selected) -> str:
+def place_of(memory: Selected) -> str:
     """Return `path:first-last`, or the kind and title of a memory without a file."""
-    return escape_tags(_plain_place(one), tags=_TAGS)
+    return escape_tags(_plain_place(memory), tags=_TAGS)
 
 
-def _plain_place(one: Selected) -> str:
-    if not one.path:
-        name = f"{one.kind} “{one.title}”" if one.title else f"{one.kind} {one.id}"
+def _plain_place(memory: Selected) -> str:
+    if not memory.path:
+        name = f"{memory.kind} “{memory.title}”" if memory.title else f"{memory.kind} {memory.id}"
         return _shortened(name, PLACE_CHARS)
-    lines = f":{one.start_line}-{one.end_line}" if one.start_line else ""
-    return _shortened(one.path, PLACE_CHARS) + lines
+    lines = ""
+    if memory.start_line:
+        lines = f":{memory.start_line}-{memory.end_line}"
+    return _shortened(memory.path, PLACE_CHARS) + lines
 
 
 def _entry_line(group: Sequence[Selected], *, by_words: bool) -> str:
     """Return the line of a place. group: a memory, or the tests of one file, best first."""
-    one = group[0]
-    said = one.reason or (one.entity if one.path else "")
-    if by_words and one.path and one.entity and one.reason:
-        said = (
-            f"{ellipsize(one.entity, WORDS_REASON_CHARS)}:"
-            f" {ellipsize(one.reason, WORDS_REASON_CHARS)}"
+    first = group[0]
+    summary = first.reason or (first.entity if first.path else "")
+    if by_words and first.path and first.entity and first.reason:
+        summary = (
+            f"{ellipsize(first.entity, WORDS_REASON_CHARS)}:"
+            f" {ellipsize(first.reason, WORDS_REASON_CHARS)}"
         )
     if len(group) > 1:
-        said = f"and {counted(len(group) - 1, 'more test')} in this file; {said}"
-    stale = "stale: the code it cites has changed. " if one.is_stale else ""
-    mark = "~" if one.below_threshold else ""
-    return f"{place_of(one)}  {mark}{one.score_text}  {stale}{quoted(said, REASON_CHARS)}".rstrip()
+        summary = f"and {counted(len(group) - 1, 'more test')} in this file; {summary}"
+    stale = ""
+    if first.is_stale:
+        stale = "stale: the code it cites has changed. "
+    mark = "~" if first.below_threshold else ""
+    score = f"{mark}{first.score_text}"
+    return f"{place_of(first)}  {score}  {stale}{quoted(summary, REASON_CHARS)}".rstrip()
 
 
 def _bodies(
-    wanted: Sequence[Selected], texts: Mapping[str, str], *, room: int, task: str, in_part: bool
+    memories: Sequence[Selected], texts: Mapping[str, str], *, room: int, task: str, in_part: bool
 ) -> list[str]:
     """Return the bodies that fit, best first; cut the best one if it does not fit whole.
 
     in_part: show whole only what is likely to be needed whole, and of few others the lines that the
         task is about.
     """
-    found = list[str]()
-    for place, one in enumerate(wanted):
-        text = escape_controls(without_invisible(texts.get(one.id, "").replace("\r", ""))).strip(
+    bodies = list[str]()
+    for place, memory in enumerate(memories):
+        text = escape_controls(without_invisible(texts.get(memory.id, "").replace("\r", ""))).strip(
             "\n"
         )
         if not text or room < LEAST_BODY_BYTES:
             continue
-        body = _body(one, text)
-        if in_part and not is_shown(one, place, text):
+        body = _body(memory, text)
+        if in_part and not is_shown(memory, place, text):
             continue
-        if in_part and not is_likely_whole(one, text) and size_of(text) > SHORT_BYTES:
-            body = _body(one, outline(text, task, first_line=one.start_line), shows="parts")
+        if in_part and not is_likely_whole(memory, text) and size_of(text) > SHORT_BYTES:
+            body = _body(memory, outline(text, task, first_line=memory.start_line), shows="parts")
         elif size_of(body) > room and place == 0:
-            body = _lines_around(one, text, _traced(one, task), room=room)
+            body = _lines_around(memory, text, _traced(memory, task), room=room)
         if body and size_of(body) <= room:
-            found.append(body)
+            bodies.append(body)
             room -= size_of(body)
-    return found
+    return bodies
 
 
-def _body(one: Selected, text: str, *, before: str = "", after: str = "", shows: str = "") -> str:
-    shows = shows or ("outline" if one.kind == Kind.CLASS else "")
+def _body(
+    memory: Selected, text: str, *, before: str = "", after: str = "", shows: str = ""
+) -> str:
+    shows = shows or ("outline" if memory.kind == Kind.CLASS else "")
     attribute = f' shows="{shows}"' if shows else ""
     clean = escape_tags(text, tags=_TAGS)
     # An attribute escapes every bracket by itself: a place whose tags are escaped would be so
     # twice.
-    place = escape_attribute(_plain_place(one))
+    place = escape_attribute(_plain_place(memory))
     return f'<{_BODY} at="{place}"{attribute}>\n{before}{clean}\n{after}</{_BODY}>\n'
 
 
-def _traced(one: Selected, trace: str) -> int:
+def _traced(memory: Selected, trace: str) -> int:
     """Return the line of a body, from 0, that a stack trace in `trace` points to; 0 if none
     does."""
     from xscore.scorer.mentions import find_mentions, traced_line  # only for a body that is cut
 
-    if one.kind == Kind.CLASS:  # an outline has fewer lines than the file
+    if memory.kind == Kind.CLASS:  # an outline has fewer lines than the file
         return 0
-    line = traced_line(find_mentions("", trace), one.path, one.start_line, one.end_line)
-    return 0 if line is None else line - one.start_line
+    line = traced_line(find_mentions("", trace), memory.path, memory.start_line, memory.end_line)
+    if line is None:
+        return 0
+    return line - memory.start_line
 
 
-def _lines_around(one: Selected, text: str, at: int, *, room: int) -> str:
+def _lines_around(memory: Selected, text: str, at: int, *, room: int) -> str:
     """Return as many lines around line `at` as fit, and say how many are left out; empty if none
     fits."""
     lines = text.split("\n")
     sizes = [size_of(escape_tags(line, tags=_TAGS)) + 1 for line in lines]
     first = last = min(at, len(sizes) - 1)
     note = f"[{len(sizes):,} lines before not shown]\n"
-    left = room - size_of(_body(one, "", before=note if first else "", after=note))
+    chars_left = room - size_of(_body(memory, "", before=note if first else "", after=note))
     while first > 0 or last < len(sizes):
         goes_down = last < len(sizes) and (first == 0 or last - at <= at - first)
-        left -= sizes[last] if goes_down else sizes[first - 1]
-        if left < 0:
+        chars_left -= sizes[last] if goes_down else sizes[first - 1]
+        if chars_left < 0:
             break
         first, last = (first, last + 1) if goes_down else (first - 1, last)
     if last == first:
         return ""
-    before = f"[{counted(first, 'line')} before not shown]\n" if first else ""
-    after = f"[{counted(len(lines) - last, 'more line')} not shown]\n" if last < len(lines) else ""
-    return _body(one, "\n".join(lines[first:last]), before=before, after=after)
+    before = ""
+    if first:
+        before = f"[{counted(first, 'line')} before not shown]\n"
+    after = ""
+    if last < len(lines):
+        after = f"[{counted(len(lines) - last, 'more line')} not shown]\n"
+    return _body(memory, "\n".join(lines[first:last]), before=before, after=after)

@@ -56,10 +56,10 @@ def wake_background(
             # lazy: a caller that ran a turn passes its settings.
             from xscore.settings import load_settings
 
-            found = load_settings(
+            loaded = load_settings(
                 repo_root=root.path, user_file=user_config_file(), environ=os.environ
             )
-            settings = found.settings
+            settings = loaded.settings
         data_dir = user_data_dir(settings.store.user_data_dir)
         if root.read_only or not (opening.has_store(root.store_dir) and root.path.is_dir()):
             return False
@@ -98,7 +98,8 @@ def _start_if_none_runs(
             write_index_meta(connection, CHANGES_ASKED, "1")
     if read_background(connection, now=time.time()).pid is not None:
         return
-    name, now = random_hex(8), time.time()
+    name = random_hex(8)
+    now = time.time()
     with database.transaction(connection):
         if read_background(connection, now=now).pid is None:
             lend_lease(connection, name, pid=_spawn(name, root), now=now)

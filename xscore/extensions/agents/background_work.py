@@ -113,7 +113,10 @@ class BackgroundWork:
     ) -> None:
         budget = replace(loaded.settings.budget, deadline_s=None)
         self._loaded = replace(loaded, settings=replace(loaded.settings, budget=budget))
-        self._root, self._store_id, self._lease, self._clock = root, store_id, lease, clock
+        self._root = root
+        self._store_id = store_id
+        self._lease = lease
+        self._clock = clock
         self._tried = dict[str, float]()
         """Turn -> when it was last tried, on the clock of `time.monotonic`."""
         self.done: WorkDone = WorkDone()
@@ -202,7 +205,8 @@ class BackgroundWork:
 
     async def _finish(self, turn_id: str) -> Answer:
         async with self._pipeline() as pipeline:
-            parts, connection = pipeline.parts, pipeline.store.connection
+            parts = pipeline.parts
+            connection = pipeline.store.connection
             parts = _within_caps(parts, turn_id, now=self._clock())
             parts, turn = turn_to_continue(parts, turn_id, answer=False)
             answer = await run_turn(parts, turn, TurnOptions(answer=False, command=BACKGROUND))
@@ -213,8 +217,8 @@ class BackgroundWork:
         self.done.turns += not answer.partial
         if answer.coverage.unjudged and answer.exit_code != ExitCode.INTERRUPTED:
             causes = ", ".join(answer.unjudged.by_cause)
-            left = counted(answer.coverage.unjudged, "memory is", "memories are")
-            self.problem = f"turn {turn_id}: {left} still unjudged ({causes})"
+            unjudged = counted(answer.coverage.unjudged, "memory is", "memories are")
+            self.problem = f"turn {turn_id}: {unjudged} still unjudged ({causes})"
         return answer
 
     async def judge_changes(self) -> bool:
@@ -241,23 +245,26 @@ class BackgroundWork:
     async def _judge_changes_of(self, turn_id: str, asked_at: float) -> bool:
         run_id = f"w_{random_hex(8)}"
         async with self._pipeline() as pipeline:
-            parts, connection = pipeline.parts, pipeline.store.connection
+            parts = pipeline.parts
+            connection = pipeline.store.connection
             parts = _within_caps(parts, run_id, now=self._clock())
             parts, turn = turn_to_continue(parts, turn_id, answer=False, again=True)
             opened = open_turn(parts, replace(turn, continues=""), Stopwatch(), takes_up=False)
-            changed = tuple([one for one in opened.pool.misses if one.updated_at > asked_at])
+            changed = tuple([miss for miss in opened.pool.misses if miss.updated_at > asked_at])
             if not (changed and parts.judge.stored):
                 return True
             self._lease.say(
                 f"judging {counted(len(changed), 'changed memory', 'changed memories')}"
             )
-            asked = replace(opened, pool=replace(opened.pool, candidates=changed, misses=changed))
+            narrowed = replace(
+                opened, pool=replace(opened.pool, candidates=changed, misses=changed)
+            )
             async with parts.open_resources(run_id) as resources:
-                judge = await open_judge(parts.judge, resources, asked)
-                judged = await judge_pool(asked, judge, resources, parts.observer)
+                judge = await open_judge(parts.judge, resources, narrowed)
+                judged = await judge_pool(narrowed, judge, resources, parts.observer)
             remember_host(parts.judge)
             self.done.cost_usd += spent_in_period(connection, run_id)
-        self.done.judged += sum(isinstance(one.result, Judgment) for one in judged.outcomes)
+        self.done.judged += sum(isinstance(outcome.result, Judgment) for outcome in judged.outcomes)
         return not judged.interrupted
 
     @asynccontextmanager
@@ -295,10 +302,11 @@ def _within_caps(parts: PipelineParts, turn_id: str, *, now: float) -> PipelineP
 
     Raises BudgetExhausted if there is none.
     """
-    connection, budget = parts.store.connection, parts.settings.budget
-    caps = [
-        cap.left_usd for cap in cap_status(connection, Caps.of(budget), now=now, turn_id=turn_id)
-    ]
+    connection = parts.store.connection
+    budget = parts.settings.budget
+    caps = []
+    for cap in cap_status(connection, Caps.of(budget), now=now, turn_id=turn_id):
+        caps.append(cap.left_usd)
     if budget.max_usd_day is None:
         caps.append(USD_A_DAY - _spent_today(parts, now=now))
         row = connection.execute(

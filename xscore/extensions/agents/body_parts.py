@@ -24,20 +24,22 @@ _BESIDE = frozenset({Kind.TEST, Kind.DOC, Kind.TEXT})
 _AGREES = ("name matches", "class or module name matches", "task names")
 
 
-def is_likely_whole(one: Selected, text: str) -> bool:
+def is_likely_whole(memory: Selected, text: str) -> bool:
     """Whether an agent will need the whole text: a high score, a short text, and a name that the
     task shares."""
-    agrees = any(said in one.reason for said in _AGREES)
+    agrees = any(phrase in memory.reason for phrase in _AGREES)
     return (
-        one.score >= WHOLE_SCORE and agrees and len(text.encode("utf-8", "replace")) <= WHOLE_BYTES
+        memory.score >= WHOLE_SCORE
+        and agrees
+        and len(text.encode("utf-8", "replace")) <= WHOLE_BYTES
     )
 
 
-def is_shown(one: Selected, place: int, text: str) -> bool:
+def is_shown(memory: Selected, place: int, text: str) -> bool:
     """Whether a body is shown at all. place: from 0, by score."""
-    if one.kind in _BESIDE:
+    if memory.kind in _BESIDE:
         return False
-    return is_likely_whole(one, text) or place < OUTLINED_PLACES
+    return is_likely_whole(memory, text) or place < OUTLINED_PLACES
 
 
 def outline(text: str, task: str, *, first_line: int) -> str:
@@ -48,9 +50,13 @@ def outline(text: str, task: str, *, first_line: int) -> str:
     """
     lines = text.split("\n")
     shown = telling_lines(lines, task, most=OUTLINE_LINES, only_hits=True)
-    cut = [(f"{first_line + at}: " if first_line else "") + _cut(lines[at]) for at in shown]
+    cut = [_cut(lines[at]) for at in shown]
+    if first_line:
+        cut = [f"{first_line + at}: {_cut(lines[at])}" for at in shown]
     return "\n".join(cut)
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= LINE_CHARS else f"{line[: LINE_CHARS - 1]}…"
+    if len(line) <= LINE_CHARS:
+        return line
+    return f"{line[: LINE_CHARS - 1]}…"

@@ -196,13 +196,15 @@ def server_entry(client: Client, program: str) -> dict[str, Any]:
 
 def is_our_server(entry: object) -> bool:
     """Whether an MCP server is ours, even if its arguments or environment were changed."""
-    command = entry.get("command") if isinstance(entry, dict) else None
+    command = None
+    if isinstance(entry, dict):
+        command = entry.get("command")
     return isinstance(command, str) and command.rpartition("/")[2] == "xscore"
 
 
-def only_moved(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def only_moved(entry: Mapping[str, Any], current: Mapping[str, Any]) -> bool:
     """Whether a server of ours differs from the wanted entry only in its program's path."""
-    return entry != wanted and {**entry, "command": wanted["command"]} == wanted
+    return entry != current and {**entry, "command": current["command"]} == current
 
 
 INSTRUCTIONS = """\

@@ -11,6 +11,7 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,13 +59,13 @@ def add_entries(
     where an entry belongs.
     """
     if source is None:
-        whole: dict[str, Any] = dict(head)
+        document: dict[str, Any] = dict(head)
         for entry in entries:
-            node = whole
+            node = document
             for name in entry.path if entry.key else entry.path[:-1]:
                 node = node.setdefault(name, {})
             node[entry.key or entry.path[-1]] = entry.value if entry.key else [entry.value]
-        return (json.dumps(whole, indent=2) + "\n").encode()
+        return (json.dumps(document, indent=2) + "\n").encode()
     parsed = _Source(source, file)
     for entry in entries:
         parsed.container(entry)
@@ -75,8 +76,8 @@ def add_entries(
         )
     for entry in reversed(entries):  # each is inserted at the front, so this keeps their order
         parsed = _Source(source, file)
-        found = parsed.own(entry)
-        values = [parsed.value(node) for node in found]
+        ours = parsed.own(entry)
+        values = [parsed.value(node) for node in ours]
         if entry.value in values or (parsed.holds(entry) and not any(map(entry.gives_way, values))):
             continue
         source = _Source(remove_entries(source, [entry], file), file).insert(entry)
@@ -89,8 +90,8 @@ def remove_entries(source: bytes, entries: Sequence[Entry], file: Path) -> bytes
     Raises UsageError if the file is not JSON.
     """
     for entry in entries:
-        while found := (parsed := _Source(source, file)).own(entry):
-            source = parsed.cut(found[0])
+        while ours := (parsed := _Source(source, file)).own(entry):
+            source = parsed.cut(ours[0])
     return source
 
 
@@ -136,7 +137,8 @@ def remove_table(source: bytes, name: str, file: Path) -> bytes:
     if read_table(source, name, file) is None:
         return source
     lines = source.decode().splitlines(keepends=True)
-    ours, inside = set[int](), False
+    ours = set[int]()
+    inside = False
     for number, line in enumerate(lines):
         if re.match(r"\s*\[", line):
             inside = re.match(rf"\s*\[\s*{re.escape(name)}\s*[.\]]", line) is not None
@@ -147,13 +149,13 @@ def remove_table(source: bytes, name: str, file: Path) -> bytes:
         raise UsageError(
             f"{file}: `{name}` has no line [{name}] of its own", hint="Remove it by hand."
         )
-    first, last = min(ours), max(ours)
+    first = min(ours)
+    last = max(ours)
     bare_end = not lines[last].endswith("\n")
     for _ in range(2 if bare_end else 1):
-        blank = first - 1 if first and not lines[first - 1].strip() else None
-        if blank is not None:
-            first = blank
-            ours.add(blank)
+        if first and not lines[first - 1].strip():
+            first -= 1
+            ours.add(first)
     kept = [line for number, line in enumerate(lines) if number not in ours]
     if bare_end and kept:
         kept[-1] = kept[-1].rstrip("\r\n")
@@ -171,10 +173,10 @@ def read_table(source: bytes, name: str, file: Path) -> Any:
 
     Raises UsageError if it is not TOML.
     """
-    found: Any = _toml(source, file)
+    table: Any = _toml(source, file)
     for part in name.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    return found
+        table = table.get(part) if isinstance(table, dict) else None
+    return table
 
 
 def _toml(source: bytes, file: Path) -> dict[str, Any]:
@@ -189,10 +191,12 @@ def _toml(source: bytes, file: Path) -> dict[str, Any]:
 
 def _without(document: dict[str, Any], name: str) -> dict[str, Any]:
     first, _, rest = name.partition(".")
-    left = dict(document)
-    inner = _without(left[first], rest) if rest else {}
-    del left[first]
-    return {**left, first: inner} if inner else left
+    remaining = dict(document)
+    inner = _without(remaining[first], rest) if rest else {}
+    del remaining[first]
+    if inner:
+        return {**remaining, first: inner}
+    return remaining
 
 
 class _Source:
@@ -208,10 +212,12 @@ class _Source:
         from tree_sitter import Language, Parser
 
         # Places are counted in bytes: a byte order mark is read as spaces.
-        self.data, self.file = data, file
-        read = (
-            data.replace(codecs.BOM_UTF8, b"   ", 1) if data.startswith(codecs.BOM_UTF8) else data
-        )
+        self.data = data
+        self.file = file
+        if data.startswith(codecs.BOM_UTF8):
+            read = data.replace(codecs.BOM_UTF8, b"   ", 1)
+        else:
+            read = data
         self.plain = without_comments(read)
         try:
             if "\0" in read.decode():
@@ -247,9 +253,11 @@ class _Source:
             if pair is None:
                 return node, depth
             node = pair.child_by_field_name("value") or pair
-            wanted = "array" if depth == len(entry.path) - 1 and not entry.key else "object"
-            if node.type != wanted:
-                kind = "a list" if wanted == "array" else "an object"
+            expected = "object"
+            if depth == len(entry.path) - 1 and not entry.key:
+                expected = "array"
+            if node.type != expected:
+                kind = "a list" if expected == "array" else "an object"
                 place = f"{self.file}:{node.start_point.row + 1}"
                 raise UsageError(f"{place}: `{key}` is not {kind}", hint=_UNCHANGED)
         return node, len(entry.path)
@@ -265,24 +273,21 @@ class _Source:
         if depth < len(entry.path):
             return []
         members = [self.pairs(node).get(entry.key)] if entry.key else node.named_children
-        return [
-            own
-            for one in members
-            if one and one.type != "comment"
-            for own in self._own_within(one, entry)
-        ]
+        ours: list[Node] = []
+        for member in members:
+            if member and member.type != "comment":
+                ours += self._own_within(member, entry)
+        return ours
 
     def _own_within(self, node: "Node", entry: Entry) -> list["Node"]:
         """Return a member if it is all ours; otherwise the parts of it that are ours."""
         if entry.is_ours(self.value(node)):
             return [node]
         pairs = self.pairs(node).values() if node.type == "object" else ()
-        lists = [
-            value
-            for pair in pairs
-            if (value := pair.child_by_field_name("value")) and value.type == "array"
-        ]
-        parts = (part for one in lists for part in one.named_children if part.type != "comment")
+        values = [pair.child_by_field_name("value") for pair in pairs]
+        lists = [value for value in values if value and value.type == "array"]
+        children = chain.from_iterable(sequence.named_children for sequence in lists)
+        parts = (child for child in children if child.type != "comment")
         return [part for part in parts if entry.is_ours(self.value(part))]
 
     def indent_of(self, node: "Node") -> str:
@@ -362,7 +367,8 @@ def without_comments(data: bytes) -> bytes:
     """Replace comments by spaces; no byte and no row moves."""
     if b"//" not in data and b"/*" not in data:
         return data
-    plain, at = bytearray(data), 0
+    plain = bytearray(data)
+    at = 0
     while mark := _STRING_OR_COMMENT.search(data, at):
         at = mark.end()
         if mark[0].startswith(b'"'):

@@ -87,7 +87,8 @@ def before_prompt(call: HookCall) -> str:
     task = spoken_task(call.message)
     if not (task and call.is_watched):
         return ""
-    answer, earlier = None, ""
+    answer = None
+    earlier = ""
     if has_store(call.root.store_dir):
         answer = _run_turn(call, task)
     elif call.root.read_only:
@@ -137,7 +138,8 @@ def _run_turn(call: HookCall, task: str) -> Answer | None:
 def _hurried(call: HookCall) -> LoadedSettings:
     """Return the settings with the hook's deadline, and without the call that gives reasons to a
     decision model."""
-    settings, seconds = call.settings, call.settings.agents.hook_deadline_s
+    settings = call.settings
+    seconds = call.settings.agents.hook_deadline_s
     deadline_s = min(seconds, settings.budget.deadline_s or seconds)
     changed = replace(
         settings,
@@ -197,7 +199,9 @@ def at_stop(call: HookCall) -> str:
 def _remember_exchange(call: HookCall) -> str:
     """Remember the exchange from the agent's message if it holds one, else from its log; return why
     it could not."""
-    message, problem, now = call.message, "", time.time()
+    message = call.message
+    problem = ""
+    now = time.time()
     if not (message.prompt_response or message.transcript_path):
         return ""
     with Store.open_with(call.root, call.settings, create=False) as store:
@@ -222,11 +226,10 @@ def _remember_exchange(call: HookCall) -> str:
 def after_edit(call: HookCall) -> str:
     """Have the background process read the edited file, if it is one of this repository."""
     folder = Path(call.message.folder or call.root.path)
-    inside = [
-        path
-        for path in call.message.edited_paths
-        if (folder / path).resolve().is_relative_to(call.root.path)
-    ]
+    inside = []
+    for path in call.message.edited_paths:
+        if (folder / path).resolve().is_relative_to(call.root.path):
+            inside.append(path)
     if inside and has_store(call.root.store_dir):
         call.wake()
     return ""

@@ -101,9 +101,9 @@ class HookMessage(Struct, frozen=True):
     @property
     def edited_paths(self) -> tuple[str, ...]:
         """Files that the tool changed, as the agent names them."""
-        given = self.tool_input if isinstance(self.tool_input, dict) else {}
-        named = [self.file_path, *(given.get(name) for name in _EDITED)]
-        patch = given.get("command") or given.get("input") or ""
+        arguments = self.tool_input if isinstance(self.tool_input, dict) else {}
+        named = [self.file_path, *(arguments.get(name) for name in _EDITED)]
+        patch = arguments.get("command") or arguments.get("input") or ""
         named += re.findall(_PATCHED, patch) if isinstance(patch, str) else []
         return tuple(dict.fromkeys(path for path in named if isinstance(path, str) and path))
 
@@ -135,9 +135,9 @@ def spoken_task(message: HookMessage) -> str:
     if message.agent_id or _COMMAND.match(typed):
         return ""
     words = spoken_text(typed)
-    return (
-        "" if _says_nothing(words) or _COMMAND.match(words) else shorten_middle(words, TASK_CHARS)
-    )
+    if _says_nothing(words) or _COMMAND.match(words):
+        return ""
+    return shorten_middle(words, TASK_CHARS)
 
 
 def _says_nothing(text: str) -> bool:
@@ -155,16 +155,16 @@ def read_input() -> bytes:
     """
     if sys.stdin.isatty():
         raise UsageError("nothing was written to standard input", hint=_WHO_WRITES)
-    found = bytearray()
+    content = bytearray()
     while chunk := os.read(sys.stdin.fileno(), _CHUNK):
-        found += chunk
-        if len(found) > MAX_MESSAGE_BYTES:
+        content += chunk
+        if len(content) > MAX_MESSAGE_BYTES:
             raise UsageError(
                 f"standard input has more than {MAX_MESSAGE_BYTES >> 20} MiB", hint=_WHO_WRITES
             )
-        if chunk.rstrip().endswith(b"}") and _is_whole(bytes(found)):
+        if chunk.rstrip().endswith(b"}") and _is_whole(bytes(content)):
             break
-    return bytes(found)
+    return bytes(content)
 
 
 def _is_whole(data: bytes) -> bool:
@@ -180,10 +180,10 @@ def addition(text: str, *, event: str, client: str) -> bytes:
     if not text:
         return b"{}\n" if client == "gemini" else b""
     name = _EVENTS[event].get(client, _EVENTS[event][""])
-    said: dict[str, object] = {
+    output: dict[str, object] = {
         "hookSpecificOutput": {"hookEventName": name, "additionalContext": text}
     }
     if client == "cursor":
-        said = {"continue": True} if event == "prompt" else {}
-        said["additional_context"] = text
-    return json.dumps(said, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        output = {"continue": True} if event == "prompt" else {}
+        output["additional_context"] = text
+    return json.dumps(output, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

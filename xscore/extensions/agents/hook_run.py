@@ -165,8 +165,8 @@ class Watchdog:
         self._over.set()
 
     def _wait(self) -> None:
-        while (left := self.until - time.monotonic()) > 0:
-            if self._over.wait(min(left, 0.5)):
+        while (left_s := self.until - time.monotonic()) > 0:
+            if self._over.wait(min(left_s, 0.5)):
                 return
         # An agent may not read, or a disk may hang.
         ending = Thread(target=self._last_words, daemon=True)
@@ -211,9 +211,9 @@ class _HookRun(Struct):
         root = _find_agents_root(message.folder)
         self.state_file = hook_state_file(root, user_data_dir(None))
         loaded = read_overridden(root.path, self.overrides, self.names)
-        own = loaded.settings
-        self.state_file = hook_state_file(root, user_data_dir(own.store.user_data_dir))
-        self.watchdog.until = self._must_end_at(own.agents, idle_s=idle_s)
+        settings = loaded.settings
+        self.state_file = hook_state_file(root, user_data_dir(settings.store.user_data_dir))
+        self.watchdog.until = self._must_end_at(settings.agents, idle_s=idle_s)
         session = message.session_id or message.conversation_id
         thread = thread_name(self.client, session) if session else ""
         self.call = HookCall(message, self.client, thread, root, loaded, self.state_file, self.add)
@@ -222,7 +222,9 @@ class _HookRun(Struct):
             self.call.wake()
         problem = work(self.call)
         self.add("")
-        failure = describe_failure(self.event, problem, at=time.time()) if problem else None
+        failure = None
+        if problem:
+            failure = describe_failure(self.event, problem, at=time.time())
         note_end(self.state_file, failure=failure, session=thread, text=self.call.said)
 
     def advice(self, error: BaseException | None) -> str:
@@ -233,7 +235,9 @@ class _HookRun(Struct):
         from xscore.cli.failures import find_xscore_error  # few hooks fail
 
         is_refused = isinstance(find_xscore_error(error), StoreUntrusted)
-        return REFUSED if is_refused and may_advise(self.state_file, now=time.time()) else ""
+        if is_refused and may_advise(self.state_file, now=time.time()):
+            return REFUSED
+        return ""
 
     def fail(self, error: BaseException) -> None:
         """Print one line on what went wrong, and store it for `xscore status`."""

@@ -78,10 +78,13 @@ class Target(Struct, frozen=True):
 
         Raises UsageError if a link leads out of the base folder.
         """
-        base, folder = self.base, os.environ.get(self.client.folder_variable or " ", "").strip()
+        base = self.base
+        folder = os.environ.get(self.client.folder_variable or " ", "").strip()
         if self.scope == "user" and folder:
-            base, name = self._expanded(folder), name.removeprefix(f"{self.client.folder}/")
-        path, real = base / name, os.path.realpath(base)
+            base = self._expanded(folder)
+            name = name.removeprefix(f"{self.client.folder}/")
+        path = base / name
+        real = os.path.realpath(base)
         if not Path(os.path.realpath(path)).is_relative_to(real):
             raise UsageError(
                 f"{path} leads out of {base} through a link", hint="Nothing was changed."
@@ -107,13 +110,17 @@ class Target(Struct, frozen=True):
         """
         is_found = self.scope == "project" and is_on_every_path()
         beside = _program_beside_python()
-        return str(beside) if beside is not None and not is_found else NAME
+        if beside is not None and not is_found:
+            return str(beside)
+        return NAME
 
     @property
     def programs(self) -> tuple[str, ...]:
         """Every name under which this environment's program may have been installed."""
         beside = _program_beside_python()
-        return (NAME,) if beside is None else (NAME, str(beside))
+        if beside is None:
+            return (NAME,)
+        return (NAME, str(beside))
 
 
 def is_on_every_path() -> bool:
@@ -145,7 +152,9 @@ class FileEdit(Struct, frozen=True):
         if self.before == self.after:
             return "unchanged"
         if self.before is None or self.after is None:
-            return "created" if self.before is None else "deleted"
+            if self.before is None:
+                return "created"
+            return "deleted"
         return "changed"
 
 
@@ -166,7 +175,9 @@ class _Form(Struct, frozen=True):
 
     def added(self, before: bytes | None) -> bytes:
         if self.text:
-            return self.text.encode() if before is None or self.present(before) else before
+            if before is None or self.present(before):
+                return self.text.encode()
+            return before
         if self.table:
             if (
                 before
@@ -183,18 +194,19 @@ class _Form(Struct, frozen=True):
         if self.text:
             return before
         if self.table:
-            return remove_table(before, _TABLE, self.path) if self.present(before) else before
+            if self.present(before):
+                return remove_table(before, _TABLE, self.path)
+            return before
         return remove_entries(before, self.entries, self.path)
 
     def present(self, data: bytes) -> list[str]:
         """Return the labels of our entries in a file."""
         if self.entries:
             return [entry.label for entry in self.entries if has_entry(data, entry, self.path)]
-        is_there = (
-            data.startswith(_OURS)
-            if self.text
-            else is_our_server(read_table(data, _TABLE, self.path))
-        )
+        if self.text:
+            is_there = data.startswith(_OURS)
+        else:
+            is_there = is_our_server(read_table(data, _TABLE, self.path))
         return list(self.labels) if is_there else []
 
 
@@ -214,7 +226,9 @@ def plan_install(target: Target) -> list[FileEdit]:
         before = _read(form.path)
         after = form.added(before)
         kept = [label for label in form.labels if label not in form.present(after)]
-        note = f"your own entry was kept in place of {', '.join(kept)}" if kept else ""
+        note = ""
+        if kept:
+            note = f"your own entry was kept in place of {', '.join(kept)}"
         if before is not None and _sets_environment(before, form):
             note = (
                 "the server there sets environment variables, which can redirect your key: check"
@@ -225,7 +239,9 @@ def plan_install(target: Target) -> list[FileEdit]:
 
 
 def _sets_environment(before: bytes, form: _Form) -> bool:
-    table = read_table(before, _TABLE, form.path) if form.table else None
+    table = None
+    if form.table:
+        table = read_table(before, _TABLE, form.path)
     return (isinstance(table, dict) and "env" in table) or bool(
         form.entries and _WITH_ENVIRONMENT.search(before)
     )
@@ -239,11 +255,13 @@ def plan_removal(target: Target) -> list[FileEdit]:
     edits = []
     # which name an installation wrote depends on what was on the PATH then
     by_each_name = zip(*(_forms(target, program) for program in target.programs), strict=True)
-    for form, *others in by_each_name:
+    for form, *other_forms in by_each_name:
         before = _read(form.path)
         if before is None:
             continue
-        is_ours_alone = any(before == other.added(None) for other in others)
+        is_ours_alone = any(
+            before == form_of_another.added(None) for form_of_another in other_forms
+        )
         after = None if is_ours_alone else form.removed(before)
         changed = form.text and after is not None and before.startswith(_OURS)
         note = "edited since: delete it by hand" if changed else ""
@@ -256,12 +274,12 @@ def installed_entries(target: Target) -> dict[Path, list[str]]:
 
     Raises UsageError for a file that cannot be read.
     """
-    found = {
-        form.path: form.present(data)
-        for form in _forms(target, NAME)
-        if (data := _read(form.path)) is not None
-    }
-    return {path: labels for path, labels in found.items() if labels}
+    entries: dict[Path, list[str]] = {}
+    for form in _forms(target, NAME):
+        data = _read(form.path)
+        if data is not None:
+            entries[form.path] = form.present(data)
+    return {path: labels for path, labels in entries.items() if labels}
 
 
 def write_edits(edits: Sequence[FileEdit], base: Path) -> None:
@@ -301,19 +319,21 @@ _OURS = f"---\nname: {SERVER}\n".encode()
 
 
 def _forms(target: Target, program: str) -> list[_Form]:
-    client, forgiving = target.client, target.scope == "project"
-    hooks = [
-        Entry(("hooks", event), "", entry, is_our_hook)
-        for event, entry in hook_entries(client, program, forgiving=forgiving).items()
-    ]
-    servers_file = (
-        client.user_servers_file if target.scope == "user" else client.project_servers_file
-    )
+    client = target.client
+    forgiving = target.scope == "project"
+    hooks = []
+    for event, entry in hook_entries(client, program, forgiving=forgiving).items():
+        hooks.append(Entry(("hooks", event), "", entry, is_our_hook))
+    if target.scope == "user":
+        servers_file = client.user_servers_file
+    else:
+        servers_file = client.project_servers_file
     server = server_entry(client, program)
     servers = [
-        Entry(("mcpServers",), SERVER, server, is_our_server, partial(only_moved, wanted=server))
+        Entry(("mcpServers",), SERVER, server, is_our_server, partial(only_moved, current=server))
     ]
-    hooks_path, servers_path = target.place(client.hooks_file), target.place(servers_file)
+    hooks_path = target.place(client.hooks_file)
+    servers_path = target.place(servers_file)
     head = {"version": client.hooks_version} if client.hooks_version else {}
     if servers_path == hooks_path:
         forms = [_Form(hooks_path, (*hooks, *servers), head)]
@@ -340,7 +360,9 @@ def _read(path: Path) -> bytes | None:
     if not os.path.lexists(path):
         return None
     data = read_input_file(path, max_bytes=MAX_BYTES, hint="Nothing was changed.")
-    return data if data.removeprefix(codecs.BOM_UTF8).strip() else None
+    if data.removeprefix(codecs.BOM_UTF8).strip():
+        return data
+    return None
 
 
 @command()
@@ -375,18 +397,22 @@ def install(
     is_preview = only_print or not (write or remove)
     if not is_preview:
         write_edits(edits, chosen.base)
-    body = [
-        {"path": str(one.path), "action": one.action, "entries": list(one.entries)} for one in edits
-    ]
-    changed = [one for one in edits if one.action != "unchanged"]
+    body = []
+    for edit in edits:
+        body.append({"path": str(edit.path), "action": edit.action, "entries": list(edit.entries)})
+    changed = [edit for edit in edits if edit.action != "unchanged"]
     shown = _diff(changed) if is_preview else _summary(changed)
-    none = "not installed: nothing to remove" if remove else "already installed: nothing to change"
-    mode = "print" if is_preview else "remove" if remove else "write"
+    none = "already installed: nothing to change"
+    if remove:
+        none = "not installed: nothing to remove"
+    mode = "remove" if remove else "write"
+    if is_preview:
+        mode = "print"
     flags.terminal.print_result({"mode": mode, "files": body}, shown, none=none)
-    flags.terminal.notes([f"{one.path}: {one.note}" for one in edits if one.note])
+    flags.terminal.notes([f"{edit.path}: {edit.note}" for edit in edits if edit.note])
     if is_preview and changed:
-        more = "leave --print out" if remove else "add --write"
-        flags.terminal.note(f"nothing was written; {more} to make the change")
+        next_option = "leave --print out" if remove else "add --write"
+        flags.terminal.note(f"nothing was written; {next_option} to make the change")
     if not remove:
         flags.terminal.notes(_warnings(client, cast(Scope, scope)))
 
@@ -399,10 +425,11 @@ def _warnings(client: str, scope: Scope) -> Iterator[str]:
             "`xscore` is on the PATH only inside its virtual environment, so the project's files"
             " name its full path: on other machines, run this command again or use --scope user"
         )
-    other: Scope = "project" if scope == "user" else "user"
-    if installed_entries(_target(client, other)):
+    other_scope: Scope = "project" if scope == "user" else "user"
+    if installed_entries(_target(client, other_scope)):
         yield (
-            f"also installed for --scope {other}: hooks run twice per prompt until you --remove one"
+            f"also installed for --scope {other_scope}: hooks run twice per prompt until you"
+            " --remove one"
         )
 
 
@@ -414,12 +441,12 @@ def list_agents(flags: Flags) -> None:
     for client in CLIENTS:
         for scope in SCOPES:
             try:
-                found = installed_entries(_target(client, scope))
+                entries = installed_entries(_target(client, scope))
             except UsageError as error:
                 problems.append(error.message)
                 continue
             rows.extend(
-                (client, scope, str(path), ", ".join(labels)) for path, labels in found.items()
+                (client, scope, str(path), ", ".join(labels)) for path, labels in entries.items()
             )
     names = ("client", "scope", "path", "entries")
     body = {"installed": [dict(zip(names, row, strict=True)) for row in rows]}
@@ -453,5 +480,5 @@ def _diff(edits: Sequence[FileEdit]) -> str:
 
 def _summary(edits: Sequence[FileEdit]) -> str:
     return "\n".join(
-        f"{one.action}: {one_line(str(one.path))} ({', '.join(one.entries)})" for one in edits
+        f"{edit.action}: {one_line(str(edit.path))} ({', '.join(edit.entries)})" for edit in edits
     )

@@ -78,7 +78,9 @@ def _variables(root: Path, file: str, place: str) -> list[str]:
     value: Any = _parsed(data, is_toml=file.endswith(".toml"))
     for key in place.split("."):
         value = value.get(key) if isinstance(value, dict) else None
-    return list(value) if isinstance(value, dict) else []
+    if isinstance(value, dict):
+        return list(value)
+    return []
 
 
 def _parsed(data: bytes, *, is_toml: bool) -> object:
@@ -89,4 +91,6 @@ def _parsed(data: bytes, *, is_toml: bool) -> object:
     if is_toml:
         return parse_toml(data.decode("utf-8-sig"))
     plain = without_comments(data).decode("utf-8-sig")
-    return json.loads(plain) if plain.strip() else None
+    if plain.strip():
+        return json.loads(plain)
+    return None

@@ -36,12 +36,19 @@ _ABOUT = f"""
 def render_recap(store: Store, *, git: bool) -> str:
     """Return the recap of this branch; "" if nothing is known. git: ask git for uncommitted
     changes."""
-    here = working_branch(store.root.git_dir)
-    known = load_sessions(store.connection)
+    branch = working_branch(store.root.git_dir)
+    sessions = load_sessions(store.connection)
     session = next(
-        (one for one in known if one.branch == here and one.task and one.closed_at is None), None
+        (
+            session
+            for session in sessions
+            if session.branch == branch and session.task and session.closed_at is None
+        ),
+        None,
     )
-    summary = summarise_session(store.connection, session.thread) if session else None
+    summary = None
+    if session:
+        summary = summarise_session(store.connection, session.thread)
     files = set(changed_files(store.root.path) or ()) if git and store.root.is_git else set[str]()
     if session and summary:
         files |= {*summary.files, *session.recent, session.file} - {""}
@@ -51,15 +58,13 @@ def render_recap(store: Store, *, git: bool) -> str:
     ]
     if not lines:
         return ""
-    head, tail = (
-        f"xscore remembers earlier work on this branch.\n{DATA_NOTE}\n<{FENCE}>\n",
-        f"</{FENCE}>",
-    )
-    left = MAX_CHARS - size_of(head + tail)
+    head = f"xscore remembers earlier work on this branch.\n{DATA_NOTE}\n<{FENCE}>\n"
+    tail = f"</{FENCE}>"
+    room = MAX_CHARS - size_of(head + tail)
     shown = []
     for line in lines:
-        left -= size_of(line) + 1
-        if left < 0:
+        room -= size_of(line) + 1
+        if room < 0:
             break
         shown.append(f"{line}\n")
     return head + "".join(shown) + tail
@@ -68,9 +73,10 @@ def render_recap(store: Store, *, git: bool) -> str:
 def memories_about(store: Store, files: Iterable[str]) -> list[Memory]:
     """Return open failures and decisions that name or cite one of these files, latest first."""
     names = sorted(files)
-    paths, ids = json.dumps(names), json.dumps([file_id(name) for name in names])
-    found = select_memories(store.connection, _ABOUT, (ids, paths, paths)) if names else []
-    latest = sorted(found, key=lambda memory: (-memory.updated_at, memory.id))
+    paths = json.dumps(names)
+    ids = json.dumps([file_id(name) for name in names])
+    memories = select_memories(store.connection, _ABOUT, (ids, paths, paths)) if names else []
+    latest = sorted(memories, key=lambda memory: (-memory.updated_at, memory.id))
     return [memory for memory in latest if not memory.particulars.resolution]
 
 
@@ -78,10 +84,15 @@ def _work(session: WorkingSession | None, pending: Iterable[str]) -> Iterator[st
     if session is None:
         return
     place = format_place(without_invisible(session.file), session.line)
-    last = f" Last file: {quoted(place, LINE_CHARS)}." if session.file else ""
+    last = ""
+    if session.file:
+        last = f" Last file: {quoted(place, LINE_CHARS)}."
     yield f"You were working on “{quoted(session.task, LINE_CHARS)}”.{last}"
-    left = [one for one in pending if one != session.task]
-    yield from ["Left to do:", *(f"- {quoted(one, LINE_CHARS)}" for one in left)] if left else []
+    tasks = [task for task in pending if task != session.task]
+    if tasks:
+        yield "Left to do:"
+    for task in tasks:
+        yield f"- {quoted(task, LINE_CHARS)}"
 
 
 def _known(memories: list[Memory]) -> Iterator[str]:
@@ -90,12 +101,11 @@ def _known(memories: list[Memory]) -> Iterator[str]:
         Kind.DECISION: "Decisions about these files (prior context, not immutable law):",
     }
     for kind, heading in headings.items():
-        found = [memory for memory in memories if memory.kind is kind][:MOST_MEMORIES]
-        yield from (
-            [heading, *(f"- [{one.id}] {quoted(_line_of(one), LINE_CHARS)}" for one in found)]
-            if found
-            else []
-        )
+        of_kind = [memory for memory in memories if memory.kind is kind][:MOST_MEMORIES]
+        if of_kind:
+            yield heading
+        for memory in of_kind:
+            yield f"- [{memory.id}] {quoted(_line_of(memory), LINE_CHARS)}"
 
 
 def _line_of(memory: Memory) -> str:

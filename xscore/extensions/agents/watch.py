@@ -64,7 +64,8 @@ def watch(once: bool, flags: Flags) -> None:
     budget.max_usd_day it spends at most $1 a day. Only one such process runs for a worktree, as
     `xscore status` shows; Ctrl-C ends it, SIGTERM at once.
     """
-    loaded, lease = read_settings(flags), os.environ.pop(LEASE_VARIABLE, "")
+    loaded = read_settings(flags)
+    lease = os.environ.pop(LEASE_VARIABLE, "")
     follows = not (once or lease)
     if follows:
         require_extra("watch", "watchfiles", purpose="`xscore watch`")
@@ -99,14 +100,14 @@ def _take(held: BackgroundLease, store: Store, flags: Flags, *, waits: bool) -> 
     Raises UsageError where that one stays until it is stopped.
     """
     while not held.take():
-        other = read_background(store.connection, now=time.time())
+        holder = read_background(store.connection, now=time.time())
         doing = (
-            f"process {other.pid} is already the background process of this store:"
-            f" {other.doing or 'waiting for saves'}"
+            f"process {holder.pid} is already the background process of this store:"
+            f" {holder.doing or 'waiting for saves'}"
         )
-        if waits and other.watches:
+        if waits and holder.watches:
             raise UsageError(
-                f"`xscore watch` runs here already (process {other.pid})",
+                f"`xscore watch` runs here already (process {holder.pid})",
                 hint="Stop that one first.",
             )
         flags.terminal.note(f"{doing}; waiting for it to end" if waits else doing)
@@ -147,11 +148,15 @@ async def _until_idle(work: BackgroundWork, held: BackgroundLease) -> None:
 
 class _Report:
     def __init__(self, work: BackgroundWork, flags: Flags) -> None:
-        self._work, self._flags, self._said, self._problem = work, flags, "", ""
+        self._work = work
+        self._flags = flags
+        self._said = ""
+        self._problem = ""
 
     def news(self) -> None:
         """Print what was done so far, and what went wrong, if that is new."""
-        done, problem = self._work.done, self._work.problem
+        done = self._work.done
+        problem = self._work.problem
         words = (
             f"{counted(done.files, 'file')} read · {counted(done.judged, 'memory', 'memories')}"
             f" judged · {counted(done.turns, 'turn')} finished · {format_dollars(done.cost_usd)}"
@@ -160,7 +165,8 @@ class _Report:
             self._flags.terminal.lines(problem)
         if words != self._said:
             self._flags.terminal.lines(words)
-        self._said, self._problem = words, problem
+        self._said = words
+        self._problem = problem
 
     def all(self) -> None:
         """Print the last line."""
@@ -171,9 +177,9 @@ class _Report:
 def _name_error(error: BaseException | None) -> str:
     if isinstance(error, XscoreError):
         return error.message
-    return (
-        f"internal error: {type(error).__name__}: {error}" if isinstance(error, Exception) else ""
-    )
+    if isinstance(error, Exception):
+        return f"internal error: {type(error).__name__}: {error}"
+    return ""
 
 
 async def follow_files(
@@ -240,15 +246,15 @@ async def _listen(
         saves.put_nowait(None)
 
 
-def _is_indexed(saved: Collection[str], root: RepositoryRoot, known: Collection[str]) -> bool:
+def _is_indexed(saved: Collection[str], root: RepositoryRoot, indexed: Collection[str]) -> bool:
     """Whether any of these paths, or a file below one, is in the index or would be indexed."""
     names = {os.path.relpath(path, root.path) for path in saved}
-    if not {portable_name(name) for name in names}.isdisjoint(known):
+    if not {portable_name(name) for name in names}.isdisjoint(indexed):
         return True
     folders = tuple(f"{name}/" for name in names)
     if any(path in names or path.startswith(folders) for path in discover_files(root).paths):
         return True
-    return any(path.startswith(tuple(map(portable_name, folders))) for path in known)
+    return any(path.startswith(tuple(map(portable_name, folders))) for path in indexed)
 
 
 class LeaseKeeper:
@@ -256,7 +262,9 @@ class LeaseKeeper:
     lost."""
 
     def __init__(self, lease: BackgroundLease, *, database: Path, root: Path) -> None:
-        self._lease, self._database, self._root = lease, database, root
+        self._lease = lease
+        self._database = database
+        self._root = root
         self._file = _identity(database)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="xscore-lease", daemon=True)
@@ -267,7 +275,8 @@ class LeaseKeeper:
     def __enter__(self) -> Self:
         task = asyncio.current_task()
         assert task is not None
-        self._loop, self._task = asyncio.get_running_loop(), task
+        self._loop = asyncio.get_running_loop()
+        self._task = task
         self._thread.start()
         return self
 
@@ -298,7 +307,7 @@ class LeaseKeeper:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -109,10 +109,12 @@ async def ask_list(
 def _shared_form_failed(parts: PipelineParts) -> bool:
     """Return whether the model recently gave no usable score to shared prompts."""
     judge = parts.judge.identity
-    known = capabilities.read_capability(
+    capability = capabilities.read_capability(
         parts.store.connection, provider=judge.provider, host=judge.host, model=judge.model
     )
-    failed_at = known.shared_form_failed_at if known else 0.0
+    failed_at = 0.0
+    if capability:
+        failed_at = capability.shared_form_failed_at
     return failed_at > 0 and 0 <= parts.clock() - failed_at < REMEMBERED_S
 
 
@@ -135,45 +137,51 @@ class _AskListRun(Struct):
         opened = open_turn(
             parts, self._turn(self.questions[0], is_first=True), Stopwatch(), takes_up=False
         )
-        found = ListMemories(opened.pool.all_candidates, opened.pool.candidates, self.like.scope)
+        memories = ListMemories(opened.pool.all_candidates, opened.pool.candidates, self.like.scope)
         if parts.observer.can_confirm:
-            self._confirm(found)
-        for some in self._some_at_a_time(found):
-            if not await self.turns.goes_on_after(partial(self._take, some)):
+            self._confirm(memories)
+        for prepared in self._some_at_a_time(memories):
+            if not await self.turns.goes_on_after(partial(self._take, prepared)):
                 return
 
-    def _some_at_a_time(self, found: ListMemories) -> Iterator[list[PreparedQuestion]]:
+    def _some_at_a_time(self, memories: ListMemories) -> Iterator[list[PreparedQuestion]]:
         for start in range(0, len(self.questions), QUESTIONS_AT_ONCE):
-            some = enumerate(self.questions[start : start + QUESTIONS_AT_ONCE], start=start)
-            yield list(prepare_questions(self.turns.parts, some, found))
+            numbered = enumerate(self.questions[start : start + QUESTIONS_AT_ONCE], start=start)
+            yield list(prepare_questions(self.turns.parts, numbered, memories))
 
-    async def _take(self, some: Sequence[PreparedQuestion]) -> None:
-        phase = await self._share(some) if self._can_share(some) else None
-        for at, prepared in enumerate(some):
+    async def _take(self, questions: Sequence[PreparedQuestion]) -> None:
+        phase = None
+        if self._can_share(questions):
+            phase = await self._share(questions)
+        for at, question in enumerate(questions):
             if not self.turns.ended:
                 judged = phase.judged[at] if phase else set[str]()
-                await self.turns.goes_on_after(partial(self._ask, prepared, judged))
+                await self.turns.goes_on_after(partial(self._ask, question, judged))
 
-    def _can_share(self, some: Sequence[PreparedQuestion]) -> bool:
+    def _can_share(self, questions: Sequence[PreparedQuestion]) -> bool:
         parts = self.turns.parts
-        wanted = (
-            self.turns.shares_prompts
-            and not parts.settings.judge.replay
-            and parts.settings.batch.questions_a_call > 1
-        )
-        return wanted and parts.judge.packed and sum(bool(one.pool.misses) for one in some) > 1
+        if not self.turns.shares_prompts or not parts.judge.packed:
+            return False
+        if parts.settings.judge.replay or parts.settings.batch.questions_a_call < 2:
+            return False
+        return sum(bool(question.pool.misses) for question in questions) > 1
 
-    async def _share(self, some: Sequence[PreparedQuestion]) -> SharedPackJudge | None:
+    async def _share(self, questions: Sequence[PreparedQuestion]) -> SharedPackJudge | None:
         """Judge what these questions can share; None: the host cannot be asked so, and each is
         asked alone."""
         parts = self.turns.parts_within_cap()
         assert self.options.started is not None
         deadline = Deadline.of(self.options.started, parts.settings.budget.deadline_s)
         if self._answers:  # reserve the time for answering
-            deadline = deadline.with_answer(len(some) * typical_answer_s(parts))
+            deadline = deadline.with_answer(len(questions) * typical_answer_s(parts))
         try:
             phase = await judge_shared_packs(
-                parts, parts.judge, some, run_id=self.id, separate=self.separate, deadline=deadline
+                parts,
+                parts.judge,
+                questions,
+                run_id=self.id,
+                separate=self.separate,
+                deadline=deadline,
             )
         except NoUsableModel:  # its first contact was in the form that questions share
             self._stop_sharing()
@@ -193,7 +201,8 @@ class _AskListRun(Struct):
 
     def _stop_sharing(self) -> None:
         """Ask from now on as `xscore ask` does, and remember it for later lists."""
-        judge, now = self.parts.judge.identity, self.parts.clock()
+        judge = self.parts.judge.identity
+        now = self.parts.clock()
         capabilities.amend_capability(
             self.parts.store.connection,
             provider=judge.provider,
@@ -226,55 +235,60 @@ class _AskListRun(Struct):
             self.like, task=question.task, errors=question.errors, file=question.file, fresh=fresh
         )
 
-    def _confirm(self, found: ListMemories) -> None:
-        parts, count = self.turns.parts, len(self.questions)
+    def _confirm(self, memories: ListMemories) -> None:
+        parts = self.turns.parts
+        count = len(self.questions)
         judging = reduce(
-            add, (forecast_shared(parts, some) for some in self._some_at_a_time(found))
+            add, (forecast_shared(parts, questions) for questions in self._some_at_a_time(memories))
         )
         primary = None
         if self._answers and parts.answerer is not None:
             # The confirmation counts one answer more.
             judging = replace(judging, calls=judging.calls + count - 1)
-            one = answer_estimate(parts.answerer, parts.settings)
+            answer = answer_estimate(parts.answerer, parts.settings)
             primary = replace(
-                one,
-                input_tokens=count * one.input_tokens,
-                output_tokens=count * one.output_tokens,
-                cost_usd=None if one.cost_usd is None else count * one.cost_usd,
+                answer,
+                input_tokens=count * answer.input_tokens,
+                output_tokens=count * answer.output_tokens,
+                cost_usd=None if answer.cost_usd is None else count * answer.cost_usd,
             )
         confirm_list_cost(parts, judging, primary)
 
     def account(self) -> AskListReport:
-        turns, separate = self.turns, self.separate
+        turns = self.turns
+        separate = self.separate
         shared = sum((phase.spent for phase in self.phases), StageUsage())
-        own = sum((answer.spent(Stage.JUDGE) for answer in turns.answers), StageUsage())
-        alone, took = separate.alone + own, shared + own + self.in_vain
-        at_best_usd = add_costs(separate.at_best_usd, own.cost_usd)
+        separately = sum((answer.spent(Stage.JUDGE) for answer in turns.answers), StageUsage())
+        alone = separate.alone + separately
+        took = shared + separately + self.in_vain
+        at_best_usd = add_costs(separate.at_best_usd, separately.cost_usd)
         codes = {answer.exit_code for answer in turns.answers}
         if turns.ended:
             early = {"interrupted": ExitCode.INTERRUPTED, "store": ExitCode.STORE}
             codes.add(early.get(turns.ended, ProviderError.exit_code))
+        worst = [code for code in WORST_FIRST if code in codes]
         return AskListReport(
             id=self.id if self.phases else "",
             questions=len(self.questions),
             asked=len(turns.answers),
             questions_a_call=turns.parts.settings.batch.questions_a_call,
             ended=turns.ended,
-            judged_together=sum(len(hashes) for phase in self.phases for hashes in phase.judged),
+            judged_together=sum(phase.count_judged() for phase in self.phases),
             shared=shared,
             took=JudgingTotals.of(took),
             alone=JudgingTotals.of(alone),
             alone_at_best_usd=at_best_usd,
             saved=JudgingTotals.of(replace(alone, cost_usd=at_best_usd), less=took),
             warnings=tuple(dict.fromkeys(turns.warnings)),
-            exit_code=next((code for code in WORST_FIRST if code in codes), max(codes, default=0)),
+            exit_code=worst[0] if worst else max(codes, default=0),
         )
 
 
 def _is_in_vain(answer: Answer) -> bool:
     """Return whether the model scored nothing at all for a question, or a probe, that it replied
     to."""
-    cover, causes = answer.coverage, answer.unjudged.by_cause.keys()
+    cover = answer.coverage
+    causes = answer.unjudged.by_cause.keys()
     if not cover.unjudged == cover.candidates > 0:
         return False
     probe, judging = answer.spent(Stage.PROBE), answer.spent(Stage.JUDGE)
@@ -322,53 +336,53 @@ def ask_batch(path: Path, flags: Flags) -> int:
             write_stdout("nothing was chosen")  # why stands with the account
         print_turn(answer, terminal, wants_answer=answers and not settings.settings.judge.replay)
 
-    found = run_turn(
+    report = run_turn(
         flags,
         lambda open_: ask_list(open_.parts, questions, options, like=like, on_answer=print_answer),
         settings=settings,
         watch=watch,
     )
     if terminal.as_json:
-        account = record_json(found)
+        account = record_json(report)
         account.pop("exit_code")
         print_json({"schema": SCHEMA, "questions": objects, "together": account})
-    terminal.notes(found.warnings)
+    terminal.notes(report.warnings)
     if not terminal.as_json:
-        terminal.lines("\n" + _render_shared_account(found))
-    return found.exit_code
+        terminal.lines("\n" + _render_shared_account(report))
+    return report.exit_code
 
 
-def _render_shared_account(found: AskListReport) -> str:
-    took, alone, saved = found.took, found.alone, found.saved
-    asked = f"asked {found.asked} of {counted(found.questions, 'question')}"
-    if found.ended:
-        asked += (
-            f", then it ended: {found.ended}. What was judged is kept: run the same command to"
+def _render_shared_account(report: AskListReport) -> str:
+    took = report.took
+    alone = report.alone
+    saved = report.saved
+    head = f"asked {report.asked} of {counted(report.questions, 'question')}"
+    if report.ended:
+        head += (
+            f", then it ended: {report.ended}. What was judged is kept: run the same command to"
             " continue."
         )
     if not took.calls:
-        return f"{asked}\n{faint('nothing was sent to the judge')}"
-    sharing = min(found.questions_a_call, found.questions)
-    cost = format_dollars(took.cost_usd, estimated=found.shared.estimated)
+        return f"{head}\n{faint('nothing was sent to the judge')}"
+    sharing = min(report.questions_a_call, report.questions)
+    cost = format_dollars(took.cost_usd, estimated=report.shared.estimated)
     calls = (
-        f"{counted(took.calls, 'call')} ({found.shared.calls:,} of them shared by up to {sharing}"
+        f"{counted(took.calls, 'call')} ({report.shared.calls:,} of them shared by up to {sharing}"
         " questions)"
     )
     lines = [
-        asked,
+        head,
         faint(
             f"judging took {calls}, {describe_tokens(took.input_tokens, took.output_tokens)},"
             f" {cost}"
         ),
     ]
-    if not found.shared.calls:
+    if not report.shared.calls:
         return "\n".join(lines)
-    best = found.alone_at_best_usd
+    best = report.alone_at_best_usd
     cached = "" if best is None else f", {format_dollars(best)} with prefixes cached"
-    tokens, calls = (
-        describe_tokens(alone.input_tokens, alone.output_tokens),
-        counted(alone.calls, "call"),
-    )
+    tokens = describe_tokens(alone.input_tokens, alone.output_tokens)
+    calls = counted(alone.calls, "call")
     part = format_share(saved.input_tokens, alone.input_tokens)
     return "\n".join(
         [
@@ -376,18 +390,24 @@ def _render_shared_account(found: AskListReport) -> str:
             faint(
                 f"one question a call: {calls}, {tokens}, {format_dollars(alone.cost_usd)}{cached}"
             ),
-            f"saved {saved.calls:,} of {calls}, {part} of the input tokens{_saved(found)}",
+            f"saved {saved.calls:,} of {calls}, {part} of the input tokens{_saved(report)}",
         ]
     )
 
 
-def _saved(found: AskListReport) -> str:
-    took, alone, saved = found.took.cost_usd, found.alone.cost_usd, found.saved.cost_usd
+def _saved(report: AskListReport) -> str:
+    took = report.took.cost_usd
+    alone = report.alone.cost_usd
+    saved = report.saved.cost_usd
     if saved is None or took is None or alone is None:
         return ", unpriced"
-    more = alone - took
-    return f", {_signed(saved)} to {_signed(more)}" if more > saved else f", {_signed(saved)}"
+    saved_uncached = alone - took
+    if saved_uncached > saved:
+        return f", {_signed(saved)} to {_signed(saved_uncached)}"
+    return f", {_signed(saved)}"
 
 
 def _signed(usd: Decimal) -> str:
-    return f"−{format_dollars(-usd)}" if usd < 0 else format_dollars(usd)
+    if usd < 0:
+        return f"−{format_dollars(-usd)}"
+    return format_dollars(usd)

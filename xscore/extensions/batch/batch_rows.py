@@ -47,7 +47,7 @@ _COLUMNS = """
 def read_batches(
     connection: sqlite3.Connection, job: str, *, only_open: bool = False
 ) -> list[Batch]:
-    """Return the batches of a job in order. only_open: those that are not settled."""
+    """Return the batches of a job in order. only_open: those that are not collected or failed."""
     where = f" AND {BATCH_IS_OPEN}" if only_open else ""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM batch WHERE job = ?{where} ORDER BY number", (job,)
@@ -72,11 +72,13 @@ def custom_id(mark: str, name: RequestName) -> str:
     return f"{mark}-q{name[0]}-a{name[1]}"
 
 
-def parse_custom_id(found: str) -> tuple[str, RequestName] | None:
+def parse_custom_id(identifier: str) -> tuple[str, RequestName] | None:
     """Return the batch's mark and the request in a custom_id; None if it is not of xscore's
     making."""
-    read = CUSTOM_ID.fullmatch(found)
-    return (read[1], (int(read[2]), int(read[3]))) if read else None
+    match = CUSTOM_ID.fullmatch(identifier)
+    if match:
+        return (match[1], (int(match[2]), int(match[3])))
+    return None
 
 
 def smallest_refused(connection: sqlite3.Connection, job: str) -> int | None:
@@ -117,7 +119,7 @@ def insert_batch(
     connection.executemany(
         "UPDATE job_request SET state = 'sent', batch = ?, tries = tries + 1"
         " WHERE job = ? AND question = ? AND ask = ? AND state = 'planned'",
-        ((batch.number, batch.job, question, ask) for question, ask in requests),
+        ((batch.number, batch.job, question, prompt) for question, prompt in requests),
     )
 
 
@@ -137,7 +139,7 @@ def update_batch(
 
 
 def move_batch(connection: sqlite3.Connection, batch: Batch, to: str, **columns: Any) -> Batch:
-    """Move a batch to its next state and set columns; a settled batch loses its reservation."""
+    """Move a batch to its next state and set columns; a final state frees its reservation."""
     if to not in OPEN_STATES:
         connection.execute("DELETE FROM reservation WHERE id = ?", (batch.mark,))
     return update_batch(connection, batch, *LEAVES[to], state=to, **columns)
@@ -188,7 +190,7 @@ def replan_requests(
 def lose_requests(
     connection: sqlite3.Connection, job: str, requests: Mapping[RequestName, str]
 ) -> None:
-    """Mark unsettled requests as lost, each with its cause: `refused: the model declined`."""
+    """Mark unanswered requests as lost, each with its cause: `refused: the model declined`."""
     connection.executemany(
         "UPDATE job_request SET state = 'lost', cause = ?"
         " WHERE job = ? AND question = ? AND ask = ? AND state IN ('planned', 'sent')",
@@ -206,7 +208,7 @@ def lose_planned_if_stopped(connection: sqlite3.Connection, job: str) -> None:
     )
 
 
-def settle_requests(
+def mark_answered(
     connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]
 ) -> None:
     """Mark requests as answered, or judged elsewhere."""
@@ -296,10 +298,8 @@ def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
         "SELECT count(*) FROM job_question WHERE job = ?", (job_id,)
     ).fetchone()
     with damage_if_invalid("what a job cost"):
-        spent_usd, reserved_usd = (
-            money.dollars_of_picodollars(spent),
-            money.dollars_of_picodollars(reserved),
-        )
+        spent_usd = money.dollars_of_picodollars(spent)
+        reserved_usd = money.dollars_of_picodollars(reserved)
     return JobStatus(
         job=job.id,
         command=job.command,
@@ -321,18 +321,21 @@ def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
 
 def _asked(connection: sqlite3.Connection, job_id: str) -> dict[str, Any]:
     counts = connection.execute(_ASKED, (job_id,)).fetchall()
-    asked, unjudged = sum(first for *_, first, _ in counts), Counter[str]()
+    first_asked = sum(first for *_, first, _ in counts)
+    unjudged = Counter[str]()
     for kind, waits, _, count in counts:
-        unjudged[kind] += count if kind or waits else 0
+        # Rows without a cause that wait for nothing are judged.
+        if kind or waits:
+            unjudged[kind] += count
     waiting = unjudged.pop("", 0)
     return {
-        "asked": asked,
-        "judged": asked - waiting - unjudged.total(),
+        "asked": first_asked,
+        "judged": first_asked - waiting - unjudged.total(),
         "unjudged": dict(unjudged),
     }
 
 
 def _batches(connection: sqlite3.Connection, job_id: str) -> tuple[Batch, ...]:
     waiting = dict(connection.execute(_WAITING, (job_id,)).fetchall())
-    found = read_batches(connection, job_id)
-    return tuple(replace(one, waiting=waiting.get(one.number, 0)) for one in found)
+    batches = read_batches(connection, job_id)
+    return tuple(replace(batch, waiting=waiting.get(batch.number, 0)) for batch in batches)

@@ -56,59 +56,64 @@ _AGAIN = {
 class _ReadResults(Struct):
     judged: list[tuple[int, MemoryPart, Judgment]] = field(default_factory=list)
     """Question, piece, its judgment."""
-    settled: list[RequestName] = field(default_factory=list)
-    again: dict[RequestName, str] = field(default_factory=dict)
+    answered_requests: list[RequestName] = field(default_factory=list)
+    to_replan: dict[RequestName, str] = field(default_factory=dict)
     lost: dict[RequestName, str] = field(default_factory=dict)
-    asks: list[tuple[int, PackPrompt]] = field(default_factory=list)
+    new_prompts: list[tuple[int, PackPrompt]] = field(default_factory=list)
 
 
 def _read_results(
     chunk: Sequence[tuple[RequestName, BatchResult]],
-    asks: Mapping[int, PackPrompt],
+    prompts: Mapping[int, PackPrompt],
     *,
     secret: bytes,
     rule: GiveUpRule,
     faults: ReplyFaults,
 ) -> _ReadResults:
-    """Read a chunk of results. asks: by number. secret: deals their ids. rule, faults: of the job;
-    updated."""
-    found = _ReadResults()
-    climbing: list[tuple[RequestName, Sequence[MemoryPart], RepairReason]] = []
+    """Read a chunk of results.
+
+    prompts: by number.
+    secret: deals their ids.
+    rule, faults: of the job; updated.
+    """
+    readings = _ReadResults()
+    unscored: list[tuple[RequestName, Sequence[MemoryPart], RepairReason]] = []
     for name, result in chunk:
-        ask = asks[name[1]]
+        prompt = prompts[name[1]]
         if result.completion is not None:
-            codes = dealt_ids(len(ask.pieces), secret=secret, pack=ask.pack)
-            parsed = parse_completion(ask, codes, result.completion, priors={})
+            codes = dealt_ids(len(prompt.pieces), secret=secret, pack=prompt.pack)
+            parsed = parse_completion(prompt, codes, result.completion, priors={})
             faults.count(parsed.reply)
             rule.has_answer = True
             rule.unscored += not parsed.judged
-            found.judged += [(name[0], piece, judgment) for piece, judgment in parsed.judged]
-            climbing.append((name, parsed.missing, parsed.trouble))
+            readings.judged += [(name[0], piece, judgment) for piece, judgment in parsed.judged]
+            unscored.append((name, parsed.missing, parsed.trouble))
         elif result.outcome is RequestOutcome.REFUSED:
             rule.rejected += 1
             detail = result.detail or "the host refused it"
             is_too_long = result.error_kind == PromptTooLong.kind
-            trouble = (
-                repair.prompt_too_long(detail) if is_too_long else repair.prompt_rejected(detail)
-            )
-            climbing.append((name, ask.pieces, trouble))
+            if is_too_long:
+                trouble = repair.prompt_too_long(detail)
+            else:
+                trouble = repair.prompt_rejected(detail)
+            unscored.append((name, prompt.pieces, trouble))
         else:
-            found.again[name] = _AGAIN[result.outcome] + (
+            readings.to_replan[name] = _AGAIN[result.outcome] + (
                 f" ({result.detail})" if result.detail else ""
             )
     # whether the host takes and the model scores anything is known once the whole chunk was read
-    rule.has_score = rule.has_score or bool(found.judged)
+    rule.has_score = rule.has_score or bool(readings.judged)
     in_vain = (
         not rule.has_answer and rule.rejected >= rule.most_rejected
     ) or rule.is_over_after_unscored(0)
-    for name, missing, trouble in climbing:
-        again, lost = repair.next_prompts(asks[name[1]], missing, trouble)
-        if lost or (again and in_vain):
-            found.lost[name] = f"{trouble.cause}: {trouble.detail}"
+    for name, missing, trouble in unscored:
+        follow_ups, lost = repair.next_prompts(prompts[name[1]], missing, trouble)
+        if lost or (follow_ups and in_vain):
+            readings.lost[name] = f"{trouble.cause}: {trouble.detail}"
         else:
-            found.settled.append(name)
-            found.asks += [(name[0], ask) for ask in again]
-    return found
+            readings.answered_requests.append(name)
+            readings.new_prompts += [(name[0], prompt) for prompt in follow_ups]
+    return readings
 
 
 CHUNK = 5_000
@@ -120,7 +125,7 @@ _Chunk = list[tuple[RequestName, BatchResult]]
 
 
 class _Fetched(Struct):
-    left: set[RequestName]
+    awaited: set[RequestName]
     entered: set[RequestName]
     met: set[RequestName] = field(default_factory=set)
     completed: set[RequestName] = field(default_factory=set)
@@ -132,23 +137,29 @@ class ResultCollector:
     """Stores the results of one job's batches, one batch at a time."""
 
     def __init__(self, context: JobContext, host: BatchHost, *, chunk: int) -> None:
-        connection, job = context.connection, context.job
-        self._context, self._host, self._job, self._chunk = context, host, job, chunk
+        connection = context.connection
+        job = context.job
+        self._context = context
+        self._host = host
+        self._job = job
+        self._chunk = chunk
         self._unmatched = Counter[str]()
         self._secret = job.recipe.builder().secret
         self._keys = {
-            number: one.turn_key
-            for number, one in job_rows.read_job_questions(connection, job.id).items()
+            number: question.turn_key
+            for number, question in job_rows.read_job_questions(connection, job.id).items()
         }
         any_call = "SELECT EXISTS (SELECT 1 FROM call WHERE turn_id = ? AND outcome = 'ok')"
         has_answer = bool(connection.execute(any_call, (job.id,)).fetchone()[0])
-        most = MAX_WITHOUT_SCORE
-        self._rule = GiveUpRule(most, most, has_answer=has_answer, has_score=has_answer)
+        rejections = MAX_WITHOUT_SCORE
+        self._rule = GiveUpRule(rejections, rejections, has_answer=has_answer, has_score=has_answer)
         self.faults: ReplyFaults = ReplyFaults()
 
     def unmatched_in_words(self) -> tuple[str, ...]:
         """Describe results that match no request."""
-        return tuple(f"{count:,} {what}" for what, count in self._unmatched.items() if count)
+        return tuple(
+            f"{count:,} {description}" for description, count in self._unmatched.items() if count
+        )
 
     async def collect(self, batch: Batch, seen: VendorBatch) -> None:
         """Store all results of a batch that ended.
@@ -158,7 +169,7 @@ class ResultCollector:
         connection = self._context.connection
         fetched = _Fetched(
             job_rows.requests_of_batch(connection, self._job.id, batch.number),
-            job_rows.requests_of_batch(connection, self._job.id, batch.number, settled=True),
+            job_rows.requests_of_batch(connection, self._job.id, batch.number, answered=True),
         )
         try:
             async with aclosing(
@@ -173,7 +184,7 @@ class ResultCollector:
             raise
         self._enter(batch, fetched)
         self._unmatched["lines of results cannot be read"] += fetched.unreadable
-        rest = sorted(fetched.left - fetched.met)
+        rest = sorted(fetched.awaited - fetched.met)
         # Nothing came, and the vendor does not say how many it ran.
         if rest and not fetched.met and not seen.requests:
             unread = len(rest)
@@ -190,13 +201,13 @@ class ResultCollector:
             fetched.completed.add(name)
         if not result.custom_id:
             fetched.unreadable += 1
-        elif name is None or not (name in fetched.left or name in fetched.entered):
+        elif name is None or not (name in fetched.awaited or name in fetched.entered):
             self._unmatched["results bear an id that was never sent"] += 1
         elif name in fetched.met:
             self._unmatched["results came twice"] += 1
         else:
             fetched.met.add(name)
-            fetched.chunk += [(name, result)] if name in fetched.left else []
+            fetched.chunk += [(name, result)] if name in fetched.awaited else []
 
     def _close(
         self, batch: Batch, rest: list[RequestName], unread: int, *, may_give_up: bool
@@ -223,69 +234,68 @@ class ResultCollector:
             batch_rows.move_batch(connection, batch, "collected")
 
     def _enter(self, batch: Batch, fetched: _Fetched) -> None:
-        chunk, fetched.chunk = fetched.chunk, []
+        chunk = fetched.chunk
+        fetched.chunk = []
         if not chunk:
             return
         chunk = self._refuse_cut_prompts(chunk)
-        asks = job_rows.read_asks(
-            self._context.connection, self._job.id, {ask for (_, ask), _ in chunk}
+        prompts = job_rows.read_prompts(
+            self._context.connection, self._job.id, {number for (_, number), _ in chunk}
         )
-        parts_of = (
-            self._parts_of
-            if any(piece.is_part for ask in asks.values() for piece in ask.pieces)
-            else {}
-        )
+        # The parts of large memories are looked up only where a chunk holds one.
+        has_parts = any(_holds_part(prompt) for prompt in prompts.values())
+        parts_of = self._parts_of if has_parts else {}
         with self._context.transaction() as connection:
-            found = _read_results(
-                chunk, asks, secret=self._secret, rule=self._rule, faults=self.faults
+            readings = _read_results(
+                chunk, prompts, secret=self._secret, rule=self._rule, faults=self.faults
             )
-            answered = [
-                (one, len(asks[name[1]].pieces))
-                for name, one in chunk
-                if one.completion is not None
-            ]
+            answered = []
+            for name, result in chunk:
+                if result.completion is not None:
+                    answered.append((result, len(prompts[name[1]].pieces)))
             self._context.ledger.enter(connection, batch, answered)
             self._context.ledger.enter_unread(
-                connection, batch, [name for name, one in chunk if one.is_charged]
+                connection, batch, [name for name, result in chunk if result.is_charged]
             )
-            self._keep(connection, found, parts_of)
-            batch_rows.settle_requests(connection, self._job.id, found.settled)
-            batch_rows.lose_requests(connection, self._job.id, found.lost)
-            batch_rows.replan_requests(connection, self._job.id, found.again)
-            self._plan_follow_ups(connection, found)
+            self._keep(connection, readings, parts_of)
+            batch_rows.mark_answered(connection, self._job.id, readings.answered_requests)
+            batch_rows.lose_requests(connection, self._job.id, readings.lost)
+            batch_rows.replan_requests(connection, self._job.id, readings.to_replan)
+            self._plan_follow_ups(connection, readings)
 
     def _refuse_cut_prompts(self, chunk: _Chunk) -> _Chunk:
         """Refuse the answers to prompts that the host cut silently, and count them as charged, as
         live calls do."""
-        host, found = self._host, dict(chunk)
+        host = self._host
+        results = dict(chunk)
         if host.provider.is_vendors_own:
             return chunk
         answered = sorted(
-            (name for name, one in chunk if one.completion is not None), key=itemgetter(1)
+            (name for name, result in chunk if result.completion is not None), key=itemgetter(1)
         )
         with suppress(UsageError):  # planned with another version's prompt: the answers stand
             renderer = BatchRenderer(self._context.store, host, self._job)
             for name, request in renderer.requests(answered):
-                completion = found[name].completion
+                completion = results[name].completion
                 assert completion is not None
                 try:
-                    whole = host.provider.read_whole(request, completion, counts_cached=True)
-                    found[name] = replace(found[name], completion=whole)
+                    checked = host.provider.read_whole(request, completion, counts_cached=True)
+                    results[name] = replace(results[name], completion=checked)
                 except PromptCut as error:
-                    found[name] = BatchResult(
-                        custom_id=found[name].custom_id,
+                    results[name] = BatchResult(
+                        custom_id=results[name].custom_id,
                         outcome=RequestOutcome.REFUSED,
                         detail=error.message,
                         error_kind=PromptTooLong.kind,
                         is_charged=True,
                     )
-        return list(found.items())
+        return list(results.items())
 
     def _keep(
-        self, connection: Connection, found: _ReadResults, parts_of: Mapping[str, frozenset[str]]
+        self, connection: Connection, readings: _ReadResults, parts_of: Mapping[str, frozenset[str]]
     ) -> None:
-        found.judged.sort(key=itemgetter(0))
-        for question, group in groupby(found.judged, key=itemgetter(0)):
+        readings.judged.sort(key=itemgetter(0))
+        for question, group in groupby(readings.judged, key=itemgetter(0)):
             names = (self._keys[question], self._job.judge, 0)
             # a piece without a hash has been erased
             judged = [(piece, judgment) for _, piece, judgment in group if piece.content_hash]
@@ -293,11 +303,11 @@ class ResultCollector:
             now = {judgment.content_hash: judgment for judgment in judgments}
             for memory in {piece.memory for piece, _ in judged if piece.is_part}:
                 hashes = parts_of.get(memory, frozenset())
-                known = read_judgments(connection, names, hashes) | {
-                    one: now[one] for one in hashes if one in now
+                part_judgments = read_judgments(connection, names, hashes) | {
+                    hash_: now[hash_] for hash_ in hashes if hash_ in now
                 }
-                if hashes and len(known) == len(hashes):
-                    judgments.append(_joined(connection, memory, known, names))
+                if hashes and len(part_judgments) == len(hashes):
+                    judgments.append(_joined(connection, memory, part_judgments, names))
             insert_judgments(connection, judgments, names)
 
     @cached_property
@@ -306,19 +316,32 @@ class ResultCollector:
 
         An edited memory has other parts, so it stays unjudged.
         """
-        store, recipe = self._context.store, self._job.recipe
-        large = [one for one in store.pool(tests=recipe.tests) if one.tokens > recipe.packs.tokens]
-        found = parts_in_store(store, recipe, large).items()
-        return {memory: frozenset(part.content_hash for part in parts) for memory, parts in found}
+        store = self._context.store
+        recipe = self._job.recipe
+        large = []
+        for candidate in store.pool(tests=recipe.tests):
+            if candidate.tokens > recipe.packs.tokens:
+                large.append(candidate)
+        parts_by_memory = parts_in_store(store, recipe, large).items()
+        hashes: dict[str, frozenset[str]] = {}
+        for memory, parts in parts_by_memory:
+            hashes[memory] = frozenset(part.content_hash for part in parts)
+        return hashes
 
-    def _plan_follow_ups(self, connection: Connection, found: _ReadResults) -> None:
-        if not found.asks:
+    def _plan_follow_ups(self, connection: Connection, readings: _ReadResults) -> None:
+        if not readings.new_prompts:
             return
-        new = list(dict.fromkeys(ask for _, ask in found.asks))
-        numbers = dict(zip(new, job_rows.add_asks(connection, self._job.id, new), strict=True))
+        new = list(dict.fromkeys(prompt for _, prompt in readings.new_prompts))
+        numbers = dict(zip(new, job_rows.add_prompts(connection, self._job.id, new), strict=True))
         job_rows.add_requests(
-            connection, self._job.id, [(question, numbers[ask]) for question, ask in found.asks]
+            connection,
+            self._job.id,
+            [(question, numbers[prompt]) for question, prompt in readings.new_prompts],
         )
+
+
+def _holds_part(prompt: PackPrompt) -> bool:
+    return any(piece.is_part for piece in prompt.pieces)
 
 
 def _joined(

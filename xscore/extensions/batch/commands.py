@@ -60,17 +60,17 @@ def cancel_job(job: str, *, everything: bool, forget: bool, flags: Flags) -> int
         raise UsageError("name one job, or --all", hint="`xscore batch list` names them.")
 
     async def cancel(store: "Store", settings: "Settings") -> list[JobStatus]:
-        found = []
-        for one in select_jobs(store.connection, job):
-            if job or one.ended_at is None:
+        statuses = []
+        for batch_job in select_jobs(store.connection, job):
+            if job or batch_job.ended_at is None:
                 with database.transaction(store.connection) as connection:
-                    batch_rows.stop_job(connection, one.id, at=store.clock())
-                found.append(await advance_job(store, settings, one.id, forget=forget))
-        return found
+                    batch_rows.stop_job(connection, batch_job.id, at=store.clock())
+                statuses.append(await advance_job(store, settings, batch_job.id, forget=forget))
+        return statuses
 
-    found = _with_store(flags, cancel)
-    _print_jobs(found, flags.terminal, none="nothing is under way")
-    return jobs_exit_code(one for one in found if one.is_pending)
+    statuses = _with_store(flags, cancel)
+    _print_jobs(statuses, flags.terminal, none="nothing is under way")
+    return jobs_exit_code(status for status in statuses if status.is_pending)
 
 
 def _with_store(flags: Flags, work: "Callable[[Store, Settings], Coroutine[Any, Any, T]]") -> T:
@@ -97,24 +97,26 @@ def collect_jobs(job: str, flags: Flags) -> int:
     ) -> tuple[list[BatchJob], list[JobStatus]]:
         jobs = _jobs_to_collect(store, settings, job, flags)
         return jobs, [
-            await advance_job(store, settings, one.id, note=flags.terminal.note) for one in jobs
+            await advance_job(store, settings, batch_job.id, note=flags.terminal.note)
+            for batch_job in jobs
         ]
 
-    jobs, found = _with_store(flags, collect)
+    jobs, statuses = _with_store(flags, collect)
     if output is None:
-        _print_jobs(found, flags.terminal)
+        _print_jobs(statuses, flags.terminal)
     else:
         results = _write_results(jobs[0], output, flags)
-        _print_jobs(found, flags.terminal, more={"results": results})
+        _print_jobs(statuses, flags.terminal, also={"results": results})
         if not flags.terminal.as_json:
             flags.terminal.lines(f"{counted(results['rows'], 'row')} in {one_line(results['out'])}")
-    return jobs_exit_code(found)
+    return jobs_exit_code(statuses)
 
 
 def _jobs_to_collect(
     store: "Store", settings: "Settings", named: str, flags: Flags
 ) -> list[BatchJob]:
-    output, max_usd = flags.given["output"], flags.given["max_usd"]
+    output = flags.given["output"]
+    max_usd = flags.given["max_usd"]
     jobs = select_jobs(store.connection, named)
     if len(jobs) > 1 and (output is not None or max_usd is not None):
         raise UsageError(
@@ -142,16 +144,18 @@ def _write_results(job: BatchJob, out: Path, flags: Flags) -> dict[str, Any]:
 
 
 def _print_jobs(
-    found: list[JobStatus],
+    statuses: list[JobStatus],
     terminal: Terminal,
     *,
     none: str = "",
-    more: dict[str, Any] | None = None,
+    also: dict[str, Any] | None = None,
 ) -> None:
-    text = "\n".join(render_job(one, cost=not terminal.quiet) for one in found)
-    terminal.print_result({"jobs": [job_json(one) for one in found]}, text, none=none, more=more)
-    for one in found:
-        terminal.notes([*one.remarks, next_step(one)])
+    text = "\n".join(render_job(status, cost=not terminal.quiet) for status in statuses)
+    terminal.print_result(
+        {"jobs": [job_json(status) for status in statuses]}, text, none=none, more=also
+    )
+    for status in statuses:
+        terminal.notes([*status.remarks, next_step(status)])
 
 
 @command()
@@ -162,16 +166,15 @@ def list_jobs(limit: int | None, flags: Flags) -> None:
     """List the jobs sent to vendors, newest first. No vendor is asked."""
     with opened_store(flags, make=False) as store:
         jobs = read_batch_jobs(store.connection)
-        most = limit or (len(jobs) if flags.terminal.as_json else JOBS_SHOWN)
-        found = [job_status(store.connection, job.id) for job in jobs[:most]]
+        shown_at_most = limit or (len(jobs) if flags.terminal.as_json else JOBS_SHOWN)
+        statuses = [job_status(store.connection, job.id) for job in jobs[:shown_at_most]]
     none = "there is no job yet; `xscore batch submit QUERIES.jsonl` makes one"
     flags.terminal.print_result(
-        {"jobs": [job_json(one) for one in found]}, _render_jobs(found), none=none
+        {"jobs": [job_json(status) for status in statuses]}, _render_jobs(statuses), none=none
     )
-    if len(found) < len(jobs):
-        flags.terminal.note(
-            f"{len(jobs) - len(found):,} older ones are not shown: `--limit {len(jobs)}` shows all"
-        )
+    if len(statuses) < len(jobs):
+        older = len(jobs) - len(statuses)
+        flags.terminal.note(f"{older:,} older ones are not shown: `--limit {len(jobs)}` shows all")
 
 
 @command()
@@ -187,8 +190,8 @@ def show_job_status(job: str, *, offline: bool, flags: Flags) -> None:
     async def look(store: "Store", settings: "Settings") -> list[JobStatus]:
         jobs = select_jobs(store.connection, job)
         if offline:
-            return [job_status(store.connection, one.id) for one in jobs]
-        return [await job_status_at_vendor(store, settings, one) for one in jobs]
+            return [job_status(store.connection, batch_job.id) for batch_job in jobs]
+        return [await job_status_at_vendor(store, settings, batch_job) for batch_job in jobs]
 
     _print_jobs(_with_store(flags, look), flags.terminal)
 
@@ -208,99 +211,104 @@ def wait_for_jobs(job: str, flags: Flags) -> int:
         try:
             return await _poll_until_done(store, settings, jobs, flags.terminal), False
         except asyncio.CancelledError:
-            return [job_status(store.connection, one.id) for one in jobs], True
+            return [job_status(store.connection, batch_job.id) for batch_job in jobs], True
 
-    found, was_interrupted = _with_store(flags, wait)
-    _print_jobs(found, flags.terminal)
+    statuses, was_interrupted = _with_store(flags, wait)
+    _print_jobs(statuses, flags.terminal)
     if was_interrupted:
         flags.terminal.note(
             "the batches continue at the vendor; run `xscore batch wait` to keep waiting"
         )
         return ExitCode.INTERRUPTED
-    return jobs_exit_code(found)
+    return jobs_exit_code(statuses)
 
 
 async def _poll_until_done(
     store: "Store", settings: "Settings", jobs: list[BatchJob], terminal: Terminal
 ) -> list[JobStatus]:
-    failures, told = 0, ""
-    found: dict[str, JobStatus] = {}
+    failures = 0
+    last_note = ""
+    status_of: dict[str, JobStatus] = {}
     while True:
         for job in jobs:
-            if job.id not in found or not _is_finished(found[job.id]):
-                found[job.id] = await advance_job(store, settings, job.id)
-        hopeful = [one for one in found.values() if not _is_finished(one)]
-        failures = (
-            failures + 1
-            if all(one.problem and one.problem != BUSY_ELSEWHERE for one in hopeful)
-            else 0
+            if job.id not in status_of or not _is_finished(status_of[job.id]):
+                status_of[job.id] = await advance_job(store, settings, job.id)
+        hopeful = [status for status in status_of.values() if not _is_finished(status)]
+        if all(status.problem and status.problem != BUSY_ELSEWHERE for status in hopeful):
+            failures = failures + 1
+        else:
+            failures = 0
+        if failures >= MOST_FAILURES or all(
+            status.held_back and not status.sent for status in hopeful
+        ):
+            return list(status_of.values())
+        progress = " · ".join(
+            f"{status.job} {status.judged:,} of {status.asked:,} judged" for status in hopeful
         )
-        if failures >= MOST_FAILURES or all(one.held_back and not one.sent for one in hopeful):
-            return list(found.values())
-        said = " · ".join(f"{one.job} {one.judged:,} of {one.asked:,} judged" for one in hopeful)
-        if said != told:
-            terminal.note(said)
-            told = said
+        if progress != last_note:
+            terminal.note(progress)
+            last_note = progress
         await asyncio.sleep(settings.batch.poll_s)
 
 
-def _is_finished(found: JobStatus) -> bool:
-    return not found.is_pending or found.is_unusable
+def _is_finished(status: JobStatus) -> bool:
+    return not status.is_pending or status.is_unusable
 
 
 BATCHES_SHOWN = 10
 
 
-def job_json(found: JobStatus) -> dict[str, Json]:
+def job_json(status: JobStatus) -> dict[str, Json]:
     """Return one job's object for `--json`."""
-    rate = hit_rate(found.cached, found.candidates)
+    rate = hit_rate(status.cached, status.candidates)
     return {
-        **record_json(found),
-        "pending": found.is_pending,
-        "waiting": found.waiting,
+        **record_json(status),
+        "pending": status.is_pending,
+        "waiting": status.waiting,
         "hit_rate": rate,
     }
 
 
-def jobs_exit_code(found: Iterable[JobStatus]) -> int:
+def jobs_exit_code(statuses: Iterable[JobStatus]) -> int:
     """Return the exit code of `collect`: the worst of its jobs."""
-    return max((_code(one) for one in found), default=0)
+    return max((_code(status) for status in statuses), default=0)
 
 
-def _code(found: JobStatus) -> int:
-    is_busy = found.problem == BUSY_ELSEWHERE
-    if not found.is_pending:
-        return ExitCode.PARTLY if is_busy or (found.asked and not found.judged) else 0
-    if found.problem and not is_busy:
+def _code(status: JobStatus) -> int:
+    is_busy = status.problem == BUSY_ELSEWHERE
+    if not status.is_pending:
+        if is_busy or (status.asked and not status.judged):
+            return ExitCode.PARTLY
+        return 0
+    if status.problem and not is_busy:
         return ProviderError.exit_code
-    return ExitCode.BUDGET if found.over_budget and not found.sent else ExitCode.PARTLY
+    if status.over_budget and not status.sent:
+        return ExitCode.BUDGET
+    return ExitCode.PARTLY
 
 
-def render_job(found: JobStatus, *, cost: bool = True) -> str:
+def render_job(status: JobStatus, *, cost: bool = True) -> str:
     """Show one job: its list, progress, batches, dollars and problems. cost: its dollars."""
-    batches = [one for one in found.batches if one.state != "collected"] or list(found.batches[-1:])
-    why = f": {one_line(found.held_back)}" if found.held_back else ""
+    batches = [batch for batch in status.batches if batch.state != "collected"]
+    batches = batches or list(status.batches[-1:])
+    why = ""
+    if status.held_back:
+        why = f": {one_line(status.held_back)}"
     rows = [
-        ("  list", list_in_words(found.questions, found.candidates, found.cached)),
-        ("  judged", f"{found.judged:,} of {found.asked:,} asked{_rest(found)}"),
-        *(("  batch", _batch(one)) for one in batches[-BATCHES_SHOWN:]),
-        (
-            "",
-            (
-                f"and {len(batches) - BATCHES_SHOWN} more (--json)"
-                if len(batches) > BATCHES_SHOWN
-                else ""
-            ),
-        ),
-        ("  cost", _job_cost(found) if cost else ""),
-        (
-            "  waiting",
-            f"{counted(found.planned, 'request')} not sent yet{why}" if found.planned else "",
-        ),
+        ("  list", list_in_words(status.questions, status.candidates, status.cached)),
+        ("  judged", f"{status.judged:,} of {status.asked:,} asked{_rest(status)}"),
     ]
+    rows += [("  batch", _batch(batch)) for batch in batches[-BATCHES_SHOWN:]]
+    if len(batches) > BATCHES_SHOWN:
+        rows.append(("", f"and {len(batches) - BATCHES_SHOWN} more (--json)"))
+    if cost:
+        rows.append(("  cost", _job_cost(status)))
+    if status.planned:
+        why = f": {one_line(status.held_back)}" if status.held_back else ""
+        rows.append(("  waiting", f"{counted(status.planned, 'request')} not sent yet{why}"))
     head = (
-        f"{found.job}  {faint(format_time(found.created_at))} · {one_line(found.judge)} ·"
-        f" {_state(found)}"
+        f"{status.job}  {faint(format_time(status.created_at))} · {one_line(status.judge)} ·"
+        f" {_state(status)}"
     )
     return f"{head}\n{render_facts(rows)}"
 
@@ -311,17 +319,17 @@ def list_in_words(questions: int, candidates: int, cached: int) -> str:
     return f"{counted(questions, 'question')} · {candidates:,} candidates · {hits}"
 
 
-def next_step(found: JobStatus) -> str:
+def next_step(status: JobStatus) -> str:
     """Return the next command, in one line; empty: none."""
-    if found.problem:
-        return f"{found.job}: {one_line(found.problem)}"
-    if found.is_pending and found.over_budget and not found.sent:
-        return f"a cap stops the rest: `xscore batch collect {found.job} --max-usd N` continues"
-    if found.is_pending:
-        return f"`xscore batch wait {found.job}` waits for the rest"
-    if found.unjudged:
+    if status.problem:
+        return f"{status.job}: {one_line(status.problem)}"
+    if status.is_pending and status.over_budget and not status.sent:
+        return f"a cap stops the rest: `xscore batch collect {status.job} --max-usd N` continues"
+    if status.is_pending:
+        return f"`xscore batch wait {status.job}` waits for the rest"
+    if status.unjudged:
         # A batch has chat prompts, whatever live calls have.
-        judge = found.judge.replace("openai:", "openai-chat:", 1)
+        judge = status.judge.replace("openai:", "openai-chat:", 1)
         return (
             f"`xscore batch run QUERIES.jsonl --judge {one_line(judge)}` asks for the unjudged by"
             " live calls"
@@ -331,51 +339,64 @@ def next_step(found: JobStatus) -> str:
 
 def _render_jobs(jobs: Sequence[JobStatus]) -> str:
     heads = ("job", "since", "questions", "judged", "of", "state")
-    rows = [
-        (
-            job.job,
-            format_time(job.created_at),
-            f"{job.questions:,}",
-            f"{job.judged:,}",
-            f"{job.asked:,}",
-            _state(job),
+    rows = []
+    for job in jobs:
+        rows.append(
+            (
+                job.job,
+                format_time(job.created_at),
+                f"{job.questions:,}",
+                f"{job.judged:,}",
+                f"{job.asked:,}",
+                _state(job),
+            )
         )
-        for job in jobs
-    ]
-    return render_table(heads, rows, right=heads[2:5]) if rows else ""
+    if rows:
+        return render_table(heads, rows, right=heads[2:5])
+    return ""
 
 
-def _state(found: JobStatus) -> str:
-    if not found.is_pending:
-        if found.asked and not found.judged:
+def _state(status: JobStatus) -> str:
+    if not status.is_pending:
+        if status.asked and not status.judged:
             return "over: nothing was judged"
-        if found.unjudged:
-            return f"over: {sum(found.unjudged.values()):,} unjudged"
+        if status.unjudged:
+            return f"over: {sum(status.unjudged.values()):,} unjudged"
         return "all in"
-    parts = [f"{found.sent:,} at the vendor"] if found.sent else []
-    parts += [f"{found.planned:,} to be sent"] if found.planned else []
+    parts = [f"{status.sent:,} at the vendor"] if status.sent else []
+    parts += [f"{status.planned:,} to be sent"] if status.planned else []
     return "under way: " + (", ".join(parts) or "nothing left to send")
 
 
-def _rest(found: JobStatus) -> str:
-    causes = ", ".join(f"{count:,} {cause}" for cause, count in found.unjudged.items())
-    waiting = f" · {found.waiting:,} waiting" if found.waiting else ""
+def _rest(status: JobStatus) -> str:
+    causes = ", ".join(f"{count:,} {cause}" for cause, count in status.unjudged.items())
+    waiting = ""
+    if status.waiting:
+        waiting = f" · {status.waiting:,} waiting"
     return waiting + (f" · unjudged: {causes}" if causes else "")
 
 
-def _batch(one: Batch) -> str:
-    status = f", {one_line(one.status)}" if one.status else ""
-    seen = f" at {format_time(one.seen_at)}" if one.seen_at is not None else ""
-    why = f": {one_line(one.problem)}" if one.problem else ""
-    name = one_line(one.vendor_id) or "no id yet"
+def _batch(batch: Batch) -> str:
+    status = f", {one_line(batch.status)}" if batch.status else ""
+    seen = ""
+    if batch.seen_at is not None:
+        seen = f" at {format_time(batch.seen_at)}"
+    why = f": {one_line(batch.problem)}" if batch.problem else ""
+    name = one_line(batch.vendor_id) or "no id yet"
     return (
-        f"{one.number}  {name} · {counted(one.requests, 'request')} ·"
-        f" {one.state}{status}{seen}{why}"
+        f"{batch.number}  {name} · {counted(batch.requests, 'request')} ·"
+        f" {batch.state}{status}{seen}{why}"
     )
 
 
-def _job_cost(found: JobStatus) -> str:
-    unpriced = f" + {found.unpriced:,} unpriced" if found.unpriced else ""
-    aside = f" · {format_dollars(found.set_aside_usd)} set aside" if found.set_aside_usd else ""
-    cap = f" · cap {format_dollars(found.max_usd)}" if found.max_usd is not None else ""
-    return f"{format_dollars(found.spent_usd)}{unpriced}{aside}{cap}"
+def _job_cost(status: JobStatus) -> str:
+    unpriced = ""
+    if status.unpriced:
+        unpriced = f" + {status.unpriced:,} unpriced"
+    aside = ""
+    if status.set_aside_usd:
+        aside = f" · {format_dollars(status.set_aside_usd)} set aside"
+    cap = ""
+    if status.max_usd is not None:
+        cap = f" · cap {format_dollars(status.max_usd)}"
+    return f"{format_dollars(status.spent_usd)}{unpriced}{aside}{cap}"

@@ -27,7 +27,7 @@ from xscore.costs import caps as spending
 from xscore.costs.caps import ZERO_USD, Caps
 from xscore.costs.ledger import insert_batch_calls
 from xscore.extensions.batch.batch_rows import custom_id
-from xscore.extensions.batch.job_rows import LIST_HINT, BatchJob, RequestName, read_asks
+from xscore.extensions.batch.job_rows import LIST_HINT, BatchJob, RequestName, read_prompts
 from xscore.extensions.batch.records import Batch, BatchResult
 from xscore.platform import database, money
 from xscore.platform.clock import DAY_S, day_of
@@ -67,8 +67,8 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
 
     def tightest_cap(self, connection: Connection, *, now: float) -> CapLeft | None:
         """Return the cap with the least room; None: there is none. Raises StoreDamaged."""
-        found = spending.cap_status(connection, self.caps, now=now, turn_id=self.job.id)
-        return min(found, key=lambda cap: cap.left_usd, default=None)
+        caps = spending.cap_status(connection, self.caps, now=now, turn_id=self.job.id)
+        return min(caps, key=lambda cap: cap.left_usd, default=None)
 
     def reserve(self, connection: Connection, mark: str, usd: Decimal, *, now: float) -> bool:
         """Reserve dollars for a batch, unless they would pass a cap."""
@@ -90,11 +90,13 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         self, connection: Connection, batch: Batch, answered: Iterable[tuple[BatchResult, int]]
     ) -> None:
         """Record answered results, each with its number of candidates, and charge them."""
-        at, charged = batch.marked_at, ZERO_USD
+        at = batch.marked_at
+        charged = ZERO_USD
         calls: list[tuple[CallRecord, Decimal | None]] = []
         for result, candidates in answered:
             assert result.completion is not None
-            usage, text = result.completion.usage, result.completion.text
+            usage = result.completion.usage
+            text = result.completion.text
             prompt_bytes = REQUEST_SPREAD * batch.bytes // max(1, batch.requests)
             excessive = is_excessive(
                 usage, text, prompt_bytes=prompt_bytes, most_output=UNSEEN_TOKENS
@@ -107,7 +109,8 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
             bare = replace(
                 usage, cached_input_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0
             )
-            cost, live = self._batch_price(usage, at), self._live_price(usage, at)
+            cost = self._batch_price(usage, at)
+            live = self._live_price(usage, at)
             charged += (live or ZERO_USD) if cost is None else cost
             plain = self._batch_price(bare, at)
             call = self._call(batch, result.custom_id, usage, candidates, cost=cost, outcome="ok")
@@ -122,27 +125,30 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         """Charge requests that ran, or may have run, without a result, each at its bound."""
         if not requests:
             return
-        asks = read_asks(connection, self.job.id, {ask for _, ask in requests})
+        prompts = read_prompts(connection, self.job.id, {number for _, number in requests})
         reserved = spending.reserved_usd(connection, batch.mark) or ZERO_USD
         with damage_if_invalid("what a batch cost"):
             (spent,) = connection.execute(_CHARGED, (batch.mark,)).fetchone()
             bound = money.dollars_of_picodollars(
                 (money.picodollars(reserved) + spent) // max(1, batch.requests)
             )
-        usage, at = Usage(input_tokens=_input_share(batch)), batch.marked_at
+        usage = Usage(input_tokens=_input_share(batch))
+        at = batch.marked_at
         cost = None if self._batch_price(usage, at) is None else bound
-        live, kind = self._live_price(usage, at), UnreadableResponse.kind
-        rows = [
-            self._call(
-                batch,
-                custom_id(batch.mark, name),
-                usage,
-                len(asks[name[1]].pieces),
-                cost=cost,
-                outcome=kind,
+        live = self._live_price(usage, at)
+        kind = UnreadableResponse.kind
+        rows = []
+        for name in requests:
+            rows.append(
+                self._call(
+                    batch,
+                    custom_id(batch.mark, name),
+                    usage,
+                    len(prompts[name[1]].pieces),
+                    cost=cost,
+                    outcome=kind,
+                )
             )
-            for name in requests
-        ]
         insert_batch_calls(connection, batch.mark, [(row, live) for row in rows])
         self._charge(connection, batch, min(bound * len(rows), reserved))
 

@@ -1,10 +1,10 @@
 """Rows of jobs: the plan of a list of questions, and which jobs a command names.
 
-A job is written whole in one transaction, or not at all. An ask (a prompt without its question) is
+A job is written whole in one transaction, or not at all. A prompt (without its question) is
 stored once for all questions that share it, and without the texts of its pieces, which the store
 has. Rows of batches are in `batch_rows`. An erasure blanks the questions that quote an erased
 memory and drops the hashes of its pieces; a piece keeps its place, since replies refer to places.
-Trade-off: reading an ask parses JSON (about 10 µs).
+Trade-off: reading a prompt parses JSON (about 10 µs).
 """
 
 import json
@@ -36,7 +36,7 @@ from xscore.store.line_search import LineMatcher
 
 JobCommand = Literal["submit", "run", "rescore"]
 RequestName = tuple[int, int]
-"""A request's question and ask, by their numbers within the job."""
+"""A request's question and prompt, by their numbers within the job."""
 LIST_HINT = "`xscore batch list` names them."
 _JOB = (
     "SELECT id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates,"
@@ -124,7 +124,9 @@ class JobQuestion(Struct, frozen=True, kw_only=True):
     @property
     def turn_text(self) -> str:
         """The judge's view of the turn; empty once it was erased."""
-        return (self.shown or turn_block(self.turn)) if self.task else ""
+        if self.task:
+            return self.shown or turn_block(self.turn)
+        return ""
 
 
 def new_job_id() -> str:
@@ -136,12 +138,12 @@ def add_job(
     connection: sqlite3.Connection,
     job: BatchJob,
     questions: Iterable[JobQuestion],
-    asks: Sequence[PackPrompt],
+    prompts: Sequence[PackPrompt],
     requests: Iterable[RequestName],
 ) -> None:
     """Write a planned job within an open transaction.
 
-    Requests name asks by their place in `asks`.
+    Requests name prompts by their place in `prompts`.
     """
     cap = None if job.max_usd is None else money.picodollars(job.max_usd)
     plan = msgspec.json.encode(job.recipe).decode()
@@ -154,22 +156,27 @@ def add_job(
     connection.executemany(
         "INSERT INTO job_question (job, number, name, context, turn_key, checksum) VALUES (?, ?, ?,"
         " ?, ?, ?)",
-        (_question_row(job.id, one) for one in questions),
+        (_question_row(job.id, question) for question in questions),
     )
-    add_asks(connection, job.id, asks)
+    add_prompts(connection, job.id, prompts)
     add_requests(connection, job.id, requests)
 
 
-def add_asks(connection: sqlite3.Connection, job_id: str, asks: Sequence[PackPrompt]) -> range:
-    """Append asks and return their numbers. Within an open transaction."""
+def add_prompts(
+    connection: sqlite3.Connection, job_id: str, prompts: Sequence[PackPrompt]
+) -> range:
+    """Append prompts and return their numbers. Within an open transaction."""
     (last,) = connection.execute(
         "SELECT coalesce(max(number), -1) FROM job_ask WHERE job = ?", (job_id,)
     ).fetchone()
-    numbers = range(last + 1, last + 1 + len(asks))
+    numbers = range(last + 1, last + 1 + len(prompts))
     connection.executemany(
         "INSERT INTO job_ask (job, number, pack, rung, is_kept, pieces, checksum) VALUES (?, ?, ?,"
         " ?, ?, ?, ?)",
-        (_ask_row(job_id, number, ask) for number, ask in zip(numbers, asks, strict=True)),
+        (
+            _prompt_row(job_id, number, prompt)
+            for number, prompt in zip(numbers, prompts, strict=True)
+        ),
     )
     return numbers
 
@@ -180,28 +187,26 @@ def add_requests(
     """Plan requests. Within an open transaction."""
     connection.executemany(
         "INSERT INTO job_request (job, question, ask) VALUES (?, ?, ?)",
-        ((job_id, question, ask) for question, ask in requests),
+        ((job_id, question, number) for question, number in requests),
     )
 
 
 def replan_without_text(
-    connection: sqlite3.Connection, job_id: str, number: int, ask: PackPrompt, *, cause: str
+    connection: sqlite3.Connection, job_id: str, number: int, prompt: PackPrompt, *, cause: str
 ) -> None:
-    """Replace planned requests of an ask by requests for its pieces that have a text; the others
+    """Replace planned requests of a prompt by requests for its pieces that have a text; the others
     are lost.
 
-    ask: with the texts that the store has. Within an open transaction.
+    prompt: with the texts that the store has. Within an open transaction.
     """
-    split = {
-        bool(piece.kind): tuple(one for one in ask.pieces if bool(one.kind) == bool(piece.kind))
-        for piece in ask.pieces
-    }
-    numbers = add_asks(
-        connection,
-        job_id,
-        [replace(ask, pieces=pieces, is_kept=False) for pieces in split.values()],
-    )
-    for new, has_text in zip(numbers, split, strict=True):
+    pieces_by_text: dict[bool, list[MemoryPart]] = {}
+    for piece in prompt.pieces:
+        pieces_by_text.setdefault(bool(piece.kind), []).append(piece)
+    replanned = []
+    for pieces in pieces_by_text.values():
+        replanned.append(replace(prompt, pieces=tuple(pieces), is_kept=False))
+    numbers = add_prompts(connection, job_id, replanned)
+    for new, has_text in zip(numbers, pieces_by_text, strict=True):
         connection.execute(
             "INSERT INTO job_request (job, question, ask, state, cause) SELECT job, question, ?, ?,"
             " ? FROM job_request WHERE job = ? AND ask = ? AND state = 'planned'",
@@ -230,31 +235,31 @@ def read_batch_jobs(connection: sqlite3.Connection) -> list[BatchJob]:
 
 def read_job_questions(connection: sqlite3.Connection, job_id: str) -> dict[int, JobQuestion]:
     """Return the questions of a job by number. Raises StoreDamaged."""
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT number, name, context, turn_key, checksum FROM job_question WHERE job = ? ORDER BY"
         " number",
         (job_id,),
     )
-    return {row[0]: _question(job_id, row) for row in found.fetchall()}
+    return {row[0]: _question(job_id, row) for row in rows.fetchall()}
 
 
-def read_asks(
+def read_prompts(
     connection: sqlite3.Connection, job_id: str, numbers: Iterable[int]
 ) -> dict[int, PackPrompt]:
-    """Return these asks by number, their pieces without texts (and without hashes where erased).
+    """Return these prompts by number, their pieces without texts (and without hashes where erased).
 
     Raises StoreDamaged.
     """
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT number, pack, rung, is_kept, pieces, checksum FROM job_ask"
         " WHERE job = ? AND number IN (SELECT value FROM json_each(?))",
         (job_id, json.dumps(list(numbers))),
     )
-    return {row[0]: _ask(job_id, row) for row in found.fetchall()}
+    return {row[0]: _prompt(job_id, row) for row in rows.fetchall()}
 
 
 def planned_requests(connection: sqlite3.Connection, job_id: str) -> list[RequestName]:
-    """Return the requests to send, ordered by ask, so that each prompt is rendered once."""
+    """Return the requests to send, ordered by prompt, so that each prompt is rendered once."""
     return connection.execute(
         "SELECT question, ask FROM job_request WHERE job = ? AND state = 'planned' ORDER BY ask,"
         " question",
@@ -263,13 +268,13 @@ def planned_requests(connection: sqlite3.Connection, job_id: str) -> list[Reques
 
 
 def requests_of_batch(
-    connection: sqlite3.Connection, job_id: str, batch: int, *, settled: bool = False
+    connection: sqlite3.Connection, job_id: str, batch: int, *, answered: bool = False
 ) -> set[RequestName]:
-    """Return the requests of a batch without a result. settled: those whose results are in."""
+    """Return the requests of a batch without a result. answered: those whose results are in."""
     rows = connection.execute(
         "SELECT question, ask FROM job_request WHERE job = ? AND batch = ? AND (state <>"
         " 'sent') = ?",
-        (job_id, batch, settled),
+        (job_id, batch, answered),
     )
     return set(rows.fetchall())
 
@@ -282,14 +287,14 @@ def memories_in_state(
 
     Raises StoreDamaged.
     """
-    wanted = "SELECT question, ask, cause FROM job_request WHERE job = ? AND state = ?"
-    requests = connection.execute(wanted, (job_id, state)).fetchall()
-    asks = read_asks(connection, job_id, {ask for _, ask, _ in requests})
-    return {
-        (question, piece.memory): cause
-        for question, ask, cause in requests
-        for piece in asks[ask].pieces
-    }
+    query = "SELECT question, ask, cause FROM job_request WHERE job = ? AND state = ?"
+    requests = connection.execute(query, (job_id, state)).fetchall()
+    prompts = read_prompts(connection, job_id, {number for _, number, _ in requests})
+    causes: dict[tuple[int, str], str] = {}
+    for question, number, cause in requests:
+        pieces = prompts[number].pieces
+        causes.update({(question, piece.memory): cause for piece in pieces})
+    return causes
 
 
 UnderWay = Mapping[str, Mapping[str, Set[str]]]
@@ -302,10 +307,10 @@ def contents_under_way(connection: sqlite3.Connection, judge: str) -> UnderWay:
 
     A live turn does not wait for them: it pays for the same content, and the first judgment stays.
     """
-    found: dict[str, dict[str, set[str]]] = {}
+    under_way: dict[str, dict[str, set[str]]] = {}
     for job, key, memory in connection.execute(_UNDER_WAY, (judge,)):
-        found.setdefault(job, {}).setdefault(key, set()).add(memory)
-    return found
+        under_way.setdefault(job, {}).setdefault(key, set()).add(memory)
+    return under_way
 
 
 def select_jobs(connection: sqlite3.Connection, named: str) -> list[BatchJob]:
@@ -321,31 +326,38 @@ def select_jobs(connection: sqlite3.Connection, named: str) -> list[BatchJob]:
         )
     if not named:
         return [job for job in everything if job.ended_at is None] or everything[:1]
-    found = [job for job in everything if job.id == named] or [
+    jobs = [job for job in everything if job.id == named] or [
         job for job in everything if job.id.startswith(named)
     ]
-    if not found:
+    if not jobs:
         raise NothingMatched(f"there is no job {one_line(named)}", hint=LIST_HINT)
-    if len(found) > 1:
-        raise UsageError(f"{len(found)} jobs begin with {one_line(named)}", hint=LIST_HINT)
-    return found
+    if len(jobs) > 1:
+        raise UsageError(f"{len(jobs)} jobs begin with {one_line(named)}", hint=LIST_HINT)
+    return jobs
 
 
-def _question_row(job_id: str, one: JobQuestion) -> tuple[object, ...]:
-    texts = {"task": one.task, "errors": one.errors, "file": one.file, "shown": one.shown}
+def _question_row(job_id: str, question: JobQuestion) -> tuple[object, ...]:
+    texts = {
+        "task": question.task,
+        "errors": question.errors,
+        "file": question.file,
+        "shown": question.shown,
+    }
     context = msgspec.json.encode({name: text for name, text in texts.items() if text}).decode()
-    checksum = row_checksum(job_id, str(one.number), context, one.turn_key)
-    return (job_id, one.number, one.name, context, one.turn_key, checksum)
+    checksum = row_checksum(job_id, str(question.number), context, question.turn_key)
+    return (job_id, question.number, question.name, context, question.turn_key, checksum)
 
 
-def _ask_row(job_id: str, number: int, ask: PackPrompt) -> tuple[object, ...]:
-    pieces = [
-        [one.content_hash, one.memory, one.parts] if one.is_part else [one.content_hash]
-        for one in ask.pieces
-    ]
+def _prompt_row(job_id: str, number: int, prompt: PackPrompt) -> tuple[object, ...]:
+    pieces: list[list[str | int]] = []
+    for piece in prompt.pieces:
+        if piece.is_part:
+            pieces.append([piece.content_hash, piece.memory, piece.parts])
+        else:
+            pieces.append([piece.content_hash])
     written = json.dumps(pieces)
-    checksum = row_checksum(job_id, str(number), ask.pack, written)
-    return (job_id, number, ask.pack, ask.rung.value, int(ask.is_kept), written, checksum)
+    checksum = row_checksum(job_id, str(number), prompt.pack, written)
+    return (job_id, number, prompt.pack, prompt.rung.value, int(prompt.is_kept), written, checksum)
 
 
 def _verify_checksum(checksum: int, *fields: str) -> None:
@@ -370,7 +382,7 @@ def _question(job_id: str, row: tuple[int, str, str, str, int]) -> JobQuestion:
         return JobQuestion(number=number, name=name, turn_key=turn_key, **texts)
 
 
-def _ask(job_id: str, row: tuple[int, str, int, int, str, int]) -> PackPrompt:
+def _prompt(job_id: str, row: tuple[int, str, int, int, str, int]) -> PackPrompt:
     number, pack, rung, is_kept, pieces, checksum = row
     with damage_if_invalid("what a job asks"):
         _verify_checksum(checksum, job_id, str(number), pack, pieces)
@@ -379,7 +391,7 @@ def _ask(job_id: str, row: tuple[int, str, int, int, str, int]) -> PackPrompt:
 
 
 def part_without_text(content: str, memory: str = "", parts: int = 1) -> MemoryPart:
-    """Return a piece of an ask. memory: empty where it is no part of another."""
+    """Return a piece of a prompt. memory: empty where it is no part of another."""
     return MemoryPart(content, "", "", "", "", memory or content, parts)
 
 
@@ -404,15 +416,11 @@ def erase_from_jobs(
     rows = connection.execute(
         "SELECT job, number, name, context, turn_key FROM job_question"
     ).fetchall()
-    quoting = [
-        (job, number, key)
-        for job, number, name, context, key in rows
-        if any(
-            lines.found_in(text)
-            for text in (name, *json.loads(context).values())
-            if isinstance(text, str)
-        )
-    ]
+    quoting: list[tuple[str, int, str]] = []
+    for job, number, name, context, key in rows:
+        texts = [text for text in (name, *json.loads(context).values()) if isinstance(text, str)]
+        if any(map(lines.found_in, texts)):
+            quoting.append((job, number, key))
     connection.executemany(
         "UPDATE job_question SET name = '', context = '{}', checksum = ? WHERE job = ? AND"
         " number = ?",
@@ -427,9 +435,9 @@ def _drop_pieces(connection: sqlite3.Connection, gone: frozenset[str]) -> None:
     rows = connection.execute("SELECT job, number, pack, pieces FROM job_ask") if gone else []
     for job, number, pack, written in rows:
         pieces = json.loads(written)
-        left = [piece if gone.isdisjoint(piece[:2]) else _NO_PIECE for piece in pieces]
-        if left != pieces:
-            stripped = json.dumps(left)
+        remaining = [piece if gone.isdisjoint(piece[:2]) else _NO_PIECE for piece in pieces]
+        if remaining != pieces:
+            stripped = json.dumps(remaining)
             changed.append((stripped, row_checksum(job, str(number), pack, stripped), job, number))
     connection.executemany(
         "UPDATE job_ask SET pieces = ?, checksum = ? WHERE job = ? AND number = ?", changed

@@ -138,27 +138,29 @@ class _ListRun(Struct):
         if actors := self.plan.options.actors:
             from xscore.extensions.batch.ray_engine import judge_by_ray
 
-            questions, found = self.plan.questions.all, self.plan.found
-            judging = partial(judge_by_ray, parts, self.job, questions, found, count=actors)
+            questions = self.plan.questions.all
+            memories = self.plan.memories
+            judging = partial(judge_by_ray, parts, self.job, questions, memories, count=actors)
         deadline = Deadline.of(self.started, parts.settings.budget.deadline_s)
         self.end = await judging(progress=progress, on_end=self._took, deadline=deadline)
 
     def _prepared(self) -> Iterator[PreparedQuestion]:
-        return prepare_questions(self.parts, enumerate(self.plan.questions.all), self.plan.found)
+        return prepare_questions(self.parts, enumerate(self.plan.questions.all), self.plan.memories)
 
     def _took(self, ended: QuestionEnd) -> None:
         self.judged[ended.number] += ended.judged
-        self.lost |= {(ended.number, one.content_hash): one for one in ended.lost}
+        self.lost |= {(ended.number, miss.content_hash): miss for miss in ended.lost}
 
     async def _rank(self) -> RankedList:
-        parts, cause = self.parts, self.end.cause or UnjudgedCause.INTERRUPTED
+        parts = self.parts
+        cause = self.end.cause or UnjudgedCause.INTERRUPTED
         detail = self.end.detail or STOP_DETAILS.get(cause, "")
         async with AsyncExitStack() as stack:
             resources = None
             if not parts.judge.stored:
                 resources = await stack.enter_async_context(parts.open_resources(self.job))
 
-            async def settle(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
+            async def outcomes_of(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
                 if resources is None:
                     return cached_outcomes(prepared, self.lost, cause, detail), self.judged[
                         prepared.number
@@ -169,18 +171,26 @@ class _ListRun(Struct):
 
             options = self.plan.options
             ranks = options.command != "rescore"
-            return await rank_questions(parts, self._prepared(), settle, options.out, ranks=ranks)
+            return await rank_questions(
+                parts, self._prepared(), outcomes_of, options.out, ranks=ranks
+            )
 
     def report(self) -> ListReport:
-        parts, options = self.parts, self.plan.options
-        ranked, is_ranked = self.ranked, bool(self.ranked.lines)
-        coverage, causes = ranked.coverage, ranked.unjudged_by_cause
+        parts = self.parts
+        options = self.plan.options
+        ranked = self.ranked
+        is_ranked = bool(self.ranked.lines)
+        coverage = ranked.coverage
+        causes = ranked.unjudged_by_cause
         if not is_ranked:  # it was interrupted: by what was told of its questions
             judged = min(self.judged.total(), self.plan.to_judge)
             unjudged = self.plan.to_judge - judged
             coverage = Coverage(self.plan.candidates, judged, self.plan.cached, 0, unjudged)
             causes = {str(self.end.cause): unjudged} if unjudged else {}
-        of_models = [said for said in parts.warnings if self.plan.to_judge or said != REPLAY_NOTE]
+        of_models = []
+        for warning in parts.warnings:
+            if self.plan.to_judge or warning != REPLAY_NOTE:
+                of_models.append(warning)
         return ListReport(
             job=self.job,
             command=options.command,
@@ -216,18 +226,24 @@ _RECENT = """
 
 def recent_tasks(parts: PipelineParts) -> QuestionList:
     """Return the recently asked tasks, newest first, each once, and note how many they are."""
-    connection, now = parts.store.connection, parts.clock()
+    connection = parts.store.connection
+    now = parts.clock()
     with lenient_text(connection):
         rows = connection.execute(_RECENT, {"now": now, "since": now - DAYS * DAY_S}).fetchall()
-    found = [_task_question(*map(str, row[:3]), root=parts.root) for row in rows[:MAX_TASKS]]
-    beyond = len(rows) - len(found)
-    name = digest("rescore", *(f"{one.task}\n{one.errors}\n{one.file}" for one in found))
-    said = f"{counted(len(found), 'recent task')}: of open sessions, and of the last {DAYS} days"
-    said += (
+    questions = [_task_question(*map(str, row[:3]), root=parts.root) for row in rows[:MAX_TASKS]]
+    beyond = len(rows) - len(questions)
+    name = digest(
+        "rescore",
+        *(f"{question.task}\n{question.errors}\n{question.file}" for question in questions),
+    )
+    note = (
+        f"{counted(len(questions), 'recent task')}: of open sessions, and of the last {DAYS} days"
+    )
+    note += (
         f"; {beyond} older ones are left out, the newest {MAX_TASKS} are taken" if beyond else ""
     )
-    parts.observer.note(said)
-    return QuestionList(tuple(found), name)
+    parts.observer.note(note)
+    return QuestionList(tuple(questions), name)
 
 
 def edited_files(parts: PipelineParts, *, since: str = "") -> frozenset[str]:
@@ -237,24 +253,29 @@ def edited_files(parts: PipelineParts, *, since: str = "") -> frozenset[str]:
     Raises UsageError where git cannot tell.
     """
     root = parts.root
-    found = changed_files(root.path, since or "HEAD") if root.is_git else None
-    if found is None:
-        what = f"what has changed since {since}" if since else "what has changed"
+    paths = None
+    if root.is_git:
+        paths = changed_files(root.path, since or "HEAD")
+    if paths is None:
+        description = "what has changed"
+        if since:
+            description = f"what has changed since {since}"
         raise UsageError(
-            f"git does not tell {what} in {root.path}",
+            f"git does not tell {description} in {root.path}",
             hint="Name a revision that is there, or take everything: --all.",
         )
-    what = (
-        f"files that differ from {one_line(since)}" if since else "files with uncommitted changes"
-    )
-    parts.observer.note(f"{what}: {len(found):,}")
-    return frozenset(map(portable_name, found))
+    description = "files with uncommitted changes"
+    if since:
+        description = f"files that differ from {one_line(since)}"
+    parts.observer.note(f"{description}: {len(paths):,}")
+    return frozenset(map(portable_name, paths))
 
 
 def _task_question(turn_id: str, task: str, context: str, *, root: RepositoryRoot) -> Question:
     try:
-        known = json.loads(context)
-        file, errors = str(known.get("file", "")), str(known.get("errors", ""))
+        fields = json.loads(context)
+        file = str(fields.get("file", ""))
+        errors = str(fields.get("errors", ""))
     except (ValueError, AttributeError):
         file = errors = ""
     is_there = bool(file) and (root.path / native_name(file)).exists()

@@ -86,37 +86,38 @@ class BatchPlanner:
 
     def __init__(self, builder: PromptBuilder, *, slots: Slots, texts: Texts) -> None:
         """slots, texts: of the judge."""
-        self.asks: list[PackPrompt] = []
+        self.prompts: list[PackPrompt] = []
         self.requests: list[RequestName] = []
-        self._builder, self._slots, self._texts = builder, slots, texts
+        self._builder = builder
+        self._slots = slots
+        self._texts = texts
         self._numbers: dict[tuple[str, ...], int] = {}
         """Asks by name and contents."""
         self._parts: dict[str, tuple[MemoryPart, ...]] = {}
         """Parts of oversized memories by content hash, without texts."""
         self._latest: tuple[Sequence[Candidate], Sequence[int]] = ((), ())
-        """The latest misses and their asks: questions without any judgment share them."""
+        """The latest misses and their prompts: questions without any judgment share them."""
 
     def add(self, number: int, pool: Pool) -> None:
         """Plan requests for the misses of a question. Raises StoreDamaged."""
         if self._latest[0] is not pool.misses:
-            self._latest = pool.misses, list(self._asks(pool))
-        self.requests.extend((number, ask) for ask in self._latest[1])
+            self._latest = pool.misses, list(self._prompt_numbers(pool))
+        self.requests.extend((number, prompt) for prompt in self._latest[1])
 
-    def _asks(self, pool: Pool) -> Iterator[int]:
+    def _prompt_numbers(self, pool: Pool) -> Iterator[int]:
         for pack in packs_to_send(pool.misses, self._slots(pool), self._builder.profile):
-            todo: list[MemoryPart] = []
+            to_ask: list[MemoryPart] = []
             for member in pack.members:
                 pieces = self._pieces(member)
-                # a memory whose parts are all known has itself no judgment: its parts are asked for
-                # again
-                todo += [
-                    piece for piece in pieces if piece.content_hash not in pool.known
-                ] or pieces
-            for ask in self._builder.asks(pack, todo):
-                name = (ask.pack, *(piece.content_hash for piece in ask.pieces))
+                unknown = [piece for piece in pieces if piece.content_hash not in pool.known]
+                # A memory whose parts are all known has itself no judgment: its parts are asked
+                # for again.
+                to_ask += unknown or pieces
+            for prompt in self._builder.asks(pack, to_ask):
+                name = (prompt.pack, *(piece.content_hash for piece in prompt.pieces))
                 if name not in self._numbers:
-                    self._numbers[name] = len(self.asks)
-                    self.asks.append(ask)
+                    self._numbers[name] = len(self.prompts)
+                    self.prompts.append(prompt)
                 yield self._numbers[name]
 
     def _pieces(self, member: Candidate) -> tuple[MemoryPart, ...]:
@@ -125,10 +126,10 @@ class BatchPlanner:
         if member.tokens <= self._builder.profile.tokens:
             return (job_rows.part_without_text(member.content_hash),)
         if member.content_hash not in self._parts:
-            found = self._builder.pieces_of(Pack("", (member,)), self._texts([member]))
+            pieces = self._builder.pieces_of(Pack("", (member,)), self._texts([member]))
             self._parts[member.content_hash] = tuple(
                 job_rows.part_without_text(piece.content_hash, piece.memory, piece.parts)
-                for piece in found
+                for piece in pieces
             )
         return self._parts[member.content_hash]
 
@@ -151,10 +152,10 @@ class ListPlan(Struct, kw_only=True):
 
     questions: QuestionList
     options: ListOptions
-    found: ListMemories
+    memories: ListMemories
     of_user: int = 0
     """Memories of the user's own store, for each question, that a batch leaves out."""
-    others: UnderWay = field(default_factory=dict)
+    under_way: UnderWay = field(default_factory=dict)
     """What running jobs of the same judge were judging when it was planned."""
     rows: list[JobQuestion] = field(default_factory=list)
     candidates: int = 0
@@ -185,9 +186,11 @@ class ListPlan(Struct, kw_only=True):
         batch: takes what is to be sent.
         sees: as in settings.
         """
-        seen, unknown = set[str](), None
-        for one in prepared:
-            pool, row = one.pool, _job_question(one, sees=sees if batch else "task")
+        seen = set[str]()
+        unknown = None
+        for question in prepared:
+            pool = question.pool
+            row = _job_question(question, sees=sees if batch else "task")
             self.rows.append(row)
             self.candidates += len(pool.candidates)
             self.cached += len(pool.candidates) - len(pool.misses)
@@ -195,52 +198,55 @@ class ListPlan(Struct, kw_only=True):
                 self.repeated += len(pool.misses)
                 continue
             seen.add(row.turn_key)
-            theirs = self._count_elsewhere(one)
+            theirs = self._count_elsewhere(question)
             if batch is not None:
+                # What another batch judges is left to it: the vendor would bill it twice.
                 if theirs:
-                    pool = replace(
-                        pool,
-                        misses=tuple(
-                            miss for miss in pool.misses if miss.content_hash not in theirs
-                        ),
-                    )
+                    ours = [miss for miss in pool.misses if miss.content_hash not in theirs]
+                    pool = replace(pool, misses=tuple(ours))
                 batch.add(row.number, pool)
             self.to_judge += len(pool.misses)
+            # Questions without any judgment need the same packs: one forecast serves them all.
             if pool.misses is pool.candidates:
-                found = unknown = unknown or forecast(one.turn, pool)
+                unknown = unknown or forecast(question.turn, pool)
+                estimate = unknown
             else:
-                found = forecast(one.turn, pool)
-            self.estimate = found + self.estimate
+                estimate = forecast(question.turn, pool)
+            self.estimate = estimate + self.estimate
 
     def _count_elsewhere(self, prepared: PreparedQuestion) -> frozenset[str]:
         """Return the misses of a question that running batches judge."""
-        misses = {miss.content_hash for miss in prepared.pool.misses} if self.others else set[str]()
-        theirs = {job: misses & work.get(prepared.key, set()) for job, work in self.others.items()}
-        self.elsewhere_jobs += tuple(
-            job for job, met in theirs.items() if met and job not in self.elsewhere_jobs
-        )
-        found = frozenset[str]().union(*theirs.values())
-        self.elsewhere += len(found)
-        return found
+        if not self.under_way:
+            return frozenset()
+        misses = {miss.content_hash for miss in prepared.pool.misses}
+        theirs: frozenset[str] = frozenset()
+        for job, work in self.under_way.items():
+            of_job = misses & work.get(prepared.key, set())
+            theirs |= of_job
+            if of_job and job not in self.elsewhere_jobs:
+                self.elsewhere_jobs += (job,)
+        self.elsewhere += len(theirs)
+        return theirs
 
     def new_job(self, parts: PipelineParts) -> BatchJob:
         """Return the job of this list, done by the judge of these parts."""
-        judge, identity = batch_judge(parts), parts.judge.identity
-        builder, settings, options = (
-            estimating_builder(judge),
-            parts.settings.judge,
-            self.options,
-        )
+        judge = batch_judge(parts)
+        identity = parts.judge.identity
+        builder = estimating_builder(judge)
+        settings = parts.settings.judge
+        options = self.options
+        reasons_from = settings.reasons_from if settings.reasons == "relevant" else 0.0
+        only = None if options.only is None else tuple(sorted(options.only))
         recipe = JobRecipe(
             provider=identity.provider,
             host=identity.host,
             model=builder.model,
             packs=builder.profile,
-            reasons_from=settings.reasons_from if settings.reasons == "relevant" else 0.0,
+            reasons_from=reasons_from,
             sees=settings.sees,
             tests=settings.tests,
             scope=options.scope,
-            only=None if options.only is None else tuple(sorted(options.only)),
+            only=only,
         )
         return BatchJob(
             id=job_rows.new_job_id(),
@@ -276,15 +282,17 @@ def plan_list(
     everything = fetch_list_memories(parts, options.scope, only=options.only)
     if options.only is None:
         refuse_empty_scope(everything.everything, everything.candidates, everything.scope)
-    found = everything.of_repository() if batch else everything
+    memories = everything.of_repository() if batch else everything
     plan = ListPlan(
         questions=questions,
         options=options,
-        found=found,
-        of_user=len(everything.candidates) - len(found.candidates),
-        others=job_rows.contents_under_way(parts.store.connection, judge_key(parts.judge.identity)),
+        memories=memories,
+        of_user=len(everything.candidates) - len(memories.candidates),
+        under_way=job_rows.contents_under_way(
+            parts.store.connection, judge_key(parts.judge.identity)
+        ),
     )
-    prepared = prepare_questions(parts, enumerate(questions.all), found)
+    prepared = prepare_questions(parts, enumerate(questions.all), memories)
     plan.add_up(
         prepared,
         partial(forecast_judging, parts.judge),
@@ -316,7 +324,8 @@ def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
 
     Nothing is known where the calls are no chat prompts, which are all that a Batch API takes.
     """
-    judge, count = parts.judge, estimate.calls
+    judge = parts.judge
+    count = estimate.calls
     if not judge.paid or not count:
         return Decimal(0)
     if judge.spec.provider == DECISIONS_OF_OPENAI:
@@ -325,8 +334,12 @@ def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
         input_tokens=-(-estimate.input_tokens // count),
         output_tokens=-(-estimate.output_tokens // count),
     )
-    each = PriceList(parts.settings.provider.price).batch(judge.asked_model, judge.host, average)
-    return None if each is None else each * count
+    call_usd = PriceList(parts.settings.provider.price).batch(
+        judge.asked_model, judge.host, average
+    )
+    if call_usd is None:
+        return None
+    return call_usd * count
 
 
 def judge_name(parts: PipelineParts) -> str:
@@ -363,7 +376,7 @@ class JobDraft(Struct, frozen=True, kw_only=True):
     """A job that might be submitted; tokens and dollars are approximate."""
 
     plan: ListPlan
-    asked: BatchPlanner
+    planner: BatchPlanner
     job: BatchJob
     batches: int
     cost_usd: Decimal | None
@@ -382,16 +395,16 @@ def draft_job(
     judge = batch_judge(parts)
     parts = replace(parts, judge=judge)
     builder = estimating_builder(judge)
-    asked = BatchPlanner(
+    planner = BatchPlanner(
         builder, slots=partial(pack_slots, judge), texts=partial(judged_texts, judge)
     )
-    plan = plan_list(parts, questions, options, batch=asked)
+    plan = plan_list(parts, questions, options, batch=planner)
     batch_usd = batch_cost(parts, plan.estimate)
     return JobDraft(
         plan=plan,
-        asked=asked,
+        planner=planner,
         job=plan.new_job(parts),
-        batches=_count_batches(len(asked.requests), plan, builder.model.chars_per_token, limits),
+        batches=_count_batches(len(planner.requests), plan, builder.model.chars_per_token, limits),
         cost_usd=plan.estimate.cost_usd if batch_usd is None else batch_usd,
         caps=list_caps_left(parts),
     )
@@ -410,16 +423,15 @@ def save_job(parts: PipelineParts, draft: JobDraft) -> str:
     Raises StoreError if another job was committed since it was planned.
     """
     with database.transaction(parts.store.connection) as connection:
-        if (
-            job_rows.contents_under_way(connection, draft.job.judge).keys()
-            - draft.plan.others.keys()
-        ):
+        # Read again under the write lock: two submits at once would both send the same contents.
+        under_way = job_rows.contents_under_way(connection, draft.job.judge)
+        if under_way.keys() - draft.plan.under_way.keys():
             raise StoreError(
                 "another job was submitted meanwhile",
                 hint="Run it again: what that one asks is left out.",
             )
         job_rows.add_job(
-            connection, draft.job, draft.plan.rows, draft.asked.asks, draft.asked.requests
+            connection, draft.job, draft.plan.rows, draft.planner.prompts, draft.planner.requests
         )
     return draft.job.id
 

@@ -63,11 +63,11 @@ async def advance_job(
     """Advance a job as far as possible without waiting for the vendor, and return its status.
 
     host: None: that of the job's judge.
-    forget: give up batches that the
-    vendor cannot find. chunk: results per transaction. note: called with each change. A failing
-    host
-    raises nothing: the status says so, and earlier steps are kept. Raises NothingMatched,
-    StoreError.
+    forget: give up batches that the vendor cannot find.
+    chunk: results per transaction.
+    note: called with each change.
+    A failing host raises nothing: the status says so, and earlier steps are kept. Raises
+    NothingMatched, StoreError.
     """
     connection = store.connection
     async with job_lease(connection, job_id, clock=clock) as lease:
@@ -83,17 +83,13 @@ async def advance_job(
         try:
             reached = host or batch_host_of_job(store, settings, job)
         except (ProviderError, UsageError) as error:
-            if not forget:
-                problem = join_sentences(error.message, error.hint)
-                return replace(job_status(connection, job_id), problem=problem, is_unusable=True)
-            for batch in batch_rows.read_batches(connection, job_id, only_open=True):
-                _abandon_batch(context, batch)
-            _needs_vendor(context)
-            return job_status(connection, job_id)
-        sender, collector = (
-            BatchSender(context, reached),
-            ResultCollector(context, reached, chunk=chunk),
-        )
+            # With --forget nothing is asked of the vendor, so a lost key or host is no obstacle.
+            if forget:
+                return _abandon_open_batches(context)
+            problem = join_sentences(error.message, error.hint)
+            return replace(job_status(connection, job_id), problem=problem, is_unusable=True)
+        sender = BatchSender(context, reached)
+        collector = ResultCollector(context, reached, chunk=chunk)
         run = _JobPass(
             context, reached, sender, collector, note, sends=job.stopped_at is None, abandons=forget
         )
@@ -101,11 +97,20 @@ async def advance_job(
             while await run.moves():
                 continue
         finally:
+            # A host that was handed in belongs to the caller.
             if host is None:
                 await reached.aclose()
         with context.transaction() as opened:
             batch_rows.end_job_if_done(opened, job.id, at=clock())
         return run.status()
+
+
+def _abandon_open_batches(context: JobContext) -> JobStatus:
+    job_id = context.job.id
+    for batch in batch_rows.read_batches(context.connection, job_id, only_open=True):
+        _abandon_batch(context, batch)
+    _needs_vendor(context)
+    return job_status(context.connection, job_id)
 
 
 def batch_host_of_job(store: Store, settings: Settings, job: BatchJob) -> BatchHost:
@@ -118,29 +123,31 @@ def batch_host_of_job(store: Store, settings: Settings, job: BatchJob) -> BatchH
     provider = connect_provider(parse_model_spec(job.judge_spec), settings)
     host = batch_host(provider)
     if provider.host != recipe.host:
-        name, here = one_line(provider.name), one_line(provider.host)
+        name = one_line(provider.name)
+        host_now = one_line(provider.host)
         raise UsageError(
-            f"job {job.id} is at {one_line(recipe.host)}, and {name} leads to {here} now",
+            f"job {job.id} is at {one_line(recipe.host)}, and {name} leads to {host_now} now",
             hint=f"Set {name}.base_url as it was when the job was submitted.",
         )
-    known = capabilities.read_capability(
+    capability = capabilities.read_capability(
         store.connection, provider=recipe.provider, host=recipe.host, model=recipe.model.name
     )
-    if known is not None and isinstance(provider, Adaptable):
-        provider.adopt(known)  # bodies have the form of live calls
+    if capability is not None and isinstance(provider, Adaptable):
+        provider.adopt(capability)  # bodies have the form of live calls
     return host
 
 
 async def job_status_at_vendor(store: Store, settings: Settings, job: BatchJob) -> JobStatus:
     """Ask for the status of a job's batches, and return the job's; it reports a failing host."""
-    problem, batches = "", batch_rows.read_batches(store.connection, job.id, only_open=True)
-    if waiting := [one for one in batches if one.state == "created"]:
+    problem = ""
+    batches = batch_rows.read_batches(store.connection, job.id, only_open=True)
+    if created := [batch for batch in batches if batch.state == "created"]:
         try:
             async with aclosing(batch_host_of_job(store, settings, job)) as host:
-                for batch in waiting:
-                    found = await host.look(batch.vendor_id)
+                for batch in created:
+                    seen = await host.look(batch.vendor_id)
                     with database.transaction(store.connection) as connection:
-                        batch_rows.record_status(connection, batch, found, at=store.clock())
+                        batch_rows.record_status(connection, batch, seen, at=store.clock())
         except (ProviderError, UsageError) as error:
             problem = join_sentences(error.message, error.hint)
     return replace(job_status(store.connection, job.id), problem=problem)
@@ -148,7 +155,8 @@ async def job_status_at_vendor(store: Store, settings: Settings, job: BatchJob) 
 
 def _needs_vendor(context: JobContext) -> bool:
     """Finish what needs no vendor, and return whether the vendor is needed to advance the job."""
-    connection, job = context.connection, context.job
+    connection = context.connection
+    job = context.job
     with context.transaction() as opened:
         batch_rows.lose_planned_if_stopped(opened, job.id)
         batch_rows.end_job_if_done(opened, job.id, at=context.clock())
@@ -185,9 +193,10 @@ async def _recognised(
 
 
 def _abandon_batch(context: JobContext, batch: Batch) -> None:
-    left = job_rows.requests_of_batch(context.connection, batch.job, batch.number)
+    # The vendor may have run them: they are charged at their bound, then planned again.
+    unanswered = job_rows.requests_of_batch(context.connection, batch.job, batch.number)
     with context.transaction() as connection:
-        context.ledger.enter_unread(connection, batch, left)
+        context.ledger.enter_unread(connection, batch, unanswered)
         batch_rows.fail_batch(connection, batch, ABANDONED, counts=True)
 
 
@@ -220,25 +229,25 @@ class _JobPass(Struct):
 
     def status(self) -> JobStatus:
         context = self.context
-        found = job_status(context.connection, context.job.id)
+        status = job_status(context.connection, context.job.id)
         repaired = replace(self.collector.faults, asked_again=self.sender.asked_again).warnings()
         worst = min(self.problems, key=lambda error: error.retryable, default=None)
         is_lost = isinstance(worst, RequestRejected | UnreadableResponse | NoBatchApi) and bool(
             self.skipped
         )
-        way_out = (
-            f"`xscore batch cancel {context.job.id} --forget` gives up what it cannot tell of"
-            if is_lost
-            else ""
-        )
-        return replace(
-            found,
-            held_back=self.sender.held_back if found.planned else "",
-            over_budget=self.sender.over_budget and bool(found.planned),
-            problem=join_sentences(worst.message, worst.hint, way_out) if worst else "",
-            is_unusable=worst is not None and worst.stops_run,
-            remarks=(*repaired, *self.collector.unmatched_in_words()),
-        )
+        way_out = ""
+        if is_lost:
+            way_out = (
+                f"`xscore batch cancel {context.job.id} --forget` gives up what it cannot tell of"
+            )
+        if status.planned:
+            status = replace(
+                status, held_back=self.sender.held_back, over_budget=self.sender.over_budget
+            )
+        if worst is not None:
+            problem = join_sentences(worst.message, worst.hint, way_out)
+            status = replace(status, problem=problem, is_unusable=worst.stops_run)
+        return replace(status, remarks=(*repaired, *self.collector.unmatched_in_words()))
 
     async def _try(self, step: Callable[[], Awaitable[bool]], batch: Batch | None = None) -> bool:
         try:
@@ -257,27 +266,28 @@ class _JobPass(Struct):
     async def _step(self, batch: Batch) -> bool:
         match batch.state:
             case "marked":
-                return await self._settle(batch)
+                return await self._find_marked(batch)
             case "created":
                 return await self._look(batch)
             case _:
                 return await self._collect(batch, await self.host.look(batch.vendor_id))
 
-    async def _settle(self, batch: Batch) -> bool:
+    async def _find_marked(self, batch: Batch) -> bool:
         """Find a marked batch at the vendor, or give it up if the vendor certainly has none: it is
         then resent."""
         context = self.context
-        found = await self.host.find(
+        listed = await self.host.find(
             mark=batch.mark, since=batch.marked_at, requests=batch.requests
         )
-        ours = next((seen for seen in found if seen.mark == batch.mark), None)
+        ours = next((seen for seen in listed if seen.mark == batch.mark), None)
         may_be_ours = False
         # The vendor keeps no mark: any batch of this size that no job here knows may be ours.
         if ours is None:
-            known = batch_rows.known_vendor_ids(context.connection)
-            strange = [
-                seen.vendor_id for seen in found if not seen.mark and seen.vendor_id not in known
-            ]
+            known_ids = batch_rows.known_vendor_ids(context.connection)
+            strange = []
+            for seen in listed:
+                if not seen.mark and seen.vendor_id not in known_ids:
+                    strange.append(seen.vendor_id)
             candidates = [await self.host.look(vendor_id) for vendor_id in strange]
             ours = await _recognised(
                 self.host, batch, candidates, model=context.job.recipe.model.name

@@ -120,8 +120,10 @@ class _CommonDollars(Struct):
         return True
 
     async def report(self, reservation: Reservation) -> None:
-        spent, freed = reservation.unreported, reservation.held - reservation.needed
-        reservation.held, reservation.reported = reservation.needed, reservation.spent
+        spent = reservation.unreported
+        freed = reservation.held - reservation.needed
+        reservation.held = reservation.needed
+        reservation.reported = reservation.spent
         self.charged += spent
         if self.take is not None and freed != spent:
             await self.take(spent - freed)
@@ -138,7 +140,9 @@ class ChunkJudge:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """take: None without a cap. clock: Unix seconds."""
-        self._context, self._take, self._clock = context, take, clock
+        self._context = context
+        self._take = take
+        self._clock = clock
         self._settings = replace(
             context.settings, shared=replace(context.settings.shared, require=True)
         )
@@ -148,41 +152,43 @@ class ChunkJudge:
         """Judge what has no judgment; every memory has a result, unless an error ended the
         chunk."""
         members = [self._context.candidates[place] for place in chunk.places]
-        found = ChunkResult(question=chunk.question)
+        scored = ChunkResult(question=chunk.question)
         if self._ended is not None:
-            found.unjudged = [Unjudged(member.content_hash, *self._ended) for member in members]
-            return found
+            scored.unjudged = [Unjudged(member.content_hash, *self._ended) for member in members]
+            return scored
         dollars = _CommonDollars(self._take)
         try:
             await import_for_judging(self._context.spec.provider)
-            budget, usage = Budget(dollars, clock=self._clock), UsageTotals(found.calls.append)
-            here = SpendingStores(_Carried(found.kept), budget)
-            own = TurnResources(
+            budget = Budget(dollars, clock=self._clock)
+            usage = UsageTotals(scored.calls.append)
+            spending = SpendingStores(_Carried(scored.kept), budget)
+            offered = TurnResources(
                 settings=self._settings,
-                spending=here,
+                spending=spending,
                 usage=usage,
                 turn_id=self._context.job,
                 price_of=PriceList(self._settings.provider.price),
                 clock=self._clock,
             )
-            async with joined_resources(own) as resources:
+            async with joined_resources(offered) as resources:
                 judge = self._judge(resources, chunk, members)
                 async for result in judge.judge(self._context.turns[chunk.question][0], members):
                     if isinstance(result, Unjudged):
-                        found.unjudged.append(result)
+                        scored.unjudged.append(result)
                     else:
-                        found.paid += result.content_hash not in judge.judged_elsewhere
-                found.remarks = judge.warnings()
+                        scored.paid += result.content_hash not in judge.judged_elsewhere
+                scored.remarks = judge.warnings()
         except XscoreError as error:
-            found.error = error
-        found.charged_usd = dollars.charged
-        return found
+            scored.error = error
+        scored.charged_usd = dollars.charged
+        return scored
 
     def _judge(
         self, resources: TurnResources, chunk: PackChunk, members: Sequence[Candidate]
     ) -> ModelJudge:
         context, key = self._context, self._context.turns[chunk.question][1]
-        provider, capability = connect_provider(context.spec, self._settings), context.capability
+        provider = connect_provider(context.spec, self._settings)
+        capability = context.capability
         if isinstance(provider, Adaptable) and capability is not None:
             provider.adopt(capability)
         line = resources.judging_provider(
@@ -195,24 +201,23 @@ class ChunkJudge:
         if context.deadline_at < inf:
             left_s = max(0.0, context.deadline_at - self._clock())
             asyncio.get_running_loop().call_later(left_s, stop.set, UnjudgedCause.DEADLINE)
-        return ModelJudge(
-            line,
-            context.builder,
-            JudgingPlan(
-                texts=lambda found: {
-                    member.id: context.texts[member.id]
-                    for member in found
-                    if member.id in context.texts
-                },
-                write=resources.spending.judgments.writer(key, context.identity),
-                slots=context.slots,
-                priors=dict(zip((member.id for member in members), chunk.priors, strict=True)),
-                claims=resources.spending.judgments.claims(key, context.identity),
-                concurrency=workers_for(context.concurrency),
-                sees=self._settings.judge.sees,
-                stop=stop,
-            ),
+        judgments = resources.spending.judgments
+        member_ids = [member.id for member in members]
+        plan = JudgingPlan(
+            texts=self._texts,
+            write=judgments.writer(key, context.identity),
+            slots=context.slots,
+            priors=dict(zip(member_ids, chunk.priors, strict=True)),
+            claims=judgments.claims(key, context.identity),
+            concurrency=workers_for(context.concurrency),
+            sees=self._settings.judge.sees,
+            stop=stop,
         )
+        return ModelJudge(line, context.builder, plan)
+
+    def _texts(self, members: Sequence[Candidate]) -> dict[str, str]:
+        texts = self._context.texts
+        return {member.id: texts[member.id] for member in members if member.id in texts}
 
     def _stopped(self, stop: StopSignal, resources: TurnResources) -> None:
         if stop.cause in ENDS_ALL and self._ended is None:

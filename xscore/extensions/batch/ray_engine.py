@@ -61,6 +61,7 @@ from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Candidate, Layer
 from xscore.records.turn import Turn
+from xscore.scorer.packs import Pack
 
 LOCAL = "local"
 CPUS = 0.25
@@ -98,9 +99,9 @@ def _start_ray(address: str) -> Any:
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     import ray
 
-    own: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
+    options: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
     try:
-        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **own)
+        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **options)
     except Exception as error:  # Ray raises this very class where its node does not start in time
         ray.shutdown()  # of what was started halfway
         raise UsageError(
@@ -139,7 +140,7 @@ async def _scored(
     rows = [{"chunk": pickle.dumps(chunk)} for chunk in chunks]
     try:
         dollars = None if cap_usd is None else ray.remote(num_cpus=0)(_SharedCap).remote(cap_usd)
-        found = ray.data.from_items(
+        dataset = ray.data.from_items(
             rows, override_num_blocks=min(len(rows), BLOCKS_AN_ACTOR * count)
         ).map_batches(
             _Actor,
@@ -149,13 +150,13 @@ async def _scored(
             num_cpus=CPUS,
             fn_constructor_args=(ray.put(context), dollars),
         )
-        stream = iter(found.iter_rows())
+        stream = iter(dataset.iter_rows())
         while (row := await asyncio.to_thread(next, stream, None)) is not None:
             yield pickle.loads(row["scored"])  # noqa: S301  it was pickled by our own actor
     except ray.exceptions.RayError as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
+        message_lines = str(error).strip().splitlines() or [type(error).__name__]
         raise StoreError(
-            f"Ray failed: {type(error).__name__}: {said[-1][:200]}",
+            f"Ray failed: {type(error).__name__}: {message_lines[-1][:200]}",
             hint=(
                 "Run the same again: what was judged is kept. See Ray's own logs, or leave --ray"
                 " out."
@@ -169,7 +170,8 @@ class _Actor:
 
         # Ray's worker is done by then, and its destructors have been seen to hang.
         atexit.register(os._exit, 0)
-        self._runner, take = asyncio.Runner(), None
+        self._runner = asyncio.Runner()
+        take = None
         if dollars is not None:
 
             async def take(usd: Decimal) -> bool:
@@ -180,15 +182,15 @@ class _Actor:
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         import numpy as np
 
-        found = np.empty(len(batch["chunk"]), dtype=object)
+        results = np.empty(len(batch["chunk"]), dtype=object)
         chunks = [pickle.loads(chunk) for chunk in batch["chunk"]]  # noqa: S301  pickled by this process
-        found[:] = [pickle.dumps(self._runner.run(self._judge.score(chunk))) for chunk in chunks]
-        return {"scored": found}
+        results[:] = [pickle.dumps(self._runner.run(self._judge.score(chunk))) for chunk in chunks]
+        return {"scored": results}
 
 
 class _SharedCap:
-    def __init__(self, left: Decimal) -> None:
-        self._left = left
+    def __init__(self, left_usd: Decimal) -> None:
+        self._left = left_usd
 
     def take(self, usd: Decimal) -> bool:
         """Reserve dollars, or return them if negative; False if they do not fit."""
@@ -217,7 +219,7 @@ async def judge_by_ray(
     parts: PipelineParts,
     job: str,
     questions: Sequence[Question],
-    found: ListMemories,
+    memories: ListMemories,
     *,
     count: int,
     on_end: Callable[[QuestionEnd], None],
@@ -231,21 +233,27 @@ async def judge_by_ray(
         server. Raises what opening the judge raises, SharedUnavailable where the server cannot be
         asked, and StoreError.
     """
-    shared, end = found.of_repository(), LiveEnd()
+    shared = memories.of_repository()
+    end = LiveEnd()
     run = _RayRun(parts, job, shared.candidates, count, on_end, progress, end)
     try:
         await run.judge(prepare_questions(parts, enumerate(questions), shared), deadline)
     except asyncio.CancelledError:
         take_back_cancellation()
         end.cause = UnjudgedCause.INTERRUPTED
-    own = tuple(one for one in found.candidates if one.layer is Layer.USER)
-    if end.cause is not None or not own:
+    user_memories = tuple(
+        candidate for candidate in memories.candidates if candidate.layer is Layer.USER
+    )
+    if end.cause is not None or not user_memories:
         return end
     # the user's own memories never leave this process
-    local = prepare_questions(parts, enumerate(questions), replace(found, candidates=own))
+    local = prepare_questions(
+        parts, enumerate(questions), replace(memories, candidates=user_memories)
+    )
     last = await judge_list(parts, job, local, progress=progress, on_end=on_end, deadline=deadline)
     last.remarks = list(dict.fromkeys([*end.remarks, *last.remarks]))
-    last.judged, last.spent = end.judged + last.judged, end.spent + last.spent
+    last.judged = end.judged + last.judged
+    last.spent = end.spent + last.spent
     return last
 
 
@@ -267,13 +275,14 @@ class _RayRun(Struct):
             context, chunks = await self.prepared(judge, resources, questions, deadline)
             if not chunks:
                 return
-            cap = min((one.left_usd for one in list_caps_left(parts)), default=None)
+            cap = min((cap_left.left_usd for cap_left in list_caps_left(parts)), default=None)
             async with (
                 _cluster(parts.settings.batch.ray_address) as ray,
                 GroupCommit(parts.store.path, parts.store.keys, create=False) as commits,
                 aclosing(_scored(ray, context, chunks, count=self.count, cap_usd=cap)) as stream,
             ):
-                usage, failed = UsageTotals(Ledger(commits).record), None
+                usage = UsageTotals(Ledger(commits).record)
+                failed = None
                 try:
                     async for scored in stream:
                         await self._keep(scored, context, commits, usage)
@@ -295,27 +304,18 @@ class _RayRun(Struct):
         turns: dict[int, tuple[Turn, str]] = {}
         chunks: list[PackChunk] = []
         slots: Mapping[str, tuple[str, int]] = {}
-        places = {one.id: place for place, one in enumerate(self.candidates)}
+        places = {candidate.id: place for place, candidate in enumerate(self.candidates)}
         for prepared in questions:
+            # A list may have thousands of questions: Ctrl-C is heard between two of them.
             await asyncio.sleep(0)
             if not prepared.pool.misses:
                 continue
-            turns[prepared.number], slots = (
-                (prepared.turn, prepared.key),
-                pack_slots(judge, prepared.pool),
-            )
+            turns[prepared.number] = (prepared.turn, prepared.key)
+            slots = pack_slots(judge, prepared.pool)
             guesses, remarks = await judging_priors(judge, resources, prepared.turn, prepared.pool)
             self._remark(remarks)
             packs = packs_of(judge, prepared.pool)
-            packs.sort(key=lambda pack: -max(guesses.get(one.id, 0.0) for one in pack.members))
-            for start in range(0, len(packs), CHUNK_CALLS):
-                members = [
-                    one.id for pack in packs[start : start + CHUNK_CALLS] for one in pack.members
-                ]
-                priors = array("d", [guesses.get(one, 0.0) for one in members])
-                chunks.append(
-                    PackChunk(prepared.number, array("I", [places[one] for one in members]), priors)
-                )
+            chunks += _chunks_of(prepared.number, packs, guesses, places)
         context = ActorContext(
             job=self.job,
             spec=judge.spec,
@@ -336,22 +336,45 @@ class _RayRun(Struct):
         self, scored: ChunkResult, context: ActorContext, commits: GroupCommit, usage: UsageTotals
     ) -> None:
         """Store an actor's judgments and costs, and count them."""
-        clock, end = self.parts.clock, self.end
+        clock = self.parts.clock
+        end = self.end
         _, key = context.turns[scored.question]
         await StoredJudgments(commits, clock=clock).writer(key, context.identity)(scored.kept)
         for call in scored.calls:
             usage.add(call)
         budget = turn_budget(commits, turn_id=self.job, caps=Caps(), clock=clock)
         await budget.settle(await budget.reserve(scored.charged_usd), scored.charged_usd)
-        ended = next((one for one in scored.unjudged if one.cause in ENDS_ALL), None)
+        ended = next((miss for miss in scored.unjudged if miss.cause in ENDS_ALL), None)
         if ended is not None and end.cause is None:
-            end.cause, end.detail = ended.cause, ended.detail
+            end.cause = ended.cause
+            end.detail = ended.detail
         end.judged += scored.paid
         self.unjudged += len(scored.unjudged)
         self._remark(scored.remarks)
-        own = tuple(one for one in scored.unjudged if one.cause not in ENDS_ALL)
-        self.on_end(QuestionEnd(scored.question, scored.paid, own))
+        unjudged = tuple(miss for miss in scored.unjudged if miss.cause not in ENDS_ALL)
+        self.on_end(QuestionEnd(scored.question, scored.paid, unjudged))
         self.progress.report(end.judged, self.unjudged, usage.spent(Stage.JUDGE))
 
     def _remark(self, remarks: Sequence[str]) -> None:
         self.end.remarks = list(dict.fromkeys([*self.end.remarks, *remarks]))
+
+
+def _chunks_of(
+    question: int,
+    packs: Sequence[Pack],
+    guesses: Mapping[str, float],
+    places: Mapping[str, int],
+) -> Iterator[PackChunk]:
+    """Yield the packs of a question in rows of `CHUNK_CALLS`, the most promising first."""
+
+    def best_guess(pack: Pack) -> float:
+        return max(guesses.get(member.id, 0.0) for member in pack.members)
+
+    ordered = sorted(packs, key=best_guess, reverse=True)
+    for start in range(0, len(ordered), CHUNK_CALLS):
+        members: list[str] = []
+        for pack in ordered[start : start + CHUNK_CALLS]:
+            members += [member.id for member in pack.members]
+        chunk_places = array("I", [places[member] for member in members])
+        priors = array("d", [guesses.get(member, 0.0) for member in members])
+        yield PackChunk(question, chunk_places, priors)

@@ -146,7 +146,9 @@ class JobStatus(Struct, frozen=True, kw_only=True):
 
 def hit_rate(cached: int, candidates: int) -> float | None:
     """Return the replayed hit rate of a list; None if it has no candidates."""
-    return round(cached / candidates, 6) if candidates else None
+    if candidates:
+        return round(cached / candidates, 6)
+    return None
 
 
 class QuestionSummary(Struct, frozen=True):

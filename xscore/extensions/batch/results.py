@@ -66,16 +66,14 @@ def cached_outcomes(
     """
     pool = prepared.pool
 
-    def absent(one: Candidate) -> Outcome:
-        why = lost.get((prepared.number, one.content_hash)) or Unjudged(
-            one.content_hash, cause, detail
-        )
-        return Outcome(one, why, Origin.UNJUDGED)
+    def absent(candidate: Candidate) -> Outcome:
+        content = candidate.content_hash
+        why = lost.get((prepared.number, content)) or Unjudged(content, cause, detail)
+        return Outcome(candidate, why, Origin.UNJUDGED)
 
-    found = Outcome.from_known(pool.candidates, pool.known, Origin.CACHED)
-    return tuple(
-        outcome or absent(one) for one, outcome in zip(pool.candidates, found, strict=True)
-    )
+    outcomes = Outcome.from_known(pool.candidates, pool.known, Origin.CACHED)
+    pairs = zip(pool.candidates, outcomes, strict=True)
+    return tuple(outcome or absent(candidate) for candidate, outcome in pairs)
 
 
 class RankedList(Struct, frozen=True):
@@ -92,21 +90,20 @@ class RankedList(Struct, frozen=True):
     @property
     def unjudged_by_cause(self) -> dict[str, int]:
         """Of all questions."""
-        return dict(
-            sum(
-                (Counter(line.unjudged_by_cause) for line in self.lines), Counter[str]()
-            ).most_common()
-        )
+        causes = Counter[str]()
+        for line in self.lines:
+            causes.update(line.unjudged_by_cause)
+        return dict(causes.most_common())
 
 
-Settle = Callable[[PreparedQuestion], Awaitable[tuple[Sequence[Outcome], int]]]
+OutcomesOf = Callable[[PreparedQuestion], Awaitable[tuple[Sequence[Outcome], int]]]
 """Returns a question's outcomes, and how many were judged in this run; the others were cached."""
 
 
 async def rank_questions(
     parts: PipelineParts,
     questions: Iterable[PreparedQuestion],
-    settle: Settle,
+    outcomes_of: OutcomesOf,
     out: Path | None,
     *,
     ranks: bool = True,
@@ -120,9 +117,9 @@ async def rank_questions(
     all_rows: list[ResultRow] = []
     for prepared in questions:
         await asyncio.sleep(0)
-        settled, judged = await settle(prepared)
-        rows = _ranked_rows(parts, prepared, settled) if ranks else []
-        lines.append(_question_summary(prepared, settled, judged, rows))
+        outcomes, judged = await outcomes_of(prepared)
+        rows = _ranked_rows(parts, prepared, outcomes) if ranks else []
+        lines.append(_question_summary(prepared, outcomes, judged, rows))
         all_rows += rows
     if out is not None:
         write_results(out, all_rows)
@@ -130,10 +127,10 @@ async def rank_questions(
 
 
 def _ranked_rows(
-    parts: PipelineParts, prepared: PreparedQuestion, settled: Sequence[Outcome]
+    parts: PipelineParts, prepared: PreparedQuestion, outcomes: Sequence[Outcome]
 ) -> list[ResultRow]:
-    chosen = rank(parts, settled, prepared.turn).selection.kept
-    hashes = [one.candidate.content_hash for one in chosen]
+    chosen = rank(parts, outcomes, prepared.turn).selection.kept
+    hashes = [memory.candidate.content_hash for memory in chosen]
     reasons = kept.stored_reasons(
         parts.store, prepared.key, [judge_key(parts.judge.identity)], hashes
     )
@@ -141,34 +138,34 @@ def _ranked_rows(
         ResultRow(
             id=prepared.question.id,
             rank=place,
-            path=one.candidate.path,
-            entity=one.candidate.entity,
-            memory=one.candidate.id,
-            score=one.score,
-            raw=one.judgment.score,
-            reason=one.judgment.reason or reasons.get(one.candidate.content_hash, ""),
+            path=memory.candidate.path,
+            entity=memory.candidate.entity,
+            memory=memory.candidate.id,
+            score=memory.score,
+            raw=memory.judgment.score,
+            reason=memory.judgment.reason or reasons.get(memory.candidate.content_hash, ""),
         )
-        for place, one in enumerate(chosen, start=1)
+        for place, memory in enumerate(chosen, start=1)
     ]
 
 
 def _question_summary(
-    prepared: PreparedQuestion, settled: Sequence[Outcome], judged: int, rows: Sequence[ResultRow]
+    prepared: PreparedQuestion, outcomes: Sequence[Outcome], judged: int, rows: Sequence[ResultRow]
 ) -> QuestionSummary:
-    causes = Counter(str(one.result.cause) for one in settled if isinstance(one.result, Unjudged))
-    scored = sum(isinstance(one.result, Judgment) for one in settled)
-    here = sum(one.origin is Origin.JUDGED for one in settled) or min(judged, scored)
-    best = next(iter(rows), None)
-    return QuestionSummary(
-        prepared.question.id,
-        Coverage(len(prepared.pool.candidates), here, scored - here, 0, len(settled) - scored),
-        dict(causes.most_common()),
-        len(rows),
-        best=(f"{best.path}::{best.entity}" if best.entity else best.path or best.memory)
-        if best
-        else "",
-        best_score=best.score if best else None,
+    causes = Counter(
+        str(outcome.result.cause) for outcome in outcomes if isinstance(outcome.result, Unjudged)
     )
+    scored = sum(isinstance(outcome.result, Judgment) for outcome in outcomes)
+    judged_now = sum(outcome.origin is Origin.JUDGED for outcome in outcomes) or min(judged, scored)
+    best = next(iter(rows), None)
+    coverage = Coverage(
+        len(prepared.pool.candidates), judged_now, scored - judged_now, 0, len(outcomes) - scored
+    )
+    summary = QuestionSummary(prepared.question.id, coverage, dict(causes.most_common()), len(rows))
+    if best is None:
+        return summary
+    name = f"{best.path}::{best.entity}" if best.entity else best.path or best.memory
+    return replace(summary, best=name, best_score=best.score)
 
 
 KINDS = (".parquet", ".jsonl")
@@ -269,27 +266,31 @@ def _job_questions(parts: PipelineParts, job: BatchJob) -> Iterator[PreparedQues
             hint="Submit the list again: what has not changed comes from the cache.",
         )
     only = None if job.recipe.only is None else frozenset(job.recipe.only)
-    found = fetch_list_memories(parts, job.recipe.scope, only=only).of_repository()
+    memories = fetch_list_memories(parts, job.recipe.scope, only=only).of_repository()
     work = uncommitted_work(
         parts.store.connection, parts.root, parts.settings.index, now=parts.clock()
     )
-    for one in job_rows.read_job_questions(parts.store.connection, job.id).values():
-        if not one.task:
+    for asked_question in job_rows.read_job_questions(parts.store.connection, job.id).values():
+        if not asked_question.task:
             continue  # it was erased
         with gc_paused():
-            known = kept.known_judgments(parts.store, one.turn_key, job.judge)
-            pool = pool_among(found.everything, found.candidates, known)
-        turn = _as_asked(parts, one, work, found.scope)
-        question = Question(id=one.name, task=turn.task, file=turn.file, errors=turn.errors)
-        yield PreparedQuestion(turn, one.turn_key, pool, one.number, question)
+            judgments = kept.known_judgments(parts.store, asked_question.turn_key, job.judge)
+            pool = pool_among(memories.everything, memories.candidates, judgments)
+        turn = _as_asked(parts, asked_question, work, memories.scope)
+        question = Question(
+            id=asked_question.name, task=turn.task, file=turn.file, errors=turn.errors
+        )
+        yield PreparedQuestion(turn, asked_question.turn_key, pool, asked_question.number, question)
 
 
-def _as_asked(parts: PipelineParts, one: JobQuestion, work: UncommittedWork, scope: Scope) -> Turn:
-    turn = replace(one.turn, scope=scope, fresh=True, diff=work.diff, changed=work.changed)
-    there = parts.root.path / native_name(turn.file)
-    if not turn.file or parts.settings.judge.sees == "task" or not there.exists():
+def _as_asked(
+    parts: PipelineParts, question: JobQuestion, work: UncommittedWork, scope: Scope
+) -> Turn:
+    turn = replace(question.turn, scope=scope, fresh=True, diff=work.diff, changed=work.changed)
+    path = parts.root.path / native_name(turn.file)
+    if not turn.file or parts.settings.judge.sees == "task" or not path.exists():
         return turn
-    shown = complete_turn(Turn(task=".", file=str(there)), parts.root, work=UncommittedWork())
+    shown = complete_turn(Turn(task=".", file=str(path)), parts.root, work=UncommittedWork())
     return replace(turn, file_text=shown.file_text)
 
 
@@ -305,9 +306,13 @@ async def write_job_results(parts: PipelineParts, job: BatchJob, out: Path) -> R
             lost[pair] = Unjudged(pair[1], UnjudgedCause(kind), why)
     detail = "it was not asked by this job, or has not come back yet"
 
-    async def settle(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
-        settled = cached_outcomes(prepared, lost, UnjudgedCause.INTERRUPTED, detail)
-        judged = (one.candidate.content_hash for one in settled if isinstance(one.result, Judgment))
-        return settled, sum((prepared.number, content) in answered for content in judged)
+    async def outcomes_of(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
+        outcomes = cached_outcomes(prepared, lost, UnjudgedCause.INTERRUPTED, detail)
+        judged = (
+            outcome.candidate.content_hash
+            for outcome in outcomes
+            if isinstance(outcome.result, Judgment)
+        )
+        return outcomes, sum((prepared.number, content) in answered for content in judged)
 
-    return await rank_questions(parts, _job_questions(parts, job), settle, out)
+    return await rank_questions(parts, _job_questions(parts, job), outcomes_of, out)

@@ -45,8 +45,8 @@ from xscore.store.store import Store
 MAX_ENCRYPTED_BYTES = 32_000_000
 """Largest input of a batch from an encrypted store, which is kept in memory and off the disk."""
 WRITE_BUFFER_BYTES = 1_000_000
-ASKS_AT_ONCE = 128
-"""How many asks are read from the store at a time."""
+PROMPTS_AT_ONCE = 128
+"""How many prompts are read from the store at a time."""
 
 
 class BatchInput(Struct):
@@ -56,7 +56,7 @@ class BatchInput(Struct):
     erased: list[RequestName] = field(default_factory=list)
     """Requests whose question was erased; no batch will hold them."""
     incomplete: dict[int, PackPrompt] = field(default_factory=dict)
-    """Asks with a text that is no longer stored, those pieces without a kind: to be planned
+    """Prompts with a text that is no longer stored, those pieces without a kind: to be planned
     again."""
     repeats: int = 0
     """Requests taken beyond the first of their pack."""
@@ -76,15 +76,17 @@ class BatchInput(Struct):
             return "bytes"
         if limits.usd is None or usd is None or self.most_usd is None:
             return ""
-        return "dollars" if self.most_usd + usd > limits.usd else ""
+        if self.most_usd + usd > limits.usd:
+            return "dollars"
+        return ""
 
 
-def batch_limits(vendors: BatchLimits, wanted: BatchSettings, store: Store) -> BatchLimits:
+def batch_limits(vendors: BatchLimits, settings: BatchSettings, store: Store) -> BatchLimits:
     """Return the lower of the vendor's limits and the user's, and of an encrypted store's memory
     limit."""
-    most_bytes = min(vendors.bytes, wanted.max_bytes or vendors.bytes)
+    most_bytes = min(vendors.bytes, settings.max_bytes or vendors.bytes)
     return BatchLimits(
-        requests=min(vendors.requests, wanted.max_requests or vendors.requests),
+        requests=min(vendors.requests, settings.max_requests or vendors.requests),
         bytes=min(most_bytes, MAX_ENCRYPTED_BYTES) if _is_encrypted(store) else most_bytes,
     )
 
@@ -117,7 +119,10 @@ class BatchRenderer:
                     " list again."
                 ),
             )
-        self._store, self._host, self._job, self._prices = store, host, job, prices
+        self._store = store
+        self._host = host
+        self._job = job
+        self._prices = prices
         self._builder = job.recipe.builder()
 
     def fill(
@@ -126,54 +131,54 @@ class BatchRenderer:
         """Write lines of these requests, in order, until one exceeds a limit; return which are
         included.
 
-        requests: grouped by ask (`job_rows.planned_requests`).
+        requests: grouped by prompt (`job_rows.planned_requests`).
         mark: prefix of every custom_id.
         Raises StoreDamaged.
         """
         filled = BatchInput()
         with gc_paused():
-            for number, ask, questions in self._by_ask(requests):
-                if not all(piece.kind for piece in ask.pieces):
-                    filled.incomplete[number] = ask
+            for number, prompt, questions in self._by_prompt(requests):
+                if not all(piece.kind for piece in prompt.pieces):
+                    filled.incomplete[number] = prompt
                     continue
                 for question in questions:
                     name = question, number
                     if not self._turns[question]:
                         filled.erased.append(name)
                         continue
-                    request, _ = self._builder.request(ask, self._turns[question])
-                    line, usd = (
-                        self._host.line(custom_id(mark, name), request),
-                        self._bound(request),
-                    )
+                    request, _ = self._builder.request(prompt, self._turns[question])
+                    line = self._host.line(custom_id(mark, name), request)
+                    usd = self._bound(request)
                     filled.limit = filled.exceeded(len(line), usd, limits)
                     if filled.limit:
                         return filled
                     filled.taken.append(name)
-                    filled.repeats += ask.is_again
+                    filled.repeats += prompt.is_again
                     filled.bytes += len(line)
                     filled.input_tokens += request.input_tokens
-                    filled.most_usd = (
-                        None if usd is None or filled.most_usd is None else filled.most_usd + usd
-                    )
+                    if usd is None or filled.most_usd is None:
+                        filled.most_usd = None
+                    else:
+                        filled.most_usd = filled.most_usd + usd
                     into.write(line)
         return filled
 
     def requests(self, names: Iterable[RequestName]) -> Iterator[tuple[RequestName, Request]]:
         """Yield these requests again, except those whose texts have left the store. names: grouped
-        by ask."""
-        for number, ask, questions in self._by_ask(names):
-            if all(piece.kind for piece in ask.pieces):
+        by prompt."""
+        for number, prompt, questions in self._by_prompt(names):
+            if all(piece.kind for piece in prompt.pieces):
                 for question in questions:
                     if self._turns[question]:
                         yield (
                             (question, number),
-                            self._builder.request(ask, self._turns[question])[0],
+                            self._builder.request(prompt, self._turns[question])[0],
                         )
 
     def _bound(self, request: Request) -> Decimal | None:
         """Return a request's maximum cost at the Batch price, or at the live one if unknown."""
-        provider, host = self._job.recipe.provider, self._job.recipe.host
+        provider = self._job.recipe.provider
+        host = self._job.recipe.host
         prices = self._prices
         bound = cost_upper_bound(
             provider,
@@ -181,62 +186,67 @@ class BatchRenderer:
             request,
             price_of=lambda _, model, host, usage: prices.batch(model, host, usage),
         )
-        return (
-            cost_upper_bound(provider, host, request, price_of=prices) if bound is None else bound
-        )
+        if bound is None:
+            return cost_upper_bound(provider, host, request, price_of=prices)
+        return bound
 
-    def _by_ask(
+    def _by_prompt(
         self, requests: Iterable[RequestName]
     ) -> Iterator[tuple[int, PackPrompt, list[int]]]:
-        """Yield each ask with its texts, and the questions to it."""
-        grouped = (
-            (ask, [question for question, _ in group])
-            for ask, group in groupby(requests, key=itemgetter(1))
-        )
-        while some := list(islice(grouped, ASKS_AT_ONCE)):
-            asks = self._with_texts(
-                job_rows.read_asks(self._store.connection, self._job.id, [ask for ask, _ in some])
+        """Yield each prompt with its texts, and the questions to it."""
+        groups = groupby(requests, key=itemgetter(1))
+        # groupby forgets a group once it goes on to the next, so each is read at once.
+        grouped = ((number, [question for question, _ in group]) for number, group in groups)
+        while chunk := list(islice(grouped, PROMPTS_AT_ONCE)):
+            prompts = self._with_texts(
+                job_rows.read_prompts(
+                    self._store.connection, self._job.id, [number for number, _ in chunk]
+                )
             )
-            for number, questions in some:
-                yield number, asks[number], questions
+            for number, questions in chunk:
+                yield number, prompts[number], questions
 
-    def _with_texts(self, asks: dict[int, PackPrompt]) -> dict[int, PackPrompt]:
-        """Return these asks with the texts of their pieces; a piece whose text is no longer stored
-        is unchanged."""
-        recipe, wanted = (
-            self._job.recipe,
-            {piece.memory for ask in asks.values() for piece in ask.pieces},
-        )
-        members = [self._candidates[memory] for memory in wanted if memory in self._candidates]
+    def _with_texts(self, prompts: dict[int, PackPrompt]) -> dict[int, PackPrompt]:
+        """Return these prompts with the texts of their pieces; a piece whose text is no longer
+        stored is unchanged."""
+        recipe = self._job.recipe
+        hashes = set[str]()
+        for prompt in prompts.values():
+            hashes.update(piece.memory for piece in prompt.pieces)
+        members = [self._candidates[memory] for memory in hashes if memory in self._candidates]
         pieces = chain.from_iterable(parts_in_store(self._store, recipe, members).values())
-        there = {piece.content_hash: piece for piece in pieces}
-        return {
-            number: replace(
-                ask, pieces=tuple([there.get(piece.content_hash, piece) for piece in ask.pieces])
-            )
-            for number, ask in asks.items()
-        }
+        stored = {piece.content_hash: piece for piece in pieces}
+        with_texts: dict[int, PackPrompt] = {}
+        for number, prompt in prompts.items():
+            pieces_of_prompt = [stored.get(piece.content_hash, piece) for piece in prompt.pieces]
+            with_texts[number] = replace(prompt, pieces=tuple(pieces_of_prompt))
+        return with_texts
 
     @cached_property
     def _candidates(self) -> Mapping[str, Candidate]:
         pool = self._store.pool(tests=self._job.recipe.tests)
-        return {one.content_hash: one for one in pool if one.layer is not Layer.USER}
+        return {
+            candidate.content_hash: candidate
+            for candidate in pool
+            if candidate.layer is not Layer.USER
+        }
 
     @cached_property
     def _turns(self) -> Mapping[int, str]:
-        found = job_rows.read_job_questions(self._store.connection, self._job.id).items()
-        return {number: one.turn_text for number, one in found}
+        questions = job_rows.read_job_questions(self._store.connection, self._job.id).items()
+        return {number: question.turn_text for number, question in questions}
 
 
 def parts_in_store(
     store: Store, recipe: JobRecipe, members: Sequence[Candidate]
 ) -> dict[str, tuple[MemoryPart, ...]]:
     """Return each memory whose text is still stored, whole or in parts, by content hash."""
-    texts, most = store.texts(members, tests=recipe.tests), recipe.packs.tokens
+    texts = store.texts(members, tests=recipe.tests)
+    max_tokens = recipe.packs.tokens
     return {
-        one.content_hash: memory_parts(one, texts[one.id], max_tokens=most)
-        for one in members
-        if one.id in texts
+        member.content_hash: memory_parts(member, texts[member.id], max_tokens=max_tokens)
+        for member in members
+        if member.id in texts
     }
 
 
@@ -269,7 +279,8 @@ class BatchSender:
         Raises leaves of ProviderError.
         """
         context = self.context
-        self.held_back, self.over_budget = "", False
+        self.held_back = ""
+        self.over_budget = False
         planned = self._not_judged(job_rows.planned_requests(context.connection, context.job.id))
         if not planned:
             return False
@@ -291,24 +302,27 @@ class BatchSender:
     def _not_judged(self, planned: list[RequestName]) -> list[RequestName]:
         """Settle requests that were fully judged meanwhile, for example by a turn; return the
         others."""
-        connection, job = self.context.connection, self.context.job
+        connection = self.context.connection
+        job = self.context.job
         keys = batch_rows.judged_questions(connection, job)
-        asks = job_rows.read_asks(
-            connection, job.id, {ask for question, ask in planned if question in keys}
+        prompts = job_rows.read_prompts(
+            connection, job.id, {number for question, number in planned if question in keys}
         )
-        judged = {
-            (question, ask)
-            for question, ask in planned
-            if question in keys and self._is_judged(keys[question], asks[ask])
-        }
+        judged = set()
+        for question, number in planned:
+            if question in keys and self._is_judged(keys[question], prompts[number]):
+                judged.add((question, number))
         if judged:
             with self.context.transaction() as connection:
-                batch_rows.settle_requests(connection, job.id, judged)
+                batch_rows.mark_answered(connection, job.id, judged)
         return [name for name in planned if name not in judged]
 
-    def _is_judged(self, turn_key: str, ask: PackPrompt) -> bool:
+    def _is_judged(self, turn_key: str, prompt: PackPrompt) -> bool:
         names = (turn_key, self.context.job.judge, 0)
-        ways = {piece.content_hash for piece in ask.pieces}, {piece.memory for piece in ask.pieces}
+        ways = (
+            {piece.content_hash for piece in prompt.pieces},
+            {piece.memory for piece in prompt.pieces},
+        )
         return any(
             len(read_judgments(self.context.connection, names, hashes)) == len(hashes)
             for hashes in ways
@@ -360,9 +374,9 @@ class BatchSender:
             batch_rows.lose_requests(
                 connection, context.job.id, dict.fromkeys(filled.erased, LOST_TEXT)
             )
-            for ask, found in filled.incomplete.items():
+            for prompt_number, prompt in filled.incomplete.items():
                 job_rows.replan_without_text(
-                    connection, context.job.id, ask, found, cause=LOST_TEXT
+                    connection, context.job.id, prompt_number, prompt, cause=LOST_TEXT
                 )
             now = context.clock()
             if not filled.taken or batch_rows.is_job_stopped(connection, context.job.id):

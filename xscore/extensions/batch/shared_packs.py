@@ -63,7 +63,7 @@ from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.judge import Texts
 from xscore.scorer.model_judge import ReplyFaults
 from xscore.scorer.prompt_builder import PromptBuilder
-from xscore.scorer.repair import PackPrompt
+from xscore.scorer.repair import MemoryPart, PackPrompt
 from xscore.scorer.replies import ParsedCompletion, parse_completion
 
 MAX_SHARED_REJECTED = 3
@@ -114,19 +114,21 @@ class SharedPackJudge(Struct):
     @property
     def remarks(self) -> list[str]:
         """What was wrong with replies, and why it ended early."""
-        cause, faults = self.stop.cause, self.faults.in_words()
-        said = (
-            [f"replies to questions that shared a prompt had to be repaired: {faults}"]
-            if faults
-            else []
-        )
-        if cause is not None and not self.was_interrupted:
-            said.append(
-                f"questions stopped sharing prompts ({cause}): {self.stop.detail}".removesuffix(
-                    ": "
-                )
+        cause = self.stop.cause
+        faults = self.faults.in_words()
+        remarks: list[str] = []
+        if faults:
+            remarks.append(
+                f"replies to questions that shared a prompt had to be repaired: {faults}"
             )
-        return said
+        if cause is not None and not self.was_interrupted:
+            detail = f": {self.stop.detail}" if self.stop.detail else ""
+            remarks.append(f"questions stopped sharing prompts ({cause}){detail}")
+        return remarks
+
+    def count_judged(self) -> int:
+        """Return how many judgments its questions received, one for each question and memory."""
+        return sum(len(hashes) for hashes in self.judged)
 
     async def run(self) -> None:
         """Send the packs of several questions. Raises what `write` or `claims` raise."""
@@ -134,7 +136,7 @@ class SharedPackJudge(Struct):
         units = sorted(shared, key=self._prior, reverse=True)
         batches = fan_out(
             iter(units),
-            self._settle,
+            self._judge_unit,
             workers=max(1, self.concurrency),
             stop=self.stop,
             unsent=lambda _: (),
@@ -148,33 +150,32 @@ class SharedPackJudge(Struct):
 
     def _prior(self, unit: SharedUnit) -> float:
         members = [member.content_hash for member in unit.pack.members]
-        return max(
-            self.askings[number].priors.get(content, 0.0)
-            for number in unit.questions
-            for content in members
-        )
+        best = 0.0
+        for number in unit.questions:
+            priors = self.askings[number].priors
+            best = max([best, *(priors.get(content, 0.0) for content in members)])
+        return best
 
-    async def _settle(self, unit: SharedUnit) -> tuple[Sequence[object], Sequence[SharedUnit]]:
+    async def _judge_unit(self, unit: SharedUnit) -> tuple[Sequence[object], Sequence[SharedUnit]]:
         hashes = {member.content_hash for member in unit.pack.members}
         numbers = await self._claim(unit, sorted(hashes))
-        pieces = (
-            self.builder.pieces_of(unit.pack, self.texts(unit.pack.members))
-            if len(numbers) > 1
-            else ()
-        )
-        # units hold whole memories, so that there is one prompt; none where all texts are gone
-        for ask in self.builder.asks(unit.pack, pieces):
-            await self._send(ask, numbers)
+        # A question that is left alone with a pack judges it in its own turn.
+        pieces: Sequence[MemoryPart] = ()
+        if len(numbers) > 1:
+            pieces = self.builder.pieces_of(unit.pack, self.texts(unit.pack.members))
+        # Units hold whole memories, so that there is one prompt; none where all texts are gone.
+        for prompt in self.builder.asks(unit.pack, pieces):
+            await self._send(prompt, numbers)
         for number in numbers:
-            if left := hashes - self.judged[number]:
-                self.askings[number].claims.release(left)
+            if unjudged := hashes - self.judged[number]:
+                self.askings[number].claims.release(unjudged)
         return (), ()
 
     async def _claim(self, unit: SharedUnit, hashes: Sequence[str]) -> list[int]:
         """Return the questions the pack is claimed for; those partly judged elsewhere judge it
         alone."""
         claims = [self.askings[number].claims for number in unit.questions]
-        shares = await _finish_all(one.claim([hashes], at_most=1) for one in claims)
+        shares = await _finish_all(claim.claim([hashes], at_most=1) for claim in claims)
         ours: list[int] = []
         for number, its_claims, (claimed,) in zip(unit.questions, claims, shares, strict=True):
             if claimed.share is ClaimState.OURS and not claimed.known:
@@ -183,9 +184,11 @@ class SharedPackJudge(Struct):
                 its_claims.release(hashes)
         return ours
 
-    async def _send(self, ask: PackPrompt, numbers: Sequence[int]) -> None:
+    async def _send(self, prompt: PackPrompt, numbers: Sequence[int]) -> None:
         askings = [self.askings[number] for number in numbers]
-        request, codes = shared_request(self.builder, ask, [one.turn_text for one in askings])
+        request, codes = shared_request(
+            self.builder, prompt, [asking.turn_text for asking in askings]
+        )
         try:
             completion = await self.provider.complete(request)
         except BudgetExhausted as error:
@@ -198,35 +201,37 @@ class SharedPackJudge(Struct):
         replies = read_questions(
             completion.text, request.reply_questions, frozenset(request.reply_ids)
         )
-        self.faults.count(replies.whole)
-        found = [
-            parse_completion(
-                ask,
-                codes,
-                completion,
-                priors=one.priors,
-                read=lambda *_, code=code: replies.by_question[code],
+        self.faults.count(replies.faults)
+        parsed_replies: list[ParsedCompletion] = []
+        for code, asking in zip(request.reply_questions, askings, strict=True):
+            reply = replies.by_question[code]
+            parsed = parse_completion(
+                prompt, codes, completion, priors=asking.priors, read=lambda *_, reply=reply: reply
             )
-            for code, one in zip(request.reply_questions, askings, strict=True)
-        ]
+            parsed_replies.append(parsed)
+        # Each judgment is stored before the give-up rule may stop the rest: it is paid for.
         await _finish_all(
-            self._keep(number, parsed) for number, parsed in zip(numbers, found, strict=True)
+            self._keep(number, parsed)
+            for number, parsed in zip(numbers, parsed_replies, strict=True)
         )
-        is_useful = any(parsed.judged for parsed in found)
+        is_useful = any(parsed.judged for parsed in parsed_replies)
         self.rule.count_reply(scored=is_useful)
         if not is_useful and self.rule.is_over_after_unscored(1):
             self.stop.set(
                 UnjudgedCause.UNREADABLE,
                 "the model gave no usable score to questions that shared a prompt",
             )
-        whole = [
-            one.turn_text for one, parsed in zip(askings, found, strict=True) if not parsed.missing
-        ]
-        alone = [self.builder.request(ask, text)[0].input_tokens for text in whole]
-        self.answered(request, completion, alone)
+        # Only a question answered in full needs no prompt of its own, and so saves one.
+        alone_tokens: list[int] = []
+        for asking, parsed in zip(askings, parsed_replies, strict=True):
+            if not parsed.missing:
+                own_request, _ = self.builder.request(prompt, asking.turn_text)
+                alone_tokens.append(own_request.input_tokens)
+        self.answered(request, completion, alone_tokens)
 
     async def _keep(self, number: int, parsed: ParsedCompletion) -> None:
-        if judgments := [judgment for _, judgment in parsed.judged]:
+        judgments = [judgment for _, judgment in parsed.judged]
+        if judgments:
             await self.askings[number].write(judgments)
         self.judged[number].update(judgment.content_hash for judgment in judgments)
 
@@ -235,10 +240,10 @@ async def _finish_all(works: Iterable[Awaitable[Result]]) -> list[Result]:
     """Run all to their end, since replies are paid for; then raise the first error."""
     ended = await asyncio.gather(*works, return_exceptions=True)
     results: list[Result] = []
-    for one in ended:
-        if isinstance(one, BaseException):
-            raise one
-        results.append(one)
+    for outcome in ended:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        results.append(outcome)
     return results
 
 
@@ -254,14 +259,14 @@ class JudgingTotals(Struct, frozen=True, kw_only=True):
     def of(cls, stage: StageUsage, *, less: StageUsage | None = None) -> "JudgingTotals":
         """Return these figures of a stage, less those of another."""
         less = less or StageUsage()
-        unpriced = stage.cost_usd is None or less.cost_usd is None
+        cost_usd = None
+        if stage.cost_usd is not None and less.cost_usd is not None:
+            cost_usd = stage.cost_usd - less.cost_usd
         return cls(
             calls=stage.calls - less.calls,
             input_tokens=stage.usage.input_tokens - less.usage.input_tokens,
             output_tokens=stage.usage.output_tokens - less.usage.output_tokens,
-            cost_usd=None
-            if unpriced
-            else (stage.cost_usd or Decimal(0)) - (less.cost_usd or Decimal(0)),
+            cost_usd=cost_usd,
         )
 
 
@@ -309,9 +314,9 @@ class SeparatePromptsCost(Struct):
             + tokens.REPLY_FRAME
         )
         prefix = tokens.size(request.system, *request.content[: request.stable_parts])
-        whole = tokens.size(request.system, *request.content)
+        prompt_size = tokens.size(request.system, *request.content)
         prefix_tokens = (
-            int(usage.input_tokens * prefix / max(1, whole))
+            int(usage.input_tokens * prefix / max(1, prompt_size))
             // CACHE_STEP_TOKENS
             * CACHE_STEP_TOKENS
         )
@@ -320,15 +325,15 @@ class SeparatePromptsCost(Struct):
             and request.stable_parts
         )
         for nth, input_tokens in enumerate(alone):
-            one = Usage(input_tokens=round(input_tokens * counted), output_tokens=output)
+            alone_usage = Usage(input_tokens=round(input_tokens * counted), output_tokens=output)
             is_cached = is_long and (nth > 0 or usage.cached_input_tokens > 0)
-            best = replace(
-                one, cached_input_tokens=min(prefix_tokens, one.input_tokens) if is_cached else 0
-            )
+            cached_tokens = min(prefix_tokens, alone_usage.input_tokens) if is_cached else 0
+            best_usage = replace(alone_usage, cached_input_tokens=cached_tokens)
             cost, cost_at_best = (
-                self.prices(self.provider, request.model, self.host, usage) for usage in (one, best)
+                self.prices(self.provider, request.model, self.host, usage)
+                for usage in (alone_usage, best_usage)
             )
-            self.alone += StageUsage(calls=1, usage=one, cost_usd=cost)
+            self.alone += StageUsage(calls=1, usage=alone_usage, cost_usd=cost)
             self.at_best_usd = add_costs(self.at_best_usd, cost_at_best)
 
 
@@ -351,10 +356,10 @@ async def judge_shared_packs(
         resources.deadline = deadline
         knowing, provider = await with_probed_host(described, resources)
         builder = caching_builder(knowing)
-        progress, paid = (
-            JudgingProgress(parts.observer, sum(len(one.pool.misses) for one in questions), 0),
-            0,
+        progress = JudgingProgress(
+            parts.observer, sum(len(question.pool.misses) for question in questions), 0
         )
+        paid = 0
 
         def count(request: Request, completion: Completion, alone: Sequence[int]) -> None:
             nonlocal paid
@@ -367,24 +372,26 @@ async def judge_shared_packs(
             builder=builder,
             texts=partial(judged_texts, knowing),
             units=_plan_units(knowing, builder, questions),
-            askings=[await _shared_question(knowing, resources, one) for one in questions],
+            askings=[
+                await _shared_question(knowing, resources, question) for question in questions
+            ],
             concurrency=workers_for(knowing.concurrency),
             stop=resources.new_stop(),
             answered=count,
         )
         ended = await work_until_stopped(judge.run(), resources, stop=judge.stop.set)
         remember_host(knowing)
-        judge.spent, judge.was_interrupted = (
-            resources.usage.spent(Stage.JUDGE),
-            ended is UnjudgedCause.INTERRUPTED,
-        )
+        judge.spent = resources.usage.spent(Stage.JUDGE)
+        judge.was_interrupted = ended is UnjudgedCause.INTERRUPTED
         return judge
 
 
 async def _shared_question(
     judge: JudgeDescription, resources: TurnResources, prepared: PreparedQuestion
 ) -> SharedQuestion:
-    pool, identity, key = prepared.pool, judge.identity, prepared.key
+    pool = prepared.pool
+    identity = judge.identity
+    key = prepared.key
     guesses, _ = await judging_priors(judge, resources, prepared.turn, pool)
     write, claims = await resources.judgment_access(pool.misses, key, identity)
     return SharedQuestion(
@@ -402,30 +409,32 @@ def _plan_units(
         builder,
         [packs_of(judge, question.pool) for question in questions],
         [turn_block(question.turn, sees=judge.settings.judge.sees) for question in questions],
-        most=judge.settings.batch.questions_a_call,
+        limit=judge.settings.batch.questions_a_call,
         context_tokens=context_tokens(judge),
     )
 
 
-def forecast_shared(parts: PipelineParts, some: Sequence[PreparedQuestion]) -> JudgeEstimate:
+def forecast_shared(parts: PipelineParts, questions: Sequence[PreparedQuestion]) -> JudgeEstimate:
     """Estimate judging these questions with shared packs, where the judge has them."""
     judge = parts.judge
     if judge.shared_layout is None:
-        return reduce(add, (forecast_judging(judge, one.turn, one.pool) for one in some))
+        return reduce(
+            add, (forecast_judging(judge, question.turn, question.pool) for question in questions)
+        )
     builder = prompt_builder(judge)
-    texts = [turn_block(one.turn, sees=judge.settings.judge.sees) for one in some]
+    texts = [turn_block(question.turn, sees=judge.settings.judge.sees) for question in questions]
     calls = chars = output = 0
-    for unit in _plan_units(judge, builder, some):
-        asks, memories = prompts_of_pack(builder, unit.pack)
+    for unit in _plan_units(judge, builder, questions):
+        prompts, memories = prompts_of_pack(builder, unit.pack)
         shown = questions_block([texts[number] for number in unit.questions])
-        calls += asks
-        chars += asks * (tokens.size(questions_rubric(), shown) + ASKED_CHARS)
+        calls += prompts
+        chars += prompts * (tokens.size(questions_rubric(), shown) + ASKED_CHARS)
         chars += chars_of(builder.layout, unit.pack.members, memories)
-        output += asks * shared_expected_output(builder, ceil(memories / asks), len(unit.questions))
+        output += prompts * shared_expected_output(
+            builder, ceil(memories / prompts), len(unit.questions)
+        )
     work = Workload(calls, round(chars / builder.model.chars_per_token), output)
-    return replace(
-        price_work(judge, work, some[0].pool),
-        candidates=sum(len(one.pool.candidates) for one in some),
-        cached=sum(len(one.pool.candidates) - len(one.pool.misses) for one in some),
-        to_judge=sum(len(one.pool.misses) for one in some),
-    )
+    candidates = sum(len(question.pool.candidates) for question in questions)
+    misses = sum(len(question.pool.misses) for question in questions)
+    estimate = price_work(judge, work, questions[0].pool)
+    return replace(estimate, candidates=candidates, cached=candidates - misses, to_judge=misses)

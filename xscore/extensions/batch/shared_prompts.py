@@ -50,61 +50,65 @@ class QuestionReplies(Struct, frozen=True):
     """What a reply validly states for each question."""
 
     by_question: Mapping[str, ParsedReply]
-    whole: ParsedReply
-    """Without scores: counts the faults of the whole reply."""
+    faults: ParsedReply
+    """The faults of the whole reply; no scores."""
 
 
 def read_one_question(text: str, ids: Collection[str]) -> ParsedReply:
     """Read a reply to the prompt with one question, `q1`."""
-    found = read_questions(text, ("q1",), ids)
-    one, whole = found.by_question["q1"], found.whole
-    return ParsedReply(one.scores, one.reasons, whole.foreign, whole.void, whole.repaired)
+    replies = read_questions(text, ("q1",), ids)
+    reply = replies.by_question["q1"]
+    faults = replies.faults
+    return ParsedReply(reply.scores, reply.reasons, faults.foreign, faults.void, faults.repaired)
 
 
 def read_questions(text: str, questions: Collection[str], ids: Collection[str]) -> QuestionReplies:
     """Read a reply to a prompt with these questions and ids; there is a `Reply` for each
     question."""
-    found = find_object(text, scores=min(len(questions) * (len(ids) + 1), MOST_REPAIRED_SCORES))
+    reply_object = find_object(
+        text, scores=min(len(questions) * (len(ids) + 1), MOST_REPAIRED_SCORES)
+    )
     # Whose a score is cannot be told for certain.
-    if found is not None and found.damaged and len(questions) > 1:
+    if reply_object is not None and reply_object.damaged and len(questions) > 1:
         return QuestionReplies(
             dict.fromkeys(questions, EMPTY_REPLY), ParsedReply({}, {}, repaired=True)
         )
     by_question = dict.fromkeys(questions, EMPTY_REPLY)
-    data = found.data if found else None
-    if found is None or not isinstance(data, dict):
+    data = reply_object.data if reply_object else None
+    if reply_object is None or not isinstance(data, dict):
         return QuestionReplies(
-            by_question, ParsedReply({}, {}, repaired=bool(found and found.repaired))
+            by_question, ParsedReply({}, {}, repaired=bool(reply_object and reply_object.repaired))
         )
     scores = data.get("scores")
     if has_conflict(data, "scores") or not isinstance(scores, dict):
-        return QuestionReplies(by_question, ParsedReply({}, {}, repaired=found.repaired))
+        return QuestionReplies(by_question, ParsedReply({}, {}, repaired=reply_object.repaired))
     reasons = _reasons_by_question(data.get("reasons"))
     foreign = void = 0
-    for code, given in scores.items():
+    for code, scores_by_id in scores.items():
         if code not in by_question:
             foreign += 1
-        elif not isinstance(given, dict) or has_conflict(scores, code):
+        elif not isinstance(scores_by_id, dict) or has_conflict(scores, code):
             void += 1
         else:
-            reply = by_question[code] = believed_scores(given, ids, reasons.get(code, {}), found)
-            foreign, void = foreign + reply.foreign, void + reply.void
-    return QuestionReplies(by_question, ParsedReply({}, {}, foreign, void, found.repaired))
+            reply = by_question[code] = believed_scores(
+                scores_by_id, ids, reasons.get(code, {}), reply_object
+            )
+            foreign = foreign + reply.foreign
+            void = void + reply.void
+    return QuestionReplies(by_question, ParsedReply({}, {}, foreign, void, reply_object.repaired))
 
 
 def _reasons_by_question(data: object) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+    reasons: dict[str, dict[str, str]] = {}
     for entry in data if isinstance(data, list) else ():
         if not isinstance(entry, dict):
             continue
-        code, id_, said = (
-            entry.get("q"),
-            entry.get("id"),
-            entry.get("reason", entry.get("reasoning")),
-        )
-        if isinstance(code, str) and isinstance(id_, str) and isinstance(said, str):
-            found.setdefault(code, {})[id_] = printable_reason(said)
-    return found
+        code = entry.get("q")
+        id_ = entry.get("id")
+        reason = entry.get("reason", entry.get("reasoning"))
+        if isinstance(code, str) and isinstance(id_, str) and isinstance(reason, str):
+            reasons.setdefault(code, {})[id_] = printable_reason(reason)
+    return reasons
 
 
 def _one_question(entries: Sequence[PackEntry], turn_text: str, options: PromptOptions) -> Request:
@@ -126,12 +130,12 @@ CODE_TOKENS = 6
 
 
 def shared_request(
-    builder: PromptBuilder, ask: PackPrompt, turn_texts: Sequence[str]
+    builder: PromptBuilder, prompt: PackPrompt, turn_texts: Sequence[str]
 ) -> tuple[Request, tuple[str, ...]]:
-    """Render an ask for these questions; return the request and each piece's id."""
-    entries = builder.entries(ask)
+    """Render a prompt for these questions; return the request and each piece's id."""
+    entries = builder.entries(prompt)
     cap = shared_output_cap(builder, len(entries), len(turn_texts))
-    request = questions_request(entries, turn_texts, builder.options(ask, max_output_tokens=cap))
+    request = questions_request(entries, turn_texts, builder.options(prompt, max_output_tokens=cap))
     timeout_s = builder.model.timeout_s * (1 + len(turn_texts)) / 2
     return replace(request, timeout_s=timeout_s), tuple(entry.code_id for entry in entries)
 
@@ -140,8 +144,10 @@ def shared_output_cap(builder: PromptBuilder, memories: int, questions: int) -> 
     """Maximum tokens of the reply: every id scored and explained for each question, plus
     reasoning."""
     cap = _reply_tokens(memories, questions) + builder.model.reasoning_reserve
-    most = builder.model.max_output_tokens
-    return cap if most is None else min(cap, most)
+    model_cap = builder.model.max_output_tokens
+    if model_cap is None:
+        return cap
+    return min(cap, model_cap)
 
 
 def shared_expected_output(builder: PromptBuilder, memories: int, questions: int) -> int:
@@ -152,29 +158,29 @@ def shared_expected_output(builder: PromptBuilder, memories: int, questions: int
     )
 
 
-def _max_questions(builder: PromptBuilder, memories: int, *, wanted: int) -> int:
+def _max_questions(builder: PromptBuilder, memories: int, *, limit: int) -> int:
     """Return how many of the wanted questions may share a pack of this many memories; at least
     1."""
-    most, reserve = builder.model.max_output_tokens, builder.model.reasoning_reserve
-    room = MOST_OUTPUT_TOKENS if most is None else min(MOST_OUTPUT_TOKENS, most - reserve)
+    model_cap = builder.model.max_output_tokens
+    reserve = builder.model.reasoning_reserve
+    room = MOST_OUTPUT_TOKENS if model_cap is None else min(MOST_OUTPUT_TOKENS, model_cap - reserve)
     by_output = (room - MOST_FRAME_TOKENS) // (_reply_tokens(memories, 1) - MOST_FRAME_TOKENS)
-    return max(1, min(wanted, MOST_SCORES // max(1, memories), by_output))
+    return max(1, min(limit, MOST_SCORES // max(1, memories), by_output))
 
 
 def _split_questions(
-    questions: Sequence[int], sizes: Sequence[int], *, most: int, room: int
+    questions: Sequence[int], sizes: Sequence[int], *, limit: int, room: int
 ) -> Iterator[tuple[int, ...]]:
     """Split questions into runs of nearly equal length, at most `most` each, with texts within
     `room`."""
-    count = ceil(len(questions) / most)
+    count = ceil(len(questions) / limit)
     for at in range(count):
         run = questions[at * len(questions) // count : (at + 1) * len(questions) // count]
         while run:
-            fits = next(
-                n
-                for n in range(len(run), 0, -1)
-                if n == 1 or sum(sizes[one] for one in run[:n]) <= room
-            )
+            fits = len(run)
+            # One question always stays: a unit of its own is judged in its own turn.
+            while fits > 1 and sum(sizes[number] for number in run[:fits]) > room:
+                fits -= 1
             yield tuple(run[:fits])
             run = run[fits:]
 
@@ -197,7 +203,7 @@ def plan_shared_units(
     packs: Sequence[Sequence[Pack]],
     turn_texts: Sequence[str],
     *,
-    most: int,
+    limit: int,
     context_tokens: int,
 ) -> list[SharedUnit]:
     """Plan which questions share which packs; packs of single questions are included.
@@ -207,33 +213,31 @@ def plan_shared_units(
     """
     ratio = builder.model.chars_per_token
     sizes = [ceil(tokens.size(questions_block((text,))) / ratio) for text in turn_texts]
-    rubric = ceil(tokens.size(questions_rubric()) / ratio)
+    rubric_tokens = ceil(tokens.size(questions_rubric()) / ratio)
     units: list[SharedUnit] = []
     for pack, askers in _by_pack(packs):
-        whole = tuple(member for member in pack.members if member.tokens <= builder.profile.tokens)
-        if len(whole) < len(pack.members):
-            large = Pack("", tuple(member for member in pack.members if member not in whole))
+        largest = builder.profile.tokens
+        small = tuple(member for member in pack.members if member.tokens <= largest)
+        shared = pack
+        if len(small) < len(pack.members):
+            large = Pack("", tuple(member for member in pack.members if member not in small))
             units.extend(SharedUnit(large, (number,)) for number in askers)
-        shared = (
-            pack if len(whole) == len(pack.members) else replace(pack, members=whole, is_kept=False)
-        )
-        memories = len(whole)
-        if not memories:
+            shared = replace(pack, members=small, is_kept=False)
+        if not small:
             continue
-        fits = _max_questions(builder, memories, wanted=most)
-        size = sum(member.tokens for member in whole)
-        taken = rubric + size + memories * ENTRY_TOKENS + shared_output_cap(builder, memories, fits)
-        room = context_tokens - taken
-        units.extend(
-            SharedUnit(shared, run) for run in _split_questions(askers, sizes, most=fits, room=room)
-        )
+        fits = _max_questions(builder, len(small), limit=limit)
+        pack_tokens = sum(member.tokens for member in small) + len(small) * ENTRY_TOKENS
+        reply_tokens = shared_output_cap(builder, len(small), fits)
+        room = context_tokens - rubric_tokens - pack_tokens - reply_tokens
+        runs = _split_questions(askers, sizes, limit=fits, room=room)
+        units.extend(SharedUnit(shared, run) for run in runs)
     return units
 
 
 def _by_pack(packs: Sequence[Sequence[Pack]]) -> list[tuple[Pack, list[int]]]:
-    found: dict[tuple[str, tuple[str, ...]], tuple[Pack, list[int]]] = {}
+    by_members: dict[tuple[str, tuple[str, ...]], tuple[Pack, list[int]]] = {}
     for number, lacking in enumerate(packs):
         for pack in lacking:
             key = pack.id, tuple(member.content_hash for member in pack.members)
-            found.setdefault(key, (pack, []))[1].append(number)
-    return list(found.values())
+            by_members.setdefault(key, (pack, []))[1].append(number)
+    return list(by_members.values())

@@ -91,21 +91,21 @@ def run_batch(questions: Path, *, ray: int | None, flags: Flags) -> int:
     options = ListOptions(
         scope=flags.scope, out=flags.given["output"], actors=ray or 0, started=STARTED_AT
     )
-    found = run_turn(
+    report = run_turn(
         flags, lambda open_: run_live_list(open_.parts, listed, options), noun="This list"
     )
-    return _print_live_job(found, flags.terminal)
+    return _print_live_job(report, flags.terminal)
 
 
-def _print_live_job(found: ListReport, terminal: Terminal) -> int:
+def _print_live_job(report: ListReport, terminal: Terminal) -> int:
     if terminal.as_json:
-        print_json(_live_job_json(found))
-    elif found.lines and found.command == "run" and not found.out:
-        write_stdout(_render_live_job(found))
-    terminal.notes(found.warnings)
+        print_json(_live_job_json(report))
+    elif report.lines and report.command == "run" and not report.out:
+        write_stdout(_render_live_job(report))
+    terminal.notes(report.warnings)
     if not terminal.as_json:
-        terminal.lines(_render_live_account(found))
-    return found.exit_code
+        terminal.lines(_render_live_account(report))
+    return report.exit_code
 
 
 @command(SCOPE, JUDGE, MAX_USD, YES, DRY_RUN, JUDGING)
@@ -143,21 +143,22 @@ async def _plan_and_send(
     parts: PipelineParts, questions: QuestionList, options: ListOptions, flags: Flags
 ) -> int:
     parts = _with_batch_judge(parts, flags.terminal)
-    terminal, host = flags.terminal, batch_host(batch_judge(parts).connected())
+    terminal = flags.terminal
+    host = batch_host(batch_judge(parts).connected())
     limits = batch_limits(host.limits, parts.settings.batch, parts.store)
     draft = draft_job(parts, questions, options, limits=limits)
     plan = draft.plan
     if (flags.dry_run or not terminal.quiet) and not terminal.as_json:
         write_stdout(_render_draft(parts, draft))
-    if not draft.asked.requests and plan.elsewhere:
+    if not draft.planner.requests and plan.elsewhere:
         jobs = plan.elsewhere_jobs
         raise UsageError(
             f"all that is left of this list is under way already, in {', '.join(jobs)}",
             hint=f"Collect it with `xscore batch collect {jobs[0]}`.",
         )
-    status = (
-        await _send(parts, draft, terminal) if draft.asked.requests and not flags.dry_run else None
-    )
+    status = None
+    if draft.planner.requests and not flags.dry_run:
+        status = await _send(parts, draft, terminal)
     if terminal.as_json:
         standing = job_json(status) if status else None
         print_json(
@@ -169,7 +170,7 @@ async def _plan_and_send(
         )
     if status is None:
         terminal.notes(
-            [] if draft.asked.requests else ["nothing is left to judge: no job was made"]
+            [] if draft.planner.requests else ["nothing is left to judge: no job was made"]
         )
         return 0
     if not terminal.as_json:
@@ -177,13 +178,11 @@ async def _plan_and_send(
     terminal.notes([*status.remarks, next_step(status)])
     if status.sent or status.answered:
         return 0
-    return (
-        BudgetExhausted.exit_code
-        if status.over_budget
-        else ProviderError.exit_code
-        if status.problem
-        else 0
-    )
+    if status.over_budget:
+        return BudgetExhausted.exit_code
+    if status.problem:
+        return ProviderError.exit_code
+    return 0
 
 
 async def _send(parts: PipelineParts, draft: JobDraft, terminal: Terminal) -> JobStatus:
@@ -198,25 +197,24 @@ async def _send(parts: PipelineParts, draft: JobDraft, terminal: Terminal) -> Jo
         raise
 
 
-def _render_draft(parts: PipelineParts, found: JobDraft) -> str:
-    plan, judge = found.plan, found.plan.estimate
-    batches = f" · about {counted(found.batches, 'batch', 'batches')}" if found.batches else ""
-    by_batch, live = (
-        format_dollars(usd, estimated=True) for usd in (found.cost_usd, judge.cost_usd)
-    )
+def _render_draft(parts: PipelineParts, draft: JobDraft) -> str:
+    plan = draft.plan
+    judge = draft.plan.estimate
+    batches = ""
+    if draft.batches:
+        batches = f" · about {counted(draft.batches, 'batch', 'batches')}"
+    by_batch = format_dollars(draft.cost_usd, estimated=True)
+    live = format_dollars(judge.cost_usd, estimated=True)
     tokens = describe_tokens(judge.input_tokens, judge.output_tokens)
     calls = (
-        f"{counted(len(found.asked.requests), 'call')} of"
-        f" {counted(len(found.asked.asks), 'prompt')}"
+        f"{counted(len(draft.planner.requests), 'call')} of"
+        f" {counted(len(draft.planner.prompts), 'prompt')}"
     )
-    return render_facts(
-        [
-            *_list_and_judge(parts, plan),
-            ("send", f"{plan.to_judge:,} to judge · {calls} · {tokens}{batches}"),
-            ("cost", f"{by_batch} by batch, {live} live"),
-            *(("", line) for line in (*_exclusion_lines(found), *_cap_lines(found))),
-        ]
-    )
+    facts = _list_and_judge(parts, plan)
+    facts.append(("send", f"{plan.to_judge:,} to judge · {calls} · {tokens}{batches}"))
+    facts.append(("cost", f"{by_batch} by batch, {live} live"))
+    facts += [("", line) for line in (*_exclusion_lines(draft), *_cap_lines(draft))]
+    return render_facts(facts)
 
 
 def _list_and_judge(parts: PipelineParts, plan: ListPlan) -> list[tuple[str, str]]:
@@ -227,8 +225,9 @@ def _list_and_judge(parts: PipelineParts, plan: ListPlan) -> list[tuple[str, str
     ]
 
 
-def _exclusion_lines(found: JobDraft) -> list[str]:
-    plan, of_user = found.plan, found.plan.of_user
+def _exclusion_lines(draft: JobDraft) -> list[str]:
+    plan = draft.plan
+    of_user = draft.plan.of_user
     lines = {
         f"{plan.repeated:,} are sent once for questions that are the same": plan.repeated,
         f"{plan.elsewhere:,} are under way in {', '.join(plan.elsewhere_jobs)}": plan.elsewhere,
@@ -239,17 +238,15 @@ def _exclusion_lines(found: JobDraft) -> list[str]:
     return [line for line, count in lines.items() if count]
 
 
-def _cap_lines(found: JobDraft) -> list[str]:
-    if found.cost_usd is None:
-        return (
-            ["the model has no known price, so caps in dollars cannot limit its calls"]
-            if found.caps
-            else []
-        )
+def _cap_lines(draft: JobDraft) -> list[str]:
+    if draft.cost_usd is None:
+        if draft.caps:
+            return ["the model has no known price, so caps in dollars cannot limit its calls"]
+        return []
     return [
         f"above {describe_cap(cap)}: what does not fit waits until it does"
-        for cap in found.caps
-        if found.cost_usd > cap.left_usd
+        for cap in draft.caps
+        if draft.cost_usd > cap.left_usd
     ]
 
 
@@ -287,7 +284,8 @@ def rescore_judgments(
         only = None if everything else edited_files(parts, since=since or "")
         options = ListOptions(scope=flags.scope, command="rescore", only=only, started=STARTED_AT)
         if flags.dry_run:
-            parts = _with_batch_judge(parts, flags.terminal) if batch else parts
+            if batch:
+                parts = _with_batch_judge(parts, flags.terminal)
             plan = plan_live_list(parts, questions, options)
             flags.terminal.print_result(
                 _live_plan_json(parts, plan, only), _render_live_plan(parts, plan)
@@ -298,8 +296,10 @@ def rescore_judgments(
             return await _plan_and_send(parts, questions, options, flags)
         return await run_live_list(parts, questions, options)
 
-    found = run_turn(flags, work, noun="This rescoring")
-    return found if isinstance(found, int) else _print_live_job(found, flags.terminal)
+    report = run_turn(flags, work, noun="This rescoring")
+    if isinstance(report, int):
+        return report
+    return _print_live_job(report, flags.terminal)
 
 
 def _plan_json(parts: PipelineParts, plan: ListPlan) -> dict[str, Json]:
@@ -318,17 +318,17 @@ def _plan_json(parts: PipelineParts, plan: ListPlan) -> dict[str, Json]:
     }
 
 
-def _draft_json(parts: PipelineParts, found: JobDraft) -> dict[str, Json]:
+def _draft_json(parts: PipelineParts, draft: JobDraft) -> dict[str, Json]:
     return {
-        **_plan_json(parts, found.plan),
-        "repeated": found.plan.repeated,
-        "of_user": found.plan.of_user,
-        "requests": len(found.asked.requests),
-        "prompts": len(found.asked.asks),
-        "batches": found.batches,
-        "cost_usd": money_json(found.cost_usd),
-        "live_usd": money_json(found.plan.estimate.cost_usd),
-        "caps": [record_json(cap) for cap in found.caps],
+        **_plan_json(parts, draft.plan),
+        "repeated": draft.plan.repeated,
+        "of_user": draft.plan.of_user,
+        "requests": len(draft.planner.requests),
+        "prompts": len(draft.planner.prompts),
+        "batches": draft.batches,
+        "cost_usd": money_json(draft.cost_usd),
+        "live_usd": money_json(draft.plan.estimate.cost_usd),
+        "caps": [record_json(cap) for cap in draft.caps],
     }
 
 
@@ -349,13 +349,15 @@ def _live_plan_json(
 
 def _render_live_plan(parts: PipelineParts, plan: ListPlan) -> str:
     judge = plan.estimate
-    live, batch_usd = format_dollars(judge.cost_usd, estimated=True), batch_cost(parts, judge)
-    in_time = f" in {describe_seconds(judge, about=True)}" if judge.calls else ""
-    by_batch = (
-        ""
-        if batch_usd is None
-        else f", {format_dollars(batch_usd, estimated=True)} by batch within a day"
-    )
+    live = format_dollars(judge.cost_usd, estimated=True)
+    batch_usd = batch_cost(parts, judge)
+    in_time = ""
+    if judge.calls:
+        in_time = f" in {describe_seconds(judge, about=True)}"
+    if batch_usd is None:
+        by_batch = ""
+    else:
+        by_batch = f", {format_dollars(batch_usd, estimated=True)} by batch within a day"
     tokens = describe_tokens(judge.input_tokens, judge.output_tokens)
     return render_facts(
         [
@@ -371,63 +373,63 @@ LINES_SHOWN = 50
 QUESTION_ID_CHARS = 24
 
 
-def _live_job_json(found: ListReport) -> dict[str, Json]:
-    whole = {name: value for name, value in record_json(found).items() if name != "spent"}
-    rate = hit_rate(found.cached, found.candidates)
-    return {"schema": SCHEMA, **whole, "hit_rate": rate, "usage": stage_usage_json(found.spent)}
+def _live_job_json(report: ListReport) -> dict[str, Json]:
+    fields = {name: value for name, value in record_json(report).items() if name != "spent"}
+    rate = hit_rate(report.cached, report.candidates)
+    return {"schema": SCHEMA, **fields, "hit_rate": rate, "usage": stage_usage_json(report.spent)}
 
 
-def _render_live_job(found: ListReport) -> str:
-    rows = [
-        (ellipsize(one.id, QUESTION_ID_CHARS), str(one.kept), _best(one))
-        for one in found.lines[:LINES_SHOWN]
-    ]
-    rest = len(found.lines) - LINES_SHOWN
-    more = f"and {counted(rest, 'question')} more (-o FILE, --json)"
+def _render_live_job(report: ListReport) -> str:
+    rows = []
+    for line in report.lines[:LINES_SHOWN]:
+        rows.append((ellipsize(line.id, QUESTION_ID_CHARS), str(line.kept), _best(line)))
+    rest = len(report.lines) - LINES_SHOWN
+    note = f"and {counted(rest, 'question')} more (-o FILE, --json)"
     return render_table(("question", "kept", "first"), rows, right={"kept"}) + (
-        f"\n{faint(more)}" if rest > 0 else ""
+        f"\n{faint(note)}" if rest > 0 else ""
     )
 
 
-def _best(one: QuestionSummary) -> str:
-    return DASH if one.best_score is None else f"{one.best_score:.2f}  {one_line(one.best)}"
+def _best(question: QuestionSummary) -> str:
+    if question.best_score is None:
+        return DASH
+    return f"{question.best_score:.2f}  {one_line(question.best)}"
 
 
-def _render_live_account(found: ListReport) -> str:
+def _render_live_account(report: ListReport) -> str:
     lines = []
-    if found.coverage.unjudged:
+    if report.coverage.unjudged:
         lines.append(
-            f"{describe_unjudged(found.coverage, found.unjudged_by_cause)}; --json says of which"
+            f"{describe_unjudged(report.coverage, report.unjudged_by_cause)}; --json says of which"
             " questions."
         )
-    if found.ended:
-        detail = (
-            f" ({one_line(found.detail)})"
-            if found.detail and found.ended in ("budget", "provider")
-            else ""
-        )
-        lines.append(f"{LIST_ENDED[found.ended]}{detail}.")
-    elif found.coverage.unjudged:
+    if report.ended:
+        detail = ""
+        if report.detail and report.ended in ("budget", "provider"):
+            detail = f" ({one_line(report.detail)})"
+        lines.append(f"{LIST_ENDED[report.ended]}{detail}.")
+    elif report.coverage.unjudged:
         lines.append(f"{RUN_AGAIN[0].upper()}{RUN_AGAIN[1:]}.")
-    if found.out:
-        lines.append(f"{counted(found.rows, 'row')} in {one_line(found.out)}")
-    return "\n".join([*lines, faint(_live_cost(found))])
+    if report.out:
+        lines.append(f"{counted(report.rows, 'row')} in {one_line(report.out)}")
+    return "\n".join([*lines, faint(_live_cost(report))])
 
 
-def _live_cost(found: ListReport) -> str:
-    cover, usage = found.coverage, found.spent.usage
+def _live_cost(report: ListReport) -> str:
+    cover = report.coverage
+    usage = report.spent.usage
     parts = [
-        counted(found.questions, "question"),
+        counted(report.questions, "question"),
         f"{cover.judged:,} judged",
         f"{cover.cached:,} cached",
     ]
-    if found.by_model:
-        planned = f"planned with {format_share(found.cached, found.candidates)} replayed"
-        parts += [planned, counted(found.spent.calls, "call")]
+    if report.by_model:
+        planned = f"planned with {format_share(report.cached, report.candidates)} replayed"
+        parts += [planned, counted(report.spent.calls, "call")]
     if usage.input_tokens:
         parts.append(describe_tokens(usage.input_tokens, usage.output_tokens))
     parts += [
-        format_dollars(found.spent.cost_usd, estimated=found.spent.estimated),
-        format_seconds(found.seconds),
+        format_dollars(report.spent.cost_usd, estimated=report.spent.estimated),
+        format_seconds(report.seconds),
     ]
-    return " · ".join([*parts, *([f"job {found.job}"] if found.job else [])])
+    return " · ".join([*parts, *([f"job {report.job}"] if report.job else [])])

@@ -101,15 +101,15 @@ class AnthropicBatches(BatchHost):
 
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
         """Return the batches with the same number of requests; none has a mark."""
-        found: list[VendorBatch] = []
+        batches: list[VendorBatch] = []
         async with aclosing(self._listed(self.path, cursor="after_id")) as entries:
             async for entry in entries:
                 if 0 < _created_at(entry) < since - CLOCK_DIFFERENCE_S:
                     break
                 seen = self._seen(entry)
                 if seen.requests == requests:
-                    found.append(seen)
-        return found
+                    batches.append(seen)
+        return batches
 
     def _result_paths(self, seen: VendorBatch) -> Sequence[tuple[str, str]]:
         # the documented path, not the URL that the host returns, so that the key goes nowhere else
@@ -124,12 +124,12 @@ class AnthropicBatches(BatchHost):
             return self._failed(custom_id, result.get("error"), model)
         return self._answered(custom_id, sub_object(result, "message"), model)
 
-    def _seen(self, found: Mapping[str, Any]) -> VendorBatch:
-        status = str(found.get("processing_status"))
-        counts = sub_object(found, "request_counts")
+    def _seen(self, entry: Mapping[str, Any]) -> VendorBatch:
+        status = str(entry.get("processing_status"))
+        counts = sub_object(entry, "request_counts")
         number = {name: token_count(counts.get(name)) or 0 for name in COUNTED}
         return VendorBatch(
-            vendor_id=self._id_of(found),
+            vendor_id=self._id_of(entry),
             state=STATES.get(status, BatchState.WORKING),
             status=status,
             requests=sum(number.values()),
@@ -146,9 +146,9 @@ async def _framed(lines: IO[bytes]) -> AsyncIterator[bytes]:
     yield AFTER
 
 
-def _created_at(found: Mapping[str, Any]) -> float:
+def _created_at(entry: Mapping[str, Any]) -> float:
     try:
-        return datetime.fromisoformat(str(found.get("created_at"))).timestamp()
+        return datetime.fromisoformat(str(entry.get("created_at"))).timestamp()
     except ValueError:
         return 0.0
 
@@ -194,7 +194,8 @@ class OpenAIBatches(BatchHost):
 
     def line(self, custom_id: str, request: Request) -> bytes:
         """Return a request's line of the input."""
-        name, body = json.dumps(custom_id).encode(), self.provider.body(request)
+        name = json.dumps(custom_id).encode()
+        body = self.provider.body(request)
         return b'{"custom_id":%b,"method":"POST","url":"%b","body":%b}\n' % (
             name,
             ENDPOINT.encode(),
@@ -203,14 +204,14 @@ class OpenAIBatches(BatchHost):
 
     async def upload(self, lines: IO[bytes], *, mark: str) -> str:
         """Upload the input, streamed, and return the id of its file."""
-        found = await self._post(
+        reply = await self._post(
             "/files",
             timeout_s=upload_timeout_s(input_size(lines)),
             body=file_fields(is_vendors_own=self.provider.is_vendors_own),
             files=[("file", (f"{mark}.jsonl", lines, "application/jsonl"))],
             options={"headers": {"Content-Type": "multipart/form-data"}},
         )
-        return self._id_of(found)
+        return self._id_of(reply)
 
     async def create(self, lines: IO[bytes], *, mark: str, file_id: str) -> VendorBatch:
         """Create the batch over an uploaded input."""
@@ -235,26 +236,29 @@ class OpenAIBatches(BatchHost):
         ]
 
     def _result(self, custom_id: str, line: Mapping[str, Any], model: str) -> BatchResult:
-        response, error = sub_object(line, "response"), line.get("error")
+        response = sub_object(line, "response")
+        error = line.get("error")
         code = sub_object(line, "error").get("code")
         if isinstance(code, str) and code in OPENAI_NOT_RUN:
             return BatchResult(custom_id=custom_id, outcome=OPENAI_NOT_RUN[code], detail=code)
-        status, body = token_count(response.get("status_code")), response.get("body")
+        status = token_count(response.get("status_code"))
+        body = response.get("body")
         if status == 200:
             if isinstance(body, Mapping):
                 return self._answered(custom_id, body, model)
             return unreadable_result(custom_id)
         return self._failed(custom_id, error if status is None else body, model, status=status)
 
-    def _seen(self, found: Mapping[str, Any]) -> VendorBatch:
-        status, counts = str(found.get("status")), sub_object(found, "request_counts")
-        files = (found.get("output_file_id"), found.get("error_file_id"))
-        problem, code = _problem(found) if status == "failed" else ("", "")
+    def _seen(self, entry: Mapping[str, Any]) -> VendorBatch:
+        status = str(entry.get("status"))
+        counts = sub_object(entry, "request_counts")
+        files = (entry.get("output_file_id"), entry.get("error_file_id"))
+        problem, code = _problem(entry) if status == "failed" else ("", "")
         return VendorBatch(
-            vendor_id=self._id_of(found),
+            vendor_id=self._id_of(entry),
             state=OPENAI_STATES.get(status, BatchState.WORKING),
             status=status,
-            mark=_mark(found),
+            mark=_mark(entry),
             requests=token_count(counts.get("total")) or 0,
             done=token_count(counts.get("completed")) or 0,
             problem=problem,
@@ -266,12 +270,10 @@ class OpenAIBatches(BatchHost):
 def file_fields(*, is_vendors_own: bool) -> dict[str, Any]:
     """Return the fields sent beside the input's bytes; only the vendor is asked to let it
     expire."""
-    kept = (
-        {"expires_after": {"anchor": "created_at", "seconds": INPUT_KEPT_S}}
-        if is_vendors_own
-        else {}
-    )
-    return {"purpose": "batch", **kept}
+    fields: dict[str, Any] = {"purpose": "batch"}
+    if is_vendors_own:
+        fields["expires_after"] = {"anchor": "created_at", "seconds": INPUT_KEPT_S}
+    return fields
 
 
 def batch_fields(*, mark: str, file_id: str) -> dict[str, Any]:
@@ -284,26 +286,28 @@ def batch_fields(*, mark: str, file_id: str) -> dict[str, Any]:
     }
 
 
-def _mark(found: Mapping[str, Any]) -> str:
-    mark = sub_object(found, "metadata").get(MARK_KEY)
+def _mark(entry: Mapping[str, Any]) -> str:
+    mark = sub_object(entry, "metadata").get(MARK_KEY)
     return mark if isinstance(mark, str) else ""
 
 
-def _problem(found: Mapping[str, Any]) -> tuple[str, str]:
+def _problem(entry: Mapping[str, Any]) -> tuple[str, str]:
     """Return why a batch failed, and the host's code if we know it."""
-    data = sub_object(found, "errors").get("data")
+    data = sub_object(entry, "errors").get("data")
     errors = (
         [error for error in data if isinstance(error, Mapping)] if isinstance(data, list) else []
     )
-    codes = [code for error in errors if isinstance(code := error.get("code"), str)]
-    # No other word of the host is passed on.
-    known = next((code for code in codes if code in PROBLEMS), "")
-    line = next(
-        (number for error in errors if (number := token_count(error.get("line"))) is not None), None
-    )
+    codes = [error.get("code") for error in errors]
+    # No other word of the host is passed on: it may repeat the prompt.
+    known_codes = [code for code in codes if isinstance(code, str) and code in PROBLEMS]
+    known_code = known_codes[0] if known_codes else ""
+    numbers = [token_count(error.get("line")) for error in errors]
+    line = next((number for number in numbers if number is not None), None)
     where = "" if line is None else f" (line {line})"
-    why = f"{PROBLEMS[known]} ({known})" if known else "the host refused its input"
-    return why + where, known
+    why = "the host refused its input"
+    if known_code:
+        why = f"{PROBLEMS[known_code]} ({known_code})"
+    return why + where, known_code
 
 
 CERTAINLY_NOT_CREATED: tuple[type[ProviderError], ...] = (

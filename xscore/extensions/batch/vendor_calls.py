@@ -140,13 +140,13 @@ class BatchHost(ABC):
         Asking twice is no error.
         """
         try:
-            found = await self._post(f"{self._at(vendor_id)}/cancel", of=f"batch {vendor_id}")
+            reply = await self._post(f"{self._at(vendor_id)}/cancel", of=f"batch {vendor_id}")
         except ProviderError:
             seen = await self.look(vendor_id)
             if seen.state is BatchState.WORKING:
                 raise
             return seen
-        return self._seen(found)
+        return self._seen(reply)
 
     async def results(self, seen: VendorBatch, *, model: str) -> AsyncGenerator[BatchResult, None]:
         """Yield the result of each request of an ended batch, in any order, streamed.
@@ -159,15 +159,16 @@ class BatchHost(ABC):
             async with aclosing(self._lines(path, of=of, results=seen.requests)) as lines:
                 async for line in lines:
                     try:
-                        found = json.loads(line)
+                        record = json.loads(line)
                     except (ValueError, RecursionError):
-                        found = None
-                    custom_id = found.get("custom_id") if isinstance(found, dict) else None
-                    yield (
-                        self._result(custom_id, found, model)
-                        if isinstance(custom_id, str)
-                        else unreadable_result()
-                    )
+                        record = None
+                    custom_id = None
+                    if isinstance(record, dict):
+                        custom_id = record.get("custom_id")
+                    if isinstance(custom_id, str):
+                        yield self._result(custom_id, record, model)
+                    else:
+                        yield unreadable_result()
 
     async def aclose(self) -> None:
         """Release connections."""
@@ -177,7 +178,8 @@ class BatchHost(ABC):
     def _errors(self, timeout_s: float, of: str) -> Iterator[None]:
         """Raise leaves of ProviderError for whatever the SDK raises. of: what the path names, or
         empty."""
-        host, profile = self.provider.host, self.provider.profile
+        host = self.provider.host
+        profile = self.provider.profile
         try:
             yield
         except TimeoutError as error:
@@ -230,7 +232,8 @@ class BatchHost(ABC):
         self, path: str, *, of: str = "", query: Mapping[str, str | int] | None = None
     ) -> dict[str, Any]:
         """Return the JSON object at this path, in up to `ATTEMPTS` tries."""
-        options, failed = {"params": query} if query else {}, 0
+        options = {"params": query} if query else {}
+        failed = 0
         while True:
             try:
                 return await self._once(
@@ -250,11 +253,8 @@ class BatchHost(ABC):
         for _ in range(PAGES):
             page = await self._get(path, query=query)
             data = page.get("data")
-            entries = (
-                [entry for entry in data if isinstance(entry, Mapping)]
-                if isinstance(data, list)
-                else []
-            )
+            listed = data if isinstance(data, list) else []
+            entries = [entry for entry in listed if isinstance(entry, Mapping)]
             for entry in entries:
                 yield entry
             last = entries[-1].get("id") if entries else None
@@ -289,15 +289,15 @@ class BatchHost(ABC):
                 break
             *lines, last = piece.split(b"\n")
             for line in lines:
-                if whole := bytes(rest + line).strip():
-                    yield whole
+                if text := bytes(rest + line).strip():
+                    yield text
                 rest.clear()
             rest += last[: LINE_BYTES + 1 - len(rest)]
-        if whole := bytes(rest).strip():
-            yield whole
+        if text := bytes(rest).strip():
+            yield text
 
     @abstractmethod
-    def _seen(self, found: Mapping[str, Any]) -> VendorBatch:
+    def _seen(self, entry: Mapping[str, Any]) -> VendorBatch:
         """Return a batch from its vendor's reply."""
 
     @abstractmethod
@@ -311,9 +311,9 @@ class BatchHost(ABC):
     def _at(self, vendor_id: str) -> str:
         return f"{self.path}/{quote(vendor_id, safe='')}"
 
-    def _id_of(self, found: Mapping[str, Any]) -> str:
+    def _id_of(self, entry: Mapping[str, Any]) -> str:
         """Return the id of a batch or file. Raises UnreadableResponse for an invalid one."""
-        name = found.get("id")
+        name = entry.get("id")
         if not isinstance(name, str) or not _ID.fullmatch(name):
             raise self.provider.profile.unreadable(
                 "a JSON object without a usable id", CallContext(self.provider.host)
@@ -323,16 +323,14 @@ class BatchHost(ABC):
     def _answered(self, custom_id: str, body: Mapping[str, Any], model: str) -> BatchResult:
         provider = self.provider
         try:
-            found = provider.completion(
+            raw_completion = provider.completion(
                 body, CallContext(provider.host, provider.key, model), RateLimits()
             )
         except ProviderError as error:
             is_charged = isinstance(error, UnreadableResponse)
             return _failure(custom_id, type(error), NO_REPLY, is_charged=is_charged)
-        completion = clean_completion(found, secret=provider.key)
-        return BatchResult(
-            custom_id=custom_id, outcome=RequestOutcome.ANSWERED, completion=completion
-        )
+        cleaned = clean_completion(raw_completion, secret=provider.key)
+        return BatchResult(custom_id=custom_id, outcome=RequestOutcome.ANSWERED, completion=cleaned)
 
     def _failed(
         self, custom_id: str, body: object, model: str, *, status: int | None = None
@@ -347,11 +345,12 @@ class BatchHost(ABC):
             return BatchResult(
                 custom_id=custom_id, outcome=RequestOutcome.ANSWERED, completion=declined
             )
+        # An error without a known code is taken as passing, so that the request is planned again.
         kind = stated_kind(error, status=status) or Overloaded
-        said = ", ".join(
+        stated = ", ".join(
             filter(None, ("" if status is None else str(status), *dict.fromkeys(names)))
         )
-        return _failure(custom_id, kind, f"answered {said or 'an error'}")
+        return _failure(custom_id, kind, f"answered {stated or 'an error'}")
 
 
 def unreadable_result(custom_id: str = "") -> BatchResult:

@@ -40,17 +40,18 @@ def evaluate(questions: Path, flags: Flags) -> int:
     session; its judgments are kept, so a second run costs nothing. The lexical judge is measured
     for comparison.
     """
-    cases, terminal = read_qrels(questions), flags.terminal
-    found = run_turn(
+    cases = read_qrels(questions)
+    terminal = flags.terminal
+    evaluation = run_turn(
         flags,
         lambda open_: run_evaluation(open_.parts, cases, scope=flags.scope, started=STARTED_AT),
         noun="This evaluation",
     )
-    terminal.print_result(found, lambda one: _render_evaluation(one, verbose=terminal.verbose))
-    terminal.notes(found.warnings)
+    terminal.print_result(evaluation, lambda one: _render_evaluation(one, verbose=terminal.verbose))
+    terminal.notes(evaluation.warnings)
     if not terminal.as_json:
-        terminal.lines(render_evaluation_account(found))
-    return found.exit_code
+        terminal.lines(render_evaluation_account(evaluation))
+    return evaluation.exit_code
 
 
 WORST_SHOWN = 5
@@ -67,138 +68,149 @@ MEASURES = {
 }
 
 
-def _render_evaluation(found: Evaluation, *, verbose: bool) -> str:
-    head = f"{found.asked} of {counted(found.of, 'question')} · judge {one_line(found.judge)}"
-    lines = [bold(f"{head} · threshold {found.threshold:.2f} · k {found.k}")]
-    if found.found is None:
+def _render_evaluation(evaluation: Evaluation, *, verbose: bool) -> str:
+    questions = counted(evaluation.of, "question")
+    head = f"{evaluation.asked} of {questions} · judge {one_line(evaluation.judge)}"
+    lines = [bold(f"{head} · threshold {evaluation.threshold:.2f} · k {evaluation.k}")]
+    if evaluation.found is None:
         return "\n".join([*lines, "no question was judged to its end, so there are no figures"])
-    parts = ["\n".join(lines), _figures(found, found.found), _reliability(found.reliability)]
-    parts += [_questions(found)] if verbose else []
-    parts += ["\n".join(_worst(found, verbose=verbose))] if found.worst else []
+    parts = [
+        "\n".join(lines),
+        _figures(evaluation, evaluation.found),
+        _reliability(evaluation.reliability),
+    ]
+    parts += [_questions(evaluation)] if verbose else []
+    parts += ["\n".join(_worst(evaluation, verbose=verbose))] if evaluation.worst else []
     return "\n\n".join(parts)
 
 
-def render_evaluation_account(found: Evaluation) -> str:
+def render_evaluation_account(evaluation: Evaluation) -> str:
     """Say why it ended early, if it did, and the total cost."""
     lines = []
-    if found.ended:
-        lines.append(
-            f"{found.asked} of {counted(found.of, 'question')} judged to the end; {_why(found)}."
-        )
-    cover = found.coverage
+    if evaluation.ended:
+        questions = counted(evaluation.of, "question")
+        lines.append(f"{evaluation.asked} of {questions} judged to the end; {_why(evaluation)}.")
+    cover = evaluation.coverage
     if cover.unjudged:
-        lines.append(f"{describe_unjudged(cover, found.unjudged_by_cause)}.")
+        lines.append(f"{describe_unjudged(cover, evaluation.unjudged_by_cause)}.")
     parts = [
-        counted(found.asked, "question"),
+        counted(evaluation.asked, "question"),
         f"{cover.judged:,} judged",
         f"{cover.cached:,} cached",
     ]
-    if found.by_model:
-        parts.append(counted(found.calls, "call"))
-    if found.usage.input_tokens:
-        parts.append(describe_tokens(found.usage.input_tokens, found.usage.output_tokens))
+    if evaluation.by_model:
+        parts.append(counted(evaluation.calls, "call"))
+    if evaluation.usage.input_tokens:
+        parts.append(describe_tokens(evaluation.usage.input_tokens, evaluation.usage.output_tokens))
     parts += [
-        format_dollars(found.cost_usd, estimated=found.estimated),
-        format_seconds(found.seconds),
+        format_dollars(evaluation.cost_usd, estimated=evaluation.estimated),
+        format_seconds(evaluation.seconds),
     ]
-    parts.append(f"evaluation {found.id}" if found.id else "not recorded")
+    parts.append(f"evaluation {evaluation.id}" if evaluation.id else "not recorded")
     return "\n".join([*lines, faint(" · ".join(parts))])
 
 
-def _why(found: Evaluation) -> str:
-    cap = found.cap
+def _why(evaluation: Evaluation) -> str:
+    cap = evaluation.cap
     if cap is None:
-        return LIST_ENDED[found.ended]
-    later = ", or wait for the next day (UTC)" if cap.of == "day" else ""
+        return LIST_ENDED[evaluation.ended]
+    later = ""
+    if cap.of == "day":
+        later = ", or wait for the next day (UTC)"
     return (
         f"the cap was reached: {cap_left_rounded(cap)}; raise {CAP_SETTINGS[cap.of]}{later}; then"
         f" {RUN_AGAIN}"
     )
 
 
-def _figures(found: Evaluation, judge: JudgeQuality) -> str:
-    judges = [(judge, one_line(found.judge) if found.by_model else "by words alone")]
-    judges += [(found.words, "by words alone")] if found.words else []
+def _figures(evaluation: Evaluation, judge: JudgeQuality) -> str:
+    judges = [(judge, one_line(evaluation.judge) if evaluation.by_model else "by words alone")]
+    judges += [(evaluation.words, "by words alone")] if evaluation.words else []
     rows = []
     for quality, name in judges:
-        for what, measures in (("chosen", quality.chosen), (f"first {found.k}", quality.ranked)):
+        for ranking, measures in (
+            ("chosen", quality.chosen),
+            (f"first {evaluation.k}", quality.ranked),
+        ):
             figures = [f"{getattr(measures, field):.2f}" for field in MEASURES.values()]
-            rows.append((name, what, *figures, f"{quality.kept:.1f}" if what == "chosen" else ""))
+            rows.append(
+                (name, ranking, *figures, f"{quality.kept:.1f}" if ranking == "chosen" else "")
+            )
     heads = ("judge", "of", *MEASURES, "kept a question")
     note = faint(
-        f"chosen: from the threshold up, at most {found.k}; first {found.k}: by score alone"
+        f"chosen: from the threshold up, at most {evaluation.k};"
+        f" first {evaluation.k}: by score alone"
     )
     return f"{render_table(heads, rows, right=heads[2:])}\n{note}"
 
 
 def _reliability(bins: tuple[CalibrationBin, ...]) -> str:
     heads = ("score", "memories", "gold", "share of gold")
-    rows = [
-        (
-            f"{one.low:.1f}–{one.high:.1f}",
-            f"{one.memories:,}",
-            f"{one.gold:,}",
-            f"{one.gold / one.memories:.2f}" if one.memories else "-",
+    rows = []
+    for bin_ in reversed(bins):
+        rows.append(
+            (
+                f"{bin_.low:.1f}–{bin_.high:.1f}",
+                f"{bin_.memories:,}",
+                f"{bin_.gold:,}",
+                f"{bin_.gold / bin_.memories:.2f}" if bin_.memories else "-",
+            )
         )
-        for one in reversed(bins)
-    ]
     return render_table(heads, rows, right=heads[1:])
 
 
-def _questions(found: Evaluation) -> str:
+def _questions(evaluation: Evaluation) -> str:
     heads = (
         "question",
         "recall",
-        f"at {found.k}",
+        f"at {evaluation.k}",
         "nDCG",
         "chosen",
         "unjudged",
         "cost, time, turn",
     )
-    rows = [
-        (
-            ellipsize(one.id, EVALUATION_ID_CHARS),
-            *(
-                f"{share:.2f}"
-                for share in (
-                    one.judge.chosen.recall,
-                    one.judge.ranked.recall,
-                    one.judge.ranked.ndcg,
-                )
-            ),
-            f"{one.judge.kept:.0f}",
-            f"{one.coverage.unjudged:,}",
-            f"{format_dollars(one.cost_usd)}, {format_seconds(one.seconds)}, {one.turn_id}",
-        )
-        for one in found.results
-    ]
+    rows = [_question_cells(result) for result in evaluation.results]
     return render_table(heads, rows, right=heads[1:6])
 
 
-def _worst(found: Evaluation, *, verbose: bool) -> Iterator[str]:
-    shown = found.worst if verbose else found.worst[:WORST_SHOWN]
-    yield bold("missed, the worst question first")
-    for one in shown:
-        yield from _missed(one)
-    if len(found.worst) > len(shown):
-        yield faint(
-            f"and {counted(len(found.worst) - len(shown), 'question')} more (--verbose, --json)"
-        )
-
-
-def _missed(one: QuestionResult) -> Iterator[str]:
-    found = f"{one.gold - len(one.missed)} of {one.gold}"
-    yield (
-        f"{ellipsize(one.id, EVALUATION_ID_CHARS)}  {found}  “{ellipsize(one.query, QUERY_CHARS)}”"
+def _question_cells(result: QuestionResult) -> tuple[str, ...]:
+    quality = result.judge
+    cost = format_dollars(result.cost_usd)
+    return (
+        ellipsize(result.id, EVALUATION_ID_CHARS),
+        f"{quality.chosen.recall:.2f}",
+        f"{quality.ranked.recall:.2f}",
+        f"{quality.ranked.ndcg:.2f}",
+        f"{quality.kept:.0f}",
+        f"{result.coverage.unjudged:,}",
+        f"{cost}, {format_seconds(result.seconds)}, {result.turn_id}",
     )
-    for gold in islice(one.missed, MISSED_SHOWN):
+
+
+def _worst(evaluation: Evaluation, *, verbose: bool) -> Iterator[str]:
+    shown = evaluation.worst if verbose else evaluation.worst[:WORST_SHOWN]
+    yield bold("missed, the worst question first")
+    for question in shown:
+        yield from _missed(question)
+    if len(evaluation.worst) > len(shown):
+        unnamed = counted(len(evaluation.worst) - len(shown), "question")
+        yield faint(f"and {unnamed} more (--verbose, --json)")
+
+
+def _missed(question: QuestionResult) -> Iterator[str]:
+    hits = f"{question.gold - len(question.missed)} of {question.gold}"
+    name = ellipsize(question.id, EVALUATION_ID_CHARS)
+    yield f"{name}  {hits}  “{ellipsize(question.query, QUERY_CHARS)}”"
+    for gold in islice(question.missed, MISSED_SHOWN):
         name = f"{gold.path}::{gold.name}" if gold.name else gold.path
         yield f"      {one_line(name)}  {faint(_where(gold))}"
-    if len(one.missed) > MISSED_SHOWN:
-        yield faint(f"      and {len(one.missed) - MISSED_SHOWN} more")
+    if len(question.missed) > MISSED_SHOWN:
+        yield faint(f"      and {len(question.missed) - MISSED_SHOWN} more")
 
 
 def _where(gold: MissedGold) -> str:
     if gold.rank is not None:
         return f"rank {gold.rank}, score {gold.score:.2f}"
-    return "unjudged" if gold.is_candidate else "no candidate: not in the index, or out of scope"
+    if gold.is_candidate:
+        return "unjudged"
+    return "no candidate: not in the index, or out of scope"

@@ -59,7 +59,8 @@ def calibration_bins(
     scored: Iterable[LabelledScore], *, bins: int = 10
 ) -> tuple[CalibrationBin, ...]:
     """Count memories and gold in each bin."""
-    memories, gold = [0] * bins, [0] * bins
+    memories = [0] * bins
+    gold = [0] * bins
     for score, is_gold in scored:
         at = min(int(score * bins + SCORE_TOLERANCE), bins - 1)
         memories[at] += 1
@@ -72,26 +73,29 @@ def calibration_bins(
 def match_gold(ranked: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[int | None]:
     """Return, for each rank, the gold index that it newly matches, or None."""
     free = dict(sorted(enumerate(gold), key=lambda numbered: _is_a_path_alone(numbered[1])))
-    paths = {_portable(wanted.path) for wanted in gold}
-    found: list[int | None] = []
+    paths = {_portable(gold_place.path) for gold_place in gold}
+    matches: list[int | None] = []
     for place in ranked:
         if _portable(place.path) not in paths:
-            found.append(None)
+            matches.append(None)
             continue
-        hit = next((index for index, wanted in free.items() if is_same_entity(place, wanted)), None)
+        hit = next(
+            (index for index, gold_place in free.items() if is_same_entity(place, gold_place)), None
+        )
         if hit is not None:
             del free[hit]
-        found.append(hit)
-    return found
+        matches.append(hit)
+    return matches
 
 
 def are_gold(places: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[bool]:
     """Return for each rank whether it is any gold entity, however often it was found."""
-    paths = {_portable(wanted.path) for wanted in gold}
-    return [
-        _portable(place.path) in paths and any(is_same_entity(place, wanted) for wanted in gold)
-        for place in places
-    ]
+    paths = {_portable(gold_place.path) for gold_place in gold}
+    hits: list[bool] = []
+    for place in places:
+        is_near = _portable(place.path) in paths
+        hits.append(is_near and any(is_same_entity(place, gold_place) for gold_place in gold))
+    return hits
 
 
 def is_same_entity(place: EntityRef, gold: EntityRef) -> bool:
@@ -100,11 +104,9 @@ def is_same_entity(place: EntityRef, gold: EntityRef) -> bool:
         return False
     if _is_a_path_alone(gold):
         return True
-    shared = (
-        min(place.end, gold.end) - max(place.start, gold.start) + 1
-        if place.start and gold.start
-        else None
-    )
+    shared = None
+    if place.start and gold.start:
+        shared = min(place.end, gold.end) - max(place.start, gold.start) + 1
     if place.name and _plain(place.name) == _plain(gold.name):
         return shared is None or shared > 0
     return shared is not None and shared > 0 and 2 * shared >= max(_lines(place), _lines(gold))
@@ -126,13 +128,13 @@ class RankingMetrics(Struct, frozen=True, kw_only=True):
     same."""
 
 
-def ranking_metrics(found: GoldHits, gold: int, *, k: int) -> RankingMetrics:
+def ranking_metrics(hits: GoldHits, gold: int, *, k: int) -> RankingMetrics:
     """Measure where gold was found. gold: number of entities, at least one."""
-    ranks = [rank for rank, hit in enumerate(found, start=1) if hit is not None]
+    ranks = [rank for rank, hit in enumerate(hits, start=1) if hit is not None]
     among_first = [rank for rank in ranks if rank <= k]
     return RankingMetrics(
         recall=len(among_first) / gold,
-        precision=len(among_first) / min(k, len(found)) if found else 0.0,
+        precision=len(among_first) / min(k, len(hits)) if hits else 0.0,
         hit=float(bool(among_first)),
         reciprocal_rank=1 / ranks[0] if ranks else 0.0,
         ndcg=_gain(among_first) / _gain(range(1, min(k, gold) + 1)),

@@ -116,7 +116,8 @@ class Evaluation(Struct, frozen=True, kw_only=True):
 
 def quality_of(ranking: Ranking, gold: Sequence[EntityRef], *, k: int) -> JudgeQuality:
     """Measure one judge's ranking against one question's gold, which is not empty."""
-    chosen, ranked = _hits(ranking.selection.kept, gold), _hits(ranking.in_order(), gold)
+    chosen = _hits(ranking.selection.kept, gold)
+    ranked = _hits(ranking.in_order(), gold)
     return JudgeQuality(
         chosen=metrics.ranking_metrics(chosen, len(gold), k=k),
         ranked=metrics.ranking_metrics(ranked, len(gold), k=k),
@@ -130,32 +131,43 @@ def missed_gold(ranking: Ranking, gold: Sequence[EntityRef]) -> tuple[MissedGold
     at = {hit: rank for rank, hit in enumerate(_hits(in_order, gold)) if hit is not None}
     chosen = set(_hits(ranking.selection.kept, gold))
     unjudged = [entity_ref(candidate) for candidate, _ in ranking.selection.unjudged]
-    return tuple(
-        MissedGold(
-            path=wanted.path,
-            name=wanted.name,
-            rank=at[index] + 1 if index in at else None,
-            score=in_order[at[index]].score if index in at else None,
-            is_candidate=index in at
-            or any(metrics.is_same_entity(one, wanted) for one in unjudged),
+    missed: list[MissedGold] = []
+    for index, gold_place in enumerate(gold):
+        if index in chosen:
+            continue
+        place_in_ranking = at.get(index)
+        if place_in_ranking is None:
+            is_candidate = any(metrics.is_same_entity(place, gold_place) for place in unjudged)
+            rank = None
+            score = None
+        else:
+            is_candidate = True
+            rank = place_in_ranking + 1
+            score = in_order[place_in_ranking].score
+        missed.append(
+            MissedGold(
+                path=gold_place.path,
+                name=gold_place.name,
+                rank=rank,
+                score=score,
+                is_candidate=is_candidate,
+            )
         )
-        for index, wanted in enumerate(gold)
-        if index not in chosen
-    )
+    return tuple(missed)
 
 
 def absent_gold_warning(results: Sequence[QuestionResult]) -> tuple[str, ...]:
     """Name the gold entities without a candidate, in one sentence; empty if there are none."""
-    absent = [
-        f"{one.id}: {gold.path}::{gold.name}".removesuffix("::")
-        for one in results
-        for gold in one.missed
-        if not gold.is_candidate
-    ]
+    absent: list[str] = []
+    for result in results:
+        for gold in result.missed:
+            if not gold.is_candidate:
+                absent.append(f"{result.id}: {gold.path}::{gold.name}".removesuffix("::"))
     if not absent:
         return ()
-    count, more = counted(len(absent), "gold entity", "gold entities"), len(absent) - GOLD_NAMED
-    shown = ", ".join(absent[:GOLD_NAMED]) + (f" and {more} more" if more > 0 else "")
+    count = counted(len(absent), "gold entity", "gold entities")
+    unnamed = len(absent) - GOLD_NAMED
+    shown = ", ".join(absent[:GOLD_NAMED]) + (f" and {unnamed} more" if unnamed > 0 else "")
     return (
         (
             f"{count} not among the candidates (not in the index, or out of scope), and so missed:"
@@ -173,24 +185,22 @@ def labelled_scores(ranking: Ranking, gold: Sequence[EntityRef]) -> list[Labelle
     ]
 
 
-def mean_quality(found: Sequence[JudgeQuality]) -> JudgeQuality | None:
+def mean_quality(qualities: Sequence[JudgeQuality]) -> JudgeQuality | None:
     """Return the means over questions; None over none."""
-    if not found:
+    if not qualities:
         return None
     return JudgeQuality(
-        chosen=_mean([one.chosen for one in found]),
-        ranked=_mean([one.ranked for one in found]),
-        kept=fmean(one.kept for one in found),
+        chosen=_mean([quality.chosen for quality in qualities]),
+        ranked=_mean([quality.ranked for quality in qualities]),
+        kept=fmean(quality.kept for quality in qualities),
     )
 
 
 def _mean(measures: Sequence[RankingMetrics]) -> RankingMetrics:
-    return RankingMetrics(
-        **{
-            name: fmean(getattr(one, name) for one in measures)
-            for name in RankingMetrics.__struct_fields__
-        }
-    )
+    means: dict[str, float] = {}
+    for name in RankingMetrics.__struct_fields__:
+        means[name] = fmean(getattr(measure, name) for measure in measures)
+    return RankingMetrics(**means)
 
 
 def _hits(ranked: Sequence[Ranked], gold: Sequence[EntityRef]) -> list[int | None]:

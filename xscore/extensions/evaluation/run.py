@@ -60,12 +60,12 @@ class QrelCase(Struct, frozen=True):
     def __post_init__(self) -> None:
         if not self.id.strip() or not self.query.strip():
             raise ValueError("id or query is blank")
-        if not self.gold or not all(one.path for one in self.gold):
+        if not self.gold or not all(place.path for place in self.gold):
             raise ValueError("gold names no file")
-        for one in self.gold:
-            if not (one.start == one.end == 0 or 0 < one.start <= one.end):
+        for place in self.gold:
+            if not (place.start == place.end == 0 or 0 < place.start <= place.end):
                 raise ValueError(
-                    f"start {one.start} and end {one.end} are no lines; both or neither, from 1"
+                    f"start {place.start} and end {place.end} are no lines; both or neither, from 1"
                 )
 
 
@@ -137,9 +137,9 @@ class _EvaluationRun(Struct):
 
     def _forecast(self, case: QrelCase) -> JudgeEstimate:
         # Past answers are no evidence unless the user says so.
-        told = Layer.SESSION in self.scope.layers
+        has_session = Layer.SESSION in self.scope.layers
         opened = open_turn(
-            self.turns.parts, self._turn(case), Stopwatch(), takes_up=False, exchanges=told
+            self.turns.parts, self._turn(case), Stopwatch(), takes_up=False, exchanges=has_session
         )
         return forecast_judging(self.turns.parts.judge, opened.turn, opened.pool)
 
@@ -147,7 +147,8 @@ class _EvaluationRun(Struct):
         return Turn(task=case.query, scope=self.scope, fresh=True)
 
     async def ask(self, number: int) -> None:
-        turns, case = self.turns, self.questions.cases[number]
+        turns = self.turns
+        case = self.questions.cases[number]
         seen: list[tuple[Turn, Ranking]] = []
         options = TurnOptions(
             answer=False,
@@ -163,8 +164,8 @@ class _EvaluationRun(Struct):
         turns.warnings.extend(answer.warnings)
         turns.ended = _cut_short(answer)
         if turns.ended == UnjudgedCause.BUDGET:
-            left = list_caps_left(turns.parts, spent=turns.spent)
-            self.cap = min(left, key=lambda cap: cap.left_usd, default=None)
+            caps_left = list_caps_left(turns.parts, spent=turns.spent)
+            self.cap = min(caps_left, key=lambda cap: cap.left_usd, default=None)
         elif turns.ended:
             turns.warnings.extend(
                 dict.fromkeys(absent.detail for absent in answer.unjudged.sample if absent.detail)
@@ -214,10 +215,14 @@ class _EvaluationRun(Struct):
         return quality.quality_of(ranked, case.gold, k=self._k)
 
     def account(self) -> Evaluation:
-        parts, answers = self.turns.parts, self.turns.answers
+        parts = self.turns.parts
+        answers = self.turns.answers
         spent = sum(map(_judging, answers), StageUsage())
         causes = sum((Counter(answer.unjudged.by_cause) for answer in answers), Counter[str]())
-        found = Evaluation(
+        judge_qualities = [result.judge for result in self.results]
+        word_qualities = [result.words for result in self.results if result.words is not None]
+        warnings = [*self.turns.warnings, *quality.absent_gold_warning(self.results)]
+        evaluation = Evaluation(
             id="",
             questions=self.questions.digest,
             asked=len(self.results),
@@ -228,10 +233,8 @@ class _EvaluationRun(Struct):
             by_model=parts.judge.scale is not Scale.WORDS,
             k=self._k,
             threshold=parts.judge.thresholds.default,
-            found=quality.mean_quality([result.judge for result in self.results]),
-            words=quality.mean_quality(
-                [result.words for result in self.results if result.words is not None]
-            ),
+            found=quality.mean_quality(judge_qualities),
+            words=quality.mean_quality(word_qualities),
             reliability=calibration_bins(self.scores),
             coverage=sum((answer.coverage for answer in answers), NOTHING_JUDGED),
             unjudged_by_cause=dict(causes.most_common()),
@@ -241,35 +244,33 @@ class _EvaluationRun(Struct):
             estimated=spent.estimated,
             seconds=time.monotonic() - self.started,
             results=tuple(self.results),
-            warnings=tuple(
-                dict.fromkeys([*self.turns.warnings, *quality.absent_gold_warning(self.results)])
-            ),
+            warnings=tuple(dict.fromkeys(warnings)),
         )
         try:
-            return replace(found, id=self._record(found))
+            return replace(evaluation, id=self._record(evaluation))
         except StoreError as error:
-            said = f"the evaluation is not recorded: {join_sentences(error.message, error.hint)}"
-            return replace(found, warnings=(*found.warnings, said))
+            note = f"the evaluation is not recorded: {join_sentences(error.message, error.hint)}"
+            return replace(evaluation, warnings=(*evaluation.warnings, note))
 
-    def _record(self, found: Evaluation) -> str:
+    def _record(self, evaluation: Evaluation) -> str:
         """Store the figures if all questions were asked and anything was judged; return their
         id."""
         if (
-            found.ended
-            or found.found is None
-            or found.coverage.unjudged == found.coverage.candidates
+            evaluation.ended
+            or evaluation.found is None
+            or evaluation.coverage.unjudged == evaluation.coverage.candidates
         ):
             return ""
         line = EvaluationLine(
             id="v_" + random_hex(8),
             at=self.turns.parts.clock(),
-            questions=found.questions,
-            judge=found.judge,
-            cases=found.asked,
-            k=found.k,
-            candidates=found.coverage.candidates,
-            unjudged=found.coverage.unjudged,
-            **asdict(found.found.chosen),
+            questions=evaluation.questions,
+            judge=evaluation.judge,
+            cases=evaluation.asked,
+            k=evaluation.k,
+            candidates=evaluation.coverage.candidates,
+            unjudged=evaluation.coverage.unjudged,
+            **asdict(evaluation.found.chosen),
         )
         with database.transaction(self.turns.parts.store.connection) as connection:
             columns = EvaluationLine.__struct_fields__

@@ -98,17 +98,19 @@ def exchange_key(text: str, path: Path | None) -> ExchangeKey | None:
     Raises UsageError for a file that others may read.
     """
     if path is not None:
-        found = read_input_file(
+        content = read_input_file(
             path, max_bytes=_MAX_KEY_FILE_BYTES, hint=NEW_KEY_HINT, private=True
         )
-        return parse_exchange_key(found.decode("ascii", "replace"), where=str(path))
-    return parse_exchange_key(text, where="XSCORE_CACHE_KEY (cache.key)") if text.strip() else None
+        return parse_exchange_key(content.decode("ascii", "replace"), where=str(path))
+    if text.strip():
+        return parse_exchange_key(text, where="XSCORE_CACHE_KEY (cache.key)")
+    return None
 
 
 def _foreign_file_error(path: Path, data: bytes) -> UsageError:
     """Return why this is not a file that this xscore reads."""
-    found = _ANY_HEADER.match(data)
-    form = int(found[1]) if found else FORM
+    match = _ANY_HEADER.match(data)
+    form = int(match[1]) if match else FORM
     if form > FORM:
         return newer_file_error(str(path), form, FORM)
     if form < FORM:
@@ -134,7 +136,9 @@ def read_export(path: Path, key: ExchangeKey | None) -> bytes:
     header = _HEADER.match(data)
     if header is None:
         raise _foreign_file_error(path, data)
-    body, by, signature = data[header.end() :], header[1].decode(), header[2].decode()
+    body = data[header.end() :]
+    by = header[1].decode()
+    signature = header[2].decode()
     if key and by != key.id:
         raise StoreUntrusted(
             f"{path} is signed with another key ({by}; yours is {key.id})", hint=USE_ITS_KEY
@@ -254,47 +258,49 @@ def export_judgments(
             f"{path} exists and was not written by `xscore store export`",
             hint="Name another file, or remove this one first.",
         )
-    found = CacheExport(key=key.id)
+    report = CacheExport(key=key.id)
     packer = zlib.compressobj()
-    rows = _rows(connection, found, judges=judges, since=since, reasons=reasons)
+    rows = _rows(connection, report, judges=judges, since=since, reasons=reasons)
     with database.read_snapshot(connection):
         packed = [packer.compress(msgspec.json.encode(row) + b"\n") for row in rows]
-    if not found.judgments:
+    if not report.judgments:
         raise NothingMatched(
             "there is no judgment to export", hint="`xscore store cache` names the judges."
         )
-    whole = signed(b"".join([*packed, packer.flush()]), key)
-    write_atomically(path, whole, mode=0o600)
-    found.bytes = len(whole)
-    return found
+    content = signed(b"".join([*packed, packer.flush()]), key)
+    write_atomically(path, content, mode=0o600)
+    report.bytes = len(content)
+    return report
 
 
 def _rows(
     connection: Connection,
-    found: CacheExport,
+    report: CacheExport,
     *,
     judges: Sequence[str],
     since: float,
     reasons: bool,
 ) -> Iterator[ExchangeRow]:
     """Yield the wanted rows that match their checksum, and count them."""
-    names, keys = judge_names(connection), find_judge_keys(connection, judges)
+    names = judge_names(connection)
+    keys = find_judge_keys(connection, judges)
     for turn in judged_turns(connection):
         if (turn.used_at or 0.0) < since or (judges and turn.judge not in keys):
             continue
-        before, begun = found.judgments, turn_checksum(turn.turn_key, turn.judge, turn.sample)
+        before = report.judgments
+        begun = turn_checksum(turn.turn_key, turn.judge, turn.sample)
         of_turn = (turn.turn_key, turn.judge, names.get(turn.judge, ""), turn.sample)
         for hash_, score, prior, pack, at, checksum, text in connection.execute(
             _OF_TURN, (turn.query,)
         ):
             if not has_judgment_checksum(begun, (hash_, score, prior, pack, at), checksum):
-                found.damaged += 1
+                report.damaged += 1
                 continue
             reason = text if reasons and isinstance(text, str) else ""
-            found.judgments += 1
-            found.reasons += bool(reason)
+            report.judgments += 1
+            report.reasons += bool(reason)
             yield ExchangeRow(*of_turn, hash_, score, prior, pack, at, reason)
-        found.turns += found.judgments > before
+        report.turns += report.judgments > before
 
 
 def import_judgments(
@@ -306,35 +312,33 @@ def import_judgments(
     Raises StoreUntrusted for a file that is not signed with the key as it stands, UsageError for
     one that cannot be read.
     """
-    body, found = (
-        read_export(path, key),
-        CacheImport(believed=key is not None, key=key.id if key else ""),
-    )
-    most = MAX_ROWS if found.believed else MAX_UNTRUSTED_ROWS
-    for _ in _read_rows(body, path, most):  # every row is checked before the first is written
+    body = read_export(path, key)
+    report = CacheImport(believed=key is not None, key=key.id if key else "")
+    row_limit = MAX_ROWS if report.believed else MAX_UNTRUSTED_ROWS
+    for _ in _read_rows(body, path, row_limit):  # every row is checked before the first is written
         pass
     # Unpacked again, so that little is held in memory.
-    latest, rows = None, _read_rows(body, path, most)
+    latest = None
+    rows = _read_rows(body, path, row_limit)
     while group := list(islice(rows, GROUP_ROWS)):
         with database.read_snapshot(connection) if dry_run else database.transaction(connection):
             for names, of_turn in groupby(
                 group, key=lambda row: (row.turn_key, row.judge, row.sample)
             ):
-                given = list(of_turn)
+                judgments = list(of_turn)
                 # Of two with one content the first counts.
-                first = {row.hash: row for row in reversed(given)}
-                known = read_judgments(connection, names, first)
-                fresh = [row for content, row in first.items() if content not in known]
-                found.judgments += len(given)
-                found.added += (
-                    len(fresh)
-                    if dry_run or not fresh
-                    else _keep(connection, names, fresh, found.believed)
-                )
-                found.turns += names != latest
+                first = {row.hash: row for row in reversed(judgments)}
+                stored = read_judgments(connection, names, first)
+                fresh = [row for content, row in first.items() if content not in stored]
+                report.judgments += len(judgments)
+                if dry_run or not fresh:
+                    report.added += len(fresh)
+                else:
+                    report.added += _keep(connection, names, fresh, report.believed)
+                report.turns += names != latest
                 latest = names
-    found.known = found.judgments - found.added
-    return found
+    report.known = report.judgments - report.added
+    return report
 
 
 def _keep(
@@ -343,24 +347,26 @@ def _keep(
     """Store rows as judgments, or in quarantine; return how many are new."""
     if not is_believed:
         return keep_untrusted(connection, names, [(row.hash, row.score) for row in rows])
-    judgments = [
-        Judgment(
-            row.hash,
-            row.score,
-            row.reason and printable_reason(row.reason),
-            row.pack,
-            row.position,
-            row.prior,
+    judgments = []
+    for row in rows:
+        judgments.append(
+            Judgment(
+                row.hash,
+                row.score,
+                row.reason and printable_reason(row.reason),
+                row.pack,
+                row.position,
+                row.prior,
+            )
         )
-        for row in rows
-    ]
     insert_judgments(connection, judgments, names)
     return len(rows)
 
 
 def _read_rows(data: bytes, path: Path, max_rows: int) -> Iterator[ExchangeRow]:
     """Yield the rows, each checked. Raises UsageError for a value that no judgment has."""
-    decoder, number = msgspec.json.Decoder(ExchangeRow), 0
+    decoder = msgspec.json.Decoder(ExchangeRow)
+    number = 0
     try:
         for line in _unpacked_lines(data):
             if number == max_rows:
@@ -380,11 +386,12 @@ def _unpacked_lines(data: bytes) -> Iterator[bytes]:
     Raises ValueError for a file that is cut short or goes on after its end.
     """
     unpacker = zlib.decompressobj()
-    begun, at = b"", 0
+    begun = b""
+    at = 0
     while at < len(data) and not unpacker.eof:
-        *whole, begun = (begun + unpacker.decompress(data[at : at + _PIECE_BYTES])).split(b"\n")
+        *complete, begun = (begun + unpacker.decompress(data[at : at + _PIECE_BYTES])).split(b"\n")
         at += _PIECE_BYTES
-        yield from whole
+        yield from complete
         if len(begun) > _MAX_LINE_BYTES:
             raise ValueError(f"a line of more than {_MAX_LINE_BYTES:,} bytes")
     if not unpacker.eof:

@@ -95,11 +95,11 @@ def save_checkpoint(
                 " given now stay."
             )
             raise UsageError(f"there is a checkpoint `{checked}` already", hint=hint)
-        found = load_session(connection, thread)
+        session = load_session(connection, thread)
         payload = CheckpointPayload(
             thread=thread,
-            branch=found.branch if found else "",
-            ticket=found.ticket if found else "",
+            branch=session.branch if session else "",
+            ticket=session.ticket if session else "",
             persona=persona,
             notes=kept_notes,
             goals=kept_goals,
@@ -120,9 +120,9 @@ def load_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
     if row is not None:
         with database.damage_if_invalid("a checkpoint"):
             return _checkpoint(*row)
-    names = [
-        str(known) for (known,) in connection.execute("SELECT name FROM checkpoint ORDER BY name")
-    ]
+    names = []
+    for (existing,) in connection.execute("SELECT name FROM checkpoint ORDER BY name"):
+        names.append(str(existing))
     hint = did_you_mean(nearest_names(name, names), "`xscore session checkpoints` names them.")
     raise NothingMatched(f"there is no checkpoint `{name}`", hint=hint)
 
@@ -175,24 +175,25 @@ def _name(name: str) -> str:
 
 def _checked(name: str) -> str:
     """Return a valid name. Raises UsageError."""
-    given = _name(name)
-    if not given or len(given) > NAME_CHARS:
+    checked = _name(name)
+    if not checked or len(checked) > NAME_CHARS:
         raise UsageError(
-            f"a checkpoint's name has 1 to {NAME_CHARS} characters, not {len(given)}",
+            f"a checkpoint's name has 1 to {NAME_CHARS} characters, not {len(checked)}",
             hint="Choose another.",
         )
-    if any(unicodedata.category(char)[0] == "C" for char in given):
+    if any(unicodedata.category(char)[0] == "C" for char in checked):
         raise UsageError("a checkpoint's name holds no control characters", hint="Choose another.")
-    return given
+    return checked
 
 
-def _kept(text: str, what: str) -> str:
-    said = redact_said(text.strip()).text
-    if len(said) > NOTE_CHARS:
+def _kept(text: str, field: str) -> str:
+    redacted = redact_said(text.strip()).text
+    if len(redacted) > NOTE_CHARS:
         raise UsageError(
-            f"{what} of {len(said):,} characters is too long", hint=f"Keep it to {NOTE_CHARS:,}."
+            f"{field} of {len(redacted):,} characters is too long",
+            hint=f"Keep it to {NOTE_CHARS:,}.",
         )
-    return said
+    return redacted
 
 
 @command()
@@ -218,15 +219,15 @@ def save_session(
     """Save this branch's session as checkpoint NAME: goals, open tasks, names, files, and
     results."""
     with opened_store(flags) as store:
-        found = current_session(store)
-        if found is None:
+        session = current_session(store)
+        if session is None:
             raise NothingMatched(
                 "there is no session on this branch to keep", hint='`xscore ask "…"` begins one.'
             )
         saved = save_checkpoint(
             store.connection,
             name,
-            thread=found.thread,
+            thread=session.thread,
             notes=notes,
             goals=goals,
             persona=read_settings(flags).settings.session.persona,
@@ -245,17 +246,20 @@ def save_session(
 def show_checkpoint(name: str, flags: Flags) -> None:
     """Show checkpoint NAME as `ask --checkpoint NAME` uses it."""
     with opened_store(flags, make=False) as store:
-        found = load_checkpoint(store.connection, name)
-    flags.terminal.print_result(_checkpoint_json(found), escape_controls(render_checkpoint(found)))
+        checkpoint = load_checkpoint(store.connection, name)
+    flags.terminal.print_result(
+        _checkpoint_json(checkpoint), escape_controls(render_checkpoint(checkpoint))
+    )
 
 
 @command()
 def print_checkpoints(flags: Flags) -> None:
     """List the checkpoints of this repository, newest first."""
     with opened_store(flags, make=False) as store:
-        known, now = list_checkpoints(store.connection), store.clock()
-    body = {"checkpoints": [_checkpoint_json(one) for one in known]}
-    lines = "\n".join(_checkpoint_line(one, now=now) for one in known)
+        checkpoints = list_checkpoints(store.connection)
+        now = store.clock()
+    body = {"checkpoints": [_checkpoint_json(checkpoint) for checkpoint in checkpoints]}
+    lines = "\n".join(_checkpoint_line(checkpoint, now=now) for checkpoint in checkpoints)
     flags.terminal.print_result(body, lines, none="There is no checkpoint yet.")
 
 
@@ -267,25 +271,28 @@ def delete_checkpoint(name: str, flags: Flags) -> int:
     The session itself stays.
     """
     with opened_store(flags) as store:
-        found, now = load_checkpoint(store.connection, name), store.clock()
-        is_clean = flags.dry_run or erase_checkpoint(store, found.name)
+        checkpoint = load_checkpoint(store.connection, name)
+        now = store.clock()
+        is_clean = flags.dry_run or erase_checkpoint(store, checkpoint.name)
     verb = "would erase" if flags.dry_run else "erased"
-    body = {"name": found.name, "dry_run": flags.dry_run, "is_clean": is_clean}
-    flags.terminal.print_result(body, f"{verb} {_checkpoint_line(found, now=now)}")
+    body = {"name": checkpoint.name, "dry_run": flags.dry_run, "is_clean": is_clean}
+    flags.terminal.print_result(body, f"{verb} {_checkpoint_line(checkpoint, now=now)}")
     if is_clean:
         return 0
     flags.terminal.note(_NOT_CLEAN)
     return CHECKPOINT_NOT_VERIFIED
 
 
-def _checkpoint_json(found: Checkpoint) -> dict[str, object]:
-    return {name: value for name, value in record_json(found).items() if name != "entries"}
+def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
+    return {name: value for name, value in record_json(checkpoint).items() if name != "entries"}
 
 
-def _checkpoint_line(found: Checkpoint, *, now: float) -> str:
-    work = f"{counted(len(found.entries), 'task')}, {len(found.pending)} left to do"
-    goals = f"  {'; '.join(found.goals)}" if found.goals else ""
-    age = format_age(found.created_at, now)
+def _checkpoint_line(checkpoint: Checkpoint, *, now: float) -> str:
+    work = f"{counted(len(checkpoint.entries), 'task')}, {len(checkpoint.pending)} left to do"
+    goals = ""
+    if checkpoint.goals:
+        goals = f"  {'; '.join(checkpoint.goals)}"
+    age = format_age(checkpoint.created_at, now)
     return escape_controls(
-        one_line(f"{found.name}  {format_branch(found.branch)}{age}, {work}{goals}")
+        one_line(f"{checkpoint.name}  {format_branch(checkpoint.branch)}{age}, {work}{goals}")
     )

@@ -66,9 +66,9 @@ def print_new_key(flags: Flags) -> None:
 
     Anyone with it can make every machine that holds it believe any score.
     """
-    made = secrets.token_hex(KEY_BYTES)
-    name = parse_exchange_key(made, where="the new key").id
-    flags.terminal.print_result({"key": made, "id": name}, made)
+    key = secrets.token_hex(KEY_BYTES)
+    name = parse_exchange_key(key, where="the new key").id
+    flags.terminal.print_result({"key": key, "id": name}, key)
     flags.terminal.note(
         f"a new key, {name}; it is stored nowhere: put it into XSCORE_CACHE_KEY on each machine"
     )
@@ -120,17 +120,15 @@ def export_judgments(
         done = cache_files.export_judgments(
             store.connection, file, key, judges=judges, since=start, reasons=not no_reasons
         )
-    what = (
+    description = (
         f"{counted(done.judgments, 'judgment')} of {counted(done.turns, 'turn')},"
         f" {counted(done.reasons, 'reason')}"
     )
     where = f"{one_line(str(file))}, {format_bytes(done.bytes)}, signed with key {done.key}"
-    flags.terminal.print_result(done, f"exported {what}: {where}", more={"file": str(file)})
-    damaged = (
-        f"left out, since they are damaged: {counted(done.damaged, 'judgment')}"
-        if done.damaged
-        else ""
-    )
+    flags.terminal.print_result(done, f"exported {description}: {where}", more={"file": str(file)})
+    damaged = ""
+    if done.damaged:
+        damaged = f"left out, since they are damaged: {counted(done.damaged, 'judgment')}"
     flags.terminal.notes(
         [damaged, "judgments of your own layer are not in it: they stay in your own store"]
     )
@@ -150,14 +148,17 @@ def import_judgments(*, file: Path, untrusted: bool, flags: Flags) -> None:
     file twice
     changes nothing. A file without the signature, or altered after it, is refused.
     """
-    key, dry_run = None if untrusted else _configured_exchange_key(flags), flags.dry_run
+    key = None if untrusted else _configured_exchange_key(flags)
+    dry_run = flags.dry_run
     if key is None and not untrusted:
         raise UsageError("there is no key to check the file with", hint=USE_ITS_KEY)
     with opened_store(flags) as store:
         done = cache_files.import_judgments(store.connection, file, key, dry_run=dry_run)
     verb = "would import" if dry_run else "imported"
     added = counted(done.added, "judgment" if done.believed else "score")
-    where = "" if done.believed else " into quarantine: they order what is sent, and never count"
+    where = " into quarantine: they order what is sent, and never count"
+    if done.believed:
+        where = ""
     words = f"{verb} {added} of {counted(done.turns, 'turn')}{where}; {done.known:,} known already"
     flags.terminal.print_result(done, words, more={"dry_run": dry_run})
 
@@ -178,7 +179,8 @@ def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
     It never holds judgments, and your own layer only if you name it: `--layer user`. `--json`: one
     object instead. Exit code 1 where --layer, --scope or --kind leave nothing.
     """
-    choice, as_json = choice_of(flags), flags.terminal.as_json
+    choice = choice_of(flags)
+    as_json = flags.terminal.as_json
     if snapshot and is_narrow(flags):
         raise UsageError(
             "a snapshot always holds everything",
@@ -187,25 +189,26 @@ def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
     with opened_store(flags, make=False) as store:
         if snapshot:
             taken = take_snapshot(store)
-            count, text = len(taken.memories), snapshot_file(taken, secret=store.secret)
+            count = len(taken.memories)
+            text = snapshot_file(taken, secret=store.secret)
         else:
             chosen = choice if choice.layers else replace(choice, layers=_OF_THE_REPOSITORY)
-            found = list(exported_memories(store, chosen))
-            whole: list[object] = [{"schema": SCHEMA, "memories": found}] if as_json else [*found]
-            count, text = (
-                len(found),
-                escape_in_json(msgspec.json.Encoder().encode_lines(whole).decode()).encode(),
-            )
+            lines = list(exported_memories(store, chosen))
+            content: list[object] = [{"schema": SCHEMA, "memories": lines}] if as_json else [*lines]
+            count = len(lines)
+            text = escape_in_json(msgspec.json.Encoder().encode_lines(content).decode()).encode()
     if output is not None:
         write_atomically(output, text, mode=0o600)
     elif as_json and not snapshot:
-        print_json(msgspec.to_builtins(whole[0]))
+        print_json(msgspec.to_builtins(content[0]))
     elif text:
         flags.terminal.data(text.decode(), is_json=True)
     flags.terminal.note(
         counted(count, "memory", "memories") + (f" written to {output}" if output else "")
     )
-    return NothingMatched.exit_code if not count and is_narrow(flags) else 0
+    if not count and is_narrow(flags):
+        return NothingMatched.exit_code
+    return 0
 
 
 @command()
@@ -267,16 +270,18 @@ def _import_lines(store: "Store", file: Path, terminal: Terminal, *, users: bool
         f"imported {counted(len(done.added), 'memory', 'memories')}, {done.known:,} known already"
     )
     terminal.print_result(done, words)
-    kept = (
-        f"yours stay as they are, where the file differs: {', '.join(done.kept)}"
-        if done.kept
-        else ""
-    )
+    kept = ""
+    if done.kept:
+        kept = f"yours stay as they are, where the file differs: {', '.join(done.kept)}"
     lines = counted(done.refused, "line")
     refused = f"{lines} of your own layer refused: they would hold everywhere; say `--layer user`"
-    redacted = describe_redactions(done.redacted) if done.redacted else ""
+    redacted = ""
+    if done.redacted:
+        redacted = describe_redactions(done.redacted)
     terminal.notes([kept, refused if done.refused else "", _forgotten(done.forgotten), redacted])
 
 
 def _forgotten(count: int) -> str:
-    return f"{count:,} were erased here for good, and stay erased" if count else ""
+    if count:
+        return f"{count:,} were erased here for good, and stay erased"
+    return ""

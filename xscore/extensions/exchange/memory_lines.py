@@ -163,11 +163,12 @@ def saved_memory(
     """Return a memory in file form. thread: its working session, for a snapshot; None: a plain
     line."""
     left_out = {"facts"} if thread is not None else _SNAPSHOT_ONLY | {"facts"}
-    values = {
-        name: getattr(memory, name) for name in Memory.__struct_fields__ if name not in left_out
-    }
-    said = SavedParticulars(**asdict(memory.particulars))
-    values["particulars"] = _NO_PARTICULARS if said == _NO_PARTICULARS else said
+    values = {}
+    for name in Memory.__struct_fields__:
+        if name not in left_out:
+            values[name] = getattr(memory, name)
+    details = SavedParticulars(**asdict(memory.particulars))
+    values["particulars"] = _NO_PARTICULARS if details == _NO_PARTICULARS else details
     return SavedMemory(
         schema=MEMORY_SCHEMA, thread=thread or "", citations=tuple(citations), **values
     )
@@ -193,10 +194,10 @@ def _check_path(path: str) -> None:
 
 def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[SavedMemory]:
     """Yield the chosen memories that are not from the index, sorted."""
-    found = [memory for memory in filter_memories(store, choice) if memory.source != "index"]
-    cited = evidence.citations_of(store.connection, [memory.id for memory in found])
+    memories = [memory for memory in filter_memories(store, choice) if memory.source != "index"]
+    cited = evidence.citations_of(store.connection, [memory.id for memory in memories])
     for memory in sorted(
-        found, key=lambda memory: (memory.layer, memory.kind, memory.key, memory.id)
+        memories, key=lambda memory: (memory.layer, memory.kind, memory.key, memory.id)
     ):
         yield saved_memory(memory, cited.get(memory.id, ()))
 
@@ -217,12 +218,12 @@ def import_lines(
             f"{name} holds no line to import", hint="`xscore memory export` makes one."
         )
     _check_together(lines, latest=moment + _CLOCK_SKEW_S)
-    wanted = [line for line in lines if users or line.layer is not Layer.USER]
-    done = MemoryImport(refused=len(lines) - len(wanted))
-    layers = {line.layer for line in wanted}
+    chosen = [line for line in lines if users or line.layer is not Layer.USER]
+    done = MemoryImport(refused=len(lines) - len(chosen))
+    layers = {line.layer for line in chosen}
     homes = {layer: store.home_of(layer) for layer in layers}
     with store.transaction(layers) if layers else nullcontext():
-        for line in wanted:
+        for line in chosen:
             _import_memory(
                 homes[line.layer], line, done, now=moment, allow_pii=store.settings.allow_pii
             )
@@ -263,10 +264,10 @@ def _import_memory(
     if connection.execute("SELECT 1 FROM erased_memory WHERE memory_id = ?", (line.id,)).fetchone():
         done.forgotten += 1
         return
-    said = MemoryDetails(**asdict(line.particulars))
-    if line.source is MemorySource.EXPLICIT and not said.origin and line.kind not in _EVENTS:
-        said = replace(said, origin=STATED_ELSEWHERE)
-    made, redacted = memory_writer.remake_memory(
+    details = MemoryDetails(**asdict(line.particulars))
+    if line.source is MemorySource.EXPLICIT and not details.origin and line.kind not in _EVENTS:
+        details = replace(details, origin=STATED_ELSEWHERE)
+    remade, redacted = memory_writer.remake_memory(
         line,
         allow_pii=allow_pii,
         card="",
@@ -274,16 +275,16 @@ def _import_memory(
         language="",
         start_line=0,
         end_line=0,
-        particulars=replace(said, occurrences=min(said.occurrences, MAX_TRUSTED_COUNT)),
+        particulars=replace(details, occurrences=min(details.occurrences, MAX_TRUSTED_COUNT)),
         evidence_count=min(line.evidence_count, MAX_TRUSTED_COUNT),
         source=MemorySource.IMPORT,
     )
-    memory = replace(made, accessed_at=now, access_count=0)
-    there = _conflicting(connection, memory)
-    if any(_says_the_same(other, memory) for other in there):
+    memory = replace(remade, accessed_at=now, access_count=0)
+    conflicting = _conflicting(connection, memory)
+    if any(_says_the_same(stored, memory) for stored in conflicting):
         done.known += 1
-    elif there:
-        done.kept += [other.id for other in there]
+    elif conflicting:
+        done.kept += [stored.id for stored in conflicting]
     else:
         write_memory(connection, memory, before=None, now=now, link=False)
         if line.citations:
@@ -294,22 +295,22 @@ def _import_memory(
 
 def _conflicting(connection: sqlite3.Connection, memory: Memory) -> list[Memory]:
     """Find memories with its id, its words, or its key if both are live."""
-    found = memory_rows.select_memories(connection, "id = ?", (memory.id,))
+    conflicting = memory_rows.select_memories(connection, "id = ?", (memory.id,))
     same_start = memories_starting_with(connection, memory.layer, memory.kind, memory.text)
-    found += [other for other in same_start if _says_the_same(other, memory)]
+    conflicting += [stored for stored in same_start if _says_the_same(stored, memory)]
     if memory.key and memory.status in LIVE_STATUSES:
         for status in LIVE_STATUSES:
             where = f"layer = ? AND scope = ? AND key = ? AND key <> '' AND status = '{status}'"
-            found += memory_rows.select_memories(
+            conflicting += memory_rows.select_memories(
                 connection, where, (memory.layer, memory.scope, memory.key)
             )
-    return found
+    return conflicting
 
 
-def _says_the_same(one: Memory, other: Memory) -> bool:
-    return (one.layer, one.kind, one.text, one.key) == (
-        other.layer,
-        other.kind,
-        other.text,
-        other.key,
+def _says_the_same(first: Memory, second: Memory) -> bool:
+    return (first.layer, first.kind, first.text, first.key) == (
+        second.layer,
+        second.kind,
+        second.text,
+        second.key,
     )

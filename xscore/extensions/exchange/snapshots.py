@@ -138,12 +138,14 @@ def take_snapshot(store: Store) -> Snapshot:
         )
         threads = dict(connection.execute(f"SELECT id, thread FROM memory WHERE {_OWN}").fetchall())
         cited = evidence.citations_of(connection, [memory.id for memory in memories])
+        saved = [
+            saved_memory(memory, cited.get(memory.id, ()), thread=threads[memory.id])
+            for memory in memories
+        ]
         return Snapshot(
             schema=MEMORY_SCHEMA,
             kind="snapshot",
-            memories=tuple(
-                saved_memory(one, cited.get(one.id, ()), thread=threads[one.id]) for one in memories
-            ),
+            memories=tuple(saved),
             edges=tuple(memory_rows.edges_from_rows(connection.execute(_EDGES))),
             retrievals=_retrievals(connection),
             repository_maps=_repository_maps(connection),
@@ -195,27 +197,35 @@ def restore_snapshot(store: Store, snapshot: Snapshot) -> SnapshotRestored:
     Raises UsageError for a memory that has the id of one that comes from the index. Erased memories
     that must stay forgotten are left out and counted.
     """
-    connection, done, to_link = store.connection, SnapshotRestored(), list[str]()
+    connection = store.connection
+    done = SnapshotRestored()
+    to_link = list[str]()
     with database.transaction(connection):
-        erased = {
-            id_ for (id_,) in connection.execute("SELECT memory_id FROM erased_memory").fetchall()
-        }
-        memories = [one for one in snapshot.memories if one.id not in erased]
-        gone = {one.id for one in snapshot.memories} & erased
-        for one in sorted(memories, key=lambda one: one.status is MemoryStatus.ACTIVE):
-            if _restore_memory(store, one, done):
-                to_link.append(one.id)
+        erased = set()
+        for (id_,) in connection.execute("SELECT memory_id FROM erased_memory").fetchall():
+            erased.add(id_)
+        memories = [memory for memory in snapshot.memories if memory.id not in erased]
+        gone = {memory.id for memory in snapshot.memories} & erased
+        for memory in sorted(memories, key=lambda saved: saved.status is MemoryStatus.ACTIVE):
+            if _restore_memory(store, memory, done):
+                to_link.append(memory.id)
         link_mentions(connection, to_link)
         connection.executemany(
             _USE,
             [
-                (one.importance, one.created_at, one.accessed_at, one.access_count, one.id)
-                for one in memories
+                (
+                    memory.importance,
+                    memory.created_at,
+                    memory.accessed_at,
+                    memory.access_count,
+                    memory.id,
+                )
+                for memory in memories
             ],
         )
         edges = [edge for edge in snapshot.edges if gone.isdisjoint((edge.source, edge.target))]
-        known = set(_retrievals(connection))
-        fresh = [trace for trace in snapshot.retrievals if trace not in known]
+        existing = set(_retrievals(connection))
+        fresh = [trace for trace in snapshot.retrievals if trace not in existing]
         for trace in fresh:
             payload = {"memories": list(trace.memories)}
             emit_event(
@@ -223,7 +233,7 @@ def restore_snapshot(store: Store, snapshot: Snapshot) -> SnapshotRestored:
             )
         (before,) = connection.execute(_COUNT_EDGES).fetchone()
         state_edges(
-            connection, [(one.source, one.target, one.relation, one.weight) for one in edges]
+            connection, [(edge.source, edge.target, edge.relation, edge.weight) for edge in edges]
         )
         done.edges = connection.execute(_COUNT_EDGES).fetchone()[0] - before
         done.retrievals, done.forgotten = len(fresh), len(gone)
@@ -236,9 +246,9 @@ def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored) ->
     connection = store.connection
     # A user's own exchange was stored with personal data, so it comes back with them.
     is_own_exchange = saved.kind is Kind.EXCHANGE and saved.source is MemorySource.EXPLICIT
-    said = MemoryDetails(**asdict(saved.particulars))
+    details = MemoryDetails(**asdict(saved.particulars))
     memory, redacted = memory_writer.remake_memory(
-        saved, particulars=said, allow_pii=store.settings.allow_pii or is_own_exchange
+        saved, particulars=details, allow_pii=store.settings.allow_pii or is_own_exchange
     )
     done.redacted += redacted
     before = memory_rows.memory_with_id(connection, memory.id)
@@ -263,30 +273,32 @@ def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored) ->
 
 
 def _retrievals(connection: sqlite3.Connection) -> tuple[RetrievalTrace, ...]:
-    found = []
+    retrievals = []
     for at, turn, payload in connection.execute(_RETRIEVED, (EventName.RETRIEVED,)).fetchall():
         with database.damage_if_invalid("an event"):
-            found.append(RetrievalTrace(at, turn, tuple(map(str, json.loads(payload)["memories"]))))
-    return tuple(found)
+            retrievals.append(
+                RetrievalTrace(at, turn, tuple(map(str, json.loads(payload)["memories"])))
+            )
+    return tuple(retrievals)
 
 
 def _repository_maps(connection: sqlite3.Connection) -> tuple[RepositoryMap, ...]:
     """Return the index's map, if any, and those of stored snapshots, sorted by time."""
     with database.damage_if_invalid("a repository map"):
         bodies = connection.execute("SELECT body FROM repository_map").fetchall()
-        found = [msgspec.json.decode(body, type=RepositoryMap) for (body,) in bodies]
+        maps = [msgspec.json.decode(body, type=RepositoryMap) for (body,) in bodies]
     files = tuple(MappedFile(*row) for row in connection.execute(_FILES).fetchall())
     if files:
         (indexed_at,) = connection.execute(_INDEXED, (EventName.INDEXED,)).fetchone()
         links = {Relation(name): count for name, count in connection.execute(_LINK_COUNTS)}
-        found.append(RepositoryMap(indexed_at, files, links))
-    by_id = {one.id: one for one in found}
-    return tuple(sorted(by_id.values(), key=lambda one: (one.indexed_at, one.id)))
+        maps.append(RepositoryMap(indexed_at, files, links))
+    by_id = {map_.id: map_ for map_ in maps}
+    return tuple(sorted(by_id.values(), key=lambda map_: (map_.indexed_at, map_.id)))
 
 
 def _keep_maps(connection: sqlite3.Connection, maps: tuple[RepositoryMap, ...]) -> int:
     """Keep the maps that are new; return how many."""
-    known = {one.id for one in _repository_maps(connection)}
-    rows = {one.id: msgspec.json.encode(one).decode() for one in maps if one.id not in known}
+    existing = {map_.id for map_ in _repository_maps(connection)}
+    rows = {map_.id: msgspec.json.encode(map_).decode() for map_ in maps if map_.id not in existing}
     connection.executemany("INSERT INTO repository_map (id, body) VALUES (?, ?)", rows.items())
     return len(rows)

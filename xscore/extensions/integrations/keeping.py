@@ -42,19 +42,20 @@ class KeepsPassages(BaseModel):
         usual_threshold, usual_top_k = _selection(judged.receipt, self.options.get("settings"))
         least = usual_threshold if self.threshold is None else self.threshold
         rows = list(enumerate(judged))
-        passing = [
-            (place, row) for place, row in rows if row.score is not None and row.score >= least
-        ]
+        passing = []
+        for place, row in rows:
+            if row.score is not None and row.score >= least:
+                passing.append((place, row))
         passing.sort(key=lambda one: -(one[1].score or 0.0))
-        most = usual_top_k if self.top_k is None else self.top_k
-        return passing[:most] + [(place, row) for place, row in rows if row.score is None]
+        top_k = usual_top_k if self.top_k is None else self.top_k
+        return passing[:top_k] + [(place, row) for place, row in rows if row.score is None]
 
 
 def warn_of_unjudged(answer: "Answer") -> None:
     """Warn of memories that were not judged; they are missing from the context."""
     if answer.coverage.unjudged:
-        said = f"{answer.coverage.unjudged:,} memories are unjudged: {answer.unjudged.by_cause}"
-        warnings.warn(said, stacklevel=3)
+        message = f"{answer.coverage.unjudged:,} memories are unjudged: {answer.unjudged.by_cause}"
+        warnings.warn(message, stacklevel=3)
 
 
 def _selection(receipt: "ListReceipt", settings: xscore.Settings | None) -> tuple[float, int]:

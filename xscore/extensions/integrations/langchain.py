@@ -34,8 +34,8 @@ class XscoreRetriever(BaseRetriever):
         warn_of_unjudged(answer)
         memories = json.loads(answer.bundle or '{"memories": []}')["memories"]
         return [
-            Document(page_content=one.pop("text"), id=one.pop("id"), metadata=one)
-            for one in memories
+            Document(page_content=memory.pop("text"), id=memory.pop("id"), metadata=memory)
+            for memory in memories
         ]
 
 
@@ -47,7 +47,7 @@ class XscoreCompressor(KeepsPassages, BaseDocumentCompressor):
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
         """Judge every document against the query. Raises what `xscore.judge` raises."""
-        kept = self.kept_passages(query, [one.page_content for one in documents])
+        kept = self.kept_passages(query, [document.page_content for document in documents])
         return [
             documents[place].model_copy(
                 update={"metadata": documents[place].metadata | row_metadata(row)}

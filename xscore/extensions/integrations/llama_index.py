@@ -28,15 +28,14 @@ class XscorePostprocessor(KeepsPassages, BaseNodePostprocessor):
                 "there is no question to judge the nodes by",
                 hint="Pass query_str= or query_bundle=.",
             )
-        texts = [one.node.get_content(metadata_mode=MetadataMode.LLM) for one in nodes]
-        found = [
-            (nodes[place].node, row)
-            for place, row in self.kept_passages(query_bundle.query_str, texts)
-        ]
+        texts = [node.node.get_content(metadata_mode=MetadataMode.LLM) for node in nodes]
+        kept_nodes = []
+        for place, row in self.kept_passages(query_bundle.query_str, texts):
+            kept_nodes.append((nodes[place].node, row))
         return [
             NodeWithScore(
                 node=node.model_copy(update={"metadata": node.metadata | row_metadata(row)}),
                 score=row.score,
             )
-            for node, row in found
+            for node, row in kept_nodes
         ]

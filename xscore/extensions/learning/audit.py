@@ -66,18 +66,18 @@ def audit_memories(store: Store, rules: MemorySettings, *, now: float) -> Memory
     StoreDamaged.
     """
     evidence.refresh_evidence(store.connection, store.root, now=now)
-    found: list[AuditFinding] = []
+    findings: list[AuditFinding] = []
     memories: list[Memory] = []
     for connection in store.connections():
         of_store = memory_rows.select_memories(connection, _LIVE, ())
         memories += of_store
-        found += [*_secrets(of_store, allow_pii=rules.allow_pii), *_stale(connection, of_store)]
+        findings += [*_secrets(of_store, allow_pii=rules.allow_pii), *_stale(connection, of_store)]
     for layer in Layer:
         inside = [memory for memory in memories if memory.layer is layer]
-        found += [*_duplicates(inside), *_over_cap(layer, inside, rules)]
+        findings += [*_duplicates(inside), *_over_cap(layer, inside, rules)]
     order = list(AuditProblem)
-    found.sort(key=lambda finding: (order.index(finding.problem), finding.ids))
-    return MemoryAudit(tuple(found), len(memories), not found)
+    findings.sort(key=lambda finding: (order.index(finding.problem), finding.ids))
+    return MemoryAudit(tuple(findings), len(memories), not findings)
 
 
 def _finding(
@@ -86,26 +86,27 @@ def _finding(
     because: str,
     citations: tuple[Citation, ...] = (),
 ) -> AuditFinding:
-    ids, titles = tuple(one.id for one in memories), tuple(one.title for one in memories)
+    ids = tuple(memory.id for memory in memories)
+    titles = tuple(memory.title for memory in memories)
     return AuditFinding(problem, ids, titles, because, citations)
 
 
 def _secrets(memories: Sequence[Memory], *, allow_pii: bool) -> Iterator[AuditFinding]:
     for memory in memories:
-        said = memory.particulars
+        details = memory.particulars
         texts = (
             memory.text,
             memory.card,
             memory.title,
             memory.entity,
             memory.key,
-            said.rationale,
-            said.resolution,
+            details.rationale,
+            details.resolution,
         )
-        whole = "\n".join((*texts, *said.alternatives, *said.links, *said.paths))
+        text = "\n".join((*texts, *details.alternatives, *details.links, *details.paths))
         types = {
-            *redact(whole, prose=memory.kind is not Kind.EXCHANGE).types,
-            *(() if allow_pii else redact_pii(whole).types),
+            *redact(text, prose=memory.kind is not Kind.EXCHANGE).types,
+            *(() if allow_pii else redact_pii(text).types),
         }
         if types:
             yield _finding(
@@ -117,8 +118,8 @@ def _stale(connection: sqlite3.Connection, memories: Sequence[Memory]) -> Iterat
     stale = [memory for memory in memories if memory.status is MemoryStatus.STALE]
     cited = evidence.citations_of(connection, [memory.id for memory in stale])
     for memory in stale:
-        broken = tuple(one for one in cited.get(memory.id, ()) if one.is_changed)
-        places = ", ".join(_place(one) for one in broken)
+        broken = tuple(citation for citation in cited.get(memory.id, ()) if citation.is_changed)
+        places = ", ".join(_place(citation) for citation in broken)
         yield _finding(
             AuditProblem.STALE,
             [memory],
@@ -128,18 +129,16 @@ def _stale(connection: sqlite3.Connection, memories: Sequence[Memory]) -> Iterat
 
 
 def _place(citation: Citation) -> str:
-    return (
-        f"{citation.path}:{citation.start_line}-{citation.end_line}"
-        if citation.start_line
-        else citation.path
-    )
+    if citation.start_line:
+        return f"{citation.path}:{citation.start_line}-{citation.end_line}"
+    return citation.path
 
 
 def _duplicates(memories: Sequence[Memory]) -> Iterator[AuditFinding]:
     """Find memories that say the same, in equal or other words."""
-    known = {memory.id: memory for memory in memories}
-    for ids in near_duplicates({id_: memory.text for id_, memory in known.items()}):
-        group = [known[id_] for id_ in ids]
+    by_id = {memory.id: memory for memory in memories}
+    for ids in near_duplicates({id_: memory.text for id_, memory in by_id.items()}):
+        group = [by_id[id_] for id_ in ids]
         best_first = sorted(
             group, key=lambda one: (-one.confidence, -one.evidence_count, -one.updated_at, one.id)
         )
@@ -157,10 +156,10 @@ def _over_cap(
     layer: Layer, memories: Sequence[Memory], rules: MemorySettings
 ) -> Iterator[AuditFinding]:
     size = sum(len(memory.text.encode("utf-8", "surrogatepass")) for memory in memories)
-    for count, caps, what in (
+    for count, caps, name in (
         (len(memories), rules.max_rows, "memories"),
         (size, rules.max_bytes, "bytes"),
     ):
         if count > caps.get(layer, count):
-            because = f"layer {layer} holds {count:,} {what}, {caps[layer]:,} are its cap"
+            because = f"layer {layer} holds {count:,} {name}, {caps[layer]:,} are its cap"
             yield _finding(AuditProblem.OVER_CAP, [], because)

@@ -63,7 +63,7 @@ def consolidate(scope: str, flags: Flags) -> None:
     projects share becomes yours. Duplicates are merged, confidence fades, and what is long unused
     is archived or erased.
     """
-    scopes = tuple(each for each in SCOPES if scope in (each, "all"))
+    scopes = tuple(name for name in SCOPES if scope in (name, "all"))
     with opened_store(flags, make=False) as store:
         done = consolidate_memories(
             store, store.settings, now=store.clock(), scopes=scopes, dry_run=flags.dry_run
@@ -97,37 +97,39 @@ def audit_memories(flags: Flags) -> int:
     Exit code 1 if something needs attention. Nothing is sent or erased.
     """
     with opened_store(flags, make=False) as store:
-        found = audit.audit_memories(store, store.settings, now=store.clock())
-    shown = len(found.findings) if flags.terminal.verbose else FINDINGS_SHOWN
-    flags.terminal.print_result(found, _render_audit(found, shown=shown))
-    return 0 if found.is_clean else NEEDS_DOING
+        report = audit.audit_memories(store, store.settings, now=store.clock())
+    shown = len(report.findings) if flags.terminal.verbose else FINDINGS_SHOWN
+    flags.terminal.print_result(report, _render_audit(report, shown=shown))
+    return 0 if report.is_clean else NEEDS_DOING
 
 
-def _render_audit(found: audit.MemoryAudit, *, shown: int) -> str:
+def _render_audit(report: audit.MemoryAudit, *, shown: int) -> str:
     groups: dict[str, list[audit.AuditFinding]] = {}
-    for finding in found.findings:
+    for finding in report.findings:
         groups.setdefault(finding.problem, []).append(finding)
     lines = []
     for problem, findings in groups.items():
         heading, remedy = _HEADINGS[problem]
         lines.append(f"{bold(f'{heading}: {len(findings):,}')}  {faint(remedy)}")
         for finding in findings[:shown]:
-            named = [
-                f"{identifier} “{title}”"
-                for identifier, title in zip(finding.ids, finding.titles, strict=True)
-            ]
+            named = []
+            for identifier, title in zip(finding.ids, finding.titles, strict=True):
+                named.append(f"{identifier} “{title}”")
             lines.append(
                 one_line("  " + ", ".join(named) + (": " if named else "") + finding.because)
             )
         if len(findings) > shown:
             lines.append(f"  … and {len(findings) - shown:,} more (--verbose)")
     return "\n".join(
-        [*lines, f"{counted(found.looked_at, 'memory', 'memories')} checked; {_attention(found)}."]
+        [
+            *lines,
+            f"{counted(report.looked_at, 'memory', 'memories')} checked; {_attention(report)}.",
+        ]
     )
 
 
-def _attention(found: audit.MemoryAudit) -> str:
-    count = len(found.findings)
+def _attention(report: audit.MemoryAudit) -> str:
+    count = len(report.findings)
     if not count:
         return "nothing needs attention"
     return f"{count:,} {'needs' if count == 1 else 'need'} attention"
@@ -145,9 +147,9 @@ def record_feedback(memory_id: str, signal: str, flags: Flags) -> None:
     The amounts are `memory.feedback`; confidence stays between 0 and 1.
     """
     with opened_store(flags) as store:
-        found = give_feedback(store, memory_id, Signal(signal), now=store.clock())
-    change = f"confidence {found.before:.2f} -> {found.after:.2f} ({found.signal})"
-    flags.terminal.print_result(found, f"{found.id}  {one_line(found.title)}\n{change}")
+        feedback = give_feedback(store, memory_id, Signal(signal), now=store.clock())
+    change = f"confidence {feedback.before:.2f} -> {feedback.after:.2f} ({feedback.signal})"
+    flags.terminal.print_result(feedback, f"{feedback.id}  {one_line(feedback.title)}\n{change}")
 
 
 @command()
@@ -170,11 +172,10 @@ def mute_key(key: str, show: bool, undo: bool, flags: Flags) -> None:
                 f"{key} is not muted", hint="`xscore memory mute --list` shows what is."
             )
         muted = user_preferences.muted_keys(store)
-    words = (
-        "\n".join(map(one_line, muted))
-        if show
-        else f"{one_line(key)} is {'suggested again' if undo else 'muted'}"
-    )
+    if show:
+        words = "\n".join(map(one_line, muted))
+    else:
+        words = f"{one_line(key)} is {'suggested again' if undo else 'muted'}"
     flags.terminal.print_result({"muted": list(muted)}, words, none="nothing is muted")
 
 
@@ -185,25 +186,27 @@ def suggest_preferences(flags: Flags) -> None:
     Nothing is added by itself: `xscore memory add` adds one, `xscore memory mute KEY` silences one.
     """
     with opened_store(flags, make=False) as store:
-        found = user_preferences.suggest_preferences(
+        suggestions = user_preferences.suggest_preferences(
             store, at_least=store.settings.inferred_confidence
         )
-    flags.terminal.print_result(found, _render_suggestions, none="nothing to suggest")
+    flags.terminal.print_result(suggestions, _render_suggestions, none="nothing to suggest")
 
 
-def _render_suggestions(found: Suggestions) -> str:
-    if not found.suggestions:
+def _render_suggestions(suggestions: Suggestions) -> str:
+    if not suggestions.suggestions:
         return ""
     rows = []
-    for each in found.suggestions:
-        where = f", in {counted(each.projects, 'project')}" if each.projects else ""
+    for suggestion in suggestions.suggestions:
+        where = ""
+        if suggestion.projects:
+            where = f", in {counted(suggestion.projects, 'project')}"
         rows.append(
             (
-                one_line(each.key),
-                f"{one_line(each.value)}  (confidence {each.confidence:.2f}{where})",
+                one_line(suggestion.key),
+                f"{one_line(suggestion.value)}  (confidence {suggestion.confidence:.2f}{where})",
             )
         )
-    return f"{one_line(found.text)}\n\n{render_facts(rows)}"
+    return f"{one_line(suggestions.text)}\n\n{render_facts(rows)}"
 
 
 @command()
@@ -230,7 +233,9 @@ def close_sessions(branch: str | None, merged: bool, flags: Flags) -> None:
     with opened_store(flags) as store:
         closed = _close_requested(store, branch, merged=merged)
     if not closed and not merged:
-        where = f"the branch {branch}" if branch is not None else "this branch"
+        where = "this branch"
+        if branch is not None:
+            where = f"the branch {branch}"
         raise NothingMatched(
             f"there is no open session on {where}", hint="`xscore session list` names all."
         )
@@ -247,10 +252,14 @@ def _close_requested(
     if merged or branch is not None:
         branches = merged_branches(store.root.path) if branch is None else (branch,)
         return close_branches(store, branches, now=store.clock())
-    found = current_session(store)
-    return (close_session(store, found.thread, now=store.clock()),) if found else ()
+    session = current_session(store)
+    if session:
+        return (close_session(store, session.thread, now=store.clock()),)
+    return ()
 
 
 def _closed_line(closed: ClosedSession) -> str:
-    kept = f"{len(closed.carried)} kept for the project, " if closed.carried else ""
+    kept = ""
+    if closed.carried:
+        kept = f"{len(closed.carried)} kept for the project, "
     return f"closed {closed.thread}: {kept}{counted(closed.exchanges, 'exchange')} summed up"

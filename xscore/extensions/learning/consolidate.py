@@ -82,7 +82,7 @@ def read_draft(
     connection: sqlite3.Connection, rules: MemorySettings, *, now: float
 ) -> ConsolidationDraft:
     """Read every memory that is not indexed."""
-    found = memory_rows.select_memories(connection, "source <> 'index'", ())
+    memories = memory_rows.select_memories(connection, "source <> 'index'", ())
     threads = connection.execute(
         "SELECT id, thread FROM memory WHERE thread <> '' AND source <> 'index'"
     ).fetchall()
@@ -90,7 +90,7 @@ def read_draft(
         "SELECT key, value FROM meta WHERE key LIKE ?", (f"{_FADED}%",)
     ).fetchall()
     faded_at = {key.removeprefix(_FADED): float(at) for key, at in marks}
-    return ConsolidationDraft(found, rules, now=now, threads=dict(threads), faded_at=faded_at)
+    return ConsolidationDraft(memories, rules, now=now, threads=dict(threads), faded_at=faded_at)
 
 
 def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> None:
@@ -101,11 +101,16 @@ def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> No
         f"UPDATE memory_row SET key = '' WHERE key <> '' AND id {IN_JSON_LIST}", going
     )
     for memory in draft.changed:
-        known = draft.before.get(memory.id)
-        if known is None or known.text != memory.text:
+        earlier = draft.before.get(memory.id)
+        if earlier is None or earlier.text != memory.text:
             thread = draft.threads.get(memory.id)  # a summary stays with its session
             write_memory(
-                connection, memory, before=known, now=draft.now, thread=thread, link=thread is None
+                connection,
+                memory,
+                before=earlier,
+                now=draft.now,
+                thread=thread,
+                link=thread is None,
             )
         else:
             attrs = written_rows.facts_to_json(memory.facts, memory.particulars)
@@ -159,34 +164,33 @@ def consolidate(
     dry_run: bool = False,
 ) -> Consolidation:
     """Consolidate the layers of these scopes, or with dry_run only report. now: Unix seconds."""
-    wanted = [scope for scope in SCOPES if scope in scopes]
+    ordered = [scope for scope in SCOPES if scope in scopes]
     skipped: tuple[str, ...] = ()
-    if "user" in wanted and store.user_data_dir is None:
-        wanted.remove("user")
+    if "user" in ordered and store.user_data_dir is None:
+        ordered.remove("user")
         skipped = ("user: memory.user_learning is off",)
-    stack = read_stack(store) if "project" in wanted else ()
-    is_news = (
-        stack or store.connection.execute(_COMPARABLE, (json.dumps(sorted(COMPARED)),)).fetchone()
-    )
-    # the user's store is made only where there is something to note
-    user = store.user_connection(create=bool(is_news) and not dry_run and "user" in wanted)
+    stack = read_stack(store) if "project" in ordered else ()
+    may_create = "user" in ordered and not dry_run
+    # The user's store is made only where there is something to note.
+    user = store.user_connection(create=may_create and _has_news(store, stack))
     hold = database.read_snapshot if dry_run else database.transaction
     with ExitStack() as held:
         for connection in (user, store.connection):
             if connection is not None:
                 held.enter_context(hold(connection))
         repository = read_draft(store.connection, settings, now=now)
-        users = (
-            ConsolidationDraft((), settings, now=now)
-            if user is None
-            else read_draft(user, settings, now=now)
-        )
-        own = [scope for scope in wanted if scope != "user"]
-        _apply_rules(store, repository, stack, own)
-        changes = _learn_of_user(store, user, repository, users) if "user" in wanted else None
+        if user is None:
+            users = ConsolidationDraft((), settings, now=now)
+        else:
+            users = read_draft(user, settings, now=now)
+        of_project = [scope for scope in ordered if scope != "user"]
+        _apply_rules(store, repository, stack, of_project)
+        changes = None
+        if "user" in ordered:
+            changes = _learn_of_user(store, user, repository, users)
         if not dry_run:
             write_draft(store.connection, repository)
-            _mark_faded(store.connection, repository, own)
+            _mark_faded(store.connection, repository, of_project)
             if user is not None and changes is not None:
                 _write_user(user, users, changes)
     erased = [*repository.erased, *users.erased]
@@ -203,24 +207,31 @@ def consolidate(
     )
 
 
+def _has_news(store: Store, stack: Sequence[StackPart]) -> bool:
+    if stack:
+        return True
+    compared = (json.dumps(sorted(COMPARED)),)
+    return store.connection.execute(_COMPARABLE, compared).fetchone() is not None
+
+
 def _apply_rules(
-    store: Store, draft: ConsolidationDraft, stack: Sequence[StackPart], wanted: Sequence[Scope]
+    store: Store, draft: ConsolidationDraft, stack: Sequence[StackPart], scopes: Sequence[Scope]
 ) -> None:
     """Carry over, note the stack, merge, fade, expire, apply the caps, and summarise closed
     sessions."""
-    found = store.connection.execute(
+    rows = store.connection.execute(
         "SELECT thread FROM session WHERE closed_at IS NOT NULL"
     ).fetchall()
-    closed = frozenset(thread for (thread,) in found)
-    if "session" in wanted:
+    closed = frozenset(thread for (thread,) in rows)
+    if "session" in scopes:
         carry_over(draft, closed)
-    if "project" in wanted:
+    if "project" in scopes:
         note_stack(draft, stack, erased=erased_ids(store.connection))
-    for scope in wanted:
+    for scope in scopes:
         merge_duplicates(draft, scope)
         fade_confidence(draft, scope)
         _settle(draft, scope)
-    if "session" in wanted:
+    if "session" in scopes:
         summarise_sessions(
             draft,
             closed,
@@ -307,12 +318,11 @@ def close_branches(
 ) -> tuple[ClosedSession, ...]:
     """Close all open sessions of these branches, latest first. now: Unix seconds."""
     named = {redact(branch).text for branch in branches}
-    over = [
-        one
-        for one in load_sessions(store.connection, limit=-1)
-        if one.branch in named and one.closed_at is None
-    ]
-    return tuple(close_session(store, one.thread, now=now) for one in over)
+    over = []
+    for session in load_sessions(store.connection, limit=-1):
+        if session.branch in named and session.closed_at is None:
+            over.append(session)
+    return tuple(close_session(store, session.thread, now=now) for session in over)
 
 
 def close_session(store: Store, thread: str, *, now: float) -> ClosedSession:
@@ -340,11 +350,7 @@ def close_session(store: Store, thread: str, *, now: float) -> ClosedSession:
         action.memory_ids[0] for action in draft.actions if action.kind is ActionKind.CARRY
     )
     summary = summary_id(thread)
-    members = [
-        id_
-        for id_, memory in draft.after.items()
-        if draft.threads.get(id_) == thread and id_ != summary
-    ]
+    members = [id_ for id_ in draft.after if draft.threads.get(id_) == thread and id_ != summary]
     return ClosedSession(
         thread=thread,
         carried=carried,

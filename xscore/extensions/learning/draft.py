@@ -127,13 +127,13 @@ class ConsolidationDraft:
     @property
     def changed(self) -> list[Memory]:
         """New and changed memories, superseded and archived ones first."""
-        found = [memory for id_, memory in self.after.items() if self.before.get(id_) != memory]
-        return sorted(found, key=lambda memory: (memory.status in LIVE, memory.id))
+        memories = [memory for id_, memory in self.after.items() if self.before.get(id_) != memory]
+        return sorted(memories, key=lambda memory: (memory.status in LIVE, memory.id))
 
     def of_scope(self, scope: Scope) -> list[Memory]:
         """Return the memories of a scope, sorted by id."""
-        found = (memory for memory in self.after.values() if memory.layer in LAYERS[scope])
-        return sorted(found, key=lambda memory: memory.id)
+        memories = (memory for memory in self.after.values() if memory.layer in LAYERS[scope])
+        return sorted(memories, key=lambda memory: memory.id)
 
     def days_unseen(self, memory: Memory) -> float:
         """Return the days since a memory was last said, changed, used, or seen in a project."""

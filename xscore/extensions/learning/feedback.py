@@ -63,9 +63,9 @@ def give_feedback(store: Store, memory_id: str, signal: Signal, *, now: float) -
     """
     for connection in store.connections():
         with database.transaction(connection):
-            found = memory_rows.memory_with_id(connection, memory_id)
-            if found:
-                return _change_confidence(connection, found, signal, store.settings.feedback, now)
+            memory = memory_rows.memory_with_id(connection, memory_id)
+            if memory:
+                return _change_confidence(connection, memory, signal, store.settings.feedback, now)
     raise NothingMatched(
         f"no memory has the id {memory_id}", hint="`xscore memory list` shows the ids."
     )
@@ -84,12 +84,12 @@ def record_adoptions(
     amounts: `settings.memory.feedback`. Returns how many; others are left alone.
     """
     among = f"source <> 'index' AND kind {IN_JSON_LIST} AND id {IN_JSON_LIST}"
-    found = memory_rows.select_memories(
+    memories = memory_rows.select_memories(
         connection, among, (json.dumps(sorted(ADOPTABLE)), json.dumps(sorted(set(ids))))
     )
-    for memory in found:
+    for memory in memories:
         _change_confidence(connection, memory, Signal.ADOPTION, amounts, now)
-    return len(found)
+    return len(memories)
 
 
 def _change_confidence(

@@ -53,7 +53,8 @@ def fade_confidence(
     At most once a day, so that consolidation may run at any time; what was seen within a day does
     not fade.
     """
-    unfaded, rules = draft.days_unfaded(scope), draft.rules
+    unfaded = draft.days_unfaded(scope)
+    rules = draft.rules
     for memory in draft.of_scope(scope):
         drifts = memory.id in drifting
         if (
@@ -67,7 +68,9 @@ def fade_confidence(
         fallen = decayed(memory.confidence, days, rate)
         if days < LEAST_DAYS or fallen == memory.confidence:
             continue
-        latest = f", unused in the latest {rules.drift_projects} projects" if drifts else ""
+        latest = ""
+        if drifts:
+            latest = f", unused in the latest {rules.drift_projects} projects"
         why = f"confidence {memory.confidence:.3f} -> {fallen:.3f}, {days:.1f} days unseen{latest}"
         draft.change(ActionKind.FADE, scope, replace(memory, confidence=fallen), why=why)
 
@@ -111,7 +114,9 @@ def keep_to_caps(draft: ConsolidationDraft, scope: Scope) -> None:
     """Archive the least valuable memories of a layer over its rows or bytes, by importance ×
     confidence."""
     for layer in LAYERS[scope]:
-        max_rows, max_bytes, size = draft.rules.max_rows[layer], draft.rules.max_bytes[layer], 0
+        max_rows = draft.rules.max_rows[layer]
+        max_bytes = draft.rules.max_bytes[layer]
+        size = 0
         live = [
             memory
             for memory in draft.of_scope(scope)
@@ -148,15 +153,15 @@ def _merge_once(draft: ConsolidationDraft, scope: Scope) -> bool:
             pools.setdefault((memory.layer, memory.scope, memory.kind, file), {})[memory.id] = (
                 memory
             )
-    found = False
+    merged = False
     for _, by_id in sorted(pools.items()):
         for group in (
             near_duplicates({id_: memory.text for id_, memory in by_id.items()})
             if len(by_id) > 1
             else []
         ):
-            found |= _merge_group(draft, scope, [by_id[id_] for id_ in group])
-    return found
+            merged |= _merge_group(draft, scope, [by_id[id_] for id_ in group])
+    return merged
 
 
 def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory]) -> bool:
@@ -164,7 +169,7 @@ def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory
         group = [memory for memory in group if not memory.key]
     if len(group) < 2:
         return False
-    best, *others = sorted(  # the clearest first
+    best, *repeats = sorted(  # the clearest first
         group,
         key=lambda memory: (
             is_user_stated(memory),
@@ -176,9 +181,10 @@ def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory
         reverse=True,
     )
     occurrences = sum(memory.particulars.occurrences for memory in group)
+    keys = [memory.key for memory in group if memory.key]
     kept = replace(
         best,
-        key=next((memory.key for memory in group if memory.key), ""),
+        key=keys[0] if keys else "",
         evidence_count=sum(memory.evidence_count for memory in group),
         importance=max(memory.importance for memory in group),
         confidence=max(memory.confidence for memory in group),
@@ -189,7 +195,7 @@ def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory
         ActionKind.MERGE,
         scope,
         kept,
-        *(as_superseded(memory, best.id) for memory in others),
+        *(as_superseded(memory, best.id) for memory in repeats),
         why=why,
     )
     return True
@@ -211,11 +217,10 @@ _Slot = tuple[Layer, MemoryScope, str]
 
 def carry_over(draft: ConsolidationDraft, closed: Collection[str]) -> None:
     """Move the notes of these closed sessions to the project."""
-    active = {
-        _slot_of(memory): memory.id
-        for memory in draft.after.values()
-        if memory.status is MemoryStatus.ACTIVE
-    }
+    active = {}
+    for memory in draft.after.values():
+        if memory.status is MemoryStatus.ACTIVE:
+            active[_slot_of(memory)] = memory.id
     archived = {  # of the user's choices: an inference takes their place at no run
         _slot_of(memory)
         for memory in draft.after.values()
@@ -243,8 +248,8 @@ def summarise_sessions(
             exchanges.setdefault(thread, []).append(memory)
     for thread in sorted(exchanges):
         newest = max(memory.updated_at for memory in exchanges[thread])
-        known = draft.after.get(summary_id(thread))
-        if known is None or newest > known.updated_at:
+        summary = draft.after.get(summary_id(thread))
+        if summary is None or newest > summary.updated_at:
             _summarise_one(draft, thread, exchanges[thread], summary_of(thread))
 
 
@@ -262,10 +267,13 @@ def _carry_one(
     rival = draft.after[standing] if standing != memory.id else None
     if rival is not None and is_user_stated(rival) and not is_user_stated(memory):
         return
-    known = draft.after.get(memory.id)
-    if known is not None and known.status in LIVE:
-        memory = replace(known, evidence_count=known.evidence_count + noted.evidence_count)
-    stepping_back = [as_superseded(each, memory.id) for each in (rival, noted) if each is not None]
+    carried = draft.after.get(memory.id)
+    if carried is not None and carried.status in LIVE:
+        memory = replace(carried, evidence_count=carried.evidence_count + noted.evidence_count)
+    stepping_back = []
+    for replaced in (rival, noted):
+        if replaced is not None:
+            stepping_back.append(as_superseded(replaced, memory.id))
     draft.change(
         ActionKind.CARRY,
         "session",
@@ -313,9 +321,9 @@ def _summarise_one(
         created_at=draft.now,
         updated_at=draft.now,
     )
-    if known := draft.after.get(summary.id):
+    if earlier := draft.after.get(summary.id):
         lasting = ("created_at", "importance", "accessed_at", "access_count")
-        summary = replace(summary, **{name: getattr(known, name) for name in lasting})
+        summary = replace(summary, **{name: getattr(earlier, name) for name in lasting})
     draft.threads[summary.id] = thread
     draft.members[summary.id] = tuple(memory.id for memory in exchanges)
     why = f"{count} of a closed session, in their own words"

@@ -75,23 +75,27 @@ class StackPart(Struct, frozen=True):
     @property
     def key(self) -> str:
         """What its memory is about."""
-        return f"{self.topic} in {self.folder}" if self.folder else self.topic
+        if self.folder:
+            return f"{self.topic} in {self.folder}"
+        return self.topic
 
     @property
     def manifest_folder(self) -> str:
         """The folder of the manifest that names it; empty for the top, and where none does."""
-        return self.manifest.path.rpartition("/")[0] if self.manifest else ""
+        if self.manifest:
+            return self.manifest.path.rpartition("/")[0]
+        return ""
 
 
 def read_stack(store: Store) -> tuple[StackPart, ...]:
     """Return the stack of the indexed files, by topic: one part each, and others that other
     folders' manifests name."""
-    named, own = _named_in_manifests(store)
+    named, own_names = _named_in_manifests(store)
     importing = _importing_files(store.connection)
     by_topic: dict[str, list[tuple[tuple[bool, int, int], StackPart]]] = {}
     for rank, (package, (topic, value)) in enumerate(_known_packages().items()):
         importers: Collection[str] = importing.get(package, ())
-        if package in own or (package not in named and len(importers) < MIN_IMPORTS):
+        if package in own_names or (package not in named and len(importers) < MIN_IMPORTS):
             continue
         weight = (package in named, len(importers), -rank)
         part = StackPart(topic, value, tuple(sorted(importers)), named.get(package))
@@ -109,9 +113,9 @@ def _main_and_others(best_first: Sequence[StackPart]) -> list[StackPart]:
     chosen = [best_first[0]]
     for part in best_first[1:]:
         is_elsewhere = part.manifest is not None and all(
-            part.manifest_folder != one.manifest_folder for one in chosen
+            part.manifest_folder != chosen_part.manifest_folder for chosen_part in chosen
         )
-        if is_elsewhere and all(part.value != one.value for one in chosen):
+        if is_elsewhere and all(part.value != chosen_part.value for chosen_part in chosen):
             chosen.append(replace(part, folder=part.manifest_folder or "the top folder"))
     return chosen
 
@@ -125,44 +129,27 @@ def note_stack(
     """
     project = draft.of_scope("project")
     noted = [memory for memory in project if memory.particulars.origin == ORIGIN]
-    said = {  # by a person, or inferred from something else: a manifest takes the place of neither
-        topic_of_key(memory.key)
-        for memory in project
-        if memory.key and memory not in noted and memory.status is not MemoryStatus.SUPERSEDED
-    }
+    # By a person, or inferred from something else: a manifest takes the place of neither.
+    taken = set[str]()
+    for memory in project:
+        is_other = memory not in noted and memory.status is not MemoryStatus.SUPERSEDED
+        if memory.key and is_other:
+            taken.add(topic_of_key(memory.key))
     current = set[str]()
     for part in shown:
         memory = _stack_memory(part, draft)
-        if part.topic in said or memory.id in erased:
+        if part.topic in taken or memory.id in erased:
             continue
         current.add(memory.id)
         draft.seen[memory.id] = draft.now
-        known = draft.after.get(memory.id)
-        if known is None or known.status in (MemoryStatus.SUPERSEDED, MemoryStatus.STALE):
-            rivals = [
-                one
-                for one in noted
-                if one.key == memory.key and one.id != memory.id and one.status in LIVE
-            ]
-            if known is not None:  # feedback may have changed its confidence since: keep that
-                memory = memory_writer.with_status(
-                    replace(known, superseded_by=""), MemoryStatus.ACTIVE
-                )
-            shown_by = (
-                [f"{part.manifest.path}:{part.manifest.start_line} names it"]
-                if part.manifest
-                else []
-            )
-            shown_by += [f"imported in {counted(len(part.files), 'file')}"] if part.files else []
-            why = f"{part.key}: {part.value}, {'; '.join(shown_by)}"
-            draft.change(
-                ActionKind.INFER,
-                "project",
-                memory,
-                *(as_superseded(one, memory.id) for one in rivals),
-                why=why,
-            )
-            draft.citations[memory.id] = (part.manifest,) if part.manifest else ()
+        earlier = draft.after.get(memory.id)
+        if earlier is not None:
+            if earlier.status not in (MemoryStatus.SUPERSEDED, MemoryStatus.STALE):
+                continue
+            # Feedback may have changed its confidence since: keep that.
+            revived = replace(earlier, superseded_by="")
+            memory = memory_writer.with_status(revived, MemoryStatus.ACTIVE)
+        _note_part(draft, part, memory, noted)
     for memory in noted:
         if memory.id not in current and draft.after[memory.id].status in LIVE:
             draft.archive(
@@ -170,23 +157,44 @@ def note_stack(
             )
 
 
+def _note_part(
+    draft: ConsolidationDraft, part: StackPart, memory: Memory, noted: Sequence[Memory]
+) -> None:
+    """Note a part of the stack; earlier notes of the same key are superseded."""
+    rivals: list[Memory] = []
+    for earlier in noted:
+        is_same_topic = earlier.key == memory.key and earlier.id != memory.id
+        if is_same_topic and earlier.status in LIVE:
+            rivals.append(earlier)
+    shown_by: list[str] = []
+    if part.manifest:
+        place = f"{part.manifest.path}:{part.manifest.start_line}"
+        shown_by.append(f"{place} names it")
+    if part.files:
+        shown_by.append(f"imported in {counted(len(part.files), 'file')}")
+    why = f"{part.key}: {part.value}, {'; '.join(shown_by)}"
+    superseded = [as_superseded(rival, memory.id) for rival in rivals]
+    draft.change(ActionKind.INFER, "project", memory, *superseded, why=why)
+    draft.citations[memory.id] = (part.manifest,) if part.manifest else ()
+
+
 def erased_ids(connection: sqlite3.Connection) -> frozenset[str]:
     """Return the ids of all memories that were removed."""
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT DISTINCT subject FROM event WHERE name = ?", (EventName.REMOVED,)
     )
-    return frozenset(id_ for (id_,) in found.fetchall())
+    return frozenset(id_ for (id_,) in rows.fetchall())
 
 
 def _stack_memory(part: StackPart, draft: ConsolidationDraft) -> Memory:
     paths = (part.manifest.path,) if part.manifest else part.files[:MIN_IMPORTS]
     details = MemoryDetails(rationale=f"seen in {', '.join(paths)}", origin=ORIGIN, paths=paths)
+    folder = f" in {part.folder}" if part.folder else ""
     memory, _ = memory_writer.make_memory(
         layer=Layer.PROJECT,
         kind=Kind.TECH_STACK,
         title=f"{part.key}: {part.value}",
-        text=f"Uses {part.value}{f' in {part.folder}' if part.folder else ''}."
-        + details_text(details),
+        text=f"Uses {part.value}{folder}.{details_text(details)}",
         ordinal=integer_id(ORIGIN, part.key, part.value),
         particulars=details,
         key=part.key,
@@ -202,33 +210,37 @@ def _stack_memory(part: StackPart, draft: ConsolidationDraft) -> Memory:
 def _known_packages() -> Mapping[str, tuple[str, str]]:
     """Package -> topic and usual name."""
     data = tomllib.loads(Path(__file__).with_name("stack.toml").read_text("utf-8"))
-    pairs = [
-        (topic, word.partition("=")) for topic, words in data.items() for word in words.split()
-    ]
-    return {package: (topic, name or package) for topic, (package, _, name) in pairs}
+    packages: dict[str, tuple[str, str]] = {}
+    for topic, words in data.items():
+        for word in words.split():
+            package, _, name = word.partition("=")
+            packages[package] = (topic, name or package)
+    return packages
 
 
 def _importing_files(connection: sqlite3.Connection) -> dict[str, set[str]]:
     """Package -> importing files, tests included."""
-    found: dict[str, set[str]] = {}
+    files_by_name: dict[str, set[str]] = {}
     entities = read_with_bodies(connection, "path", _ENTITIES)
-    for path, imported in {
-        (path, one) for path, attrs, *_ in entities for one in json.loads(attrs).get("imports", ())
-    }:
+    imports = set[tuple[str, str]]()
+    for path, attrs, *_ in entities:
+        imports.update((path, imported) for imported in json.loads(attrs).get("imports", ()))
+    for path, imported in imports:
         if _ASIDE.search(path):
             continue
         module = str(imported).partition(":")[0]
         parts = module.split("/")
         package = "/".join(parts[:2]) if module.startswith("@") else parts[0].partition(".")[0]
-        found.setdefault(_normalized(package), set()).add(path)
-    return found
+        files_by_name.setdefault(_normalized(package), set()).add(path)
+    return files_by_name
 
 
 def _named_in_manifests(store: Store) -> tuple[dict[str, Citation], set[str]]:
     """Return known packages with the line that names them, and the project's own package names."""
     listed = store.connection.execute("SELECT path FROM file WHERE excluded = ''").fetchall()
     manifests = [path for (path,) in listed if _MANIFEST.match(path) and not _NOT_OURS.search(path)]
-    named, own = dict[str, Citation](), set[str]()
+    named = dict[str, Citation]()
+    own_names = set[str]()
     with opened_folder(store.root.path) as top:
         for path in sorted(manifests, key=lambda path: (path.count("/"), path))[:MAX_MANIFESTS]:
             try:
@@ -236,13 +248,13 @@ def _named_in_manifests(store: Store) -> tuple[dict[str, Citation], set[str]]:
                     "utf-8"
                 )
                 packages, name = _read_manifest(path, text)
-                own.add(name)
+                own_names.add(name)
                 for package in packages & _known_packages().keys() - named.keys():
                     line = _line_naming(package, text)
                     named[package] = parse_citation(store.root, f"{path}:{line}" if line else path)
             except (FileRefused, OSError, ValueError, RecursionError, UsageError):
                 continue  # a manifest that cannot be read shows nothing
-    return named, own
+    return named, own_names
 
 
 def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
@@ -257,11 +269,12 @@ def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
     if path.endswith("package.json"):
         groups = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
         manager = str(root.get("packageManager", "")).partition("@")[0]
-        return {
-            manager,
-            *(_normalized(name) for group in groups for name in _table(root.get(group))),
-        }, str(root.get("name", ""))
-    project, tools = _table(root.get("project")), _table(root.get("tool"))
+        names = {manager}
+        for group in groups:
+            names.update(map(_normalized, _table(root.get(group))))
+        return names, str(root.get("name", ""))
+    project = _table(root.get("project"))
+    tools = _table(root.get("tool"))
     poetry = _table(tools.get("poetry"))
     lists = [project.get("dependencies"), _table(root.get("build-system")).get("requires")]
     lists += [
@@ -270,9 +283,13 @@ def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
     ]
     tables = [root.get("packages"), root.get("dev-packages"), tools, poetry.get("dependencies")]
     tables += [_table(group).get("dependencies") for group in _table(poetry.get("group")).values()]
-    found = {_normalized(name) for table in tables for name in _table(table)}
-    found |= {name for each in lists if isinstance(each, list) for name in _requirements(each)}
-    return found, _normalized(str(project.get("name") or poetry.get("name") or ""))
+    names = set[str]()
+    for table in tables:
+        names.update(map(_normalized, _table(table)))
+    for requirements in lists:
+        if isinstance(requirements, list):
+            names.update(_requirements(requirements))
+    return names, _normalized(str(project.get("name") or poetry.get("name") or ""))
 
 
 def _requirements(lines: Collection[object]) -> Iterator[str]:
@@ -285,11 +302,15 @@ def _line_naming(package: str, text: str) -> int:
     """Return the number of the first line that declares the package; 0 if there is none."""
     name = re.escape(package).replace(r"\-", "[-_.]")
     place = re.search(rf"(?im)(?:^[ \t]*|[\"'\[.]){name}(?![\w/-])", text)
-    return text.count("\n", 0, place.end()) + 1 if place else 0
+    if place:
+        return text.count("\n", 0, place.end()) + 1
+    return 0
 
 
 def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def _normalized(name: str) -> str:

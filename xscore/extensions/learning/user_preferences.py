@@ -74,33 +74,41 @@ def suggest_preferences(store: Store, *, at_least: float) -> Suggestions:
     user = store.user_connection()
     if user is None:
         return Suggestions("", ())
-    known = memory_rows.select_memories(
+    preferences = memory_rows.select_memories(
         store.connection, "source <> 'index' AND status IN ('active', 'stale')", ()
     )
-    settled = {topic_of_key(memory.key) for memory in known} | {
+    settled = {topic_of_key(memory.key) for memory in preferences} | {
         topic_of_key(key) for key in muted_keys(store)
     }
-    told = normalized(
+    noted = normalized(
         "\n".join(
-            f"{memory.title}\n{memory.text}" for memory in known if memory.kind not in HISTORY_KINDS
+            f"{memory.title}\n{memory.text}"
+            for memory in preferences
+            if memory.kind not in HISTORY_KINDS
         )
     )
     doing: dict[Choice, set[str]] = defaultdict(set)
-    for each in list_observations(user):
-        doing[_choice(each)].add(each.project)
-    found = [
-        Suggestion(
-            memory.key,
-            chosen_value(memory),
-            memory.id,
-            memory.confidence,
-            len(doing[_choice(memory)]),
-        )
-        for memory in memory_rows.select_memories(user, _USUAL, (at_least,))
-        if topic_of_key(memory.key) not in settled and normalized(chosen_value(memory)) not in told
-    ]
-    found.sort(key=lambda each: (-each.confidence, -each.projects, each.key))
-    return Suggestions(_sentence(found), tuple(found))
+    for observation in list_observations(user):
+        doing[_choice(observation)].add(observation.project)
+    suggestions = []
+    for memory in memory_rows.select_memories(user, _USUAL, (at_least,)):
+        if (
+            topic_of_key(memory.key) not in settled
+            and normalized(chosen_value(memory)) not in noted
+        ):
+            suggestions.append(
+                Suggestion(
+                    memory.key,
+                    chosen_value(memory),
+                    memory.id,
+                    memory.confidence,
+                    len(doing[_choice(memory)]),
+                )
+            )
+    suggestions.sort(
+        key=lambda observation: (-observation.confidence, -observation.projects, observation.key)
+    )
+    return Suggestions(_sentence(suggestions), tuple(suggestions))
 
 
 def set_muted(store: Store, key: str, *, muted: bool, now: float) -> bool:
@@ -121,11 +129,9 @@ def set_muted(store: Store, key: str, *, muted: bool, now: float) -> bool:
 def muted_keys(store: Store) -> tuple[str, ...]:
     """Return the muted keys, sorted."""
     user = store.user_connection()
-    return (
-        ()
-        if user is None
-        else tuple(key for (key,) in user.execute("SELECT key FROM muted_key ORDER BY key"))
-    )
+    if user is None:
+        return ()
+    return tuple(key for (key,) in user.execute("SELECT key FROM muted_key ORDER BY key"))
 
 
 def _choice(of: Memory | Observation) -> Choice:
@@ -134,14 +140,21 @@ def _choice(of: Memory | Observation) -> Choice:
     )
 
 
-def _sentence(found: Sequence[Suggestion]) -> str:
-    if not found:
+def _sentence(suggestions: Sequence[Suggestion]) -> str:
+    if not suggestions:
         return ""
-    named = [each.value for each in found if len(each.value.split()) <= VALUE_WORDS]
-    rules = [each.value for each in found if len(each.value.split()) > VALUE_WORDS]
+    named = []
+    for suggestion in suggestions:
+        if len(suggestion.value.split()) <= VALUE_WORDS:
+            named.append(suggestion.value)
+    rules = [
+        suggestion.value
+        for suggestion in suggestions
+        if len(suggestion.value.split()) > VALUE_WORDS
+    ]
     parts = [f"You typically use {' + '.join(named)}"] if named else []
     parts += [f"You usually hold that: {'; '.join(rules)}"] if rules else []
-    keys = ", ".join(each.key for each in found)
+    keys = ", ".join(suggestion.key for suggestion in suggestions)
     return f"{'. '.join(parts)}. This project has no memory of it yet ({keys})."
 
 
@@ -165,14 +178,18 @@ def promotions(observed: Sequence[Observation], of: int, rules: MemorySettings) 
     Confidence is proportional to the support, `inferred_confidence` at `promote_support`.
     """
     makers: dict[Choice, dict[str, Observation]] = {}
-    for each in sorted(observed, key=lambda each: (each.seen_at, each.key)):
-        makers.setdefault(_choice(each), {})[each.project] = each
+    for observation in sorted(
+        observed, key=lambda observation: (observation.seen_at, observation.key)
+    ):
+        makers.setdefault(_choice(observation), {})[observation.project] = observation
     best: dict[str, tuple[tuple[int, float, str], Promotion]] = {}
     for (topic, value), by in makers.items():
         count = len(by)
         if count < rules.promote_projects or count < rules.promote_support * of:
             continue
-        newest = max(by.values(), key=lambda each: (each.seen_at, each.project))
+        newest = max(
+            by.values(), key=lambda observation: (observation.seen_at, observation.project)
+        )
         confidence = min(
             1.0, rules.inferred_confidence * count / of / max(rules.promote_support, 1e-9)
         )
@@ -209,31 +226,40 @@ class ObservationChanges(Struct, frozen=True):
 def compare_observations(
     repository: ConsolidationDraft,
     user: ConsolidationDraft,
-    known: Sequence[Observation],
+    observations: Sequence[Observation],
     *,
     project: str,
     projects: Mapping[str, float],
 ) -> ObservationChanges:
     """Compare this project's statements with the recorded ones; the actions are in the user's
     draft."""
-    said, now = {each.key: each for each in known if each.project == project}, user.now
+    by_key = {}
+    for observation in observations:
+        if observation.project == project:
+            by_key[observation.key] = observation
+    now = user.now
     # where several memories speak of a key, what was decided counts, then the latest
     comparable = sorted(
         _comparable(repository),
         key=lambda memory: (memory.kind is Kind.DECISION, memory.updated_at, memory.id),
     )
-    saying, new = {memory.key: memory for memory in comparable}, list[Observation]()
+    saying = {memory.key: memory for memory in comparable}
+    new = list[Observation]()
     for key, memory in sorted(saying.items()):
         noted = Observation(project, key, str(memory.kind), chosen_value(memory), now)
-        if key not in said or (said[key].kind, said[key].value) != (noted.kind, noted.value):
+        if key not in by_key or (by_key[key].kind, by_key[key].value) != (noted.kind, noted.value):
             new.append(noted)
             user.record(ActionKind.OBSERVE, "user", memory, why=f"{key}: {noted.value}")
-    ended = tuple(sorted(said.keys() - saying.keys()))
+    ended = tuple(sorted(by_key.keys() - saying.keys()))
     for key in ended:
         user.record(ActionKind.OBSERVE, "user", why=f"{key}: this project no longer mentions it")
-    replaced = {*ended, *(one.key for one in new)}
-    kept = [each for each in known if each.project != project or each.key not in replaced]
-    adopts = frozenset(map(_choice, new)) - set(map(_choice, said.values()))
+    replaced = {*ended, *(new_observation.key for new_observation in new)}
+    kept = [
+        observation
+        for observation in observations
+        if observation.project != project or observation.key not in replaced
+    ]
+    adopts = frozenset(map(_choice, new)) - set(map(_choice, by_key.values()))
     seen = {**projects, project: max(now, projects.get(project, now))}
     return ObservationChanges(project, tuple(new), ended, (*kept, *new), adopts, seen)
 
@@ -246,42 +272,48 @@ def promote_preferences(
     by_topic: dict[str, list[Memory]] = defaultdict(list)
     for memory in _keyed(user):
         by_topic[topic_of_key(memory.key)].append(memory)
-    for found in promotions(changes.observed, len(changes.projects), user.rules):
-        choice = topic_of_key(found.key), normalized(found.value)
+    for promotion in promotions(changes.observed, len(changes.projects), user.rules):
+        choice = topic_of_key(promotion.key), normalized(promotion.value)
         about = by_topic[choice[0]]
-        same = [each for each in about if _choice(each) == choice]
-        share = f"{found.projects} of {found.of} projects (support {found.projects / found.of:.2f})"
-        why = f"{found.key}: {found.value}, in {share}"
-        agreeing = next((each for each in same if each.status in LIVE), None)
+        same = [known_memory for known_memory in about if _choice(known_memory) == choice]
+        support = promotion.projects / promotion.of
+        share = f"{promotion.projects} of {promotion.of} projects (support {support:.2f})"
+        why = f"{promotion.key}: {promotion.value}, in {share}"
+        agreeing = next(
+            (known_memory for known_memory in same if known_memory.status in LIVE), None
+        )
         if agreeing is not None:
             if choice in changes.adopts:
                 _adopt(user, agreeing, why)
             continue
-        promoted = user_memory(found, now=user.now)
+        promoted = user_memory(promotion, now=user.now)
         # what the user said holds, though it may be archived by now, unless something newer took
         # its place
         is_stated = any(
-            is_user_stated(each) and each.status is not MemoryStatus.SUPERSEDED for each in about
+            is_user_stated(known_memory) and known_memory.status is not MemoryStatus.SUPERSEDED
+            for known_memory in about
         )
         # what was archived, itself or as what took its place, comes back only with more projects
         # than it had then
         is_news = all(
-            _successor(user, each).status is not MemoryStatus.ARCHIVED
-            or found.projects > each.evidence_count
-            for each in same
+            _successor(user, known_memory).status is not MemoryStatus.ARCHIVED
+            or promotion.projects > known_memory.evidence_count
+            for known_memory in same
         )
         if promoted.id not in forgotten and is_news and not is_stated:
-            stepping_back = [
-                as_superseded(each, promoted.id) for each in about if each.status in LIVE
-            ]
+            stepping_back = []
+            for known_memory in about:
+                if known_memory.status in LIVE:
+                    stepping_back.append(as_superseded(known_memory, promoted.id))
             user.change(ActionKind.PROMOTE, "user", promoted, *stepping_back, why=why)
 
 
 def mark_seen(user: ConsolidationDraft, changes: ObservationChanges) -> None:
     """Count a preference as seen in every project that shares it."""
     seen: dict[Choice, float] = {}
-    for each in changes.observed:
-        choice, at = _choice(each), changes.projects.get(each.project, 0.0)
+    for observation in changes.observed:
+        choice = _choice(observation)
+        at = changes.projects.get(observation.project, 0.0)
         seen[choice] = max(at, seen.get(choice, 0.0))
     for memory in _keyed(user):
         if at := seen.get(_choice(memory), 0.0):
@@ -291,29 +323,30 @@ def mark_seen(user: ConsolidationDraft, changes: ObservationChanges) -> None:
 def drifting_preferences(user: ConsolidationDraft, changes: ObservationChanges) -> set[str]:
     """Return the ids of preferences that none of the latest projects shares, except deliberate
     exceptions."""
-    said: dict[str, dict[str, Observation]] = defaultdict(dict)
-    for each in changes.observed:
-        said[topic_of_key(each.key)][each.project] = each
+    by_topic: dict[str, dict[str, Observation]] = defaultdict(dict)
+    for observation in changes.observed:
+        by_topic[topic_of_key(observation.key)][observation.project] = observation
     newest_first = sorted(changes.projects, key=lambda name: (-changes.projects[name], name))
-    found, most = set[str](), user.rules.drift_projects
+    drifting = set[str]()
+    project_limit = user.rules.drift_projects
     for memory in _keyed(user):
         choice = _choice(memory)
-        about = said[choice[0]]
-        shares = {name for name, each in about.items() if _choice(each) == choice}
+        about = by_topic[choice[0]]
+        shares = {name for name, observation in about.items() if _choice(observation) == choice}
         excepted = {
             name
-            for name, each in about.items()
-            if each.kind == Kind.DECISION and name not in shares
+            for name, observation in about.items()
+            if observation.kind == Kind.DECISION and name not in shares
         }
-        latest = [name for name in newest_first if name not in excepted][:most]
-        if len(latest) == most and not shares.intersection(latest):
-            found.add(memory.id)
-    return found
+        latest = [name for name in newest_first if name not in excepted][:project_limit]
+        if len(latest) == project_limit and not shares.intersection(latest):
+            drifting.add(memory.id)
+    return drifting
 
 
 def mark_exceptions(repository: ConsolidationDraft, user: ConsolidationDraft) -> None:
     """Mark this project's deliberate choices that differ from the user's preference."""
-    preferences = {topic_of_key(each.key): each for each in _keyed(user) if each.status in LIVE}
+    preferences = {topic_of_key(live.key): live for live in _keyed(user) if live.status in LIVE}
     for memory in _comparable(repository):
         preference = preferences.get(topic_of_key(memory.key))
         if (
@@ -367,25 +400,25 @@ def _successor(user: ConsolidationDraft, memory: Memory) -> Memory:
     return memory
 
 
-def user_memory(found: Promotion, *, now: float) -> Memory:
+def user_memory(promotion: Promotion, *, now: float) -> Memory:
     """Make the memory of a promotion."""
-    named = found.kind in NAMED and len(found.value.split()) <= VALUE_WORDS
-    kind = Kind.PATTERN if found.kind == Kind.PATTERN else Kind.PREFERENCE
-    worded = f"Usually uses {found.value}."
+    named = promotion.kind in NAMED and len(promotion.value.split()) <= VALUE_WORDS
+    kind = Kind.PATTERN if promotion.kind == Kind.PATTERN else Kind.PREFERENCE
+    worded = f"Usually uses {promotion.value}."
     # else a second run would not agree with it
-    is_read_back = normalized(choice_in_text(worded)) == normalized(found.value)
-    text = worded if named and is_read_back else found.value
+    is_read_back = normalized(choice_in_text(worded)) == normalized(promotion.value)
+    text = worded if named and is_read_back else promotion.value
     memory, _ = memory_writer.make_memory(
         layer=Layer.USER,
         kind=kind,
-        title=f"{found.key}: {found.value}",
+        title=f"{promotion.key}: {promotion.value}",
         text=text,
-        entity=entity_for_key(Layer.USER, found.key),
-        ordinal=integer_id("said", found.key, text),
-        key=found.key,
+        entity=entity_for_key(Layer.USER, promotion.key),
+        ordinal=integer_id("said", promotion.key, text),
+        key=promotion.key,
         scope=MemoryScope.GLOBAL,
-        confidence=found.confidence,
-        evidence_count=found.projects,
+        confidence=promotion.confidence,
+        evidence_count=promotion.projects,
         source=MemorySource.INFERRED,
         created_at=now,
         updated_at=now,

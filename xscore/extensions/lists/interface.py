@@ -72,7 +72,8 @@ class JudgedStream:
     def __init__(
         self, runs: AsyncGenerator[tuple[int, list[JudgedItem]], None], judging: ListJudging
     ) -> None:
-        self._runs, self._judging = runs, judging
+        self._runs = runs
+        self._judging = judging
         self._lock = threading.Lock()
 
     @property
@@ -149,33 +150,33 @@ async def judge_async(question: str, items: Any, **options: Unpack[JudgeOptions]
     with what would have been returned as its argument.
     """
     before = cancellations()
-    found = await _judged(question, items, options)
+    judged = await _judged(question, items, options)
     if cancellations() > before:
-        raise asyncio.CancelledError(found.like(items))
-    return _like(items, found)
+        raise asyncio.CancelledError(judged.like(items))
+    return _like(items, judged)
 
 
-def _like(items: Any, found: JudgedItems) -> Any:
+def _like(items: Any, judged: JudgedItems) -> Any:
     """Return the table in the library of the items; a frame has no receipt, so its warnings are
     given as Python's."""
-    table = found.like(items)
-    if table is not found:
-        for said in found.receipt.warnings:
-            warnings.warn(said, stacklevel=3)
+    table = judged.like(items)
+    if table is not judged:
+        for warning in judged.receipt.warnings:
+            warnings.warn(warning, stacklevel=3)
     return table
 
 
 async def _judged(question: str, items: Any, options: JudgeOptions) -> JudgedItems:
     judging = _prepared(question, items, options)
-    found: dict[int, list[JudgedItem]] = {}
+    by_position: dict[int, list[JudgedItem]] = {}
     try:
         async for number, rows in _opened(judging, options):
-            found[number] = rows
+            by_position[number] = rows
     except XscoreError as error:
         if error.receipt is not None:
-            error.judged = _in_order(found, error.receipt).like(items)
+            error.judged = _in_order(by_position, error.receipt).like(items)
         raise
-    return _in_order(found, judging.receipt())
+    return _in_order(by_position, judging.receipt())
 
 
 def judge_stream(question: str, items: Any, **options: Unpack[JudgeOptions]) -> JudgedStream:
@@ -191,15 +192,20 @@ def judge_stream(question: str, items: Any, **options: Unpack[JudgeOptions]) -> 
     return JudgedStream(_opened(judging, options), judging)
 
 
-def _in_order(found: dict[int, list[JudgedItem]], receipt: ListReceipt) -> JudgedItems:
-    return JudgedItems([row for number in sorted(found) for row in found[number]], receipt)
+def _in_order(by_position: dict[int, list[JudgedItem]], receipt: ListReceipt) -> JudgedItems:
+    rows: list[JudgedItem] = []
+    for position in sorted(by_position):
+        rows += by_position[position]
+    return JudgedItems(rows, receipt)
 
 
 def _prepared(question: str, items: Any, options: JudgeOptions) -> ListJudging:
     require_kind(str, question=question)
     if not 0 < len(question.strip()) <= MAX_TASK_CHARS:
-        said = f"the question has {len(question.strip()):,} characters, of 1 to {MAX_TASK_CHARS:,}"
-        raise UsageError(said, hint='Say what to look for: `xscore.judge("which …?", items)`.')
+        message = (
+            f"the question has {len(question.strip()):,} characters, of 1 to {MAX_TASK_CHARS:,}"
+        )
+        raise UsageError(message, hint='Say what to look for: `xscore.judge("which …?", items)`.')
     require_list(items)
     check_options(options, JudgeOptions)
     for name, kinds in _KINDS.items():
@@ -212,15 +218,15 @@ def _prepared(question: str, items: Any, options: JudgeOptions) -> ListJudging:
 
 
 def _settings(options: JudgeOptions) -> Settings:
-    given = options.get("settings")
-    if given is None:
+    value = options.get("settings")
+    if value is None:
         return load_with_options(options, None).settings
     for setting, name in OPTION_OF_SETTING.items():
         if options.get(name) is not None:
             raise UsageError(
                 f"settings= is given, and so is {name}=", hint=f"Set {setting} in the settings."
             )
-    return with_rubric(given, options)
+    return with_rubric(value, options)
 
 
 async def _opened(

@@ -92,41 +92,40 @@ class ItemForm(NamedTuple):
     def of_frame(self, frame: Any, position: int) -> Iterator[Sequence[Item]]:
         """Yield the items of a frame, a slice at a time."""
         names = [str(name) for name in _column_names(frame)]
-        wanted = self._wanted(names, "the frame")
+        text_columns = self._wanted(names, "the frame")
         id_column = self._id_among(names)
-        for name in (*wanted, id_column):
+        for name in (*text_columns, id_column):
             if names.count(name) > 1:
                 raise UsageError(
                     f"the frame has {names.count(name)} columns `{name}`",
                     hint="Rename one of them.",
                 )
         for start in range(0, len(frame), SLICE_ROWS):
-            cells = _cells(frame, start, [*wanted, *((id_column,) if id_column else ())])
-            rows = len(cells[wanted[0]])
-            ids = (
-                cells[id_column] if id_column else range(position + start, position + start + rows)
-            )
+            cells = _cells(frame, start, [*text_columns, *((id_column,) if id_column else ())])
+            rows = len(cells[text_columns[0]])
+            positions = range(position + start, position + start + rows)
+            ids = cells[id_column] if id_column else positions
             yield [
-                Item(id_, self._text({name: cells[name][at] for name in wanted}))
+                Item(id_, self._text({name: cells[name][at] for name in text_columns}))
                 for at, id_ in enumerate(ids)
             ]
 
-    def _of_mapping(self, given: Mapping[str, Any], position: int) -> Item:
-        wanted = self._wanted(given, f"item {position}")
-        id_column = self._id_among(given)
+    def _of_mapping(self, mapping: Mapping[str, Any], position: int) -> Item:
+        names = self._wanted(mapping, f"item {position}")
+        id_column = self._id_among(mapping)
         return Item(
-            given[id_column] if id_column else position,
-            self._text({name: given[name] for name in wanted}),
+            mapping[id_column] if id_column else position,
+            self._text({name: mapping[name] for name in names}),
         )
 
-    def _wanted(self, names: Iterable[str], what: str) -> tuple[str, ...]:
-        wanted = self.columns or ("text",)
-        missing = [name for name in wanted if name not in names]
+    def _wanted(self, names: Iterable[str], subject: str) -> tuple[str, ...]:
+        columns = self.columns or ("text",)
+        missing = [name for name in columns if name not in names]
         if missing:
-            there = ", ".join(map(str, islice(names, 12))) or "none"
-            hint = f"There is: {there}. Name the text with `column=`."
-            raise UsageError(f"{what} has no column `{missing[0]}`", hint=hint)
-        return wanted
+            present = ", ".join(map(str, islice(names, 12))) or "none"
+            hint = f"There is: {present}. Name the text with `column=`."
+            raise UsageError(f"{subject} has no column `{missing[0]}`", hint=hint)
+        return columns
 
     def _id_among(self, names: Iterable[str]) -> str:
         if self.id and self.id not in names:
@@ -137,10 +136,10 @@ class ItemForm(NamedTuple):
 
     @staticmethod
     def _text(cells: Mapping[str, Any]) -> str | None:
-        found = {name: _text_of(cell) for name, cell in cells.items()}
-        if len(found) == 1:
-            return next(iter(found.values()))
-        return "\n".join(f"{name}: {text}" for name, text in found.items() if text) or None
+        texts = {name: _text_of(cell) for name, cell in cells.items()}
+        if len(texts) == 1:
+            return next(iter(texts.values()))
+        return "\n".join(f"{name}: {text}" for name, text in texts.items() if text) or None
 
 
 def item_form(column: str | Sequence[str] = (), id_: str = "") -> ItemForm:
@@ -151,25 +150,25 @@ def item_form(column: str | Sequence[str] = (), id_: str = "") -> ItemForm:
     return ItemForm(columns, id_)
 
 
-def is_frame(given: object) -> bool:
+def is_frame(items: object) -> bool:
     """Return whether it is a frame of polars or pandas, or a table or batch of Arrow."""
-    return hasattr(type(given), "columns") and hasattr(type(given), "__len__")
+    return hasattr(type(items), "columns") and hasattr(type(items), "__len__")
 
 
-def is_in_memory(given: object) -> bool:
+def is_in_memory(items: object) -> bool:
     """Return whether reading all of it cannot block: a collection, a frame, or a series or array of
     one."""
-    return isinstance(given, _COLLECTIONS) or is_frame(given) or hasattr(type(given), "__array__")
+    return isinstance(items, _COLLECTIONS) or is_frame(items) or hasattr(type(items), "__array__")
 
 
-def require_list(given: object) -> None:
+def require_list(items: object) -> None:
     """Raise UsageError if this is no list of items."""
-    is_list = isinstance(given, Iterable | AsyncIterable) or is_frame(given)
-    if not is_list or isinstance(given, str | bytes | Mapping):
-        raise UsageError(f"a `{type(given).__name__}` is not a list of items", hint=_FORMS)
+    is_list = isinstance(items, Iterable | AsyncIterable) or is_frame(items)
+    if not is_list or isinstance(items, str | bytes | Mapping):
+        raise UsageError(f"a `{type(items).__name__}` is not a list of items", hint=_FORMS)
 
 
-async def read_items(given: Any, form: ItemForm, *, ahead: int) -> AsyncIterator[Sequence[Item]]:
+async def read_items(source: Any, form: ItemForm, *, ahead: int) -> AsyncIterator[Sequence[Item]]:
     """Yield the items of a list, element by element. Raises UsageError, and SourceFailed from what
     the iterator raises.
 
@@ -177,7 +176,7 @@ async def read_items(given: Any, form: ItemForm, *, ahead: int) -> AsyncIterator
         still yielded. An iterator that blocks gives empty groups.
     """
     position = 0
-    async with aclosing(_elements(given, ahead)) as parts:
+    async with aclosing(_elements(source, ahead)) as parts:
         async for part in parts:
             for element in part:
                 for items in form.items_of(element, position):
@@ -186,15 +185,15 @@ async def read_items(given: Any, form: ItemForm, *, ahead: int) -> AsyncIterator
             yield ()
 
 
-async def _elements(given: Any, ahead: int) -> AsyncGenerator[Iterable[Any], None]:
+async def _elements(items: Any, ahead: int) -> AsyncGenerator[Iterable[Any], None]:
     """Yield the elements of a list, several at a time."""
-    if is_frame(given):
-        yield (given,)
-    elif is_in_memory(given):
-        yield given
+    if is_frame(items):
+        yield (items,)
+    elif is_in_memory(items):
+        yield items
     else:
-        reader = _TaskReader if isinstance(given, AsyncIterable) else _ThreadReader
-        async with aclosing(reader(given, ahead).parts()) as parts:
+        reader = _TaskReader if isinstance(items, AsyncIterable) else _ThreadReader
+        async with aclosing(reader(items, ahead).parts()) as parts:
             async for part in parts:
                 yield part
 
@@ -203,8 +202,9 @@ class _ThreadReader:
     """Reads an iterator in a thread of its own, so that one which blocks delays neither a deadline
     nor Ctrl-C."""
 
-    def __init__(self, given: Any, ahead: int) -> None:
-        self._given, self._ahead = given, ahead
+    def __init__(self, items: Any, ahead: int) -> None:
+        self._given = items
+        self._ahead = ahead
         self._read = deque[Any]()
         self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
         self._has_room: threading.Event | asyncio.Event = threading.Event()
@@ -299,14 +299,17 @@ class _TaskReader(_ThreadReader):
 
 def _column_names(frame: Any) -> Iterable[Any]:
     # Arrow; the others.
-    return list(frame.schema.names) if hasattr(frame, "column_names") else list(frame.columns)
+    if hasattr(frame, "column_names"):
+        return list(frame.schema.names)
+    return list(frame.columns)
 
 
 def _cells(frame: Any, start: int, names: Sequence[str]) -> dict[str, list[Any]]:
     """Return some columns of a slice as lists."""
     if hasattr(frame, "iloc"):  # pandas, where a name need not be text
-        there, part = [str(name) for name in frame.columns], frame.iloc[start : start + SLICE_ROWS]
-        return {name: part.iloc[:, there.index(name)].tolist() for name in names}
+        present = [str(name) for name in frame.columns]
+        part = frame.iloc[start : start + SLICE_ROWS]
+        return {name: part.iloc[:, present.index(name)].tolist() for name in names}
     part = frame.slice(start, SLICE_ROWS)  # polars and pyarrow
     return {
         name: part[name].to_list() if hasattr(part[name], "to_list") else part[name].to_pylist()
@@ -341,10 +344,11 @@ class ItemRun(Struct):
 
     def redact_items(self, *, allow_pii: bool) -> None:
         """Redact the texts and hash each, once. allow_pii: leave personal data in."""
-        texts = [
-            one.text if one.text and len(one.text) <= LONGEST_ITEM else "" for one in self.items
-        ]
-        literals, rules = find_literals(texts, prose=True), () if allow_pii else rules_among(texts)
+        texts = []
+        for item in self.items:
+            texts.append(item.text if item.text and len(item.text) <= LONGEST_ITEM else "")
+        literals = find_literals(texts, prose=True)
+        rules = () if allow_pii else rules_among(texts)
         for text in texts:
             name = ""
             if text and not text.isspace():
@@ -359,22 +363,28 @@ class ItemRun(Struct):
     ) -> list[JudgedItem]:
         """Return a row for each item. results: of what was to be judged. absent: why the others
         have no score."""
-        rows, seen = [], set[str]()
+        rows = []
+        seen = set[str]()
         for item, name in zip(self.items, self.hashes, strict=True):
             if judgment := self.known.get(name):
                 rows.append(
                     JudgedItem(item.id, judgment.score, "cached", "", judgment.reason, ZERO_USD)
                 )
                 continue
-            found = results.get(name)
-            result = found.result if found else absent if name else _unjudgeable(item)
+            own_outcome = results.get(name)
+            without_outcome = absent if name else _unjudgeable(item)
+            result = own_outcome.result if own_outcome else without_outcome
             usd = ZERO_USD if name in seen else paid.get(name, ZERO_USD)
             if isinstance(result, Unjudged):
                 rows.append(
                     JudgedItem(item.id, None, "unjudged", result.cause.value, result.detail, usd)
                 )
             else:
-                is_new = name not in seen and found is not None and found.origin is Origin.JUDGED
+                is_new = (
+                    name not in seen
+                    and own_outcome is not None
+                    and own_outcome.origin is Origin.JUDGED
+                )
                 outcome = "judged" if is_new else "cached"
                 rows.append(JudgedItem(item.id, result.score, outcome, "", result.reason, usd))
             seen.add(name)

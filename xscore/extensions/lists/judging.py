@@ -81,8 +81,8 @@ class ListJudging:
         self, question: str, items: Any, form: ItemForm, *, settings: Settings, observer: Observer
     ) -> None:
         """Settings name the judge, its rubric and the caps. observer: told of progress."""
-        asked = redact_said(encodable_text(question), allow_pii=settings.memory.allow_pii).text
-        self._turn = Turn(task=asked, fresh=True)
+        task = redact_said(encodable_text(question), allow_pii=settings.memory.allow_pii).text
+        self._turn = Turn(task=task, fresh=True)
         self._given = items
         self.settings: Settings = settings
         self._elements = read_items(items, form, ahead=RUN_ITEMS)
@@ -136,16 +136,20 @@ class ListJudging:
     def receipt(self, charged: Decimal | None = None) -> ListReceipt:
         """Return the receipt of the rows so far. charged: dollars by the ledger, if judging has
         failed."""
-        judge, end, causes = self._parts.judge, self._end, Counter[str]()
+        judge = self._parts.judge
+        end = self._end
+        causes = Counter[str]()
         for (_, cause), count in self._counts.items():
             causes[cause] += count
-        cached, unjudged = self._counts["cached", ""], causes.total() - causes[""]
+        cached = self._counts["cached", ""]
+        unjudged = causes.total() - causes[""]
+        by_cause = {cause: count for cause, count in causes.items() if cause}
         return ListReceipt(
             question=self._turn.task,
             judge=str(judge.spec),
             by_model=judge.scale is not Scale.WORDS,
             coverage=Coverage(causes.total(), causes[""] - cached, cached, 0, unjudged),
-            unjudged_by_cause={cause: count for cause, count in causes.items() if cause},
+            unjudged_by_cause=by_cause,
             ended=str(end.cause or ""),
             detail=end.detail,
             spent=end.spent if charged is None else StageUsage(cost_usd=charged),
@@ -192,9 +196,11 @@ class ListJudging:
                     deadline=deadline,
                 )
             except ProviderError as error:  # raised below, after the rows of what was read
-                self._end, failed = LiveEnd(UnjudgedCause.PROVIDER, error.message), error
+                self._end = LiveEnd(UnjudgedCause.PROVIDER, error.message)
+                failed = error
         remember_host(self._parts.judge)
-        progress, judged = self._progress, self._end.judged
+        progress = self._progress
+        judged = self._end.judged
         progress.report(
             judged,
             max(0, progress.candidates - progress.cached - judged),
@@ -256,16 +262,16 @@ class ListJudging:
         Exceptions of the caller's iterator are kept.
         """
         size: float = RUN_ITEMS
-        until, most = time.monotonic() + FILL_S, inf
+        until, run_limit = time.monotonic() + FILL_S, inf
         # Words are weighed by the whole list, however long that takes to read; an iterator may be
         # endless.
         if not self._parts.judge.packed:
             size = until = inf
-            most = inf if hasattr(self._given, "__len__") else MOST_WITHOUT_MODEL
+            run_limit = inf if hasattr(self._given, "__len__") else MOST_WITHOUT_MODEL
         try:
             async for items in self._elements:
                 run.items += items
-                if len(run.items) > most:
+                if len(run.items) > run_limit:
                     raise _too_many_without_model(run)
                 if len(run.items) >= size or (run.items and time.monotonic() > until):
                     return True
@@ -277,21 +283,24 @@ class ListJudging:
 
     def _look_up(self, run: ItemRun) -> None:
         run.redact_items(allow_pii=self.settings.memory.allow_pii)
-        judge, connection = self._parts.judge, self._parts.store.connection
+        judge = self._parts.judge
+        connection = self._parts.store.connection
         if judge.stored and run.texts:
             names: JudgmentKey = (self._key, judge_key(judge.identity), FIRST_DRAW)
             run.known = read_judgments(connection, names, run.texts)
             if run.known and not judge.identity.is_decision:
                 reasons = read_reasons(connection, names, run.known)
                 run.known = {
-                    name: one._replace(reason=reasons.get(name, ""))
-                    for name, one in run.known.items()
+                    name: judgment._replace(reason=reasons.get(name, ""))
+                    for name, judgment in run.known.items()
                 }
         self._progress.cached += len(run.items) - len(run.texts.keys() - run.known.keys())
 
     def _settle(self, ended: QuestionEnd) -> None:
         self._pass_on(
-            self._runs[ended.number], {one.candidate.id: one for one in ended.outcomes}, ended.paid
+            self._runs[ended.number],
+            {outcome.candidate.id: outcome for outcome in ended.outcomes},
+            ended.paid,
         )
 
     def _pass_on(
@@ -315,8 +324,8 @@ class ListJudging:
             failed: XscoreError = error
         else:
             cause = error.__cause__ if isinstance(error, SourceFailed) else error
-            said = redact_said(_words_of(cause), allow_pii=self.settings.memory.allow_pii).text
-            message = f"reading the next item failed: {type(cause).__name__}: {said}"
+            words = redact_said(_words_of(cause), allow_pii=self.settings.memory.allow_pii).text
+            message = f"reading the next item failed: {type(cause).__name__}: {words}"
             failed = SourceFailed(message, hint=GO_ON)
             failed.__cause__ = cause
         failed.receipt = self.receipt()
@@ -346,8 +355,8 @@ def _candidate(name: str, text: str) -> Candidate:
 
 def _too_many_without_model(run: ItemRun) -> UsageError:
     del run.items[MOST_WITHOUT_MODEL:]
-    said = (
+    message = (
         f"without a model, the first {MOST_WITHOUT_MODEL:,} items of an iterator are judged, and"
         " there are more"
     )
-    return UsageError(said, hint="Name a model with `judge=`, or give a list.")
+    return UsageError(message, hint="Name a model with `judge=`, or give a list.")

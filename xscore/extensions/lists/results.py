@@ -84,11 +84,9 @@ class ListReceipt(Struct, frozen=True, kw_only=True):
             f"{coverage.judged:,} judged, {coverage.cached:,} cached, {coverage.unjudged:,}"
             " unjudged"
         )
-        ended = (
-            f"; ended early: {self.ended}{f' ({self.detail})' if self.detail else ''}"
-            if self.ended
-            else ""
-        )
+        ended = ""
+        if self.ended:
+            ended = f"; ended early: {self.ended}{f' ({self.detail})' if self.detail else ''}"
         calls = counted(self.spent.calls, "call")
         items = counted(coverage.candidates, "item")
         return f"{items}: {counts}; {calls}, {cost}, {self.seconds:.1f} s; {self.judge}{ended}"
@@ -101,9 +99,9 @@ class JudgedItems(tuple[JudgedItem, ...]):
 
     def __new__(cls, rows: Iterable[JudgedItem], receipt: ListReceipt) -> Self:
         """Hold these rows."""
-        found = super().__new__(cls, rows)
-        found.receipt = receipt
-        return found
+        items = super().__new__(cls, rows)
+        items.receipt = receipt
+        return items
 
     def __getnewargs__(self) -> tuple[tuple[JudgedItem, ...], ListReceipt]:
         """Return what a copy is made of, also one in another process."""
@@ -114,8 +112,8 @@ class JudgedItems(tuple[JudgedItem, ...]):
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the table by column; dollars as floats."""
-        found = dict(zip(JudgedItem._fields, map(list, zip(*self, strict=True)), strict=False))
-        table = {name: found.get(name, []) for name in JudgedItem._fields}
+        columns = dict(zip(JudgedItem._fields, map(list, zip(*self, strict=True)), strict=False))
+        table = {name: columns.get(name, []) for name in JudgedItem._fields}
         table["dollars"] = [None if usd is None else float(usd) for usd in table["dollars"]]
         return table
 
@@ -164,7 +162,7 @@ class JudgedItems(tuple[JudgedItem, ...]):
             columns[name] = arrow.array(values, type=kind)
         return arrow.table(columns)
 
-    def like(self, given: object) -> Any:
+    def like(self, original: object) -> Any:
         """Return a frame of the same library if a frame was judged, else these rows."""
         for library, kind, convert in (
             ("polars", "DataFrame", self.to_polars),
@@ -173,7 +171,7 @@ class JudgedItems(tuple[JudgedItem, ...]):
             ("pyarrow", "RecordBatch", self.to_arrow),
             ("pyarrow", "RecordBatchReader", self.to_arrow),
         ):
-            if library in modules and isinstance(given, getattr(modules[library], kind)):
+            if library in modules and isinstance(original, getattr(modules[library], kind)):
                 return convert()
         return self
 
@@ -195,4 +193,6 @@ def _ids_as_text(ids: Iterable[Any]) -> list[str | None]:
 
 
 def _html_cell(value: object) -> str:
-    return "" if value is None else escape(ellipsize(one_line(str(value)), _CELL_CHARS))
+    if value is None:
+        return ""
+    return escape(ellipsize(one_line(str(value)), _CELL_CHARS))

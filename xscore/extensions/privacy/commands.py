@@ -61,12 +61,12 @@ def delete_memories(ids: tuple[str, ...], earlier: bool, flags: Flags) -> int:
     """
     settings = read_settings(flags).settings
     with opened_store(flags, settings=settings) as store:
-        wanted = dict.fromkeys(ids)
+        chosen = dict.fromkeys(ids)
         if earlier:
-            wanted |= dict.fromkeys(erasure.preview_erasure(store, ids).earlier)
-        if not _may_erase_memories(store, list(wanted), flags):
+            chosen |= dict.fromkeys(erasure.preview_erasure(store, ids).earlier)
+        if not _may_erase_memories(store, list(chosen), flags):
             return DECLINED
-        return _erase_and_report(store, list(wanted), flags, settings)
+        return _erase_and_report(store, list(chosen), flags, settings)
 
 
 @command(NARROWING, DRY_RUN, ERASING, YES)
@@ -90,7 +90,8 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
     imported exchanges, which no import brings back; the agents' own files stay. Several options
     narrow it down. Asks first.
     """
-    imported, choice = bool(origin or session or before is not None), choice_of(flags)
+    imported = bool(origin or session or before is not None)
+    choice = choice_of(flags)
     if imported and is_narrow(flags):
         raise UsageError(
             "--from, --session and --before apply only to imported memories",
@@ -104,13 +105,17 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
             ids = find(store.connection, session=session, origin=origin, before=before)
         else:
             ids = wipeable_ids(store, choice)
-        notes = count_observations(store.user_connection()) if users_whole else 0
+        notes = 0
+        if users_whole:
+            notes = count_observations(store.user_connection())
         if not (ids or notes):
             raise NothingMatched(
                 "no memory matches",
                 hint="`xscore memory stats` counts them; `xscore memory imported` lists sessions.",
             )
-        with_notes = f" and {counted(notes, 'observation')} of your projects" if notes else ""
+        with_notes = ""
+        if notes:
+            with_notes = f" and {counted(notes, 'observation')} of your projects"
         if not _may_erase(f"{counted(len(ids), 'memory', 'memories')}{with_notes}", flags):
             return DECLINED
         return _erase_and_report(
@@ -161,10 +166,10 @@ def _may_erase_memories(store: "Store", ids: Sequence[str], flags: Flags) -> boo
     return _may_erase(f"{memories} with {along}" if along else memories, flags)
 
 
-def _may_erase(what: str, flags: Flags) -> bool:
+def _may_erase(subject: str, flags: Flags) -> bool:
     yes = flags.assume_yes or flags.dry_run
     return flags.terminal.confirm(
-        f"Erase {what} for good?", yes=yes, otherwise="nothing was erased"
+        f"Erase {subject} for good?", yes=yes, otherwise="nothing was erased"
     )
 
 
@@ -184,7 +189,8 @@ def _erase_and_report(
     forget: no import brings them back.
     with_observations: with all that projects noted in the user's store.
     """
-    proof, verify = None, flags.given["verify"]
+    proof = None
+    verify = flags.given["verify"]
     servers: tuple[ServerErasure, ...] = ()
     if flags.dry_run:
         done = erasure.preview_erasure(store, ids, turns=turns, with_observations=with_observations)
@@ -226,13 +232,19 @@ class _Report(NamedTuple):
     @property
     def exit_code(self) -> int:
         """Return 0 where everything was erased, and proven where a proof was wanted."""
-        reached = all(not one.left and one.problem in ("", LEFT_ON_PURPOSE) for one in self.servers)
+        reached = all(
+            not server.left and server.problem in ("", LEFT_ON_PURPOSE) for server in self.servers
+        )
         proven = self.proof is None or self.proof.holds
-        return 0 if self.done.is_clean and reached and proven else ERASURE_NOT_VERIFIED
+        if self.done.is_clean and reached and proven:
+            return 0
+        return ERASURE_NOT_VERIFIED
 
 
 def _print_erasure(report: _Report, flags: Flags) -> int:
-    done, proof, terminal = report.done, report.proof, flags.terminal
+    done = report.done
+    proof = report.proof
+    terminal = flags.terminal
     missing = f"there is no memory {_listed(done.missing)}"
     if (
         not (done.ids or report.turns or done.observations)
@@ -240,13 +252,13 @@ def _print_erasure(report: _Report, flags: Flags) -> int:
         and not report.is_finished
     ):
         raise NothingMatched(missing, hint="`xscore memory list` shows IDs; they are exact.")
-    more = {
+    details = {
         "turns": list(report.turns),
         "dry_run": report.dry_run,
         "proof": record_json(proof) if proof else None,
-        "servers": [record_json(one) for one in report.servers],
+        "servers": [record_json(server) for server in report.servers],
     }
-    terminal.print_result(to_json(done) | more, _render_erasure(report))
+    terminal.print_result(to_json(done) | details, _render_erasure(report))
     earlier = (
         f"superseded memories that led to these stay: {_listed(done.earlier)} (--earlier erases"
         " them too)"
@@ -255,35 +267,35 @@ def _print_erasure(report: _Report, flags: Flags) -> int:
     if not done.is_clean:
         terminal.note(f"not clean yet: {_STILL_READ}")
     elif proof and proof.found_in:
-        found = _listed(proof.found_in)
-        terminal.note(f"still in the bytes of {found}: this is a bug of xscore; please report it")
+        files = _listed(proof.found_in)
+        terminal.note(f"still in the bytes of {files}: this is a bug of xscore; please report it")
     elif proof and not (proof.lines or proof.still_said):
         terminal.note(
             f"not verified: no line of it has {SHORTEST} characters, and shorter ones cannot be"
             " searched for"
         )
-    terminal.notes(_server_note(one) for one in report.servers)
+    terminal.notes(_server_note(server) for server in report.servers)
     return report.exit_code
 
 
-def _server_note(one: ServerErasure) -> str:
-    name = one_line(one.server)
-    if one.problem == LEFT_ON_PURPOSE:
+def _server_note(server: ServerErasure) -> str:
+    name = one_line(server.server)
+    if server.problem == LEFT_ON_PURPOSE:
         return f"judgments and reasons at {name} stay there (--here-only)"
-    if one.problem:
+    if server.problem:
         return (
-            f"not erased at {name}: {one.problem}. Its judgments and reasons are still there; any"
-            " later erasure here asks it again, --here-only gives it up"
+            f"not erased at {name}: {server.problem}. Its judgments and reasons are still there;"
+            " any later erasure here asks it again, --here-only gives it up"
         )
-    return (
-        f"{counted(one.left, 'judgment')} came back at {name} meanwhile: someone judges the same"
-        if one.left
-        else ""
-    )
+    if server.left:
+        returned = counted(server.left, "judgment")
+        return f"{returned} came back at {name} meanwhile: someone judges the same"
+    return ""
 
 
 def _render_erasure(report: _Report) -> str:
-    done, turns = report.done, report.turns
+    done = report.done
+    turns = report.turns
     erased, removed = ("would erase", "would remove") if report.dry_run else ("erased", "removed")
     along = _rows_along(done)
     lines = [f"{erased} {counted(len(turns), 'turn')}: {_listed(turns)}"] if turns else []
@@ -299,11 +311,10 @@ def _render_erasure(report: _Report) -> str:
     lines += [f"  {removed} {one_line(place)}, which holds the text" for place in done.asides]
     if done.is_finished:
         lines.append("completed an erasure that had been cut short: the files are rewritten")
-    for one in report.servers:
-        if not one.problem:
-            lines.append(
-                f"removed {counted(one.removed, 'judgment')} with reasons at {one_line(one.server)}"
-            )
+    for server in report.servers:
+        if not server.problem:
+            removed_there = counted(server.removed, "judgment")
+            lines.append(f"removed {removed_there} with reasons at {one_line(server.server)}")
     return "\n".join(
         [*lines, *(_render_proof(report.proof, report.servers) if report.proof else ())]
     )
@@ -311,38 +322,43 @@ def _render_erasure(report: _Report) -> str:
 
 def _rows_along(done: erasure.Erasure) -> list[str]:
     """Return `3 receipts, 2 payloads`, each in its own words: what goes with memories or turns."""
-    rows = {
-        field.name: getattr(done, field.name)
-        for field in fields(done)
-        if field.name not in {"memories", "shared"} and type(getattr(done, field.name)) is int
-    }
+    rows = {}
+    for field in fields(done):
+        if field.name not in {"memories", "shared"} and type(getattr(done, field.name)) is int:
+            rows[field.name] = getattr(done, field.name)
     return [counted(count, name.removesuffix("s"), name) for name, count in rows.items() if count]
 
 
 def _render_proof(proof: erasure.ErasureProof, servers: Sequence[ServerErasure]) -> list[str]:
     """List what was searched, what was found, and each place that was not searched."""
     searched = f"searched {counted(proof.files, 'file')} for {counted(proof.lines, 'line')}"
-    found = f"found in {_listed(proof.found_in)}" if proof.found_in else "found none"
+    result = "found none"
+    if proof.found_in:
+        result = f"found in {_listed(proof.found_in)}"
     left_out = f", {proof.still_said:,} left out, since memories or tasks that stay say them"
-    word = "verified" if proof.holds and proof.lines else "not verified"
-    lines = [f"{word}: {searched}, {found}{left_out if proof.still_said else ''}"]
+    word = "not verified"
+    if proof.holds and proof.lines:
+        word = "verified"
+    lines = [f"{word}: {searched}, {result}{left_out if proof.still_said else ''}"]
     if proof.encrypted:
         lines.append(
             "  an encrypted store was rewritten and its rows were read: its raw bytes prove nothing"
         )
     if not proof.user_store_searched:
         lines.append("  not looked at: your own store, since memory.user_learning is off")
-    for one in servers:
-        asked = (
-            f"asked {one_line(one.server)} again: {one.left:,} left" if one.left is not None else ""
-        )
-        lines.append(f"  {asked or f'not looked at: {one_line(one.server)}'}")
+    for server in servers:
+        server_line = ""
+        if server.left is not None:
+            server_line = f"asked {one_line(server.server)} again: {server.left:,} left"
+        lines.append(f"  {server_line or f'not looked at: {one_line(server.server)}'}")
     return lines
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - IDS_SHOWN:,} more" if len(names) > IDS_SHOWN else ""
-    return ", ".join(map(one_line, names[:IDS_SHOWN])) + more
+    rest = ""
+    if len(names) > IDS_SHOWN:
+        rest = f" and {len(names) - IDS_SHOWN:,} more"
+    return ", ".join(map(one_line, names[:IDS_SHOWN])) + rest
 
 
 @command(WHICH_STORE)
@@ -365,7 +381,7 @@ def encrypt(*, drop_asides: bool, flags: Flags) -> None:
             encryption.encrypt_store(path, user_data_dir=user_data, drop_asides=drop_asides)
         )
     _print_conversions(done, flags)
-    if any(each.changed for each in done):
+    if any(conversion.changed for conversion in done):
         flags.terminal.note(
             f"the key is in {one_line(done[0].key)}: without it this cannot be read again"
         )
@@ -385,12 +401,11 @@ def decrypt(flags: Flags) -> None:
 def _opened_once(flags: Flags) -> tuple[Path, list[Path]]:
     """Return the user's data folder and the chosen databases, made if missing, so that later rows
     are encrypted too."""
-    settings, paths = read_settings(flags).settings, list[Path]()
-    user, both, user_data = (
-        flags.given["user"],
-        flags.given["both"],
-        user_data_dir(settings.store.user_data_dir),
-    )
+    settings = read_settings(flags).settings
+    paths = list[Path]()
+    user = flags.given["user"]
+    both = flags.given["both"]
+    user_data = user_data_dir(settings.store.user_data_dir)
     if both or not user:
         root = find_root(Path.cwd())
         refuse_wide_folder(root)
@@ -413,8 +428,19 @@ def _opened_once(flags: Flags) -> tuple[Path, list[Path]]:
 
 def _print_conversions(done: list[encryption.Conversion], flags: Flags) -> None:
     lines = []
-    for each in done:
-        word = "encrypted" if each.is_encrypted else "decrypted" if each.changed else "plain"
-        lines.append(f"{word if each.changed else f'already {word}'}: {one_line(each.path)}")
-        lines += [f"  removed {one_line(place)}, which anyone could read" for place in each.removed]
-    flags.terminal.print_result({"stores": [record_json(each) for each in done]}, "\n".join(lines))
+    for conversion in done:
+        if conversion.is_encrypted:
+            word = "encrypted"
+        elif conversion.changed:
+            word = "decrypted"
+        else:
+            word = "plain"
+        lines.append(
+            f"{word if conversion.changed else f'already {word}'}: {one_line(conversion.path)}"
+        )
+        lines += [
+            f"  removed {one_line(place)}, which anyone could read" for place in conversion.removed
+        ]
+    flags.terminal.print_result(
+        {"stores": [record_json(conversion) for conversion in done]}, "\n".join(lines)
+    )

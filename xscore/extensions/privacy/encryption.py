@@ -54,11 +54,10 @@ def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False)
     with user_secret.user_lock(user_data_dir):
         key = encryption_key.load_or_create_encryption_key(user_data_dir)
         removed = _leftovers(path)
-        asides = [
-            place
-            for place in leftover_files(path.parent)
-            if place.is_dir() and not sqlite_drivers.note_path(place / path.name).exists()
-        ]
+        asides = []
+        for place in leftover_files(path.parent):
+            if place.is_dir() and not sqlite_drivers.note_path(place / path.name).exists():
+                asides.append(place)
         if asides and not drop_asides:
             raise StoreError(
                 f"{asides[0]} holds a store that was set aside and would stay readable",
@@ -68,9 +67,9 @@ def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False)
         if changed:
             refuse_busy_store(path, opening.key_source(user_data_dir))
             encrypted = _exported(path, None, path.with_name(path.name + _ENCRYPTED), key)
-            encrypted_sqlite.write_note(
-                path, key
-            )  # first: beside it, a database that is not encrypted opens all the same
+            # The note first: a kill in between leaves a note beside a plain database, which opens;
+            # an encrypted one without its note would not.
+            encrypted_sqlite.write_note(path, key)
             _take_its_place(encrypted, path, path.with_name(path.name + _PLAIN))
         removed += _removed(asides)
     return _conversion(path, user_data_dir, changed=changed, removed=removed, is_encrypted=True)
@@ -93,6 +92,7 @@ def decrypt_store(path: Path, *, user_data_dir: Path) -> Conversion:
                 refuse_busy_store(path, keys)
                 plain = _exported(path, key, path.with_name(path.name + _PLAIN), None)
                 _take_its_place(plain, path, path.with_name(path.name + _ENCRYPTED))
+            # The note last, for the same reason.
             sqlite_drivers.note_path(path).unlink()
     return _conversion(path, user_data_dir, changed=changed, removed=removed, is_encrypted=False)
 
@@ -182,6 +182,8 @@ def _exported(
 
 def _keep_others_out(connection: sqlite3.Connection, path: Path) -> None:
     """Empty the journal and lock the file until the connection is closed."""
+    # With an exclusive lock the journal's mode changes only where no other process has the file
+    # open: the answer tells.
     connection.execute("PRAGMA busy_timeout = 3000").fetchall()
     connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -194,12 +196,13 @@ def _keep_others_out(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("COMMIT")
 
 
-def _take_its_place(made: tuple[Path, sqlite3.Connection], path: Path, former: Path) -> None:
+def _take_its_place(copy: tuple[Path, sqlite3.Connection], path: Path, former: Path) -> None:
     """Replace the old file by the new one, then overwrite the old one, so that no waiting process
     can use it."""
-    target, connection = made
+    target, connection = copy
     with closing(connection):
         try:
+            # The old file keeps a second name, under which it is overwritten once it is replaced.
             os.link(path, former)
             target.replace(path)
             sync_to_disk(path.parent)

@@ -11,6 +11,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -122,10 +123,12 @@ def erase_memories(
     is_finished = any(map(needs_scrubbing, connections))
     parts = _plan_parts(store, ids, turns)
     leftovers = _leftovers(store, _lines_of(parts, with_observations=with_observations))
+    # Files and copies before the rows: a call that is killed here has the rows left to find them
+    # by again.
     remove_paths(leftovers)
     _erase_from_copies(store, parts)
     done = Counter[str]()
-    # first, while the memories still say what to look for.
+    # The user's store first, while the memories still say what to look for.
     if len(parts) > 1 and parts[0][1].memories:
         with database.transaction(parts[1][0]):
             done += _erase_observations(store, parts)
@@ -133,9 +136,11 @@ def erase_memories(
     with store.transaction():
         parts = _plan_parts(store, ids, turns)  # again: a turn may have ended meanwhile
         done += _erase_parts(parts, now=now, forget=forget, with_observations=with_observations)
-    scrubbed = [
-        scrub_database(one, timeout_s=timeout_s) for one in connections if needs_scrubbing(one)
-    ]
+    # Deleted rows stay in free pages and in the journal until these are written anew.
+    scrubbed = []
+    for connection in connections:
+        if needs_scrubbing(connection):
+            scrubbed.append(scrub_database(connection, timeout_s=timeout_s))
     for source in store.copied_stores():
         # Another process may have copied it again while it was still here.
         stated_copy.update_copy(source)
@@ -153,7 +158,7 @@ def erased_lines(
     """Return the searchable lines of what would be erased, for `verify_erasure`; ask before it is
     gone."""
     parts = _plan_parts(store, ids, turns)
-    lines = searchable_lines(text for _, plan in parts for text in plan.said)
+    lines = searchable_lines(chain.from_iterable(plan.texts for _, plan in parts))
     return with_halves(lines | (_observed_lines(parts) if with_observations else frozenset()))
 
 
@@ -163,20 +168,25 @@ def _plan_parts(store: Store, ids: Collection[str], turns: Collection[str]) -> _
     if user is None:
         return [(store.connection, plan_erasure(store.connection, ids, deleted_turns=turns))]
     users = plan_erasure(user, ids)
-    own = plan_erasure(
-        store.connection, ids, deleted_turns=turns, other_store_ids=users.memories, texts=users.said
+    plan = plan_erasure(
+        store.connection,
+        ids,
+        deleted_turns=turns,
+        other_store_ids=users.memories,
+        texts=users.texts,
     )
     return [
-        (store.connection, own),
-        (user, plan_erasure(user, ids, texts=own.said, turn_keys=own.turn_keys)),
+        (store.connection, plan),
+        (user, plan_erasure(user, ids, texts=plan.texts, turn_keys=plan.turn_keys)),
     ]
 
 
 def _erase_observations(store: Store, parts: _Parts) -> Counter[str]:
     """Remove the user store's observations of this repository's memories."""
-    project, own = project_pseudonym(store.store_id), parts[0][1]
+    project = project_pseudonym(store.store_id)
+    plan = parts[0][1]
     return Counter(
-        observations=sum(remove_observations(user, own, project=project) for user, _ in parts[1:])
+        observations=sum(remove_observations(user, plan, project=project) for user, _ in parts[1:])
     )
 
 
@@ -201,7 +211,9 @@ def _erase_parts(
 def _erase_from_copies(store: Store, parts: _Parts) -> None:
     """Erase from every copy of these stores in the user's folder; a call that is killed now has
     erased too much."""
-    ids = {id_ for _, plan in parts for id_ in plan.ids}
+    ids = set[str]()
+    for _, plan in parts:
+        ids.update(plan.ids)
     if ids:
         lines = LineMatcher(_lines_of(parts, with_observations=False))
         for source in store.copied_stores():
@@ -209,24 +221,34 @@ def _erase_from_copies(store: Store, parts: _Parts) -> None:
 
 
 def _observed_lines(parts: _Parts) -> frozenset[str]:
-    return searchable_lines(each.value for user, _ in parts[1:] for each in list_observations(user))
+    observations = chain.from_iterable(list_observations(user) for user, _ in parts[1:])
+    return searchable_lines(observation.value for observation in observations)
 
 
 def _lines_of(parts: _Parts, *, with_observations: bool) -> frozenset[str]:
     """Return every line that must not be found afterwards."""
     lines = frozenset[str]().union(*(plan.lines.all for _, plan in parts))
-    return lines | _observed_lines(parts) if with_observations else lines
+    if with_observations:
+        return lines | _observed_lines(parts)
+    return lines
 
 
 def _leftovers(store: Store, lines: frozenset[str]) -> list[Path]:
     folders = [store.path.parent, *([store.user_data_dir] if store.user_data_dir else [])]
-    return [place for folder in folders for place in leftover_files_with(folder, lines)]
+    places: list[Path] = []
+    for folder in folders:
+        places += leftover_files_with(folder, lines)
+    return places
 
 
 def _erasure(
     store: Store, parts: _Parts, ids: Collection[str], done: Counter[str], leftovers: list[Path]
 ) -> Erasure:
-    gone = {id_ for _, plan in parts for id_ in plan.memories}
+    gone = set[str]()
+    predecessors = set[str]()
+    for _, plan in parts:
+        gone.update(plan.memories)
+        predecessors.update(plan.predecessors)
     folder = store.path.parent
     places = (
         place.relative_to(folder) if place.is_relative_to(folder) else place for place in leftovers
@@ -234,7 +256,7 @@ def _erasure(
     return Erasure(
         ids=tuple(sorted(gone)),
         missing=tuple(sorted(set(ids) - gone)),
-        earlier=tuple(sorted({id_ for _, plan in parts for id_ in plan.predecessors})),
+        earlier=tuple(sorted(predecessors)),
         asides=tuple(map(str, places)),
         **done,  # type: ignore[arg-type]  # its keys are names of fields that hold counts
     )
@@ -276,10 +298,10 @@ def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
 
     lines: of `erased_lines`, asked before the erasure.
     """
-    wanted = frozenset(lines)
+    searched = frozenset(lines)
     connections = store.connections()
     kept = set[str]().union(
-        *(lines_still_stored(connection, wanted, tasks=True) for connection in connections)
+        *(lines_still_stored(connection, searched, tasks=True) for connection in connections)
     )
     databases = {store.path: store.connection}
     user = store.user_connection()
@@ -293,28 +315,28 @@ def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
                 databases[copy] = opened.enter_context(
                     closing(stated_copy.open_copy(copy, source.keys))
                 )
-        files |= {file for path in databases for file in database_files(path)}
-        found = {str(file) for file in search_files(sorted(files), wanted - kept)}
-        encrypted = {
-            path: one
-            for path, one in databases.items()
-            if sqlite_drivers.read_note(path) is not None
-        }
-        found |= {
+        for path in databases:
+            files.update(database_files(path))
+        remaining = {str(file) for file in search_files(sorted(files), searched - kept)}
+        encrypted = {}
+        for path, database in databases.items():
+            if sqlite_drivers.read_note(path) is not None:
+                encrypted[path] = database
+        remaining |= {
             str(path)
-            for path, one in encrypted.items()
-            if _has_row_with(one, LineMatcher(wanted - kept))
+            for path, database in encrypted.items()
+            if _has_row_with(database, LineMatcher(searched - kept))
         }
     is_empty = not any(map(needs_scrubbing, connections))
     return ErasureProof(
-        lines=len(wanted - kept),
+        lines=len(searched - kept),
         still_said=len(kept),
         files=len(files),
         encrypted=len(encrypted),
-        found_in=tuple(sorted(found)),
+        found_in=tuple(sorted(remaining)),
         journal_is_empty=is_empty,
         user_store_searched=store.user_data_dir is not None,
-        holds=is_empty and not found and bool(wanted),
+        holds=is_empty and not remaining and bool(searched),
     )
 
 
@@ -323,12 +345,8 @@ def _has_row_with(connection: sqlite3.Connection, lines: LineMatcher) -> bool:
     tables = connection.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
     ).fetchall()
-    values = (
-        value
-        for (table,) in tables
-        for row in connection.execute(f'SELECT * FROM "{table}"')
-        for value in row
-    )
+    tables_rows = (connection.execute(f'SELECT * FROM "{table}"') for (table,) in tables)
+    values = chain.from_iterable(chain.from_iterable(tables_rows))
     texts = (
         value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values
     )

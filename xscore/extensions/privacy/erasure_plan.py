@@ -82,7 +82,7 @@ class ErasurePlan(Struct, frozen=True, kw_only=True):
     """Superseded memories that led to one of them."""
     turn_keys: frozenset[str] = frozenset()
     """Erased questions that no turn asks any more: the reasons given for them go."""
-    said: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
     """Texts of the memories and the erased turns."""
     other_store_ids: frozenset[str] = frozenset()
     """Ids erased from the other store."""
@@ -121,75 +121,87 @@ def plan_erasure(
     named = read_removable(connection, ids) | _exchanges(
         connection, set(deleted_turns) - asked_again
     )
-    found, turns = dict(named), set(deleted_turns) - asked_again
+    memories = dict(named)
+    turns = set(deleted_turns) - asked_again
     threads = _column(connection, _TURN_THREADS, deleted_turns)
-    used = connection.execute(_USED).fetchall()
-    fresh = set(named) | set(other_store_ids)
-    while fresh:
-        affected = {turn for turn, id_ in used if id_ in fresh} | _column(
-            connection, _TURNS_OF, fresh
-        )
-        threads |= _column(connection, _THREADS, fresh) | _column(
-            connection, _TURN_THREADS, affected - turns
-        )
-        turns |= affected
-        new = {**_exchanges(connection, turns), **_summaries(connection, fresh, threads)}
-        new |= _failures(connection, found)
-        fresh = new.keys() - found.keys()
-        found |= new
+    _follow(connection, memories, turns, threads, other_store_ids)
     erased_tasks = _column(connection, _TURNS_OF, named) | set(deleted_turns)
-    asked = tuple(
-        text for (text,) in connection.execute(_TURN_TEXTS, (json.dumps(sorted(erased_tasks)),))
-    )
-    said = tuple(map(_text_of, found.values()))
-    lines = searchable_lines([*texts, *said])
-    lines -= lines_still_stored(connection, lines, but=found)
-    tasks = searchable_lines(asked)
+    rows = connection.execute(_TURN_TEXTS, (json.dumps(sorted(erased_tasks)),))
+    turn_texts = tuple(text for (text,) in rows)
+    erased_texts = tuple(map(_text_of, memories.values()))
+    lines = searchable_lines([*texts, *erased_texts])
+    # A line that another memory holds as well is still in the store, and no trace of these.
+    lines -= lines_still_stored(connection, lines, but=memories)
+    tasks = searchable_lines(turn_texts)
     tasks -= lines_still_stored(
-        connection, tasks, but={*found, *erased_tasks, *threads}, tasks=True
+        connection, tasks, but={*memories, *erased_tasks, *threads}, tasks=True
     )
     only_asked_there = _column(connection, _ONLY_ASKED_THERE, erased_tasks, erased_tasks)
     return ErasurePlan(
-        memories=found,
-        dependents=frozenset(found.keys() - named.keys()),
+        memories=memories,
+        dependents=frozenset(memories.keys() - named.keys()),
         turns=frozenset(turns).union(deleted_turns),
         erased_tasks=frozenset(erased_tasks),
         deleted_turns=frozenset(deleted_turns),
         threads=frozenset(threads),
-        predecessors=_predecessors(connection, found),
+        predecessors=_predecessors(connection, memories),
         other_store_ids=frozenset(other_store_ids),
         turn_keys=frozenset(only_asked_there).union(turn_keys),
-        said=said + asked,
+        texts=erased_texts + turn_texts,
         lines=LineMatcher(lines | tasks),
     )
 
 
+def _follow(
+    connection: sqlite3.Connection,
+    memories: dict[str, Memory],
+    turns: set[str],
+    threads: set[str],
+    other_store_ids: Collection[str],
+) -> None:
+    """Add the turns that saw these memories, their sessions, and what was derived from them.
+
+    A derived memory may have been seen by further turns, so it goes on until nothing is new.
+    """
+    used = connection.execute(_USED).fetchall()
+    fresh = set(memories) | set(other_store_ids)
+    while fresh:
+        affected = {turn for turn, id_ in used if id_ in fresh}
+        affected |= _column(connection, _TURNS_OF, fresh)
+        threads |= _column(connection, _THREADS, fresh)
+        threads |= _column(connection, _TURN_THREADS, affected - turns)
+        turns |= affected
+        new = {**_exchanges(connection, turns), **_summaries(connection, fresh, threads)}
+        new |= _failures(connection, memories)
+        fresh = set(new.keys() - memories.keys())
+        memories |= new
+
+
 def _text_of(memory: Memory) -> str:
-    more = memory.particulars
+    details = memory.particulars
     parts = [
         memory.title,
         memory.card,
         memory.text,
-        more.rationale,
-        *more.alternatives,
-        more.resolution,
+        details.rationale,
+        *details.alternatives,
+        details.resolution,
         memory.entity,
     ]
     return "\n".join(parts)
 
 
 def _column(connection: sqlite3.Connection, sql: str, *ids: Iterable[str]) -> set[str]:
-    return {
-        value for (value,) in connection.execute(sql, [json.dumps(list(among)) for among in ids])
-    }
+    lists = [json.dumps(list(among)) for among in ids]
+    return {value for (value,) in connection.execute(sql, lists)}
 
 
 def _exchanges(connection: sqlite3.Connection, turns: Iterable[str]) -> dict[str, Memory]:
     """Return the exchanges that the answers of these turns became."""
     of_turns = f"key IN (SELECT turn_key FROM turn WHERE id {IN_JSON_LIST})"
     where = f"{_OF_SESSIONS} AND kind = ? AND source <> 'import' AND {of_turns}"
-    found = select_memories(connection, where, (Kind.EXCHANGE, json.dumps(list(turns))))
-    return {memory.id: memory for memory in found}
+    exchanges = select_memories(connection, where, (Kind.EXCHANGE, json.dumps(list(turns))))
+    return {memory.id: memory for memory in exchanges}
 
 
 def _summaries(
@@ -209,8 +221,9 @@ def _failures(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, M
 
 
 def _predecessors(connection: sqlite3.Connection, going: Collection[str]) -> tuple[str, ...]:
-    found, fresh = set[str](), set(going)
+    predecessors = set[str]()
+    fresh = set(going)
     while fresh:
-        fresh = _column(connection, _SUPERSEDED_BY, fresh) - found
-        found |= fresh
-    return tuple(sorted(found - set(going)))
+        fresh = _column(connection, _SUPERSEDED_BY, fresh) - predecessors
+        predecessors |= fresh
+    return tuple(sorted(predecessors - set(going)))

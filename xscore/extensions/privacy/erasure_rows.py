@@ -77,12 +77,12 @@ def remove_observations(
     keys = {memory.key for memory in plan.memories.values() if memory.key}
     texts = {memory.text for memory in plan.memories.values()}
     rows = connection.execute("SELECT project, key, value FROM observation").fetchall()
-    gone = [
-        (where, key)
-        for where, key, value in rows
-        if project in (None, where)
-        and (key in keys or value in texts or plan.lines.found_in(value))
-    ]
+    gone = []
+    for where, key, value in rows:
+        if project in (None, where) and (
+            key in keys or value in texts or plan.lines.found_in(value)
+        ):
+            gone.append((where, key))
     connection.executemany("DELETE FROM observation WHERE project = ? AND key = ?", gone)
     return len(gone)
 
@@ -90,18 +90,18 @@ def remove_observations(
 def _reasons(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     """Remove the reasons given for erased questions, and those of other judgments that quote an
     erased line."""
-    asked = connection.execute(_QUERIES, (json.dumps(sorted(plan.turn_keys)),)).fetchall()
+    queries = connection.execute(_QUERIES, (json.dumps(sorted(plan.turn_keys)),)).fetchall()
     rows = connection.execute(_REASONS).fetchall() if plan.lines else []
     quoting = [row for row in rows if plan.lines.found_in(row[2])]
     gone = sum(
         connection.execute("DELETE FROM reason WHERE query_id = ?", row[:1]).rowcount
-        for row in asked
+        for row in queries
     )
     gone += connection.executemany(
         "DELETE FROM reason WHERE query_id = ? AND content_id = ?", [row[:2] for row in quoting]
     ).rowcount
     owe_erasure(
-        connection, plan, [*((*row[1:], "") for row in asked), *(row[3:] for row in quoting)]
+        connection, plan, [*((*row[1:], "") for row in queries), *(row[3:] for row in quoting)]
     )
     return gone
 
@@ -121,25 +121,26 @@ def _answers(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
 def _paths_of_answers(connection: sqlite3.Connection, turns: Iterable[str]) -> None:
     """Of the paths noted with a turn whose answer is gone, keep what was asked about; ids stay, as
     tombstones do."""
-    asked = f"SELECT id, task, context FROM turn WHERE id {IN_JSON_LIST}"
-    for turn, task, known in connection.execute(asked, (json.dumps(list(turns)),)).fetchall():
-        context = json.loads(known)
-        own = {context.get("file"), *context.get("recent", ())}
-        paths = [path for path in context.get("paths", ()) if path in own or path in task]
+    query = f"SELECT id, task, context FROM turn WHERE id {IN_JSON_LIST}"
+    for turn, task, stored_context in connection.execute(
+        query, (json.dumps(list(turns)),)
+    ).fetchall():
+        context = json.loads(stored_context)
+        own_paths = {context.get("file"), *context.get("recent", ())}
+        paths = [path for path in context.get("paths", ()) if path in own_paths or path in task]
         if paths != context.get("paths", []):
-            told = json.dumps(context | {"paths": paths}, ensure_ascii=False)
-            connection.execute("UPDATE turn SET context = ? WHERE id = ?", (told, turn))
+            blanked = json.dumps(context | {"paths": paths}, ensure_ascii=False)
+            connection.execute("UPDATE turn SET context = ? WHERE id = ?", (blanked, turn))
 
 
 def _sessions(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     kept = connection.execute(
         "SELECT thread, conversation_summary, active_task FROM session"
     ).fetchall()
-    gone = [
-        (thread,)
-        for thread, summary, _ in kept
-        if summary and (thread in plan.threads or plan.lines.found_in(summary))
-    ]
+    gone = []
+    for thread, summary, _ in kept:
+        if summary and (thread in plan.threads or plan.lines.found_in(summary)):
+            gone.append((thread,))
     connection.executemany("UPDATE session SET conversation_summary = '' WHERE thread = ?", gone)
     named = [
         (thread,)
@@ -150,12 +151,12 @@ def _sessions(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     connection.executemany(
         "UPDATE session SET active_task = '' WHERE thread = ?", named + mentioned
     )
-    again = [
+    quoting = [
         thread
         for thread in gone
         if plan.lines.found_in(save_session_summary(connection, *thread).text)
     ]
-    connection.executemany("UPDATE session SET conversation_summary = '' WHERE thread = ?", again)
+    connection.executemany("UPDATE session SET conversation_summary = '' WHERE thread = ?", quoting)
     return len(gone)
 
 
@@ -167,11 +168,13 @@ def _payloads(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     rows = connection.execute(
         "SELECT id, subject, payload FROM event WHERE payload <> '{}'"
     ).fetchall()
-    ids, clean = plan.ids, _cleaner(plan, drops=True)
-    told = [(event, subject, json.loads(payload)) for event, subject, payload in rows]
-    gone = [
-        (event,) for event, subject, payload in told if subject in ids or clean(payload) != payload
-    ]
+    ids = plan.ids
+    clean = _cleaner(plan, drops=True)
+    events = [(event, subject, json.loads(payload)) for event, subject, payload in rows]
+    gone = []
+    for event, subject, payload in events:
+        if subject in ids or clean(payload) != payload:
+            gone.append((event,))
     connection.execute("INSERT INTO meta (key, value) VALUES ('erasing', '1')")
     connection.executemany("UPDATE event SET payload = '{}' WHERE id = ?", gone)
     connection.execute("DELETE FROM meta WHERE key = 'erasing'")
@@ -215,13 +218,13 @@ def _cleaner(plan: ErasurePlan, *, drops: bool) -> Callable[[Any], Any]:
     def clean(value: Any, *, is_erased: bool = False) -> Any:
         if isinstance(value, dict):
             is_erased = is_erased or (not drops and value.get("id") in ids)
-            return {
-                name: inner
-                if name in _KEPT_FIELDS and not drops
-                else clean(inner, is_erased=is_erased)
-                for name, inner in value.items()
-                if not (drops and name in gone)
-            }
+            cleaned: dict[str, object] = {}
+            for name, inner in value.items():
+                if drops and name in gone:
+                    continue
+                is_kept = name in _KEPT_FIELDS and not drops
+                cleaned[name] = inner if is_kept else clean(inner, is_erased=is_erased)
+            return cleaned
         if isinstance(value, list):
             pairs = [(inner, clean(inner, is_erased=is_erased)) for inner in value]
             return [cleaned for inner, cleaned in pairs if not (drops and is_gone(inner, cleaned))]
@@ -260,19 +263,20 @@ def owe_erasure(
     servers = shared_servers(connection)
     if not servers:
         return
-    shown = {
-        hash_
-        for (hash_,) in connection.execute(
-            _SHOWN, (msgspec.json.encode(sorted(plan.hashes)).decode(),)
-        )
-    }
+    shown = set()
+    for (hash_,) in connection.execute(
+        _SHOWN, (msgspec.json.encode(sorted(plan.hashes)).decode(),)
+    ):
+        shown.add(hash_)
     by_turn = defaultdict[tuple[str, str, int], set[str]](set)
-    for *turn, content in judgments:
-        by_turn[tuple(turn)].add(content)  # type: ignore[index]  # three columns are selected, as many as a key has
-    turns = tuple(
-        (*turn, () if "" in some else tuple(sorted(some))) for turn, some in sorted(by_turn.items())
-    )
-    new = ErasureRequest(contents=tuple(sorted(plan.hashes - shown)), turns=turns)
+    for turn_key, judge, sample, content in judgments:
+        by_turn[turn_key, judge, sample].add(content)
+    turns: list[tuple[str, str, int, tuple[str, ...]]] = []
+    for (turn_key, judge, sample), contents_of_turn in sorted(by_turn.items()):
+        # An empty content stands for all contents of the turn.
+        hashes = () if "" in contents_of_turn else tuple(sorted(contents_of_turn))
+        turns.append((turn_key, judge, sample, hashes))
+    new = ErasureRequest(contents=tuple(sorted(plan.hashes - shown)), turns=tuple(turns))
     if not (new.contents or new.turns):
         return
     owed = owed_erasures(connection)
@@ -310,13 +314,17 @@ def settle_owed_erasures(
     verify: ask again and count what is left.
     here_only: ask no server, and drop what is owed.
     """
-    owed, done = owed_erasures(connection), list[ServerErasure]()
+    owed = owed_erasures(connection)
+    done = list[ServerErasure]()
     if here_only:
         done = [ServerErasure(server=server, problem=LEFT_ON_PURPOSE) for server in owed]
     elif owed:
         (erase,) = extension.implementations("erase_shared", settings)
         done = asyncio.run(erase(settings.shared, owed, verify=verify))
-    settled = [one.server for one in done if here_only or not one.problem]
+    settled = []
+    for asked_server in done:
+        if here_only or not asked_server.problem:
+            settled.append(asked_server.server)
     connection.executemany(
         "DELETE FROM meta WHERE key = ?", [(_OWED + server,) for server in settled]
     )

@@ -70,7 +70,8 @@ def _rebuild(path: Path, user_data_dir: Path, trusted_id: str | None) -> Rebuilt
     """Build a new store beside `path`, with the valid rows of a trusted old one, and move it into
     place."""
     keys = opening.key_source(user_data_dir)
-    store_id, salvaged = trusted_id or random_hex(16), None
+    store_id = trusted_id or random_hex(16)
+    salvaged = None
     with user_secret.user_lock(user_data_dir):
         keep_note = trusted_id is not None and sqlite_drivers.read_note(path) is not None
         if not os.path.lexists(path):  # it is lost: what was encrypted is not put back in plain
@@ -98,7 +99,8 @@ def set_store_aside(path: Path, *, keep_note: bool = False) -> Path | None:
 
     keep_note: leave the note that it is encrypted, so that the next store is encrypted too.
     """
-    files = [place for side in ("", *JOURNALS) if os.path.lexists(place := Path(f"{path}{side}"))]
+    places = [Path(f"{path}{side}") for side in ("", *JOURNALS)]
+    files = [place for place in places if os.path.lexists(place)]
     note = sqlite_drivers.note_path(path)
     if not (files or os.path.lexists(note)):
         return None
@@ -155,7 +157,9 @@ def rebuild(*, user: bool, stated: bool, flags: Flags) -> None:
     with Store.open_with(root, settings.settings, create=True) as store:
         # The first is the repository's; a store that is not shown to be the user's has no copy.
         source = next(iter(store.copied_stores()), None)
-        restored = _offer(source, flags, allow_pii=store.settings.allow_pii) if source else 0
+        restored = 0
+        if source:
+            restored = _offer(source, flags, allow_pii=store.settings.allow_pii)
     if not stated:
         run_turn(flags, lambda open_: open_.index(), settings=settings)
     _print_rebuilt(store_dir, rebuilt, restored, flags.terminal)
@@ -165,7 +169,8 @@ def _offer(source: CopiedStore, flags: Flags, *, allow_pii: bool) -> int:
     """Put back what was stated, after asking; return how many memories were."""
     from xscore.extensions.recovery.restoring import find_restorable, restore
 
-    restorable, terminal = find_restorable(source), flags.terminal
+    restorable = find_restorable(source)
+    terminal = flags.terminal
     terminal.notes(
         f"a copy of what you stated cannot be used: {problem}" for problem in restorable.problems
     )
@@ -205,11 +210,10 @@ def _print_rebuilt(
     lines = [f"rebuilt: {one_line(str(place))}"] if rebuilt else []
     if aside:
         lines.append(f"set aside: {one_line(str(aside))}")
-        lines.append(
-            salvaged.summary
-            if salvaged
-            else "salvaged nothing: nothing shows that you made it here"
-        )
+        if salvaged:
+            lines.append(salvaged.summary)
+        else:
+            lines.append("salvaged nothing: nothing shows that you made it here")
     if restored:
         lines.append(f"put back {counted(restored, 'memory', 'memories')} that you stated")
     elif not rebuilt:

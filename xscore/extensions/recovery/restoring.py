@@ -56,7 +56,8 @@ def find_restorable(source: CopiedStore) -> RestorableMemories:
     """Read the copies of the stores that are or were at the path of this one."""
     latest: dict[str, StatedMemory] = {}
     erased = dict(source.connection.execute("SELECT memory_id, at FROM erased_memory").fetchall())
-    copies, problems = list[Path](), list[str]()
+    copies = list[Path]()
+    problems = list[str]()
     for copy in stated_copy.copies_at(source.path, source.user_data_dir):
         try:
             contents = stated_copy.read_copy(copy, source.keys)
@@ -66,19 +67,18 @@ def find_restorable(source: CopiedStore) -> RestorableMemories:
         copies.append(copy)
         erased |= contents.erased
         for stated in contents.memories:
-            other = latest.get(stated.memory.id)
-            if other is None or other.memory.updated_at < stated.memory.updated_at:
+            stated_later = latest.get(stated.memory.id)
+            if stated_later is None or stated_later.memory.updated_at < stated.memory.updated_at:
                 latest[stated.memory.id] = stated
-    here = {
-        id_
-        for (id_,) in source.connection.execute(
-            "SELECT id FROM memory WHERE source <> 'index'"
-        ).fetchall()
-    }
-    removed = stated_copy.removed_ids(source.connection, latest.keys() - here)
+    stored = set()
+    for (id_,) in source.connection.execute(
+        "SELECT id FROM memory WHERE source <> 'index'"
+    ).fetchall():
+        stored.add(id_)
+    removed = stated_copy.removed_ids(source.connection, latest.keys() - stored)
     missing = [
         latest[id_]
-        for id_ in sorted(latest.keys() - here - removed)
+        for id_ in sorted(latest.keys() - stored - removed)
         # Stated again after it was erased: that is in the copy, and not what was erased.
         if erased.get(id_, 0.0) < latest[id_].memory.updated_at
     ]
@@ -104,7 +104,10 @@ def restore(
             attach_citations(connection, memory.id, stated.citations)
             connection.executemany(
                 _ADD_OCCURRENCE,
-                [(one.id, memory.id, one.source_exchange) for one in stated.occurrences],
+                [
+                    (occurrence.id, memory.id, occurrence.source_exchange)
+                    for occurrence in stated.occurrences
+                ],
             )
             if memory_writer.needs_linking(memory, None):
                 to_link.append(memory.id)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,8 @@ class DamagedReader:
     def __init__(self, open_it: Callable[[], sqlite3.Connection], *, reopens: bool = False) -> None:
         """Open the database. reopens: open it again after each failure, since SQLCipher then reads
         nothing more."""
-        self._open, self._reopens = open_it, reopens
+        self._open = open_it
+        self._reopens = reopens
         self._connection = open_it()
         self.places: int = 0
 
@@ -80,7 +82,8 @@ class DamagedReader:
 
         before: values of the parameters before the key's.
         """
-        at, given_up = 0, self.places + MOST_PLACES
+        at = 0
+        given_up = self.places + MOST_PLACES
         while at < keys.end and self.places < given_up:
             try:
                 for row in self._connection.execute(sql, (*before, keys.to_key(at))):
@@ -106,7 +109,8 @@ class DamagedReader:
 
     def _next_readable(self, sql: str, keys: KeySpace, before: tuple[object, ...], at: int) -> int:
         """Find the first readable key: double the stride, then halve it."""
-        unreadable, stride = at, 1
+        unreadable = at
+        stride = 1
         while not self._can_read(sql, (*before, keys.to_key(min(at + stride, keys.end - 1)))):
             unreadable = at + stride
             if unreadable >= keys.end:
@@ -229,9 +233,10 @@ class SalvageReport(Struct):
     def summary(self) -> str:
         """`salvaged 1,234 judgments of 3 tasks, 12 turns; 56 rows were invalid and 2 places could
         not be read`."""
-        kept = [
-            f"{count:,} {what}" for what, count in self.kept.items() if count and what != "tasks"
-        ]
+        kept = []
+        for name, count in self.kept.items():
+            if count and name != "tasks":
+                kept.append(f"{count:,} {name}")
         if self.kept["judgments"]:
             kept[0] += f" of {self.kept['tasks']:,} tasks"
         lost = (
@@ -248,24 +253,24 @@ def salvage_store(
     damaged: Path, target: sqlite3.Connection, keys: KeySource | None = None
 ) -> SalvageReport:
     """Copy the valid rows of the database at `damaged` into a new store, in one transaction."""
-    found = SalvageReport()
+    report = SalvageReport()
     enter_worktree(target)
     is_encrypted = sqlite_drivers.read_note(damaged) is not None
     reader = DamagedReader(partial(database.open_unchecked, damaged, keys), reopens=is_encrypted)
     with closing(reader), database.transaction(target):
-        _judgments(reader, target, found)
+        _judgments(reader, target, report)
         for table in _TABLES:
-            table.copy(reader, target, found)
+            table.copy(reader, target, report)
         target.execute(_SPENDING_OF_CALLS)
-        _memories(reader, target, found)
+        _memories(reader, target, report)
         for table in _AFTER_MEMORIES:
-            table.copy(reader, target, found)
-        _batches(reader, target, found)
+            table.copy(reader, target, report)
+        _batches(reader, target, report)
         link_mentions(
             target, [row[0] for row in target.execute("SELECT id FROM memory").fetchall()]
         )
-    found.damaged_places = reader.places
-    return found
+    report.damaged_places = reader.places
+    return report
 
 
 def merge_store(source: Path, target: sqlite3.Connection, keys: KeySource) -> None:
@@ -276,7 +281,7 @@ def merge_store(source: Path, target: sqlite3.Connection, keys: KeySource) -> No
         target.execute(_SPENDING_OF_ALL_CALLS)
 
 
-def _judgments(reader: DamagedReader, target: sqlite3.Connection, found: SalvageReport) -> None:
+def _judgments(reader: DamagedReader, target: sqlite3.Connection, report: SalvageReport) -> None:
     hashes: dict[int, str] = dict(
         reader.read("SELECT id, hash FROM content WHERE id >= ? ORDER BY id", NUMBERS)
     )
@@ -285,7 +290,7 @@ def _judgments(reader: DamagedReader, target: sqlite3.Connection, found: Salvage
         try:
             turn = turn_checksum(*names)
         except _INVALID_ROW:
-            found.rejected_rows += 1
+            report.rejected_rows += 1
             continue
         reasons: dict[int, object] = dict(reader.read(_REASONS, NUMBERS, number))
         valid: list[Judgment] = []
@@ -296,10 +301,10 @@ def _judgments(reader: DamagedReader, target: sqlite3.Connection, found: Salvage
                 turn, (hashes.get(content), score, prior, pack, position), checksum
             ):
                 reason = reasons.get(content)
-                said = reason if isinstance(reason, str) else ""
-                valid.append(Judgment(hashes[content], score, said, pack, position, prior))
+                words = reason if isinstance(reason, str) else ""
+                valid.append(Judgment(hashes[content], score, words, pack, position, prior))
             else:
-                found.rejected_rows += 1
+                report.rejected_rows += 1
         if valid:
             insert_judgments(target, valid, (names[0], names[1], names[2]))
     # Counted here: a damaged table can hold the same page, and so its rows, twice.
@@ -307,14 +312,14 @@ def _judgments(reader: DamagedReader, target: sqlite3.Connection, found: Salvage
         "SELECT count(*), count(DISTINCT query_id) FROM judgment"
     ).fetchone()
     (with_reason,) = target.execute("SELECT count(*) FROM reason").fetchone()
-    found.kept.update(judgments=judgments, reasons=with_reason, tasks=tasks)
+    report.kept.update(judgments=judgments, reasons=with_reason, tasks=tasks)
 
 
-def _memories(reader: DamagedReader, target: sqlite3.Connection, found: SalvageReport) -> None:
+def _memories(reader: DamagedReader, target: sqlite3.Connection, report: SalvageReport) -> None:
     # Schema 1, which no migration could open, had them in a table that is a view now.
-    table = (
-        "memory_row" if reader.columns("memory_row") or not reader.columns("memory") else "memory"
-    )
+    table = "memory"
+    if reader.columns("memory_row") or not reader.columns("memory"):
+        table = "memory_row"
     for _, thread, *row in reader.read(_MEMORIES.format(table=table), NUMBERS):
         try:
             memory = memory_rows.memory_from_row(tuple(row))
@@ -330,12 +335,12 @@ def _memories(reader: DamagedReader, target: sqlite3.Connection, found: SalvageR
                 memory = replace(memory, superseded_by=newer[0])
             memory_writer.put_memories(target, [memory], thread=thread)
         except _INVALID_ROW:
-            found.rejected_rows += 1
+            report.rejected_rows += 1
         else:
-            found.kept["memories"] += 1
+            report.kept["memories"] += 1
 
 
-def _batches(reader: DamagedReader, target: sqlite3.Connection, found: SalvageReport) -> None:
+def _batches(reader: DamagedReader, target: sqlite3.Connection, report: SalvageReport) -> None:
     """Name the vendor's batches of lost jobs, send lost requests again, and keep the dollars
     reserved for batches."""
     jobs = {row[0] for row in target.execute("SELECT id FROM job").fetchall()}
@@ -348,7 +353,7 @@ def _batches(reader: DamagedReader, target: sqlite3.Connection, found: SalvageRe
             and row[1]
             and row[2] != "collected"
         ):
-            found.at_vendors.append(row[1])
+            report.at_vendors.append(row[1])
     target.execute("UPDATE job SET runner = ''")
     target.execute(_WITHOUT_BATCH)
     tokens = {row[0] for row in target.execute("SELECT token FROM batch").fetchall()}
@@ -380,14 +385,15 @@ class _Table(Struct, frozen=True):
     needs: str = ""
     """SQL that is true if the referenced row was kept."""
 
-    def copy(self, reader: DamagedReader, target: sqlite3.Connection, found: SalvageReport) -> None:
+    def copy(
+        self, reader: DamagedReader, target: sqlite3.Connection, report: SalvageReport
+    ) -> None:
         columns = target.execute(f"PRAGMA table_info({self.name})").fetchall()
-        types = {
-            name: (*_TYPES[type_], *(() if notnull else (type(None),)))
-            for _, name, type_, notnull, *_ in columns
-        }
-        there = reader.columns(self.name) or list(types)
-        names = [self.key, *(name for name in types if name != self.key and name in there)]
+        types = {}
+        for _, name, type_, notnull, *_ in columns:
+            types[name] = (*_TYPES[type_], *(() if notnull else (type(None),)))
+        present = reader.columns(self.name) or list(types)
+        names = [self.key, *(name for name in types if name != self.key and name in present)]
         scope = "job = ? AND " if self.of_job else ""
         read = (
             f"SELECT {', '.join(names)} FROM {self.name} WHERE {scope}{self.key} >= ? ORDER BY"
@@ -398,18 +404,21 @@ class _Table(Struct, frozen=True):
             f"INSERT INTO {self.name} ({', '.join(names)}) SELECT {marks} WHERE {self.needs or '1'}"
         )
         jobs = target.execute("SELECT id FROM job").fetchall() if self.of_job else [()]
-        for values in (values for job in jobs for values in reader.read(read, self.keys, *job)):
+        rows = (reader.read(read, self.keys, *job) for job in jobs)
+        for values in chain.from_iterable(rows):
             row = dict(zip(names, values, strict=True))
             try:
                 is_valid = all(isinstance(value, types[name]) for name, value in row.items())
                 is_valid = is_valid and all(
                     isfinite(value) for value in row.values() if isinstance(value, float)
                 )
-                kept = target.execute(keep, row).rowcount if is_valid and self.is_valid(row) else 0
+                kept = 0
+                if is_valid and self.is_valid(row):
+                    kept = target.execute(keep, row).rowcount
             except _INVALID_ROW:
                 kept = 0
-            found.kept[self.words] += kept
-            found.rejected_rows += not kept
+            report.kept[self.words] += kept
+            report.rejected_rows += not kept
 
 
 def _has_checksum(*names: str) -> _RowCheck:

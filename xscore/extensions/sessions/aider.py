@@ -54,7 +54,8 @@ class AiderReader(SessionReader):
     @staticmethod
     def find(folders: AgentFolders) -> Iterator[SessionFile]:
         """Yield the one history file."""
-        root, path = folders.root, folders.root / FILE
+        root = folders.root
+        path = folders.root / FILE
         # Not under another spelling, which git would not recognise.
         if path.is_file() and path in root.iterdir():
             tracked = run_git(root, "ls-files", "-z", "--", FILE)
@@ -78,9 +79,10 @@ class AiderReader(SessionReader):
             raise UnreadableSession(line.number, _EXPECTED)
         elif self._fence:
             mark = text.strip()
-            self._fence = (
-                "" if len(mark) >= len(self._fence) and not mark.strip("`") else self._fence
-            )
+            if len(mark) >= len(self._fence) and not mark.strip("`"):
+                self._fence = ""
+            else:
+                self._fence = self._fence
             self._add_answer(data)
         elif text.startswith("####"):
             self._question.append(text[4:].strip())
@@ -106,7 +108,8 @@ class AiderReader(SessionReader):
     def close(self) -> None:
         """End the open exchange with the lines of its answer."""
         self.answer(b"\n".join(self._answer_lines).decode("utf-8", "replace"))
-        self._answer_lines, self._room = [], MAX_ANSWER_BYTES
+        self._answer_lines = []
+        self._room = MAX_ANSWER_BYTES
         super().close()
 
     def _add_answer(self, data: bytes) -> None:
@@ -122,21 +125,24 @@ class AiderReader(SessionReader):
                 line.number, f"expected a time in the head of a session ({error})"
             ) from error
         self.finish()
-        self._session, self._ordinal, self._fence = started, 0, ""
+        self._session = started
+        self._ordinal = 0
+        self._fence = ""
 
     def _open_asked(self) -> None:
         """Open the exchange whose question is now complete."""
         if not self._question:
             return
-        asked = "" if self._is_unreadable else "\n".join(self._question).strip()
-        self._question, self._is_unreadable = [], False
+        question = "" if self._is_unreadable else "\n".join(self._question).strip()
+        self._question = []
+        self._is_unreadable = False
         self.close()
         self._ordinal += 1
-        spoken = _SPOKEN.fullmatch(asked)
-        if spoken or not asked.startswith("/"):
+        spoken = _SPOKEN.fullmatch(question)
+        if spoken or not question.startswith("/"):
             self.ask(
-                spoken[1] if spoken else asked,
-                identity=digest("aider exchange", self._session, str(self._ordinal), asked),
+                spoken[1] if spoken else question,
+                identity=digest("aider exchange", self._session, str(self._ordinal), question),
                 session=self._session,
                 at=datetime.fromisoformat(self._session).timestamp() + self._ordinal,
                 cwd=self.file.cwd,

@@ -65,11 +65,11 @@ class ClaudeCodeReader(SessionReader):
         """Yield every log of every project."""
         configured = folders.environ.get("CLAUDE_CONFIG_DIR")
         projects = (Path(configured) if configured else folders.home / ".claude") / "projects"
-        own = slug(str(folders.root))
+        own_slug = slug(str(folders.root))
         for folder in entries(projects):
             for file in entries(folder) if not folder.is_symlink() else ():
                 if file.name.endswith(LOG_ENDINGS):
-                    yield SessionFile(file, is_in_repository=folder.name == own)
+                    yield SessionFile(file, is_in_repository=folder.name == own_slug)
 
     def is_typed(self, start: bytes) -> bool:
         """Tell by the type, and by no sign of a tool's output or of a sub-agent."""
@@ -77,7 +77,8 @@ class ClaudeCodeReader(SessionReader):
 
     def read_record(self, record: dict[str, Any], line: SessionLine) -> None:
         """Read a message; all other records are side records or unknown."""
-        kind, is_sub_agent = record.get("type"), bool(record.get("isSidechain"))
+        kind = record.get("type")
+        is_sub_agent = bool(record.get("isSidechain"))
         if is_sub_agent or kind in _OTHER_TYPES:
             self.known()
         elif kind == "user":
@@ -115,7 +116,8 @@ class ClaudeCodeReader(SessionReader):
             return
         self.answer(message_text(message["content"], "text"), at=at)
         for block in object_list(message, "content"):
-            name, arguments = text_field(block, "name"), object_field(block, "input")
+            name = text_field(block, "name")
+            arguments = object_field(block, "input")
             if block.get("type") != "tool_use":
                 continue
             if name in _EDITS:
@@ -126,7 +128,8 @@ class ClaudeCodeReader(SessionReader):
     def _read_result(self, block: dict[str, Any]) -> None:
         output = message_text(block.get("content"), "text")
         if not output.startswith(_REFUSED):
-            call, failed = text_field(block, "tool_use_id"), block.get("is_error") is True
+            call = text_field(block, "tool_use_id")
+            failed = block.get("is_error") is True
             self.command_ended(call, failed=failed, output=output)
 
 

@@ -44,33 +44,36 @@ _EDITS = frozenset({"editedExistingFile", "newFileCreated", "fileDeleted"})
 
 
 def _storages(folders: AgentFolders) -> Iterator[Path]:
-    home, environ = folders.home, folders.environ
+    home = folders.home
+    environ = folders.environ
     base = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
     if sys.platform == "darwin":
         base = home / "Library/Application Support"
     yield from (base / editor / EXTENSION for editor in _EDITORS)
     yield from (home / server / EXTENSION for server in _SERVERS)
-    own = environ.get("CLINE_DATA_DIR")
-    yield Path(own) if own else Path(environ.get("CLINE_DIR") or home / ".cline") / "data"
+    data_dir = environ.get("CLINE_DATA_DIR")
+    yield Path(data_dir) if data_dir else Path(environ.get("CLINE_DIR") or home / ".cline") / "data"
 
 
 def _listed_folders(storage: Path) -> dict[str, str]:
     """Return the folder of each task, as far as the list of tasks names it."""
-    found: dict[str, str] = {}
+    folders: dict[str, str] = {}
     try:
         with session_lines.open_session_file(storage / "state/taskHistory.json") as file:
             for line in session_lines.read_array(file):
                 entry = parse_record(line) or {}
-                found[text_field(entry, "id")] = text_field(entry, "cwdOnTaskInitialization")
+                folders[text_field(entry, "id")] = text_field(entry, "cwdOnTaskInitialization")
     except (OSError, UnreadableSession):
         pass
-    return found
+    return folders
 
 
 def _recorded_folder(task: Path) -> str:
-    found = _FOLDER.search(session_lines.read_head(task / "api_conversation_history.json"))
+    match = _FOLDER.search(session_lines.read_head(task / "api_conversation_history.json"))
     try:
-        return str(json.loads(b'"' + found[1] + b'"')) if found else ""
+        if match:
+            return str(json.loads(b'"' + match[1] + b'"'))
+        return ""
     except ValueError:
         return ""
 
@@ -106,8 +109,8 @@ class ClineReader(SessionReader):
                 text, identity=f"{task}:{int(at * 1000)}", session=task, at=at, cwd=self.file.cwd
             )
         elif kind in _ANSWERED:
-            said = parse_object(text)  # questions and plans come as an object
-            said_text = text_field(said, "response") or text_field(said, "question")
+            fields = parse_object(text)  # questions and plans come as an object
+            said_text = text_field(fields, "response") or text_field(fields, "question")
             self.answer(said_text or text.removesuffix("HAS_CHANGES"), at=at)
         elif kind:
             self._read_tool(kind, text)

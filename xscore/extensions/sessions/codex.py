@@ -69,7 +69,8 @@ class CodexReader(SessionReader):
 
     def read_record(self, record: dict[str, Any], line: SessionLine) -> None:
         """Read what the log says of the session, its folder, or an exchange."""
-        kind, payload = text_field(record, "type"), object_field(record, "payload")
+        kind = text_field(record, "type")
+        payload = object_field(record, "payload")
         if not self._session and kind != "session_meta":
             raise UnreadableSession(
                 line.number, "expected a `session_meta` record of Codex before all others"
@@ -87,11 +88,10 @@ class CodexReader(SessionReader):
             self._cwd = text_field(payload, "cwd") or self._cwd
         elif kind != "compacted" and not self._is_agent:
             at = required_time(record, "timestamp", line, f"a record of type {kind}")
-            typed = (
-                self._read_event(payload, at)
-                if kind == "event_msg"
-                else self._read_response(payload, at)
-            )
+            if kind == "event_msg":
+                typed = self._read_event(payload, at)
+            else:
+                typed = self._read_response(payload, at)
             if typed:
                 self._ask(typed, at)
 
@@ -130,10 +130,10 @@ class CodexReader(SessionReader):
                 _ITEMS, message_text(item.get("content"), "text", "Text", "input_text")
             )
         if kind == "agentmessage" and self._log != _EVENTS:
-            said = text_field(item, "text") or message_text(
+            words = text_field(item, "text") or message_text(
                 item.get("content"), "text", "Text", "output_text"
             )
-            self.answer(said, at=at)
+            self.answer(words, at=at)
         elif kind == "commandexecution":
             self._command_ended(text_field(item, "id"), item)
         elif kind == "filechange":
@@ -143,8 +143,11 @@ class CodexReader(SessionReader):
 
     def _believe(self, log: str, text: str) -> str:
         """Believe this log from now on; a wire message just before said the same words."""
-        was_wire, self._log = self._log == _WIRE, log
-        return "" if was_wire and self.is_unanswered else text
+        was_wire = self._log == _WIRE
+        self._log = log
+        if was_wire and self.is_unanswered:
+            return ""
+        return text
 
     def _read_response(self, payload: dict[str, Any], at: float) -> str:
         """Read a wire record: a message, a tool call, or a tool's output."""
@@ -188,9 +191,9 @@ class CodexReader(SessionReader):
         report = parse_object(text)
         text = text_field(report, "output") or text
         code = object_field(report, "metadata").get("exit_code")
-        found = _EXIT.search(text[:400])
-        if not isinstance(code, int) and found:
-            code = int(found[1])
+        match = _EXIT.search(text[:400])
+        if not isinstance(code, int) and match:
+            code = int(match[1])
         if isinstance(code, int):
             self.command_ended(call, failed=code != 0, output=text)
 

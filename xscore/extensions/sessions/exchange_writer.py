@@ -70,9 +70,10 @@ def is_in_repository(root: RepositoryRoot, cwd: str) -> bool:
     """
     if not cwd.startswith("/") or "\0" in cwd:
         return False
-    real, own = os.path.realpath(cwd), str(root.path)
-    return real == own or (
-        real.startswith(f"{own}{os.sep}") and find_root(root.path / real).path == root.path
+    real = os.path.realpath(cwd)
+    root_path = str(root.path)
+    return real == root_path or (
+        real.startswith(f"{root_path}{os.sep}") and find_root(root.path / real).path == root.path
     )
 
 
@@ -80,10 +81,13 @@ def relative_path(root: RepositoryRoot, cwd: str, path: str) -> str:
     """Name a file relative to the root, as the index does; empty if it is elsewhere."""
     if not cwd.startswith("/") or "\0" in cwd + path:
         return ""
-    own, full = f"{root.path}{os.sep}", posixpath.normpath(posixpath.join(cwd, path))
-    if not full.startswith(own):
+    prefix = f"{root.path}{os.sep}"
+    full = posixpath.normpath(posixpath.join(cwd, path))
+    if not full.startswith(prefix):
         full = os.path.realpath(full)
-    return portable_name(full.removeprefix(own)) if full.startswith(own) else ""
+    if full.startswith(prefix):
+        return portable_name(full.removeprefix(prefix))
+    return ""
 
 
 class ExchangeMemory(Struct, frozen=True):
@@ -102,8 +106,9 @@ def exchange_memory(
 ) -> ExchangeMemory:
     """Make the memory of an exchange. now: unix seconds; later times are clipped to it."""
     question = redact(_shorten(exchange.asked, MAX_EXCHANGE_CHARS), prose=True)
-    asked, answered = question.text, _shorten(exchange.answered, MAX_EXCHANGE_CHARS)
-    failed = [_shortened_failure(each) for each in exchange.failures]
+    question_text = question.text
+    answered = _shorten(exchange.answered, MAX_EXCHANGE_CHARS)
+    failed = [_shortened_failure(failure) for failure in exchange.failures]
     paths = dict.fromkeys(relative_path(root, exchange.cwd, path) for path in exchange.paths)
     paths.pop("", None)
     changed = f"Files changed: {', '.join(paths)}" if paths else ""
@@ -112,8 +117,8 @@ def exchange_memory(
     memory, secrets = memory_writer.make_memory(
         layer=Layer.SESSION,
         kind=Kind.EXCHANGE,
-        title=_title(asked, allow_pii=allow_pii),
-        text=exchange_text(asked, answered, *beside),
+        title=_title(question_text, allow_pii=allow_pii),
+        text=exchange_text(question_text, answered, *beside),
         card=exchange_card(answered, *beside),
         ordinal=integer_id("past exchange", exchange.origin, exchange.identity),
         particulars=MemoryDetails(
@@ -125,13 +130,13 @@ def exchange_memory(
         updated_at=max(at, ended),
         allow_pii=allow_pii,
     )
-    kept = tuple(each for each in failed if _is_worth_remembering(each, answered))
+    kept = tuple(failure for failure in failed if _is_worth_remembering(failure, answered))
     return ExchangeMemory(memory, kept, answered, secrets + question.count)
 
 
-def _title(asked: str, *, allow_pii: bool) -> str:
+def _title(question: str, *, allow_pii: bool) -> str:
     """Return the first line; redacted before it is cut, so that no half of a secret is left."""
-    line = (asked.strip().splitlines() or [""])[0].strip()
+    line = (question.strip().splitlines() or [""])[0].strip()
     if len(line) <= TITLE_CHARS:
         return line
     return first_line_title(
@@ -141,7 +146,9 @@ def _title(asked: str, *, allow_pii: bool) -> str:
 
 def _shorten(text: str, limit: int) -> str:
     """Keep both ends; redacted before the cut, so that no half of a secret is left."""
-    return text if len(text) <= limit else shorten_middle(redact(text).text, limit)
+    if len(text) <= limit:
+        return text
+    return shorten_middle(redact(text).text, limit)
 
 
 def _shortened_failure(failed: FailedCommand) -> FailedCommand:
@@ -153,7 +160,9 @@ def _shortened_failure(failed: FailedCommand) -> FailedCommand:
 
 
 def _failure_text(failed: FailedCommand) -> str:
-    later = "\nThe same command passed later." if failed.passed_later else ""
+    later = ""
+    if failed.passed_later:
+        later = "\nThe same command passed later."
     return f"Failed: `{failed.command}`\n{failed.output}".rstrip() + later
 
 
@@ -244,7 +253,9 @@ class ExchangeWriter:
         """thread: the working session that the exchanges belong to."""
         self.now: float = now
         self.report: SessionImportReport = SessionImportReport(dry_run=dry_run)
-        self._connection, self._settings, self._thread = store.connection, store.settings, thread
+        self._connection = store.connection
+        self._settings = store.settings
+        self._thread = thread
         self._pending: list[ExchangeMemory] = []
         self._files: list[ReadFile] = []
         self._seen: dict[str, StoredState] = {}
@@ -260,8 +271,10 @@ class ExchangeWriter:
 
     def commit(self) -> None:
         """Commit what is pending."""
-        pending, files = self._pending, self._files
-        self._pending, self._files = [], []
+        pending = self._pending
+        files = self._files
+        self._pending = []
+        self._files = []
         if self.report.dry_run:
             self._choose(pending)
         elif pending or files:
@@ -284,12 +297,14 @@ class ExchangeWriter:
         return report
 
     def _write(self, chosen: Sequence[ExchangeMemory]) -> None:
-        exchanges = [one.memory.id for one in chosen]
+        exchanges = [exchange.memory.id for exchange in chosen]
         memory_writer.put_memories(
-            self._connection, [one.memory for one in chosen], thread=self._thread
+            self._connection, [exchange.memory for exchange in chosen], thread=self._thread
         )
         self.report.links += link_mentions(self._connection, exchanges)
-        failed = [self._record_failure(one, failure) for one in chosen for failure in one.failures]
+        failed: list[str] = []
+        for exchange in chosen:
+            failed += [self._record_failure(exchange, failure) for failure in exchange.failures]
         if failed:
             link_mentions(self._connection, failed)
         self._connection.execute(_IMPORTED_NOW, (self.now, json.dumps([*failed, *exchanges])))
@@ -302,66 +317,74 @@ class ExchangeWriter:
         }
         emit_event(self._connection, EventName.STORED, at=self.now, payload=payload)
 
-    def _record_failure(self, one: ExchangeMemory, failed: FailedCommand) -> str:
+    def _record_failure(self, exchange: ExchangeMemory, failed: FailedCommand) -> str:
         """Count a failure of an exchange, once however often it is read; return its id."""
-        memory, fix = one.memory, shorten_middle(one.answer, FIX_CHARS)
+        memory = exchange.memory
+        fix = shorten_middle(exchange.answer, FIX_CHARS)
+        resolution = fix
+        if failed.passed_later:
+            resolution = f"{fix}\n`{failed.command}` passed then.".strip()
+        details = MemoryDetails(
+            resolution=resolution,
+            origin=memory.particulars.origin,
+            session=memory.particulars.session,
+            paths=memory.particulars.paths,
+        )
         met = failures.Occurrence(
             text=f"{failed.command}\n{failed.output}",
-            details=MemoryDetails(
-                resolution=f"{fix}\n`{failed.command}` passed then.".strip()
-                if failed.passed_later
-                else fix,
-                origin=memory.particulars.origin,
-                session=memory.particulars.session,
-                paths=memory.particulars.paths,
-            ),
+            details=details,
             seen_at=memory.created_at,
             name=digest("past failure", memory.id, failed.command),
             source_exchange=memory.id,
         )
-        pattern_at, allow_pii = self._settings.pattern_at, self._settings.allow_pii
+        pattern_at = self._settings.pattern_at
+        allow_pii = self._settings.allow_pii
         return failures.record_failure_within(
             self._connection, met, pattern_at=pattern_at, allow_pii=allow_pii, link=False
         ).memory.id
 
     def _choose(self, pending: Sequence[ExchangeMemory]) -> list[ExchangeMemory]:
         """Choose what to write, each id once, and count what happens to the rest."""
-        ids = (json.dumps([one.memory.id for one in pending]),)
+        ids = (json.dumps([exchange.memory.id for exchange in pending]),)
         stored = (
             f"SELECT id, text_hash, status, source, updated_at FROM memory WHERE id {IN_JSON_LIST}"
         )
-        known: dict[str, StoredState] = {
+        stored_states: dict[str, StoredState] = {
             row[0]: row[1:] for row in self._connection.execute(stored, ids)
         } | self._seen
         erased = f"SELECT memory_id FROM erased_memory WHERE memory_id {IN_JSON_LIST}"
         forgotten = {id_ for (id_,) in self._connection.execute(erased, ids)}
         chosen: dict[str, ExchangeMemory] = {}
-        for one in pending:
-            memory, report = one.memory, self.report
-            outcome = (
-                "forgotten" if memory.id in forgotten else _outcome(memory, known.get(memory.id))
-            )
+        for exchange in pending:
+            memory = exchange.memory
+            report = self.report
+            if memory.id in forgotten:
+                outcome = "forgotten"
+            else:
+                outcome = _outcome(memory, stored_states.get(memory.id))
             setattr(report, outcome, getattr(report, outcome) + 1)
             if outcome in ("added", "updated"):
-                chosen[memory.id] = one
-                known[memory.id] = (
+                chosen[memory.id] = exchange
+                stored_states[memory.id] = (
                     memory.text_hash,
                     memory.status,
                     memory.source,
                     memory.updated_at,
                 )
                 report.by_origin[memory.particulars.origin] += 1
-                report.secrets_redacted += one.secrets
-                report.failures += len(one.failures)
-        self._seen |= {id_: known[id_] for id_ in chosen}
+                report.secrets_redacted += exchange.secrets
+                report.failures += len(exchange.failures)
+        self._seen |= {id_: stored_states[id_] for id_ in chosen}
         return list(chosen.values())
 
 
-def _outcome(memory: Memory, known: StoredState | None) -> str:
+def _outcome(memory: Memory, stored: StoredState | None) -> str:
     """Name the field of the report that counts it."""
-    if known is None:
+    if stored is None:
         return "added"
-    text_hash, status, source, updated_at = known
+    text_hash, status, source, updated_at = stored
     is_ours = status == MemoryStatus.ACTIVE and source == MemorySource.IMPORT
     continued = text_hash != memory.text_hash and memory.updated_at >= updated_at
-    return "updated" if is_ours and continued else "known"
+    if is_ours and continued:
+        return "updated"
+    return "known"

@@ -98,10 +98,10 @@ def imported_sessions(
         f" (PARTITION BY {_ORIGIN}, {_SESSION}) ORDER BY 5 DESC, 1, 2"
     ).fetchall()
     names = ImportedSession.__struct_fields__
-    found = [ImportedSession(**dict(zip(names, row, strict=True))) for row in rows]
-    chosen = tuple(one for one in found if not origins or one.origin in origins)
+    sessions = [ImportedSession(**dict(zip(names, row, strict=True))) for row in rows]
+    chosen = tuple(session for session in sessions if not origins or session.origin in origins)
     (forgotten,) = connection.execute("SELECT count(*) FROM erased_memory").fetchone()
-    return ImportedSessions(chosen, sum(one.exchanges for one in chosen), forgotten)
+    return ImportedSessions(chosen, sum(session.exchanges for session in chosen), forgotten)
 
 
 def imported_ids(
@@ -173,11 +173,11 @@ def import_session(store: Store, path: Path, *, origin: str, thread: str, now: f
         return ""
     run = _Import(store, Path.home(), ExchangeWriter(store, now=now, thread=thread))
     run.import_file(format_, SessionFile(path))
-    return "".join(f"{one.path}: {one.reason}" for one in run.writer.finish().refused)
+    return "".join(f"{file.path}: {file.reason}" for file in run.writer.finish().refused)
 
 
 def remember_exchange(
-    store: Store, asked: str, answered: str, *, origin: str, session: str, thread: str, now: float
+    store: Store, question: str, answer: str, *, origin: str, session: str, thread: str, now: float
 ) -> None:
     """Remember an exchange that an agent's message holds whole, for agents whose logs are not read.
 
@@ -185,15 +185,16 @@ def remember_exchange(
     thread: the agent's session, whose later turns are not shown its own exchanges.
     Raises StoreError.
     """
-    asked, answered = spoken_text(asked), without_recall(cleaned_text(answered))
-    if not (asked and answered):
+    question = spoken_text(question)
+    answer = without_recall(cleaned_text(answer))
+    if not (question and answer):
         return
     exchange = ImportedExchange(
         origin=origin,
         session=cleaned_text(session),
-        identity=digest("message", session, asked, answered),
-        asked=asked,
-        answered=answered,
+        identity=digest("message", session, question, answer),
+        asked=question,
+        answered=answer,
         at=now,
         ended_at=now,
         cwd=str(store.root.path),
@@ -215,7 +216,8 @@ class _Import(Struct):
 
     def import_file(self, format_: type[SessionReader], file: SessionFile) -> None:
         """Read one file if it belongs to this repository and changed."""
-        name, report = _home_relative(file.path, self.home), self.writer.report
+        name = _home_relative(file.path, self.home)
+        report = self.writer.report
         try:
             info = file.path.lstat()
             skip_reason = file.skip_reason or (
@@ -226,19 +228,18 @@ class _Import(Struct):
                     [f"{name}: left out, {skip_reason}"] if file.is_in_repository else []
                 )
                 return
-            known = load_read_file(self.store.connection, name)
+            read_before = load_read_file(self.store.connection, name)
             if session_lines.is_compressed(file.path) and not session_lines.can_decompress():
-                is_read = known is not None and known.is_current(info, since=self.since)
+                is_read = read_before is not None and read_before.is_current(info, since=self.since)
                 self.left_compressed += info.st_mtime >= self.since and not is_read
                 return
-            if info.st_mtime < self.since or not (known or self._is_ours(file)):
+            if info.st_mtime < self.since or not (read_before or self._is_ours(file)):
                 return
             report.files += 1
-            if known and known.is_current(info, since=self.since):
+            if read_before and read_before.is_current(info, since=self.since):
                 report.unchanged += 1
-                report.refused.extend(
-                    [RefusedFile(name, format_.origin, known.note)] if known.note else []
-                )
+                if read_before.note:
+                    report.refused.append(RefusedFile(name, format_.origin, read_before.note))
                 return
             with session_lines.open_session_file(file.path) as stream:
                 self._read_file(format_, file, name, stream)
@@ -252,26 +253,26 @@ class _Import(Struct):
     def _is_ours(self, file: SessionFile) -> bool:
         if file.is_in_repository:
             return True
-        cwds = (
-            [file.cwd]
-            if file.cwd
-            else session_lines.recorded_folders(session_lines.read_head(file.path))
-        )
+        cwds = [file.cwd]
+        if not file.cwd:
+            cwds = session_lines.recorded_folders(session_lines.read_head(file.path))
         return any(is_in_repository(self.store.root, cwd) for cwd in cwds)
 
     def _read_file(
         self, format_: type[SessionReader], file: SessionFile, name: str, stream: BinaryIO
     ) -> None:
-        info, note, found, truncated = os.fstat(stream.fileno()), "", list[ExchangeMemory](), 0
+        info = os.fstat(stream.fileno())
+        note = ""
+        exchanges = list[ExchangeMemory]()
+        truncated = 0
         report = self.writer.report
         elsewhere = report.elsewhere
         report.bytes_read += info.st_size
-        reader = format_(file, lambda exchange: self._keep(exchange, found))
-        lines = (
-            session_lines.read_array(stream)
-            if file.is_json_array
-            else session_lines.read_lines(file.path, stream)
-        )
+        reader = format_(file, lambda exchange: self._keep(exchange, exchanges))
+        if file.is_json_array:
+            lines = session_lines.read_array(stream)
+        else:
+            lines = session_lines.read_lines(file.path, stream)
         try:
             for line in lines:
                 truncated += line.is_truncated
@@ -279,8 +280,10 @@ class _Import(Struct):
             reader.finish()
         # kept, so that the file is not read again until it changes.
         except (UnreadableSession, OSError) as error:
-            note, truncated, report.elsewhere = str(error), 0, elsewhere
-            found.clear()
+            note = str(error)
+            truncated = 0
+            report.elsewhere = elsewhere
+            exchanges.clear()
             report.refused.append(RefusedFile(name, format_.origin, note))
         if truncated:
             limit = session_lines.MAX_LINE_BYTES >> 20
@@ -291,19 +294,19 @@ class _Import(Struct):
         read = ReadFile(
             name, format_.origin, info.st_size, mtime_ns, READERS_VERSION, self.since, note
         )
-        self.writer.add(found, read)
+        self.writer.add(exchanges, read)
 
-    def _keep(self, exchange: ImportedExchange, found: list[ExchangeMemory]) -> None:
+    def _keep(self, exchange: ImportedExchange, exchanges: list[ExchangeMemory]) -> None:
         if exchange.ended_at < self.since or not is_in_repository(self.store.root, exchange.cwd):
             self.writer.report.elsewhere += 1
             return
         allow_pii = self.store.settings.allow_pii
-        found.append(
+        exchanges.append(
             exchange_memory(exchange, self.store.root, now=self.writer.now, allow_pii=allow_pii)
         )
-        if len(found) >= BATCH_EXCHANGES:
-            self.writer.add(found)
-            found.clear()
+        if len(exchanges) >= BATCH_EXCHANGES:
+            self.writer.add(exchanges)
+            exchanges.clear()
 
 
 def _home_relative(path: Path, home: Path) -> str:
@@ -349,35 +352,31 @@ def import_past_sessions(*, since: float | None, flags: Flags) -> int:
             dry_run=flags.dry_run,
         )
     flags.terminal.print_result(report, _render_import)
-    refused = [f"not read: {one.path} ({one.origin}): {one.reason}" for one in report.refused]
+    refused = [f"not read: {file.path} ({file.origin}): {file.reason}" for file in report.refused]
     flags.terminal.notes([*refused, *report.notes])
     return REFUSED if refused else 0
 
 
 def _render_import(report: SessionImportReport) -> str:
     origins = " · ".join(f"{count:,} {name}" for name, count in report.by_origin.items()) or "none"
-    new, read = counted(report.added, "exchange"), format_bytes(report.bytes_read)
+    new = counted(report.added, "exchange")
+    read = format_bytes(report.bytes_read)
     secrets = f"{counted(report.secrets_redacted, 'value')} redacted before anything was stored"
-    left = f"{report.known:,} known · {report.forgotten:,} erased before"
+    unwritten = f"{report.known:,} known · {report.forgotten:,} erased before"
+    files = f"{report.files:,} of this repository · {report.unchanged:,} unchanged"
+    imported = "would import" if report.dry_run else "imported"
     facts = render_facts(
         [
-            (
-                "files",
-                (
-                    f"{report.files:,} of this repository · {report.unchanged:,} unchanged · {read}"
-                    " read"
-                ),
-            ),
-            (
-                "would import" if report.dry_run else "imported",
-                f"{new} · {report.updated:,} continued since ({origins})",
-            ),
-            ("skipped", f"{left} · {report.elsewhere:,} of other folders or older"),
+            ("files", f"{files} · {read} read"),
+            (imported, f"{new} · {report.updated:,} continued since ({origins})"),
+            ("skipped", f"{unwritten} · {report.elsewhere:,} of other folders or older"),
             ("failures", f"{report.failures:,} · {counted(report.links, 'link')} to code"),
             ("secrets", secrets if report.secrets_redacted else ""),
         ]
     )
-    return facts if report.files else f"{facts}\n\nNo session names this repository as its folder."
+    if report.files:
+        return facts
+    return f"{facts}\n\nNo session names this repository as its folder."
 
 
 @command(FROM)
@@ -389,24 +388,26 @@ def list_imported_sessions(flags: Flags) -> int:
     """
     origins = flags.given["origins"]
     with opened_store(flags, make=False) as store:
-        found = imported_sessions(store.connection, origins=origins)
+        sessions = imported_sessions(store.connection, origins=origins)
     none = "nothing was imported yet: `xscore memory import-sessions` looks for sessions"
-    flags.terminal.print_result(found, _render_imported_sessions, none=none)
-    return NothingMatched.exit_code if origins and not found.sessions else 0
+    flags.terminal.print_result(sessions, _render_imported_sessions, none=none)
+    if origins and not sessions.sessions:
+        return NothingMatched.exit_code
+    return 0
 
 
-def _render_imported_sessions(found: ImportedSessions) -> str:
+def _render_imported_sessions(imported: ImportedSessions) -> str:
     return render_table(
         (),
         [
             (
-                datetime.fromtimestamp(one.last_at).strftime("%Y-%m-%d %H:%M"),
-                one.origin,
-                one_line(one.session),
-                counted(one.exchanges, "exchange"),
-                f"confidence {one.confidence:.2f}",
-                one_line(one.title),
+                datetime.fromtimestamp(session.last_at).strftime("%Y-%m-%d %H:%M"),
+                session.origin,
+                one_line(session.session),
+                counted(session.exchanges, "exchange"),
+                f"confidence {session.confidence:.2f}",
+                one_line(session.title),
             )
-            for one in found.sessions
+            for session in imported.sessions
         ],
     )

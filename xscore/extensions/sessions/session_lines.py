@@ -87,13 +87,13 @@ def read_head(path: Path) -> bytes:
 
 def recorded_folders(head: bytes) -> list[str]:
     """Return the `cwd` values in the first bytes of a file, each once."""
-    found = []
+    folders = []
     for quoted in dict.fromkeys(_CWD.findall(head)):
         try:
-            found.append(str(json.loads(quoted)))
+            folders.append(str(json.loads(quoted)))
         except ValueError:
             continue
-    return found
+    return folders
 
 
 def read_lines(path: Path, file: BinaryIO) -> Iterator[SessionLine]:
@@ -104,7 +104,8 @@ def read_lines(path: Path, file: BinaryIO) -> Iterator[SessionLine]:
 
 
 def _lines_of(source: BinaryIO, file: BinaryIO) -> Iterator[SessionLine]:
-    number, size = 0, 0
+    number = 0
+    size = 0
     while data := source.readline(MAX_LINE_BYTES):
         number += 1
         size += len(data)
@@ -113,9 +114,11 @@ def _lines_of(source: BinaryIO, file: BinaryIO) -> Iterator[SessionLine]:
         if data.endswith(b"\n"):
             yield SessionLine(number, data.rstrip(b"\r\n"))
             continue
-        is_truncated, ended = len(data) == MAX_LINE_BYTES, False
+        is_truncated = len(data) == MAX_LINE_BYTES
+        ended = False
         while is_truncated and not ended and (rest := source.readline(1 << 20)):
-            size, ended = size + len(rest), rest.endswith(b"\n")
+            size = size + len(rest)
+            ended = rest.endswith(b"\n")
             _refuse_bomb(size, file)
         data = data[:HEAD_BYTES] if is_truncated else data
         yield SessionLine(number, data.rstrip(b"\r\n"), is_truncated, not ended)
@@ -186,33 +189,35 @@ def parse_record(line: SessionLine) -> dict[str, Any] | None:
     Raises UnreadableSession.
     """
     try:
-        found = msgspec.json.decode(line.data)
+        record = msgspec.json.decode(line.data)
     # Also bad UTF-8 and lone surrogates, which the slower parser accepts.
     except (ValueError, RecursionError):
         text = line.data.decode("utf-8", "replace").lstrip("\ufeff").strip()
         if not text:
             return None
         try:
-            found = json.loads(text)
+            record = json.loads(text)
         except (ValueError, RecursionError) as error:
             if line.is_unterminated:
                 return None
             why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise UnreadableSession(line.number, f"expected one JSON object ({why})") from error
-    if not isinstance(found, dict):
+    if not isinstance(record, dict):
         raise UnreadableSession(
-            line.number, f"expected one JSON object, found {type(found).__name__}"
+            line.number, f"expected one JSON object, found {type(record).__name__}"
         )
-    return found
+    return record
 
 
 def parse_object(text: str) -> dict[str, Any]:
     """Parse JSON that a record carries as text; empty where it is not an object."""
     try:
-        found = json.loads(text) if text.startswith("{") else {}
+        fields = json.loads(text) if text.startswith("{") else {}
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if isinstance(fields, dict):
+        return fields
+    return {}
 
 
 def text_field(record: Mapping[str, Any], name: str) -> str:
@@ -224,13 +229,17 @@ def text_field(record: Mapping[str, Any], name: str) -> str:
 def object_field(record: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return an object field; empty for any other type."""
     value = record.get(name)
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def object_list(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the objects of a list field."""
     value = record.get(name)
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    if isinstance(value, list):
+        return [entry for entry in value if isinstance(entry, dict)]
+    return []
 
 
 def required_text(record: Mapping[str, Any], name: str, line: SessionLine, where: str) -> str:
@@ -260,9 +269,8 @@ def message_text(content: object, *types: str) -> str:
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
-    texts = [
-        block.get("text")
-        for block in blocks
-        if isinstance(block, dict) and block.get("type") in types
-    ]
+    texts = []
+    for block in blocks:
+        if isinstance(block, dict) and block.get("type") in types:
+            texts.append(block.get("text"))
     return "\n".join(text for text in texts if isinstance(text, str))

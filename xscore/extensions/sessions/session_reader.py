@@ -190,7 +190,8 @@ class SessionReader:
 
     def command_ended(self, call: str, *, failed: bool, output: str = "") -> None:
         """Record how a command ended; only the first report of an end counts."""
-        command, failures = self._commands.pop(call, ""), self._failures
+        command = self._commands.pop(call, "")
+        failures = self._failures
         if failed and command:
             failures.pop(command, None)
             failures[command] = FailedCommand(
@@ -203,9 +204,15 @@ class SessionReader:
 
     def close(self) -> None:
         """End the open exchange, and keep it if it has an answer, a change or a failure."""
-        ended, answered = self._open, without_recall(cleaned_text(self._answer))
-        paths, failures = tuple(self._paths), tuple(self._failures.values())
-        self._open, self._answer, self._paths, self._failures, self._commands = None, "", {}, {}, {}
+        ended = self._open
+        answered = without_recall(cleaned_text(self._answer))
+        paths = tuple(self._paths)
+        failures = tuple(self._failures.values())
+        self._open = None
+        self._answer = ""
+        self._paths = {}
+        self._failures = {}
+        self._commands = {}
         if ended is not None and (answered or failures or paths):
             self._keep(replace(ended, answered=answered, paths=paths, failures=failures))
 

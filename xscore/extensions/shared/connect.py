@@ -37,7 +37,8 @@ def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
     Raises UsageError for a URL that names none, and where the extra that speaks to it is not
     installed.
     """
-    url, tenant = settings.url.reveal(), settings.tenant
+    url = settings.url.reveal()
+    tenant = settings.tenant
     is_redis = parse_server_url(url).scheme in REDIS
     extra, driver = ("redis", "redis") if is_redis else ("postgres", "psycopg")
     require_extra(extra, driver, purpose="shared.url")
@@ -60,20 +61,22 @@ async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
     if not settings.url.reveal():
         return []
     try:
-        what = await _asked(settings, lambda server: server.check(), timeout_s=settings.timeout_s)
+        description = await _asked(
+            settings, lambda server: server.check(), timeout_s=settings.timeout_s
+        )
     except (UsageError, SharedUnavailable) as error:
         return [DoctorFinding(ASPECT, False, error.message, error.hint)]
-    away = "a run stops without it" if settings.require else "a run continues without it"
-    cap = (
-        f"; at most ${settings.max_usd_day:f} a day over all"
-        if settings.max_usd_day is not None
-        else ""
-    )
+    away = "a run continues without it"
+    if settings.require:
+        away = "a run stops without it"
+    cap = ""
+    if settings.max_usd_day is not None:
+        cap = f"; at most ${settings.max_usd_day:f} a day over all"
     return [
         DoctorFinding(
             ASPECT,
             True,
-            f"{displayed_url(settings.url.reveal())}: {what}; tenant {settings.tenant}{cap};"
+            f"{displayed_url(settings.url.reveal())}: {description}; tenant {settings.tenant}{cap};"
             f" {away}",
         )
     ]
@@ -86,16 +89,18 @@ async def erase_shared(
 
     verify: ask once more, and count what is there by then.
     """
-    here = shared_server_name(settings) if settings.url.reveal() else ""
+    current = ""
+    if settings.url.reveal():
+        current = shared_server_name(settings)
     elsewhere = "shared.url and shared.tenant do not name it now"
-    return [
-        (
-            await _erased_here(settings, request, verify=verify)
-            if name == here
-            else ServerErasure(server=name, problem=elsewhere)
-        )
-        for name, request in requests.items()
-    ]
+    erasures: list[ServerErasure] = []
+    for name, request in requests.items():
+        # Only the configured server has an address and a key here.
+        if name == current:
+            erasures.append(await _erased_here(settings, request, verify=verify))
+        else:
+            erasures.append(ServerErasure(server=name, problem=elsewhere))
+    return erasures
 
 
 async def _erased_here(
@@ -107,10 +112,10 @@ async def _erased_here(
     name = shared_server_name(settings)
     try:
         await _asked(settings, lambda server: server.check(), timeout_s=settings.timeout_s)
-        removed, left = await _asked(settings, erase, timeout_s=ERASURE_S)
+        removed, remaining = await _asked(settings, erase, timeout_s=ERASURE_S)
     except (UsageError, SharedUnavailable) as error:
         return ServerErasure(server=name, problem=error.message)
-    return ServerErasure(server=name, removed=removed, left=left)
+    return ServerErasure(server=name, removed=removed, left=remaining)
 
 
 def shared_server_name(settings: SharedSettings) -> str:
@@ -146,9 +151,9 @@ class SharedStores(SpendingStores):
     sent: SharedJudgmentStore
     stack: AsyncExitStack
 
-    def rates(self, own: LocalRates, *, bucket: str) -> RateBudget:
+    def rates(self, local: LocalRates, *, bucket: str) -> RateBudget:
         """Return the limits of this host and model (`bucket`) that the judge's calls take from."""
-        shared = SharedRates(own, self.link, bucket=bucket)
+        shared = SharedRates(local, self.link, bucket=bucket)
         self.stack.push_async_callback(shared.aclose)
         return shared
 

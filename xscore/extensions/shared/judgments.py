@@ -75,17 +75,15 @@ class SharedJudgmentStore:
 
     def warnings(self) -> tuple[str, ...]:
         """Return a warning for the receipt about what was not shared."""
-        left = self._dropped + self._waiting
-        return (
-            (
+        unsent = self._dropped + self._waiting
+        if unsent:
+            return (
                 (
                     "only in the local store, since the shared server was away:"
-                    f" {counted(left, 'judgment')}"
+                    f" {counted(unsent, 'judgment')}"
                 ),
             )
-            if left
-            else ()
-        )
+        return ()
 
     async def aclose(self) -> None:
         """Send what is left, as far as the server answers."""
@@ -102,6 +100,7 @@ class SharedJudgmentStore:
         """
         if self._failure is not None:
             raise self._failure
+        # While the server is away the queue is bounded; what is dropped is in the local store.
         kept = judgments[: max(0, MOST_KEPT - self._waiting)]
         self._unsent.setdefault(names, []).extend(kept)
         self._waiting += len(kept)
@@ -122,6 +121,7 @@ class SharedJudgmentStore:
     async def _send_next(self) -> bool:
         """Send the judgments of one turn; they stay here until the server has them."""
         names, judgments = next(iter(self._unsent.items()))
+        # A copy: turns append more while this request is on its way.
         sent = list(judgments)
         if not await self.link.tell(lambda server: server.store_judgments(names, sent)):
             return False
@@ -142,11 +142,13 @@ class SharedClaims:
         judge: JudgeIdentity,
         sample: int = FIRST_DRAW,
     ) -> None:
-        self._store, self._link = store, store.link
+        self._store = store
+        self._link = store.link
         self._local = store.local.claims(turn_key, judge, sample)
         self._write_here = store.local.writer(turn_key, judge, sample)
         self._names: JudgmentKey = (turn_key, judge_key(judge), sample)
-        self._runner, self._lease_s = random_hex(8), store.lease_s
+        self._runner = random_hex(8)
+        self._lease_s = store.lease_s
         self._heartbeat = Heartbeat(self._renew, every_s=min(HEARTBEAT_S, self._lease_s / 3))
         self._has_asked = False
         """The server may hold claims of this runner, even if its answer never came."""
@@ -188,29 +190,32 @@ class SharedClaims:
         All are claimed locally first, since only the server knows which still need judging; the
         rest is released.
         """
-        found = await self._local.claim(packs, at_most=len(packs))
-        ours = [
-            at
-            for at, one in enumerate(found)
-            if one.share is ClaimState.OURS and len(one.known) < len(packs[at])
-        ]
+        local = await self._local.claim(packs, at_most=len(packs))
+        ours: list[int] = []
+        for at, result in enumerate(local):
+            if result.share is ClaimState.OURS and len(result.known) < len(packs[at]):
+                ours.append(at)
         if not ours:
-            return found
+            return local
         lacking = [
-            [content for content in packs[at] if content not in found[at].known] for at in ours
+            [content for content in packs[at] if content not in local[at].known] for at in ours
         ]
-        there = await self._claim_there(lacking, at_most)
-        known = {content: judgment for one in there for content, judgment in one.known.items()}
-        if known:
-            await self._write_here(list(known.values()))
+        at_server = await self._claim_there(lacking, at_most)
+        server_judgments: dict[str, Judgment] = {}
+        for result in at_server:
+            server_judgments.update(result.known)
+        # Others paid for these: stored here, the next turn asks no server for them.
+        if server_judgments:
+            await self._write_here(list(server_judgments.values()))
         surplus: list[str] = []
-        for at, asked, one in zip(ours, lacking, there, strict=True):
-            found[at] = ClaimResult(one.share, {**found[at].known, **one.known})
-            if one.share is not ClaimState.OURS:
-                surplus += (content for content in asked if content not in one.known)
+        for at, hashes, result in zip(ours, lacking, at_server, strict=True):
+            local[at] = ClaimResult(result.share, {**local[at].known, **result.known})
+            # Another machine judges it, or it is beyond at_most: others here may claim it again.
+            if result.share is not ClaimState.OURS:
+                surplus += (content for content in hashes if content not in result.known)
         if surplus:
             self._local.release(surplus)
-        return found
+        return local
 
     def release(self, hashes: Iterable[str]) -> None:
         """Give contents up without a judgment."""
@@ -219,11 +224,12 @@ class SharedClaims:
     async def _claim_there(self, packs: Sequence[Sequence[str]], at_most: int) -> list[ClaimResult]:
         """Claim at the server; while it is away, the local claims count."""
         self._has_asked = True
-        alone = [
-            ClaimResult(ClaimState.OURS if at < at_most else ClaimState.FREE, {})
-            for at in range(len(packs))
-        ]
-        names, runner, lease_s = self._names, self._runner, self._lease_s
+        alone = []
+        for at in range(len(packs)):
+            alone.append(ClaimResult(ClaimState.OURS if at < at_most else ClaimState.FREE, {}))
+        names = self._names
+        runner = self._runner
+        lease_s = self._lease_s
         return await self._link.ask(
             lambda server: server.claim(
                 names, packs, at_most=at_most, runner=runner, lease_s=lease_s

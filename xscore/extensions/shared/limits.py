@@ -37,15 +37,15 @@ class SharedBudget:
 
     def __init__(
         self,
-        own: DollarBudget,
+        local: DollarBudget,
         link: ServerLink,
         *,
         cap_usd: Decimal,
         clock: Callable[[], float] = time.time,
         lease_s: float = LEASE_S,
     ) -> None:
-        """own: the caps of the store. clock: Unix seconds, for the day and the lease."""
-        self._own, self._backend = own, _ServerBackend(link, cap_usd, clock, lease_s)
+        """local: the caps of the store. clock: Unix seconds, for the day and the lease."""
+        self._own, self._backend = local, _ServerBackend(link, cap_usd, clock, lease_s)
         self._tenants = Budget(self._backend, clock=clock, lease_s=lease_s)
 
     async def reserve(self, usd: Decimal | None) -> str:
@@ -53,17 +53,18 @@ class SharedBudget:
 
         Raises BudgetExhausted, and what else a budget raises.
         """
-        own = await self._own.reserve(usd)
+        # First the local caps: they cost no round trip, and are given back if the server refuses.
+        local_id = await self._own.reserve(usd)
         try:
-            return f"{own} {await self._tenants.reserve(usd)}"
+            return f"{local_id} {await self._tenants.reserve(usd)}"
         except BaseException:
-            await self._own.settle(own, ZERO_USD)
+            await self._own.settle(local_id, ZERO_USD)
             raise
 
     async def settle(self, reservation: str, actual: Decimal | None) -> None:
         """Charge the call in both budgets."""
-        own, _, tenants = reservation.partition(" ")
-        await self._own.settle(own, actual)
+        local_id, _, tenants = reservation.partition(" ")
+        await self._own.settle(local_id, actual)
         await self._tenants.settle(tenants, actual)
 
     async def aclose(self) -> None:
@@ -93,16 +94,18 @@ class _ServerBackend(Struct):
     async def set_aside(self, reservation: Reservation, usd: Decimal) -> bool:
         async with self.lock:
             self.known[reservation.name] = reservation
+            # Dollars for several calls are asked for at once. Near the cap they may not fit where
+            # one call does, so a refusal is asked again for less, until this call alone is refused.
             while True:
                 ahead = min(AHEAD_CALLS, int(max(ZERO_USD, self.left_usd) / usd) // AHEAD_SHARE)
-                left = await self._reserve(reservation, usd, ahead)
-                if left is None:
+                left_usd = await self._reserve(reservation, usd, ahead)
+                if left_usd is None:
                     return False
-                self.left_usd = left
-                if left >= 0:
+                self.left_usd = left_usd
+                if left_usd >= 0:
                     return True
                 if not ahead:
-                    raise self._refusal(usd, left + usd, reservation.day)
+                    raise self._refusal(usd, left_usd + usd, reservation.day)
 
     async def report(self, reservation: Reservation) -> None:
         self.known[reservation.name] = reservation
@@ -115,33 +118,35 @@ class _ServerBackend(Struct):
             await asyncio.gather(self.reporting, return_exceptions=True)
         with suppress(SharedUnavailable):
             for reservation in list(self.known.values()):
+                # No call follows, so nothing stays reserved for one.
                 reservation.reserve_ahead = ZERO_USD
                 await self._report_now(reservation)
 
     async def _reserve(self, reservation: Reservation, usd: Decimal, ahead: int) -> Decimal | None:
         """Ask for this call and `ahead` more; return what the cap has room for after it; None: the
         server is away."""
-        held, spent = reservation.lent + usd * (1 + ahead), reservation.spent
-        name, day = reservation.name, reservation.day
+        held = reservation.lent + usd * (1 + ahead)
+        spent = reservation.spent
+        name = reservation.name
+        day = reservation.day
         unknown: Decimal | None = None
-        left = await self.link.ask(
+        left_usd = await self.link.ask(
             lambda server: server.reserve(
                 name, day, held, spent, cap_usd=self.cap_usd, lease_s=self.lease_s
             ),
             otherwise=unknown,
         )
-        if left is not None and left >= 0:
-            reservation.held, reservation.reported, reservation.reserve_ahead = (
-                held,
-                spent,
-                usd * ahead,
-            )
+        # The server reserves all that was asked for, or nothing: below zero it reserved nothing.
+        if left_usd is not None and left_usd >= 0:
+            reservation.held = held
+            reservation.reported = spent
+            reservation.reserve_ahead = usd * ahead
             reservation.leased_until = self.clock() + self.lease_s
-        return left
+        return left_usd
 
-    def _refusal(self, usd: Decimal, left: Decimal, day: str) -> BudgetExhausted:
+    def _refusal(self, usd: Decimal, left_usd: Decimal, day: str) -> BudgetExhausted:
         return BudgetExhausted(
-            f"the next call may cost ${usd:f}, and ${max(ZERO_USD, left):f} is left of the"
+            f"the next call may cost ${usd:f}, and ${max(ZERO_USD, left_usd):f} is left of the"
             f" ${self.cap_usd:f} that all who share the server may spend on {day} (UTC)",
             hint=(
                 "Raise shared.max_usd_day, or wait for the next day (UTC); then run `xscore"
@@ -151,7 +156,7 @@ class _ServerBackend(Struct):
 
     async def _report_soon(self) -> None:
         with suppress(SharedUnavailable):  # the next reservation raises it
-            while any(one.unreported or one.held > one.needed for one in self.known.values()):
+            while any(held.unreported or held.held > held.needed for held in self.known.values()):
                 await asyncio.sleep(REPORT_SPENT_S)
                 await self.link.wait_until_back()
                 for reservation in list(self.known.values()):
@@ -159,7 +164,9 @@ class _ServerBackend(Struct):
 
     async def _report_now(self, reservation: Reservation) -> None:
         async with self.lock:
-            before, needed, spent = reservation.held, reservation.needed, reservation.spent
+            before = reservation.held
+            needed = reservation.needed
+            spent = reservation.spent
             if reservation.unreported or needed < before:
                 # So that no call takes what goes back.
                 reservation.held = min(before, needed + reservation.unreported)
@@ -177,10 +184,14 @@ class _ServerBackend(Struct):
 class SharedRates:
     """A `RateBudget` whose buckets are at the server."""
 
-    def __init__(self, own: LocalRates, link: ServerLink, *, bucket: str) -> None:
-        """own: knows the limits, and enforces them while the server is away. bucket: names host and
-        model."""
-        self._own, self._link, self._bucket = own, link, bucket
+    def __init__(self, local: LocalRates, link: ServerLink, *, bucket: str) -> None:
+        """local: knows the limits, and enforces them while the server is away.
+
+        bucket: names host and model.
+        """
+        self._own = local
+        self._link = link
+        self._bucket = bucket
         self._room = dict.fromkeys(LIMIT_KINDS, 0.0)
         """Taken at the server and not used by a call; below zero: more was used than taken."""
         self._ready_at = 0.0
@@ -205,14 +216,16 @@ class SharedRates:
         Only one caller may wait at a time. Raises SharedUnavailable.
         """
         limits = self._limits()
-        wanted = {
+        amounts = {
             kind: amount for kind, amount in zip(LIMIT_KINDS, share, strict=True) if kind in limits
         }
-        missing = {kind: amount - self._room[kind] for kind, amount in wanted.items()}
+        missing = {kind: amount - self._room[kind] for kind, amount in amounts.items()}
+        # What an earlier call took and did not use serves this one without a round trip.
         if any(amount > 0 for amount in missing.values()):
             wait_s = await self._link.ask(
                 lambda server: server.take(self._bucket, missing, limits), otherwise=-1.0
             )
+            # The server is away: this process's own buckets hold, at the whole limit.
             if wait_s < 0:
                 await self._own.take(share)
                 self._in_flight[share].append(None)
@@ -220,9 +233,9 @@ class SharedRates:
             for kind, amount in missing.items():
                 self._room[kind] += amount
             self._ready_at = asyncio.get_running_loop().time() + wait_s
-        for kind, amount in wanted.items():
+        for kind, amount in amounts.items():
             self._room[kind] -= amount
-        self._in_flight[share].append(wanted.keys())
+        self._in_flight[share].append(amounts.keys())
         try:
             await asyncio.sleep(max(0.0, self._ready_at - asyncio.get_running_loop().time()))
         except asyncio.CancelledError:
@@ -231,15 +244,16 @@ class SharedRates:
 
     def settle(self, taken: RateShare, spent: RateShare) -> None:
         """Refund what a call took and did not use."""
+        # Calls of one size are alike: the first to end settles what the first to begin took.
         kinds = self._in_flight[taken].popleft()
         if not self._in_flight[taken]:
             del self._in_flight[taken]
         if kinds is None:
             self._own.settle(taken, spent)
             return
-        for kind, most, actual in zip(LIMIT_KINDS, taken, spent, strict=True):
+        for kind, reserved, actual in zip(LIMIT_KINDS, taken, spent, strict=True):
             if kind in kinds:
-                self._room[kind] += most - actual
+                self._room[kind] += reserved - actual
         if any(self._room.values()) and (self._returning is None or self._returning.done()):
             self._returning = asyncio.create_task(self._return_soon())
 
@@ -264,9 +278,11 @@ class SharedRates:
         If the server is away, its buckets refill.
         """
         limits = self._limits()
-        amounts = {
-            kind: -amount for kind, amount in self._room.items() if amount and kind in limits
-        }
+        amounts = {}
+        for kind, amount in self._room.items():
+            if amount and kind in limits:
+                amounts[kind] = -amount
+        # Emptied before the wait, so that no call takes what is on its way back.
         self._room.update(dict.fromkeys(amounts, 0.0))
         if amounts:
             with suppress(SharedUnavailable):  # the next taker sees the error

@@ -44,7 +44,9 @@ class ServerLink:
         or back."""
         self.require = require
         self.is_unavailable: bool = False
-        self._open_server, self._timeout_s, self._note = open_server, timeout_s, note
+        self._open_server = open_server
+        self._timeout_s = timeout_s
+        self._note = note
         self._look_again_s = look_again_s
         self._server: SharedServer | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -93,9 +95,9 @@ class ServerLink:
     def warnings(self) -> tuple[str, ...]:
         """Return a warning for the receipt if the server was away."""
         why = self._why.rstrip(".")
-        return (
-            (f"{why}; what was missing there was judged with only the local store",) if why else ()
-        )
+        if why:
+            return (f"{why}; what was missing there was judged with only the local store",)
+        return ()
 
     async def aclose(self) -> None:
         """Stop trying it, and release its connections."""
@@ -121,9 +123,9 @@ class ServerLink:
         except TimeoutError:
             if latest is not None:
                 raise latest from None
-            said = f"the shared server {server.name} did not answer within {self._timeout_s:g} s"
+            message = f"the shared server {server.name} did not answer within {self._timeout_s:g} s"
             raise SharedUnavailable(
-                said, hint="Check why it is slow, or raise shared.timeout_s."
+                message, hint="Check why it is slow, or raise shared.timeout_s."
             ) from None
 
     def _opened(self) -> SharedServer:
@@ -132,7 +134,9 @@ class ServerLink:
         return self._server
 
     def _lose(self, error: XscoreError) -> None:
-        self.is_unavailable, self._why, self._looking = True, error.message, None
+        self.is_unavailable = True
+        self._why = error.message
+        self._looking = None
         if self.require:
             return
         self._note(f"{error.message.rstrip('.')}; continuing with only the local store")

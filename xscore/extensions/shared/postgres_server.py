@@ -75,10 +75,12 @@ class PostgresDriver:
     async def describe(self) -> str:
         """Return the version, and whether acknowledged writes are on disk."""
         names = ("synchronous_commit", "fsync")
-        asked = "SELECT current_setting('server_version'), current_setting(%s), current_setting(%s)"
-        version, *values = await self._row(asked, names)
+        query = "SELECT current_setting('server_version'), current_setting(%s), current_setting(%s)"
+        version, *values = await self._row(query, names)
         off = [name for name, value in zip(names, values, strict=True) if value == "off"]
-        keeps = f"may forget the latest writes in a crash ({', '.join(off)}: off)" if off else ""
+        keeps = ""
+        if off:
+            keeps = f"may forget the latest writes in a crash ({', '.join(off)}: off)"
         return ", ".join(
             filter(None, (f"PostgreSQL {one_line(str(version)).partition(' ')[0]}", keeps))
         )
@@ -112,7 +114,8 @@ class PostgresDriver:
 
     async def aclose(self) -> None:
         """Release connections."""
-        idle, self._idle = self._idle, []
+        idle = self._idle
+        self._idle = []
         for connection in idle:
             await _close(connection)
 
@@ -201,7 +204,9 @@ async def _answered(
 
     async def fetched() -> list[tuple[Any, ...]]:
         cursor = await connection.execute(statement.encode(), terms)
-        return await cursor.fetchall() if cursor.description else []
+        if cursor.description:
+            return await cursor.fetchall()
+        return []
 
     asking = asyncio.ensure_future(fetched())
     try:
@@ -218,8 +223,8 @@ async def _answered(
 
 async def _version(connection: _PgConnection) -> int | None:
     """Return the version of the tables; None: there are none, 0: unknown."""
-    found = await _answered(connection, "SELECT to_regclass('xscore.version')")
-    if found[0][0] is None:
+    table = await _answered(connection, "SELECT to_regclass('xscore.version')")
+    if table[0][0] is None:
         return None
     numbers = await _answered(connection, "SELECT number FROM xscore.version")
     return int(numbers[0][0]) if numbers else 0

@@ -73,7 +73,7 @@ class RedisDriver:
     async def describe(self) -> str:
         """Return the version, and whether writes survive a restart."""
         try:
-            found: dict[str, Any] = await self._asked(
+            facts: dict[str, Any] = await self._asked(
                 self._client.info("server", "persistence", "memory")
             )
         except SharedUnavailable as error:
@@ -81,30 +81,32 @@ class RedisDriver:
                 # This account may do all that a run needs, but not ask for the version.
                 return "Redis"
             raise
-        keeps = (
-            "writes its log"
-            if found.get("aof_enabled")
-            else "may forget at a restart (appendonly is off)"
-        )
-        policy = str(found.get("maxmemory_policy", "noeviction"))
-        evicts = (
-            "" if policy == "noeviction" else f", may drop judgments when full ({one_line(policy)})"
-        )
-        return f"Redis {one_line(str(found.get('redis_version', '?')))}, {keeps}{evicts}"
+        keeps = "may forget at a restart (appendonly is off)"
+        if facts.get("aof_enabled"):
+            keeps = "writes its log"
+        policy = str(facts.get("maxmemory_policy", "noeviction"))
+        if policy == "noeviction":
+            evicts = ""
+        else:
+            evicts = f", may drop judgments when full ({one_line(policy)})"
+        return f"Redis {one_line(str(facts.get('redis_version', '?')))}, {keeps}{evicts}"
 
     async def run(self, script: str, *terms: object) -> Sequence[Any]:
         """Run a script. Its terms travel as one list of JSON."""
         await self._bring_to_version()
         keys = [f"{self._space}:{key.format(*terms)}" for key in _KEYS[script]]
         answer = await self._asked(self._scripts[script](keys=keys, args=[json.dumps(terms)]))
-        return answer if isinstance(answer, list) else [answer]
+        if isinstance(answer, list):
+            return answer
+        return [answer]
 
     async def erase(
         self, contents: Sequence[str], turns: Sequence[tuple[str, Sequence[str]]]
     ) -> int:
         """Erase judgments with their reasons; by content in every turn of the tenant."""
         await self._bring_to_version()
-        removed, cursor = 0, 0
+        removed = 0
+        cursor = 0
         while contents:
             scan = self._client.scan(cursor, match=f"{self._space}:judged:*", count=TURNS_AT_ONCE)
             cursor, judged = await self._asked(scan)

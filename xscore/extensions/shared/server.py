@@ -11,6 +11,7 @@ import json
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from itertools import chain
 from math import isfinite
 from typing import Any, Protocol, TypeVar
 from urllib.parse import SplitResult, urlsplit
@@ -103,9 +104,9 @@ def too_new(name: str, version: int | None, readable: int) -> SharedUnavailable:
     )
 
 
-def finite(told: float | str | bytes) -> float:
+def finite(value: float | str | bytes) -> float:
     """Parse a number. Raises ValueError if it is not finite."""
-    number = float(told)
+    number = float(value)
     if not isfinite(number):
         raise ValueError(f"{number} is not a finite number")
     return number
@@ -133,13 +134,13 @@ def decode_judgments(
     try:
         rows = [(content, *json.loads(text)) for content, text in entries]
         checksums = judgment_checksums(turn_checksum(*names), rows)
-        found = []
-        for (content, score, prior, pack, position, reason, told), checksum in zip(
+        judgments = []
+        for (content, score, prior, pack, position, reason, model), checksum in zip(
             rows, checksums, strict=True
         ):
-            if crc32(reason.encode("utf-8", "surrogatepass"), checksum) != told:
+            if crc32(reason.encode("utf-8", "surrogatepass"), checksum) != model:
                 raise ValueError("a judgment does not fit its checksum")
-            found.append(Judgment(content, score, reason, pack, position, prior))
+            judgments.append(Judgment(content, score, reason, pack, position, prior))
     except (*BAD_ANSWER, struct.error) as error:
         raise StoreDamaged(
             f"what the shared server holds of a turn is damaged: {error}",
@@ -148,7 +149,7 @@ def decode_judgments(
                 " touched."
             ),
         ) from error
-    return {judgment.content_hash: judgment for judgment in found}
+    return {judgment.content_hash: judgment for judgment in judgments}
 
 
 def _bucket_capacity(per_minute: float) -> float:
@@ -210,22 +211,19 @@ class SharedServer:
         taken over; this call counts as one.
         A pack that is not `OURS` is unchanged.
         """
-        contents = [content for pack in packs for content in pack]
+        contents = list(chain.from_iterable(packs))
 
         def read(answer: Sequence[Any]) -> list[ClaimResult]:
             letters, places, entries = answer
-            judged = [
-                (contents[place - 1], entry)
-                for place, entry in zip(places or (), entries or (), strict=True)
-            ]
-            known = decode_judgments(names, judged)
-            return [
-                ClaimResult(
-                    _STATES[letter],
-                    {content: known[content] for content in pack if content in known},
-                )
-                for letter, pack in zip(letters, packs, strict=True)
-            ]
+            judged = []
+            for place, entry in zip(places or (), entries or (), strict=True):
+                judged.append((contents[place - 1], entry))
+            judgments = decode_judgments(names, judged)
+            results: list[ClaimResult] = []
+            for letter, pack in zip(letters, packs, strict=True):
+                known = {content: judgments[content] for content in pack if content in judgments}
+                results.append(ClaimResult(_STATES[letter], known))
+            return results
 
         terms = (_turn(names), runner, lease_s, at_most, list(map(len, packs)), contents)
         return await self._asked(read, "claim", *terms)
@@ -242,10 +240,9 @@ class SharedServer:
 
         Repeating it does no harm.
         """
-        turns = [
-            (_turn((turn_key, judge, sample)), contents)
-            for turn_key, judge, sample, contents in request.turns
-        ]
+        turns = []
+        for turn_key, judge, sample, contents in request.turns:
+            turns.append((_turn((turn_key, judge, sample)), contents))
         return await self.driver.erase(request.contents, turns)
 
     async def heartbeat(self, runner: str, *, lease_s: float) -> None:

@@ -47,7 +47,7 @@ class SpanRecord(Struct, frozen=True, kw_only=True):
 def turn_attributes(closed: "ClosedTurn", calls: Sequence[CallRecord], *, error: str) -> Attributes:
     """Return the figures of a turn; a sum with an unpriced call is left out."""
     costs = [call.cost_usd for call in calls if call.cost_usd is not None]
-    told: dict[str, str | int | float | bool | None] = {
+    attributes: dict[str, str | int | float | bool | None] = {
         "xscore.turn.id": closed.turn.id,
         "gen_ai.conversation.id": closed.turn.thread or None,
         "error.type": error or None,
@@ -58,7 +58,7 @@ def turn_attributes(closed: "ClosedTurn", calls: Sequence[CallRecord], *, error:
     }
     if closed.figures is not None:
         figures = closed.figures
-        told |= {
+        attributes |= {
             "xscore.judge": _judge_name(figures.judge),
             "xscore.judge.is_model": figures.by_model,
             "xscore.exit_code": closed.exit_code,
@@ -69,7 +69,7 @@ def turn_attributes(closed: "ClosedTurn", calls: Sequence[CallRecord], *, error:
             "xscore.near_threshold": figures.near,
             "xscore.threshold": figures.threshold,
         }
-    return _known(told)
+    return _known(attributes)
 
 
 def stage_attributes(turn_id: str, stage: str, *, error: str) -> Attributes:
@@ -117,15 +117,19 @@ def model_name(provider: str, model: str) -> str:
 
 def _judge_name(judge: str) -> str:
     provider, colon, model = judge.partition(":")
-    return f"{provider}:{model_name(provider, model)}" if colon else judge
+    if colon:
+        return f"{provider}:{model_name(provider, model)}"
+    return judge
 
 
 @lru_cache(maxsize=64)
 def _address(host: str) -> tuple[str | None, int | None]:
     """Split `name:port`; a provider without a host has neither."""
     parts = urlsplit(f"//{host}")
-    return (None, None) if host == "-" else (parts.hostname, parts.port)
+    if host == "-":
+        return (None, None)
+    return (parts.hostname, parts.port)
 
 
-def _known(told: dict[str, str | int | float | bool | None]) -> Attributes:
-    return {name: value for name, value in told.items() if value is not None}
+def _known(attributes: dict[str, str | int | float | bool | None]) -> Attributes:
+    return {name: value for name, value in attributes.items() if value is not None}

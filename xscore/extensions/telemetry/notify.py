@@ -64,8 +64,10 @@ def trace_listener(send: SendSpans) -> TurnListener:
             spans = spans_of_turn(closed)
         except (StoreError, sqlite3.Error):
             return "telemetry: the calls of this turn cannot be read"
-        said = await _send_in_thread(send, spans)
-        return f"telemetry: {said}" if said else ""
+        problem = await _send_in_thread(send, spans)
+        if problem:
+            return f"telemetry: {problem}"
+        return ""
 
     return on_closed
 
@@ -73,22 +75,28 @@ def trace_listener(send: SendSpans) -> TurnListener:
 def spans_of_turn(closed: ClosedTurn) -> list[SpanRecord]:
     """Return the span of the turn, those of its stages below it, and those of its calls below their
     stages."""
-    shift, error, ended_in = closed.now - monotonic(), _error_kind(closed), _ended_in(closed)
+    shift = closed.now - monotonic()
+    error = _error_kind(closed)
+    ended_in = _ended_in(closed)
     calls = calls_of_turn(closed.connection, closed.turn.id)
-    whole = turn_attributes(closed, calls, error=error)
-    began, name = closed.stopwatch.started + shift, f"{NAME} {closed.command}".strip()
+    turn_fields = turn_attributes(closed, calls, error=error)
+    began = closed.stopwatch.started + shift
+    name = f"{NAME} {closed.command}".strip()
     spans = [
-        SpanRecord(name=name, attributes=whole, began=began, ended=monotonic() + shift, error=error)
+        SpanRecord(
+            name=name, attributes=turn_fields, began=began, ended=monotonic() + shift, error=error
+        )
     ]
     places: dict[str, int] = {}
     for stage, (begun, ended) in closed.stopwatch.laps.items():
         places[stage] = len(spans)
         failed = error if stage == ended_in else ""
-        told, name = stage_attributes(closed.turn.id, stage, error=failed), f"{NAME} {stage}"
+        stage_fields = stage_attributes(closed.turn.id, stage, error=failed)
+        name = f"{NAME} {stage}"
         spans.append(
             SpanRecord(
                 name=name,
-                attributes=told,
+                attributes=stage_fields,
                 began=begun + shift,
                 ended=ended + shift,
                 error=failed,
@@ -96,6 +104,7 @@ def spans_of_turn(closed: ClosedTurn) -> list[SpanRecord]:
             )
         )
     for call in calls:
+        stage_name = "primary" if call.stage == Stage.PRIMARY else "judge"
         spans.append(
             SpanRecord(
                 name=f"{call.stage.operation} {model_name(call.provider, call.model)}",
@@ -103,7 +112,7 @@ def spans_of_turn(closed: ClosedTurn) -> list[SpanRecord]:
                 began=call.started_at,
                 ended=call.started_at + call.duration_s,
                 error="" if call.outcome == ANSWERED else call.outcome,
-                below=places.get("primary" if call.stage == Stage.PRIMARY else "judge", 0),
+                below=places.get(stage_name, 0),
                 is_call=True,
             )
         )
@@ -115,19 +124,24 @@ def _error_kind(closed: ClosedTurn) -> str:
         return _ENDS.get(closed.exit_code, "")
     if isinstance(closed.error, XscoreError):
         return closed.error.kind
-    return "cancelled" if isinstance(closed.error, asyncio.CancelledError) else "internal"
+    if isinstance(closed.error, asyncio.CancelledError):
+        return "cancelled"
+    return "internal"
 
 
 def _ended_in(closed: ClosedTurn) -> str:
     """Return the stage that a turn ended in: without a receipt its last; none if it was just not
     stored."""
-    laps, figures = closed.stopwatch.laps, closed.figures
+    laps = closed.stopwatch.laps
+    figures = closed.figures
     if closed.exit_code == ExitCode.STORE:
         return ""
     if figures is None:
         return next(reversed(laps), "")
     if closed.exit_code == ExitCode.INTERRUPTED:
-        return "primary" if "primary" in laps else "judge"
+        if "primary" in laps:
+            return "primary"
+        return "judge"
     is_judging = (
         closed.exit_code == ExitCode.NOTHING_JUDGED
         or UnjudgedCause.BUDGET in figures.unjudged_by_cause
@@ -142,12 +156,12 @@ async def _send_in_thread(send: SendSpans, spans: Sequence[SpanRecord]) -> str:
 
     def work() -> None:
         try:
-            said = send(spans)
+            problem = send(spans)
         # Of an exporter: variables, hosts.
         except (OSError, RuntimeError, TypeError, ValueError) as failed:
-            said = str(failed)
+            problem = str(failed)
         with suppress(RuntimeError):  # the loop is closed: no one is waiting
-            loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(said))
+            loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(problem))
 
     threading.Thread(target=work, name="tracing", daemon=True).start()
     patience_s = PATIENCE_S + MORE_S_A_SPAN * len(spans)

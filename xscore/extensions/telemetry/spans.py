@@ -81,16 +81,18 @@ class OtlpSender:
             return LEFT_ALONE
         # What goes wrong is said below.
         logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
-        said: list[str] = []
-        exporter = OTLPSpanExporter(timeout=TIMEOUT_S, session=_recording_session(said.append))
+        problems: list[str] = []
+        exporter = OTLPSpanExporter(timeout=TIMEOUT_S, session=_recording_session(problems.append))
         try:
-            made = readable_spans(spans)
-            batches = (made[start : start + BATCH] for start in range(0, len(made), BATCH))
+            readable = readable_spans(spans)
+            batches = (readable[start : start + BATCH] for start in range(0, len(readable), BATCH))
             taken = all(exporter.export(batch) is SpanExportResult.SUCCESS for batch in batches)
         finally:
             exporter.shutdown()  # type: ignore[no-untyped-call]  # OpenTelemetry leaves it untyped
         self._has_failed = self._has_failed or not taken
-        return "" if taken else next(reversed(said), f"the collector {NOT_TAKEN}")
+        if taken:
+            return ""
+        return next(reversed(problems), f"the collector {NOT_TAKEN}")
 
 
 def _recording_session(record: Callable[[str], None]) -> "requests.Session":
@@ -138,15 +140,15 @@ def write_spans(tracer: "Tracer", spans: Sequence[SpanRecord], around: "Context 
     from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
     written: list[Context] = []
-    for one in spans:
-        above = (around or Context()) if one.below is None else written[one.below]
-        kind = SpanKind.CLIENT if one.is_call else SpanKind.INTERNAL
+    for readable in spans:
+        above = (around or Context()) if readable.below is None else written[readable.below]
+        kind = SpanKind.CLIENT if readable.is_call else SpanKind.INTERNAL
         span = tracer.start_span(
-            one.name, above, kind, one.attributes, start_time=int(one.began * 1e9)
+            readable.name, above, kind, readable.attributes, start_time=int(readable.began * 1e9)
         )
-        if one.error:
-            span.set_status(Status(StatusCode.ERROR, one.error))
-        span.end(int(one.ended * 1e9))
+        if readable.error:
+            span.set_status(Status(StatusCode.ERROR, readable.error))
+        span.end(int(readable.ended * 1e9))
         written.append(set_span_in_context(span, above))
 
 

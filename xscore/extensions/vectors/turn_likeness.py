@@ -77,7 +77,8 @@ class PluginEmbedder:
 
     def __init__(self, embedder: Embedder, plugin: str) -> None:
         self.name: str = f"{plugin}:{embedder.name}"
-        self._embedder, self._plugin = embedder, plugin
+        self._embedder = embedder
+        self._plugin = plugin
 
     async def embed(self, texts: Sequence[str]) -> "NDArray[np.float16]":
         """Return one row for each text. Raises RequestRejected."""
@@ -119,8 +120,8 @@ class EndpointEmbedder:
             candidates=len(texts),
             timeout_s=CALL_TIMEOUT_S,
         )
-        found = await self._provider.complete(request)
-        return np.frombuffer(base64.b64decode(found.text), dtype="<f2").reshape(len(texts), -1)
+        completion = await self._provider.complete(request)
+        return np.frombuffer(base64.b64decode(completion.text), dtype="<f2").reshape(len(texts), -1)
 
     async def aclose(self) -> None:
         """Close the provider."""
@@ -136,31 +137,33 @@ class EmbeddingsProvider(OpenAIProvider):
     profile = EMBEDDINGS_PROFILE
     must_read_all = False
 
-    def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
+    def fields(self, request: Request, capability: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body: the texts, to be answered in floats."""
         fields = {
             "model": request.model,
             "input": list(request.content),
             "encoding_format": "float",
         }
-        return {name: value for name, value in fields.items() if name not in known.without}
+        return {name: value for name, value in fields.items() if name not in capability.without}
 
-    def weaker(self, request: Request, known: Capability, refusal: object) -> Capability | None:
+    def weaker(
+        self, request: Request, capability: Capability, refusal: object
+    ) -> Capability | None:
         """Leave `encoding_format` out where the host refuses it."""
-        if "encoding_format" in known.without or "encoding_format" not in str(refusal):
+        if "encoding_format" in capability.without or "encoding_format" not in str(refusal):
             return None
-        return replace(known, without=(*known.without, "encoding_format"))
+        return replace(capability, without=(*capability.without, "encoding_format"))
 
     def completion(
-        self, found: Mapping[str, Any], call: CallContext, limits: RateLimits
+        self, reply: Mapping[str, Any], call: CallContext, limits: RateLimits
     ) -> Completion:
         """Return the rows as text; raise the error that the reply carries, or
         UnreadableResponse."""
-        EMBEDDINGS_PROFILE.raise_inner(found.get("error"), call)
-        text = base64.b64encode(_rows(found.get("data"), call)).decode("ascii")
-        usage = found.get("usage")
+        EMBEDDINGS_PROFILE.raise_inner(reply.get("error"), call)
+        text = base64.b64encode(_rows(reply.get("data"), call)).decode("ascii")
+        usage = reply.get("usage")
         counts = {"completion_tokens": 0, **usage} if isinstance(usage, Mapping) else usage
-        name = str(found.get("model") or call.model)
+        name = str(reply.get("model") or call.model)
         completion = make_completion(
             call, "", Finish.STOP, reported_usage(counts), model=name, limits=limits
         )
@@ -171,18 +174,18 @@ def _rows(data: object, call: CallContext) -> bytes:
     """Return the rows in the order of the texts, each of length 1, as float16."""
     import numpy as np
 
-    given = [row for row in data if isinstance(row, Mapping)] if isinstance(data, list) else []
-    given = [
+    entries = [row for row in data if isinstance(row, Mapping)] if isinstance(data, list) else []
+    entries = [
         row
-        for row in given
+        for row in entries
         if type(row.get("index")) is int and isinstance(row.get("embedding"), list)
     ]
-    found = sorted(given, key=lambda row: row["index"])
+    ordered = sorted(entries, key=lambda row: row["index"])
     # The prompt begins with the system text.
-    if [row["index"] for row in found] != list(range(len(call.prompt) - 1)):
+    if [row["index"] for row in ordered] != list(range(len(call.prompt) - 1)):
         raise EMBEDDINGS_PROFILE.unreadable("another number of vectors than of texts", call)
     try:
-        rows = np.array([row["embedding"] for row in found], dtype=np.float32)
+        rows = np.array([row["embedding"] for row in ordered], dtype=np.float32)
     except (TypeError, ValueError):
         rows = np.zeros((0, 0), dtype=np.float32)
     if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
@@ -239,15 +242,12 @@ async def check_embedder(settings: Settings) -> list[DoctorFinding]:
     """Report for `doctor` which embedder is used, and whether it works; nothing is sent."""
     try:
         make_embedder(settings, lambda provider: provider)
-        label, host = (
-            embedder_label(settings),
-            host_of(settings.embedding.base_url or settings.openai.base_url),
-        )
-        place = (
-            f"{label} at {host}"
-            if label.startswith(f"{ENDPOINT_EMBEDDER}:")
-            else f"{label}, of another package"
-        )
+        label = embedder_label(settings)
+        host = host_of(settings.embedding.base_url or settings.openai.base_url)
+        if label.startswith(f"{ENDPOINT_EMBEDDER}:"):
+            place = f"{label} at {host}"
+        else:
+            place = f"{label}, of another package"
         words = f"{place}, which is sent the task and each memory once"
         return [DoctorFinding("embedder", True, words)]
     except (UsageError, ProviderError) as error:
@@ -265,8 +265,10 @@ async def turn_likeness(
         try:
             return Likeness(await _cosines(turn, embedder, store))
         except TimeoutError:
-            said = f"{embedder_label(settings)} gave no vector of the task within {TURN_WAIT_S:g} s"
-            return Likeness(warnings=(f"judging is ordered by words only: {said}",))
+            message = (
+                f"{embedder_label(settings)} gave no vector of the task within {TURN_WAIT_S:g} s"
+            )
+            return Likeness(warnings=(f"judging is ordered by words only: {message}",))
         except (ProviderError, BudgetExhausted) as error:
             return Likeness(warnings=(f"judging is ordered by words only: {error.message}",))
 
@@ -307,17 +309,17 @@ async def embed_missing(connection: sqlite3.Connection, embedder: Embedder) -> N
     Short ones first, so that those of a batch are of one length. Each batch is committed by itself:
     an end in between loses one batch. Raises what the embedder raises.
     """
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT id FROM memory WHERE status IN ('active', 'stale') AND NOT EXISTS (SELECT 1 FROM"
         " vec WHERE vec.text_hash = memory.text_hash AND embedder = ?) ORDER BY text_tokens, id",
         (embedder.name,),
     )
-    missing = [row[0] for row in found.fetchall()]
+    missing = [row[0] for row in rows.fetchall()]
     for start in range(0, len(missing), TEXTS_A_CALL):
         among = (json.dumps(missing[start : start + TEXTS_A_CALL]),)
         part = select_memories(connection, f"id {IN_JSON_LIST}", among)
-        made = await embedder.embed(
-            [f"{one.path} {one.entity}\n{one.text}"[:LONGEST_TEXT] for one in part]
+        vectors = await embedder.embed(
+            [f"{memory.path} {memory.entity}\n{memory.text}"[:LONGEST_TEXT] for memory in part]
         )
         # A memory that changed or went while its vector was made gets none.
         with database.transaction(connection):
@@ -325,8 +327,8 @@ async def embed_missing(connection: sqlite3.Connection, embedder: Embedder) -> N
                 "INSERT OR REPLACE INTO vec (text_hash, embedder, data)"
                 " SELECT text_hash, ?, ? FROM memory WHERE id = ? AND text_hash = ?",
                 [
-                    (embedder.name, row.astype("<f2").tobytes(), one.id, one.text_hash)
-                    for row, one in zip(made, part, strict=True)
+                    (embedder.name, row.astype("<f2").tobytes(), memory.id, memory.text_hash)
+                    for row, memory in zip(vectors, part, strict=True)
                 ],
             )
 
@@ -338,12 +340,12 @@ def nearest(
     left out."""
     import numpy as np
 
-    found = sorted((id_, blob) for id_, blob in vectors if len(blob) == 2 * len(query))
-    if not found:
+    candidates = sorted((id_, blob) for id_, blob in vectors if len(blob) == 2 * len(query))
+    if not candidates:
         return []
-    rows = np.frombuffer(b"".join(blob for _, blob in found), dtype="<f2").reshape(
-        len(found), len(query)
+    rows = np.frombuffer(b"".join(blob for _, blob in candidates), dtype="<f2").reshape(
+        len(candidates), len(query)
     )
     scores = unit_rows(rows) @ unit_rows(query)[0]
     best = np.argsort(-scores, kind="stable")[:k].tolist()  # equals stay in the order of their ids
-    return [(found[row][0], float(scores[row])) for row in best]
+    return [(candidates[row][0], float(scores[row])) for row in best]
