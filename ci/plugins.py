@@ -33,6 +33,8 @@ ABOUT = (
     " prompt."
 )
 _SERVER_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+_SDK = "mcp>=2.3,<3"
+"""As in the extra `mcp`."""
 _OWNER = {"name": "the xscore maintainers"}
 _SKILL = f"skills/{SERVER}/SKILL.md"
 
@@ -120,6 +122,8 @@ def _registry_entry(version: str) -> dict[str, Any]:
         "version": version,
         "runtimeHint": "uvx",
         "transport": {"type": "stdio"},
+        # The registry names a package without extras, so the SDK is asked for beside it.
+        "runtimeArguments": [{"type": "named", "name": "--with", "value": _SDK}],
         "packageArguments": [{"type": "positional", "value": "mcp"}],
         "environmentVariables": [
             {

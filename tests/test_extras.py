@@ -12,7 +12,7 @@ import pytest
 from tests.extensions.sessions.session_writers import CodexLog
 from tests.plain_environment import ROOT, PlainEnvironment
 
-EXTRA_ONLY = ("polars", "numpy", "zstandard")
+EXTRA_ONLY = ("polars", "numpy", "zstandard", "mcp")
 NAMED = re.compile(r"(?:require_extra|install_hint)\(\s*[\"']([a-z]+)[\"']")
 
 
@@ -107,11 +107,25 @@ def test_compressed_sessions_are_counted_and_named(plain: PlainEnvironment, shop
     assert "pip install '.[zstd]'" in done.stdout + done.stderr
 
 
+def test_a_server_without_the_sdk_says_so_and_nothing_on_standard_output(
+    plain: PlainEnvironment, shop: Path
+) -> None:
+    """An agent's client reads the protocol there; installing the hooks works, with a line about
+    the server."""
+    done = plain.xscore("mcp", cwd=shop)
+    refused(done, "mcp")
+    assert done.stdout == ""
+    done = plain.xscore("agent", "install", "--client", "codex", "--write", cwd=shop)
+    assert done.returncode == 0 and (shop / ".codex").is_dir(), done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if "extra `mcp`" in line]
+    assert "pip install '.[mcp]'" in line
+
+
 def test_every_extra_that_a_hint_names_exists() -> None:
     """No hint sends anyone to an extra that pip does not know."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     named = set()
     for path in (ROOT / "xscore").rglob("*.py"):
         named.update(NAMED.findall(path.read_text("utf-8")))
-    assert {"frames", "vectors", "zstd"} <= named
+    assert {"frames", "mcp", "vectors", "zstd"} <= named
     assert named <= set(project["optional-dependencies"])

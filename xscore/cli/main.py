@@ -89,7 +89,7 @@ Measure
     cancel  extensions.batch.commands:cancel_job  Cancel a job.
 Set up
   index     cli.repository:index  Bring the memories of a repository up to date.
-  mcp       extensions.agents.mcp_server:mcp  Serve this repository to an agent (MCP, stdio).
+  mcp       extensions.agents.mcp_command:mcp  Serve this repository to an agent (MCP, stdio).
   watch     extensions.agents.watch:watch  Keep index and open threads up to date while you work.
   status    cli.repository:status  Show what the store of this repository holds.
   hook      extensions.agents.hook:hook  Add context to a coding agent's prompts; agents run it.

@@ -265,7 +265,7 @@ def _keep(worker: _Worker) -> None:
 
 
 @atexit.register
-def stop_kept_workers() -> None:
+def _stop_kept_workers() -> None:
     """End the idle process that waits for the next index run."""
     while _kept:
         _kept.pop().stop()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.pipeline.turn_clock import Stopwatch
 from xscore.platform.paths import RepositoryRoot
 from xscore.records.calls import Answerer
 from xscore.records.events import Observer
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from xscore.pipeline.boosts import Booster
     from xscore.pipeline.judge_description import JudgeDescription
     from xscore.pipeline.resources import TurnResources
+    from xscore.pipeline.turn_clock import Stopwatch
     from xscore.pipeline.turn_stages import Ranking
     from xscore.store.store import Store
 
@@ -121,7 +121,7 @@ class ClosedTurn(Struct, frozen=True, kw_only=True):
 
     turn: Turn
     command: str
-    stopwatch: Stopwatch
+    stopwatch: "Stopwatch"
     connection: sqlite3.Connection
     """The repository's store; the ledger holds the turn's calls."""
     now: float

@@ -1,6 +1,7 @@
 """A client that reads and writes Model Context Protocol lines itself, so that it can break the
 rules."""
 
+import asyncio
 import json
 import os
 import select
@@ -16,19 +17,13 @@ from typing import Any
 from xscore.cli.options import Flags
 from xscore.extensions.agents.mcp_context import Workplace
 from xscore.extensions.agents.mcp_server import McpServer
-from xscore.extensions.agents.mcp_stdio import StdioWire
+from xscore.extensions.agents.mcp_stdio import ClientPipes
 from xscore.platform.paths import find_root
 
 PATIENCE_S = 30.0
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
-}
-WITH_TASKS = {
-    **MODERN,
-    "io.modelcontextprotocol/clientCapabilities": {
-        "extensions": {"io.modelcontextprotocol/tasks": {}}
-    },
 }
 FILES = {
     "shop/cart.py": (
@@ -145,8 +140,12 @@ def served(root: Path, *, everything: bool = False, **settings: object) -> Itera
     overrides = {name.replace("__", "."): value for name, value in settings.items()}
     (to_server, from_client), (to_client, from_server) = os.pipe(), os.pipe()
     place = Workplace(find_root(root), Flags({}, overrides))
-    server = McpServer(StdioWire(to_server, from_server), place, everything=everything)
-    thread = threading.Thread(target=server.serve)
+
+    async def serve() -> None:
+        server = McpServer(place, everything=everything)
+        await server.serve(ClientPipes(to_server, from_server))
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     client = RawClient(from_client, to_client)
     try:

@@ -17,21 +17,14 @@ from tests.extensions.agents.conftest import processes_in
 from tests.extensions.agents.mcp_client import FILES, TASK, script, served, started
 from tests.waiting import wait_until
 
-IMPATIENT = """
-import xscore.extensions.agents.mcp_server as server
-from xscore.cli.main import run_command_line
-server.RENEW_AFTER_S = 0.1
-run_command_line()
-"""
 CLAIMING = """
-import json
 import os
-import shutil
-from xscore.extensions.agents.mcp_stdio import StdioWire
-wire = StdioWire.claim_standard_streams()
+from xscore.extensions.agents.mcp_stdio import answer_file, claim_standard_streams
+pipes = claim_standard_streams()
 print("stray", flush=True)
 os.system("echo child; cat")
-wire.send({"jsonrpc": "2.0"})
+with answer_file(pipes.out_fd) as answers:
+    answers.write("{}")
 """
 
 
@@ -90,7 +83,7 @@ def test_nothing_but_the_protocol_reaches_standard_output() -> None:
     done = subprocess.run(
         command, input="the client's\n", capture_output=True, text=True, check=True
     )
-    assert done.stdout == '{"jsonrpc":"2.0"}\n'
+    assert done.stdout == "{}"
     assert done.stderr == "stray\nchild\n"
 
 
@@ -114,7 +107,8 @@ def test_a_client_or_server_that_goes_amid_a_call_leaves_nothing_half_done(
         code = process.wait(timeout=4)
         assert code == {"leaves": 0, "SIGTERM": 130, "SIGKILL": -signal.SIGKILL}[how]
         wait_until(lambda: processes_in(shop) == [])
-        assert client.read() is None
+        while (message := client.read()) is not None:
+            assert "result" not in message, "a call that was cut short is no answer"
     with served(shop, judge__model=slow, judge__pack_size=1) as client:
         client.initialize()
         coverage = client.answer(client.call({"task": TASK}))["result"]["_meta"]["xscore"][
@@ -136,21 +130,6 @@ def test_what_the_deadline_leaves_is_said(shop: Path, tmp_path: Path) -> None:
         assert result["_meta"]["xscore"]["coverage"]["unjudged"] > 0
         assert "the rest is being judged" in result["content"][0]["text"]
         wait_until(lambda: len(processes_in(shop)) > 1)
-
-
-@pytest.mark.verify
-def test_an_idle_server_gives_its_memory_back_and_goes_on(shop: Path) -> None:
-    """The same process serves the same client after a new handshake, in less than 60 MB."""
-    with started(shop, "--judge", "lexical", "--tools", "all", code=IMPATIENT) as (client, process):
-        client.initialize("2025-06-18")
-        client.answer(client.call({"task": TASK}))
-        wait_until(lambda: b"RENEW" not in Path(f"/proc/{process.pid}/cmdline").read_bytes())
-        assert len(client.ask("tools/list")["result"]["tools"]) == 3
-        pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-        assert pages * os.sysconf("SC_PAGE_SIZE") < 60_000_000
-        assert client.answer(client.call({"task": TASK}))["result"]["isError"] is False
-        client.leave()
-        assert process.wait(timeout=4) == 0
 
 
 def test_the_repository_may_be_named(shop: Path, tmp_path: Path) -> None:

@@ -47,7 +47,8 @@ from xscore.extensions.agents.config_edits import (
     remove_table,
 )
 from xscore.extensions.agents.planted_environment import environment_warnings
-from xscore.platform.errors import UsageError
+from xscore.platform.errors import UsageError, install_hint
+from xscore.platform.extras import has_package
 from xscore.platform.files import is_there, read_input_file, write_atomically
 from xscore.platform.paths import find_root
 from xscore.platform.text import one_line
@@ -418,6 +419,8 @@ def install(
 
 
 def _warnings(client: str, scope: Scope) -> Iterator[str]:
+    if not has_package("mcp"):
+        yield f"the hooks work; the MCP server needs the extra `mcp`. {install_hint('mcp')}"
     # With either scope: hooks in the user's files run with the variables of each project, too.
     yield from environment_warnings(find_root(Path.cwd()).path, [CLIENTS[client]])
     if scope == "project" and not is_on_every_path():

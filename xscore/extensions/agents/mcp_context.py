@@ -40,8 +40,6 @@ DEADLINE_S = 15.0
 other."""
 PROGRESS_DEADLINE_S = 45.0
 """For a client that shows progress."""
-TASK_DEADLINE_S = 600.0
-"""For a call that runs as a task: the client does not wait for it."""
 REPORT_EVERY_S = 0.5
 MOST_WARNINGS, WARNING_CHARS = 3, 300
 _GLOB = re.compile(r"[*?\[]")
@@ -221,9 +219,7 @@ def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> 
     one can confirm."""
     loaded = place.settings()
     settings, budget = loaded.settings, loaded.settings.budget
-    usual = PROGRESS_DEADLINE_S if call.envelope.progress_token is not None else DEADLINE_S
-    if call.task_id or call.envelope.takes_tasks:
-        usual = TASK_DEADLINE_S
+    usual = PROGRESS_DEADLINE_S if call.wants_progress else DEADLINE_S
     usual = max(usual, settings.agents.hook_deadline_s)
     budget = replace(budget, deadline_s=given.deadline_s or budget.deadline_s or usual)
     if loaded.origins["budget.max_usd"] == "default":

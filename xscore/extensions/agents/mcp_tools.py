@@ -7,13 +7,13 @@ since agents make better use of a server with few tools. What an agent remembers
 with less confidence than a user's own statement, since it may come from a text that the agent read.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from xscore.extensions.agents.mcp_calls import JUDGING, READING, Call, Work
+from xscore.extensions.agents.mcp_calls import Call
 from xscore.extensions.agents.mcp_context import (
     ContextArguments,
     ToolResult,
@@ -156,18 +156,13 @@ class Tool(Struct, frozen=True, kw_only=True):
     description: str
     arguments: type[Struct]
     do: Callable[[Workplace, Any, Call], Awaitable[ToolResult]]
-    lane: str = READING
+    is_long: bool = False
+    """Whether a call judges; such calls run one at a time."""
     writes: bool = False
     meta: Mapping[str, object] = {}
 
-    @property
-    def is_long(self) -> bool:
-        """Whether a call may take longer than a client wants to wait."""
-        return self.lane == JUDGING
-
-    def listed(self, *, with_tasks: bool) -> dict[str, Any]:
-        """Return the definition for `tools/list`. with_tasks: the client may run long calls as
-        tasks."""
+    def listed(self) -> dict[str, Any]:
+        """Return the definition for `tools/list`."""
         _, schemas = msgspec.json.schema_components([self.arguments])
         return {
             "name": self.name,
@@ -180,10 +175,11 @@ class Tool(Struct, frozen=True, kw_only=True):
                 else {"readOnlyHint": True}
             ),
             **({"_meta": self.meta} if self.meta else {}),
-            **({"execution": {"taskSupport": "optional"}} if with_tasks and self.is_long else {}),
         }
 
-    def work(self, place: Workplace, given: object) -> Work:
+    def work(
+        self, place: Workplace, given: object
+    ) -> Callable[[Call], Coroutine[Any, Any, dict[str, Any]]]:
         """Return the work of a call.
 
         Invalid arguments make the call fail, so that the model can correct them.
@@ -213,7 +209,7 @@ _CONTEXT = Tool(
     ),
     arguments=ContextArguments,
     do=find_context,
-    lane=JUDGING,
+    is_long=True,
     # Else Claude Code shows only the name, and most sessions never load the rest.
     meta={"anthropic/alwaysLoad": True},
 )
