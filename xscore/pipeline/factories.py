@@ -24,7 +24,7 @@ from xscore.providers.spec import (
     parse_model_spec,
 )
 from xscore.records.calls import Answerer
-from xscore.records.judgment import Thresholds
+from xscore.records.judgment import Thresholds, lexical_identity
 from xscore.settings import (
     DecisionSettings,
     HostAccess,
@@ -171,15 +171,16 @@ def describe_judge(spec: ModelSpec, settings: Settings, *, store: Store) -> Judg
 
 def describe_lexical_judge(settings: Settings, *, store: Store) -> JudgeDescription:
     """Describe the judge without a model. An embedder's likeness makes it another judge."""
-    from xscore.scorer.judge import LEXICAL_IDENTITY  # a model needs none of it
+    from xscore.store.term_vectors import TERM_EMBEDDER  # a model needs none of it
 
     embeds = is_used("likeness", settings)
-    model = LEXICAL_IDENTITY.model
+    identity = lexical_identity(TERM_EMBEDDER)
     if embeds:
-        model = f"{model}+{settings.embedding.model.strip()}"
+        model = f"{identity.model}+{settings.embedding.model.strip()}"
+        identity = replace(identity, model=model)
     return JudgeDescription(
         spec=ModelSpec(LEXICAL, ""),
-        identity=replace(LEXICAL_IDENTITY, model=model),
+        identity=identity,
         paid=False,
         stored=False,
         packed=False,

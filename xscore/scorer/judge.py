@@ -3,26 +3,14 @@
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
-from typing import Final, Protocol
+from typing import Protocol
 
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 Texts = Callable[[Sequence[Candidate]], Mapping[str, str]]
 """Loads what the judge is shown of these candidates: candidate id -> text."""
-
-LEXICAL_IDENTITY: Final = JudgeIdentity(
-    provider="lexical",
-    host="-",
-    model="bm25-1",
-    reasoning="",
-    prompt_version=TERM_EMBEDDER,
-    order="memory_first",
-    packed=False,
-)
-"""The judge without a model, by words alone. It stands here because naming it loads no scorer."""
 
 
 class Judge(Protocol):

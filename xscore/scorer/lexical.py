@@ -13,9 +13,15 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import cached_property
 from itertools import repeat
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
+from xscore.records.judgment import (
+    JudgeIdentity,
+    Judgment,
+    Unjudged,
+    UnjudgedCause,
+    lexical_identity,
+)
 from xscore.records.memory import BLOCK_NAME, Candidate, Kind, TermColumn
 from xscore.records.turn import Turn
 from xscore.scorer.bm25 import (
@@ -26,7 +32,6 @@ from xscore.scorer.bm25 import (
     weigh_candidates,
     weighs_tests_less,
 )
-from xscore.scorer.judge import LEXICAL_IDENTITY
 from xscore.scorer.mentions import (
     Mentions,
     NamedInTask,
@@ -40,6 +45,7 @@ from xscore.store.term_vectors import (
     FOLDER,
     NAME,
     OWNER,
+    TERM_EMBEDDER,
     WHOLE_NAME,
     QueryTerm,
     query_terms,
@@ -101,6 +107,8 @@ read with a pool."""
 
 TestsOf = Callable[[Iterable[str]], Iterable[str]]
 """Returns the ids of the tests of these memories."""
+
+LEXICAL_IDENTITY: Final = lexical_identity(TERM_EMBEDDER)
 
 REST = 0.7
 """Weight of a word in the rest of the task, or in the error text without its frames."""
