@@ -205,7 +205,9 @@ class NoisyJudge:
         self._files = {c.path for c in candidates if c.id in gold}
         self._known: dict[tuple[str, str], float] = {}
         for candidate in candidates:
-            score = ANSWER if candidate.id in gold else LINKED if candidate.id in near else 0.0
+            score = LINKED if candidate.id in near else 0.0
+            if candidate.id in gold:
+                score = ANSWER
             place = (candidate.path, candidate.entity)
             self._known[place] = max(score, self._known.get(place, 0.0))
 

@@ -234,7 +234,8 @@ def write_file(path: Path, lines: Iterator[str], size: int, is_array: bool) -> i
     written = 0
     with path.open("w") as file:
         while written < size:
-            file.write(("[" if not written else ",") if is_array else "")
+            if is_array:
+                file.write("," if written else "[")
             written += file.write(next(lines)) + is_array
         file.write("]" if is_array else "")
     return written

@@ -295,10 +295,10 @@ def top(scores: Mapping[str, float], priors: Mapping[str, float]) -> list[str]:
 def summary(pairs: Sequence[Pair]) -> tuple[list[float], float]:
     """Return the shares kept over all pairs, and the mean share judged again."""
     replayed = [replay(pair) for pair in pairs]
-    sums = [
-        [sum(column) for column in zip(*(figures[0][at] for figures in replayed), strict=True)]
-        for at in range(len(LEAST))
-    ]
+    sums = []
+    for at in range(len(LEAST)):
+        pairs = [figures[0][at] for figures in replayed]
+        sums.append([sum(column) for column in zip(*pairs, strict=True)])
     return [kept / max(1, total) for kept, total in sums], sum(
         figures[1] for figures in replayed
     ) / len(replayed)

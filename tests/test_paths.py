@@ -200,7 +200,7 @@ def test_users_files_lie_where_the_platform_wants_them(own_home: Path, tmp_path:
 
 def test_a_home_of_no_one_is_said() -> None:
     """`~name` of an unknown user is a usage error, and no such folder is made."""
-    with pytest.raises(UsageError, match="names an unknown user"):
+    with pytest.raises(UsageError, match="unknown user"):
         user_data_dir(Path("~no-such-user/x"))
 
 

@@ -70,9 +70,7 @@ def test_a_misspelt_name_is_an_error_everywhere(tmp_path: Path) -> None:
     """A typo is reported with its source and the valid names, since no command can list them
     meanwhile."""
     user = write(tmp_path / "user.toml", "[judge]\nmodle = 'lexical'\n")
-    with pytest.raises(
-        UsageError, match=r"user\.toml: there is no setting `judge\.modle`"
-    ) as caught:
+    with pytest.raises(UsageError, match=r"user\.toml: .*`judge\.modle`") as caught:
         load_settings(repo_root=None, user_file=user, environ={})
     assert caught.value.hint.startswith("[judge] has ") and " model," in caught.value.hint
     write(tmp_path / ".xscore.toml", "[selction]\nthreshold = 0.5\n")
@@ -204,9 +202,7 @@ def test_settings_files_and_lists_of_globs_are_bounded(tmp_path: Path) -> None:
     """A clone's settings over 1 MB are not read, and more than 1,000 globs are refused; both are
     named."""
     settings_file = write(tmp_path / ".xscore.toml", "# " + "x" * 1_000_000)
-    with pytest.raises(
-        UsageError, match=r"\.xscore\.toml cannot be read: it has more than 1,000,000 bytes"
-    ):
+    with pytest.raises(UsageError, match=r"\.xscore\.toml .*1,000,000 bytes"):
         load_settings(repo_root=tmp_path, user_file=None, environ={})
     for count in (1_000, 1_001):
         write(settings_file, f"[index]\nexclude = {['*.a'] * count}\n")

@@ -59,7 +59,9 @@ def main() -> None:
                     continue
                 held = target.parent() if target.type == "function" else None
                 is_method = form == "method" and held is not None and held.type == "class"
-                kind = "type" if target.type == "class" else "method" if is_method else "plain"
+                kind = "method" if is_method else "plain"
+                if target.type == "class":
+                    kind = "type"
                 row = {
                     "path": str(path.relative_to(root)),
                     "line": line,

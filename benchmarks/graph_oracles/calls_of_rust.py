@@ -115,12 +115,12 @@ def print_macros(root: Path) -> None:
     lines = {
         path: path.read_text("utf-8").split("\n") for path in sorted((root / "src").rglob("*.rs"))
     }
-    defined = [
-        (definition[1], str(path.relative_to(root)), number)
-        for path, rows in lines.items()
-        for number, row in enumerate(rows, 1)
-        if (definition := re.match(r"\s*macro_rules! (\w+)", row))
-    ]
+    defined = []
+    for path, rows in lines.items():
+        for number, row in enumerate(rows, 1):
+            definition = re.match(r"\s*macro_rules! (\w+)", row)
+            if definition:
+                defined.append((definition[1], str(path.relative_to(root)), number))
     for path, rows in lines.items():
         for number, row in enumerate(rows, 1):
             for name, target, at in defined:
@@ -178,13 +178,9 @@ def main() -> None:
         for target, at in places:
             # Which of several is meant cannot be told: any may be, so they count for precision
             # alone.
-            form = (
-                "type"
-                if len(places) > 1
-                else "plain"
-                if places[0] in free.get(name, [])
-                else "method"
-            )
+            form = "plain" if places[0] in free.get(name, []) else "method"
+            if len(places) > 1:
+                form = "type"
             place = {"path": file, "line": is_written[-1], "target": target, "at": at}
             print(json.dumps({**place, "name": name, "form": form}))
 

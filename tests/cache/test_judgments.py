@@ -116,7 +116,7 @@ def test_a_turn_that_cannot_be_found_again_is_damage(connection: Connection) -> 
     """If the turn index is torn, judgments are refused instead of being filed under the wrong
     turn."""
     connection.execute("CREATE TRIGGER torn BEFORE INSERT ON query BEGIN SELECT RAISE(IGNORE); END")
-    with pytest.raises(StoreDamaged, match="the index of turns"):
+    with pytest.raises(StoreDamaged, match="index of turns"):
         write_judgments(connection, [Judgment("aa", 0.5)])
 
 

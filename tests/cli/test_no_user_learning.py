@@ -63,13 +63,10 @@ OFTEN = {"ask", "memory add", "memory list", "memory wipe", "session show"}
 
 def commands() -> list[str]:
     """Return every command that has the flag."""
-    offered = (
-        (
-            name.removeprefix("xscore "),
-            {option for parameter in command.params for option in parameter.opts},
-        )
-        for name, command in reference.all_commands()
-    )
+    offered = []
+    for name, command in reference.all_commands():
+        options = {option for parameter in command.params for option in parameter.opts}
+        offered.append((name.removeprefix("xscore "), options))
     return [name for name, options in offered if "--no-user-learning" in options]
 
 

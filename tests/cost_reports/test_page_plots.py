@@ -113,9 +113,9 @@ def test_no_bar_leaves_its_frame(turns: list[TurnLine]) -> None:
         for stack in re.findall(r"<g><title>.*?</g>", drawn(figure), re.DOTALL):
             bars = [[float(number) for number in bar] for bar in BAR.findall(stack)]
             if bars:
-                foot = min(
-                    tops, key=lambda bottom: abs(bottom - max(y + height for y, height in bars))
-                )
+                lowest = max(y + height for y, height in bars)
+                distances = {abs(bottom - lowest): bottom for bottom in tops}
+                foot = distances[min(distances)]
                 assert min(y for y, _ in bars) >= tops[foot] - 0.6
 
 

@@ -106,7 +106,7 @@ async def test_another_judge_is_refused(
     first = await begun(shop, at(server, **{"judge.model": "openai:judge-2"}))
     server.reset()
     async with Pipeline.open(shop, at(server, **flags)) as pipeline:
-        with pytest.raises(UsageError, match=r"judged by openai:judge-2") as refused:
+        with pytest.raises(UsageError, match=r"openai:judge-2") as refused:
             await pipeline.resume(first.turn_id)
     assert refused.value.exit_code == 2 and "xscore ask" in refused.value.hint
     assert server.counts.requests == 0

@@ -129,7 +129,7 @@ async def test_a_disk_with_too_little_room_sends_nothing(
     """What could not be kept is not paid for: no judging call leaves, and the error says why."""
     monkeypatch.setattr(database, "ROOM_BYTES", 10**18)  # more than any disk has
     server.reset()
-    with pytest.raises(StoreError, match="so nothing was sent") as refused:
+    with pytest.raises(StoreError, match="nothing was sent") as refused:
         await ask(shop, settings_for(server))
     assert refused.value.exit_code == 6
     assert server.counts.requests == 0

@@ -54,13 +54,13 @@ async def test_it_works_where_a_loop_runs(shop: Path) -> None:
 def test_options_are_settings_of_their_own(shop: Path) -> None:
     """An unknown option, a bad value, and options beside settings are refused before anything is
     opened."""
-    with pytest.raises(UsageError, match=r"^max_usd= takes dollars from 0 to 1,000,000"):
+    with pytest.raises(UsageError, match=r"^max_usd= .*1,000,000"):
         xscore.open(shop, max_usd="-1")
     with pytest.raises(UsageError, match="no option `jugde`"):
         xscore.open(shop, jugde="lexical")  # type: ignore[call-arg]  # a misspelt option, on purpose
     with pytest.raises(UsageError, match="both"):
         xscore.open(shop, xscore.Settings(), judge="lexical")
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="no folder"):
         xscore.open(shop / "shpo")
     assert not (store_dir(shop)).exists()
 
@@ -182,7 +182,7 @@ def test_a_portal_refuses_what_would_wait_for_ever() -> None:
     async def inside() -> None:
         portal.call(_after, 60)
 
-    with pytest.raises(UsageError, match="this thread runs the work"):
+    with pytest.raises(UsageError, match="this thread"):
         portal.call(inside)
     messages = multiprocessing.get_context("fork").SimpleQueue()
 

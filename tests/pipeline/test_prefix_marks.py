@@ -48,6 +48,13 @@ async def test_marks_stop_where_turns_are_days_apart(
     assert any("prompt_cache_breakpoint" in str(body) for body in server.counts.bodies)
 
 
+def _ttl_of(text: str) -> str:
+    """Return how long a request asks its host to keep its prefix: an hour, five minutes, or not."""
+    if "cache_control" not in text:
+        return ""
+    return "1h" if "'1h'" in text else "5m"
+
+
 async def test_claude_is_asked_to_keep_packs_as_long_as_it_pays(shop: Path) -> None:
     """Turns minutes apart: five minutes; half an hour apart: an hour; days apart: no caching."""
     with AnthropicServer() as server:
@@ -64,10 +71,7 @@ async def test_claude_is_asked_to_keep_packs_as_long_as_it_pays(shop: Path) -> N
             controls = {
                 str(body.get("messages")) + str(body.get("system")) for body in server.counts.bodies
             }
-            kept[gap_s] = [
-                "1h" if "'1h'" in text else "5m" if "cache_control" in text else ""
-                for text in controls
-            ]
+            kept[gap_s] = [_ttl_of(text) for text in controls]
     assert {gap_s: set(marks) for gap_s, marks in kept.items()} == {
         120.0: {"5m"},
         1_800.0: {"1h"},

@@ -99,8 +99,6 @@ def _asks(judge: JudgeModel) -> Iterator[tuple[str, PromptBuilder, PackPrompt]]:
 
 
 def _time(ttl_s: int) -> str:
-    return (
-        f"kept for {ttl_s // 60} min"
-        if ttl_s and ttl_s < HOUR_S
-        else ("kept for an hour" if ttl_s else "not kept")
-    )
+    if not ttl_s:
+        return "not kept"
+    return f"kept for {ttl_s // 60} min" if ttl_s < HOUR_S else "kept for an hour"

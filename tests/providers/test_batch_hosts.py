@@ -300,7 +300,7 @@ async def test_a_host_without_a_batch_api_says_what_to_do(judging: MakeRequest) 
         with kind() as plain:
             host = batch_host(connect_provider(SPEC[name], settings(plain.url, key="")))
             lines = io.BytesIO(host.line("a", judging(model=SPEC[name].model)))
-            with pytest.raises(NoBatchApi, match="has no Batch API") as failure:
+            with pytest.raises(NoBatchApi, match="no Batch API") as failure:
                 file_id = await host.upload(lines, mark=MARK)
                 await host.create(lines, mark=MARK, file_id=file_id)
             assert "xscore batch run" in failure.value.hint and isinstance(

@@ -294,7 +294,7 @@ async def test_the_other_wires_answers_are_named(server: DecisionServer, wire: s
         "answers": {} if isinstance(reply["answers"], list) else [],
     }
     provider = provider_at(server.url, wire)
-    with pytest.raises(UnreadableResponse, match="the form of the other wire"):
+    with pytest.raises(UnreadableResponse, match="other wire"):
         await provider.complete(request_of(DecisionForm.PREDICATE))
     await provider.aclose()
 

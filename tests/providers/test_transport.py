@@ -251,7 +251,7 @@ def test_no_proxy_spares_networks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_proxy_that_is_no_url_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is reported by its variable, before anything is sent."""
     monkeypatch.setenv("HTTPS_PROXY", "http://[::1")
-    with pytest.raises(UsageError, match="proxy that is no URL") as raised:
+    with pytest.raises(UsageError, match="is no URL") as raised:
         route_to("https://api.example.com/v1")
     assert "HTTPS_PROXY" in raised.value.hint
 
@@ -259,7 +259,7 @@ def test_a_proxy_that_is_no_url_is_a_usage_error(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("rest", ["?key=x", "#top", " /v1"])
 def test_a_base_url_is_a_base_alone(rest: str) -> None:
     """A query, a fragment or a blank would swallow the path of every call."""
-    with pytest.raises(UsageError, match="a query, a fragment or a blank"):
+    with pytest.raises(UsageError, match="fragment"):
         route_to(f"https://api.example.com/v1{rest}")
 
 

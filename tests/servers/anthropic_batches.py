@@ -82,13 +82,9 @@ class AnthropicBatchServer(BatchServer, AnthropicServer):
                 counts[_kind(outcome)] += 1
         else:
             counts["processing"] = batch.total
-        status = (
-            "canceling"
-            if batch.phase is Phase.CANCELLING
-            else "ended"
-            if batch.is_over
-            else "in_progress"
-        )
+        status = "ended" if batch.is_over else "in_progress"
+        if batch.phase is Phase.CANCELLING:
+            status = "canceling"
         return {
             "id": batch.id,
             "type": "message_batch",

@@ -65,7 +65,9 @@ def test_a_span_is_found_where_it_is(body: list[bytes], data: st.DataObject) -> 
     places = [
         (n, n + length) for n in range(1, len(now) - length + 1) if now[n - 1 : n + length] == span
     ]
-    expected = (first, last) if (first, last) in places else places[0] if len(places) == 1 else None
+    expected = places[0] if len(places) == 1 else None
+    if (first, last) in places:
+        expected = (first, last)
     assert FileLines(b"\n".join(now) + b"\n").find((first, last), cited_hash) == expected
 
 
@@ -90,7 +92,7 @@ def test_the_forms_of_a_citation(store: Store) -> None:
         assert parse_citation(store.root, given_, connection=store.connection) == expected
     assert parse_citation(store.root, "a.py:4-5", base=file.parent).path == "src/a.py"
     file.write_text(CODE + "\n")
-    with pytest.raises(UsageError, match="not in the index as it stands now"):
+    with pytest.raises(UsageError, match="not in the index"):
         parse_citation(store.root, "src/a.py::retry", connection=store.connection)
 
 

@@ -122,5 +122,5 @@ def test_stamps_and_exclusions(connection: sqlite3.Connection) -> None:
 def test_a_list_that_makes_no_sense_is_damage(connection: sqlite3.Connection, torn: str) -> None:
     """The list of files to link is valid, or damage."""
     index_rows.write_index_meta(connection, "links_due", torn)
-    with pytest.raises(StoreDamaged, match="to link is invalid"):
+    with pytest.raises(StoreDamaged, match="is invalid"):
         index_rows.links_due(connection)

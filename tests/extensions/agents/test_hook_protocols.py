@@ -109,7 +109,7 @@ def test_half_an_emoji_is_read(written: str, read: str) -> None:
 )
 def test_what_is_no_message_is_refused(data: bytes) -> None:
     """A message is one JSON object with typed fields; anything else is a usage error."""
-    with pytest.raises(UsageError, match="not an agent's hook message"):
+    with pytest.raises(UsageError, match="hook message"):
         read_message(data)
 
 

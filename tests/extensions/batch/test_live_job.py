@@ -278,5 +278,5 @@ def test_a_file_of_another_kind_stays(tmp_path: Path) -> None:
     (tmp_path / "text.jsonl").write_text("words\n")
     (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\n")
     for path in list(tmp_path.iterdir()):
-        with pytest.raises(UsageError, match="is not an xscore results file"):
+        with pytest.raises(UsageError, match="xscore results file"):
             check_results_path(path, store_dir=tmp_path / "store")

@@ -107,11 +107,8 @@ def wanted(
             parts.extend(
                 memory_parts(miss, text_of(miss.start_line, miss.tokens), max_tokens=profile.tokens)
             )
-    complete = {
-        memory
-        for memory in {piece.memory for piece in parts}
-        if all(piece.content_hash in pool.known for piece in parts if piece.memory == memory)
-    }
+    unknown = [piece for piece in parts if piece.content_hash not in pool.known]
+    complete = {piece.memory for piece in parts} - {piece.memory for piece in unknown}
     return Counter(
         piece.content_hash
         for piece in parts

@@ -135,7 +135,9 @@ def run_postgres(home: Path) -> PostgresProcess:
     places = sorted(
         Path("/usr/lib/postgresql").glob("*/bin"), key=lambda place: int(place.parent.name)
     )
-    programs = places[-1] if places else Path(executable).resolve().parent if executable else None
+    programs = Path(executable).resolve().parent if executable else None
+    if places:
+        programs = places[-1]
     if programs is None:
         not_here("postgres", "apt-get install postgresql")
     assert programs is not None

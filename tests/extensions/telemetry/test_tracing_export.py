@@ -60,14 +60,12 @@ async def test_a_collector_gets_every_span_of_a_turn(
     (answer,) = await ask(shop, server)
     assert not [warning for warning in answer.warnings if warning.startswith("telemetry")]
     assert len(collector.spans) == 1 + 6 + answer.spent(Stage.JUDGE).attempts + 1
-    (resource,) = {
-        tuple((a.key, a.value.string_value) for a in r.resource.attributes)
-        for r in [
-            resource_spans
-            for request in collector.requests
-            for resource_spans in request.resource_spans
-        ]
-    }
+    resources = set()
+    for request in collector.requests:
+        for spans_of_one in request.resource_spans:
+            attributes = spans_of_one.resource.attributes
+            resources.add(tuple((a.key, a.value.string_value) for a in attributes))
+    (resource,) = resources
     assert dict(resource) == {"service.name": "xscore", "deployment.environment.name": "ci"}
     assert not [body for body in collector.bodies if b"platypus" in body or b"shop/" in body]
 
