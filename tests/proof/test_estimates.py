@@ -142,7 +142,7 @@ async def play(root: Path, settings: Settings, server: TokenizingServer) -> list
             calls, input_tokens, replied, cost = pipeline.store.connection.execute(
                 _EXPECTED, (answer.turn_id,)
             ).fetchone()
-        probed = 1 if answer.spent(Stage.PROBE) else 0
+        probed = 1 if answer.spent(Stage.PROBE).attempts else 0
         forecast = Expected(
             calls=calls,
             input_tokens=input_tokens,

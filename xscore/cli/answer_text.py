@@ -325,7 +325,9 @@ def render_carried(answer: Answer) -> str:
         return ""
     places = []
     for share in over.under[:CARRIED_SHOWN]:
-        task = f" {quote_task(share.task)}" if share.task else ""
+        task = ""
+        if share.task:
+            task = f" {quote_task(share.task)}"
         places.append(f"{share.memories:,} from {share.turn_id}{task}")
     rest = ""
     if len(over.under) > CARRIED_SHOWN:
@@ -364,7 +366,9 @@ def render_routing(answer: Answer) -> str:
             share = "what the others leave"
         else:
             share = f"at most {format_share(ceiling, 1)} of the bundle"
-        late = "past its deadline" if layer.is_late else ""
+        late = ""
+        if layer.is_late:
+            late = "past its deadline"
         problem = f"not read: {one_line(layer.problem)}" if layer.problem else late
         rows.append(
             (
@@ -474,7 +478,9 @@ def _below(memory: Selected) -> str:
 def _one_line_entry(memory: Selected) -> str:
     """Return score, place, name and reason, in this order of importance."""
     marks = f"{_below(memory)}{' (stale)' if memory.is_stale else ''}"
-    why = f"  {one_line(memory.reason)}" if memory.reason else ""
+    why = ""
+    if memory.reason:
+        why = f"  {one_line(memory.reason)}"
     return f"{_score(memory)}  {_place(memory)}  {_shown_name(memory)}{marks}{why}"
 
 

@@ -149,7 +149,9 @@ def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
         return [
             ("judge", f"{memories}, by words alone, on this machine: no call, {_time_of(judge)}")
         ]
-    carried = f", {judge.carried:,} carried" if judge.carried else ""
+    carried = ""
+    if judge.carried:
+        carried = f", {judge.carried:,} carried"
     parts = (
         f"{judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached{carried}",
         counted(judge.calls, "call"),
@@ -206,7 +208,9 @@ def explain(memory: str, turn: str, flags: Flags) -> None:
 def _origin(memory: "Selected") -> str:
     if memory.carried_from:
         return f" (carried from {memory.carried_from})"
-    return " (cached)" if memory.cached else ""
+    if memory.cached:
+        return " (cached)"
+    return ""
 
 
 def render_explanation(explanation: Explanation) -> str:
@@ -234,7 +238,9 @@ def render_explanation(explanation: Explanation) -> str:
             ("boost", f"+{boost.amount:.2f} {boost.name}: {one_line(boost.because)}")
             for boost in memory.boosts
         ]
-        capped = " (capped at 1)" if memory.is_capped else ""
+        capped = ""
+        if memory.is_capped:
+            capped = " (capped at 1)"
         rows.append(
             (
                 "score",

@@ -52,7 +52,9 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
             context = None
             if isinstance(error, click.UsageError):
                 context = error.ctx
-            hint = f"See `{context.command_path} --help`." if context else ""
+            hint = ""
+            if context:
+                hint = f"See `{context.command_path} --help`."
             return _tell(error.exit_code, "usage", error.format_message(), hint, as_json=as_json)
     if verbose:
         import traceback

@@ -124,7 +124,9 @@ def list_history(
 
 def _describe_empty(grep: str, *, has_others: bool) -> str:
     if grep:
-        among = "no turn of these" if has_others else "no turn"
+        among = "no turn"
+        if has_others:
+            among = "no turn of these"
         return f"{among} has a task that contains {quote_task(grep)}"
     if has_others:
         return "no turn matches"

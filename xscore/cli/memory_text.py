@@ -40,7 +40,9 @@ def render_memory_line(memory: Memory, *, now: float) -> str:
         marks.append(str(memory.source))
     marks += [f"confidence {memory.confidence:.2f}"] if memory.confidence < 1 else []
     marks += _failure_marks(memory)
-    notes = faint(f"  ({', '.join(marks)})") if marks else ""
+    notes = ""
+    if marks:
+        notes = faint(f"  ({', '.join(marks)})")
     age = format_age(memory.updated_at, now)
     title = ellipsize(memory.title, _TITLE_CHARS)
     cut = ""
@@ -69,8 +71,12 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
     place = ""
     if memory.path:
         place = format_place(memory.path, memory.start_line, memory.end_line)
-    origin = f", read in {one_line(details.origin)}" if details.origin else ""
-    successor = f" by {memory.superseded_by}" if memory.superseded_by else ""
+    origin = ""
+    if details.origin:
+        origin = f", read in {one_line(details.origin)}"
+    successor = ""
+    if memory.superseded_by:
+        successor = f" by {memory.superseded_by}"
     evidence = counted(memory.evidence_count, "piece")
     rows = [
         ("layer", f"{memory.layer}, {memory.kind}, reaches {memory.scope}"),
@@ -95,7 +101,9 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
 
 def _citation(citation: Citation) -> str:
     place = format_place(citation.path, citation.start_line, citation.end_line)
-    return f"{place}  changed since" if citation.is_changed else place
+    if citation.is_changed:
+        return f"{place}  changed since"
+    return place
 
 
 def memory_json(memory: Memory, citations: Iterable[Citation] = ()) -> dict[str, Json]:

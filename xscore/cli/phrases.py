@@ -71,7 +71,9 @@ def describe_estimate(estimate: Estimate, noun: str) -> str:
     if hosts:
         sends = f"{sent} to {one_line(', '.join(hosts))}"
     calls = judge.calls + (1 if estimate.primary else 0)
-    took = f" {describe_seconds(judge)}," if judge.calls else ""
+    took = ""
+    if judge.calls:
+        took = f" {describe_seconds(judge)},"
     lines = [
         f"{noun} takes about {counted(calls, 'call')}, {format_total(estimate)},{took} and sends"
         f" {sends}."
@@ -198,7 +200,9 @@ def describe_resumed_session(session: SessionInfo, *, now: float) -> str:
 def render_session_line(session: WorkingSession, *, now: float) -> str:
     """One line of a list: thread, branch, when, how many tasks, the last of them."""
     state = "closed" if session.closed_at is not None else format_age(session.last_updated, now)
-    task = f"  {quote_task(session.task)}" if session.task else ""
+    task = ""
+    if session.task:
+        task = f"  {quote_task(session.task)}"
     tasks = counted(session.tasks, "task") + (
         f", {session.carried:,} carried" if session.carried else ""
     )

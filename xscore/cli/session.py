@@ -101,7 +101,9 @@ def _render_session(session: "WorkingSession", summary: "SessionSummary", *, now
     ]
     lines += [f"You were working on {quote_task(session.task)}."] if session.task else []
     if session.file:
-        at_line = f":{session.line}" if session.line else ""
+        at_line = ""
+        if session.line:
+            at_line = f":{session.line}"
         lines.append(f"Last file: {session.file}{at_line}")
     return escape_controls("\n".join([*lines, summary.text]).rstrip())
 

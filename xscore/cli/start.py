@@ -65,7 +65,9 @@ def run_and_report(work: Callable[[], object], arguments: Sequence[str]) -> int:
         from xscore.cli.failures import report_failure
 
         return report_failure(error, arguments)
-    return code if isinstance(code, int) else 0
+    if isinstance(code, int):
+        return code
+    return 0
 
 
 def _prepare_streams() -> None:

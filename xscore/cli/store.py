@@ -94,7 +94,9 @@ def prune_cache(
             if not flags.terminal.confirm(question, yes=yes, otherwise="nothing was removed"):
                 return ExitCode.PARTLY
             done = prune_judgments(store.connection, sweep, now=now)
-            freed = _vacuum(store, flags.terminal) if vacuum else None
+            freed = None
+            if vacuum:
+                freed = _vacuum(store, flags.terminal)
     about = done.judgments * JUDGMENT_BYTES
     totals = {
         "judgments": done.judgments,
@@ -213,7 +215,9 @@ def _hit_rates(rates: Sequence[HitRate]) -> Iterator[tuple[str, str]]:
     for rate in rates:
         if rate.candidates:
             share = format_share(rate.hits, rate.candidates)
-            period = f"in {rate.days} days" if rate.days else "in all"
+            period = "in all"
+            if rate.days:
+                period = f"in {rate.days} days"
             candidates = counted(rate.candidates, "candidate")
             shown[rate.of].append(f"{share} of {candidates} {period}")
     for of, shares in shown.items():

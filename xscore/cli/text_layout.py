@@ -86,7 +86,9 @@ def render_table(
 def _fit(cell: str, size: int, *, is_figure: bool) -> str:
     cell = truncate(cell, size)
     gap = " " * (size - _display_width(cell))
-    return gap + cell if is_figure else cell + gap
+    if is_figure:
+        return gap + cell
+    return cell + gap
 
 
 def most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -83,7 +83,9 @@ def render_checkpoint(checkpoint: Checkpoint) -> str:
     """Return the checkpoint as text for the answer prompt: notes first, then the summary of its
     session."""
     ids = ", ".join(checkpoint.memory_ids)
-    branch = f" (branch {checkpoint.branch})" if checkpoint.branch else ""
+    branch = ""
+    if checkpoint.branch:
+        branch = f" (branch {checkpoint.branch})"
     notes = ""
     if checkpoint.notes:
         notes = "\n".join(["Notes:", *(f"- {note}" for note in checkpoint.notes)])
@@ -117,7 +119,9 @@ _ID = re.compile(r"(?<![A-Za-z0-9_])m_[0-9a-f]{8,20}(?![A-Za-z0-9_])")
 def answer_system_text(*, is_general: bool = False) -> str:
     """Return the system text of the answering call. is_general: the memories are of any kind, and
     no code."""
-    name = "answer_general.md" if is_general else "answer_system.md"
+    name = "answer_system.md"
+    if is_general:
+        name = "answer_general.md"
     return Path(__file__).with_name(name).read_text("utf-8").strip()
 
 
@@ -224,7 +228,9 @@ def _whole_lines(text: str, line: int, limit: int) -> str:
         if last < len(lines) - 1:
             last += 1
             size += len(lines[last])
-    before = f"[… lines 1-{first} left out …]\n" if first else ""
+    before = ""
+    if first:
+        before = f"[… lines 1-{first} left out …]\n"
     after = ""
     if last < len(lines) - 1:
         after = f"\n[… lines {last + 2}-{len(lines)} left out …]"

@@ -125,7 +125,9 @@ def _fill(pieces: Sequence[BundlePiece], budget: int, chosen: set[str]) -> int:
     spent = 0
     opened: set[str] = set()
     for piece in pieces:
-        header = piece.header if piece.memory.path not in opened else ""
+        header = ""
+        if piece.memory.path not in opened:
+            header = piece.header
         price = memory_tokens(piece.memory, len(piece.text) + len(header))
         if spent + price <= budget:
             spent += price
@@ -271,7 +273,9 @@ def _room_left(pieces: Sequence[BundlePiece], room: int) -> int:
 def _left_out(piece: BundlePiece) -> LeftOut:
     memory = piece.memory
     entry = piece.entry
-    candidate = entry.ranked.candidate if entry.ranked else None
+    candidate = None
+    if entry.ranked:
+        candidate = entry.ranked.candidate
     assert candidate is not None
     return LeftOut(
         candidate._replace(start_line=memory.start_line, end_line=memory.end_line),
@@ -326,7 +330,9 @@ def _laid_out(included: Sequence[BundlePiece]) -> tuple[BundlePiece, ...]:
     opened = set[str]()
     for piece in included:
         memory = piece.memory
-        header = piece.header if memory.path not in opened else ""
+        header = ""
+        if memory.path not in opened:
+            header = piece.header
         opened.add(memory.path)
         text = piece.text
         if memory.kind in OUTLINE_KINDS and (
@@ -363,5 +369,7 @@ def _size(text: str, included: Sequence[BundlePiece]) -> int:
     """Estimate tokens: memories by the ratio of their language, the rest as plain text."""
     inner = sum(len(piece.text) for piece in included)
     rest = max(0, len(text) - inner)
-    shrink = min(1.0, len(text) / inner) if inner else 0.0
+    shrink = 0.0
+    if inner:
+        shrink = min(1.0, len(text) / inner)
     return int(shrink * sum(piece.tokens for piece in included)) + tokens.estimate(rest)

@@ -81,7 +81,9 @@ def _memory(number: int, piece: BundlePiece) -> str:
     below = ""
     if piece.entry.below_threshold:
         below = " (~ below the threshold)"
-    why = f"; why: {piece.entry.reason}" if piece.entry.reason else ""
+    why = ""
+    if piece.entry.reason:
+        why = f"; why: {piece.entry.reason}"
     beside = f"[{memory.id}] {piece_remarks(piece)}{why}"
     first = f"[{number}] ({memory.kind.value}, {score}) {piece_heading(piece)}{lines}{below}"
     return "\n".join(
@@ -295,7 +297,9 @@ def _tabled(run: Sequence[BundlePiece], fenced: str, frame: Callable[[str], str]
 
     framed = frame(toon_format.dumps({"facts": [_row(piece) for piece in run]}))
     is_shorter = tokens.estimate(tokens.size(framed)) < tokens.estimate(tokens.size(fenced))
-    return framed if is_shorter else fenced
+    if is_shorter:
+        return framed
+    return fenced
 
 
 def _row(piece: BundlePiece) -> dict[str, str | float]:

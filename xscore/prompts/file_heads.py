@@ -41,7 +41,9 @@ def used_head(head: str, texts: Sequence[str]) -> str:
         return head
     shown = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
     gap = f"[… {left_out} import{'s' if left_out > 1 else ''} that nothing here uses left out …]"
-    return f"{shown}\n{gap}" if shown else ""
+    if shown:
+        return f"{shown}\n{gap}"
+    return ""
 
 
 def _statements(lines: Sequence[str]) -> Iterator[list[str]]:

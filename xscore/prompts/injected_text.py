@@ -105,7 +105,8 @@ def spoken_text(text: str) -> str:
     is_prompt = "Relevant code context:" in text and _CLOSING_WORDS in text
     is_ours = is_prompt or "[m_" in text
     text = without_recall(text)
-    text = re.sub(_LABEL, "", text).strip() if is_ours else text
+    if is_ours:
+        text = re.sub(_LABEL, "", text).strip()
     if is_prompt:
         text = _task_of(text)
     return re.sub(_WRAP, "", text).strip()

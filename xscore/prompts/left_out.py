@@ -123,7 +123,9 @@ def _line(memory: LeftOut, *, reason: bool = False) -> str:
     size = ""
     if memory.tokens and memory.cause is LeftOutCause.NO_ROOM:
         size = f"about {memory.tokens:,} tokens"
-    why = memory.reason[:REASON_CHARS] if reason else ""
+    why = ""
+    if reason:
+        why = memory.reason[:REASON_CHARS]
     fields = [ids, place, score_text(memory.score, threshold=memory.threshold), size, why]
     return collapse_blanks(escape_tags(" ".join(part for part in fields if part)))
 
@@ -219,7 +221,9 @@ def name_methods(outline: str) -> str:
         gone.update(range(start, end + 1))
     first, _, _ = stubs[0]
     indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
-    mark = "//" if lines[stubs[0][1]].rstrip().endswith("}") else "#"
+    mark = "#"
+    if lines[stubs[0][1]].rstrip().endswith("}"):
+        mark = "//"
     named = (
         f"{indent}{mark} {len(stubs)} methods, only named:"
         f" {', '.join(name for _, _, name in stubs)}"

@@ -64,7 +64,9 @@ class Rubric(Struct, frozen=True):
             if form:
                 return f"{DECISION_VERSION}/{form.value}"
             return PROMPT_VERSION
-        own_part = f"+{digest(self.own)}" if self.own else ""
+        own_part = ""
+        if self.own:
+            own_part = f"+{digest(self.own)}"
         if form:
             return f"{GENERAL_VERSION}/{form.value}{own_part}"
         return f"{GENERAL_VERSION}{own_part}"

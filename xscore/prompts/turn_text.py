@@ -101,7 +101,9 @@ def _around(text: str, line: int) -> str:
     cursor = sum(map(len, lines[: max(0, line - 1)]))
     start = max(0, min(cursor - CONTEXT_CHARS // 2, len(text) - CONTEXT_CHARS))
     end = start + CONTEXT_CHARS
-    before = f"[… {start} characters left out …]\n" if start else ""
+    before = ""
+    if start:
+        before = f"[… {start} characters left out …]\n"
     after = ""
     if end < len(text):
         after = f"\n[… {len(text) - end} characters left out …]"

@@ -253,4 +253,6 @@ def _text_of(block: object) -> str:
     if not isinstance(block, Mapping) or block.get("type") != "text":
         return ""
     text = block.get("text")
-    return text if isinstance(text, str) else ""
+    if isinstance(text, str):
+        return text
+    return ""

@@ -139,7 +139,9 @@ class AdaptiveConcurrency:
         if self._closed_until is None:
             return free
         may_probe = not self._probe and _now() >= self._closed_until
-        return min(free, 1) if may_probe else 0
+        if may_probe:
+            return min(free, 1)
+        return 0
 
     async def _wait_for_change(self, first_calls_until: float) -> None:
         """Wait until `_wake` chooses this call, or until a time at which the gate may open."""

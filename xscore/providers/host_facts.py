@@ -105,10 +105,13 @@ def make_completion(
             usage, text, prompt_bytes=prompt_bytes, most_output=request.max_output_tokens
         ):
             usage = None
-    input_tokens = request.input_tokens if request else 0
+    input_tokens = 0
+    if request:
+        input_tokens = request.input_tokens
     # A decision model writes no text: `text` is our own JSON of its probabilities.
-    is_decision = request is not None and request.decision is not None
-    output_tokens = 0 if is_decision else estimated_output_tokens(text)
+    output_tokens = estimated_output_tokens(text)
+    if request is not None and request.decision is not None:
+        output_tokens = 0
     estimate = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
     return Completion(
         text=text,
@@ -287,7 +290,9 @@ def _entry(listing: Mapping[str, Any], model: str) -> Mapping[str, Any]:
         names = (entry.get("id"), entry.get("model"), entry.get("key"), entry.get("name"))
         if any(isinstance(name, str) and _plain(name) == _plain(model) for name in names):
             return entry
-    return entries[0] if len(entries) == 1 else {}
+    if len(entries) == 1:
+        return entries[0]
+    return {}
 
 
 def _entries(listing: Mapping[str, Any]) -> list[Mapping[str, Any]]:

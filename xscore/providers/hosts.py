@@ -88,7 +88,9 @@ def sold_model(model: str) -> str:
     """Return the name that a paid vendor sells this model under, without a gateway's prefix; empty
     for open weights."""
     match = re.fullmatch(_SOLD, model)
-    return match[1] if match else ""
+    if match:
+        return match[1]
+    return ""
 
 
 def is_host_within(base_url: str, domain: str) -> bool:

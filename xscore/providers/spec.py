@@ -106,8 +106,12 @@ def _vendor_of(model: str) -> str:
         return vendor
     from xscore.providers.prices import vendor_by_price_table  # the tables take 0.3 s to import
 
-    sold_by = vendor_by_price_table(model) if model else ""
-    return sold_by if sold_by in BY_HTTP else ""
+    sold_by = ""
+    if model:
+        sold_by = vendor_by_price_table(model)
+    if sold_by in BY_HTTP:
+        return sold_by
+    return ""
 
 
 def model_name(spec: ModelSpec) -> str:

@@ -393,7 +393,8 @@ def shown_message(body: object, *, secret: str, prompt: tuple[str, ...]) -> str:
     texts = [body.get(name) for name in MESSAGE_FIELDS]
     message = next((text for text in texts if isinstance(text, str)), "")
     line = _encodable(" ".join(message.split()))
-    line = line.replace(secret, KEY_PLACEHOLDER) if secret else line
+    if secret:
+        line = line.replace(secret, KEY_PLACEHOLDER)
     if len(line) > MAX_MESSAGE_CHARS:
         line = line[: MAX_MESSAGE_CHARS - 1] + "…"
     sent = " ".join(" ".join(prompt).split())
@@ -464,7 +465,9 @@ def _names(body: object) -> list[str]:
 def _status_within(body: object) -> int | None:
     """Return the status that an error inside a success has as its numeric `code`, as OpenRouter
     writes it."""
-    code = body.get("code") if isinstance(body, Mapping) else None
+    code = None
+    if isinstance(body, Mapping):
+        code = body.get("code")
     if isinstance(code, int) and not isinstance(code, bool):
         return code
     return None

@@ -94,7 +94,7 @@ class _Replacing(Struct):
         # Compared before it is written: a version that nobody else lists is overwritten in place.
         before = self.content(path, listed)
         self.note_changes(file.stamp, before, file_versions.encoded_content(file))
-        number = file_versions.put_version(self.connection, file, rules=rules, own=listed)
+        number = file_versions.put_version(self.connection, file, rules=rules, listed=listed)
         self.list_instead(file.stamp, number, listed)
 
     def adopt_file(self, stamp: FileStamp, number: int) -> None:

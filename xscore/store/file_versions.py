@@ -106,8 +106,10 @@ def find_version(connection: sqlite3.Connection, path: str, file_hash: str, rule
     return int(row[0]) if row else 0
 
 
-def put_version(connection: sqlite3.Connection, file: EncodedFile, *, rules: str, own: int) -> int:
-    """Store a parsed file as a version; return its number. own: the version that this worktree
+def put_version(
+    connection: sqlite3.Connection, file: EncodedFile, *, rules: str, listed: int
+) -> int:
+    """Store a parsed file as a version; return its number. listed: the version that this worktree
     lists, or 0.
 
     A version of the same bytes is written again, since it may be damaged. One that no other
@@ -115,8 +117,8 @@ def put_version(connection: sqlite3.Connection, file: EncodedFile, *, rules: str
     """
     stamp = file.stamp
     number = find_version(connection, stamp.path, stamp.file_hash, rules)
-    if not number and own and not connection.execute(_IS_SHARED, (own,)).fetchone()[0]:
-        number = own
+    if not number and listed and not connection.execute(_IS_SHARED, (listed,)).fetchone()[0]:
+        number = listed
     values = (stamp.path, stamp.file_hash, rules, stamp.language, file.mentions, file.body)
     if number:
         _drop_names(connection, number, stamp.path)

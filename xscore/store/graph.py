@@ -168,42 +168,50 @@ def follow_links(
             f"the depth must be at least 1, not {depth}", hint="Give a depth of 1 or more."
         )
     query = _HERE + " UNION ALL ".join(ways) + _ORDER
-    inherits = Relation.IMPORTS in relations
     parameters = {
         "relations": json.dumps(relations),
-        "inherits": inherits,
+        "inherits": Relation.IMPORTS in relations,
         "files": ends[0].startswith(file_id("")),
     }
     seen, frontier = set(ends), list(ends)
-    first_reached: dict[str, tuple[Relation, bool, str, int]] = {}
-    edges: dict[str, int] = {}
+    reached: dict[str, _Reached] = {}
     for distance in range(1, depth + 1):
-        rows = connection.execute(query, parameters | {"here": json.dumps(frontier)}).fetchall()
-        fresh: dict[str, int] = {}
-        for place, relation, incoming, end, count in rows:
-            if end not in seen:
-                # A test file also imports what it tests.
-                if end not in first_reached or relation == Relation.TESTS:
-                    first_reached[end] = (Relation(relation), bool(incoming), place, distance)
-                fresh[end] = fresh.get(end, 0) + count
+        here = {"here": json.dumps(frontier)}
+        rows = connection.execute(query, parameters | here).fetchall()
+        fresh: dict[str, _Reached] = {}
+        for via, relation, is_incoming, end, count in rows:
+            if end in seen:
+                continue
+            first = fresh.get(end)
+            ties = count if first is None else first.ties + count
+            # A test file also imports what it tests.
+            if first is None or relation == Relation.TESTS:
+                first = _Reached(Relation(relation), bool(is_incoming), via, distance, ties)
+            fresh[end] = first._replace(ties=ties)
         if not fresh:
             break
         seen |= fresh.keys()
-        edges |= fresh
+        reached |= fresh
         frontier = list(fresh)
-    nodes = []
-    for id_, place in _places(
-        connection, first_reached
-    ).items():  # some may have been deleted meanwhile
+    nodes: list[ReachedNode] = []
+    for id_, place in _places(connection, reached).items():  # some may have been deleted meanwhile
         lines = (place.start_line, place.end_line)
-        nodes.append(
-            ReachedNode(
-                id_, place.path, place.entity, place.kind, *first_reached[id_], edges[id_], *lines
-            )
-        )
-    return tuple(
-        sorted(nodes, key=lambda node: (node.distance, -node.ties, node.path, node.entity, node.id))
-    )
+        nodes.append(ReachedNode(id_, place.path, place.entity, place.kind, *reached[id_], *lines))
+    return tuple(sorted(nodes, key=_nearest_first))
+
+
+class _Reached(NamedTuple):
+    """By which edge a node was first reached, as in `ReachedNode`."""
+
+    relation: Relation
+    is_incoming: bool
+    via: str
+    distance: int
+    ties: int
+
+
+def _nearest_first(node: ReachedNode) -> tuple[int, int, str, str, str]:
+    return node.distance, -node.ties, node.path, node.entity, node.id
 
 
 class _Place(NamedTuple):

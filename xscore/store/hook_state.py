@@ -69,15 +69,13 @@ def note_end(path: Path, *, failure: HookFailure | None, session: str = "", text
     """Store how a hook ended. text: what it added and must not add to this session again; empty if
     nothing."""
     with _locked(path):
-        state = read_hook_state(path)
-        added = (
-            _with_given(state.given, session, digest("given", text))
-            if session and text
-            else state.given
-        )
-        changed = replace(state, failure=failure, given=added)
-        if changed != state:
-            _write(path, changed)
+        before = read_hook_state(path)
+        after = replace(before, failure=failure)
+        if session and text:
+            added = _with_given(before.given, session, digest("given", text))
+            after = replace(after, given=added)
+        if after != before:
+            _write(path, after)
 
 
 def may_advise(path: Path, *, now: float) -> bool:
@@ -92,13 +90,14 @@ def may_advise(path: Path, *, now: float) -> bool:
 
 def describe_failure(event: str, error: BaseException | str, *, at: float) -> HookFailure:
     """Return the record of a failure, redacted and shortened. at: Unix seconds."""
-    if isinstance(error, BaseException):
-        error = (
-            error.message if isinstance(error, XscoreError) else f"{type(error).__name__}: {error}"
-        )
-    return HookFailure(
-        at, event[:PROBLEM_CHARS], redact(" ".join(error.split())).text[:PROBLEM_CHARS]
-    )
+    if isinstance(error, XscoreError):
+        problem = error.message
+    elif isinstance(error, BaseException):
+        problem = f"{type(error).__name__}: {error}"
+    else:
+        problem = error
+    line = redact(" ".join(problem.split())).text
+    return HookFailure(at, event[:PROBLEM_CHARS], line[:PROBLEM_CHARS])
 
 
 def forget_session(path: Path, session: str) -> None:
@@ -106,13 +105,8 @@ def forget_session(path: Path, session: str) -> None:
     with _locked(path):
         state = read_hook_state(path)
         if session in state.given:
-            _write(
-                path,
-                replace(
-                    state,
-                    given={name: all_ for name, all_ in state.given.items() if name != session},
-                ),
-            )
+            rest = {name: digests for name, digests in state.given.items() if name != session}
+            _write(path, replace(state, given=rest))
 
 
 @contextmanager
@@ -140,10 +134,11 @@ def _wait_for_lock(folder: int) -> None:
         time.sleep(_LOCK_STEP_S)
 
 
-def _with_given(given: dict[str, list[str]], session: str, name: str) -> dict[str, list[str]]:
-    before = [one for one in given.get(session, []) if one != name]
-    others = [(other, names) for other, names in given.items() if other != session]
-    return dict(others[-MOST_SESSIONS + 1 :]) | {session: [*before, name][-MOST_GIVEN:]}
+def _with_given(added: dict[str, list[str]], session: str, name: str) -> dict[str, list[str]]:
+    """Add a digest to a session, which becomes the most recent one, within both limits."""
+    of_session = [digest_ for digest_ in added.get(session, []) if digest_ != name]
+    recent = [(thread, names) for thread, names in added.items() if thread != session]
+    return dict(recent[-MOST_SESSIONS + 1 :]) | {session: [*of_session, name][-MOST_GIVEN:]}
 
 
 def _write(path: Path, state: HookState) -> None:

@@ -28,8 +28,11 @@ change it."""
 
 def searchable_lines(texts: Iterable[str]) -> frozenset[str]:
     """Return the lines of these texts that are long enough to search for."""
-    stripped = (line.strip()[:LONGEST] for text in texts for line in text.splitlines())
-    return frozenset(line for line in stripped if len(line) >= SHORTEST)
+    lines: set[str] = set()
+    for text in texts:
+        stripped = (line.strip()[:LONGEST] for line in text.splitlines())
+        lines.update(line for line in stripped if len(line) >= SHORTEST)
+    return frozenset(lines)
 
 
 def with_halves(lines: Iterable[str]) -> frozenset[str]:
@@ -52,15 +55,16 @@ class LineMatcher:
         for line in self.all:
             for form in _forms(line):
                 word = max(_INNER.findall(form), key=len, default="")
-                (self._by_word.setdefault(word, []) if word else self._wordless).append(
-                    (form, line)
-                )
+                pairs = self._by_word.setdefault(word, []) if word else self._wordless
+                pairs.append((form, line))
 
     def found_in(self, text: str) -> set[str]:
         """Return the lines that are in this text."""
-        words = self._by_word.keys() & set(_WORD.findall(text)) if self._by_word else set[str]()
-        likely = [pair for word in words for pair in self._by_word[word]]
-        return {line for form, line in (*likely, *self._wordless) if form in text}
+        likely = list(self._wordless)
+        if self._by_word:
+            for word in self._by_word.keys() & set(_WORD.findall(text)):
+                likely += self._by_word[word]
+        return {line for form, line in likely if form in text}
 
     def __bool__(self) -> bool:
         return bool(self.all)
@@ -90,10 +94,8 @@ def find_lines_in_files(files: Iterable[Path], lines: Iterable[str]) -> dict[Pat
 
 def _forms(line: str) -> set[str]:
     """Return the line as it is and JSON-encoded."""
-    return {
-        line,
-        *(json.dumps(line, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)),
-    }
+    encoded = json.dumps(line), json.dumps(line, ensure_ascii=False)
+    return {line, *(text[1:-1] for text in encoded)}
 
 
 def _chunks(path: str) -> Iterator[str]:

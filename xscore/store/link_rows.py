@@ -180,24 +180,21 @@ def replace_edges(
 
 def _insert_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edge]]) -> None:
     files, worktree = {path: file_id(path) for path, _ in edges}, worktree_number(connection)
-    numbers = _numbered(
-        connection, {*files.values(), *(e.source for _, e in edges), *(e.target for _, e in edges)}
-    )
+    ends = set(files.values())
+    for _, edge in edges:
+        ends.add(edge.source)
+        ends.add(edge.target)
+    numbers = _numbered(connection, ends)
     # SQLite asks an adapter for each that is no plain text.
     words = {relation: relation.value for relation in Relation}
+    rows: list[tuple[int, int, str, float, int]] = []
+    for path, edge in edges:
+        source, target = numbers[edge.source], numbers[edge.target]
+        rows.append((source, target, words[edge.relation], edge.weight, numbers[files[path]]))
     connection.executemany(
         "INSERT INTO edge_row (source, target, relation, weight, file, worktree) VALUES (?, ?, ?,"
         f" ?, ?, {worktree}) ON CONFLICT DO NOTHING",
-        sorted(
-            (
-                numbers[edge.source],
-                numbers[edge.target],
-                words[edge.relation],
-                edge.weight,
-                numbers[files[path]],
-            )
-            for path, edge in edges
-        ),
+        sorted(rows),
     )
 
 
@@ -275,9 +272,10 @@ def state_edges(
     others are of all.
     """
     stated = list(edges)
-    numbers = _numbered(
-        connection, {end for source, target, *_ in stated for end in (source, target)}
-    )
+    ends: set[str] = set()
+    for source, target, *_ in stated:
+        ends.update((source, target))
+    numbers = _numbered(connection, ends)
     this_worktree = worktree_number(connection)
     rows = []
     for source, target, relation, weight in stated:

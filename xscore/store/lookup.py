@@ -75,15 +75,12 @@ def filter_memories(store: "Store", choice: MemoryFilter) -> list[Memory]:
     Raises StoreError if the user's own store cannot be read: it would look empty.
     """
     where, values = choice.where
-    memories = [
-        memory
-        for connection in store.connections()
-        for memory in select_memories(connection, where, values)
-    ]
+    memories: list[Memory] = []
+    for connection in store.connections():
+        memories += select_memories(connection, where, values)
     order = list(Layer)
-    return sorted(
-        memories, key=lambda memory: (order.index(memory.layer), -memory.updated_at, memory.id)
-    )
+    memories.sort(key=lambda memory: (order.index(memory.layer), -memory.updated_at, memory.id))
+    return memories
 
 
 def wipeable_ids(store: "Store", choice: MemoryFilter) -> list[str]:
@@ -111,11 +108,9 @@ def wipeable_ids(store: "Store", choice: MemoryFilter) -> list[str]:
 
 def newest_memories(memories: Sequence[Memory], limit: int) -> list[Memory]:
     """Return the `limit` memories changed last, in their given order."""
-    latest = {
-        memory.id
-        for memory in sorted(memories, key=lambda memory: (-memory.updated_at, memory.id))[:limit]
-    }
-    return [memory for memory in memories if memory.id in latest]
+    newest_first = sorted(memories, key=lambda memory: (-memory.updated_at, memory.id))
+    ids = {memory.id for memory in newest_first[:limit]}
+    return [memory for memory in memories if memory.id in ids]
 
 
 def memory_by_id(store: "Store", identifier: str) -> Memory:
@@ -132,11 +127,10 @@ def memories_by_id(store: "Store", ids: Iterable[str]) -> list[Memory]:
     Raises NothingMatched if one is missing.
     """
     identifiers = list(dict.fromkeys(ids))
-    memories = {
-        memory.id: memory
-        for connection in store.connections()
-        for memory in memories_with_ids(connection, identifiers)
-    }
+    memories: dict[str, Memory] = {}
+    for connection in store.connections():
+        for memory in memories_with_ids(connection, identifiers):
+            memories[memory.id] = memory
     missing = [identifier for identifier in identifiers if identifier not in memories]
     if missing:
         raise NothingMatched(
@@ -162,19 +156,15 @@ def memories_starting_with(
 def _ids_hint(store: "Store", prefix: str) -> str:
     """Suggest ids with this prefix."""
     query = "SELECT id FROM memory WHERE substr(id, 1, ?) = ? ORDER BY id LIMIT ?"
-    parameters = (len(prefix), prefix, _SHOWN + 1)
-    rows = [
-        row
-        for connection in store.connections()
-        for row in connection.execute(query, parameters).fetchall()
-    ]
-    if len(prefix) <= len("m_") or not rows:
+    ids: list[str] = []
+    for connection in store.connections():
+        rows = connection.execute(query, (len(prefix), prefix, _SHOWN + 1)).fetchall()
+        ids += [id_ for (id_,) in rows]
+    if len(prefix) <= len("m_") or not ids:
         return "`xscore memory list` shows the ids."
-    omission = ", …" if len(rows) > _SHOWN else ""
-    return (
-        "Ids are given whole. These begin so:"
-        f" {', '.join(sorted(row[0] for row in rows)[:_SHOWN])}{omission}"
-    )
+    omission = ", …" if len(ids) > _SHOWN else ""
+    shown = ", ".join(sorted(ids)[:_SHOWN])
+    return f"Ids are given whole. These begin so: {shown}{omission}"
 
 
 _COUNTED = """
@@ -288,12 +278,15 @@ def match_score(memory: Memory, query: RegistryQuery) -> float:
     """Return what the first four rules give: 0 where nothing of the query matches."""
     details = memory.particulars
     references = {memory.path, details.exception_of, *details.links, *details.paths} - {""}
-    score = (
-        TEXT if query.text and (query.text in memory.title or query.text in memory.text) else 0.0
-    )
+    score = 0.0
+    if query.text and (query.text in memory.title or query.text in memory.text):
+        score += TEXT
     score += REFERENCE * len(references.intersection(query.references))
-    score += SCOPE if memory.scope in query.scopes else 0.0
-    return score + (KIND if memory.kind in query.kinds else 0.0)
+    if memory.scope in query.scopes:
+        score += SCOPE
+    if memory.kind in query.kinds:
+        score += KIND
+    return score
 
 
 def registry_score(memory: Memory, query: RegistryQuery, *, now: float) -> float:
@@ -308,9 +301,6 @@ def select_by_rules(
     memories: Iterable[Memory], query: RegistryQuery, *, now: float
 ) -> list[tuple[float, Memory]]:
     """Return the memories of which anything matches, with their scores, best first; ties by id."""
-    scored = [
-        (registry_score(memory, query, now=now), memory)
-        for memory in memories
-        if match_score(memory, query) > 0
-    ]
+    matching = [memory for memory in memories if match_score(memory, query) > 0]
+    scored = [(registry_score(memory, query, now=now), memory) for memory in matching]
     return sorted(scored, key=lambda pair: (-pair[0], pair[1].id))

@@ -41,13 +41,17 @@ def link_mentions(connection: sqlite3.Connection, memory_ids: Iterable[str]) -> 
     """
     ids = json.dumps(list(dict.fromkeys(memory_ids)))
     memories = select_memories(connection, f"id {IN_JSON_LIST} AND source <> 'index'", (ids,))
+    sources = [memory.id for memory in memories]
     connection.executemany(
-        "DELETE FROM mention WHERE source = ?", [(memory.id,) for memory in memories]
+        "DELETE FROM mention WHERE source = ?", [(source,) for source in sources]
     )
-    mentions = [mention for memory in memories for mention in _mentions_in(memory)]
+    mentions: list[Mention] = []
+    for memory in memories:
+        mentions += _mentions_in(memory)
     insert_mentions(connection, mentions)
+    # In the other worktrees the same names may mean other files.
     owe_stated_links(connection, sorted({mention.source for mention in mentions}))
-    return _tie(connection, [memory.id for memory in memories], mentions)
+    return _replace_references(connection, sources, mentions)
 
 
 def relink_mentions(
@@ -65,27 +69,23 @@ def relink_mentions(
         )
         parameters = [json.dumps(sorted(names)), json.dumps(sorted(stated))]
     sources = [row[0] for row in connection.execute(query, parameters).fetchall()]
-    mentions = connection.execute(
+    rows = connection.execute(
         f"SELECT source, relation, name, hint FROM mention WHERE source {IN_JSON_LIST}",
         (json.dumps(sources),),
-    )
-    return _tie(
-        connection,
-        sources,
-        [Mention(source, Relation(how), *rest) for source, how, *rest in mentions.fetchall()],
-    )
+    ).fetchall()
+    mentions = [Mention(source, Relation(relation), *rest) for source, relation, *rest in rows]
+    return _replace_references(connection, sources, mentions)
 
 
 def _mentions_in(memory: Memory) -> list[Mention]:
     """Return what a memory names, each once, in text order."""
     details = memory.particulars
-    hints = dict.fromkeys(
-        (*details.paths, *_hints("\n".join((memory.title, memory.text, *map(str, details.links)))))
-    )
-    return [
-        Mention(memory.id, Relation.REFERENCES, _parts(hint)[-1], hint)
-        for hint in list(hints)[:MOST_NAMES]
-    ]
+    text = "\n".join((memory.title, memory.text, *map(str, details.links)))
+    hints = list(dict.fromkeys((*details.paths, *_hints(text))))
+    mentions: list[Mention] = []
+    for hint in hints[:MOST_NAMES]:
+        mentions.append(Mention(memory.id, Relation.REFERENCES, _parts(hint)[-1], hint))
+    return mentions
 
 
 def _hints(text: str) -> Iterator[str]:
@@ -115,17 +115,20 @@ _FORGET_REFERENCES = f"""
 """
 
 
-def _tie(
+def _replace_references(
     connection: sqlite3.Connection, sources: Sequence[str], mentions: Sequence[Mention]
 ) -> int:
     """Replace the edges of the sources by those of these mentions."""
     connection.executemany(_FORGET_REFERENCES, [(source,) for source in sources])
     if not mentions:
         return 0
-    index = _Known(connection, {part for mention in mentions for part in _parts(mention.hint)})
-    edges = {
-        (mention.source, target) for mention in mentions for target in index.targets(mention.hint)
-    }
+    parts: set[str] = set()
+    for mention in mentions:
+        parts.update(_parts(mention.hint))
+    named = _NamedThings(connection, parts)
+    edges: set[tuple[str, str]] = set()
+    for mention in mentions:
+        edges.update((mention.source, target) for target in named.targets(mention.hint))
     references = sorted((source, target) for source, target in edges if source != target)
     state_edges(
         connection, [(source, target, Relation.REFERENCES, 1.0) for source, target in references]
@@ -133,7 +136,7 @@ def _tie(
     return len(edges)
 
 
-class _Known:
+class _NamedThings:
     """Files, entities and memories whose name has one of these parts."""
 
     def __init__(self, connection: sqlite3.Connection, parts: Collection[str]) -> None:
@@ -164,11 +167,9 @@ class _Known:
             return [hint] if hint in self._memories else []
         place, colons, entity = hint.partition("::")
         paths = self._one_file(place) if place else [""]
-        return [
-            target
-            for path in paths
-            for target in (self._one_entity(entity, path) if colons else [file_id(path)])
-        ]
+        if not colons:
+            return list(map(file_id, paths))
+        return self._one_entity(entity, paths[0]) if paths else []
 
     def _one_file(self, place: str) -> list[str]:
         """Return the file with this path, else the only one whose path ends with it."""
@@ -181,16 +182,16 @@ class _Known:
     def _one_entity(self, name: str, path: str) -> list[str]:
         """Return the only entity whose name is or ends with this; a test only if nothing else
         matches."""
-        named = [
-            row
-            for row in self._entities.get(name.rpartition(".")[2], [])
-            if not path or row.path == path
-        ]
-        matching = [row for row in named if f".{row.plain}".endswith(f".{name}")]
-        matching = [row for row in matching if row.kind is not Kind.TEST] or matching
-        exact = [row for row in matching if row.plain == name]
-        matching = exact if "." in name and exact else matching
-        return [matching[-1].id] if len({(row.path, row.plain) for row in matching}) == 1 else []
+        rows = self._entities.get(name.rpartition(".")[2], [])
+        if path:
+            rows = [row for row in rows if row.path == path]
+        rows = [row for row in rows if f".{row.plain}".endswith(f".{name}")]
+        rows = [row for row in rows if row.kind is not Kind.TEST] or rows
+        exact = [row for row in rows if row.plain == name]
+        if "." in name and exact:
+            rows = exact
+        is_one = len({(row.path, row.plain) for row in rows}) == 1
+        return [rows[-1].id] if is_one else []
 
 
 def _holding(column: str, parts: Sequence[str]) -> str:

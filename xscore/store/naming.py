@@ -10,6 +10,7 @@ without a path reads the names of all memories.
 import os
 import re
 import sqlite3
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -80,34 +81,49 @@ def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = Fals
         return by_id
     queries = (_ENTITY, _INSIDE) if inside else (_ENTITY,)
     for colons in islice(re.finditer("::", name), MOST_COLONS):  # a path may have them too
-        files, entity = _files(connection, name[: colons.start()]), name[colons.end() :]
-        ids = [
-            id_
-            for file in files
-            for query in queries
-            for id_ in _column(connection, query, file, entity)
-        ]
-        ids = ids or [id_ for file in files for id_ in _blocks_defining(connection, entity, file)]
-        if ids:
-            return ids
+        path, entity = name[: colons.start()], name[colons.end() :]
+        of_entity = _entities_of(connection, path, entity, queries)
+        if of_entity:
+            return of_entity
     lines = _LINES.fullmatch(name)
     if lines is not None:
         first, last = int(lines[2]), int(lines[3] or lines[2])
+        # Exactly these lines, else the smallest memory around them, else all that they touch.
         for query in (_SAME_LINES, _AROUND, _TOUCHED):
-            ids = [
-                id_
-                for file in _files(connection, lines[1])
-                for id_ in _column(connection, query, file, first, last)
-            ]
-            if ids:
-                return ids
-    in_file = f"{_IN_FILE} ORDER BY start_line, id"
-    of_file = [
-        id_ for file in _files(connection, name) for id_ in _column(connection, in_file, file)
-    ]
-    return of_file or (
-        _column(connection, _BEARERS, name) or _blocks_defining(connection, name) if name else []
-    )
+            at_lines = _of_files(connection, lines[1], query, first, last)
+            if at_lines:
+                return at_lines
+    of_file = _of_files(connection, name, f"{_IN_FILE} ORDER BY start_line, id")
+    if of_file or not name:
+        return of_file
+    return _column(connection, _BEARERS, name) or _blocks_defining(connection, name)
+
+
+def _entities_of(
+    connection: sqlite3.Connection, path: str, entity: str, queries: Sequence[str]
+) -> list[str]:
+    """Return the memories of an entity of a file, else the blocks that define a value of its
+    name."""
+    ids: list[str] = []
+    files = _files(connection, path)
+    for file in files:
+        for query in queries:
+            ids += _column(connection, query, file, entity)
+    if ids:
+        return ids
+    for file in files:
+        ids += _blocks_defining(connection, entity, file)
+    return ids
+
+
+def _of_files(
+    connection: sqlite3.Connection, path: str, query: str, *parameters: object
+) -> list[str]:
+    """Return what a query finds in each file that a path stands for."""
+    ids: list[str] = []
+    for file in _files(connection, path):
+        ids += _column(connection, query, file, *parameters)
+    return ids
 
 
 def _blocks_defining(connection: sqlite3.Connection, name: str, path: str = "") -> list[str]:
@@ -116,20 +132,19 @@ def _blocks_defining(connection: sqlite3.Connection, name: str, path: str = "") 
     from xscore.store.memory_rows import memories_with_ids
     from xscore.store.term_vectors import TERM_ENTRY, WHOLE_NAME, split_word
 
-    ids = list[str]()
+    likely: list[str] = []
+    # By their term vectors first: the texts of all blocks would have to be decompressed.
     for _, term in split_word(name)[-1:]:
         for id_, terms in connection.execute(_LIKELY_BLOCKS, (term.to_bytes(4, "little"),)):
-            if any(
-                entry_term == term and fields & WHOLE_NAME
-                for entry_term, _, fields in TERM_ENTRY.iter_unpack(terms)
-            ):
-                ids.append(id_)
-    blocks = memories_with_ids(connection, ids)
-    return [
-        entry_term.id
-        for entry_term in blocks
-        if name in entry_term.facts.defines and path in ("", entry_term.path)
-    ]
+            for entry_term, _, fields in TERM_ENTRY.iter_unpack(terms):
+                if entry_term == term and fields & WHOLE_NAME:
+                    likely.append(id_)
+                    break
+    defining: list[str] = []
+    for block in memories_with_ids(connection, likely):
+        if name in block.facts.defines and path in ("", block.path):
+            defining.append(block.id)
+    return defining
 
 
 def near_names(connection: sqlite3.Connection, name: str) -> list[str]:

@@ -13,6 +13,7 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -58,9 +59,11 @@ class ComparableWord(Struct, frozen=True):
 
 def comparable_words(text: str) -> list[ComparableWord]:
     """Return the words of a text without fillers; all of them if there are only fillers."""
-    plain = _IS.sub(
-        r"\1 is", _NOT.sub(" not", _CAN_NOT.sub("can not", unicodedata.normalize("NFKC", text)))
-    )
+    plain = unicodedata.normalize("NFKC", text)
+    # In this order: `can't` is not `ca not`.
+    plain = _CAN_NOT.sub("can not", plain)
+    plain = _NOT.sub(" not", plain)
+    plain = _IS.sub(r"\1 is", plain)
     raw = list(_raw(plain, [match.span(1) for match in _CODE.finditer(plain)]))
     return list(_without_fillers(raw)) or raw
 
@@ -102,12 +105,10 @@ def _without_fillers(raw: list[ComparableWord]) -> Iterator[ComparableWord]:
 def _longest_phrase(
     phrases: Iterable[tuple[Phrase, Phrase]], raw: list[ComparableWord], at: int
 ) -> tuple[Phrase, int]:
-    for phrase, name in phrases:
-        if (
-            tuple(word.spelled for word in raw[at : at + len(phrase)]) == phrase
-            and not raw[at].code
-        ):
-            return name, len(phrase)
+    if not raw[at].code:
+        for phrase, name in phrases:
+            if tuple(word.spelled for word in raw[at : at + len(phrase)]) == phrase:
+                return name, len(phrase)
     return (raw[at].key,), 1
 
 
@@ -130,12 +131,14 @@ def _key(word: str) -> str:
 @cache
 def _groups() -> dict[str, str]:
     """Return the group of each single word, by stem."""
-    return {
-        stem(phrase): stem(name)
-        for name, members in _table()
-        for phrase in (name, *members)
-        if " " not in phrase and " " not in name
-    }
+    group_of: dict[str, str] = {}
+    for name, members in _table():
+        if " " in name:
+            continue
+        for phrase in (name, *members):
+            if " " not in phrase:
+                group_of[stem(phrase)] = stem(name)
+    return group_of
 
 
 @cache
@@ -144,14 +147,17 @@ def _phrases() -> dict[str, tuple[tuple[Phrase, Phrase], ...]]:
     one."""
     by_first_word: dict[str, list[tuple[Phrase, Phrase]]] = {}
     for name, members in _table():
-        becomes = () if name == "=" else tuple(_key(part) for part in name.split())
-        for phrase in (tuple(member.lower().split()) for member in members):
-            if name == "=" or len(phrase) > 1 or len(becomes) > 1:
+        is_filler = name == "="
+        becomes = () if is_filler else tuple(_key(part) for part in name.split())
+        for member in members:
+            phrase = tuple(member.lower().split())
+            # One word for one word is a matter of its key.
+            if is_filler or len(phrase) > 1 or len(becomes) > 1:
                 by_first_word.setdefault(phrase[0], []).append((phrase, becomes))
-    return {
-        first: tuple(sorted(pairs, key=lambda pair: -len(pair[0])))
-        for first, pairs in by_first_word.items()
-    }
+    longest_first: dict[str, tuple[tuple[Phrase, Phrase], ...]] = {}
+    for first, pairs in by_first_word.items():
+        longest_first[first] = tuple(sorted(pairs, key=lambda pair: -len(pair[0])))
+    return longest_first
 
 
 @cache
@@ -199,16 +205,21 @@ def near_duplicates(texts: Mapping[str, str]) -> list[tuple[str, ...]]:
         forms = _forms(of_text)
         group = next((group_of[form] for form in forms if form in group_of), list[str]())
         for form in forms:
-            joined_group = group_of.setdefault(form, group)
-            if joined_group is not group:
-                group += joined_group
-                group_of.update(
-                    {other_form: group for other_form, of in group_of.items() if of is joined_group}
-                )
+            equal = group_of.setdefault(form, group)
+            if equal is not group:
+                # The text is equal to both, by one form each: they are one group from now on.
+                group += equal
+                _move_forms(group_of, equal, group)
         group.append(id_)
     groups = list({id(group): group for group in group_of.values()}.values())
     _join_afterthoughts(groups, group_of, words)
     return sorted(tuple(sorted(ids)) for ids in groups if len(ids) > 1)
+
+
+def _move_forms(group_of: dict[_Form, list[str]], source: list[str], target: list[str]) -> None:
+    for form, group in group_of.items():
+        if group is source:
+            group_of[form] = target
 
 
 def _join_afterthoughts(
@@ -219,22 +230,25 @@ def _join_afterthoughts(
     """Add texts that only add an afterthought to another text's group, shortest first."""
     joined = set[int]()
     for group in sorted(groups, key=lambda ids: min((len(words[id_]), id_) for id_ in ids)):
-        beginnings = (
-            form for id_ in group for part in _beginnings(words[id_]) for form in _forms(part)
-        )
-        candidates = (group_of[form] for form in beginnings if form in group_of)
-        base = next(
-            (
-                candidate
-                for candidate in candidates
-                if candidate and candidate is not group and id(candidate) not in joined
-            ),
-            None,
-        )
-        if base is not None:
-            base += group
-            group.clear()
-            joined |= {id(base), id(group)}
+        for base in _groups_of_beginnings(group, group_of, words):
+            if base and base is not group and id(base) not in joined:
+                base.extend(group)
+                group.clear()
+                joined |= {id(base), id(group)}
+                break
+
+
+def _groups_of_beginnings(
+    group: Sequence[str],
+    group_of: Mapping[_Form, list[str]],
+    words: Mapping[str, list[ComparableWord]],
+) -> Iterator[list[str]]:
+    """Yield the groups of texts with which one of these texts begins."""
+    for id_ in group:
+        for beginning in _beginnings(words[id_]):
+            for form in _forms(beginning):
+                if form in group_of:
+                    yield group_of[form]
 
 
 def _beginnings(words: list[ComparableWord]) -> Iterator[list[ComparableWord]]:
@@ -254,12 +268,13 @@ def _beginnings(words: list[ComparableWord]) -> Iterator[list[ComparableWord]]:
 
 
 def _afterthought(sentence: Sequence[ComparableWord]) -> bool:
-    plain = all(
-        word.key.removesuffix("+ed").isalpha()
-        and TAKES_BACK.isdisjoint((word.spelled, word.key.removesuffix("+ed")))
-        for word in sentence
-    )
-    return plain and sentence[0].spelled in POINTS_BACK
+    if sentence[0].spelled not in POINTS_BACK:
+        return False
+    for word in sentence:
+        plain = word.key.removesuffix("+ed")
+        if not plain.isalpha() or not TAKES_BACK.isdisjoint((word.spelled, plain)):
+            return False
+    return True
 
 
 def _forms(words: Sequence[ComparableWord]) -> set[_Form]:
@@ -270,7 +285,7 @@ def _forms(words: Sequence[ComparableWord]) -> set[_Form]:
         if word.clause or not clauses:
             clauses.append([])
         clauses[-1].append((word.key, word.spelled if word.code else ""))
-    in_order: _Form = (tuple(word for clause in clauses for word in clause),)
-    if len(clauses) < 2 or any(len(clause) < SHORTEST_CLAUSE for clause in clauses):
+    in_order: _Form = (tuple(chain.from_iterable(clauses)),)
+    if len(clauses) < 2 or min(map(len, clauses)) < SHORTEST_CLAUSE:
         return {in_order}
     return {in_order, tuple(sorted(map(tuple, clauses)))}

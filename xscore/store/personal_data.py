@@ -39,11 +39,12 @@ def rules_among(texts: Iterable[str]) -> tuple[PersonalRule, ...]:
     """Return the rules that may apply to some of these texts, with the literals that occur in
     one."""
     lowered = "\n".join(texts).lower()
-    matching = [
-        (rule, tuple(literal for literal in rule.literals if literal in lowered))
-        for rule in _rules()
-    ]
-    return tuple(replace(rule, literals=literals) for rule, literals in matching if literals)
+    matching: list[PersonalRule] = []
+    for rule in _rules():
+        literals = tuple(literal for literal in rule.literals if literal in lowered)
+        if literals:
+            matching.append(replace(rule, literals=literals))
+    return tuple(matching)
 
 
 def redact_pii(text: str, rules: tuple[PersonalRule, ...] | None = None) -> Redacted:
@@ -97,9 +98,9 @@ def _is_persons_address(match: re.Match[str]) -> bool:
     lists, ending = _data()["email"], domain.rsplit(".", 1)[-1]
     if local.split("+")[0] in lists["roles"] or ending in lists["files"]:
         return False
-    if any(
-        domain == name or domain.endswith("." + name) for name in lists["domains"]
-    ) or domain.startswith("example."):
+    if domain.startswith("example."):
+        return False
+    if any(f".{domain}".endswith(f".{name}") for name in lists["domains"]):
         return False
     return len(ending) == 2 or ending in lists["endings"]
 
@@ -109,11 +110,10 @@ def _is_phone_number(match: re.Match[str]) -> bool:
     digits = re.sub(r"\D", "", number)
     if not _MIN_DIGITS <= len(digits) <= _MAX_DIGITS:
         return False
-    return not any(
-        re.search(made_up, form)
-        for made_up in _data()["phone"]["fiction"]
-        for form in (number, digits)
-    )
+    for made_up in _data()["phone"]["fiction"]:
+        if re.search(made_up, number) or re.search(made_up, digits):
+            return False
+    return True
 
 
 _CHECKS: dict[str, Callable[[re.Match[str]], bool]] = {

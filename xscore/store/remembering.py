@@ -36,6 +36,7 @@ from xscore.records.memory import (
 from xscore.records.statement import LAYERS_BY_KIND, Statement, StatementEffect, StoredStatement
 from xscore.store import evidence, memory_writer
 from xscore.store.lookup import memories_starting_with, memory_by_id
+from xscore.store.memory_updates import set_importance
 from xscore.store.memory_writer import write_memory
 from xscore.store.personal_data import redact_said
 
@@ -187,9 +188,7 @@ def update_memory(
         if before.key and after.key and after.key != before.key:
             return _move_to_key(connection, before, after, redacted, citations=cited, now=moment)
         superseded = write_memory(connection, after, before=before, now=moment)
-        connection.execute(
-            "UPDATE memory_row SET importance = ? WHERE id = ?", (after.importance, after.id)
-        )
+        set_importance(connection, after.id, after.importance)
         if cited is not None:
             evidence.attach_citations(connection, after.id, cited)
     return StoredStatement(

@@ -82,12 +82,12 @@ def read_removable(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[s
 
 def all_hashes(memories: Iterable[Memory]) -> frozenset[str]:
     """Return the content hashes of these memories, active and stale."""
-    shown = (
-        memory_writer.with_status(memory, status)
-        for memory in memories
-        for status in (MemoryStatus.ACTIVE, MemoryStatus.STALE)
-    )
-    return frozenset(hash_ for memory in shown for hash_ in (memory.content_hash, memory.text_hash))
+    hashes: set[str] = set()
+    for memory in memories:
+        for status in (MemoryStatus.ACTIVE, MemoryStatus.STALE):
+            shown = memory_writer.with_status(memory, status)
+            hashes.update((shown.content_hash, shown.text_hash))
+    return frozenset(hashes)
 
 
 def remove_memory_rows(

@@ -70,10 +70,11 @@ def leftover_files_with(store_dir: Path, lines: Iterable[str]) -> list[Path]:
     Raises StoreError.
     """
     places = {place: _files(place) for place in leftover_files(store_dir)}
-    held = {file for files in places.values() for file in files}
-    tainted = set(search_files(held, with_halves(lines)))
-    tainted |= {file for file in held if file.name.endswith(sqlite_drivers.NOTE_SUFFIX)}
-    return [place for place, files in places.items() if not tainted.isdisjoint(files)]
+    files = set(chain.from_iterable(places.values()))
+    tainted = set(search_files(files, with_halves(lines)))
+    # What an encrypted one holds cannot be searched.
+    tainted |= {file for file in files if file.name.endswith(sqlite_drivers.NOTE_SUFFIX)}
+    return [place for place, held in places.items() if not tainted.isdisjoint(held)]
 
 
 def remove_paths(places: Iterable[Path]) -> None:

@@ -35,6 +35,7 @@ _OPERATORS = "!&*~+-@"
 """Operators that may precede a name in code."""
 _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[^\W\d_]")
+_PLACES = ("http://", "https://", "./", "../")
 _SPACE = re.compile(r"\s")
 _VERSION = re.compile(r"[~^<>=v]{0,3}\d+(?:\.[\dx*]+){1,4}\Z")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -177,20 +178,13 @@ def _is_value(value: str) -> bool:
     """Whether a literal can be a secret: no placeholder, name, example, path, file, address or
     prose."""
     lowered = value.lower()
-    if (
-        len(value) < 4
-        or len(set(value[:NAME_CHARS])) < 3
-        or _SPACE.search(value)
-        or _VERSION.match(value)
+    if len(value) < 4 or len(set(value[:NAME_CHARS])) < 3 or _SPACE.search(value):
+        return False
+    if _VERSION.match(value) or any(
+        map(lowered.__contains__, secret_rules().placeholders["parts"])
     ):
         return False
-    if any(part in lowered for part in secret_rules().placeholders["parts"]):
-        return False
-    if (
-        value[0] in "<{$%/["
-        or value.endswith(("}", ">"))
-        or lowered.startswith(("http://", "https://", "./", "../"))
-    ):
+    if value[0] in "<{$%/[" or value.endswith(("}", ">")) or lowered.startswith(_PLACES):
         return False
     if len(value) > NAME_CHARS or len(_DIGIT.findall(value)) > 1:
         return True
@@ -213,7 +207,10 @@ def _is_name(value: str) -> bool:
 
 @cache
 def _telling_words() -> frozenset[str]:
-    return frozenset(word for name in secret_rules().name for word in name.words)
+    words: set[str] = set()
+    for name in secret_rules().name:
+        words.update(name.words)
+    return frozenset(words)
 
 
 def _words(value: str) -> Iterator[str]:

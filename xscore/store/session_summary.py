@@ -19,6 +19,7 @@ from xscore.platform.hashing import integer_id, memory_id
 from xscore.records.memory import Kind, Layer
 from xscore.records.turn import ChangedFile, Scope, SessionEntry, SessionSummary
 from xscore.store import memory_rows
+from xscore.store.memory_rows import SqlRow
 
 SUMMARY_TOKENS = 600
 """About the length of the summary text: the latest tasks are listed, earlier ones counted."""
@@ -274,28 +275,33 @@ def session_entries(
             (json.dumps(list(latest)),),
         ).fetchall()
     )
-    turns = sorted(latest.items(), key=lambda turn: rows.index(turn[1]), reverse=True)
+    turns: list[tuple[str, SqlRow, TurnContext]] = []
+    links: set[str] = set()
     with database.damage_if_invalid("a turn"):
-        read = [(exchange, row, TurnContext.from_json(row[3])) for exchange, row in turns]
-    readable = [
-        read_turn
-        for read_turn in read
-        if read_turn[0] in texts or not read_turn[1][5] or not read_turn[2].has_evidence
-    ]
-    names = _names(connection, {link for *_, context in readable for link in context.links})
-    return [
-        session_entry(
-            turn_id=turn_id,
-            exchange=exchange if texts.get(exchange) else "",
-            task=task,
-            answer=texts.get(exchange, "").partition(_ANSWER)[2],
-            state=state,
-            errors=context.errors,
-            files=[context.file, *context.recent, *context.paths],
-            names={link: names[link] for link in context.links if link in names},
+        for exchange, row in sorted(
+            latest.items(), key=lambda turn: rows.index(turn[1]), reverse=True
+        ):
+            context, is_answered = TurnContext.from_json(row[3]), row[5]
+            if exchange in texts or not is_answered or not context.has_evidence:
+                turns.append((exchange, row, context))
+                links.update(context.links)
+    names = _names(connection, links)
+    entries: list[SessionEntry] = []
+    for exchange, (turn_id, _, task, _, state, _), context in turns:
+        text = texts.get(exchange, "")
+        entries.append(
+            session_entry(
+                turn_id=turn_id,
+                exchange=exchange if text else "",
+                task=task,
+                answer=text.partition(_ANSWER)[2],
+                state=state,
+                errors=context.errors,
+                files=[context.file, *context.recent, *context.paths],
+                names={link: names[link] for link in context.links if link in names},
+            )
         )
-        for exchange, (turn_id, _, task, _, state, _), context in readable
-    ]
+    return entries
 
 
 def summarise_session(connection: sqlite3.Connection, thread: str) -> SessionSummary:
@@ -322,12 +328,12 @@ def save_session_summary(connection: sqlite3.Connection, thread: str) -> Session
 
 
 def _names(connection: sqlite3.Connection, ids: set[str]) -> dict[str, str]:
+    names: dict[str, str] = {}
     rows = connection.execute(
         f"SELECT id, path, entity FROM memory WHERE id {memory_rows.IN_JSON_LIST}",
         (json.dumps(sorted(ids)),),
-    ).fetchall()
-    return {
-        identifier: f"{path}::{entity}" if entity else path
-        for identifier, path, entity in rows
-        if path
-    }
+    )
+    for identifier, path, entity in rows.fetchall():
+        if path:
+            names[identifier] = f"{path}::{entity}" if entity else path
+    return names

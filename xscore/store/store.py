@@ -229,18 +229,17 @@ class Store:
         The user's is always locked first and committed last, so that two processes never deadlock.
         If its commit fails, the repository's stays committed: writes to both must be repeatable.
         """
-        user = (
-            self.home_of(Layer.USER)
-            if Layer.USER in layers
-            else None
-            if layers
-            else self.user_connection()
-        )
-        held = [] if user is None else [user]
+        connections: list[sqlite3.Connection] = []
+        # In this order: `ExitStack` leaves them in the opposite one.
+        if Layer.USER in layers:
+            connections.append(self.home_of(Layer.USER))
+        elif not layers:
+            user = self.user_connection()
+            connections += [] if user is None else [user]
         if not layers or any(layer is not Layer.USER for layer in layers):
-            held.append(self.connection)
+            connections.append(self.connection)
         with ExitStack() as open_:
-            for connection in held:
+            for connection in connections:
                 open_.enter_context(database.transaction(connection))
             yield
 
@@ -344,20 +343,19 @@ class Store:
         return texts
 
     def _rows_of_a_turn(self, query: str, *parameters: object) -> list[memory_rows.SqlRow]:
-        return [
-            row
-            for connection in self.connections_of_a_turn()
-            for row in connection.execute(query, parameters).fetchall()
-        ]
+        rows: list[memory_rows.SqlRow] = []
+        for connection in self.connections_of_a_turn():
+            rows += connection.execute(query, parameters).fetchall()
+        return rows
 
     def memories(self, ids: Iterable[str]) -> dict[str, Memory]:
         """Return whole memories by id; unknown ids are missing."""
         identifiers = list(ids)
-        by_connection = (
-            memories_with_ids(connection, identifiers)
-            for connection in self.connections_of_a_turn()
-        )
-        return {memory.id: memory for memories in by_connection for memory in memories}
+        memories: dict[str, Memory] = {}
+        for connection in self.connections_of_a_turn():
+            for memory in memories_with_ids(connection, identifiers):
+                memories[memory.id] = memory
+        return memories
 
     def headers(self, paths: Iterable[str]) -> dict[str, str]:
         """Return the first module-level block of each of these files: path -> its imports and
@@ -372,11 +370,10 @@ class Store:
         from xscore.store.naming import find_named  # a turn looks nothing up by name
 
         ids = find_named(self.connection, name) or [name]
-        return [
-            memory
-            for connection in self.connections()
-            for memory in memories_with_ids(connection, ids)
-        ]
+        memories: list[Memory] = []
+        for connection in self.connections():
+            memories += memories_with_ids(connection, ids)
+        return memories
 
     def edges_touching(self, ids: Iterable[str]) -> list[Edge]:
         """Return the sorted edges with one of these memories or files at either end."""

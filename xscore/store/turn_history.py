@@ -142,23 +142,22 @@ def find_turn_id(connection: sqlite3.Connection, name: str) -> str:
     Raises NothingMatched if there is none, UsageError for several.
     """
     if name == LATEST_TURN:
-        found = [latest_turn_id(connection)]
+        ids = [latest_turn_id(connection)]
     else:
-        ids = "SELECT id FROM turn WHERE id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT 4"
-        found = [row[0] for row in connection.execute(ids, (name, len(name), name))]
-    if not name or not any(found):
-        all_ids = [
-            row[0] for row in connection.execute("SELECT id FROM turn ORDER BY started_at DESC")
-        ]
-        hint = did_you_mean(nearest_names(name, all_ids), "`xscore history list` lists them.")
+        query = "SELECT id FROM turn WHERE id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT 4"
+        ids = [row[0] for row in connection.execute(query, (name, len(name), name))]
+    if not name or not any(ids):
+        rows = connection.execute("SELECT id FROM turn ORDER BY started_at DESC")
+        near = nearest_names(name, [id_ for (id_,) in rows])
         raise NothingMatched(
-            "there is no turn yet" if name == LATEST_TURN else f"there is no turn {name}", hint=hint
+            "there is no turn yet" if name == LATEST_TURN else f"there is no turn {name}",
+            hint=did_you_mean(near, "`xscore history list` lists them."),
         )
-    if len(found) > 1 and name not in found:
+    if len(ids) > 1 and name not in ids:
         raise UsageError(
-            f"several turns begin with {name}: {', '.join(found[:3])}…", hint="Give more of the id."
+            f"several turns begin with {name}: {', '.join(ids[:3])}…", hint="Give more of the id."
         )
-    return str(found[0])
+    return str(ids[0])
 
 
 def find_erasable_turns(

@@ -406,10 +406,11 @@ def wordings_of_thread(
 def shown_in_turn(connection: sqlite3.Connection, turn_id: str) -> list[str]:
     """Return the ids of the memories that a turn kept and of its near misses, best first; none
     without a receipt."""
-    parts = ("$.selected", "$.near_misses")
-    return [
-        str(id_) for part in parts for (id_,) in connection.execute(_SHOWN, (part, turn_id)) if id_
-    ]
+    ids: list[str] = []
+    for part in ("$.selected", "$.near_misses"):
+        rows = connection.execute(_SHOWN, (part, turn_id))
+        ids += [str(id_) for (id_,) in rows if id_]
+    return ids
 
 
 def past_wordings(connection: sqlite3.Connection, turns: Iterable[str]) -> Mapping[str, Wording]:

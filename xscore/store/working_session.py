@@ -130,9 +130,11 @@ def session_of_branch(
     named = redact(branch).text
     has_session = connection.execute("SELECT 1 FROM session WHERE branch = ?", (named,)).fetchone()
     names = [named] if has_session else [redact(name).text for name in renamed_from]
-    return next(
-        (session for name in names for session in _sessions(connection, _GOES_ON, name)), None
-    )
+    for name in names:
+        sessions = _sessions(connection, _GOES_ON, name)
+        if sessions:
+            return sessions[0]
+    return None
 
 
 def thread_of_latest_turn(connection: sqlite3.Connection, branch: str) -> str:

@@ -37,6 +37,11 @@ _UPSERT = (
     f" VALUES ({', '.join('?' * len(ROW_COLUMNS))}, {{version:d}})"
     f" ON CONFLICT (id, version) DO UPDATE SET {_CHANGED}"
 )
+_FACT_COLUMNS = (
+    *("status", "content_hash", "text_hash", "superseded_by", "confidence", "importance"),
+    *("evidence_count", "key", "updated_at", "source"),
+)
+"""Columns of `set_facts`, under the names of the record."""
 
 
 def upsert_rows(
@@ -142,3 +147,17 @@ def facts_to_json(facts: CodeFacts, particulars: MemoryDetails) -> str:
     if particulars != NOTHING_STATED:
         values |= asdict(particulars)
     return msgspec.json.encode({name: value for name, value in values.items() if value}).decode()
+
+
+def set_facts(connection: sqlite3.Connection, memory: Memory, stored: Memory) -> None:
+    """Write what a memory says of itself, without its text.
+
+    stored: the memory as its row has it (`memory_writer.for_all_worktrees`).
+    """
+    values = [getattr(stored, name) for name in _FACT_COLUMNS]
+    attrs = facts_to_json(memory.facts, memory.particulars)
+    connection.execute(
+        f"UPDATE memory_row SET {' = ?, '.join(_FACT_COLUMNS)} = ?, attrs = json_patch(attrs, ?)"
+        " WHERE id = ?",
+        (*values, attrs, memory.id),
+    )

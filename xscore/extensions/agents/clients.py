@@ -167,7 +167,9 @@ def is_our_hook(entry: object) -> bool:
 
 
 def _runs_our_hook(hook: object) -> bool:
-    command = hook.get("command") if isinstance(hook, dict) else None
+    command = None
+    if isinstance(hook, dict):
+        command = hook.get("command")
     if not isinstance(command, str) or "\n" in command:
         return False
     try:

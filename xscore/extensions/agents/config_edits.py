@@ -257,7 +257,9 @@ class _Source:
             if depth == len(entry.path) - 1 and not entry.key:
                 expected = "array"
             if node.type != expected:
-                kind = "a list" if expected == "array" else "an object"
+                kind = "an object"
+                if expected == "array":
+                    kind = "a list"
                 place = f"{self.file}:{node.start_point.row + 1}"
                 raise UsageError(f"{place}: `{key}` is not {kind}", hint=_UNCHANGED)
         return node, len(entry.path)

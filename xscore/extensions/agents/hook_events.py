@@ -100,7 +100,9 @@ def before_prompt(call: HookCall) -> str:
         call.say("\n".join(filter(None, [INDEXING, earlier])))
     if answer is None or answer.partial:
         call.wake()
-    return _problem_of(answer) if answer else ""
+    if answer:
+        return _problem_of(answer)
+    return ""
 
 
 def _run_turn(call: HookCall, task: str) -> Answer | None:

@@ -178,7 +178,9 @@ def _is_whole(data: bytes) -> bool:
 def addition(text: str, *, event: str, client: str) -> bytes:
     """Return the output that adds a text to the agent's context; an empty text adds nothing."""
     if not text:
-        return b"{}\n" if client == "gemini" else b""
+        if client == "gemini":
+            return b"{}\n"
+        return b""
     name = _EVENTS[event].get(client, _EVENTS[event][""])
     output: dict[str, object] = {
         "hookSpecificOutput": {"hookEventName": name, "additionalContext": text}

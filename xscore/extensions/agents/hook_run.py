@@ -215,7 +215,9 @@ class _HookRun(Struct):
         self.state_file = hook_state_file(root, user_data_dir(settings.store.user_data_dir))
         self.watchdog.until = self._must_end_at(settings.agents, idle_s=idle_s)
         session = message.session_id or message.conversation_id
-        thread = thread_name(self.client, session) if session else ""
+        thread = ""
+        if session:
+            thread = thread_name(self.client, session)
         self.call = HookCall(message, self.client, thread, root, loaded, self.state_file, self.add)
         if has_older_header(root.store_file, opening.SCHEMA):
             # first: should the time be up in the middle of the migration, it is finished there.

@@ -134,7 +134,9 @@ def is_on_every_path() -> bool:
 def _program_beside_python() -> Path | None:
     """Return the `xscore` of the environment that runs; None if it has none."""
     beside = Path(sys.executable).with_name(NAME)
-    return beside if is_there(beside) else None
+    if is_there(beside):
+        return beside
+    return None
 
 
 class FileEdit(Struct, frozen=True):
@@ -208,7 +210,9 @@ class _Form(Struct, frozen=True):
             is_there = data.startswith(_OURS)
         else:
             is_there = is_our_server(read_table(data, _TABLE, self.path))
-        return list(self.labels) if is_there else []
+        if is_there:
+            return list(self.labels)
+        return []
 
 
 def plan_install(target: Target) -> list[FileEdit]:
@@ -265,7 +269,9 @@ def plan_removal(target: Target) -> list[FileEdit]:
         )
         after = None if is_ours_alone else form.removed(before)
         changed = form.text and after is not None and before.startswith(_OURS)
-        note = "edited since: delete it by hand" if changed else ""
+        note = ""
+        if changed:
+            note = "edited since: delete it by hand"
         edits.append(FileEdit(form.path, before, after, form.labels, note))
     return edits
 
@@ -288,7 +294,9 @@ def write_edits(edits: Sequence[FileEdit], base: Path) -> None:
 
     Raises UsageError for a file that changed since, or that cannot be written.
     """
-    new_mode = _PRIVATE if base == Path.home() else 0o666
+    new_mode = 0o666
+    if base == Path.home():
+        new_mode = _PRIVATE
     for edit in edits:
         if edit.action == "unchanged":
             continue
@@ -412,7 +420,9 @@ def install(
     flags.terminal.print_result({"mode": mode, "files": body}, shown, none=none)
     flags.terminal.notes([f"{edit.path}: {edit.note}" for edit in edits if edit.note])
     if is_preview and changed:
-        next_option = "leave --print out" if remove else "add --write"
+        next_option = "add --write"
+        if remove:
+            next_option = "leave --print out"
         flags.terminal.note(f"nothing was written; {next_option} to make the change")
     if not remove:
         flags.terminal.notes(_warnings(client, cast(Scope, scope)))

@@ -233,6 +233,7 @@ async def _poll_until_done(
         for job in jobs:
             if job.id not in status_of or not _is_finished(status_of[job.id]):
                 status_of[job.id] = await advance_job(store, settings, job.id)
+        # A busy job is another process's success, not a failure of ours.
         hopeful = [status for status in status_of.values() if not _is_finished(status)]
         if all(status.problem and status.problem != BUSY_ELSEWHERE for status in hopeful):
             failures = failures + 1

@@ -127,6 +127,8 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
             return
         prompts = read_prompts(connection, self.job.id, {number for _, number in requests})
         reserved = spending.reserved_usd(connection, batch.mark) or ZERO_USD
+        # The batch's bound is what is still reserved and what it has spent; each request has its
+        # equal share of it, since the vendor does not tell which ran.
         with damage_if_invalid("what a batch cost"):
             (spent,) = connection.execute(_CHARGED, (batch.mark,)).fetchone()
             bound = money.dollars_of_picodollars(
@@ -150,6 +152,7 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
                 )
             )
         insert_batch_calls(connection, batch.mark, [(row, live) for row in rows])
+        # Never more than is still reserved, or the charges would pass a cap.
         self._charge(connection, batch, min(bound * len(rows), reserved))
 
     def _charge(self, connection: Connection, batch: Batch, usd: Decimal) -> None:
@@ -217,6 +220,7 @@ async def job_lease(
     try:
         with database.transaction(connection) as opened:
             is_ours = _take_job(opened, job, lease)
+        # Only now: a heartbeat renews a lease that is there.
         heartbeat.start()
         yield lease.id if is_ours else ""
     finally:
@@ -233,6 +237,7 @@ def _take_job(connection: Connection, job: str, lease: Lease) -> bool:
     row = connection.execute("SELECT runner FROM job WHERE id = ?", (job,)).fetchone()
     if row is None:
         raise NothingMatched(f"there is no job {job}", hint=LIST_HINT)
+    # Our own lease first, then those of dead processes go; a holder that is left is alive.
     lease.renew(connection)
     lease.reap_dead(connection)
     if row[0] and connection.execute("SELECT 1 FROM runner WHERE id = ?", (row[0],)).fetchone():

@@ -285,6 +285,7 @@ class BatchSender:
         if not planned:
             return False
         number, mark = batch_rows.next_batch(context.connection, context.job.id)
+        # The input is rendered before its dollars are reserved: its size is only known then.
         with _open_input_file(context.store) as lines:
             try:
                 filled = self._render(lines, planned, mark)
@@ -332,7 +333,8 @@ class BatchSender:
         host = self.host
         try:
             file_id = await host.upload(lines, mark=batch.mark)
-            with self.context.transaction() as connection:  # the upload may have taken long
+            # The upload may have taken long, and a lost batch is looked for from this stamp on.
+            with self.context.transaction() as connection:
                 batch = batch_rows.update_batch(
                     connection, batch, "marked", marked_at=self.context.clock()
                 )

@@ -33,6 +33,7 @@ from xscore.records.memory import Edge, Kind, MemoryDetails, MemorySource, Memor
 from xscore.store import evidence, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.link_rows import state_edges
+from xscore.store.memory_updates import set_use, stated_threads
 from xscore.store.memory_writer import needs_linking, write_memory
 from xscore.store.mention_links import link_mentions
 from xscore.store.store import Store
@@ -59,10 +60,6 @@ _LINK_COUNTS = f"""
         (SELECT id FROM memory WHERE {_OWN})) GROUP BY relation ORDER BY relation
 """
 _INDEXED = "SELECT coalesce(max(at), 0.0) FROM event WHERE name = ?"
-_USE = (
-    "UPDATE memory_row SET importance = ?, created_at = ?, accessed_at = ?, access_count = ? WHERE"
-    " id = ?"
-)
 _HINT = (
     "`xscore memory export --snapshot` makes one; handwritten lines can be imported: `xscore memory"
     " import`."
@@ -136,7 +133,7 @@ def take_snapshot(store: Store) -> Snapshot:
         memories = sorted(
             memory_rows.select_memories(connection, _OWN, ()), key=lambda memory: memory.id
         )
-        threads = dict(connection.execute(f"SELECT id, thread FROM memory WHERE {_OWN}").fetchall())
+        threads = stated_threads(connection)
         cited = evidence.citations_of(connection, [memory.id for memory in memories])
         saved = [
             saved_memory(memory, cited.get(memory.id, ()), thread=threads[memory.id])
@@ -210,19 +207,7 @@ def restore_snapshot(store: Store, snapshot: Snapshot) -> SnapshotRestored:
             if _restore_memory(store, memory, done):
                 to_link.append(memory.id)
         link_mentions(connection, to_link)
-        connection.executemany(
-            _USE,
-            [
-                (
-                    memory.importance,
-                    memory.created_at,
-                    memory.accessed_at,
-                    memory.access_count,
-                    memory.id,
-                )
-                for memory in memories
-            ],
-        )
+        set_use(connection, memories)
         edges = [edge for edge in snapshot.edges if gone.isdisjoint((edge.source, edge.target))]
         existing = set(_retrievals(connection))
         fresh = [trace for trace in snapshot.retrievals if trace not in existing]

@@ -43,35 +43,21 @@ from xscore.platform.git import run_git
 from xscore.platform.text import readable_text
 from xscore.records.memory import Relation
 from xscore.settings import MemorySettings
-from xscore.store import lookup, memory_rows, written_rows
+from xscore.store import lookup, memory_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.evidence import attach_citations
 from xscore.store.link_rows import delete_members, state_edges
 from xscore.store.lookup import delete_observations, record_observations, record_project
 from xscore.store.memory_rows import IN_JSON_LIST
+from xscore.store.memory_updates import release_keys, stated_threads
 from xscore.store.memory_writer import for_all_worktrees, note_staleness, write_memory
 from xscore.store.redaction import redact
 from xscore.store.removal import remove_expired
 from xscore.store.session_summary import save_session_summary, summarise_session
 from xscore.store.store import Store
 from xscore.store.working_session import load_sessions, mark_session_closed
+from xscore.store.written_rows import set_facts
 
-_STATE = (
-    *(
-        "status",
-        "content_hash",
-        "text_hash",
-        "superseded_by",
-        "confidence",
-        "importance",
-        "evidence_count",
-        "key",
-    ),
-    *("updated_at", "source"),
-)
-_UPDATE = (
-    f"UPDATE memory_row SET {' = ?, '.join(_STATE)} = ?, attrs = json_patch(attrs, ?) WHERE id = ?"
-)
 _FADED = "faded_at:"
 _COMPARABLE = (
     f"SELECT 1 FROM memory WHERE source <> 'index' AND key <> '' AND kind {IN_JSON_LIST} LIMIT 1"
@@ -83,23 +69,19 @@ def read_draft(
 ) -> ConsolidationDraft:
     """Read every memory that is not indexed."""
     memories = memory_rows.select_memories(connection, "source <> 'index'", ())
-    threads = connection.execute(
-        "SELECT id, thread FROM memory WHERE thread <> '' AND source <> 'index'"
-    ).fetchall()
+    stated = stated_threads(connection)
+    threads = {identifier: thread for identifier, thread in stated.items() if thread}
     marks = connection.execute(
         "SELECT key, value FROM meta WHERE key LIKE ?", (f"{_FADED}%",)
     ).fetchall()
     faded_at = {key.removeprefix(_FADED): float(at) for key, at in marks}
-    return ConsolidationDraft(memories, rules, now=now, threads=dict(threads), faded_at=faded_at)
+    return ConsolidationDraft(memories, rules, now=now, threads=threads, faded_at=faded_at)
 
 
 def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> None:
     """Make the store match the draft, except for erasures, within an open transaction."""
     # They go later; what takes their place may need their keys now.
-    going = (json.dumps(draft.erased),)
-    connection.execute(
-        f"UPDATE memory_row SET key = '' WHERE key <> '' AND id {IN_JSON_LIST}", going
-    )
+    release_keys(connection, draft.erased)
     for memory in draft.changed:
         earlier = draft.before.get(memory.id)
         if earlier is None or earlier.text != memory.text:
@@ -113,11 +95,8 @@ def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> No
                 link=thread is None,
             )
         else:
-            attrs = written_rows.facts_to_json(memory.facts, memory.particulars)
             (stored,) = for_all_worktrees(connection, [memory])
-            connection.execute(
-                _UPDATE, (*(getattr(stored, name) for name in _STATE), attrs, memory.id)
-            )
+            set_facts(connection, memory, stored)
             note_staleness(connection, [memory], [stored])
     for summary, exchanges in draft.members.items():
         _link_summary(connection, summary, exchanges)

@@ -19,6 +19,7 @@ from xscore.settings.values import SignalName
 from xscore.store import memory_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.memory_rows import IN_JSON_LIST
+from xscore.store.memory_updates import set_trust
 from xscore.store.store import Store
 
 ADOPTABLE = frozenset({Kind.PREFERENCE, Kind.PATTERN, Kind.CONVENTION})
@@ -107,10 +108,12 @@ def _change_confidence(
     after = changed_confidence(memory.confidence, signal, amounts)
     agrees = signal in (Signal.ACCEPT, Signal.ADOPTION)
     evidence = memory.evidence_count + agrees
-    connection.execute(
-        "UPDATE memory_row SET confidence = ?, evidence_count = ?, accessed_at = max(accessed_at,"
-        " ?) WHERE id = ?",
-        (after, evidence, now if agrees else 0.0, memory.id),
+    set_trust(
+        connection,
+        memory.id,
+        confidence=after,
+        evidence_count=evidence,
+        used_at=now if agrees else 0.0,
     )
     payload = {"feedback": str(signal), "confidence": round(after, 6)}
     emit_event(connection, EventName.UPDATED, at=now, subject=memory.id, payload=payload)

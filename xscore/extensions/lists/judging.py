@@ -338,7 +338,9 @@ class ListJudging:
 def cancellations() -> int:
     """Return how often this task was cancelled."""
     task = asyncio.current_task()
-    return task.cancelling() if task else 0
+    if task:
+        return task.cancelling()
+    return 0
 
 
 def _words_of(error: BaseException | None) -> str:

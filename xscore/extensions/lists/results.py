@@ -183,7 +183,9 @@ class JudgedItems(tuple[JudgedItem, ...]):
             cells = "".join(f"<td>{_html_cell(value)}</td>" for value in row)
             lines.append(f"<tr>{cells}</tr>")
         more = len(self) - _ROWS_SHOWN
-        rest = f"<p>and {more:,} more</p>" if more > 0 else ""
+        rest = ""
+        if more > 0:
+            rest = f"<p>and {more:,} more</p>"
         table = f"<table><tr>{heads}</tr>{''.join(lines)}</table>"
         return f"{table}{rest}<p>{escape(str(self.receipt))}</p>"
 

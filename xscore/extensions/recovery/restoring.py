@@ -17,6 +17,7 @@ from xscore.platform.errors import StoreError
 from xscore.records.memory import Memory, MemoryStatus
 from xscore.store import memory_writer, stated_copy
 from xscore.store.evidence import attach_citations
+from xscore.store.memory_updates import stated_threads
 from xscore.store.mention_links import link_mentions
 from xscore.store.stated_copy import CopiedStore
 from xscore.store.stated_rows import StatedMemory
@@ -70,15 +71,11 @@ def find_restorable(source: CopiedStore) -> RestorableMemories:
             stated_later = latest.get(stated.memory.id)
             if stated_later is None or stated_later.memory.updated_at < stated.memory.updated_at:
                 latest[stated.memory.id] = stated
-    stored = set()
-    for (id_,) in source.connection.execute(
-        "SELECT id FROM memory WHERE source <> 'index'"
-    ).fetchall():
-        stored.add(id_)
-    removed = stated_copy.removed_ids(source.connection, latest.keys() - stored)
+    present = stated_threads(source.connection).keys()
+    removed = stated_copy.removed_ids(source.connection, latest.keys() - present)
     missing = [
         latest[id_]
-        for id_ in sorted(latest.keys() - stored - removed)
+        for id_ in sorted(latest.keys() - present - removed)
         # Stated again after it was erased: that is in the copy, and not what was erased.
         if erased.get(id_, 0.0) < latest[id_].memory.updated_at
     ]

@@ -30,6 +30,7 @@ from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemorySour
 from xscore.store import failures, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.memory_rows import IN_JSON_LIST
+from xscore.store.memory_updates import note_access
 from xscore.store.mention_links import link_mentions
 from xscore.store.personal_data import redact_said
 from xscore.store.redaction import redact
@@ -44,9 +45,6 @@ COMMAND_CHARS = 400
 FIX_CHARS = 800
 CONFIDENCE = 0.6
 """What an agent once said is as uncertain as what is inferred."""
-_IMPORTED_NOW = f"UPDATE memory_row SET accessed_at = max(accessed_at, ?) WHERE id {IN_JSON_LIST}"
-"""Today's import does not count as unused for a year, however old the session: consolidation counts
-from here."""
 BATCH_FILES = 200
 BATCH_EXCHANGES = 500
 READERS_VERSION = 5
@@ -307,7 +305,9 @@ class ExchangeWriter:
             failed += [self._record_failure(exchange, failure) for failure in exchange.failures]
         if failed:
             link_mentions(self._connection, failed)
-        self._connection.execute(_IMPORTED_NOW, (self.now, json.dumps([*failed, *exchanges])))
+        # Today's import does not count as unused for a year, however old the session: consolidation
+        # counts from here.
+        note_access(self._connection, [*failed, *exchanges], now=self.now)
         first = chosen[0].memory
         payload = {
             "layer": first.layer,

@@ -112,7 +112,9 @@ def model_name(provider: str, model: str) -> str:
         return "script"
     path = PureWindowsPath(model)  # reads both kinds of slashes
     is_path = bool(path.root or path.drive) or model.startswith((".", "~")) or len(path.parts) > 2
-    return path.name if is_path else model
+    if is_path:
+        return path.name
+    return model
 
 
 def _judge_name(judge: str) -> str:

@@ -104,7 +104,9 @@ def spans_of_turn(closed: ClosedTurn) -> list[SpanRecord]:
             )
         )
     for call in calls:
-        stage_name = "primary" if call.stage == Stage.PRIMARY else "judge"
+        stage_name = "judge"
+        if call.stage == Stage.PRIMARY:
+            stage_name = "primary"
         spans.append(
             SpanRecord(
                 name=f"{call.stage.operation} {model_name(call.provider, call.model)}",
@@ -146,7 +148,9 @@ def _ended_in(closed: ClosedTurn) -> str:
         closed.exit_code == ExitCode.NOTHING_JUDGED
         or UnjudgedCause.BUDGET in figures.unjudged_by_cause
     )
-    return "judge" if is_judging else "primary"
+    if is_judging:
+        return "judge"
+    return "primary"
 
 
 async def _send_in_thread(send: SendSpans, spans: Sequence[SpanRecord]) -> str:
