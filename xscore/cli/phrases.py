@@ -10,10 +10,10 @@ from decimal import Decimal
 from xscore.cli.text_layout import most_first
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.text import counted, ellipsize, one_line
-from xscore.records.events import IndexProgress, JudgeEstimate, Progress
+from xscore.records.estimates import Estimate, JudgeEstimate
+from xscore.records.events import IndexProgress, Progress
 from xscore.records.memory import ExcludedCounts
 from xscore.records.receipt import Coverage
-from xscore.records.reports import Estimate
 from xscore.records.turn import SessionInfo, WorkingSession
 
 FEWEST_FOR_RATE = 10

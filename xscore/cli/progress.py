@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.terminal import Terminal, write_stderr
+from xscore.records.estimates import JudgeEstimate
 from xscore.records.events import (
     AnswerText,
     IndexProgress,
-    JudgeEstimate,
     Note,
     Observer,
     Progress,
@@ -25,7 +25,7 @@ from xscore.records.turn import SessionInfo
 
 if TYPE_CHECKING:
     from xscore.cli.board import Board
-    from xscore.records.reports import Estimate
+    from xscore.records.estimates import Estimate
 
 
 SECONDS_BETWEEN_LINES = 10.0
