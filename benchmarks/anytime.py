@@ -34,10 +34,10 @@ from xscore.providers.scripted import ScriptedProvider, ShownMemory
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind, Relation
 from xscore.records.turn import Turn
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.lexical import lexical_priors
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge
 from xscore.scorer.packs import PackProfile, assign_packs
+from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.store.store import Store
 from xscore.store.term_vectors import TERM_EMBEDDER
 
@@ -144,7 +144,7 @@ def ask_all(store: Store, pool: Pool, cases: Sequence[QrelCase], shares: Shares)
             continue
         judge = ModelJudge(
             ScriptedProvider(score=NoisyJudge(case, gold, pool.candidates, links).score),
-            PromptDrafts(JudgeModel(name="scripted"), PackProfile(), b"a secret of this benchmark"),
+            PromptBuilder(JudgeModel(name="scripted"), PackProfile(), b"a secret"),
             JudgingPlan(
                 texts=lambda members: {member.id: texts[member.id] for member in members},
                 write=_nowhere,

@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +24,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.indexer.index import index_repository
-from xscore.pipeline.model_factory import ModelJudgeFactory, model_judge_factory
+from xscore.pipeline.describe_model import describe_model_judge
+from xscore.pipeline.judge_description import JudgeDescription
+from xscore.pipeline.judge_prompts import prompt_builder
+from xscore.pipeline.judged_memories import judged_texts, pack_slots
 from xscore.pipeline.pool import Pool, pool_among
 from xscore.pipeline.resources import TurnResources, open_resources
 from xscore.platform.paths import find_root
@@ -133,19 +137,19 @@ def a_little(provider: str, model: str, host: str, usage: Usage) -> Decimal | No
 
 
 class Bench(Struct, frozen=True):
-    """A store and the seat of a judge at the server."""
+    """A store and the judge described at the server."""
 
     store: Store
-    seat: ModelJudgeFactory
+    described: JudgeDescription
     settings: Settings
     candidates: tuple[Candidate, ...]
 
     @classmethod
     def of(cls, store: Store, settings: Settings) -> "Bench":
-        """Seat the judge of these settings."""
+        """Describe the judge of these settings."""
         vendor, _, model = settings.judge.model.partition(":")
-        seat = model_judge_factory(ModelSpec(vendor, model), settings, store=store)
-        return cls(store, seat, settings, store.pool())
+        described = describe_model_judge(ModelSpec(vendor, model), settings, store=store)
+        return cls(store, described, settings, store.pool())
 
     @asynccontextmanager
     async def resources(
@@ -158,9 +162,11 @@ class Bench(Struct, frozen=True):
         """
         async with open_resources(self.store, self.settings, turn_id=turn_id) as resources:
             resources.price_of = a_little
-            seat = model_judge_factory(self.seat.spec, self.settings, store=self.store)
+            described = describe_model_judge(self.described.spec, self.settings, store=self.store)
             line = resources.judging_provider(
-                wrapping(seat.provider), model=seat.spec.model, concurrency=self.seat.concurrency
+                wrapping(described.connected()),
+                model=described.spec.model,
+                concurrency=self.described.concurrency,
             )
             yield resources, line
 
@@ -188,32 +194,32 @@ class Bench(Struct, frozen=True):
         self, resources: TurnResources, wrapped: Provider, turn: Turn, pool: Pool
     ) -> ModelJudge:
         """Put the judge together as `ModelSeat.open` does, around a provider that may be warm."""
-        seat = self.seat
+        described = self.described
         return ModelJudge(
             wrapped,
-            seat.drafts,
+            prompt_builder(described),
             JudgingPlan(
-                texts=seat.texts,
-                write=resources.spending.judgments.writer(turn.task, seat.identity),
-                claims=resources.spending.judgments.claims(turn.task, seat.identity),
-                slots=seat.slots(pool),
+                texts=partial(judged_texts, described),
+                write=resources.spending.judgments.writer(turn.task, described.identity),
+                claims=resources.spending.judgments.claims(turn.task, described.identity),
+                slots=pack_slots(described, pool),
                 priors=lexical_priors(
                     turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER)
                 ),
-                concurrency=workers_for(seat.concurrency),
+                concurrency=workers_for(described.concurrency),
                 stop=StopSignal(resources.hold_back),
             ),
         )
 
     def requests(self, turn: Turn) -> list[Request]:
         """Give the requests that judging everything sends first."""
-        seat = self.seat
-        slots = seat.slots(pool_among(self.candidates, self.candidates, {}))
+        described = self.described
+        slots = pack_slots(described, pool_among(self.candidates, self.candidates, {}))
         planner = ModelJudge(
-            seat.provider,
-            seat.drafts,
+            described.connected(),
+            prompt_builder(described),
             JudgingPlan(
-                texts=seat.texts,
+                texts=partial(judged_texts, described),
                 write=_never,
                 slots=slots,
                 priors={},
@@ -223,7 +229,7 @@ class Bench(Struct, frozen=True):
 
     def body(self, request: Request) -> dict[str, Any]:
         """Give a request's JSON body in the vendor's dialect."""
-        if self.seat.spec.provider == "anthropic":
+        if self.described.spec.provider == "anthropic":
             return AnthropicProvider("https://api.anthropic.com", "").fields(
                 request, UNPROBED, stream=False
             )

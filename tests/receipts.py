@@ -43,7 +43,7 @@ ANSWER = Answer(
         host="h",
         prompt_version="1",
         order="memory_first",
-        is_model=True,
+        by_model=True,
         saw=("task",),
     ),
     primary=None,

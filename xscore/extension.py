@@ -57,8 +57,6 @@ HOOKS: Mapping[str, list[Hook]] = {
     # (turn, settings, store=, resources=) -> awaitable `pipeline.likeness.Likeness`, which orders
     # the judging
     "likeness": [Hook(f"{_VECTORS}:turn_likeness", _embeds)],
-    # (settings) -> str, which becomes part of the lexical judge's identity
-    "embedder_label": [Hook(f"{_VECTORS}:embedder_label", _embeds)],
     # (settings, store=, resources=) -> awaitable warning, after the index was brought up to date
     "after_index": [
         Hook(
@@ -88,7 +86,7 @@ HOOKS: Mapping[str, list[Hook]] = {
     "merge_store": [Hook("xscore.extensions.recovery.salvage:merge_store")],
     # (store, memory ids, now=) -> `Erasure`, whose `missing` names the ids that were not there
     "forget": [Hook("xscore.extensions.privacy.erasure:erase_memories")],
-    # a `scorer.drafts.PromptLayout` in which several questions share a prompt
+    # a `scorer.prompt_builder.PromptLayout` in which several questions share a prompt
     "shared_prompt_layout": [Hook("xscore.extensions.batch.shared_prompts:QUESTIONS_LAYOUT")],
     # () -> `pipeline.parts.TurnListener`
     "turn_listener": [

@@ -97,7 +97,7 @@ def test_of_unrelated_memories_words_name_the_best_alone() -> None:
     related = replace(MISS, id="m_4", score=0.1, threshold=0.5)
     near = replace(MISS, score=0.03, threshold=0.5)
     far = replace(near, id="m_5", entity="other", score=0.001)
-    words = replace(ANSWER.judge, is_model=False)
+    words = replace(ANSWER.judge, by_model=False)
     answer = replace(ANSWER, judge=words, selected=(), near_misses=(near, far))
     assert answer_text.shown_memories(answer) == (near,)
     assert answer_text.shown_memories(
@@ -111,7 +111,7 @@ def test_of_unrelated_memories_words_name_the_best_alone() -> None:
 def test_the_rule_that_adds_weaker_matches_is_stated() -> None:
     """How near the best has to come stands where weaker matches were added, and where none was: 0.1
     for a question."""
-    words = replace(ANSWER.judge, is_model=False)
+    words = replace(ANSWER.judge, by_model=False)
     near = replace(MISS, score=0.45, threshold=0.5, below_threshold=True, placed_by="filled")
     question = replace(
         ANSWER, task="what is an idle room?", threshold=0.5, judge=words, selected=(near,)
@@ -129,7 +129,7 @@ def test_the_rule_that_adds_weaker_matches_is_stated() -> None:
 
 def test_a_question_without_a_word_is_told_so() -> None:
     """Nothing matches `?????` at any threshold, so a lower one is not advised."""
-    words = replace(ANSWER.judge, is_model=False)
+    words = replace(ANSWER.judge, by_model=False)
     answer = replace(
         ANSWER, task="?????", judge=words, selected=(), near_misses=(replace(MISS, score=0.0),)
     )
@@ -145,7 +145,7 @@ def test_unpriced_is_not_free() -> None:
     assert "unpriced" in answer_text.render_cost_line(
         unpriced
     ) and "$" not in answer_text.render_cost_line(unpriced)
-    by_words = replace(ANSWER.judge, is_model=False)
+    by_words = replace(ANSWER.judge, by_model=False)
     lexical = replace(ANSWER, judge=by_words, usage={Stage.JUDGE: StageUsage()})
     assert "no model judged · $0 · 3.2 s" in answer_text.render_cost_line(lexical)
 

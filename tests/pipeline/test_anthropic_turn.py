@@ -20,8 +20,8 @@ from xscore.providers.prices import call_price, cost_upper_bound
 from xscore.records.calls import CallRecord, Stage, Usage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.packs import Pack, PackProfile
+from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.settings import (
     AnthropicSettings,
     BudgetSettings,
@@ -98,7 +98,7 @@ async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
     the reservation."""
     members = tuple(candidate("a.py", f"f{number}", "x" * 600) for number in range(12))
     judge = JudgeModel(name=HAIKU, reasoning="disabled", prefix_ttl_s=ttl_s)
-    drafts, pack = PromptDrafts(judge, PackProfile(), b"s"), Pack("p_1", members, is_kept=True)
+    drafts, pack = PromptBuilder(judge, PackProfile(), b"s"), Pack("p_1", members, is_kept=True)
     texts = {member.id: f"def {member.entity}(): return '{'x' * 600}'" for member in members}
     (ask,) = drafts.asks(pack, drafts.pieces_of(pack, texts))
     rows: list[CallRecord] = []

@@ -90,7 +90,7 @@ async def test_a_turn_goes_on_with_its_own_answering_model(
                 pipeline.parts.store.connection.execute(statement)
             second = await pipeline.resume(first.turn_id)
         assert second.primary is not None and second.primary.model == "strong-2"
-        assert second.judge.is_model is (judge != "lexical")
+        assert second.judge.by_model is (judge != "lexical")
         assert second.answer == server.answer or not second.selected
     async with Pipeline.open(shop, at(server, **{"primary.model": "openai:strong-3"})) as pipeline:
         third = await pipeline.resume(first.turn_id)

@@ -13,6 +13,8 @@ from tests.pipeline.conftest import TASK, ask
 from tests.servers import OpenAIServer
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
+from xscore.pipeline.build import Pipeline
+from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
@@ -356,3 +358,37 @@ async def test_a_host_without_the_route_is_judged_through_chat(shop: Path) -> No
         repeated = await ask(shop, settings)
         assert repeated.coverage.cached == first.coverage.candidates
         assert host.counts.judging_requests == requests_before
+
+
+def without_usage(reply: dict[str, Any]) -> dict[str, Any]:
+    """Return the reply without its token counts."""
+    return {name: value for name, value in reply.items() if name != "usage"}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_host_that_reports_no_usage_is_shown_as_one(
+    shop: Path, server: DecisionServer, wire: str
+) -> None:
+    """`doctor` says that tokens are estimated, and no output is: probabilities are no text."""
+    settings = settings_for(server, wire, probe=True)
+    server.spoil = without_usage
+    answer = await ask(shop, settings)
+    assert answer.spent(Stage.JUDGE).estimated and answer.spent(Stage.JUDGE).usage.input_tokens > 0
+    assert answer.spent(Stage.JUDGE).usage.output_tokens == 0
+    async with Pipeline.open(shop, settings) as pipeline:
+        diagnosis = await pipeline.doctor()
+    (capability,) = [one for one in diagnosis.findings if one.name == "judge capability"]
+    assert "are estimated" in capability.detail
+
+
+async def test_a_host_that_reports_usage_is_shown_as_one(
+    shop: Path, server: DecisionServer
+) -> None:
+    """The counts of a reply are the host's own."""
+    settings = settings_for(server, probe=True)
+    answer = await ask(shop, settings)
+    assert not answer.spent(Stage.JUDGE).estimated
+    async with Pipeline.open(shop, settings) as pipeline:
+        diagnosis = await pipeline.doctor()
+    (capability,) = [one for one in diagnosis.findings if one.name == "judge capability"]
+    assert "tells tokens used" in capability.detail

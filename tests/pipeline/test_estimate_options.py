@@ -10,6 +10,7 @@ from tests.pipeline.test_forecast import FILES
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.estimating import estimate_judging, forecast_ways
 from xscore.pipeline.factories import with_dummy_keys
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.turn_clock import Stopwatch
@@ -46,16 +47,19 @@ def by_way(estimate: Estimate) -> dict[str, JudgeEstimate]:
 @pytest.mark.parametrize(
     "model", ["openai-chat:gpt-6-luna", "openai:gpt-6-luna", "anthropic:claude-haiku-5-5"]
 )
-async def test_a_way_that_is_not_drafted_comes_within_a_twentieth(meadow: Path, model: str) -> None:
+async def test_a_way_that_is_not_rendered_comes_within_a_twentieth(
+    meadow: Path, model: str
+) -> None:
     """Sizes from the store give the calls, tokens, lasting prefixes and dollars of the prompts
     themselves."""
     settings = with_dummy_keys(Settings(judge=JudgeSettings(model=model)))
     async with Pipeline.open(meadow, settings) as pipeline:
         judge = pipeline.parts.judge
         pool = open_turn(pipeline.parts, TASK, Stopwatch(), takes_up=False).pool
-        drafted, forecast = judge.estimate(TASK, pool).ways, judge.forecast_ways(TASK, pool)
-    assert [way.way for way in forecast] == [way.way for way in drafted]
-    for likely, exact in zip(forecast, drafted, strict=True):
+        rendered = estimate_judging(judge, TASK, pool).ways
+        forecast = forecast_ways(judge, TASK, pool)
+    assert [way.way for way in forecast] == [way.way for way in rendered]
+    for likely, exact in zip(forecast, rendered, strict=True):
         assert likely.calls == exact.calls
         for part in ("input_tokens", "cached_input_tokens", "output_tokens", "cost_usd"):
             assert float(getattr(likely, part)) == pytest.approx(

@@ -9,6 +9,7 @@ from tests.pipeline.conftest import ask, settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline import estimating
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.estimating import estimate_judging, forecast_judging
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.turn_clock import Stopwatch
 from xscore.records.calls import Stage
@@ -39,13 +40,12 @@ def meadow(make_repo: MakeRepo) -> Path:
 async def both(pipeline: Pipeline, turn: Turn) -> tuple[JudgeEstimate, JudgeEstimate]:
     """Estimate and forecast the judging of a turn."""
     pool = open_turn(pipeline.parts, turn, Stopwatch(), takes_up=False).pool
-    return pipeline.parts.judge.estimate(turn, pool).judge, pipeline.parts.judge.forecast(
-        turn, pool
-    )
+    judge = pipeline.parts.judge
+    return estimate_judging(judge, turn, pool).judge, forecast_judging(judge, turn, pool)
 
 
 def agree(estimate: JudgeEstimate, forecast: JudgeEstimate) -> None:
-    """Compare a forecast with the estimate that drafts every prompt."""
+    """Compare a forecast with the estimate that renders every prompt."""
     assert forecast.calls == estimate.calls
     assert forecast.input_tokens == pytest.approx(estimate.input_tokens, rel=0.03)
     assert forecast.output_tokens == pytest.approx(estimate.output_tokens, rel=0.03)
@@ -99,7 +99,7 @@ async def test_of_a_large_pool_a_sample_is_drafted(
     prompts."""
     async with Pipeline.open(meadow, settings_for(server, pack_size=5)) as pipeline:
         unsampled, forecast = await both(pipeline, TASK)
-        monkeypatch.setattr(estimating, "DRAFTED_MEMORIES", 40)
+        monkeypatch.setattr(estimating, "RENDERED_MEMORIES", 40)
         sampled, _ = await both(pipeline, TASK)
     assert sampled.calls == pytest.approx(unsampled.calls, rel=0.03)
     assert sampled.input_tokens == pytest.approx(unsampled.input_tokens, rel=0.03)

@@ -19,12 +19,10 @@ from tests.servers.faults import Fault
 from tests.servers.limited_server import LimitedServer, form_of, texts
 from xscore.cache import capabilities
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.model_factory import ModelJudgeFactory
+from xscore.pipeline.known_hosts import REMEMBERED_HERE_S, known_capability
 from xscore.pipeline.probe import (
-    REMEMBERED_HERE_S,
     SEPARATE_TRIES,
     adopt_capability,
-    known_capability,
 )
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel, UnknownModel, XscoreError
 from xscore.providers.openai import OpenAIProvider
@@ -59,10 +57,7 @@ async def ask(shop: Path, server: LimitedServer, turn: Turn = TASK, **judge: Any
 def known_at(pipeline: Pipeline, now: float) -> Capability | None:
     """Return what is remembered of the judge's host at this moment, Unix seconds."""
     judge = pipeline.parts.judge
-    assert isinstance(judge, ModelJudgeFactory)
-    return known_capability(
-        judge.store.connection, judge.provider, judge.drafts.model.name, now=now
-    )
+    return known_capability(judge.store.connection, judge.connected(), judge.asked_model, now=now)
 
 
 def known(pipeline: Pipeline) -> Capability:
@@ -221,7 +216,6 @@ async def test_the_vendors_own_host_is_not_probed(shop: Path) -> None:
     with LimitedServer() as server:
         async with opened(shop, server) as pipeline:
             judge, vendor = pipeline.parts.judge, OpenAIProvider("https://api.openai.com/v1", "k")
-            assert isinstance(judge, ModelJudgeFactory)
             assert await adopt_capability(replace(judge, provider=vendor), vendor) is None
         assert server.counts.requests == 0
 

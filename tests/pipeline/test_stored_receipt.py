@@ -96,7 +96,7 @@ def answers(draw: st.DrawFn) -> Answer:
             host=draw(words),
             prompt_version="1",
             order="memory_first",
-            is_model=draw(st.booleans()),
+            by_model=draw(st.booleans()),
             saw=("task",),
         ),
         primary=draw(st.none() | st.just(PrimaryInfo("openai", "strong"))),

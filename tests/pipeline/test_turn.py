@@ -226,7 +226,7 @@ async def test_the_lexical_judge_needs_no_model(shop: Path) -> None:
         status = await pipeline.status()
     assert answer.exit_code == 0
     assert answer.answer is None and answer.primary is None
-    assert not answer.judge.is_model
+    assert not answer.judge.by_model
     assert "shop/cart.py::Cart.add" in names(answer)
     assert answer.bundle and "def add" in answer.bundle
     assert nonsense.selected == ()

@@ -25,7 +25,7 @@ from xscore.providers.scripted import shown_memories, shown_questions
 from xscore.providers.wire import reply_schema
 from xscore.records.calls import Request
 from xscore.records.turn import Turn
-from xscore.scorer.drafts import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
+from xscore.scorer.prompt_builder import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
 
 TURNS = (Turn(task="Fix the lost write", errors="KeyError: 'row'"), Turn(task="Read rows faster"))
 LAYOUT = """

@@ -29,8 +29,7 @@ from msgspec.structs import replace
 from tests.observers import EventList
 from tests.pipeline.conftest import FILES
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.model_factory import ModelJudgeFactory
-from xscore.pipeline.probe import known_capability
+from xscore.pipeline.known_hosts import known_capability
 from xscore.platform.errors import PromptTooLong
 from xscore.prompts.judge import JudgeModel, PackEntry, PromptOptions, judging_request
 from xscore.prompts.turn_text import turn_block
@@ -153,9 +152,8 @@ async def play(root: Path, place: Path) -> History:
             pieces = tuple(piece.text for piece in listener.of(AnswerText))
             second_task = await pipeline.ask(OTHER_TASK, answer=False)
             judge = pipeline.parts.judge
-            assert isinstance(judge, ModelJudgeFactory)
             capability = known_capability(
-                pipeline.store.connection, judge.provider, "smollm2", now=time.time()
+                pipeline.store.connection, judge.connected(), "smollm2", now=time.time()
             )
         provider = connect("smollm2", settings)
         reply = await provider.complete(prompt("def total(): return sum(lines)"))

@@ -20,8 +20,8 @@ from xscore.prompts.turn_text import turn_block
 from xscore.providers.catalog import HOUR_S, model_settings
 from xscore.records.calls import Request
 from xscore.records.turn import Turn
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.packs import Pack, PackProfile
+from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import PackPrompt, RepairRung
 from xscore.settings import PrimarySettings
 
@@ -84,10 +84,10 @@ def requests(provider: str, model: str) -> Iterator[tuple[str, Request]]:
         yield f"answering, reasoning {reasoning or 'as it is'}", answering
 
 
-def _asks(judge: JudgeModel) -> Iterator[tuple[str, PromptDrafts, PackPrompt]]:
+def _asks(judge: JudgeModel) -> Iterator[tuple[str, PromptBuilder, PackPrompt]]:
     packed, plain = (
-        PromptDrafts(judge, PackProfile(), b"s"),
-        PromptDrafts(judge, PackProfile(size=1), b"s"),
+        PromptBuilder(judge, PackProfile(), b"s"),
+        PromptBuilder(judge, PackProfile(size=1), b"s"),
     )
     kept, throwaway = Pack("p_1", MEMBERS, is_kept=True), Pack("x_1", MEMBERS[:5])
     pieces = packed.pieces_of(kept, TEXTS)

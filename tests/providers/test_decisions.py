@@ -30,8 +30,8 @@ from xscore.providers.decisions import DecisionProvider
 from xscore.providers.prices import call_price, cost_upper_bound
 from xscore.providers.spec import ModelSpec, host_with_key, parse_model_spec
 from xscore.records.calls import DecisionForm, Request, Stage, Usage
-from xscore.scorer.drafts import PromptDrafts, decision_layout, parse_answers
 from xscore.scorer.packs import Pack, PackProfile
+from xscore.scorer.prompt_builder import PromptBuilder, decision_layout, parse_answers
 from xscore.settings import DecisionSettings, HostAccess, Secret, Settings, load_settings
 
 WIRES = ("decisions", "systemone")
@@ -52,7 +52,7 @@ def request_of(form: DecisionForm, *, timeout_s: float = 5.0) -> Request:
         decision_layout(form, 48_000),
         PackProfile(tokens=40_000, size=400, is_independent=True),
     )
-    drafts = PromptDrafts(
+    drafts = PromptBuilder(
         JudgeModel(name="jev-1.14.0", timeout_s=timeout_s), profile, b"s", layout=layout
     )
     pack = Pack("q_1", MEMBERS)

@@ -16,9 +16,9 @@ from xscore.records.calls import Completion, Finish, Request, Usage
 from xscore.records.judgment import Judgment, Unjudged
 from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge
 from xscore.scorer.packs import PackProfile, assign_packs
+from xscore.scorer.prompt_builder import PromptBuilder
 
 Code = Mapping[str, tuple[Candidate, str]]
 TURN = Turn(task="Fix the row that is lost on write")
@@ -51,7 +51,7 @@ class JudgeHarness(Struct):
             concurrency=4,
         )
         return ModelJudge(
-            self.provider, PromptDrafts(self.model, self.profile, SECRET), replace(plan, **changes)
+            self.provider, PromptBuilder(self.model, self.profile, SECRET), replace(plan, **changes)
         )
 
     def texts(self, candidates: Sequence[Candidate]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.scorer.drafts import PROMPT_IDS, dealt_ids
+from xscore.scorer.prompt_builder import PROMPT_IDS, dealt_ids
 
 SECRET = b"s" * 32
 

@@ -24,7 +24,7 @@ from xscore.providers.wire import SCHEMA_NAME, reply_schema
 from xscore.records.calls import DecisionForm, Request
 from xscore.records.memory import Kind
 from xscore.records.turn import Turn
-from xscore.scorer.drafts import (
+from xscore.scorer.prompt_builder import (
     MOST_FRAME_TOKENS,
     PROMPT_IDS,
     REASON_TOKENS,

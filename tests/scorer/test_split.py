@@ -54,7 +54,7 @@ def test_a_memory_scores_as_its_best_part_once_all_are_judged() -> None:
     tally = PartTally()
     scores = [0.1, 0.9] + [0.2] * (len(parts) - 2)
     results = [
-        tally.settle(piece, Judgment(piece.content_hash, score, f"because {score}"))
+        tally.add(piece, Judgment(piece.content_hash, score, f"because {score}"))
         for piece, score in zip(parts, scores, strict=True)
     ]
     assert results[:-1] == [None] * (len(parts) - 1)

@@ -58,7 +58,7 @@ def shown_memories(answer: Answer) -> tuple[Selected, ...]:
 
 
 def _ranked_by_words(answer: Answer) -> bool:
-    return not answer.judge.is_model or bool(answer.ranked_by)
+    return answer.ranked_by_words
 
 
 def render_selection(
@@ -390,7 +390,7 @@ def render_cost_line(answer: Answer) -> str:
     """
     parts = [f"kept {len(answer.selected)} of {answer.coverage.candidates:,}"]
     spent = answer.spent()
-    if answer.judge.is_model or spent.calls:
+    if answer.judge.by_model or spent.calls:
         failed = spent.attempts - spent.calls
         parts.append(
             counted(spent.calls, "call")
@@ -401,7 +401,7 @@ def render_cost_line(answer: Answer) -> str:
         parts.append(f"{answer.coverage.carried:,} carried")
     if answer.second_draws.drawn:
         parts.append(f"{answer.second_draws.drawn:,} judged twice")
-    if not answer.judge.is_model:
+    if not answer.judge.by_model:
         parts.append("lexical, no model judged")
     elif answer.ranked_by:
         parts.append("ranked by words alone")

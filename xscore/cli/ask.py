@@ -317,7 +317,7 @@ def _print_remarks(
 
     hint = ""
     if wants_answer and answer.primary is None and _is_hint_due():
-        hint = NO_ANSWERER if answer.judge.is_model else NO_JUDGE
+        hint = NO_ANSWERER if answer.judge.by_model else NO_JUDGE
     # the last line says in any case that no model judged
     is_told = wants_answer and not hint
     terminal.notes([warning for warning in answer.warnings if not (is_told and warning == NO_KEY)])

@@ -77,8 +77,8 @@ def _wire_of_judge(turn: LedgerTurn) -> str | None:
     provider = _provider_of_judge(turn)
     if provider is None:
         return None
-    is_model = turn.figures is not None and turn.figures.is_model
-    return _WIRES.get(provider, _CHAT) if is_model else "none"
+    by_model = turn.figures is not None and turn.figures.by_model
+    return _WIRES.get(provider, _CHAT) if by_model else "none"
 
 
 GROUPINGS = {

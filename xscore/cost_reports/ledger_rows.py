@@ -198,7 +198,6 @@ def _figures(row: Mapping[str, Any]) -> TurnFigures:
     return TurnFigures(
         command=_text(row["command"]),
         judge=_text(row["judge"]),
-        is_model=bool(parse_count(row["is_model"])),
         coverage=Coverage(*(parse_count(row[name]) for name in _COVERAGE)),
         unjudged_by_cause={cause: parse_count(count) for cause, count in causes.items()},
         kept=parse_count(row["kept"]),

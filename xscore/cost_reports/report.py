@@ -166,7 +166,7 @@ def _read_ledgers(
 def _is_cached(figures: TurnFigures | None) -> bool:
     """Whether a turn with a model judge found every score in the cache; a turn that could not ask
     does not count."""
-    if figures is None or not figures.is_model:
+    if figures is None or not figures.by_model:
         return False
     return not figures.coverage.unjudged and not figures.coverage.judged
 
@@ -323,7 +323,7 @@ def _without_cache(
 ) -> Decimal | None:
     by_judge: dict[str, list[LedgerTurn]] = defaultdict(list)
     for turn in turns:
-        if turn.figures and turn.figures.is_model:
+        if turn.figures and turn.figures.by_model:
             by_judge[turn.judge].append(turn)
     total = actual
     for judge, own in by_judge.items():

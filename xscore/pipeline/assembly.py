@@ -46,7 +46,7 @@ def assemble_parts(
         store=store,
         observer=observer,
         warnings=(*(loaded.warnings if loaded else ()), *warnings, *judge_warnings),
-        judge=factories.judge_factory(judge_spec, settings, store=store),
+        judge=factories.describe_judge(judge_spec, settings, store=store),
         answerer=factories.choose_answerer(settings),
         index=lambda until: _update_index(
             store, settings, observer, now=store.clock(), until=until

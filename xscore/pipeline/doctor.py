@@ -13,9 +13,10 @@ from msgspec import Struct
 from xscore.cache import capabilities
 from xscore.extension import implementations
 from xscore.pipeline.factories import choose_judge, settings_judged_by
-from xscore.pipeline.lexical_factory import LexicalJudgeFactory
+from xscore.pipeline.judge_prompts import pack_profile
+from xscore.pipeline.known_hosts import known_capability
 from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.probe import known_capability, probe_host
+from xscore.pipeline.probe import probe_host
 from xscore.pipeline.reasons import NO_MODEL, reason_model
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import (
@@ -242,9 +243,7 @@ class _CheckedModel(Struct, frozen=True):
 
 def _fallbacks(parts: PipelineParts) -> Iterator[DoctorFinding]:
     """Report each model that takes over what the judge leaves; a judge by words needs none."""
-    names = [
-        name for name in parts.settings.judge.fallback if name != LEXICAL and parts.judge.is_model
-    ]
+    names = [name for name in parts.settings.judge.fallback if name != LEXICAL and parts.judge.paid]
     for number, name in enumerate(names, 1):
         try:
             spec, _ = choose_judge(settings_judged_by(name, parts.settings))
@@ -277,16 +276,16 @@ def _reasons(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
 
 def _judge(parts: PipelineParts) -> Iterator[DoctorFinding]:
-    factory = parts.judge
-    if isinstance(factory, LexicalJudgeFactory):
+    described = parts.judge
+    if not described.paid:
         yield DoctorFinding(
             "judge", True, "lexical: scores words, not meaning; no model judges", _KEY_HINT
         )
         return
-    asked, packs = factory.drafts.model, factory.drafts.profile
-    model = _CheckedModel("judge", factory.provider.name, asked.name, factory.host)
+    provider, packs = described.connected(), pack_profile(described)
+    model = _CheckedModel("judge", provider.name, described.asked_model, described.host)
     known = known_capability(
-        parts.store.connection, factory.provider, asked.name, now=parts.clock()
+        parts.store.connection, provider, described.asked_model, now=parts.clock()
     )
     judge = parts.settings.judge
     yield from model.findings(parts.settings)
@@ -296,22 +295,23 @@ def _judge(parts: PipelineParts) -> Iterator[DoctorFinding]:
         if count
     ]
     own = f"{', '.join(here)} a minute" if here else "none"
-    said = f"at most {factory.concurrency} calls in flight; limits set here: {own}"
-    limits = factory.stated_limits
+    said = f"at most {described.concurrency} calls in flight; limits set here: {own}"
+    limits = described.stated_limits
     stated = (known.limits.in_words() if known else "") or (limits.in_words() if limits else "")
     yield model.line(
         "limits", f"{said}; stated by the host: {f'{stated} a minute' if stated else 'none yet'}"
     )
-    yield _reasoning(model, asked.reasoning, known)
+    yield _reasoning(model, described.identity.reasoning, known)
     size = f"{packs.tokens:,} tokens, at most {packs.size}"
     if packs.is_independent:
         route = DECISION_HOSTS[model.provider].route
         yield model.line("wire", f"{route}: one memory, one question; {size} questions a request")
     else:
         yield model.line(
-            "packs", f"chat prompts of {size} memories; {asked.order.replace('_', ' ')}"
+            "packs",
+            f"chat prompts of {size} memories; {described.identity.order.replace('_', ' ')}",
         )
-    unknown = _unknown_capability(factory.provider, may_probe=judge.probe)
+    unknown = _unknown_capability(provider, may_probe=judge.probe)
     yield model.capability(known, unknown, now=parts.clock())
 
 
@@ -347,7 +347,7 @@ def _unknown_capability(provider: Provider, *, may_probe: bool) -> str:
 def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
     answerer, primary = parts.answerer, parts.settings.primary
     if answerer is None:
-        hint = f"Set {SET_AN_ANSWERER}." if parts.judge.is_model else _KEY_HINT
+        hint = f"Set {SET_AN_ANSWERER}." if parts.judge.paid else _KEY_HINT
         yield DoctorFinding("answerer", True, "none: `ask` shows the ranking", hint)
         return
     model = _CheckedModel("answerer", answerer.provider, answerer.model, answerer.host)
@@ -398,7 +398,7 @@ async def _listed(parts: PipelineParts, model: _CheckedModel) -> list[DoctorFind
 async def _probe(parts: PipelineParts) -> list[DoctorFinding]:
     """Judge two built-in memories; the repository's text is not sent."""
     judge = parts.judge
-    if isinstance(judge, LexicalJudgeFactory):
+    if not judge.paid:
         return [
             DoctorFinding(
                 "probe", False, "no model judges, so there is nothing to probe", _KEY_HINT
@@ -406,13 +406,14 @@ async def _probe(parts: PipelineParts) -> list[DoctorFinding]:
         ]
     async with parts.open_resources(f"p_{random_hex(8)}") as resources:
         try:
-            line = resources.judging_provider(judge.provider, model=judge.drafts.model.name)
+            line = resources.judging_provider(judge.connected(), model=judge.asked_model)
             found = await probe_host(judge, line)
         except (ProviderError, NoUsableModel, BudgetExhausted) as error:
             names: tuple[str, ...] = ()
-            if isinstance(error, UnknownModel) and isinstance(judge.provider, Adaptable):
+            provider = judge.connected()
+            if isinstance(error, UnknownModel) and isinstance(provider, Adaptable):
                 with suppress(ProviderError):
-                    names = await judge.provider.models()
+                    names = await provider.models()
             hint = _among(names) if names else error.hint
             return [DoctorFinding("probe", False, f"{error.kind}: {error.message}", hint)]
     scores, usage = " and ".join(map(str, found.scores)), found.usage

@@ -1,7 +1,7 @@
 """What judging would take, in calls, tokens, dollars and minutes, at the limits in force. Sends
 nothing.
 
-`estimate` drafts the prompts that would be sent to the judge in force, of a large pool an even
+`estimate` renders the prompts that would be sent to the judge in force, of a large pool an even
 sample; a forecast takes the same packs and adds up sizes that the store holds, for the rest of a
 large pool, for the other ways to judge and for what reports compare a turn with. Neither assumes a
 prefix-cache discount; the warm estimate beside them does, for a host that still holds every lasting
@@ -13,16 +13,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from math import ceil
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from xscore.costs.call_history import Workload, expected_duration, is_timed, typical_latency_s
-from xscore.pipeline.model_opening import cached_model
+from xscore.pipeline.judge_description import JudgeDescription
+from xscore.pipeline.judge_prompts import declared_of, estimating_builder, prefix_ttl_s
+from xscore.pipeline.judged_memories import judged_texts, packs_of
 from xscore.pipeline.pool import Pool
 from xscore.platform import tokens
 from xscore.prompts.turn_text import turn_block
-from xscore.providers.catalog import HOUR_S, ModelSettings, model_settings
+from xscore.providers.catalog import HOUR_S, ModelSettings
 from xscore.providers.prices import PriceList
 from xscore.providers.rate_limits import LocalRates
 from xscore.records.calls import Request, Usage
@@ -31,12 +32,9 @@ from xscore.records.judgment import JudgeIdentity
 from xscore.records.memory import Candidate
 from xscore.records.reports import Estimate
 from xscore.records.turn import Turn
-from xscore.scorer.drafts import PromptDrafts, PromptLayout
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack
-
-if TYPE_CHECKING:
-    from xscore.pipeline.model_factory import ModelJudgeFactory
+from xscore.scorer.prompt_builder import PromptBuilder, PromptLayout
 
 TOP_FOLDER = "(top)"
 MEMORY_CHARS = len('<memory id="xx" kind="" name="">') + len("\n\n</memory>\n")
@@ -46,11 +44,14 @@ ASKED_CHARS = 100
 """The request that ends each prompt, and the line ends around the pack."""
 
 
-DRAFTED_MEMORIES = 4_000
-"""Pools of more memories are drafted in part: reading and rendering all texts of 43,000 took most
+RENDERED_MEMORIES = 4_000
+"""Pools of more memories are rendered in part: reading and rendering all texts of 43,000 took most
 of an estimate."""
 DECISIONS, COLD, WARM = "decisions", "chat cold", "chat warm"
 """How a judge is asked: `JudgeEstimate.way`."""
+SECONDS_A_MEMORY = 25e-6
+"""CPU of scoring one by words, measured on 1,600 to 11,559 memories (22 µs); start-up, half a
+second, is no part of it."""
 CACHE_STEP_TOKENS = 128
 """A host that caches prefixes by itself serves whole steps of this many tokens."""
 
@@ -85,20 +86,28 @@ def cost_of_calls(
     return None if cost is None else cost * work.calls
 
 
-def estimate_drafted(factory: "ModelJudgeFactory", turn: Turn, pool: Pool) -> Estimate:
-    """Estimate with a cold prefix cache at the host and, where there are packs, with a warm one.
+def estimate_judging(judge: JudgeDescription, turn: Turn, pool: Pool) -> Estimate:
+    """Estimate judging a pool; sends nothing.
 
-    `prepare` adds the answering call and the other wire.
+    The prompts of a model are rendered. Its prefix cache is taken for cold and, where there are
+    packs, for warm. `turn_estimate` adds the answering call and the other wire.
     """
-    drafts, sees = factory.experienced(), factory.settings.judge.sees
-    work = drafted_work(
-        drafts, turn, factory.packs(pool), texts=factory.texts, sees=sees, traits=_traits(factory)
+    if not judge.paid:
+        free = forecast_judging(judge, turn, pool)
+        return Estimate(judge=free, primary=None, by_kind={}, by_folder={})
+    work = rendered_work(
+        estimating_builder(judge),
+        turn,
+        packs_of(judge, pool),
+        texts=lambda candidates: judged_texts(judge, candidates),
+        sees=judge.settings.judge.sees,
+        traits=declared_of(judge),
     )
-    judge, *warm = _priced_ways(factory, work, pool)
+    cold, *warm = _priced_ways(judge, work, pool)
     return Estimate(
-        judge=judge,
+        judge=cold,
         primary=None,
-        ways=(judge, *warm),
+        ways=(cold, *warm),
         by_kind=_tokens_by(pool.misses, lambda miss: str(miss.kind)),
         by_folder=_tokens_by(
             pool.misses, lambda miss: miss.path.split("/", 1)[0] if "/" in miss.path else TOP_FOLDER
@@ -106,52 +115,79 @@ def estimate_drafted(factory: "ModelJudgeFactory", turn: Turn, pool: Pool) -> Es
     )
 
 
-def forecast_ways(
-    factory: "ModelJudgeFactory", turn: Turn, pool: Pool
-) -> tuple[JudgeEstimate, ...]:
-    """Estimate each way of this judge by packs and sizes, without drafting a prompt."""
-    return _priced_ways(factory, workload_of(factory, turn, pool), pool)
+def forecast_judging(judge: JudgeDescription, turn: Turn, pool: Pool) -> JudgeEstimate:
+    """Estimate judging a pool by packs and sizes alone, without rendering a prompt."""
+    if not judge.paid:
+        return _words_estimate(judge, pool)
+    return price_work(judge, _forecast_work_of(judge, turn, pool), pool)
 
 
-def workload_of(factory: "ModelJudgeFactory", turn: Turn, pool: Pool) -> Workload:
-    """Add up what judging would send, by packs and sizes."""
-    drafts, sees = factory.experienced(), factory.settings.judge.sees
-    return forecast_work(drafts, turn, factory.packs(pool), sees=sees, traits=_traits(factory))
+def forecast_ways(judge: JudgeDescription, turn: Turn, pool: Pool) -> tuple[JudgeEstimate, ...]:
+    """Estimate each way of using this judge, likewise."""
+    if not judge.paid:
+        return (_words_estimate(judge, pool),)
+    return _priced_ways(judge, _forecast_work_of(judge, turn, pool), pool)
 
 
-def _traits(factory: "ModelJudgeFactory") -> ModelSettings:
-    return model_settings(factory.spec.provider, factory.spec.model)
+def _forecast_work_of(judge: JudgeDescription, turn: Turn, pool: Pool) -> Workload:
+    return forecast_work(
+        estimating_builder(judge),
+        turn,
+        packs_of(judge, pool),
+        sees=judge.settings.judge.sees,
+        traits=declared_of(judge),
+    )
 
 
-def _priced_ways(
-    factory: "ModelJudgeFactory", work: Workload, pool: Pool
-) -> tuple[JudgeEstimate, ...]:
+def _words_estimate(judge: JudgeDescription, pool: Pool) -> JudgeEstimate:
+    """Return an estimate of no calls and no cost."""
+    return JudgeEstimate(
+        candidates=len(pool.candidates),
+        cached=0,
+        to_judge=len(pool.candidates),
+        calls=0,
+        input_tokens=0,
+        output_tokens=0,
+        cost_usd=Decimal(0),
+        seconds=SECONDS_A_MEMORY * len(pool.candidates),
+        binding_limit="none",
+        host=judge.host,
+        way=judge.name,
+        judge=judge.name,
+    )
+
+
+def _priced_ways(judge: JudgeDescription, work: Workload, pool: Pool) -> tuple[JudgeEstimate, ...]:
     """Price work with a cold prefix cache at the host and, where there are packs, with a warm
     one."""
     cost = cost_of_calls(
-        replace(factory.identity, model=factory.drafts.model.name),
+        _as_asked(judge),
         work,
-        PriceList(factory.settings.provider.price),
-        cache_ttl_s=cached_model(factory).prefix_ttl_s,
-        is_kept_unasked=not _traits(factory).cache_writes,
+        PriceList(judge.settings.provider.price),
+        cache_ttl_s=prefix_ttl_s(judge),
+        is_kept_unasked=not declared_of(judge).cache_writes,
     )
-    cold = replace(price_work(factory, work, pool), cost_usd=cost)
-    if factory.spec.is_decision:
+    cold = replace(price_work(judge, work, pool), cost_usd=cost)
+    # A decision host keeps no prompts.
+    if judge.spec.is_decision:
         return (cold,)
-    return (cold, price_work(factory, replace(work, is_warm=True), pool))
+    return (cold, price_work(judge, replace(work, is_warm=True), pool))
 
 
-def price_work(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> JudgeEstimate:
+def _as_asked(judge: JudgeDescription) -> JudgeIdentity:
+    """Return the judge under the model's name that is sent, which prices go by."""
+    return replace(judge.identity, model=judge.asked_model)
+
+
+def price_work(judge: JudgeDescription, work: Workload, pool: Pool) -> JudgeEstimate:
     """Price work for candidates of this pool in minutes and dollars, at the limits in force."""
-    judging, prices, host = (
-        factory.settings.judge,
-        PriceList(factory.settings.provider.price),
-        factory.host,
-    )
-    asked_for = replace(factory.identity, model=factory.drafts.model.name)
-    limits = LocalRates(rpm=judging.rpm, tpm=judging.tpm, remembered=factory.stated_limits).in_force
-    latency_s = typical_latency_s(factory.store.connection, host=host, model=asked_for.model)
-    took = expected_duration(work, limits, latency_s=latency_s, concurrency=factory.concurrency)
+    settings, prices = judge.settings.judge, PriceList(judge.settings.provider.price)
+    connection, host, model = judge.store.connection, judge.host, judge.asked_model
+    provider = judge.identity.provider
+    limits = LocalRates(rpm=settings.rpm, tpm=settings.tpm, remembered=judge.stated_limits).in_force
+    latency_s = typical_latency_s(connection, host=host, model=model)
+    took = expected_duration(work, limits, latency_s=latency_s, concurrency=judge.concurrency)
+    waits_for_host = took.binding_limit == "latency"
     return JudgeEstimate(
         candidates=len(pool.candidates),
         cached=len(pool.candidates) - len(pool.misses) - pool.carried,
@@ -161,22 +197,27 @@ def price_work(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> Judg
         input_tokens=work.input_tokens,
         cached_input_tokens=work.cached_tokens,
         output_tokens=work.output_tokens,
-        cost_usd=cost_of_calls(asked_for, work, prices),
+        cost_usd=cost_of_calls(_as_asked(judge), work, prices),
         seconds=took.seconds,
-        is_assumed=took.binding_limit == "latency"
-        and not is_timed(factory.store.connection, host=host, model=asked_for.model),
+        is_assumed=waits_for_host and not is_timed(connection, host=host, model=model),
         binding_limit=took.binding_limit,
         host=host,
         limits=limits,
-        concurrency=factory.concurrency,
-        way=DECISIONS if factory.spec.is_decision else WARM if work.is_warm else COLD,
-        judge=f"{asked_for.provider}:{asked_for.model}",
-        tariff=prices.tariff(asked_for.provider, asked_for.model, host),
+        concurrency=judge.concurrency,
+        way=_way_of(judge, work),
+        judge=f"{provider}:{model}",
+        tariff=prices.tariff(provider, model, host),
     )
 
 
-def drafted_work(
-    drafts: PromptDrafts,
+def _way_of(judge: JudgeDescription, work: Workload) -> str:
+    if judge.spec.is_decision:
+        return DECISIONS
+    return WARM if work.is_warm else COLD
+
+
+def rendered_work(
+    builder: PromptBuilder,
     turn: Turn,
     packs: Sequence[Pack],
     *,
@@ -190,33 +231,33 @@ def drafted_work(
     traits: declared of the model, its prefix cache included.
     """
     memories = sum(len(pack.members) for pack in packs)
-    if memories <= DRAFTED_MEMORIES:
-        return _drafted_exactly(drafts, turn, packs, texts=texts, sees=sees, traits=traits)
+    if memories <= RENDERED_MEMORIES:
+        return _rendered_exactly(builder, turn, packs, texts=texts, sees=sees, traits=traits)
     # Packs hold the memories of the pool in order, so every nth one is of all folders and kinds.
-    sample = packs[:: ceil(memories / DRAFTED_MEMORIES)]
-    drafted = _drafted_exactly(drafts, turn, sample, texts=texts, sees=sees, traits=traits)
-    forecast_of_sample = forecast_work(drafts, turn, sample, sees=sees, traits=traits)
+    sample = packs[:: ceil(memories / RENDERED_MEMORIES)]
+    rendered = _rendered_exactly(builder, turn, sample, texts=texts, sees=sees, traits=traits)
+    forecast_of_sample = forecast_work(builder, turn, sample, sees=sees, traits=traits)
     return _corrected(
-        forecast_work(drafts, turn, packs, sees=sees, traits=traits), drafted, forecast_of_sample
+        forecast_work(builder, turn, packs, sees=sees, traits=traits), rendered, forecast_of_sample
     )
 
 
-def _corrected(forecast: Workload, drafted: Workload, forecast_of_same: Workload) -> Workload:
+def _corrected(forecast: Workload, rendered: Workload, forecast_of_same: Workload) -> Workload:
     """Return a forecast times how far the forecast of a part of it was off."""
 
     def scaled(whole: int, exact: int, rough: int) -> int:
         return round(whole * exact / rough) if rough else whole
 
     return Workload(
-        scaled(forecast.calls, drafted.calls, forecast_of_same.calls),
-        scaled(forecast.input_tokens, drafted.input_tokens, forecast_of_same.input_tokens),
-        scaled(forecast.output_tokens, drafted.output_tokens, forecast_of_same.output_tokens),
-        scaled(forecast.lasting_tokens, drafted.lasting_tokens, forecast_of_same.lasting_tokens),
+        scaled(forecast.calls, rendered.calls, forecast_of_same.calls),
+        scaled(forecast.input_tokens, rendered.input_tokens, forecast_of_same.input_tokens),
+        scaled(forecast.output_tokens, rendered.output_tokens, forecast_of_same.output_tokens),
+        scaled(forecast.lasting_tokens, rendered.lasting_tokens, forecast_of_same.lasting_tokens),
     )
 
 
-def _drafted_exactly(
-    drafts: PromptDrafts,
+def _rendered_exactly(
+    builder: PromptBuilder,
     turn: Turn,
     packs: Sequence[Pack],
     *,
@@ -226,11 +267,11 @@ def _drafted_exactly(
 ) -> Workload:
     """Add up the exact prompts that would be sent first."""
     calls = given = written = lasting = 0
-    for request in drafts.first_requests(packs, turn_block(turn, sees=sees), texts):
+    for request in builder.first_requests(packs, turn_block(turn, sees=sees), texts):
         calls += 1
         given += request.input_tokens
-        written += drafts.expected_output(request.candidates)
-        lasting += _lasting_tokens(request, drafts.model.chars_per_token, traits)
+        written += builder.expected_output(request.candidates)
+        lasting += _lasting_tokens(request, builder.model.chars_per_token, traits)
     return Workload(calls, given, written, lasting)
 
 
@@ -250,30 +291,30 @@ def _cacheable(prefix_tokens: int, traits: ModelSettings) -> int:
 
 
 def forecast_work(
-    drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, sees: str, traits: ModelSettings
+    builder: PromptBuilder, turn: Turn, packs: Sequence[Pack], *, sees: str, traits: ModelSettings
 ) -> Workload:
-    """Estimate judging these packs from the sizes in the store, without drafting prompts."""
-    system = tokens.size(drafts.layout.system())
-    shown = tokens.size(turn_block(turn, sees=sees)[: drafts.layout.turn_chars]) + ASKED_CHARS
-    per_token = drafts.model.chars_per_token
+    """Estimate judging these packs from the sizes in the store, without rendering prompts."""
+    system = tokens.size(builder.layout.system())
+    shown = tokens.size(turn_block(turn, sees=sees)[: builder.layout.turn_chars]) + ASKED_CHARS
+    per_token = builder.model.chars_per_token
     calls = chars = output = lasting = 0
     for pack in packs:
-        asks, memories = prompts_of_pack(drafts, pack)
-        pack_chars = asks * system + chars_of(drafts.layout, pack.members, memories)
+        asks, memories = prompts_of_pack(builder, pack)
+        pack_chars = asks * system + chars_of(builder.layout, pack.members, memories)
         calls += asks
         chars += pack_chars + asks * shown
-        output += asks * drafts.expected_output(ceil(memories / asks))
-        if pack.is_kept and drafts.order == "memory_first":
+        output += asks * builder.expected_output(ceil(memories / asks))
+        if pack.is_kept and builder.order == "memory_first":
             lasting += asks * _cacheable(int(pack_chars / asks / per_token), traits)
     return Workload(calls, round(chars / per_token), output, lasting)
 
 
-def prompts_of_pack(drafts: PromptDrafts, pack: Pack) -> tuple[int, int]:
+def prompts_of_pack(builder: PromptBuilder, pack: Pack) -> tuple[int, int]:
     """Return how many prompts a pack takes, and how many whole memories and parts they show.
 
     Whole memories share a prompt; each part of a long one has its own.
     """
-    parts_of_members = [ceil(member.tokens / drafts.profile.longest) for member in pack.members]
+    parts_of_members = [ceil(member.tokens / builder.profile.longest) for member in pack.members]
     parts = sum(count for count in parts_of_members if count > 1)
     whole = sum(count <= 1 for count in parts_of_members)
     return parts + (whole > 0), parts + whole

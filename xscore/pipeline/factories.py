@@ -7,11 +7,12 @@ another judge. A replay needs no key.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
+from xscore.extension import is_used
+from xscore.pipeline.judge_description import JudgeDescription, Scale
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, DECISIONS_OF_OPENAI
 from xscore.providers.hosts import DUMMY_KEY, is_host_within
@@ -23,6 +24,7 @@ from xscore.providers.spec import (
     parse_model_spec,
 )
 from xscore.records.calls import Answerer
+from xscore.records.judgment import Thresholds, lexical_identity
 from xscore.settings import (
     DecisionSettings,
     HostAccess,
@@ -34,10 +36,6 @@ from xscore.settings import (
 from xscore.settings.load import DECISION_VENDORS, VENDORS
 from xscore.settings.values import OTHER_JUDGES, OTHER_PRIMARIES
 from xscore.store.store import Store
-
-if TYPE_CHECKING:
-    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
-    from xscore.pipeline.model_factory import ModelJudgeFactory
 
 NO_KEY = "no key: ranked by matching words only"
 """Warning of a turn without a key."""
@@ -155,24 +153,44 @@ def _first_with_a_key(
     return None
 
 
-def judge_factory(
-    spec: ModelSpec, settings: Settings, *, store: Store
-) -> "LexicalJudgeFactory | ModelJudgeFactory":
-    """Return the factory of this judge. Raises what `connect` raises."""
+def describe_judge(spec: ModelSpec, settings: Settings, *, store: Store) -> JudgeDescription:
+    """Describe this judge. Raises what `connect_provider` raises."""
     if spec.provider == LEXICAL:
-        from xscore.pipeline.lexical_factory import LexicalJudgeFactory  # a model needs none of it
-
-        return LexicalJudgeFactory(settings=settings, store=store)
+        return describe_lexical_judge(settings, store=store)
     # The lexical judge needs none of it.
-    from xscore.pipeline.model_factory import model_judge_factory
+    from xscore.pipeline.describe_model import describe_model_judge
 
     if spec.provider == DECISIONS_OF_OPENAI:
-        from xscore.pipeline.probe import takes_decisions
+        from xscore.pipeline.known_hosts import takes_decisions
 
-        found = connect_provider(spec, settings)
-        if not takes_decisions(store.connection, found, spec.model, now=store.clock()):
+        provider = connect_provider(spec, settings)
+        if not takes_decisions(store.connection, provider, spec.model, now=store.clock()):
             spec = ModelSpec("openai", spec.model)
-    return model_judge_factory(spec, settings, store=store)
+    return describe_model_judge(spec, settings, store=store)
+
+
+def describe_lexical_judge(settings: Settings, *, store: Store) -> JudgeDescription:
+    """Describe the judge without a model. An embedder's likeness makes it another judge."""
+    from xscore.store.term_vectors import TERM_EMBEDDER  # a model needs none of it
+
+    embeds = is_used("likeness", settings)
+    identity = lexical_identity(TERM_EMBEDDER)
+    if embeds:
+        model = f"{identity.model}+{settings.embedding.model.strip()}"
+        identity = replace(identity, model=model)
+    return JudgeDescription(
+        spec=ModelSpec(LEXICAL, ""),
+        identity=identity,
+        paid=False,
+        stored=False,
+        packed=False,
+        # Words alone need nothing but the store; a shared server is asked whether it answers.
+        needs_resources=embeds or is_used("shared_resources", settings),
+        scale=Scale.WORDS,
+        thresholds=Thresholds(settings.selection.lexical_threshold),
+        settings=settings,
+        store=store,
+    )
 
 
 def configured_judge(settings: Settings, *, store: Store) -> str | None:
@@ -184,5 +202,5 @@ def configured_judge(settings: Settings, *, store: Store) -> str | None:
     from xscore.store.turn_history import latest_judge
 
     keyless, _ = replay_settings(settings, newest=latest_judge(store.connection))
-    factory = judge_factory(choose_judge(keyless)[0], keyless, store=store)
-    return judge_key(factory.identity) if factory.is_model else None
+    judge = describe_judge(choose_judge(keyless)[0], keyless, store=store)
+    return judge_key(judge.identity) if judge.stored else None

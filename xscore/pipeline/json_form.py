@@ -10,7 +10,7 @@ from decimal import Decimal
 from enum import Enum
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import astuple, replace
 
 from xscore.records.calls import Stage
 from xscore.records.memory import Layer
@@ -63,9 +63,10 @@ def _without_user_words(shown: Selected) -> Selected:
 
 
 def _value(value: object) -> Json:
-    """Render any value of the records; field names are the JSON names."""
+    """Render any value of the records. A field has its own name, or the one that it is declared to
+    be written under."""
     if isinstance(value, Struct):
-        value = asdict(value)
+        value = dict(zip(value.__struct_encode_fields__, astuple(value), strict=True))
     match value:
         case Enum():
             return str(value.value)

@@ -18,7 +18,7 @@ from weakref import WeakSet
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.pipeline.lexical_factory import LexicalJudgeFactory
+from xscore.pipeline.judge_prompts import pack_profile
 from xscore.pipeline.live_judging import (
     ENDS_ALL,
     JudgedPool,
@@ -238,9 +238,10 @@ class _ListUnderWay(Struct):
         """Return whether enough prompts wait, counting the fewest packs that the open questions
         still need."""
         judge = self.parts.judge
-        if isinstance(judge, LexicalJudgeFactory) or len(self.open) >= MOST_OPEN:
+        if not judge.packed or len(self.open) >= MOST_OPEN:
             return True
-        waiting = sum(-(-watch.left // judge.drafts.profile.size) for watch in self.open)
+        most = pack_profile(judge).size
+        waiting = sum(-(-watch.left // most) for watch in self.open)
         return waiting >= AHEAD * judge.concurrency
 
     def _begin(self, prepared: PreparedQuestion) -> None:

@@ -11,11 +11,12 @@ from contextlib import nullcontext
 from decimal import Decimal
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 
 from xscore.cache.keys import FIRST_DRAW
+from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.pipeline.resources import TurnResources
 from xscore.platform.event_loop import take_back_cancellation
@@ -33,10 +34,6 @@ from xscore.records.judgment import (
 from xscore.records.memory import Candidate
 from xscore.records.receipt import StageUsage
 from xscore.scorer.judge import Judge
-
-if TYPE_CHECKING:
-    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
-    from xscore.pipeline.model_factory import ModelJudgeFactory
 
 CALL_TIME_MARGIN = 1.25
 """Begin a call only if this many times the 90th percentile of the latest calls is left. Without the
@@ -128,26 +125,40 @@ class JudgingProgress(Struct):
 
 
 async def open_judge(
-    factory: "LexicalJudgeFactory | ModelJudgeFactory",
+    described: JudgeDescription,
     resources: TurnResources,
     asked: PooledTurn,
     *,
     sample: int = FIRST_DRAW,
     opening: asyncio.Lock | None = None,
 ) -> Judge | NoJudge:
-    """Open the judge before the deadline; Ctrl-C is taken back.
+    """Open a described judge before the deadline; Ctrl-C is taken back.
 
+    sample: which of its judgments of these contents are to be made.
     opening: held meanwhile, so that an unknown host is probed once. Raises leaves of ProviderError
         and NoUsableModel.
     """
     try:
         async with asyncio.timeout(resources.deadline.judging_left_s()), opening or nullcontext():
-            return await factory.open(resources, asked, sample)
+            return await _open(described, resources, asked, sample)
     except TimeoutError:
         return NoJudge(UnjudgedCause.DEADLINE)
     except asyncio.CancelledError:
         take_back_cancellation()
         return NoJudge(UnjudgedCause.INTERRUPTED)
+
+
+async def _open(
+    described: JudgeDescription, resources: TurnResources, asked: PooledTurn, sample: int
+) -> Judge:
+    """Open a model or words; each loads what the other has no use for."""
+    if described.paid:
+        from xscore.pipeline.model_opening import open_model_judge
+
+        return await open_model_judge(described, resources, asked, sample)
+    from xscore.pipeline.lexical_opening import open_lexical_judge
+
+    return await open_lexical_judge(described, resources, asked)
 
 
 async def judge_pool(
@@ -215,10 +226,10 @@ async def _judge(
                     pass
                 raise
 
-    return await settle_work(consume(), resources, stop=judge.stop)
+    return await work_until_stopped(consume(), resources, stop=judge.stop)
 
 
-async def settle_work(
+async def work_until_stopped(
     judging: Coroutine[Any, Any, None],
     resources: TurnResources,
     *,

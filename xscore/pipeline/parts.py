@@ -24,8 +24,7 @@ from xscore.settings import LoadedSettings, Settings
 
 if TYPE_CHECKING:
     from xscore.pipeline.boosts import Booster
-    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
-    from xscore.pipeline.model_factory import ModelJudgeFactory
+    from xscore.pipeline.judge_description import JudgeDescription
     from xscore.pipeline.resources import TurnResources
     from xscore.pipeline.turn_clock import Stopwatch
     from xscore.pipeline.turn_stages import Ranking
@@ -48,7 +47,7 @@ class JudgingParts(Struct, frozen=True, kw_only=True):
     observer: Observer
     warnings: tuple[str, ...]
     """Warnings about the settings, for every receipt."""
-    judge: "LexicalJudgeFactory | ModelJudgeFactory"
+    judge: "JudgeDescription"
     boosters: "tuple[Booster, ...]" = ()
     clock: Callable[[], float]
     """Unix seconds."""

@@ -19,6 +19,7 @@ from xscore.cache.keys import judge_key
 from xscore.extension import implementations
 from xscore.pipeline import pool
 from xscore.pipeline.assembly import with_models
+from xscore.pipeline.judge_prompts import sharing_prompts
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import narrow_to_scope
 from xscore.pipeline.ranking import rank
@@ -226,7 +227,7 @@ def _ranked_again(
         return _explained(receipt, ids[named[0].id], "out_of_scope", said)
     judges = [past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
     judged_by, carried = (
-        judges if receipt.judge.is_model else (),
+        judges if receipt.judge.by_model else (),
         _carried_judgments(parts, past, receipt),
     )
     outcomes = _stored_outcomes(
@@ -237,13 +238,13 @@ def _ranked_again(
     )
     turn = replace(past.turn, changed=changed)
     thresholds = Thresholds(receipt.threshold, receipt.thresholds)
-    by_words = not receipt.judge.is_model
+    by_words = not receipt.judge.by_model
     ranking = rank(
         parts, outcomes, turn, thresholds=thresholds, by_words=by_words, now=past.started_at
     )
     for place, ranked in enumerate(ranking.in_order(), 1):
         if ranked.candidate.id in in_scope:  # the best placed, where several bear the name
-            stored = [ranked.candidate.content_hash] if receipt.judge.is_model else []
+            stored = [ranked.candidate.content_hash] if receipt.judge.by_model else []
             reasons = pool.stored_reasons(parts.store, past.turn_key, judges, stored)
             cut, is_below = thresholds.of(ranked.candidate), not ranking.selection.passed(ranked)
             hash_ = ranked.candidate.content_hash
@@ -253,7 +254,7 @@ def _ranked_again(
             )
             outcome, said = _not_chosen(shown, place, len(ranking.ranked), receipt)
             said += _carried_words(shown, parts.store.connection)
-            said = said if receipt.judge.is_model else f"{said} {RESCORED}"
+            said = said if receipt.judge.by_model else f"{said} {RESCORED}"
             shown_place = place if shown.score >= READS_AS_ZERO_BELOW else None
             return _explained(
                 receipt, ids[ranked.candidate.id], outcome, said, memory=shown, rank=shown_place
@@ -410,7 +411,7 @@ def _if_its_judge(parts: PipelineParts, past: PastTurn) -> PipelineParts | None:
     another."""
     if past.judge == judge_key(parts.judge.identity):
         return parts
-    shared = parts.judge.with_shared_prompts()
+    shared = sharing_prompts(parts.judge)
     return replace(parts, judge=shared) if past.judge == judge_key(shared.identity) else None
 
 

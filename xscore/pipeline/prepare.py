@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.extension import implementations
+from xscore.pipeline.judge_description import JudgeDescription, Scale
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import (
     Pool,
@@ -47,10 +47,6 @@ from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store import turns
 from xscore.store.memory_rows import WithoutExchanges
 from xscore.store.working_session import resume_session, session_of_branch, thread_of_latest_turn
-
-if TYPE_CHECKING:
-    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
-    from xscore.pipeline.model_factory import ModelJudgeFactory
 
 INDEX_SHARE, LEAST_INDEX_S = 1 / 2, 0.2
 """Share of the time before the deadline that the index may take, and its least seconds after a slow
@@ -98,7 +94,7 @@ def open_turn(
         fetched = parts.store.fetch(
             tests=settings.judge.tests,
             deadline_s=settings.routing.deadline_ms / 1000,
-            with_terms=not judge.is_model,
+            with_terms=judge.scale is Scale.WORDS,
             without=WithoutExchanges(
                 session.thread,
                 turns.keys_of_task(parts.store.connection, ready.task) | {key},
@@ -136,7 +132,7 @@ def _looked_up(
     parts: PipelineParts, key: str, everything: tuple[Candidate, ...], inside: tuple[Candidate, ...]
 ) -> Pool:
     """Return the pool with what is known of it. The lexical judge keeps no judgments."""
-    if not parts.judge.is_model:
+    if not parts.judge.stored:
         return pool_among(everything, inside, {})
     name = judge_key(parts.judge.identity)
     return pool_among(
@@ -151,13 +147,13 @@ def with_thread_plan(
     turn: Turn,
     pool: Pool,
     key: str,
-    judge: "LexicalJudgeFactory | ModelJudgeFactory",
+    judge: JudgeDescription,
 ) -> Pool:
     """Return the pool with what the thread of a follow-up has judged.
 
     The lexical judge keeps no judgments.
     """
-    if not (turn.may_carry and pool.misses and judge.is_model):
+    if not (turn.may_carry and pool.misses and judge.stored):
         return pool
     from xscore.pipeline.carrying import with_thread  # a turn outside any thread needs none of it
 

@@ -1,36 +1,34 @@
 """Find out what a host can do, with a small call that contains no repository text.
 
-Hosts that speak a vendor's dialect differ: some refuse a strict schema,
-some accept it and answer prose, some report no usage. Reply forms are tried from the strictest, and
-the first that gives readable scores for both memories is kept. A host that fails in every form is
-asked once more: replies are drawn by chance, and one that came out badly must not end a turn.
-Independent questions (decisions) add up over the tries. The vendor's own host is never probed. What
-later replies show is learned as well (`remember_host`). It decides nothing about packs or limits.
-Trade-off: one reply decides about a form, so a model that failed once by chance is asked in a
-weaker form until the record expires.
+Hosts that speak a vendor's dialect differ: some refuse a strict schema, some accept it and answer
+prose, some report no usage. Reply forms are tried from the strictest, and the first that gives
+readable scores for both memories is kept. A host that fails in every form is asked once more:
+replies are drawn by chance, and one that came out badly must not end a turn. Independent questions
+(decisions) add up over the tries. The vendor's own host is never probed. What is found out is
+remembered (`known_hosts`). It decides nothing about packs or limits. Trade-off: one reply decides
+about a form, so a model that failed once by chance is asked in a weaker form until the record
+expires.
 """
 
 from collections.abc import Mapping, Sequence
 from math import ceil, inf
-from sqlite3 import Connection
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache import capabilities
+from xscore.pipeline.judge_description import JudgeDescription
+from xscore.pipeline.judge_prompts import prompt_builder
+from xscore.pipeline.known_hosts import known_capability
 from xscore.platform.errors import NoUsableModel, RequestRejected, XscoreError
 from xscore.prompts.judge import PackEntry, PromptOptions
 from xscore.prompts.turn_text import turn_block
-from xscore.providers.hosts import is_loopback
 from xscore.providers.provider import Adaptable, Provider
 from xscore.records.calls import Capability, Completion, Finish, Request, Stage, Usage
 from xscore.records.turn import Turn
-
-if TYPE_CHECKING:
-    from xscore.pipeline.model_factory import ModelJudgeFactory
-    from xscore.scorer.drafts import PromptDrafts
+from xscore.scorer.prompt_builder import PromptBuilder
 
 PROBE_PACK = (
     PackEntry("ka", "function", "probe/add.py", "add", "def add(a, b):\n    return a + b"),
@@ -43,12 +41,7 @@ PROBE_OUTPUT_TOKENS = 2_000
 """Output cap; enough to see how much a model reasons before it answers."""
 PROBE_CACHE_KEY = "probe"
 """Sent like a pack's, so that a host that refuses the field shows it."""
-REMEMBERED_S = 30 * 86_400.0
-REMEMBERED_HERE_S = 86_400.0
-"""A local server may be reloaded with another context from one day to the next."""
 END_OF_THINKING = "</think>"
-NO_DECISIONS = "decisions"
-"""Stands in `Capability.without` for the route itself."""
 PROBE_ROUNDS = 2
 """How often every reply form is tried before a host counts as one that cannot judge."""
 SEPARATE_TRIES = 3
@@ -80,29 +73,26 @@ class ReadProbe(NamedTuple):
 
 
 async def adopt_capability(
-    judge: "ModelJudgeFactory", wrapped: Provider, *, left_s: float = inf
+    judge: JudgeDescription, wrapped: Provider, *, left_s: float = inf
 ) -> Capability | None:
     """Adapt the judge's provider to what its host supports: from the stored record, else by a probe
     (`judge.probe`).
 
     wrapped: the same provider with limits, budget and ledger around it.
-    left_s: seconds left for judging, of which the probe takes a share. Returns what holds now; None
-        if nothing is known or can be, or in time. Raises what `probe_host` raises, before
-        repository text is sent.
+    left_s: seconds left for judging, of which the probe takes a share.
+    Returns what holds now; None if nothing is known or can be, or in time. Raises what
+    `probe_host` raises, before repository text is sent.
     """
-    provider = judge.provider
+    provider = judge.connected()
     if not isinstance(provider, Adaptable):
         return None
     known = known_capability(
-        judge.store.connection, provider, judge.drafts.model.name, now=judge.store.clock()
+        judge.store.connection, provider, judge.asked_model, now=judge.store.clock()
     )
     if known is not None:
         provider.adopt(known)
-    if (
-        provider.is_vendors_own
-        or not judge.settings.judge.probe
-        or (known is not None and known.probed_at > 0)
-    ):
+    is_probed = known is not None and known.probed_at > 0
+    if provider.is_vendors_own or is_probed or not judge.settings.judge.probe:
         return known
     import asyncio  # a turn that is all cached looks up what is known, and no more
 
@@ -113,114 +103,39 @@ async def adopt_capability(
         return known
 
 
-def known_capability(
-    connection: Connection, provider: Provider, model: str, *, now: float
-) -> Capability | None:
-    """Return the stored capability of a judge's host and model if it has not expired. now: Unix
-    seconds."""
-    known = capabilities.read_capability(
-        connection, provider=provider.name, host=provider.host, model=model
-    )
-    if known is None or not known.probed_at:
-        return known
-    is_brief = is_loopback(provider.host) or known.has_no_steady_name
-    longest = REMEMBERED_HERE_S if is_brief else REMEMBERED_S
-    return known if 0 <= now - known.probed_at < longest else None
-
-
-async def probe_host(judge: "ModelJudgeFactory", wrapped: Provider) -> ProbeResult:
+async def probe_host(judge: JudgeDescription, wrapped: Provider) -> ProbeResult:
     """Probe the judge's host, adapt the provider, and replace the stored capability.
 
     Raises NoUsableModel if no reply form gives readable scores, BudgetExhausted, and leaves of
     `ProviderError` that stop any call.
     """
-    connection, provider, model, began = (
-        judge.store.connection,
-        judge.provider,
-        judge.drafts.model.name,
-        monotonic(),
+    connection, provider, began = judge.store.connection, judge.connected(), monotonic()
+    blank = Capability(
+        provider=provider.name, host=provider.host, model=judge.asked_model, probed_at=0.0
     )
-    blank = Capability(provider=provider.name, host=provider.host, model=model, probed_at=0.0)
+    # Forgotten first: a probe that is cut off must leave nothing that looks probed.
     capabilities.delete_capability(
-        connection, provider=provider.name, host=provider.host, model=model
+        connection, provider=provider.name, host=provider.host, model=judge.asked_model
     )
-    read = await _try_forms(judge, wrapped, blank)
-    completion = read.completion
-    scores = tuple(
-        read.scores[entry.code_id] for entry in PROBE_PACK if entry.code_id in read.scores
-    )
-    found = _learned(provider, blank)
-    if isinstance(provider, Adaptable):
-        context = await provider.context_tokens(model)
-        found = replace(found, context_tokens=context)
-    found = replace(
-        found,
+    prober = _Prober(judge, prompt_builder(judge), wrapped, blank)
+    read = await prober.readable_reply()
+    scores = [read.scores[entry.code_id] for entry in PROBE_PACK if entry.code_id in read.scores]
+    capability = replace(
+        prober.learned(),
         probed_at=judge.store.clock(),
-        reasoning_tokens=ceil(_reasoning_tokens(completion) / len(PROBE_PACK)),
+        reasoning_tokens=ceil(_reasoning_tokens(read.completion) / len(PROBE_PACK)),
     )
     if isinstance(provider, Adaptable):
-        provider.adopt(found)
-        capabilities.write_capability(connection, found, at=found.probed_at)
+        context = await provider.context_tokens(judge.asked_model)
+        capability = replace(capability, context_tokens=context)
+        provider.adopt(capability)
+        capabilities.write_capability(connection, capability, at=capability.probed_at)
     return ProbeResult(
-        capability=found, scores=scores, usage=completion.usage, took_s=monotonic() - began
+        capability=capability,
+        scores=tuple(scores),
+        usage=read.completion.usage,
+        took_s=monotonic() - began,
     )
-
-
-def remember_host(judge: "ModelJudgeFactory") -> None:
-    """Store what a turn's replies have shown of the judge's host, when judging ends.
-
-    For a host that was never probed only its limits are stored, since a refusal may not repeat.
-    """
-    connection, provider, model = judge.store.connection, judge.provider, judge.drafts.model.name
-    if not isinstance(provider, Adaptable):
-        return
-    learned, where = (
-        provider.learned(model),
-        {"provider": provider.name, "host": provider.host, "model": model},
-    )
-    if learned.probed_at:
-        if learned != capabilities.read_capability(connection, **where):
-            capabilities.write_capability(connection, learned, at=judge.store.clock())
-    elif learned.limits:
-        capabilities.amend_capability(
-            connection, **where, limits=learned.limits, at=judge.store.clock()
-        )
-
-
-def remember_no_decisions(
-    connection: Connection, provider: Provider, model: str, *, at: float
-) -> None:
-    """Store that this host has no route for decisions. at: Unix seconds."""
-    found = Capability(
-        provider=provider.name,
-        host=provider.host,
-        model=model,
-        probed_at=at,
-        without=(NO_DECISIONS,),
-    )
-    capabilities.write_capability(connection, found, at=at)
-
-
-def takes_decisions(connection: Connection, provider: Provider, model: str, *, now: float) -> bool:
-    """Whether nothing speaks against sending decisions to this host. now: Unix seconds."""
-    known = known_capability(connection, provider, model, now=now)
-    return known is None or NO_DECISIONS not in known.without
-
-
-def _probe_request(drafts: "PromptDrafts", entries: Sequence[PackEntry] = PROBE_PACK) -> Request:
-    """Return the probe: built-in memories, judged like any others."""
-    model = drafts.model
-    judging = drafts.layout.render(
-        entries,
-        turn_block(PROBE_TASK),
-        PromptOptions(
-            model,
-            PROBE_OUTPUT_TOKENS + model.reasoning_reserve,
-            cache_key=PROBE_CACHE_KEY,
-            is_kept=False,
-        ),
-    )
-    return replace(judging, stage=Stage.PROBE)
 
 
 class _Unreadable(NamedTuple):
@@ -231,82 +146,125 @@ class _Unreadable(NamedTuple):
     """Whether the last reply came to its end and was badly made, so that another may be better."""
 
 
-async def _try_forms(judge: "ModelJudgeFactory", wrapped: Provider, blank: Capability) -> ReadProbe:
-    """Try the reply forms from the strictest until one is readable, all of them up to
-    `PROBE_ROUNDS` times."""
-    if judge.drafts.layout.is_independent:
-        return await _try_questions(judge, wrapped, blank)
-    rounds_left = PROBE_ROUNDS
-    while True:
-        read = await _try_each_form(judge, wrapped, blank)
-        if isinstance(read, ReadProbe):
-            return read
-        rounds_left -= 1
-        if not (rounds_left and read.may_be_chance):
-            raise read.failure
+class _Prober(Struct):
+    """One probe: who is asked, through which provider, and what is known before it."""
 
+    judge: JudgeDescription
+    prompts: PromptBuilder
+    wrapped: Provider
+    blank: Capability
 
-async def _try_each_form(
-    judge: "ModelJudgeFactory", wrapped: Provider, blank: Capability
-) -> ReadProbe | _Unreadable:
-    """Try each reply form once, from the strictest."""
-    provider, found = judge.provider, blank
-    while True:
+    def adopt(self, capability: Capability) -> None:
+        """Have the provider ask in this form."""
+        provider = self.judge.connected()
         if isinstance(provider, Adaptable):
-            provider.adopt(found)
-        try:
-            read = await _ask_probe(judge, wrapped, PROBE_PACK)
-        # Refused without naming a field: a weaker form may still pass.
-        except RequestRejected as error:
-            unreadable = _Unreadable(error, may_be_chance=False)
-        else:
-            if len(read.scores) == len(PROBE_PACK):
+            provider.adopt(capability)
+
+    def learned(self) -> Capability:
+        """Return what the replies so far have shown."""
+        provider = self.judge.connected()
+        return provider.learned(self.blank.model) if isinstance(provider, Adaptable) else self.blank
+
+    async def readable_reply(self) -> ReadProbe:
+        """Try the reply forms from the strictest until one is readable, all of them up to
+        `PROBE_ROUNDS` times."""
+        if self.prompts.layout.is_independent:
+            return await self._ask_questions()
+        rounds_left = PROBE_ROUNDS
+        while True:
+            read = await self._try_each_form()
+            if isinstance(read, ReadProbe):
                 return read
-            is_whole = read.completion.finish not in (Finish.LENGTH, Finish.REFUSAL)
-            unreadable = _Unreadable(_unusable(judge, read.completion), may_be_chance=is_whole)
-        found = _learned(provider, blank)
-        if not isinstance(provider, Adaptable) or found.reply_form is provider.forms[-1]:
-            return unreadable
-        found = replace(
-            found, reply_form=provider.forms[provider.forms.index(found.reply_form) + 1]
+            rounds_left -= 1
+            if not (rounds_left and read.may_be_chance):
+                raise read.failure
+
+    async def _try_each_form(self) -> ReadProbe | _Unreadable:
+        """Try each reply form once, from the strictest."""
+        provider, capability = self.judge.connected(), self.blank
+        while True:
+            self.adopt(capability)
+            try:
+                read = await self._ask(PROBE_PACK)
+            # Refused without naming a field: a weaker form may still pass.
+            except RequestRejected as error:
+                unreadable = _Unreadable(error, may_be_chance=False)
+            else:
+                if len(read.scores) == len(PROBE_PACK):
+                    return read
+                is_whole = read.completion.finish not in (Finish.LENGTH, Finish.REFUSAL)
+                unreadable = _Unreadable(self._unusable(read.completion), may_be_chance=is_whole)
+            capability = self.learned()
+            if not isinstance(provider, Adaptable) or capability.reply_form is provider.forms[-1]:
+                return unreadable
+            weaker = provider.forms.index(capability.reply_form) + 1
+            capability = replace(capability, reply_form=provider.forms[weaker])
+
+    async def _ask_questions(self) -> ReadProbe:
+        """Ask both questions together, and those without an answer again, each alone.
+
+        Judging asks again for what a reply leaves out, so one answer shows that the host can judge.
+        """
+        self.adopt(self.blank)
+        read = await self._ask(PROBE_PACK)
+        for _ in range(SEPARATE_TRIES):
+            for entry in PROBE_PACK:
+                if entry.code_id not in read.scores:
+                    again = await self._ask((entry,))
+                    read = ReadProbe(again.completion, {**read.scores, **again.scores})
+        if not read.scores:
+            raise self._unusable(read.completion)
+        return read
+
+    async def _ask(self, entries: Sequence[PackEntry]) -> ReadProbe:
+        """Ask about these memories, and read what is valid in the reply."""
+        request = _probe_request(self.prompts, entries)
+        completion = await self.wrapped.complete(request)
+        if completion.finish is Finish.REFUSAL:
+            return ReadProbe(completion, {})
+        reply = self.prompts.layout.read(completion.text, frozenset(request.reply_ids))
+        scores: dict[str, int] = {}
+        # A decision's questions are named by their place, so scores are kept by the memories' ids.
+        for entry, reply_id in zip(entries, request.reply_ids, strict=True):
+            if reply_id in reply.scores:
+                scores[entry.code_id] = round(reply.scores[reply_id])
+        return ReadProbe(completion, scores)
+
+    def _unusable(self, completion: Completion) -> NoUsableModel:
+        who = f"`{self.judge.asked_model}` at {self.judge.host}"
+        if completion.finish is Finish.REFUSAL:
+            return NoUsableModel(f"{who} declines to judge", hint="Use another model.")
+        if completion.finish is Finish.LENGTH:
+            spent = completion.usage
+            return NoUsableModel(
+                f"{who} did not finish within {spent.output_tokens:,} tokens,"
+                f" {spent.reasoning_tokens:,} of reasoning",
+                hint="Use a model that works without reasoning, or turn it off at the server.",
+            )
+        if self.prompts.layout.is_independent:
+            return NoUsableModel(
+                f"{who} answers a question or more with no probability",
+                hint="Check the wire (`decisions:` or `systemone:`), or use another model.",
+            )
+        return NoUsableModel(
+            f"{who} gives no readable scores, neither under a schema nor as JSON nor as text",
+            hint=(
+                "This model does not follow the judging protocol (docs/internals/protocol.md); use"
+                " another."
+            ),
         )
 
 
-async def _try_questions(
-    judge: "ModelJudgeFactory", wrapped: Provider, blank: Capability
-) -> ReadProbe:
-    """Ask both questions together, and those without an answer again, each alone.
-
-    Judging asks again for what a reply leaves out, so one answer shows that the host can judge.
-    """
-    if isinstance(judge.provider, Adaptable):
-        judge.provider.adopt(blank)
-    read = await _ask_probe(judge, wrapped, PROBE_PACK)
-    for _ in range(SEPARATE_TRIES):
-        for entry in PROBE_PACK:
-            if entry.code_id not in read.scores:
-                again = await _ask_probe(judge, wrapped, (entry,))
-                read = ReadProbe(again.completion, {**read.scores, **again.scores})
-    if not read.scores:
-        raise _unusable(judge, read.completion)
-    return read
-
-
-async def _ask_probe(
-    judge: "ModelJudgeFactory", wrapped: Provider, entries: Sequence[PackEntry]
-) -> ReadProbe:
-    """Ask about these memories, and read what is valid in the reply."""
-    request = _probe_request(judge.drafts, entries)
-    completion = await wrapped.complete(request)
-    if completion.finish is Finish.REFUSAL:
-        return ReadProbe(completion, {})
-    scores = judge.drafts.layout.read(completion.text, frozenset(request.reply_ids)).scores
-    # a decision's questions are named by their place, so the ids of the probe's own memories are
-    # used
-    by_entry = zip(entries, request.reply_ids, strict=True)
-    return ReadProbe(
-        completion, {entry.code_id: round(scores[id_]) for entry, id_ in by_entry if id_ in scores}
+def _probe_request(prompts: PromptBuilder, entries: Sequence[PackEntry]) -> Request:
+    """Return the probe: built-in memories, judged like any others."""
+    options = PromptOptions(
+        prompts.model,
+        PROBE_OUTPUT_TOKENS + prompts.model.reasoning_reserve,
+        cache_key=PROBE_CACHE_KEY,
+        is_kept=False,
     )
+    request = prompts.layout.render(entries, turn_block(PROBE_TASK), options)
+    return replace(request, stage=Stage.PROBE)
 
 
 def _reasoning_tokens(completion: Completion) -> int:
@@ -319,32 +277,3 @@ def _reasoning_tokens(completion: Completion) -> int:
     usage = completion.usage
     hidden = usage.output_tokens - len(answer) if completion.usage_reported else 0
     return max(0, usage.reasoning_tokens, hidden)
-
-
-def _learned(provider: Provider, blank: Capability) -> Capability:
-    return provider.learned(blank.model) if isinstance(provider, Adaptable) else blank
-
-
-def _unusable(judge: "ModelJudgeFactory", completion: Completion) -> NoUsableModel:
-    who = f"`{judge.drafts.model.name}` at {judge.host}"
-    if completion.finish is Finish.REFUSAL:
-        return NoUsableModel(f"{who} declines to judge", hint="Use another model.")
-    if completion.finish is Finish.LENGTH:
-        spent = completion.usage
-        return NoUsableModel(
-            f"{who} did not finish within {spent.output_tokens:,} tokens,"
-            f" {spent.reasoning_tokens:,} of reasoning",
-            hint="Use a model that works without reasoning, or turn it off at the server.",
-        )
-    if judge.drafts.layout.is_independent:
-        return NoUsableModel(
-            f"{who} answers a question or more with no probability",
-            hint="Check the wire (`decisions:` or `systemone:`), or use another model.",
-        )
-    return NoUsableModel(
-        f"{who} gives no readable scores, neither under a schema nor as JSON nor as text",
-        hint=(
-            "This model does not follow the judging protocol (docs/internals/protocol.md); use"
-            " another."
-        ),
-    )

@@ -21,6 +21,7 @@ from xscore.cache.keys import judge_key, turn_key
 from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
 from xscore.pipeline import pool as kept
 from xscore.pipeline.assembly import with_cap
+from xscore.pipeline.judge_prompts import sharing_prompts
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.pool import PooledTurn, narrow_to_scope, pool_among
 from xscore.pipeline.turn import run_turn
@@ -166,7 +167,7 @@ def prepare_questions(
         with gc_paused():
             known = (
                 kept.known_or_taken_over(parts.store, key, name, found.candidates)
-                if judge.is_model
+                if judge.stored
                 else {}
             )
             pool = pool_among(found.everything, found.candidates, known)
@@ -224,11 +225,7 @@ class TurnList(Struct):
         self.parts = replace(self._with_judge(self.parts), index=lambda until: report)
 
     def _with_judge(self, parts: PipelineParts) -> PipelineParts:
-        return (
-            replace(parts, judge=parts.judge.with_shared_prompts())
-            if self.shares_prompts
-            else parts
-        )
+        return replace(parts, judge=sharing_prompts(parts.judge)) if self.shares_prompts else parts
 
     @property
     def spent(self) -> Decimal:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from xscore.pipeline.boosts import BoostRules, boost
+from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.turn_stages import Judged, Opened, Ranking, by_rank
 from xscore.platform.text import join_sentences
@@ -305,7 +306,7 @@ def rank(
     ranked = boosted(parts, outcomes, turn, thresholds=thresholds, now=now)
     unjudged, settings = unjudged_pairs(outcomes), parts.settings.selection
     if by_words is None:
-        by_words = not parts.judge.is_model
+        by_words = parts.judge.scale is Scale.WORDS
     if not by_words:
         selection = select(
             ranked,

@@ -13,8 +13,10 @@ from msgspec.structs import replace
 
 from xscore.cache.judgment_store import add_reasons
 from xscore.cache.keys import FIRST_DRAW, judge_key
+from xscore.pipeline.describe_model import describe_model_judge
 from xscore.pipeline.fusion import reason_of
-from xscore.pipeline.model_factory import model_judge_factory
+from xscore.pipeline.judge_prompts import prompt_builder
+from xscore.pipeline.judged_memories import judged_texts
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.turn_stages import Judged, Opened, Ranking, Reasons
 from xscore.platform.errors import StoreError, UsageError, XscoreError
@@ -121,11 +123,12 @@ async def _asked(
     candidates: Sequence[Candidate],
 ) -> dict[str, str]:
     """Make the call; return what it says of ids that it was asked about. Raises XscoreError."""
-    chat = model_judge_factory(spec, parts.settings, store=parts.store)
-    await import_for_judging(chat.provider.name)
-    if chat.capability is not None and isinstance(chat.provider, Adaptable):
-        chat.provider.adopt(chat.capability)
-    texts = chat.texts(candidates)
+    chat = describe_model_judge(spec, parts.settings, store=parts.store)
+    provider = chat.connected()
+    await import_for_judging(provider.name)
+    if chat.capability is not None and isinstance(provider, Adaptable):
+        provider.adopt(chat.capability)
+    texts = judged_texts(chat, candidates)
     pieces = [
         MemoryPart(
             one.content_hash,
@@ -137,13 +140,13 @@ async def _asked(
         )
         for one in {one.content_hash: one for one in candidates if one.id in texts}.values()
     ]
-    drafts = replace(chat.drafts, reasons_from=0.0)
+    builder = replace(prompt_builder(chat), reasons_from=0.0)
     prompt = PackPrompt("reasons", tuple(pieces))
-    request, codes = drafts.request(prompt, turn_block(turn, sees=parts.settings.judge.sees))
-    completion = await resources.metered_provider(chat.provider).complete(
+    request, codes = builder.request(prompt, turn_block(turn, sees=parts.settings.judge.sees))
+    completion = await resources.metered_provider(provider).complete(
         replace(request, stage=Stage.REASON)
     )
-    said = drafts.layout.read(completion.text, frozenset(codes)).reasons
+    said = builder.layout.read(completion.text, frozenset(codes)).reasons
     named = {
         piece.content_hash: said.get(code, "") for code, piece in zip(codes, pieces, strict=True)
     }

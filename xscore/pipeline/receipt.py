@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
+from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.pool import stored_reasons
 from xscore.pipeline.ranking import unjudged_pairs
@@ -34,6 +35,7 @@ from xscore.records.judgment import (
 )
 from xscore.records.memory import Candidate
 from xscore.records.receipt import (
+    BY_WORDS,
     NEAR_THRESHOLD,
     SCORE_BINS,
     Answer,
@@ -378,7 +380,7 @@ def _judge_info(
         host=identity.host,
         prompt_version=identity.prompt_version,
         order=identity.order,
-        is_model=parts.judge.is_model,
+        by_model=parts.judge.scale is not Scale.WORDS,
         saw=shown_turn_parts(stages.opened.turn, sees=parts.settings.judge.sees),
         assumed_price=assumed_price(identity.model, identity.host),
     )
@@ -423,8 +425,7 @@ def turn_figures(
     )
     return TurnFigures(
         command=command,
-        judge=f"{judge.provider}:{judge.model}" if judge.is_model else "lexical",
-        is_model=judge.is_model,
+        judge=f"{judge.provider}:{judge.model}" if judge.by_model else BY_WORDS,
         coverage=answer.coverage,
         unjudged_by_cause=dict(answer.unjudged.by_cause),
         kept=len(answer.selected),

@@ -150,7 +150,7 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
 
         confirm_cost(parts, opened, answers=setup.wants_answer)
     # Most fully cached turns spend nothing.
-    if not (setup.wants_answer or (opened.pool.misses and parts.judge.is_model)):
+    if not (setup.wants_answer or (opened.pool.misses and parts.judge.paid)):
         return opened
     from xscore.pipeline.turn_estimate import announce_budget
 
@@ -181,7 +181,7 @@ async def _open_resources(
     """Open the resources only if something may be spent: not for a cached turn, a replay, or words
     alone."""
     parts, judge = setup.parts, setup.parts.judge
-    is_replay = parts.settings.judge.replay and judge.is_model
+    is_replay = parts.settings.judge.replay and judge.paid
     judges = opened.pool.misses and judge.needs_resources and not is_replay
     if not (judges or setup.wants_answer):
         return None

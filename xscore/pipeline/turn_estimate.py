@@ -13,8 +13,15 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.costs.caps import CAP_SETTINGS, Caps, cap_status, describe_cap, remaining_under_caps
-from xscore.pipeline.factories import choose_judge, judge_factory, with_dummy_keys, with_wire
-from xscore.pipeline.lexical_factory import LexicalJudgeFactory
+from xscore.pipeline.estimating import estimate_judging, forecast_judging, forecast_ways
+from xscore.pipeline.factories import (
+    choose_judge,
+    describe_judge,
+    describe_lexical_judge,
+    with_dummy_keys,
+    with_wire,
+)
+from xscore.pipeline.judge_prompts import prompt_builder
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import known_judgments, pool_among
 from xscore.pipeline.prepare import open_turn, with_thread_plan
@@ -31,7 +38,7 @@ from xscore.records.judgment import JudgeIdentity, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
 from xscore.records.reports import CapLeft, Estimate, PrimaryEstimate
 from xscore.records.turn import Turn
-from xscore.scorer.drafts import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
+from xscore.scorer.prompt_builder import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
 from xscore.settings import Settings
 
 ANSWER_FRAME_TOKENS = 1_500
@@ -49,7 +56,7 @@ def confirm_cost(parts: PipelineParts, opened: Opened, *, answers: bool) -> None
     answers: the turn ends with a call to the answering model.
     """
     spends = answers or (
-        parts.judge.is_model and opened.pool.misses and not parts.settings.judge.replay
+        parts.judge.paid and opened.pool.misses and not parts.settings.judge.replay
     )
     if not spends:
         return
@@ -93,26 +100,25 @@ def _other_ways(parts: PipelineParts, opened: Opened) -> Iterator[JudgeEstimate]
         parts.settings,
         [other_wire(parts.judge.spec, parts.settings)],
     )
-    if not parts.judge.is_model:
+    if not parts.judge.paid:
         settings = with_dummy_keys(settings)
         keyed = with_wire(parse_model_spec(settings.judge.model), settings)
         specs = [keyed, other_wire(keyed, settings)]
     for spec in filter(None, specs):
-        other = judge_factory(spec, settings, store=parts.store)
+        other = describe_judge(spec, settings, store=parts.store)
         known = known_judgments(parts.store, opened.key, judge_key(other.identity))
         theirs = pool_among(pool.all_candidates, pool.candidates, known)
         plan = with_thread_plan(parts, opened.turn, theirs, opened.key, other)
-        yield from other.forecast_ways(opened.turn, plan)
-    if parts.judge.is_model:
-        yield LexicalJudgeFactory(settings=parts.settings, store=parts.store).forecast(
-            opened.turn, pool
-        )
+        yield from forecast_ways(other, opened.turn, plan)
+    if parts.judge.paid:
+        by_words = describe_lexical_judge(parts.settings, store=parts.store)
+        yield forecast_judging(by_words, opened.turn, pool)
 
 
 def estimate_opened(parts: PipelineParts, opened: Opened, *, answers: bool) -> Estimate:
     """Estimate a prepared turn under the caps. answers: it ends with a call to the answering
     model."""
-    judging = parts.judge.estimate(opened.turn, opened.pool)
+    judging = estimate_judging(parts.judge, opened.turn, opened.pool)
     left = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
     answering = (
         answer_estimate(parts.answerer, parts.settings)
@@ -182,20 +188,20 @@ def announce_budget(
 def uncapped_judge(parts: PipelineParts) -> list[str]:
     """Warn that no cap can limit the judge, if a cap is set and its model has no known price."""
     judges = (
-        parts.judge.is_model
-        and not parts.settings.judge.replay
-        and Caps.of(parts.settings.budget).any
+        parts.judge.paid and not parts.settings.judge.replay and Caps.of(parts.settings.budget).any
     )
     return list(_without_price(parts, judges=judges, answers=False))
 
 
 def _over_budget(parts: PipelineParts, opened: Opened, *, answers: bool) -> list[str]:
-    judges = parts.judge.is_model and bool(opened.pool.misses) and not parts.settings.judge.replay
+    judges = parts.judge.paid and bool(opened.pool.misses) and not parts.settings.judge.replay
     if not (Caps.of(parts.settings.budget).any and (judges or answers)):
         return []
     said = list(_without_price(parts, judges=judges, answers=answers))
     cap = _tightest(parts, turn_id="")
-    judging = parts.judge.forecast(opened.turn, opened.pool).cost_usd if judges else Decimal(0)
+    judging = (
+        forecast_judging(parts.judge, opened.turn, opened.pool).cost_usd if judges else Decimal(0)
+    )
     answering = _answer_cost(parts) if answers else Decimal(0)
     if said or cap is None or judging is None or answering is None:
         return said
@@ -268,10 +274,11 @@ def _enough_usd(
     """Return a cap that the rest and the answer fit under, given that each call needs room for its
     upper bound."""
     judge, dearest, judging = parts.judge, Decimal(0), Decimal(0)
-    if rest and not isinstance(judge, LexicalJudgeFactory):
+    if rest and judge.paid:
         judge = replace(judge, identity=judged_by)
-        work = judge.forecast(opened.turn, replace(opened.pool, misses=tuple(rest)))
-        packs, model = judge.drafts.profile, judge.drafts.model
+        work = forecast_judging(judge, opened.turn, replace(opened.pool, misses=tuple(rest)))
+        builder = prompt_builder(judge)
+        packs, model = builder.profile, builder.model
         most = Usage(
             input_tokens=FORECAST_MARGIN * work.input_tokens // max(1, work.calls) + packs.tokens,
             output_tokens=MOST_FRAME_TOKENS
@@ -295,8 +302,8 @@ def _enough_usd(
 def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iterator[str]:
     models = []
     judge, answerer = parts.judge, parts.answerer
-    if judges and not isinstance(judge, LexicalJudgeFactory):
-        models.append((judge.identity.provider, judge.drafts.model.name, judge.host))
+    if judges and judge.paid:
+        models.append((judge.identity.provider, judge.asked_model, judge.host))
     if answers and answerer is not None:
         models.append((answerer.provider, answerer.model, answerer.host))
     prices = PriceList(parts.settings.provider.price)

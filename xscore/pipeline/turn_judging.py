@@ -22,7 +22,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import SECOND_DRAW, judge_key
-from xscore.pipeline.factories import choose_judge, judge_factory, settings_judged_by
+from xscore.pipeline.estimating import forecast_judging
+from xscore.pipeline.factories import choose_judge, describe_judge, settings_judged_by
+from xscore.pipeline.judge_description import JudgeDescription
+from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.live_judging import ENDS_ALL, JudgedPool, NoJudge, judge_pool, open_judge
 from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.pool import PooledTurn, known_judgments, pool_among
@@ -49,8 +52,6 @@ from xscore.records.turn import Turn
 from xscore.store import turns
 
 if TYPE_CHECKING:
-    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
-    from xscore.pipeline.model_factory import ModelJudgeFactory
     from xscore.scorer.judge import Judge
 
 FORECAST_FROM_S, FORECAST_FROM_USD = 20.0, Decimal("0.01")
@@ -86,7 +87,7 @@ class _FirstJudge(Struct, frozen=True):
     """The turn's judge, or why it has none, once its host was asked for the first time."""
 
     judge: "Judge | NoJudge"
-    factory: "LexicalJudgeFactory | ModelJudgeFactory"
+    described: JudgeDescription
     """With the name under which the host answered."""
     asked: PooledTurn
     """What it judges."""
@@ -104,28 +105,28 @@ async def _open_first(
 
     A host that fails is an error only if nothing is cached and nothing may judge in its place.
     """
-    factory, pool = parts.judge, opened.pool
-    forecast = factory.forecast(opened.turn, pool)
+    described, pool = parts.judge, opened.pool
+    forecast = forecast_judging(described, opened.turn, pool)
     if forecast.seconds >= FORECAST_FROM_S or (forecast.cost_usd or 0) >= FORECAST_FROM_USD:
         parts.observer.on(forecast)
-    of_model = forecast if factory.is_model else None
+    of_model = forecast if described.paid else None
     try:
-        judge = await open_judge(factory, resources, opened)
+        judge = await open_judge(described, resources, opened)
     except (ProviderError, NoUsableModel) as error:
         can_go_on = not isolated and _can_go_on(parts, error)
         if len(pool.misses) == len(pool.candidates) and not can_go_on:
             raise
         absent = NoJudge(UnjudgedCause.PROVIDER, error.message)
         warning = join_sentences(f"the judge could not be asked: {error.message}", error.hint)
-        return _FirstJudge(absent, factory, opened, of_model, error.kind, (warning,))
-    if not factory.is_model or isinstance(judge, NoJudge) or judge.identity == parts.judge.identity:
-        return _FirstJudge(judge, factory, opened, of_model)
+        return _FirstJudge(absent, described, opened, of_model, error.kind, (warning,))
+    if not described.stored or isinstance(judge, NoJudge) or judge.identity == parts.judge.identity:
+        return _FirstJudge(judge, described, opened, of_model)
     # The first contact found which model answers under the name that the settings gave it. The
     # turn's row names it at once, so that a killed turn is continued with the judge that judged.
     turns.set_judge(parts.store.connection, opened.turn.id, judge_key(judge.identity))
     # What its thread has was judged by another, so nothing of it is carried over.
     asked = PooledTurn(opened.turn, opened.key, replace(pool, thread=None))
-    return _FirstJudge(judge, replace(factory, identity=judge.identity), asked, of_model)
+    return _FirstJudge(judge, replace(described, identity=judge.identity), asked, of_model)
 
 
 async def _judge_first(
@@ -136,7 +137,7 @@ async def _judge_first(
     return Judged(
         outcomes=once.outcomes,
         pool=first.asked.pool,
-        judge=first.factory.identity,
+        judge=first.described.identity,
         interrupted=once.interrupted,
         forecast=first.forecast,
         no_judge=first.no_judge,
@@ -148,7 +149,7 @@ async def _judge_near_twice(
     parts: PipelineParts, resources: TurnResources, first: _FirstJudge, judged: Judged
 ) -> Judged:
     once = JudgedPool(judged.outcomes, judged.interrupted)
-    drawn, counts = await draw_again(parts, first.factory, resources, first.asked, once)
+    drawn, counts = await draw_again(parts, first.described, resources, first.asked, once)
     return replace(
         judged,
         outcomes=drawn.outcomes,
@@ -175,10 +176,10 @@ def _with_remarks(
     return replace(judged, failures=failures, warnings=tuple(warnings))
 
 
-def _remember_host(judge: "LexicalJudgeFactory | ModelJudgeFactory") -> list[str]:
+def _remember_host(judge: JudgeDescription) -> list[str]:
     """Store what replies have shown of a judge's host, or warn: it can be probed again."""
     try:
-        judge.close()
+        remember_host(judge)
     except StoreError as error:  # the judgments are worth more
         warning = f"what the host can do was not remembered: {error.message}"
         return [join_sentences(warning, error.hint)]
@@ -187,14 +188,14 @@ def _remember_host(judge: "LexicalJudgeFactory | ModelJudgeFactory") -> list[str
 
 async def draw_again(
     parts: JudgingParts,
-    factory: "LexicalJudgeFactory | ModelJudgeFactory",
+    described: JudgeDescription,
     resources: TurnResources,
     asked: PooledTurn,
     once: JudgedPool,
 ) -> tuple[JudgedPool, SecondDraws]:
     """Judge a second time what came near its threshold.
 
-    factory: of the judge that gave the first scores. What gets no second score keeps its first.
+    described: of the judge that gave the first scores. What gets no second score keeps its first.
     Raises StoreError.
     """
     near, beyond = _near_threshold(parts, asked.turn, once.outcomes)
@@ -206,7 +207,7 @@ async def draw_again(
     again = PooledTurn(asked.turn, asked.key, pool_among(near, near, {}))
     judge: Judge | NoJudge
     try:
-        judge = await open_judge(factory, resources, again, sample=SECOND_DRAW)
+        judge = await open_judge(described, resources, again, sample=SECOND_DRAW)
     except (ProviderError, NoUsableModel) as error:
         judge = NoJudge(UnjudgedCause.PROVIDER, error.message)
     judged = await judge_pool(again, judge, resources)
@@ -307,7 +308,7 @@ async def _judge_by_fallback(
 class _Fallback(Struct, frozen=True):
     """A model that judges in the judge's place."""
 
-    factory: "LexicalJudgeFactory | ModelJudgeFactory"
+    described: JudgeDescription
     judge: "Judge | NoJudge"
     asked: PooledTurn
 
@@ -337,30 +338,30 @@ async def _open_fallback(
     """
     settings = settings_judged_by(name, parts.settings)
     spec, _ = choose_judge(settings)
-    factory = judge_factory(spec, settings, store=parts.store)
-    if factory.identity == first:
+    described = describe_judge(spec, settings, store=parts.store)
+    if described.identity == first:
         return None
-    known = known_judgments(parts.store, opened.key, judge_key(factory.identity))
+    known = known_judgments(parts.store, opened.key, judge_key(described.identity))
     pool = pool_among(opened.pool.all_candidates, left, known)
     asked = PooledTurn(opened.turn, opened.key, pool)
     them = "it" if len(left) == 1 else "them"
     parts.observer.note(
         f"the judge could not judge {counted(len(left), 'memory', 'memories')};"
-        f" `{spec}` at {factory.identity.host} judges {them}"
+        f" `{spec}` at {described.identity.host} judges {them}"
     )
     if not pool.misses:
-        return _Fallback(factory, NoJudge(UnjudgedCause.PROVIDER), asked)
-    return _Fallback(factory, await open_judge(factory, resources, asked), asked)
+        return _Fallback(described, NoJudge(UnjudgedCause.PROVIDER), asked)
+    return _Fallback(described, await open_judge(described, resources, asked), asked)
 
 
 async def _with_fallback(
     parts: PipelineParts, resources: TurnResources, fallback: _Fallback, judged: Judged
 ) -> Judged:
     """Return the outcomes with those of another model in the place of what the judge left."""
-    judge, factory = fallback.judge, fallback.factory
+    judge, described = fallback.judge, fallback.described
     leaders = parts.settings.selection.top_k
     rest = await judge_pool(fallback.asked, judge, resources, parts.observer, leaders=leaders)
-    known_as = factory.identity
+    known_as = described.identity
     new_as = known_as if isinstance(judge, NoJudge) else judge.identity
     by_fallback = dict(judged.by_fallback)
     outcomes = {outcome.candidate.id: outcome for outcome in rest.outcomes}
@@ -370,7 +371,7 @@ async def _with_fallback(
             by_fallback[outcome.candidate.content_hash] = new_as if is_new else known_as
     warnings = list(judged.warnings)
     if not isinstance(judge, NoJudge):
-        warnings += (*judge.warnings(), *_remember_host(factory))
+        warnings += (*judge.warnings(), *_remember_host(described))
     return replace(
         judged,
         outcomes=tuple(outcomes.get(outcome.candidate.id, outcome) for outcome in judged.outcomes),

@@ -6,6 +6,7 @@ they stay errors.
 
 from msgspec import Struct
 
+from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.turn_stages import Judged
 from xscore.platform.errors import (
@@ -54,7 +55,7 @@ class WordsInstead(Struct, frozen=True):
 def words_instead(parts: PipelineParts, judged: Judged) -> WordsInstead | None:
     """Return why no model judged anything, if words should rank this turn instead."""
     judge = parts.judge
-    if not judge.is_model or LEXICAL not in parts.settings.judge.fallback:
+    if judge.scale is Scale.WORDS or LEXICAL not in parts.settings.judge.fallback:
         return None
     causes = {
         outcome.result.cause for outcome in judged.outcomes if isinstance(outcome.result, Unjudged)

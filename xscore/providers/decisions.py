@@ -3,8 +3,8 @@ provider.
 
 A reply is checked answer by answer: one that is missing, repeated, renamed, of another type or out
 of 0..1 has no score, and its neighbours keep theirs. `Completion.text` holds the answers as JSON by
-question name, in one form for both wires (`scorer.drafts` reads it). Trade-off: output is free on
-every such host, so it is not counted.
+question name, in one form for both wires (`scorer.prompt_builder` reads it). Trade-off: output is
+free on every such host, so it is not counted.
 """
 
 import json
@@ -82,6 +82,7 @@ class DecisionProvider(HostConnection):
         self._capability = replace(
             capability,
             model=request.model,
+            reports_usage=completion.usage_reported,
             limits=completion.limits or capability.limits,
             answered_by=name,
             renamed=capability.renamed + (capability.answered_by not in ("", name)),

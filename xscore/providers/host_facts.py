@@ -108,7 +108,11 @@ def make_completion(
     input_tokens = 0
     if request:
         input_tokens = request.input_tokens
-    estimate = Usage(input_tokens=input_tokens, output_tokens=estimated_output_tokens(text))
+    # A decision model writes no text: `text` is our own JSON of its probabilities.
+    output_tokens = estimated_output_tokens(text)
+    if request is not None and request.decision is not None:
+        output_tokens = 0
+    estimate = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
     return Completion(
         text=text,
         finish=finish,

@@ -60,6 +60,22 @@ class JudgeIdentity(Struct, frozen=True):
         return self.order == DECISION_ORDER
 
 
+def lexical_identity(term_version: str) -> JudgeIdentity:
+    """Return the identity of the judge without a model.
+
+    term_version: of the term vectors that it reads.
+    """
+    return JudgeIdentity(
+        provider="lexical",
+        host="-",
+        model="bm25-1",
+        reasoning="",
+        prompt_version=term_version,
+        order="memory_first",
+        packed=False,
+    )
+
+
 class _JudgmentFields(NamedTuple):
     content_hash: str
     score: float

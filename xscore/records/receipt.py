@@ -42,6 +42,10 @@ class Coverage(Struct, frozen=True):
 NOTHING_JUDGED = Coverage(0, 0, 0, 0, 0)
 
 
+BY_WORDS = "lexical"
+"""The name of the judge without a model."""
+
+
 class JudgeInfo(Struct, frozen=True, kw_only=True):
     """The judge, and what it was shown besides the memories."""
 
@@ -50,7 +54,8 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
     host: str
     prompt_version: str
     order: str
-    is_model: bool
+    by_model: bool = field(name="is_model")
+    """False: no model judged, the scores compare words."""
     saw: tuple[str, ...]
     """Parts of the turn in the judging prompt: `task`, `errors`, and under full context `file`,
     `diff`, `recent`."""
@@ -314,6 +319,11 @@ class Answer(Struct, frozen=True, kw_only=True):
         if under and self.coverage.carried != sum(source.memories for source in under):
             raise BrokenReceipt(f"the receipt does not add up: carried from {under}", hint=hint)
 
+    @property
+    def ranked_by_words(self) -> bool:
+        """Whether words alone ranked: no model judged, or its host failed."""
+        return not self.judge.by_model or bool(self.ranked_by)
+
 
 class ScoreLine(Struct, frozen=True):
     """One candidate's line of `--all-scores`."""
@@ -362,7 +372,7 @@ class TurnFigures(Struct, frozen=True, kw_only=True):
 
     command: str
     judge: str
-    is_model: bool
+    """`provider:model`, or `lexical`."""
     coverage: Coverage
     unjudged_by_cause: dict[str, int]
     kept: int
@@ -372,3 +382,8 @@ class TurnFigures(Struct, frozen=True, kw_only=True):
     scores: tuple[int, ...]
     latency: Latency
     expected: Expected | None
+
+    @property
+    def by_model(self) -> bool:
+        """Whether a model judged, or should have."""
+        return self.judge != BY_WORDS

@@ -69,9 +69,9 @@ class ClaimedPack(Struct, frozen=True):
     claimed: ClaimResult
 
     @property
-    def is_settled(self) -> bool:
+    def is_judged(self) -> bool:
         """Whether other processes have judged all of it."""
-        return _is_settled(self.opened.pack, self.claimed)
+        return _is_judged(self.opened.pack, self.claimed)
 
 
 class PackQueue:
@@ -79,78 +79,85 @@ class PackQueue:
 
     def __init__(self, packs: Iterable[Pack], claims: Claims, *, workers: int) -> None:
         self._claims, self._workers = claims, workers
-        self._line = deque(packs)
-        self._aside: deque[tuple[Pack, Sequence[str]]] = deque()
-        self._reach = 0
-        """Packs to check next; it grows while other processes hold most of them."""
+        self._waiting = deque(packs)
+        self._deferred: deque[tuple[Pack, Sequence[str]]] = deque()
+        self._wider_look = 0
+        """Packs to check next, where other processes hold most of them; 0: as many as usual."""
 
-    def take(self) -> list[Pack]:
+    def take_next(self) -> list[Pack]:
         """Take the packs to claim next; empty if only deferred ones are left."""
-        return [
-            self._line.popleft()
-            for _ in range(min(max(self._most(), self._reach), len(self._line)))
-        ]
+        count = min(max(self._most(), self._wider_look), len(self._waiting))
+        return [self._waiting.popleft() for _ in range(count)]
 
     async def claim(self, packs: Sequence[OpenedPack]) -> list[ClaimedPack]:
-        """Claim some of these packs; return those now ours or settled.
+        """Claim some of these packs; return those now ours or judged.
 
         Packs of other processes are deferred, surplus ones go back to the front. Raises StoreError.
         """
+        # The packs in hand are no longer in the queue but count as left: once no more are left than
+        # workers, all are claimed at once.
         most = self._most(len(packs))
-        shares = await self._claims.claim([opened.hashes for opened in packs], at_most=most)
+        claims = await self._claims.claim([opened.hashes for opened in packs], at_most=most)
         ours: list[ClaimedPack] = []
         free: list[Pack] = []
-        for opened, claimed in zip(packs, shares, strict=True):
+        for opened, claimed in zip(packs, claims, strict=True):
             if claimed.share is ClaimState.OURS:
                 ours.append(ClaimedPack(opened, claimed))
             elif claimed.share is ClaimState.FREE:
                 free.append(opened.pack)
             else:
-                self._aside.append((opened.pack, opened.hashes))
-        self._line.extendleft(reversed(free))
-        found = sum(not one.is_settled for one in ours)
-        self._reach = 0 if found >= most else min(2 * len(packs), LOOK_AT * self._workers)
+                # Another process is judging it now. It is not waited for: it may be judged, or
+                # given up, by the time that nothing else is left.
+                self._deferred.append((opened.pack, opened.hashes))
+        # The most promising packs come first, and these are still the most promising.
+        self._waiting.extendleft(reversed(free))
+        # Where others hold most of what was looked at, look at twice as many the next time: with
+        # dozens of processes a process would otherwise walk past claimed packs a few at a time.
+        is_enough = sum(not pack.is_judged for pack in ours) >= most
+        self._wider_look = 0 if is_enough else min(2 * len(packs), LOOK_AT * self._workers)
         return ours
 
-    async def look_aside(self) -> list[tuple[Pack, ClaimResult]]:
+    async def check_deferred(self) -> list[tuple[Pack, ClaimResult]]:
         """Check deferred packs; return those judged by others, and queue those now ours.
 
         Pauses if there is neither. Raises StoreError.
         """
-        batch = [
-            self._aside.popleft() for _ in range(min(len(self._aside), LOOK_AT * self._workers))
-        ]
-        shares = await self._claims.claim([hashes for _, hashes in batch], at_most=self._workers)
-        settled: list[tuple[Pack, ClaimResult]] = []
-        for (pack, hashes), claimed in zip(batch, shares, strict=True):
-            if _is_settled(pack, claimed):
-                settled.append((pack, claimed))
+        count = min(len(self._deferred), LOOK_AT * self._workers)
+        batch = [self._deferred.popleft() for _ in range(count)]
+        claims = await self._claims.claim([hashes for _, hashes in batch], at_most=self._workers)
+        judged: list[tuple[Pack, ClaimResult]] = []
+        for (pack, hashes), claimed in zip(batch, claims, strict=True):
+            if _is_judged(pack, claimed):
+                judged.append((pack, claimed))
             elif claimed.share is ClaimState.OURS:
-                self._line.append(pack)
+                # Its judge was killed or gave it up: it is judged like any other.
+                self._waiting.append(pack)
             else:
-                self._aside.append((pack, hashes))
-        if not self._line and not settled:
+                self._deferred.append((pack, hashes))
+        if not self._waiting and not judged:
             await asyncio.sleep(PAUSE_S)
-        return settled
+        return judged
 
-    def look(self) -> tuple[ClaimNext, ...]:
+    def next_units(self) -> tuple[ClaimNext, ...]:
         """Return `CLAIM_NEXT` if any packs are left. There is one at a time."""
-        return (CLAIM_NEXT,) if self._line or self._aside else ()
+        return (CLAIM_NEXT,) if self._waiting or self._deferred else ()
 
     def _most(self, taken: int = 0) -> int:
-        """Return how many packs to claim at a time."""
-        left = len(self._line) + taken
-        return max(1, left if left <= self._workers else min(AHEAD, self._workers // 2))
+        """Return how many packs to claim at a time. taken: those in hand."""
+        left = len(self._waiting) + taken
+        if left <= self._workers:
+            return max(1, left)
+        return max(1, min(AHEAD, self._workers // 2))
 
-    def leave(self) -> list[Pack]:
+    def drain(self) -> list[Pack]:
         """Remove and return all remaining packs."""
-        left = [*self._line, *(pack for pack, _ in self._aside)]
-        self._line.clear()
-        self._aside.clear()
+        left = [*self._waiting, *(pack for pack, _ in self._deferred)]
+        self._waiting.clear()
+        self._deferred.clear()
         return left
 
 
-def _is_settled(pack: Pack, claimed: ClaimResult) -> bool:
+def _is_judged(pack: Pack, claimed: ClaimResult) -> bool:
     return all(member.content_hash in claimed.known for member in pack.members)
 
 
@@ -167,9 +174,13 @@ def claim_by_store(
 
     async def write(judgments: Sequence[Judgment]) -> None:
         for is_own, (write_here, _) in ((False, repository), (True, user)):
-            here = [one for one in judgments if (one.content_hash in claims.contents) is is_own]
-            if here:
-                await write_here(here)
+            of_store = [
+                judgment
+                for judgment in judgments
+                if (judgment.content_hash in claims.contents) is is_own
+            ]
+            if of_store:
+                await write_here(of_store)
 
     return write, claims
 
@@ -190,20 +201,27 @@ class _ClaimsByStore:
         await self._stack.aclose()
 
     async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[ClaimResult]:
-        found: dict[int, ClaimResult] = {}
+        result_at: dict[int, ClaimResult] = {}
         for is_own, claims in self._both:
-            here = [
-                (at, pack) for at, pack in enumerate(packs) if (pack[0] in self.contents) is is_own
+            # A pack holds memories of one store, so its first content tells whose it is.
+            places = [
+                place for place, pack in enumerate(packs) if (pack[0] in self.contents) is is_own
             ]
+            if not places:
+                continue
+            of_store = [packs[place] for place in places]
             if is_own:
-                self.contents.update(content for _, pack in here for content in pack)
-            if here:
-                claimed = await claims.claim([pack for _, pack in here], at_most=at_most)
-                found |= zip((at for at, _ in here), claimed, strict=True)
-                at_most = max(0, at_most - sum(one.share is ClaimState.OURS for one in claimed))
-        return [found[at] for at in range(len(packs))]
+                # The parts of long memories become known only here, and are written where their
+                # memory is.
+                self.contents.update(content for pack in of_store for content in pack)
+            results = await claims.claim(of_store, at_most=at_most)
+            result_at |= zip(places, results, strict=True)
+            # Both stores share one limit.
+            claimed_here = sum(result.share is ClaimState.OURS for result in results)
+            at_most = max(0, at_most - claimed_here)
+        return [result_at[place] for place in range(len(packs))]
 
     def release(self, hashes: Iterable[str]) -> None:
-        given_up = list(hashes)
+        released = list(hashes)
         for is_own, claims in self._both:
-            claims.release(content for content in given_up if (content in self.contents) is is_own)
+            claims.release(content for content in released if (content in self.contents) is is_own)

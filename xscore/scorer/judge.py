@@ -17,8 +17,6 @@ class Judge(Protocol):
     """Scores memories against a turn, each separately."""
 
     identity: JudgeIdentity
-    is_model: bool
-    """False for the lexical judge: its scores depend on the whole pool and are never stored."""
 
     def judge(
         self, turn: Turn, candidates: Sequence[Candidate]

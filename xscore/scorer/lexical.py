@@ -15,7 +15,13 @@ from functools import cached_property
 from itertools import repeat
 from typing import ClassVar, Final
 
-from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
+from xscore.records.judgment import (
+    JudgeIdentity,
+    Judgment,
+    Unjudged,
+    UnjudgedCause,
+    lexical_identity,
+)
 from xscore.records.memory import BLOCK_NAME, Candidate, Kind, TermColumn
 from xscore.records.turn import Turn
 from xscore.scorer.bm25 import (
@@ -102,15 +108,7 @@ read with a pool."""
 TestsOf = Callable[[Iterable[str]], Iterable[str]]
 """Returns the ids of the tests of these memories."""
 
-LEXICAL_IDENTITY: Final = JudgeIdentity(
-    provider="lexical",
-    host="-",
-    model="bm25-1",
-    reasoning="",
-    prompt_version=TERM_EMBEDDER,
-    order="memory_first",
-    packed=False,
-)
+LEXICAL_IDENTITY: Final = lexical_identity(TERM_EMBEDDER)
 
 REST = 0.7
 """Weight of a word in the rest of the task, or in the error text without its frames."""
@@ -145,12 +143,8 @@ REASON_WORDS = 6
 
 
 class LexicalJudge:
-    """Scores memories by shared words.
+    """Scores memories by shared words. Every output says that no model judged."""
 
-    `is_model` is False: every output says that no model judged.
-    """
-
-    is_model = False
     judged_elsewhere: frozenset[str] = frozenset()
     paid: ClassVar[Mapping[str, Decimal | None]] = {}
 

@@ -32,11 +32,11 @@ from xscore.records.receipt import add_costs
 from xscore.records.turn import Turn
 from xscore.scorer import repair
 from xscore.scorer.claiming import ClaimedPack, ClaimNext, NoClaims, OpenedPack, PackQueue
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, fan_out
 from xscore.scorer.giving_up import MOST_LARGE_REJECTED, GiveUpRule
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, packs_to_send
+from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import MemoryPart, PackPrompt, PartTally
 from xscore.scorer.replies import ParsedReply, parse_completion
 
@@ -71,14 +71,15 @@ class ReplyFaults(Struct):
             (self.foreign, "score for unknown ids", "scores for unknown ids"),
             (self.void, "score void", "scores void"),
         )
-        wrong = ", ".join(counted(*one) for one in counts if one[0])
-        again = f"{counted(self.asked_again, 'prompt')} asked again" if self.asked_again else ""
-        return "; ".join(part for part in (wrong, again) if part)
+        clauses = [", ".join(counted(*fault) for fault in counts if fault[0])]
+        if self.asked_again:
+            clauses.append(f"{counted(self.asked_again, 'prompt')} asked again")
+        return "; ".join(filter(None, clauses))
 
     def warnings(self) -> tuple[str, ...]:
         """Say for a receipt what was wrong, if anything was."""
-        said = self.in_words()
-        return (f"the judge's replies had to be repaired: {said}",) if said else ()
+        words = self.in_words()
+        return (f"the judge's replies had to be repaired: {words}",) if words else ()
 
 
 class JudgingRun(Struct):
@@ -94,33 +95,38 @@ class JudgingRun(Struct):
     _parts: PartTally = field(default_factory=PartTally)
     _parts_of: dict[str, list[str]] = field(default_factory=dict)
 
-    def contents(self, pack: Pack, found: Sequence[MemoryPart]) -> list[str]:
+    def contents(self, pack: Pack, pieces: Sequence[MemoryPart]) -> list[str]:
         """Name all that judging this pack judges: its members and, where a member is in parts,
         those."""
-        parts = [piece for piece in found if piece.is_part]
-        for memory in {piece.memory for piece in parts}:
-            self._parts_of[memory] = [
-                piece.content_hash for piece in parts if piece.memory == memory
-            ]
-        return [
-            *(member.content_hash for member in pack.members),
-            *(piece.content_hash for piece in parts),
-        ]
+        parts = [piece for piece in pieces if piece.is_part]
+        # Made anew for these memories: a pack that was deferred is opened a second time.
+        for piece in parts:
+            self._parts_of[piece.memory] = []
+        for piece in parts:
+            self._parts_of[piece.memory].append(piece.content_hash)
+        members = [member.content_hash for member in pack.members]
+        return members + [piece.content_hash for piece in parts]
 
     def with_parts(self, memories: Iterable[str]) -> list[str]:
         """Name these memories and the parts they are judged in."""
-        return [
-            content for memory in memories for content in (memory, *self._parts_of.pop(memory, ()))
-        ]
+        contents: list[str] = []
+        for memory in memories:
+            contents.append(memory)
+            contents.extend(self._parts_of.pop(memory, ()))
+        return contents
 
     def take(
-        self, settled: Iterable[tuple[MemoryPart, JudgingResult | None]]
+        self, piece_results: Iterable[tuple[MemoryPart, JudgingResult | None]]
     ) -> list[JudgingResult]:
-        """Take the results of pieces; give those of the memories that are settled by them."""
-        results = [
-            self._parts.settle(piece, result) for piece, result in settled if result is not None
-        ]
-        return [result for result in results if result is not None]
+        """Take the results of pieces; give those of the memories that are complete with them."""
+        complete: list[JudgingResult] = []
+        for piece, piece_result in piece_results:
+            if piece_result is None:
+                continue
+            result = self._parts.add(piece, piece_result)
+            if result is not None:
+                complete.append(result)
+        return complete
 
     def lose(
         self, pieces: Sequence[MemoryPart], cause: UnjudgedCause, detail: str
@@ -129,19 +135,25 @@ class JudgingRun(Struct):
         return self.take((piece, Unjudged(piece.content_hash, cause, detail)) for piece in pieces)
 
     @staticmethod
-    def lost_texts(pack: Pack, found: Sequence[MemoryPart]) -> list[JudgingResult]:
+    def lost_texts(pack: Pack, pieces: Sequence[MemoryPart]) -> list[JudgingResult]:
         """Account for members whose text is gone: another run changed the store meanwhile."""
-        there = {piece.memory for piece in found}
-        gone = [member.content_hash for member in pack.members if member.content_hash not in there]
+        readable = {piece.memory for piece in pieces}
         return [
-            Unjudged(hash_, UnjudgedCause.UNREADABLE, "it left the store before it was judged")
-            for hash_ in gone
+            Unjudged(
+                member.content_hash,
+                UnjudgedCause.UNREADABLE,
+                "it left the store before it was judged",
+            )
+            for member in pack.members
+            if member.content_hash not in readable
         ]
 
 
 KnownParts = Callable[[Sequence[str]], Mapping[str, Judgment]]
 """Judgments that exist already among these content hashes of parts."""
 WorkUnit = ClaimNext | ClaimedPack | PackPrompt
+UnitResult = tuple[Sequence[JudgingResult], Sequence[WorkUnit]]
+"""What a unit gives: results of memories, and units that follow from it."""
 
 
 class JudgingPlan(Struct, frozen=True, kw_only=True):
@@ -175,22 +187,20 @@ class JudgingPlan(Struct, frozen=True, kw_only=True):
 class ModelJudge:
     """Judges memories of one turn in packs. See `scorer.judge.Judge`."""
 
-    is_model = True
-
-    def __init__(self, provider: Provider, drafts: PromptDrafts, plan: JudgingPlan) -> None:
-        self.identity: JudgeIdentity = drafts.identity(provider=provider.name, host=provider.host)
+    def __init__(self, provider: Provider, prompts: PromptBuilder, plan: JudgingPlan) -> None:
+        self.identity: JudgeIdentity = prompts.identity(provider=provider.name, host=provider.host)
         self.faults: ReplyFaults = plan.faults or ReplyFaults()
         self.judged_elsewhere: set[str] = set()
         self.paid: dict[str, Decimal | None] = {}
-        self._provider, self._drafts, self._plan = provider, drafts, plan
+        self._provider, self._prompts, self._plan = provider, prompts, plan
 
     def warnings(self) -> tuple[str, ...]:
         """Say what was wrong so far, with replies above all, for the receipt's warnings."""
         return (*self._plan.remarks, *(() if self._plan.faults else self.faults.warnings()))
 
     def stop(self, cause: UnjudgedCause) -> None:
-        """Send nothing more; what is in flight still settles, and the rest is yielded as unjudged
-        with this cause."""
+        """Send nothing more; calls in flight finish, and the rest is yielded as unjudged with this
+        cause."""
         self._plan.stop.set(cause)
 
     async def judge(
@@ -202,41 +212,43 @@ class ModelJudge:
         """
         packs = self._packs(candidates)
         workers = max(1, min(self._plan.concurrency, len(candidates)))
-        line = PackQueue(packs, self._plan.claims, workers=workers)
-        rule = (
-            GiveUpRule(MOST_LARGE_REJECTED) if self._drafts.layout.is_independent else GiveUpRule()
-        )
-        priors = {
-            one.content_hash: self._plan.priors.get(one.id, 0.0)
-            for pack in packs
-            for one in pack.members
-        }
-        run = JudgingRun(turn_block(turn, sees=self._plan.sees), priors, line, rule)
-        waiting = {member.content_hash for pack in packs for member in pack.members}
-        units: Iterator[WorkUnit] = iter(line.look())
+        run = self._run(turn, packs, workers=workers)
+        missing = {member.content_hash for pack in packs for member in pack.members}
+        units: Iterator[WorkUnit] = iter(run.waiting.next_units())
         batches = fan_out(
             units,
-            lambda unit: self._settle(run, unit),
+            lambda unit: self._work_on(run, unit),
             workers=workers,
             stop=self._plan.stop,
             unsent=lambda unit: self._unsent(run, unit),
         )
+        # Leaving `claims` releases what is left of them, however the loop ends, so that another
+        # process need not wait for them to expire.
         async with self._plan.claims, aclosing(batches):
             async for batch in batches:
-                self._give_up(
+                # Before they are yielded: whoever asks next may judge them at once.
+                self._release(
                     run, [result.content_hash for result in batch if isinstance(result, Unjudged)]
                 )
                 for result in batch:
-                    _mark_settled(waiting, result)
+                    _count_once(missing, result)
                     yield result
-        if waiting:
-            raise XscoreError(
-                f"{len(waiting)} candidates were not settled", hint="Please report it."
-            )
+        if missing:
+            raise XscoreError(f"{len(missing)} candidates got no result", hint="Please report it.")
+
+    def _run(self, turn: Turn, packs: Sequence[Pack], *, workers: int) -> JudgingRun:
+        is_independent = self._prompts.layout.is_independent
+        members = [member for pack in packs for member in pack.members]
+        return JudgingRun(
+            turn_block(turn, sees=self._plan.sees),
+            {member.content_hash: self._plan.priors.get(member.id, 0.0) for member in members},
+            PackQueue(packs, self._plan.claims, workers=workers),
+            GiveUpRule(MOST_LARGE_REJECTED) if is_independent else GiveUpRule(),
+        )
 
     def requests(self, turn: Turn, candidates: Sequence[Candidate]) -> Iterator[Request]:
         """Yield the requests that `judge` would send first, in its order, sending none."""
-        return self._drafts.first_requests(
+        return self._prompts.first_requests(
             self._packs(candidates), turn_block(turn, sees=self._plan.sees), self._plan.texts
         )
 
@@ -244,9 +256,9 @@ class ModelJudge:
         """Group the distinct contents into packs, the most promising pack first."""
         distinct = {candidate.content_hash: candidate for candidate in candidates}
         candidates = list(distinct.values())
-        if self._drafts.profile.is_independent:
+        if self._prompts.profile.is_independent:
             candidates.sort(key=self._promise, reverse=True)
-        packs = packs_to_send(candidates, self._plan.slots, self._drafts.profile)
+        packs = packs_to_send(candidates, self._plan.slots, self._prompts.profile)
         return sorted(packs, key=lambda pack: -max(map(self._promise, pack.members)))
 
     def _promise(self, member: Candidate) -> float:
@@ -255,145 +267,161 @@ class ModelJudge:
             member.content_hash, 0.0
         )
 
-    async def _settle(
-        self, run: JudgingRun, unit: WorkUnit
-    ) -> tuple[Sequence[JudgingResult], Sequence[WorkUnit]]:
+    async def _work_on(self, run: JudgingRun, unit: WorkUnit) -> UnitResult:
         match unit:
             case PackPrompt():
                 return await self._send(run, unit)
             case ClaimNext():
-                return await self._look(run)
+                return await self._claim_packs(run)
             case ClaimedPack():
-                return await self._settle_pack(run, unit)
+                return await self._judge_pack(run, unit)
 
-    async def _look(self, run: JudgingRun) -> tuple[Sequence[JudgingResult], Sequence[WorkUnit]]:
+    async def _claim_packs(self, run: JudgingRun) -> UnitResult:
         """Claim the next packs; return what others have judged of them, the rest, and after it the
-        next look."""
-        packs = run.waiting.take()
+        next claim."""
+        packs = run.waiting.take_next()
         if not packs:
-            settled = await run.waiting.look_aside()
-            return self._found_judged(run, settled), run.waiting.look()
+            judged = await run.waiting.check_deferred()
+            return self._take_judged(run, judged), run.waiting.next_units()
         texts = self._plan.texts([member for pack in packs for member in pack.members])
-        found = [(pack, self._drafts.pieces_of(pack, texts)) for pack in packs]
-        opened = [OpenedPack(pack, pieces, run.contents(pack, pieces)) for pack, pieces in found]
-        ours = await run.waiting.claim(opened)
-        settled = [(one.opened.pack, one.claimed) for one in ours if one.is_settled]
-        return self._found_judged(run, settled), [
-            *(one for one in ours if not one.is_settled),
-            *run.waiting.look(),
-        ]
+        opened: list[OpenedPack] = []
+        for pack in packs:
+            pieces = self._prompts.pieces_of(pack, texts)
+            opened.append(OpenedPack(pack, pieces, run.contents(pack, pieces)))
+        claimed = await run.waiting.claim(opened)
+        judged = [(pack.opened.pack, pack.claimed) for pack in claimed if pack.is_judged]
+        ours = [pack for pack in claimed if not pack.is_judged]
+        # The next claim comes after these packs: claiming further ahead would keep them from other
+        # processes.
+        return self._take_judged(run, judged), [*ours, *run.waiting.next_units()]
 
-    def _found_judged(
-        self, run: JudgingRun, settled: Sequence[tuple[Pack, ClaimResult]]
+    def _take_judged(
+        self, run: JudgingRun, packs: Sequence[tuple[Pack, ClaimResult]]
     ) -> Sequence[JudgingResult]:
-        """Take packs that others have judged as a whole; parts of their memories that we claimed
-        are given up."""
-        found = [
-            claimed.known[member.content_hash]
-            for pack, claimed in settled
-            for member in pack.members
+        """Take packs that others have judged as a whole; release our claims on parts of their
+        memories."""
+        judgments = [
+            claimed.known[member.content_hash] for pack, claimed in packs for member in pack.members
         ]
-        memories = [judgment.content_hash for judgment in found]
+        memories = [judgment.content_hash for judgment in judgments]
         self.judged_elsewhere.update(memories)
         parts = set(run.with_parts(memories)).difference(memories)
         if parts:
             self._plan.claims.release(parts)
-        return found
+        return judgments
 
-    async def _settle_pack(
-        self, run: JudgingRun, ours: ClaimedPack
-    ) -> tuple[Sequence[JudgingResult], Sequence[WorkUnit]]:
-        pack, found, claimed = ours.opened.pack, ours.opened.pieces, ours.claimed
+    async def _judge_pack(self, run: JudgingRun, ours: ClaimedPack) -> UnitResult:
+        """Judge what of a claimed pack has no judgment yet."""
+        pack, pieces, claimed = ours.opened.pack, ours.opened.pieces, ours.claimed
         elsewhere = [
-            claimed.known[one.content_hash]
-            for one in pack.members
-            if one.content_hash in claimed.known
+            claimed.known[member.content_hash]
+            for member in pack.members
+            if member.content_hash in claimed.known
         ]
         if elsewhere:
+            # Judged by another process between the look-up in the cache and this claim: paying for
+            # it again would buy nothing, and its claim is no longer needed.
             done = {judgment.content_hash for judgment in elsewhere}
             self.judged_elsewhere |= done
-            self._give_up(run, done)
-            pack = Pack(
-                pack.id, tuple(member for member in pack.members if member.content_hash not in done)
-            )
-            found = tuple(piece for piece in found if piece.memory not in done)
-        parts = [piece.content_hash for piece in found if piece.is_part]
-        known = {**(self._plan.known_parts(parts) if parts else {}), **claimed.known}
-        results = run.lost_texts(pack, found) + run.take(
-            (piece, known.get(piece.content_hash)) for piece in found
-        )
+            self._release(run, done)
+            left = tuple(member for member in pack.members if member.content_hash not in done)
+            # No longer a kept pack: a prompt with fewer members is none that lasts.
+            pack = Pack(pack.id, left)
+            pieces = tuple(piece for piece in pieces if piece.memory not in done)
+        known = self._known_results(pieces, claimed)
+        results = run.lost_texts(pack, pieces)
+        # A memory whose last missing part was judged by an earlier, killed run is complete now,
+        # and is stored before anything is sent.
+        results += run.take((piece, known.get(piece.content_hash)) for piece in pieces)
         await self._keep([result for result in results if isinstance(result, Judgment)])
-        asks = self._drafts.asks(
-            pack, [piece for piece in found if piece.content_hash not in known]
+        prompts = self._prompts.asks(
+            pack, [piece for piece in pieces if piece.content_hash not in known]
         )
-        if len(asks) != 1:
-            return [*elsewhere, *results], asks
-        more, again = await self._send(run, asks[0])
-        return [*elsewhere, *results, *more], again
+        if len(prompts) != 1:
+            # Parts of long memories have a prompt each: they go back to the line, so that several
+            # workers send them.
+            return [*elsewhere, *results], prompts
+        sent, again = await self._send(run, prompts[0])
+        return [*elsewhere, *results, *sent], again
 
-    def _give_up(self, run: JudgingRun, memories: Iterable[str]) -> None:
+    def _known_results(
+        self, pieces: Sequence[MemoryPart], claimed: ClaimResult
+    ) -> dict[str, Judgment]:
+        """Return judgments that exist of these pieces, by content hash."""
+        parts = [piece.content_hash for piece in pieces if piece.is_part]
+        known = dict(self._plan.known_parts(parts)) if parts else {}
+        # What the claim found is newer.
+        known.update(claimed.known)
+        return known
+
+    def _release(self, run: JudgingRun, memories: Iterable[str]) -> None:
         """Release the claims on memories, and on their parts, that will have no judgment of
         ours."""
         self._plan.claims.release(run.with_parts(memories))
 
-    async def _send(
-        self, run: JudgingRun, ask: PackPrompt
-    ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
-        request, codes = self._drafts.request(ask, run.turn_text)
-        least, detail = run.too_long
-        if (
-            request.input_tokens >= ALIKE * least
-            and len(ask.pieces) > 1
-            and self._drafts.layout.is_independent
-        ):
-            # the host has turned down a request of this size: send its halves at once
-            return self._climb(run, ask, ask.pieces, repair.prompt_too_long(detail))
+    async def _send(self, run: JudgingRun, prompt: PackPrompt) -> UnitResult:
+        request, codes = self._prompts.request(prompt, run.turn_text)
+        too_long_from, detail = run.too_long
+        is_alike = request.input_tokens >= ALIKE * too_long_from
+        if is_alike and len(prompt.pieces) > 1 and self._prompts.layout.is_independent:
+            # The host has turned down a request of this size: send its halves at once.
+            return self._repair(run, prompt, prompt.pieces, repair.prompt_too_long(detail))
         try:
+            # Held while a host may be one that takes nothing: then few requests are in flight.
             async with run.rule.sending():
+                # Looked up once more: the stop may have come while this one waited its turn.
                 if self._plan.stop.cause is not None:
-                    return self._unsent(run, ask), ()
+                    return self._unsent(run, prompt), ()
                 completion = await self._provider.complete(request)
         except BudgetExhausted as error:
+            # Nothing was sent. One cap holds for all that is left, so nothing more is tried.
             self._plan.stop.set(UnjudgedCause.BUDGET, error.message)
-            return run.lose(ask.pieces, UnjudgedCause.BUDGET, error.message), ()
+            return run.lose(prompt.pieces, UnjudgedCause.BUDGET, error.message), ()
         except NotSent:
-            return self._unsent(run, ask), ()
+            return self._unsent(run, prompt), ()
         except ProviderError as error:
-            self.faults.asked_again += ask.is_again
-            return self._after_error(run, ask, error, tokens=request.input_tokens)
-        self.faults.asked_again += ask.is_again
-        self._share_cost(ask, completion.cost_usd)
-        return await self._after_reply(run, ask, codes, completion)
+            self.faults.asked_again += prompt.is_again
+            return self._after_error(run, prompt, error, tokens=request.input_tokens)
+        self.faults.asked_again += prompt.is_again
+        self._share_cost(prompt, completion.cost_usd)
+        return await self._after_reply(run, prompt, codes, completion)
 
-    def _share_cost(self, ask: PackPrompt, cost_usd: Decimal | None) -> None:
-        share = None if cost_usd is None else cost_usd / len(ask.pieces)
-        for piece in ask.pieces:
-            self.paid[piece.memory] = (
-                add_costs(self.paid[piece.memory], share) if piece.memory in self.paid else share
-            )
+    def _share_cost(self, prompt: PackPrompt, cost_usd: Decimal | None) -> None:
+        share = None if cost_usd is None else cost_usd / len(prompt.pieces)
+        for piece in prompt.pieces:
+            # A memory may have been asked about before, or in several parts. One unpriced call
+            # makes its sum unpriced.
+            if piece.memory in self.paid:
+                self.paid[piece.memory] = add_costs(self.paid[piece.memory], share)
+            else:
+                self.paid[piece.memory] = share
 
     async def _after_reply(
-        self, run: JudgingRun, ask: PackPrompt, codes: Sequence[str], completion: Completion
-    ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
-        heard = parse_completion(
-            ask, codes, completion, priors=run.priors, read=self._drafts.layout.read
+        self, run: JudgingRun, prompt: PackPrompt, codes: Sequence[str], completion: Completion
+    ) -> UnitResult:
+        parsed = parse_completion(
+            prompt, codes, completion, priors=run.priors, read=self._prompts.layout.read
         )
-        self.faults.count(heard.reply)
-        run.rule.count_reply(scored=bool(heard.judged))
-        expected = self._drafts.model.answered_by
+        self.faults.count(parsed.reply)
+        run.rule.count_reply(scored=bool(parsed.judged))
+        expected = self._prompts.model.answered_by
         if expected and completion.model != expected:
-            return await self._keep_of_another(run, ask, heard.judged, completion.model), ()
-        results = run.take(heard.judged)
-        parts = [judgment for piece, judgment in heard.judged if piece.is_part]
-        await self._keep([*parts, *(result for result in results if isinstance(result, Judgment))])
-        more, again = self._climb(run, ask, heard.missing, heard.trouble)
-        declined, alone = self._climb(run, ask, heard.refused, repair.REFUSED)
-        return [*results, *more, *declined], [*again, *alone]
+            results = await self._keep_of_another(run, prompt, parsed.judged, completion.model)
+            return results, ()
+        results = run.take(parsed.judged)
+        # Parts are stored as well as the memories that they complete: a killed run pays for no
+        # part twice.
+        judgments = [judgment for piece, judgment in parsed.judged if piece.is_part]
+        judgments += [result for result in results if isinstance(result, Judgment)]
+        await self._keep(judgments)
+        lost, again = self._repair(run, prompt, parsed.missing, parsed.trouble)
+        declined, alone = self._repair(run, prompt, parsed.refused, repair.REFUSED)
+        return [*results, *lost, *declined], [*again, *alone]
 
     async def _keep_of_another(
         self,
         run: JudgingRun,
-        ask: PackPrompt,
+        prompt: PackPrompt,
         judged: Sequence[tuple[MemoryPart, Judgment]],
         model: str,
     ) -> list[JudgingResult]:
@@ -401,65 +429,68 @@ class ModelJudge:
 
         What it was paid for is stored as its own judgments.
         """
-        name = self._drafts.model
+        named = self._prompts.model
         detail = (
-            f"`{name.name}` now answers as {model}, no longer as {name.answered_by}: ask again to"
+            f"`{named.name}` now answers as {model}, no longer as {named.answered_by}: ask again to"
             " judge with it"
         )
         if judged and self._plan.write_as is not None:
             await self._plan.write_as(model)([judgment for _, judgment in judged])
         self._plan.stop.set(UnjudgedCause.PROVIDER, detail)
-        return run.lose(ask.pieces, UnjudgedCause.PROVIDER, detail)
+        return run.lose(prompt.pieces, UnjudgedCause.PROVIDER, detail)
 
     def _after_error(
-        self, run: JudgingRun, ask: PackPrompt, error: ProviderError, *, tokens: int
-    ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
+        self, run: JudgingRun, prompt: PackPrompt, error: ProviderError, *, tokens: int
+    ) -> UnitResult:
         detail = f"{error.kind}: {error.message}"
+        # A length has a remedy of its own, and says nothing against the host.
         if isinstance(error, PromptTooLong):
             run.too_long = min(run.too_long, (tokens, detail))
-            return self._climb(run, ask, ask.pieces, repair.prompt_too_long(detail))
+            return self._repair(run, prompt, prompt.pieces, repair.prompt_too_long(detail))
         if run.rule.is_over_after(error):
-            # no prompt would fare better: an empty account may say so in prose
+            # No prompt would fare better: an empty account may say so in prose.
             self._plan.stop.set(UnjudgedCause.PROVIDER, detail)
         elif isinstance(error, RequestRejected):
-            return self._climb(run, ask, ask.pieces, repair.prompt_rejected(detail))
-        return run.lose(ask.pieces, UnjudgedCause.PROVIDER, detail), ()
+            return self._repair(run, prompt, prompt.pieces, repair.prompt_rejected(detail))
+        return run.lose(prompt.pieces, UnjudgedCause.PROVIDER, detail), ()
 
-    def _climb(
+    def _repair(
         self,
         run: JudgingRun,
-        ask: PackPrompt,
+        prompt: PackPrompt,
         missing: Sequence[MemoryPart],
-        trouble: repair.RepairReason,
-    ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
+        reason: repair.RepairReason,
+    ) -> UnitResult:
+        """Return the pieces that are lost for good, and the prompts that ask for the others
+        again."""
         if not missing:
             return [], []
         again, lost = repair.next_prompts(
-            ask, missing, trouble, is_independent=self._drafts.layout.is_independent
+            prompt, missing, reason, is_independent=self._prompts.layout.is_independent
         )
         if run.rule.is_over_after_unscored(len(lost)):
             self._plan.stop.set(
-                trouble.cause, f"{trouble.detail}; this model has given no usable score at all"
+                reason.cause, f"{reason.detail}; this model has given no usable score at all"
             )
         return run.take(lost), again
 
     def _unsent(self, run: JudgingRun, unit: WorkUnit) -> Sequence[JudgingResult]:
+        """Account for a unit that comes after the stop."""
         assert self._plan.stop.cause is not None
+        cause, detail = self._plan.stop.cause, self._plan.stop.detail
         if isinstance(unit, PackPrompt):
-            return run.lose(unit.pieces, self._plan.stop.cause, self._plan.stop.detail)
-        packs = [unit.opened.pack] if isinstance(unit, ClaimedPack) else run.waiting.leave()
+            return run.lose(unit.pieces, cause, detail)
+        # `ClaimNext` stands for all that is still in the queue.
+        packs = [unit.opened.pack] if isinstance(unit, ClaimedPack) else run.waiting.drain()
         members = [member for pack in packs for member in pack.members]
-        return [
-            Unjudged(member.content_hash, self._plan.stop.cause, self._plan.stop.detail)
-            for member in members
-        ]
+        return [Unjudged(member.content_hash, cause, detail) for member in members]
 
     async def _keep(self, judgments: Sequence[Judgment]) -> None:
         if judgments:
             await self._plan.write(judgments)
 
 
-def _mark_settled(waiting: set[str], result: JudgingResult) -> None:
-    if result.content_hash not in waiting:
-        raise XscoreError(f"{result.content_hash} was settled twice", hint="Please report it.")
-    waiting.remove(result.content_hash)
+def _count_once(missing: set[str], result: JudgingResult) -> None:
+    if result.content_hash not in missing:
+        raise XscoreError(f"{result.content_hash} got two results", hint="Please report it.")
+    missing.remove(result.content_hash)

@@ -122,33 +122,37 @@ class PackAssigner(Struct):
     ordered: Sequence[Candidate]
     known: Mapping[str, tuple[str, int]]
     profile: PackProfile
-    boxes: dict[str, PackDraft] = field(default_factory=dict)
-    home: dict[str, PackDraft] = field(default_factory=dict)
+    drafts: dict[str, PackDraft] = field(default_factory=dict)
+    draft_of: dict[str, PackDraft] = field(default_factory=dict)
     _names: int = 0
 
     def __post_init__(self) -> None:
-        sizes = Counter(pack for pack, _ in self.known.values())
         for member in self.ordered:
             if member.id in self.known:
-                pack = self.known[member.id][0]
-                box = self.boxes.setdefault(pack, PackDraft(pack, []))
-                box.members.append(member)
-                box.tokens += packed_tokens(member)
-                self.home[member.id] = box
-        for box in list(self.boxes.values()):
-            self._evict_oversized(box)
-            box.touched = box.touched or len(box.members) < sizes[box.id]
-            if not box.members:
-                del self.boxes[box.id]
+                self._place_known(member, self.known[member.id][0])
+        known_sizes = Counter(pack for pack, _ in self.known.values())
+        for draft in list(self.drafts.values()):
+            self._evict_oversized(draft)
+            if len(draft.members) < known_sizes[draft.id]:
+                draft.touched = True
+            if not draft.members:
+                del self.drafts[draft.id]
 
-    def _evict_oversized(self, box: PackDraft) -> None:
-        if len(box.members) == 1:
+    def _place_known(self, member: Candidate, pack: str) -> None:
+        draft = self.drafts.setdefault(pack, PackDraft(pack, []))
+        draft.members.append(member)
+        draft.tokens += packed_tokens(member)
+        self.draft_of[member.id] = draft
+
+    def _evict_oversized(self, draft: PackDraft) -> None:
+        """Take out what has grown longer than a pack; alone in its pack it may stay."""
+        if len(draft.members) == 1:
             return
-        for member in [member for member in box.members if self._is_oversized(member)]:
-            box.members.remove(member)
-            box.tokens -= packed_tokens(member)
-            box.touched = True
-            del self.home[member.id]
+        for member in [member for member in draft.members if self._is_oversized(member)]:
+            draft.members.remove(member)
+            draft.tokens -= packed_tokens(member)
+            draft.touched = True
+            del self.draft_of[member.id]
 
     def _is_oversized(self, member: Candidate) -> bool:
         return member.tokens > self.profile.tokens
@@ -158,62 +162,65 @@ class PackAssigner(Struct):
         return self.profile.tokens, max(1, int(FILL_SIZE_SHARE * self.profile.size))
 
     def place_newcomers(self) -> None:
-        """House each run of neighbours that have no pack yet."""
-        for before, run, after in _runs(self.ordered, self.home, self.profile.tokens):
+        """Place each run of neighbours that have no pack yet."""
+        for before, run, after in _runs(self.ordered, self.draft_of, self.profile.tokens):
             if self._is_oversized(run[0]):
-                self._new_box(run)
-                continue
-            neighbours = self._neighbours(before, run, after)
-            roomy = next(
-                (
-                    box
-                    for box in neighbours
-                    if box.fits(run, self.profile.tokens, self.profile.size)
-                ),
-                None,
-            )
-            groups = group_in_order(run, *self._fill)
-            if roomy is not None:
-                self._join(roomy, run)
-            elif neighbours and len(groups) == 1 and self._is_small(run):
-                self._join(neighbours[0], run)
+                self._new_draft(run)
             else:
-                for group in groups:
-                    self._new_box(group)
+                self._place(run, self._neighbours(before, run, after))
+
+    def _place(self, run: Sequence[Candidate], neighbours: Sequence[PackDraft]) -> None:
+        """Place a run in a pack beside it, if there is room or the run is small; else in its
+        own."""
+        for draft in neighbours:
+            if draft.fits(run, self.profile.tokens, self.profile.size):
+                self._join(draft, run)
+                return
+        groups = group_in_order(run, *self._fill)
+        # A pack that overflows is split later: two changed packs, and none that holds next to
+        # nothing.
+        if neighbours and len(groups) == 1 and self._is_small(run):
+            self._join(neighbours[0], run)
+            return
+        for group in groups:
+            self._new_draft(group)
 
     def _neighbours(
         self, before: Candidate | None, run: Sequence[Candidate], after: Candidate | None
     ) -> list[PackDraft]:
         """Packs beside the run, those that hold the same file first."""
-        found: list[tuple[bool, PackDraft]] = []
+        in_file: list[PackDraft] = []
+        elsewhere: list[PackDraft] = []
         for neighbour, near in ((before, run[0]), (after, run[-1])):
-            if neighbour is not None and not self._is_oversized(neighbour):
-                found.append((neighbour.path != near.path, self.home[neighbour.id]))
-        return [box for _, box in sorted(found, key=lambda pair: pair[0])]
+            if neighbour is None or self._is_oversized(neighbour):
+                continue
+            is_same_file = neighbour.path == near.path
+            (in_file if is_same_file else elsewhere).append(self.draft_of[neighbour.id])
+        return in_file + elsewhere
 
     def _is_small(self, run: Sequence[Candidate]) -> bool:
         tokens, size = self._fill
         return sum(map(packed_tokens, run)) < tokens // 2 and len(run) <= size // 2
 
-    def _join(self, box: PackDraft, members: Sequence[Candidate]) -> None:
-        box.add(members)
+    def _join(self, draft: PackDraft, members: Sequence[Candidate]) -> None:
+        draft.add(members)
         for member in members:
-            self.home[member.id] = box
+            self.draft_of[member.id] = draft
 
-    def _new_box(self, members: Sequence[Candidate]) -> None:
+    def _new_draft(self, members: Sequence[Candidate]) -> None:
         self._names += 1
         name = digest(self.profile.name, *(member.id for member in members))
-        while f"p_{name[:16]}" in self.boxes:
+        while f"p_{name[:16]}" in self.drafts:
             name = digest(name, str(self._names))
-        box = PackDraft(f"p_{name[:16]}", [])
-        self.boxes[box.id] = box
-        self._join(box, members)
+        draft = PackDraft(f"p_{name[:16]}", [])
+        self.drafts[draft.id] = draft
+        self._join(draft, members)
 
     def split_overfull(self) -> None:
         """Halve packs that grew past their limits; the part with most members keeps the name."""
-        for box in list(self.boxes.values()):
-            if len(box.members) > 1 and self._is_overfull(box.members):
-                self._split(box)
+        for draft in list(self.drafts.values()):
+            if len(draft.members) > 1 and self._is_overfull(draft.members):
+                self._split(draft)
 
     def _is_overfull(self, members: Sequence[Candidate]) -> bool:
         return (
@@ -221,45 +228,47 @@ class PackAssigner(Struct):
             or len(members) > self.profile.size
         )
 
-    def _split(self, box: PackDraft) -> None:
-        members = sorted(box.members, key=natural_order)
+    def _split(self, draft: PackDraft) -> None:
+        members = sorted(draft.members, key=natural_order)
         groups = _halves(members)
         if any(len(group) > 1 and self._is_overfull(group) for group in groups):
             groups = group_in_order(members, *self._fill)
         keep = max(groups, key=len)
-        box.members, box.tokens = [], 0
+        draft.members, draft.tokens = [], 0
         for group in groups:
             if group is keep:
-                self._join(box, group)
+                self._join(draft, group)
             else:
-                self._new_box(group)
+                self._new_draft(group)
 
     def dissolve_touched(self) -> None:
         """Give the members of a pack that changed to the packs beside it, where those have room for
         all of them."""
-        if not any(box.touched for box in self.boxes.values()):
+        if not any(draft.touched for draft in self.drafts.values()):
             return
-        row = sorted(self.boxes.values(), key=lambda box: natural_order(box.members[0]))
-        for at, box in enumerate(row):
-            if not box.touched or self._is_oversized(box.members[0]):
-                continue
-            left, right = (
-                self._open(_nearest_filled(row, at, -1)),
-                self._open(_nearest_filled(row, at, 1)),
-            )
-            taken = self._taken(left, box.members)
-            if taken < len(box.members) and (
-                right is None or not right.fits(box.members[taken:], *self._fill)
-            ):
-                continue
-            for other, members in ((left, box.members[:taken]), (right, box.members[taken:])):
-                if other is not None and members:
-                    self._join(other, members)
-            box.members = []
-            del self.boxes[box.id]
+        row = sorted(self.drafts.values(), key=lambda draft: natural_order(draft.members[0]))
+        for at, draft in enumerate(row):
+            if draft.touched and not self._is_oversized(draft.members[0]):
+                left = self._open(_nearest_filled(row, at, -1))
+                right = self._open(_nearest_filled(row, at, 1))
+                self._dissolve(draft, left, right)
 
-    def _open(self, box: PackDraft | None) -> PackDraft | None:
-        return None if box is None or self._is_oversized(box.members[0]) else box
+    def _dissolve(self, draft: PackDraft, left: PackDraft | None, right: PackDraft | None) -> None:
+        """Give all members to the packs beside, in order; change nothing where there is no room."""
+        taken = self._taken(left, draft.members)
+        for_left, for_right = draft.members[:taken], draft.members[taken:]
+        if for_right and (right is None or not right.fits(for_right, *self._fill)):
+            return
+        if left is not None and for_left:
+            self._join(left, for_left)
+        if right is not None and for_right:
+            self._join(right, for_right)
+        # It stays in the row, where `_nearest_filled` passes over what is empty.
+        draft.members = []
+        del self.drafts[draft.id]
+
+    def _open(self, draft: PackDraft | None) -> PackDraft | None:
+        return None if draft is None or self._is_oversized(draft.members[0]) else draft
 
     def _taken(self, left: PackDraft | None, members: Sequence[Candidate]) -> int:
         """How many of the members, from the first, fit into the pack before them."""
@@ -274,30 +283,32 @@ class PackAssigner(Struct):
 
     def slots(self) -> dict[str, Slot]:
         """Number the members of every pack; one whose membership is as it was keeps its order."""
-        found: dict[str, Slot] = {}
-        for box in self.boxes.values():
-            members = box.members
-            if not box.touched:
+        slots: dict[str, Slot] = {}
+        for draft in self.drafts.values():
+            members = draft.members
+            if not draft.touched:
                 members = sorted(members, key=lambda member: self.known[member.id][1])
             for position, member in enumerate(members):
-                found[member.id] = Slot(box.id, position)
-        return found
+                slots[member.id] = Slot(draft.id, position)
+        return slots
 
 
 def _runs(
-    ordered: Sequence[Candidate], home: Mapping[str, PackDraft], oversized: int
+    ordered: Sequence[Candidate], draft_of: Mapping[str, PackDraft], oversized: int
 ) -> Iterator[tuple[Candidate | None, list[Candidate], Candidate | None]]:
-    """Yield maximal runs of neighbours without a home, each between the housed ones around it;
+    """Yield maximal runs of neighbours without a pack, each between the placed ones around it;
     oversized ones alone."""
-    housed = [member.id in home for member in ordered]
+    # Told before the first run is placed: placing one must not end the next.
+    placed = [member.id in draft_of for member in ordered]
     before: Candidate | None = None
     run: list[Candidate] = []
     pending: list[tuple[Candidate | None, list[Candidate]]] = []
-    for member, is_housed in zip(ordered, housed, strict=True):
-        if is_housed:
+    for member, is_placed in zip(ordered, placed, strict=True):
+        if is_placed:
             if run:
                 pending.append((before, run))
-            yield from ((left, found, member) for left, found in pending)
+            for left, neighbours in pending:
+                yield left, neighbours, member
             before, run, pending = member, [], []
         elif member.tokens > oversized:
             pending.append((before, [member]))
@@ -305,15 +316,17 @@ def _runs(
             run.append(member)
     if run:
         pending.append((before, run))
-    yield from ((left, found, None) for left, found in pending)
+    for left, neighbours in pending:
+        yield left, neighbours, None
 
 
 def _halves(members: Sequence[Candidate]) -> list[list[Candidate]]:
     """Cut a sequence of two or more where both sides cost about the same."""
-    total, spent = sum(map(packed_tokens, members)), 0
+    total, before = sum(map(packed_tokens, members)), 0
     for at, member in enumerate(members[:-1], start=1):
-        spent += packed_tokens(member)
-        if spent + packed_tokens(members[at]) / 2 > total / 2:
+        before += packed_tokens(member)
+        # The middle of the whole falls before the middle of the next member.
+        if before + packed_tokens(members[at]) / 2 > total / 2:
             return [list(members[:at]), list(members[at:])]
     return [list(members[:-1]), list(members[-1:])]
 
@@ -358,11 +371,11 @@ def assign_packs(
     if profile.is_plain:
         return Assignment(slots={}, moved={}, gone=frozenset(known))
     ordered = sorted(memories, key=natural_order)
-    shelf = PackAssigner(ordered, known, profile)
-    shelf.place_newcomers()
-    shelf.split_overfull()
-    shelf.dissolve_touched()
-    slots = shelf.slots()
+    assigner = PackAssigner(ordered, known, profile)
+    assigner.place_newcomers()
+    assigner.split_overfull()
+    assigner.dissolve_touched()
+    slots = assigner.slots()
     moved = {id_: slot for id_, slot in slots.items() if known.get(id_) != slot}
     return Assignment(slots=slots, moved=moved, gone=frozenset(known.keys() - slots.keys()))
 
@@ -382,9 +395,12 @@ def packs_to_send(
         return [Pack("", (miss,), is_kept=True) for miss in misses]
     sizes = Counter(pack for pack, _ in slots.values())
     grouped: dict[str, list[Candidate]] = {}
+    loose: list[Candidate] = []
     for miss in misses:
-        grouped.setdefault(slots[miss.id][0] if miss.id in slots else "", []).append(miss)
-    loose = grouped.pop("", [])
+        if miss.id in slots:
+            grouped.setdefault(slots[miss.id][0], []).append(miss)
+        else:
+            loose.append(miss)
     whole = []
     for pack, members in grouped.items():
         if len(members) < sizes[pack]:
@@ -407,14 +423,17 @@ def filled_packs(misses: Sequence[Candidate], profile: PackProfile) -> list[Pack
     with the others."""
     groups: list[list[Candidate]] = []
     for of_one_store in _own_and_others(misses):
+        # The first of each store begins a request.
         filled = profile.tokens + 1
         for miss in of_one_store:
-            taken = min(packed_tokens(miss), profile.longest)
-            if filled + taken > profile.tokens or len(groups[-1]) >= profile.size:
+            # A longer one is judged in parts, and one part is all that a request has of it.
+            tokens = min(packed_tokens(miss), profile.longest)
+            is_full = filled + tokens > profile.tokens or len(groups[-1]) >= profile.size
+            if is_full:
                 groups.append([])
                 filled = 0
             groups[-1].append(miss)
-            filled += taken
+            filled += tokens
     return [Pack("q_" + digest(group[0].id)[:16], tuple(group)) for group in groups]
 
 

@@ -104,20 +104,21 @@ def _indent(line: str) -> int:
 
 
 class PartTally(Struct):
-    """Brings the parts of oversized memories together; a memory leaves it once, when its last part
-    has settled."""
+    """Brings the parts of oversized memories together; a memory leaves it once, with the result of
+    its last part."""
 
-    _settled: dict[str, dict[str, Judgment | Unjudged]] = field(default_factory=dict)
+    _results: dict[str, dict[str, Judgment | Unjudged]] = field(default_factory=dict)
+    """Memory -> part -> its result."""
 
-    def settle(self, piece: MemoryPart, result: Judgment | Unjudged) -> Judgment | Unjudged | None:
+    def add(self, piece: MemoryPart, result: Judgment | Unjudged) -> Judgment | Unjudged | None:
         """Take one piece's result; give its memory's, or None while parts are missing."""
         if not piece.is_part:
             return result
-        parts = self._settled.setdefault(piece.memory, {})
+        parts = self._results.setdefault(piece.memory, {})
         parts[piece.content_hash] = result
         if len(parts) < piece.parts:
             return None
-        return score_of_parts(piece.memory, list(self._settled.pop(piece.memory).values()))
+        return score_of_parts(piece.memory, list(self._results.pop(piece.memory).values()))
 
 
 def score_of_parts(memory: str, parts: Sequence[Judgment | Unjudged]) -> Judgment | Unjudged:
@@ -132,7 +133,7 @@ def score_of_parts(memory: str, parts: Sequence[Judgment | Unjudged]) -> Judgmen
 
 
 class RepairRung(IntEnum):
-    """How far down the ladder an ask stands."""
+    """How far down the repair ladder a prompt stands."""
 
     PACK = 0
     HALF = 1
@@ -156,7 +157,7 @@ class PackPrompt(Struct, frozen=True):
 
 
 class RepairReason(Struct, frozen=True):
-    """Why an ask left pieces without a score."""
+    """Why a prompt left pieces without a score."""
 
     cause: UnjudgedCause
     """What they are lost for at the end of the ladder."""
@@ -189,41 +190,41 @@ def prompt_rejected(detail: str) -> RepairReason:
 
 
 def next_prompts(
-    ask: PackPrompt,
+    prompt: PackPrompt,
     missing: Sequence[MemoryPart],
-    trouble: RepairReason,
+    reason: RepairReason,
     *,
     is_independent: bool = False,
 ) -> tuple[list[PackPrompt], list[tuple[MemoryPart, Unjudged]]]:
-    """Give the asks that may still score what is missing, or the pieces that are lost for good.
+    """Give the prompts that may still score what is missing, or the pieces that are lost for good.
 
     is_independent: the pieces of a prompt do not influence each other, so that smaller prompts give
         no better answers; a prompt that is refused as a whole is halved until the cause is alone.
     """
-    was_alone = len(ask.pieces) == 1
-    if ask.rung is RepairRung.ALONE or (was_alone and trouble.final_when_alone):
+    was_alone = len(prompt.pieces) == 1
+    if prompt.rung is RepairRung.ALONE or (was_alone and reason.final_when_alone):
         return [], [
-            (piece, Unjudged(piece.content_hash, trouble.cause, trouble.detail))
-            for piece in missing
+            (piece, Unjudged(piece.content_hash, reason.cause, reason.detail)) for piece in missing
         ]
-    if is_independent and not was_alone and (trouble.halve or not trouble.one_by_one):
-        rung, size = (
-            (RepairRung.HALF, ceil(len(missing) / 2))
-            if trouble.halve
-            else (ask.rung + 1, len(missing))
-        )
-        return _asked_in(ask, missing, RepairRung(rung), size), []
-    rung = RepairRung.ALONE if trouble.one_by_one or was_alone else RepairRung(ask.rung + 1)
-    size = 1 if rung is RepairRung.ALONE else ceil(len(ask.pieces) / 2)
-    return _asked_in(ask, missing, rung, size), []
+    if is_independent and not was_alone:
+        if reason.halve:
+            return _split_prompts(prompt, missing, RepairRung.HALF, ceil(len(missing) / 2)), []
+        # Smaller prompts would give no better answers, so what is missing stays together.
+        if not reason.one_by_one:
+            rung = RepairRung(prompt.rung + 1)
+            return _split_prompts(prompt, missing, rung, len(missing)), []
+    if reason.one_by_one or was_alone or prompt.rung is RepairRung.HALF:
+        return _split_prompts(prompt, missing, RepairRung.ALONE, 1), []
+    # Half of the pieces asked about, not of those missing: the prompt was too much for the model.
+    return _split_prompts(prompt, missing, RepairRung.HALF, ceil(len(prompt.pieces) / 2)), []
 
 
-def _asked_in(
-    ask: PackPrompt, missing: Sequence[MemoryPart], rung: RepairRung, size: int
+def _split_prompts(
+    prompt: PackPrompt, missing: Sequence[MemoryPart], rung: RepairRung, size: int
 ) -> list[PackPrompt]:
     """Ask for what is missing in prompts of this size."""
     groups = [tuple(missing[start : start + size]) for start in range(0, len(missing), size)]
     return [
-        PackPrompt(f"{ask.pack}/{rung.value}.{number}", group, rung)
+        PackPrompt(f"{prompt.pack}/{rung.value}.{number}", group, rung)
         for number, group in enumerate(groups)
     ]

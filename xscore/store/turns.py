@@ -268,7 +268,7 @@ def _save_figures(connection: sqlite3.Connection, turn_id: str, figures: TurnFig
         "turn_id": turn_id,
         "command": figures.command,
         "judge": figures.judge,
-        "is_model": figures.is_model,
+        "is_model": figures.by_model,
         **asdict(figures.coverage),
         "unjudged_by_cause": json.dumps(figures.unjudged_by_cause),
         "kept": figures.kept,

@@ -93,7 +93,7 @@ def test_the_first_line_says_what_was_not_judged(by_cause: dict[str, int], state
     assert first.endswith(" 7 changed files not read yet.")
 
 
-WORDS = replace(ANSWER, judge=replace(ANSWER.judge, is_model=False))
+WORDS = replace(ANSWER, judge=replace(ANSWER.judge, by_model=False))
 """Ranked by words alone."""
 
 

@@ -12,6 +12,7 @@ from xscore.cache.keys import judge_key, turn_key
 from xscore.extensions.batch.ask_list import ask_list
 from xscore.extensions.batch.shared_packs import AskListReport
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.judge_prompts import sharing_prompts
 from xscore.pipeline.parts import TurnOptions
 from xscore.pipeline.question_list import Question, QuestionList
 from xscore.prompts.turn_text import turn_block
@@ -84,13 +85,13 @@ async def misplaced(
     wrong: list[str] = []
     count = 0
     async with Pipeline.open(root, settings) as pipeline:
-        store, factory = pipeline.store, pipeline.parts.judge.with_shared_prompts()
+        store, judge = pipeline.store, sharing_prompts(pipeline.parts.judge)
         candidates = {candidate.content_hash: candidate for candidate in store.fetch().candidates}
         texts = store.texts(list(candidates.values()))
         for question in questions.all:
             key = turn_key(turn_block(Turn(task=question.task)))
             for content, judgment in read_judgments(
-                store.connection, (key, judge_key(factory.identity), 0)
+                store.connection, (key, judge_key(judge.identity), 0)
             ).items():
                 if content not in candidates:
                     continue  # a part of one

@@ -202,7 +202,7 @@ async def test_without_a_model_the_lexical_judge_ranks_the_list(shop: Path) -> N
     ranked_list = await judged(
         shop, Settings(judge=JudgeSettings(model="lexical")), QuestionList((task,), "one")
     )
-    assert (ranked_list.exit_code, ranked_list.job, ranked_list.is_model) == (0, "", False)
+    assert (ranked_list.exit_code, ranked_list.job, ranked_list.by_model) == (0, "", False)
     assert ranked_list.coverage.judged == ranked_list.coverage.candidates > 0
     assert any(line.kept for line in ranked_list.lines)
 

@@ -15,8 +15,8 @@ from xscore.records.events import JudgeEstimate
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Scope, Turn
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.packs import PackProfile, assign_packs
+from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import MemoryPart, memory_parts
 
 Known = Mapping[str, Judgment]
@@ -78,7 +78,7 @@ def planned(
 
 def planner(profile: PackProfile) -> BatchPlanner:
     """A planner over packs assigned in order."""
-    drafts = PromptDrafts(JudgeModel(name="judge-1"), profile, b"secret")
+    drafts = PromptBuilder(JudgeModel(name="judge-1"), profile, b"secret")
 
     def slots(pool: Pool) -> Mapping[str, tuple[str, int]]:
         return assign_packs(pool.all_candidates, {}, profile).slots

@@ -17,7 +17,6 @@ from xscore.extensions.batch.ray_engine import _RayRun, _SharedCap
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.list_judging import LiveEnd
 from xscore.pipeline.live_judging import JudgingProgress
-from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.question_list import fetch_list_memories, prepare_questions
 from xscore.pipeline.turn_clock import Deadline
 from xscore.platform.errors import BudgetExhausted
@@ -61,7 +60,6 @@ async def actor(
     async with Pipeline.open(root, settings) as pipeline:
         parts = pipeline.parts
         await pipeline.index()
-        assert isinstance(parts.judge, ModelJudgeFactory)
         memories = fetch_list_memories(parts, Scope())
         progress = JudgingProgress(Observer(), 0, 0)
         run = _RayRun(parts, "b_test", memories.candidates, 1, lambda _: None, progress, LiveEnd())

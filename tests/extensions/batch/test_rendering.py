@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from tests.extensions.batch.batch_vendor import questions
 from tests.pipeline.conftest import FILES
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob
-from xscore.extensions.batch.list_plan import ListOptions, batch_judge_factory, draft_job, save_job
+from xscore.extensions.batch.list_plan import ListOptions, batch_judge, draft_job, save_job
 from xscore.extensions.batch.records import BatchLimits
 from xscore.extensions.batch.sending import (
     BatchInput,
@@ -28,6 +29,7 @@ from xscore.extensions.batch.sending import (
 from xscore.extensions.batch.vendor_batches import batch_host
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.judged_memories import judged_texts
 from xscore.pipeline.question_list import Question, QuestionList
 from xscore.platform.errors import StoreDamaged, UsageError
 from xscore.platform.paths import user_data_dir
@@ -83,7 +85,7 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> PlannedJob:
     ) as pipeline:
         await pipeline.index()
         parts = pipeline.parts
-        factory = batch_judge_factory(parts)
+        described = batch_judge(parts)
         job = job_rows.read_job(
             parts.store.connection,
             save_job(
@@ -92,10 +94,10 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> PlannedJob:
         )
         pool = parts.store.pool()
         live = ModelJudge(
-            factory.provider,
-            job.recipe.drafts(),
+            described.connected(),
+            job.recipe.builder(),
             JudgingPlan(
-                texts=factory.texts,
+                texts=partial(judged_texts, described),
                 write=None,  # type: ignore[arg-type]  # unused: nothing is sent
                 slots=job_slots(parts.store, job),
                 priors={},
@@ -107,7 +109,7 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> PlannedJob:
             for question in job_questions
         }
     store = Store.open(parts.store.root, user_data_dir=user_data_dir(None))
-    return PlannedJob(store, batch_host(factory.provider), job, requests)
+    return PlannedJob(store, batch_host(described.connected()), job, requests)
 
 
 def job_slots(store: Store, job: BatchJob) -> dict[str, tuple[str, int]]:

@@ -39,9 +39,9 @@ from xscore.records.calls import Request
 from xscore.records.judgment import ClaimResult, ClaimState, Judgment
 from xscore.records.turn import Turn
 from xscore.scorer.claiming import NoClaims
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal
 from xscore.scorer.packs import Pack, PackProfile
+from xscore.scorer.prompt_builder import PromptBuilder
 
 IN_THE_REPLY = [
     Fault.TRUNCATION,
@@ -269,7 +269,7 @@ def together(
     provider: Provider, kept: list[_StoredJudgments], claims: Any = NoClaims
 ) -> SharedPackJudge:
     """Three packs for as many questions as there are to keep for."""
-    drafts = PromptDrafts(JudgeModel(name="m"), PackProfile(), b"secret", layout=QUESTIONS_LAYOUT)
+    builder = PromptBuilder(JudgeModel(name="m"), PackProfile(), b"secret", layout=QUESTIONS_LAYOUT)
     askings = [
         SharedQuestion(
             turn_text=f"<turn>\n<task>\nTask number {at}\n</task>\n</turn>",
@@ -281,7 +281,7 @@ def together(
     ]
     return SharedPackJudge(
         provider=provider,
-        drafts=drafts,
+        builder=builder,
         texts=lambda members: {member.id: CODE[member.id][1] for member in members},
         units=[SharedUnit(pack, tuple(range(len(kept)))) for pack in PACKS],
         askings=askings,

@@ -43,7 +43,7 @@ def test_a_frame_that_no_model_judged_says_so() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         xscore.judge(QUESTION, frame, judge="lexical", store=None)
-        assert not xscore.judge(QUESTION, frame["text"], store=None).receipt.is_model
+        assert not xscore.judge(QUESTION, frame["text"], store=None).receipt.by_model
 
 
 @pytest.mark.parametrize("library", ["pandas", "pyarrow"])

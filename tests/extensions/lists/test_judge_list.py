@@ -155,7 +155,7 @@ def test_the_lexical_judge_weighs_the_words_of_the_whole_list(
     """Without a key the lexical judge scores and the receipt says so; a slow iterator gets the same
     scores."""
     judged = xscore.judge("lost payments", TICKETS * 600)
-    assert not judged.receipt.is_model and "no key" in judged.receipt.warnings[0]
+    assert not judged.receipt.by_model and "no key" in judged.receipt.warnings[0]
     assert judged[0].score > judged[1].score == 0.0 and judged[0].score == judged[1_797].score
     monkeypatch.setattr(judging, "FILL_S", 0.0)
     assert outcomes(xscore.judge("lost payments", TICKETS * 600)) == outcomes(judged)

@@ -45,7 +45,6 @@ CALL = CallRecord(
 FIGURES = TurnFigures(
     command="ask",
     judge="openai:m",
-    is_model=True,
     coverage=Coverage(2, 2, 0, 0, 0),
     unjudged_by_cause={},
     kept=1,

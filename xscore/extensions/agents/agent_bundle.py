@@ -168,7 +168,7 @@ def coverage_line(answer: Answer) -> str:
 
 def ranked_by_words(answer: Answer) -> bool:
     """Whether only words ranked the memories: no model judged."""
-    return not answer.judge.is_model or bool(answer.ranked_by)
+    return answer.ranked_by_words
 
 
 def quoted(text: str, limit: int) -> str:

@@ -23,7 +23,8 @@ from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
 from xscore.extensions.agents.background import CHANGES_ASKED
 from xscore.pipeline.assembly import with_cap
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.live_judging import judge_pool
+from xscore.pipeline.known_hosts import remember_host
+from xscore.pipeline.live_judging import judge_pool, open_judge
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.past_turns import turn_to_continue
 from xscore.pipeline.prepare import open_turn
@@ -250,7 +251,7 @@ class BackgroundWork:
             parts, turn = turn_to_continue(parts, turn_id, answer=False, again=True)
             opened = open_turn(parts, replace(turn, continues=""), Stopwatch(), takes_up=False)
             changed = tuple([miss for miss in opened.pool.misses if miss.updated_at > asked_at])
-            if not (changed and parts.judge.is_model):
+            if not (changed and parts.judge.stored):
                 return True
             self._lease.say(
                 f"judging {counted(len(changed), 'changed memory', 'changed memories')}"
@@ -259,9 +260,9 @@ class BackgroundWork:
                 opened, pool=replace(opened.pool, candidates=changed, misses=changed)
             )
             async with parts.open_resources(run_id) as resources:
-                judge = await parts.judge.open(resources, narrowed)
+                judge = await open_judge(parts.judge, resources, narrowed)
                 judged = await judge_pool(narrowed, judge, resources, parts.observer)
-            parts.judge.close()
+            remember_host(parts.judge)
             self.done.cost_usd += spent_in_period(connection, run_id)
         self.done.judged += sum(isinstance(outcome.result, Judgment) for outcome in judged.outcomes)
         return not judged.interrupted

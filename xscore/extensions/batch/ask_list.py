@@ -38,10 +38,10 @@ from xscore.extensions.batch.shared_packs import (
 )
 from xscore.pipeline.answering import typical_answer_s
 from xscore.pipeline.json_form import SCHEMA, Json, answer_json, record_json
-from xscore.pipeline.model_factory import ModelJudgeFactory
+from xscore.pipeline.judge_prompts import sharing_prompts
+from xscore.pipeline.known_hosts import REMEMBERED_S
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.prepare import open_turn
-from xscore.pipeline.probe import REMEMBERED_S
 from xscore.pipeline.question_list import (
     ConfirmedObserver,
     ListMemories,
@@ -95,7 +95,7 @@ async def ask_list(
     identity = parts.judge.identity
     options = replace(options, started=options.started or time.monotonic())
     failed = _shared_form_failed(parts)
-    shares = not failed and parts.judge.with_shared_prompts() is not parts.judge
+    shares = not failed and sharing_prompts(parts.judge) is not parts.judge
     turns = TurnList(parts, shares)
     cost = SeparatePromptsCost(
         identity.provider, identity.host, PriceList(parts.settings.provider.price)
@@ -160,7 +160,7 @@ class _AskListRun(Struct):
 
     def _can_share(self, questions: Sequence[PreparedQuestion]) -> bool:
         parts = self.turns.parts
-        if not self.turns.shares_prompts or not parts.judge.is_model:
+        if not self.turns.shares_prompts or not parts.judge.packed:
             return False
         if parts.settings.judge.replay or parts.settings.batch.questions_a_call < 2:
             return False
@@ -170,7 +170,6 @@ class _AskListRun(Struct):
         """Judge what these questions can share; None: the host cannot be asked so, and each is
         asked alone."""
         parts = self.turns.parts_within_cap()
-        assert isinstance(parts.judge, ModelJudgeFactory)
         assert self.options.started is not None
         deadline = Deadline.of(self.options.started, parts.settings.budget.deadline_s)
         if self._answers:  # reserve the time for answering

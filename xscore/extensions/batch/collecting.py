@@ -37,9 +37,9 @@ from xscore.platform.errors import (
 )
 from xscore.records.judgment import Judgment
 from xscore.scorer import repair
-from xscore.scorer.drafts import dealt_ids
 from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.model_judge import ReplyFaults
+from xscore.scorer.prompt_builder import dealt_ids
 from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason
 from xscore.scorer.replies import parse_completion
 
@@ -144,7 +144,7 @@ class ResultCollector:
         self._job = job
         self._chunk = chunk
         self._unmatched = Counter[str]()
-        self._secret = job.recipe.drafts().secret
+        self._secret = job.recipe.builder().secret
         self._keys = {
             number: question.turn_key
             for number, question in job_rows.read_job_questions(connection, job.id).items()

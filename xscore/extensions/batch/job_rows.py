@@ -29,8 +29,8 @@ from xscore.prompts.judge import JudgeModel
 from xscore.prompts.turn_text import turn_block
 from xscore.records.judgment import JudgeIdentity, UnjudgedCause
 from xscore.records.turn import Scope, Turn
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.packs import PackProfile
+from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import MemoryPart, PackPrompt, RepairRung
 from xscore.store.line_search import LineMatcher
 
@@ -76,13 +76,13 @@ class JobRecipe(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"JobRecipe({self.provider}:{self.model.name})"  # never the secret
 
-    def drafts(self) -> PromptDrafts:
+    def builder(self) -> PromptBuilder:
         """Return the prompts' settings."""
-        return PromptDrafts(self.model, self.packs, bytes.fromhex(self.deal), self.reasons_from)
+        return PromptBuilder(self.model, self.packs, bytes.fromhex(self.deal), self.reasons_from)
 
     def identity(self) -> JudgeIdentity:
         """Name the judge."""
-        return self.drafts().identity(provider=self.provider, host=self.host)
+        return self.builder().identity(provider=self.provider, host=self.host)
 
 
 class BatchJob(Struct, frozen=True):

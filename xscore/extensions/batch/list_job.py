@@ -32,6 +32,8 @@ from xscore.extensions.batch.results import (
     rank_questions,
 )
 from xscore.pipeline.factories import REPLAY_NOTE
+from xscore.pipeline.judge_description import Scale
+from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.list_judging import LiveEnd, QuestionEnd, judge_list, judge_question
 from xscore.pipeline.live_judging import STOP_DETAILS, JudgingProgress
 from xscore.pipeline.parts import PipelineParts
@@ -75,7 +77,7 @@ async def run_live_list(
     plan = plan_live_list(parts, questions, options)
     if (
         plan.to_judge
-        and parts.judge.is_model
+        and parts.judge.paid
         and parts.observer.can_confirm
         and not parts.settings.judge.replay
     ):
@@ -97,11 +99,11 @@ class _ListRun(Struct):
 
     async def go(self) -> None:
         parts = self.parts
-        if parts.judge.is_model and self.plan.candidates:
+        if parts.judge.stored and self.plan.candidates:
             if not parts.settings.judge.replay:
                 self.job = self._save_job()
                 await self._judge()
-                parts.judge.close()
+                remember_host(parts.judge)
             elif self.plan.to_judge:
                 self.end = LiveEnd(UnjudgedCause.REPLAY, STOP_DETAILS[UnjudgedCause.REPLAY])
         if self.end.cause is UnjudgedCause.INTERRUPTED:
@@ -155,7 +157,7 @@ class _ListRun(Struct):
         detail = self.end.detail or STOP_DETAILS.get(cause, "")
         async with AsyncExitStack() as stack:
             resources = None
-            if not parts.judge.is_model:
+            if not parts.judge.stored:
                 resources = await stack.enter_async_context(parts.open_resources(self.job))
 
             async def outcomes_of(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
@@ -193,7 +195,7 @@ class _ListRun(Struct):
             job=self.job,
             command=options.command,
             judge=judge_name(parts),
-            is_model=parts.judge.is_model,
+            by_model=parts.judge.scale is not Scale.WORDS,
             questions=len(self.plan.questions.all),
             candidates=self.plan.candidates,
             cached=self.plan.cached,

@@ -1,6 +1,6 @@
 """Plan a list, live or by batch: its estimate, a batch's requests, and its job. Sends nothing.
 
-It adds up sizes and drafts no prompt. Questions without any judgment yet need the same packs, so
+It adds up sizes and renders no prompt. Questions without any judgment yet need the same packs, so
 their forecast is made once, with the length of the first. In a batch, equal questions are judged
 once, candidates that another job is having judged are left to that job, and prompts are those of
 live calls. The user's own memories are left out: their judgments belong in the user's store, and
@@ -11,6 +11,7 @@ twice.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from math import ceil
 from pathlib import Path
 
@@ -28,7 +29,11 @@ from xscore.extensions.batch.job_rows import (
     UnderWay,
 )
 from xscore.extensions.batch.records import BatchLimits
-from xscore.pipeline.model_factory import ModelJudgeFactory, model_judge_factory
+from xscore.pipeline.describe_model import describe_model_judge
+from xscore.pipeline.estimating import forecast_judging
+from xscore.pipeline.judge_description import JudgeDescription
+from xscore.pipeline.judge_prompts import estimating_builder
+from xscore.pipeline.judged_memories import judged_texts, pack_slots
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import Pool, refuse_empty_scope
 from xscore.pipeline.question_list import (
@@ -53,9 +58,9 @@ from xscore.records.events import JudgeEstimate
 from xscore.records.memory import Candidate
 from xscore.records.reports import CapLeft
 from xscore.records.turn import Scope, Turn
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, packs_to_send
+from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import MemoryPart, PackPrompt
 
 Slots = Callable[[Pool], Mapping[str, tuple[str, int]]]
@@ -79,11 +84,11 @@ class ListOptions(Struct, frozen=True, kw_only=True):
 class BatchPlanner:
     """Plans one question at a time."""
 
-    def __init__(self, drafts: PromptDrafts, *, slots: Slots, texts: Texts) -> None:
-        """slots, texts: from the judge's factory."""
+    def __init__(self, builder: PromptBuilder, *, slots: Slots, texts: Texts) -> None:
+        """slots, texts: of the judge."""
         self.prompts: list[PackPrompt] = []
         self.requests: list[RequestName] = []
-        self._drafts = drafts
+        self._builder = builder
         self._slots = slots
         self._texts = texts
         self._numbers: dict[tuple[str, ...], int] = {}
@@ -100,7 +105,7 @@ class BatchPlanner:
         self.requests.extend((number, prompt) for prompt in self._latest[1])
 
     def _prompt_numbers(self, pool: Pool) -> Iterator[int]:
-        for pack in packs_to_send(pool.misses, self._slots(pool), self._drafts.profile):
+        for pack in packs_to_send(pool.misses, self._slots(pool), self._builder.profile):
             to_ask: list[MemoryPart] = []
             for member in pack.members:
                 pieces = self._pieces(member)
@@ -108,7 +113,7 @@ class BatchPlanner:
                 # A memory whose parts are all known has itself no judgment: its parts are asked
                 # for again.
                 to_ask += unknown or pieces
-            for prompt in self._drafts.asks(pack, to_ask):
+            for prompt in self._builder.asks(pack, to_ask):
                 name = (prompt.pack, *(piece.content_hash for piece in prompt.pieces))
                 if name not in self._numbers:
                     self._numbers[name] = len(self.prompts)
@@ -118,10 +123,10 @@ class BatchPlanner:
     def _pieces(self, member: Candidate) -> tuple[MemoryPart, ...]:
         """Return the memory, or its parts to judge, without texts; empty if it is no longer
         stored."""
-        if member.tokens <= self._drafts.profile.tokens:
+        if member.tokens <= self._builder.profile.tokens:
             return (job_rows.part_without_text(member.content_hash),)
         if member.content_hash not in self._parts:
-            pieces = self._drafts.pieces_of(Pack("", (member,)), self._texts([member]))
+            pieces = self._builder.pieces_of(Pack("", (member,)), self._texts([member]))
             self._parts[member.content_hash] = tuple(
                 job_rows.part_without_text(piece.content_hash, piece.memory, piece.parts)
                 for piece in pieces
@@ -225,21 +230,21 @@ class ListPlan(Struct, kw_only=True):
 
     def new_job(self, parts: PipelineParts) -> BatchJob:
         """Return the job of this list, done by the judge of these parts."""
-        factory = batch_judge_factory(parts)
+        judge = batch_judge(parts)
         identity = parts.judge.identity
-        drafts = factory.experienced()
-        judge = parts.settings.judge
+        builder = estimating_builder(judge)
+        settings = parts.settings.judge
         options = self.options
-        reasons_from = judge.reasons_from if judge.reasons == "relevant" else 0.0
+        reasons_from = settings.reasons_from if settings.reasons == "relevant" else 0.0
         only = None if options.only is None else tuple(sorted(options.only))
         recipe = JobRecipe(
             provider=identity.provider,
             host=identity.host,
-            model=drafts.model,
-            packs=drafts.profile,
+            model=builder.model,
+            packs=builder.profile,
             reasons_from=reasons_from,
-            sees=judge.sees,
-            tests=judge.tests,
+            sees=settings.sees,
+            tests=settings.tests,
             scope=options.scope,
             only=only,
         )
@@ -248,7 +253,7 @@ class ListPlan(Struct, kw_only=True):
             created_at=parts.clock(),
             command=options.command,
             digest=self.questions.digest,
-            judge_spec=str(factory.spec),
+            judge_spec=str(judge.spec),
             judge=judge_key(identity),
             recipe=recipe,
             max_usd=parts.settings.budget.max_usd,
@@ -288,7 +293,12 @@ def plan_list(
         ),
     )
     prepared = prepare_questions(parts, enumerate(questions.all), memories)
-    plan.add_up(prepared, parts.judge.forecast, batch=batch, sees=parts.settings.judge.sees)
+    plan.add_up(
+        prepared,
+        partial(forecast_judging, parts.judge),
+        batch=batch,
+        sees=parts.settings.judge.sees,
+    )
     return plan
 
 
@@ -316,7 +326,7 @@ def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
     """
     judge = parts.judge
     count = estimate.calls
-    if not isinstance(judge, ModelJudgeFactory) or not count:
+    if not judge.paid or not count:
         return Decimal(0)
     if judge.spec.provider == DECISIONS_OF_OPENAI:
         return None
@@ -325,7 +335,7 @@ def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
         output_tokens=-(-estimate.output_tokens // count),
     )
     call_usd = PriceList(parts.settings.provider.price).batch(
-        judge.drafts.model.name, judge.host, average
+        judge.asked_model, judge.host, average
     )
     if call_usd is None:
         return None
@@ -334,22 +344,19 @@ def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
 
 def judge_name(parts: PipelineParts) -> str:
     """Return the name of a list's judge for the user."""
-    identity = parts.judge.identity
-    if parts.judge.is_model:
-        return f"{identity.provider}:{identity.model}"
-    return "lexical"
+    return parts.judge.name
 
 
-def batch_judge_factory(parts: PipelineParts) -> ModelJudgeFactory:
-    """Return the factory of the judge that a Batch API has: for a decision model of OpenAI's its
+def batch_judge(parts: PipelineParts) -> JudgeDescription:
+    """Return the judge that a Batch API has: for a decision model of OpenAI's its
     chat judge.
 
     Raises UsageError for the lexical judge.
     """
-    if isinstance(parts.judge, ModelJudgeFactory):
+    if parts.judge.paid:
         if parts.judge.spec.provider == DECISIONS_OF_OPENAI:
             spec = ModelSpec("openai", parts.judge.spec.model)
-            return model_judge_factory(spec, parts.settings, store=parts.store)
+            return describe_model_judge(spec, parts.settings, store=parts.store)
         return parts.judge
     raise UsageError(
         "the lexical judge has no Batch API, and costs nothing",
@@ -385,17 +392,19 @@ def draft_job(
     limits: those in force.
     Raises UsageError for the judge without a model, and what `plan_list` raises.
     """
-    factory = batch_judge_factory(parts)
-    parts = replace(parts, judge=factory)
-    drafts = factory.experienced()
-    planner = BatchPlanner(drafts, slots=factory.slots, texts=factory.texts)
+    judge = batch_judge(parts)
+    parts = replace(parts, judge=judge)
+    builder = estimating_builder(judge)
+    planner = BatchPlanner(
+        builder, slots=partial(pack_slots, judge), texts=partial(judged_texts, judge)
+    )
     plan = plan_list(parts, questions, options, batch=planner)
     batch_usd = batch_cost(parts, plan.estimate)
     return JobDraft(
         plan=plan,
         planner=planner,
         job=plan.new_job(parts),
-        batches=_count_batches(len(planner.requests), plan, drafts.model.chars_per_token, limits),
+        batches=_count_batches(len(planner.requests), plan, builder.model.chars_per_token, limits),
         cost_usd=plan.estimate.cost_usd if batch_usd is None else batch_usd,
         caps=list_caps_left(parts),
     )

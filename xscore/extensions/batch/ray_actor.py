@@ -30,9 +30,9 @@ from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedC
 from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
 from xscore.scorer.claiming import NoClaims
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, workers_for
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge
+from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.settings import Settings
 
 
@@ -43,7 +43,7 @@ class ActorContext(Struct, frozen=True, kw_only=True):
     spec: ModelSpec
     settings: Settings
     capability: Capability | None
-    drafts: PromptDrafts
+    builder: PromptBuilder
     identity: JudgeIdentity
     concurrency: int
     candidates: tuple[Candidate, ...]
@@ -213,7 +213,7 @@ class ChunkJudge:
             sees=self._settings.judge.sees,
             stop=stop,
         )
-        return ModelJudge(line, context.drafts, plan)
+        return ModelJudge(line, context.builder, plan)
 
     def _texts(self, members: Sequence[Candidate]) -> dict[str, str]:
         texts = self._context.texts

@@ -37,9 +37,11 @@ from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger, UsageTotals
 from xscore.costs.reservation import turn_budget
 from xscore.extensions.batch.ray_actor import ActorContext, ChunkJudge, ChunkResult, PackChunk
+from xscore.pipeline.judge_description import JudgeDescription
+from xscore.pipeline.judge_prompts import caching_builder
+from xscore.pipeline.judged_memories import judged_texts, judging_priors, pack_slots, packs_of
 from xscore.pipeline.list_judging import LiveEnd, QuestionEnd, judge_list
 from xscore.pipeline.live_judging import ENDS_ALL, JudgingProgress
-from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.model_opening import with_probed_host
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import (
@@ -267,10 +269,10 @@ class _RayRun(Struct):
 
     async def judge(self, questions: Iterator[PreparedQuestion], deadline: Deadline) -> None:
         parts = self.parts
-        assert isinstance(parts.judge, ModelJudgeFactory), "only a model is asked by actors"
+        assert parts.judge.packed, "only a model is asked by actors"
         async with parts.open_resources(self.job) as resources:
-            factory, _ = await with_probed_host(parts.judge, resources)
-            context, chunks = await self.prepared(factory, resources, questions, deadline)
+            judge, _ = await with_probed_host(parts.judge, resources)
+            context, chunks = await self.prepared(judge, resources, questions, deadline)
             if not chunks:
                 return
             cap = min((cap_left.left_usd for cap_left in list_caps_left(parts)), default=None)
@@ -292,7 +294,7 @@ class _RayRun(Struct):
 
     async def prepared(
         self,
-        factory: ModelJudgeFactory,
+        judge: JudgeDescription,
         resources: TurnResources,
         questions: Iterator[PreparedQuestion],
         deadline: Deadline,
@@ -309,21 +311,21 @@ class _RayRun(Struct):
             if not prepared.pool.misses:
                 continue
             turns[prepared.number] = (prepared.turn, prepared.key)
-            slots = factory.slots(prepared.pool)
-            guesses, remarks = await factory.priors(resources, prepared.turn, prepared.pool)
+            slots = pack_slots(judge, prepared.pool)
+            guesses, remarks = await judging_priors(judge, resources, prepared.turn, prepared.pool)
             self._remark(remarks)
-            packs = factory.packs(prepared.pool)
+            packs = packs_of(judge, prepared.pool)
             chunks += _chunks_of(prepared.number, packs, guesses, places)
         context = ActorContext(
             job=self.job,
-            spec=factory.spec,
+            spec=judge.spec,
             settings=self.parts.settings,
-            capability=factory.capability,
-            drafts=factory.drafts,
-            identity=factory.identity,
-            concurrency=max(1, factory.concurrency // self.count),
+            capability=judge.capability,
+            builder=caching_builder(judge),
+            identity=judge.identity,
+            concurrency=max(1, judge.concurrency // self.count),
             candidates=self.candidates,
-            texts=factory.texts(self.candidates),
+            texts=judged_texts(judge, self.candidates),
             slots=slots,
             turns=turns,
             deadline_at=self.parts.clock() + deadline.judging_left_s(),

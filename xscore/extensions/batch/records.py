@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from xscore.records.calls import Completion
 from xscore.records.receipt import Coverage, StageUsage
@@ -170,7 +170,8 @@ class ListReport(Struct, frozen=True, kw_only=True):
     """`b_…`; empty: nothing had to be paid, as with the lexical judge."""
     command: str
     judge: str
-    is_model: bool
+    by_model: bool = field(name="is_model")
+    """False: no model judged, the scores compare words."""
     questions: int
     candidates: int
     cached: int

@@ -123,7 +123,7 @@ class BatchRenderer:
         self._host = host
         self._job = job
         self._prices = prices
-        self._drafts = job.recipe.drafts()
+        self._builder = job.recipe.builder()
 
     def fill(
         self, into: IO[bytes], requests: Iterable[RequestName], *, mark: str, limits: BatchLimits
@@ -146,7 +146,7 @@ class BatchRenderer:
                     if not self._turns[question]:
                         filled.erased.append(name)
                         continue
-                    request, _ = self._drafts.request(prompt, self._turns[question])
+                    request, _ = self._builder.request(prompt, self._turns[question])
                     line = self._host.line(custom_id(mark, name), request)
                     usd = self._bound(request)
                     filled.limit = filled.exceeded(len(line), usd, limits)
@@ -172,7 +172,7 @@ class BatchRenderer:
                     if self._turns[question]:
                         yield (
                             (question, number),
-                            self._drafts.request(prompt, self._turns[question])[0],
+                            self._builder.request(prompt, self._turns[question])[0],
                         )
 
     def _bound(self, request: Request) -> Decimal | None:

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from decimal import Decimal
-from functools import reduce
+from functools import partial, reduce
 from math import ceil
 from operator import add
 from typing import TypeVar
@@ -23,7 +23,6 @@ from msgspec.structs import replace
 from xscore.cache.judgment_store import Claims, WriteJudgments
 from xscore.costs.call_history import Workload
 from xscore.extensions.batch.shared_prompts import (
-    QUESTIONS_LAYOUT,
     SharedUnit,
     plan_shared_units,
     read_questions,
@@ -34,11 +33,15 @@ from xscore.pipeline.estimating import (
     ASKED_CHARS,
     CACHE_STEP_TOKENS,
     chars_of,
+    forecast_judging,
     price_work,
     prompts_of_pack,
 )
-from xscore.pipeline.live_judging import JudgingProgress, settle_work
-from xscore.pipeline.model_factory import ModelJudgeFactory
+from xscore.pipeline.judge_description import JudgeDescription
+from xscore.pipeline.judge_prompts import caching_builder, context_tokens, prompt_builder
+from xscore.pipeline.judged_memories import judged_texts, judging_priors, packs_of
+from xscore.pipeline.known_hosts import remember_host
+from xscore.pipeline.live_judging import JudgingProgress, work_until_stopped
 from xscore.pipeline.model_opening import with_probed_host
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion
@@ -55,11 +58,11 @@ from xscore.records.calls import Completion, Request, Stage, Usage
 from xscore.records.events import JudgeEstimate
 from xscore.records.judgment import ClaimState, UnjudgedCause
 from xscore.records.receipt import StageUsage, add_costs
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, fan_out, workers_for
 from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.judge import Texts
 from xscore.scorer.model_judge import ReplyFaults
+from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import MemoryPart, PackPrompt
 from xscore.scorer.replies import ParsedCompletion, parse_completion
 
@@ -83,7 +86,7 @@ class SharedPackJudge(Struct):
     """One pass of shared prompts, the most promising first; nothing is sent before `run`."""
 
     provider: Provider
-    drafts: PromptDrafts
+    builder: PromptBuilder
     texts: Texts
     units: Sequence[SharedUnit]
     askings: Sequence[SharedQuestion]
@@ -159,9 +162,9 @@ class SharedPackJudge(Struct):
         # A question that is left alone with a pack judges it in its own turn.
         pieces: Sequence[MemoryPart] = ()
         if len(numbers) > 1:
-            pieces = self.drafts.pieces_of(unit.pack, self.texts(unit.pack.members))
+            pieces = self.builder.pieces_of(unit.pack, self.texts(unit.pack.members))
         # Units hold whole memories, so that there is one prompt; none where all texts are gone.
-        for prompt in self.drafts.asks(unit.pack, pieces):
+        for prompt in self.builder.asks(unit.pack, pieces):
             await self._send(prompt, numbers)
         for number in numbers:
             if unjudged := hashes - self.judged[number]:
@@ -184,7 +187,7 @@ class SharedPackJudge(Struct):
     async def _send(self, prompt: PackPrompt, numbers: Sequence[int]) -> None:
         askings = [self.askings[number] for number in numbers]
         request, codes = shared_request(
-            self.drafts, prompt, [asking.turn_text for asking in askings]
+            self.builder, prompt, [asking.turn_text for asking in askings]
         )
         try:
             completion = await self.provider.complete(request)
@@ -222,7 +225,7 @@ class SharedPackJudge(Struct):
         alone_tokens: list[int] = []
         for asking, parsed in zip(askings, parsed_replies, strict=True):
             if not parsed.missing:
-                own_request, _ = self.drafts.request(prompt, asking.turn_text)
+                own_request, _ = self.builder.request(prompt, asking.turn_text)
                 alone_tokens.append(own_request.input_tokens)
         self.answered(request, completion, alone_tokens)
 
@@ -336,7 +339,7 @@ class SeparatePromptsCost(Struct):
 
 async def judge_shared_packs(
     parts: PipelineParts,
-    factory: ModelJudgeFactory,
+    described: JudgeDescription,
     questions: Sequence[PreparedQuestion],
     *,
     run_id: str,
@@ -351,7 +354,8 @@ async def judge_shared_packs(
     parts.observer.stage("judge")
     async with parts.open_resources(run_id) as resources:
         resources.deadline = deadline
-        knowing, provider = await with_probed_host(factory, resources)
+        knowing, provider = await with_probed_host(described, resources)
+        builder = caching_builder(knowing)
         progress = JudgingProgress(
             parts.observer, sum(len(question.pool.misses) for question in questions), 0
         )
@@ -365,9 +369,9 @@ async def judge_shared_packs(
 
         judge = SharedPackJudge(
             provider=provider,
-            drafts=knowing.drafts,
-            texts=knowing.texts,
-            units=_plan_units(knowing, questions),
+            builder=builder,
+            texts=partial(judged_texts, knowing),
+            units=_plan_units(knowing, builder, questions),
             askings=[
                 await _shared_question(knowing, resources, question) for question in questions
             ],
@@ -375,23 +379,23 @@ async def judge_shared_packs(
             stop=resources.new_stop(),
             answered=count,
         )
-        ended = await settle_work(judge.run(), resources, stop=judge.stop.set)
-        knowing.close()
+        ended = await work_until_stopped(judge.run(), resources, stop=judge.stop.set)
+        remember_host(knowing)
         judge.spent = resources.usage.spent(Stage.JUDGE)
         judge.was_interrupted = ended is UnjudgedCause.INTERRUPTED
         return judge
 
 
 async def _shared_question(
-    factory: ModelJudgeFactory, resources: TurnResources, prepared: PreparedQuestion
+    judge: JudgeDescription, resources: TurnResources, prepared: PreparedQuestion
 ) -> SharedQuestion:
     pool = prepared.pool
-    identity = factory.identity
+    identity = judge.identity
     key = prepared.key
-    guesses, _ = await factory.priors(resources, prepared.turn, pool)
+    guesses, _ = await judging_priors(judge, resources, prepared.turn, pool)
     write, claims = await resources.judgment_access(pool.misses, key, identity)
     return SharedQuestion(
-        turn_text=turn_block(prepared.turn, sees=factory.settings.judge.sees),
+        turn_text=turn_block(prepared.turn, sees=judge.settings.judge.sees),
         priors={miss.content_hash: guesses.get(miss.id, 0.0) for miss in pool.misses},
         write=write,
         claims=claims,
@@ -399,42 +403,38 @@ async def _shared_question(
 
 
 def _plan_units(
-    factory: ModelJudgeFactory, questions: Sequence[PreparedQuestion]
+    judge: JudgeDescription, builder: PromptBuilder, questions: Sequence[PreparedQuestion]
 ) -> list[SharedUnit]:
-    context_tokens = None
-    if factory.capability:
-        context_tokens = factory.capability.context_tokens
     return plan_shared_units(
-        factory.drafts,
-        [factory.packs(question.pool) for question in questions],
-        [turn_block(question.turn, sees=factory.settings.judge.sees) for question in questions],
-        limit=factory.settings.batch.questions_a_call,
-        context_tokens=context_tokens
-        or model_settings(factory.spec.provider, factory.spec.model).context_tokens,
+        builder,
+        [packs_of(judge, question.pool) for question in questions],
+        [turn_block(question.turn, sees=judge.settings.judge.sees) for question in questions],
+        limit=judge.settings.batch.questions_a_call,
+        context_tokens=context_tokens(judge),
     )
 
 
 def forecast_shared(parts: PipelineParts, questions: Sequence[PreparedQuestion]) -> JudgeEstimate:
     """Estimate judging these questions with shared packs, where the judge has them."""
-    factory = parts.judge
-    if not isinstance(factory, ModelJudgeFactory) or factory.drafts.layout is not QUESTIONS_LAYOUT:
+    judge = parts.judge
+    if judge.shared_layout is None:
         return reduce(
-            add, (factory.forecast(question.turn, question.pool) for question in questions)
+            add, (forecast_judging(judge, question.turn, question.pool) for question in questions)
         )
-    drafts = factory.drafts
-    texts = [turn_block(question.turn, sees=factory.settings.judge.sees) for question in questions]
+    builder = prompt_builder(judge)
+    texts = [turn_block(question.turn, sees=judge.settings.judge.sees) for question in questions]
     calls = chars = output = 0
-    for unit in _plan_units(factory, questions):
-        prompts, memories = prompts_of_pack(drafts, unit.pack)
+    for unit in _plan_units(judge, builder, questions):
+        prompts, memories = prompts_of_pack(builder, unit.pack)
         shown = questions_block([texts[number] for number in unit.questions])
         calls += prompts
         chars += prompts * (tokens.size(questions_rubric(), shown) + ASKED_CHARS)
-        chars += chars_of(drafts.layout, unit.pack.members, memories)
+        chars += chars_of(builder.layout, unit.pack.members, memories)
         output += prompts * shared_expected_output(
-            drafts, ceil(memories / prompts), len(unit.questions)
+            builder, ceil(memories / prompts), len(unit.questions)
         )
-    work = Workload(calls, round(chars / drafts.model.chars_per_token), output)
+    work = Workload(calls, round(chars / builder.model.chars_per_token), output)
     candidates = sum(len(question.pool.candidates) for question in questions)
     misses = sum(len(question.pool.misses) for question in questions)
-    estimate = price_work(factory, work, questions[0].pool)
+    estimate = price_work(judge, work, questions[0].pool)
     return replace(estimate, candidates=candidates, cached=candidates - misses, to_judge=misses)

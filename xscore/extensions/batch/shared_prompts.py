@@ -23,14 +23,14 @@ from xscore.prompts.questions import (
     questions_rubric,
 )
 from xscore.records.calls import Request
-from xscore.scorer.drafts import (
+from xscore.scorer.packs import ENTRY_TOKENS, Pack
+from xscore.scorer.prompt_builder import (
     MOST_FRAME_TOKENS,
     REASON_TOKENS,
     SCORE_TOKENS,
-    PromptDrafts,
+    PromptBuilder,
     PromptLayout,
 )
-from xscore.scorer.packs import ENTRY_TOKENS, Pack
 from xscore.scorer.repair import PackPrompt
 from xscore.scorer.replies import (
     EMPTY_REPLY,
@@ -130,39 +130,39 @@ CODE_TOKENS = 6
 
 
 def shared_request(
-    drafts: PromptDrafts, prompt: PackPrompt, turn_texts: Sequence[str]
+    builder: PromptBuilder, prompt: PackPrompt, turn_texts: Sequence[str]
 ) -> tuple[Request, tuple[str, ...]]:
     """Render a prompt for these questions; return the request and each piece's id."""
-    entries = drafts.entries(prompt)
-    cap = shared_output_cap(drafts, len(entries), len(turn_texts))
-    request = questions_request(entries, turn_texts, drafts.options(prompt, max_output_tokens=cap))
-    timeout_s = drafts.model.timeout_s * (1 + len(turn_texts)) / 2
+    entries = builder.entries(prompt)
+    cap = shared_output_cap(builder, len(entries), len(turn_texts))
+    request = questions_request(entries, turn_texts, builder.options(prompt, max_output_tokens=cap))
+    timeout_s = builder.model.timeout_s * (1 + len(turn_texts)) / 2
     return replace(request, timeout_s=timeout_s), tuple(entry.code_id for entry in entries)
 
 
-def shared_output_cap(drafts: PromptDrafts, memories: int, questions: int) -> int:
+def shared_output_cap(builder: PromptBuilder, memories: int, questions: int) -> int:
     """Maximum tokens of the reply: every id scored and explained for each question, plus
     reasoning."""
-    cap = _reply_tokens(memories, questions) + drafts.model.reasoning_reserve
-    model_cap = drafts.model.max_output_tokens
+    cap = _reply_tokens(memories, questions) + builder.model.reasoning_reserve
+    model_cap = builder.model.max_output_tokens
     if model_cap is None:
         return cap
     return min(cap, model_cap)
 
 
-def shared_expected_output(drafts: PromptDrafts, memories: int, questions: int) -> int:
+def shared_expected_output(builder: PromptBuilder, memories: int, questions: int) -> int:
     """Likely tokens of the reply."""
     return (
-        questions * (drafts.expected_output(memories) - tokens.REPLY_FRAME + QUESTION_TOKENS)
+        questions * (builder.expected_output(memories) - tokens.REPLY_FRAME + QUESTION_TOKENS)
         + tokens.REPLY_FRAME
     )
 
 
-def _max_questions(drafts: PromptDrafts, memories: int, *, limit: int) -> int:
+def _max_questions(builder: PromptBuilder, memories: int, *, limit: int) -> int:
     """Return how many of the wanted questions may share a pack of this many memories; at least
     1."""
-    model_cap = drafts.model.max_output_tokens
-    reserve = drafts.model.reasoning_reserve
+    model_cap = builder.model.max_output_tokens
+    reserve = builder.model.reasoning_reserve
     room = MOST_OUTPUT_TOKENS if model_cap is None else min(MOST_OUTPUT_TOKENS, model_cap - reserve)
     by_output = (room - MOST_FRAME_TOKENS) // (_reply_tokens(memories, 1) - MOST_FRAME_TOKENS)
     return max(1, min(limit, MOST_SCORES // max(1, memories), by_output))
@@ -199,7 +199,7 @@ class SharedUnit(Struct, frozen=True):
 
 
 def plan_shared_units(
-    drafts: PromptDrafts,
+    builder: PromptBuilder,
     packs: Sequence[Sequence[Pack]],
     turn_texts: Sequence[str],
     *,
@@ -211,12 +211,12 @@ def plan_shared_units(
     packs: what each question lacks. A memory too large for one prompt is not shared: its parts are
         each question's own to judge.
     """
-    ratio = drafts.model.chars_per_token
+    ratio = builder.model.chars_per_token
     sizes = [ceil(tokens.size(questions_block((text,))) / ratio) for text in turn_texts]
     rubric_tokens = ceil(tokens.size(questions_rubric()) / ratio)
     units: list[SharedUnit] = []
     for pack, askers in _by_pack(packs):
-        largest = drafts.profile.tokens
+        largest = builder.profile.tokens
         small = tuple(member for member in pack.members if member.tokens <= largest)
         shared = pack
         if len(small) < len(pack.members):
@@ -225,9 +225,9 @@ def plan_shared_units(
             shared = replace(pack, members=small, is_kept=False)
         if not small:
             continue
-        fits = _max_questions(drafts, len(small), limit=limit)
+        fits = _max_questions(builder, len(small), limit=limit)
         pack_tokens = sum(member.tokens for member in small) + len(small) * ENTRY_TOKENS
-        reply_tokens = shared_output_cap(drafts, len(small), fits)
+        reply_tokens = shared_output_cap(builder, len(small), fits)
         room = context_tokens - rubric_tokens - pack_tokens - reply_tokens
         runs = _split_questions(askers, sizes, limit=fits, room=room)
         units.extend(SharedUnit(shared, run) for run in runs)

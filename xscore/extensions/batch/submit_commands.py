@@ -45,7 +45,7 @@ from xscore.extensions.batch.list_plan import (
     ListOptions,
     ListPlan,
     batch_cost,
-    batch_judge_factory,
+    batch_judge,
     confirm_job,
     draft_job,
     judge_name,
@@ -128,7 +128,7 @@ def submit_batch(questions: Path, flags: Flags) -> int:
 def _with_batch_judge(parts: PipelineParts, terminal: Terminal) -> PipelineParts:
     """Return the parts with the judge that a Batch API has, and say so where it is not the chosen
     one."""
-    judge = batch_judge_factory(parts)
+    judge = batch_judge(parts)
     if judge is not parts.judge:
         name = f"{CHAT_OF_OPENAI}:{judge.spec.model}"
         terminal.note(
@@ -144,7 +144,7 @@ async def _plan_and_send(
 ) -> int:
     parts = _with_batch_judge(parts, flags.terminal)
     terminal = flags.terminal
-    host = batch_host(batch_judge_factory(parts).provider)
+    host = batch_host(batch_judge(parts).connected())
     limits = batch_limits(host.limits, parts.settings.batch, parts.store)
     draft = draft_job(parts, questions, options, limits=limits)
     plan = draft.plan
@@ -423,7 +423,7 @@ def _live_cost(report: ListReport) -> str:
         f"{cover.judged:,} judged",
         f"{cover.cached:,} cached",
     ]
-    if report.is_model:
+    if report.by_model:
         planned = f"planned with {format_share(report.cached, report.candidates)} replayed"
         parts += [planned, counted(report.spent.calls, "call")]
     if usage.input_tokens:

@@ -98,7 +98,7 @@ def render_evaluation_account(evaluation: Evaluation) -> str:
         f"{cover.judged:,} judged",
         f"{cover.cached:,} cached",
     ]
-    if evaluation.is_model:
+    if evaluation.by_model:
         parts.append(counted(evaluation.calls, "call"))
     if evaluation.usage.input_tokens:
         parts.append(describe_tokens(evaluation.usage.input_tokens, evaluation.usage.output_tokens))
@@ -124,7 +124,7 @@ def _why(evaluation: Evaluation) -> str:
 
 
 def _figures(evaluation: Evaluation, judge: JudgeQuality) -> str:
-    judges = [(judge, one_line(evaluation.judge) if evaluation.is_model else "by words alone")]
+    judges = [(judge, one_line(evaluation.judge) if evaluation.by_model else "by words alone")]
     judges += [(evaluation.words, "by words alone")] if evaluation.words else []
     rows = []
     for quality, name in judges:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from statistics import fmean
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from xscore.extensions.evaluation import metrics
 from xscore.extensions.evaluation.metrics import (
@@ -82,7 +82,8 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     cap: CapLeft | None
     """The remaining amount of the binding cap, if one ended it; `max_usd` is of the `run`."""
     judge: str
-    is_model: bool
+    by_model: bool = field(name="is_model")
+    """False: no model judged, the scores compare words."""
     k: int
     threshold: float
     found: JudgeQuality | None

@@ -19,6 +19,8 @@ from msgspec.structs import asdict, astuple, replace
 from xscore.extensions.evaluation import quality
 from xscore.extensions.evaluation.metrics import EntityRef, LabelledScore, calibration_bins
 from xscore.extensions.evaluation.quality import Evaluation, JudgeQuality, QuestionResult
+from xscore.pipeline.estimating import forecast_judging
+from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.judging_by_words import lexical_outcomes
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.prepare import open_turn
@@ -130,7 +132,7 @@ class _EvaluationRun(Struct):
 
     def confirm(self) -> None:
         parts = self.turns.parts
-        if parts.judge.is_model and parts.observer.can_confirm and not parts.settings.judge.replay:
+        if parts.judge.paid and parts.observer.can_confirm and not parts.settings.judge.replay:
             confirm_list_cost(parts, reduce(add, map(self._forecast, self.questions.cases)))
 
     def _forecast(self, case: QrelCase) -> JudgeEstimate:
@@ -139,7 +141,7 @@ class _EvaluationRun(Struct):
         opened = open_turn(
             self.turns.parts, self._turn(case), Stopwatch(), takes_up=False, exchanges=has_session
         )
-        return self.turns.parts.judge.forecast(opened.turn, opened.pool)
+        return forecast_judging(self.turns.parts.judge, opened.turn, opened.pool)
 
     def _turn(self, case: QrelCase) -> Turn:
         return Turn(task=case.query, scope=self.scope, fresh=True)
@@ -198,7 +200,7 @@ class _EvaluationRun(Struct):
     def _words(self, turn: Turn, ranking: Ranking, case: QrelCase) -> JudgeQuality | None:
         """Measure the lexical judge on the same candidates; None if it is the judge."""
         parts = self.turns.parts
-        if not parts.judge.is_model:
+        if parts.judge.scale is Scale.WORDS:
             return None
         candidates = [entry.candidate for entry in ranking.ranked]
         candidates += [candidate for candidate, _ in ranking.selection.unjudged]
@@ -215,15 +217,11 @@ class _EvaluationRun(Struct):
     def account(self) -> Evaluation:
         parts = self.turns.parts
         answers = self.turns.answers
-        identity = parts.judge.identity
         spent = sum(map(_judging, answers), StageUsage())
         causes = sum((Counter(answer.unjudged.by_cause) for answer in answers), Counter[str]())
         judge_qualities = [result.judge for result in self.results]
         word_qualities = [result.words for result in self.results if result.words is not None]
         warnings = [*self.turns.warnings, *quality.absent_gold_warning(self.results)]
-        judge_name = "lexical"
-        if parts.judge.is_model:
-            judge_name = f"{identity.provider}:{identity.model}"
         evaluation = Evaluation(
             id="",
             questions=self.questions.digest,
@@ -231,8 +229,8 @@ class _EvaluationRun(Struct):
             of=len(self.questions.cases),
             ended=self.turns.ended,
             cap=self.cap,
-            judge=judge_name,
-            is_model=parts.judge.is_model,
+            judge=parts.judge.name,
+            by_model=parts.judge.scale is not Scale.WORDS,
             k=self._k,
             threshold=parts.judge.thresholds.default,
             found=quality.mean_quality(judge_qualities),

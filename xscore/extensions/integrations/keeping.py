@@ -61,7 +61,7 @@ def warn_of_unjudged(answer: "Answer") -> None:
 def _selection(receipt: "ListReceipt", settings: xscore.Settings | None) -> tuple[float, int]:
     """Return threshold and top-K of the settings by which the list was judged."""
     selection = (settings or load_with_options({}, None).settings).selection
-    if not receipt.is_model:
+    if not receipt.by_model:
         return selection.lexical_threshold, selection.top_k
     provider = receipt.judge.partition(":")[0]
     return Thresholds.of_table(selection.threshold, judge=provider).default, selection.top_k

@@ -11,34 +11,32 @@ rows come by runs, so the first of a slow host wait for their neighbours.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from decimal import Decimal
 from math import inf
 from typing import Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from xscore.cache.judgments import read_judgments, read_reasons
 from xscore.cache.keys import FIRST_DRAW, JudgmentKey, judge_key, turn_key
 from xscore.costs.caps import spent_in_period
 from xscore.extensions.lists.items import GO_ON, ItemForm, ItemRun, is_in_memory, read_items
 from xscore.extensions.lists.results import JudgedItem, ListReceipt
-from xscore.pipeline.factories import choose_judge, judge_factory
-from xscore.pipeline.lexical_factory import LexicalJudgeFactory
+from xscore.pipeline.factories import choose_judge, describe_judge
+from xscore.pipeline.judge_description import JudgeDescription, Scale
+from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.list_judging import LiveEnd, QuestionEnd, judge_list
 from xscore.pipeline.live_judging import STOP_DETAILS, JudgingProgress
-from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.parts import JudgingParts
-from xscore.pipeline.pool import Pool, PooledTurn, pool_among
+from xscore.pipeline.pool import pool_among
 from xscore.pipeline.question_list import PreparedQuestion, Question
-from xscore.pipeline.resources import TurnResources
 from xscore.pipeline.turn_clock import Deadline
 from xscore.platform import tokens
 from xscore.platform.errors import (
     ProviderError,
     SourceFailed,
-    UnknownModel,
     UsageError,
     XscoreError,
 )
@@ -50,11 +48,9 @@ from xscore.records.judgment import Outcome, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.receipt import Coverage, StageUsage
 from xscore.records.turn import Turn
-from xscore.scorer.lexical import LexicalJudge
 from xscore.settings import Settings
 from xscore.store.personal_data import redact_said
 from xscore.store.store import Store
-from xscore.store.term_vectors import term_vector
 
 RUN_ITEMS = 2_000
 """Items that are looked up and judged as one question."""
@@ -67,58 +63,15 @@ MOST_WITHOUT_MODEL = 100_000
 memory at once."""
 
 
-class ListModelFactory(ModelJudgeFactory, frozen=True, kw_only=True):
-    """A model that judges items."""
-
-    shown: Callable[[str], str]
-    """Content hash of an open item -> its text."""
-
-    def texts(self, candidates: Sequence[Candidate]) -> Mapping[str, str]:
-        """Return the texts that the judge is shown."""
-        return {candidate.id: self.shown(candidate.id) for candidate in candidates}
-
-    def slots(self, pool: Pool) -> Mapping[str, tuple[str, int]]:
-        """Return no slots: packs are filled in the order of the items."""
-        return {}
-
-    async def priors(
-        self, resources: TurnResources, turn: Turn, pool: Pool
-    ) -> tuple[Mapping[str, float], tuple[str, ...]]:
-        """Return no priors: items are judged in their order."""
-        return {}, ()
-
-    def through_chat(self, resources: TurnResources, error: UnknownModel) -> "ListModelFactory":
-        """Return the same model through chat; see `ModelJudgeFactory`."""
-        return ListModelFactory(**asdict(super().through_chat(resources, error)), shown=self.shown)
-
-
-class ListLexicalFactory(LexicalJudgeFactory, frozen=True, kw_only=True):
-    """The judge without a model, over items."""
-
-    shown: Callable[[str], str]
-    """See `ListModelFactory`."""
-
-    async def open(
-        self, resources: TurnResources, turn: PooledTurn, sample: int = 0
-    ) -> LexicalJudge:
-        """Return the judge of these items."""
-        vectors = []
-        for candidate in turn.pool.candidates:
-            vectors.append(
-                (candidate.id, term_vector(self.shown(candidate.id), path="", entity=""))
-            )
-        return LexicalJudge(lambda: vectors, reasons_from=self.settings.judge.reasons_from)
-
-
 def list_judge(
-    settings: Settings, store: Store, shown: Callable[[str], str]
-) -> tuple[ListModelFactory | ListLexicalFactory, tuple[str, ...]]:
-    """Return the judge that the settings name, and warnings. Raises NoUsableModel, UsageError."""
+    settings: Settings, store: Store, text_of: Callable[[str], str]
+) -> tuple[JudgeDescription, tuple[str, ...]]:
+    """Return the judge that the settings name, and warnings. Raises NoUsableModel, UsageError.
+
+    text_of: content hash of an open item -> its text.
+    """
     spec, warnings = choose_judge(settings)
-    factory = judge_factory(spec, settings, store=store)
-    if isinstance(factory, ModelJudgeFactory):
-        return ListModelFactory(**asdict(factory), shown=shown), warnings
-    return ListLexicalFactory(settings=settings, store=store, shown=shown), warnings
+    return replace(describe_judge(spec, settings, store=store), items=text_of), warnings
 
 
 class ListJudging:
@@ -194,7 +147,7 @@ class ListJudging:
         return ListReceipt(
             question=self._turn.task,
             judge=str(judge.spec),
-            is_model=judge.is_model,
+            by_model=judge.scale is not Scale.WORDS,
             coverage=Coverage(causes.total(), causes[""] - cached, cached, 0, unjudged),
             unjudged_by_cause=by_cause,
             ended=str(end.cause or ""),
@@ -245,7 +198,7 @@ class ListJudging:
             except ProviderError as error:  # raised below, after the rows of what was read
                 self._end = LiveEnd(UnjudgedCause.PROVIDER, error.message)
                 failed = error
-        self._parts.judge.close()
+        remember_host(self._parts.judge)
         progress = self._progress
         judged = self._end.judged
         progress.report(
@@ -308,10 +261,13 @@ class ListJudging:
 
         Exceptions of the caller's iterator are kept.
         """
-        is_model = self._parts.judge.is_model
-        # the lexical judge weighs words by the whole list, however long that takes to read
-        size, until = (RUN_ITEMS, time.monotonic() + FILL_S) if is_model else (inf, inf)
-        run_limit = inf if is_model or hasattr(self._given, "__len__") else MOST_WITHOUT_MODEL
+        size: float = RUN_ITEMS
+        until, run_limit = time.monotonic() + FILL_S, inf
+        # Words are weighed by the whole list, however long that takes to read; an iterator may be
+        # endless.
+        if not self._parts.judge.packed:
+            size = until = inf
+            run_limit = inf if hasattr(self._given, "__len__") else MOST_WITHOUT_MODEL
         try:
             async for items in self._elements:
                 run.items += items
@@ -329,7 +285,7 @@ class ListJudging:
         run.redact_items(allow_pii=self.settings.memory.allow_pii)
         judge = self._parts.judge
         connection = self._parts.store.connection
-        if judge.is_model and run.texts:
+        if judge.stored and run.texts:
             names: JudgmentKey = (self._key, judge_key(judge.identity), FIRST_DRAW)
             run.known = read_judgments(connection, names, run.texts)
             if run.known and not judge.identity.is_decision:

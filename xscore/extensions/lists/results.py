@@ -11,7 +11,7 @@ from importlib import import_module
 from sys import modules
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from xscore.platform.extras import require_extra
 from xscore.platform.figures import format_dollars
@@ -54,7 +54,7 @@ class ListReceipt(Struct, frozen=True, kw_only=True):
     """As judged: redacted."""
     judge: str
     """`provider:model`."""
-    is_model: bool
+    by_model: bool = field(name="is_model")
     """False: no model judged, the scores compare words."""
     coverage: Coverage
     """Items read = judged + cached + carried + unjudged; carried is 0."""

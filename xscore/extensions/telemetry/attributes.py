@@ -60,7 +60,7 @@ def turn_attributes(closed: "ClosedTurn", calls: Sequence[CallRecord], *, error:
         figures = closed.figures
         attributes |= {
             "xscore.judge": _judge_name(figures.judge),
-            "xscore.judge.is_model": figures.is_model,
+            "xscore.judge.is_model": figures.by_model,
             "xscore.exit_code": closed.exit_code,
             **{
                 f"xscore.coverage.{name}": count for name, count in asdict(figures.coverage).items()

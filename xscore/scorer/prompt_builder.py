@@ -109,7 +109,7 @@ EXPECTED_REASONS = 0.1
 or more."""
 
 
-class PromptDrafts(Struct, frozen=True):
+class PromptBuilder(Struct, frozen=True):
     """Everything that shapes a prompt except the turn and the memories."""
 
     model: JudgeModel

@@ -4,8 +4,8 @@ from tests.scorer.stdlib_candidates import candidate
 from xscore.prompts.judge import JudgeModel
 from xscore.prompts.turn_text import PROMPT_VERSION
 from xscore.records.judgment import JudgeIdentity
-from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.packs import Pack, PackProfile
+from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import UNREADABLE, PackPrompt, next_prompts
 
 MODEL = JudgeModel(
@@ -15,12 +15,12 @@ MEMBERS = tuple(candidate("a.py", f"f{number}", f"text {number}") for number in 
 TEXTS = {one.id: f"text {number}" for number, one in enumerate(MEMBERS)}
 
 
-def drafts(model: JudgeModel = MODEL, limits: PackProfile | None = None) -> PromptDrafts:
+def drafts(model: JudgeModel = MODEL, limits: PackProfile | None = None) -> PromptBuilder:
     """Drafts under a fixed secret."""
-    return PromptDrafts(model, limits or PackProfile(), b"secret")
+    return PromptBuilder(model, limits or PackProfile(), b"secret")
 
 
-def ask_of(drafts_: PromptDrafts, count: int = 20) -> PackPrompt:
+def ask_of(drafts_: PromptBuilder, count: int = 20) -> PackPrompt:
     """One request over `count` memories."""
     pack = Pack("p_1", MEMBERS[:count])
     (ask,) = drafts_.asks(pack, drafts_.pieces_of(pack, TEXTS))

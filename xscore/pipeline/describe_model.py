@@ -1,0 +1,72 @@
+"""Describes a judge that is a model: its identity in the cache, its form and its rubric.
+
+Nothing is sent, and a fully cached turn reads no more than this of its judge. Trade-off: naming a
+script or a model file reads its start.
+"""
+
+from xscore.pipeline.judge_description import JudgeDescription, Scale
+from xscore.pipeline.known_hosts import known_capability
+from xscore.pipeline.pack_slots import PackSlots
+from xscore.platform.text import encodable_text
+from xscore.prompts.rubric import Rubric, named_rubric
+from xscore.providers.catalog import model_settings
+from xscore.providers.provider import Adaptable
+from xscore.providers.spec import ModelSpec, connect_provider, model_name
+from xscore.records.calls import DecisionForm
+from xscore.records.judgment import DECISION_ORDER, JudgeIdentity, Thresholds
+from xscore.settings import JudgeSettings, Settings
+from xscore.store.personal_data import redact_said
+from xscore.store.store import Store
+
+
+def describe_model_judge(
+    spec: ModelSpec, settings: Settings, *, store: Store, rubric: Rubric | None = None
+) -> JudgeDescription:
+    """Describe a model as the judge.
+
+    rubric: what it is told to look for; None: what the settings name.
+    Raises what `connect_provider` raises.
+    """
+    provider, model = connect_provider(spec, settings), model_name(spec)
+    rubric, form = rubric or rubric_of(settings), _decision_form(spec, settings.judge)
+    declared = model_settings(spec.provider, spec.model)
+    judge = JudgeDescription(
+        spec=spec,
+        identity=JudgeIdentity(
+            provider=provider.name,
+            host=provider.host,
+            model=model,
+            reasoning=declared.reasoning,
+            prompt_version=rubric.version(form),
+            order=DECISION_ORDER if form else settings.judge.order or declared.order,
+            packed=settings.judge.pack_size != 1 and form is None,
+        ),
+        paid=True,
+        stored=True,
+        packed=True,
+        needs_resources=True,
+        scale=Scale.RUBRIC,
+        thresholds=Thresholds.of_table(settings.selection.threshold, judge=spec.provider),
+        settings=settings,
+        store=store,
+        provider=provider,
+        asked_model=model,
+        form=form,
+        rubric=rubric,
+        slots=PackSlots(),
+    )
+    if not isinstance(provider, Adaptable):
+        return judge
+    return judge.knowing(known_capability(store.connection, provider, model, now=store.clock()))
+
+
+def rubric_of(settings: Settings) -> Rubric:
+    """Return the rubric that the settings name, redacted where it is the user's own text."""
+    text = encodable_text(settings.judge.rubric)
+    return named_rubric(redact_said(text, allow_pii=settings.memory.allow_pii).text)
+
+
+def _decision_form(spec: ModelSpec, judge: JudgeSettings) -> DecisionForm | None:
+    if not spec.is_decision:
+        return None
+    return DecisionForm.SCORE if judge.wire == "decisions-score" else DecisionForm.PREDICATE

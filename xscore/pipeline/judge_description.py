@@ -1,0 +1,114 @@
+"""A judge described, before anything is opened: who it is, and the traits that others ask it for.
+
+It is a value: it reads nothing and sends nothing. `describe_judge` makes it from settings, and
+`live_judging.open_judge` opens it. Trade-off: one record for models and for words, so that what
+only a model has (a provider, a form) is empty for words.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from xscore.providers.decision_hosts import DECISION_HOSTS
+from xscore.providers.hosts import default_concurrency
+from xscore.providers.provider import Provider
+from xscore.providers.spec import ModelSpec
+from xscore.records.calls import Capability, DecisionForm, RateLimits
+from xscore.records.judgment import JudgeIdentity, Thresholds
+from xscore.settings import Settings
+from xscore.store.store import Store
+
+if TYPE_CHECKING:
+    from xscore.pipeline.pack_slots import PackSlots
+    from xscore.prompts.rubric import Rubric
+    from xscore.scorer.prompt_builder import PromptLayout
+
+
+class Scale(StrEnum):
+    """What a score means."""
+
+    RUBRIC = "rubric"
+    """A model's: the bands of its rubric."""
+    WORDS = "words"
+    """How much a memory shares with the task's words. It has a threshold of its own."""
+
+
+class JudgeDescription(Struct, frozen=True, kw_only=True):
+    """Who judges. Ask for the trait that you mean, not for the kind of judge."""
+
+    spec: ModelSpec
+    identity: JudgeIdentity
+    """Everything that may change its scores: the key of its judgments."""
+    paid: bool
+    """Its calls may cost money: estimates, prices and caps are about it."""
+    stored: bool
+    """Its judgments are kept for later turns. Scores that depend on the whole pool are not."""
+    packed: bool
+    """It is asked in requests about several memories each, some of which may wait for others."""
+    needs_resources: bool
+    """Something may be sent: to its host, to an embedder, or to a shared server."""
+    scale: Scale
+    thresholds: Thresholds
+    """The lowest final score that is kept, by kind, on its scale."""
+    settings: Settings
+    store: Store
+    provider: Provider | None = None
+    """The unwrapped provider, without limits or budget; nothing is sent through it before the judge
+    is opened. None: there is no host."""
+    asked_model: str = ""
+    """The model as its host is asked for it; `identity` has the one that answers."""
+    form: DecisionForm | None = None
+    """Of a decision model's requests; None: chat prompts, or none."""
+    rubric: "Rubric | None" = None
+    """What it is told to look for; None: words need none."""
+    shared_layout: "PromptLayout | None" = None
+    """How prompts are made that several questions share; None: each question has its own."""
+    capability: Capability | None = None
+    """What the host can do; None: not known yet."""
+    slots: "PackSlots | None" = None
+    """The packs of the latest pool; None: it has no lasting packs."""
+    items: Callable[[str], str] | None = None
+    """Id -> text, where it judges the items of a list: they have no packs, no order and no
+    likeness. None: it judges memories of the store."""
+
+    @property
+    def host(self) -> str:
+        """Where it is asked; `-` for words."""
+        return self.identity.host
+
+    @property
+    def name(self) -> str:
+        """`provider:model`, or `lexical`."""
+        if self.scale is Scale.WORDS:
+            return self.spec.provider
+        return f"{self.identity.provider}:{self.identity.model}"
+
+    @property
+    def concurrency(self) -> int:
+        """Most calls in flight."""
+        return self.settings.judge.concurrency or default_concurrency(self.host)
+
+    @property
+    def stated_limits(self) -> RateLimits | None:
+        """The limits that the host stated, or else those declared for it."""
+        if self.capability and self.capability.limits:
+            return self.capability.limits
+        return DECISION_HOSTS[self.spec.provider].limits if self.spec.is_decision else None
+
+    def connected(self) -> Provider:
+        """Return the provider of a judge that has a host."""
+        assert self.provider is not None, f"{self.spec} has no host"
+        return self.provider
+
+    def knowing(self, capability: Capability | None) -> "JudgeDescription":
+        """Return the judge as known with this of its host: the model that answers there."""
+        # Only a decision host is believed when it names another model: a chat host's name for a
+        # model is often just another spelling.
+        answered_by = capability.judge if capability and self.spec.is_decision else ""
+        identity = self.identity
+        if answered_by:
+            identity = replace(identity, model=answered_by)
+        return replace(self, capability=capability, identity=identity)

@@ -1,0 +1,57 @@
+"""What a model judge is shown of the memories, in which packs, and the most promising first.
+
+The items of a list have their texts and nothing else: no lasting packs, no order.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from xscore.pipeline.judge_description import JudgeDescription
+from xscore.pipeline.judge_prompts import pack_profile
+from xscore.pipeline.likeness import find_likeness
+from xscore.pipeline.pack_slots import Slots
+from xscore.pipeline.pool import Pool
+from xscore.records.memory import Candidate
+from xscore.records.turn import Turn
+from xscore.scorer.lexical import fuse_ranks, lexical_priors
+from xscore.scorer.packs import Pack, packs_to_send
+from xscore.store.term_vectors import TERM_EMBEDDER
+
+if TYPE_CHECKING:
+    from xscore.pipeline.resources import TurnResources
+
+
+def judged_texts(judge: JudgeDescription, candidates: Sequence[Candidate]) -> Mapping[str, str]:
+    """Load the texts that the judge is shown: candidate id -> text."""
+    if judge.items is not None:
+        return {candidate.id: judge.items(candidate.id) for candidate in candidates}
+    return judge.store.texts(candidates, tests=judge.settings.judge.tests)
+
+
+def pack_slots(judge: JudgeDescription, pool: Pool) -> Slots:
+    """Return the place of every memory of the pool in a pack, and store what is new of it."""
+    if judge.items is not None or judge.slots is None:
+        return {}
+    # What a follow-up judges is a small part of the pool: it would leave these packs nearly empty.
+    if pool.thread is not None and pool.thread.carried:
+        return {}
+    return judge.slots.of(pool.all_candidates, pack_profile(judge), judge.store)
+
+
+def packs_of(judge: JudgeDescription, pool: Pool) -> list[Pack]:
+    """Return what is to be sent, in packs."""
+    return packs_to_send(pool.misses, pack_slots(judge, pool), pack_profile(judge))
+
+
+async def judging_priors(
+    judge: JudgeDescription, resources: "TurnResources", turn: Turn, pool: Pool
+) -> tuple[Mapping[str, float], tuple[str, ...]]:
+    """Return what orders the judging, 0..1 by memory id, and warnings: words and an embedder."""
+    if judge.items is not None:
+        return {}, ()
+    # A thread has worked them out already, to tell what a follow-up judges first.
+    words = pool.thread.priors if pool.thread else {}
+    if not words:
+        words = lexical_priors(turn, pool.candidates, lambda: judge.store.vectors(TERM_EMBEDDER))
+    meaning = await find_likeness(turn, judge.settings, store=judge.store, resources=resources)
+    return fuse_ranks(words, meaning.cosines), meaning.warnings

@@ -1,0 +1,77 @@
+"""What is remembered of judging hosts from one turn to the next, each for a while.
+
+`probe` finds it out; ordinary replies add to it. Trade-off: a server that changes sooner than it is
+asked again is used by what it was.
+"""
+
+from sqlite3 import Connection
+
+from xscore.cache import capabilities
+from xscore.pipeline.judge_description import JudgeDescription
+from xscore.providers.hosts import is_loopback
+from xscore.providers.provider import Adaptable, Provider
+from xscore.records.calls import Capability
+
+REMEMBERED_S = 30 * 86_400.0
+REMEMBERED_HERE_S = 86_400.0
+"""A local server may be reloaded with another context from one day to the next."""
+NO_DECISIONS = "decisions"
+"""Stands in `Capability.without` for the route itself."""
+
+
+def known_capability(
+    connection: Connection, provider: Provider, model: str, *, now: float
+) -> Capability | None:
+    """Return the stored capability of a judge's host and model if it has not expired. now: Unix
+    seconds."""
+    known = capabilities.read_capability(
+        connection, provider=provider.name, host=provider.host, model=model
+    )
+    if known is None or not known.probed_at:
+        return known
+    is_brief = is_loopback(provider.host) or known.has_no_steady_name
+    longest = REMEMBERED_HERE_S if is_brief else REMEMBERED_S
+    return known if 0 <= now - known.probed_at < longest else None
+
+
+def remember_host(judge: JudgeDescription) -> None:
+    """Store what a turn's replies have shown of the judge's host, when judging ends.
+
+    For a host that was never probed only its limits are stored, since a refusal may not repeat.
+    Nothing is stored of a judge without a host.
+    """
+    if judge.provider is None:
+        return
+    provider, connection = judge.provider, judge.store.connection
+    if not isinstance(provider, Adaptable):
+        return
+    learned = provider.learned(judge.asked_model)
+    where = {"provider": provider.name, "host": provider.host, "model": judge.asked_model}
+    if learned.probed_at:
+        # Written only where it changed: most turns learn nothing new.
+        if learned != capabilities.read_capability(connection, **where):
+            capabilities.write_capability(connection, learned, at=judge.store.clock())
+    elif learned.limits:
+        capabilities.amend_capability(
+            connection, **where, limits=learned.limits, at=judge.store.clock()
+        )
+
+
+def remember_no_decisions(
+    connection: Connection, provider: Provider, model: str, *, at: float
+) -> None:
+    """Store that this host has no route for decisions. at: Unix seconds."""
+    capability = Capability(
+        provider=provider.name,
+        host=provider.host,
+        model=model,
+        probed_at=at,
+        without=(NO_DECISIONS,),
+    )
+    capabilities.write_capability(connection, capability, at=at)
+
+
+def takes_decisions(connection: Connection, provider: Provider, model: str, *, now: float) -> bool:
+    """Whether nothing speaks against sending decisions to this host. now: Unix seconds."""
+    known = known_capability(connection, provider, model, now=now)
+    return known is None or NO_DECISIONS not in known.without

@@ -1,0 +1,52 @@
+"""The packs of a pool, assigned once for all who ask.
+
+A forecast and the judge after it must use the same packs, and so must all questions of a list, each
+of which has a pool of its own over the same memories. Trade-off: it remembers the latest pool only,
+and is the one thing in a judge's description that changes.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from xscore.records.memory import Candidate, Layer
+from xscore.store.store import Store, load_pack_slots, save_pack_slots
+
+if TYPE_CHECKING:
+    from xscore.scorer.packs import PackProfile
+
+Slots = Mapping[str, tuple[str, int]]
+"""Memory id -> pack and position."""
+
+
+class PackSlots:
+    """The latest assignment under each profile."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, tuple[Sequence[Candidate], Slots]] = {}
+
+    def of(self, memories: tuple[Candidate, ...], profile: "PackProfile", store: Store) -> Slots:
+        """Assign every memory of a pool to a pack, the user's own separately; store changes."""
+        latest = self._latest.get(profile.name)
+        # The same tuple, not an equal one: comparing thousands of memories would cost more than it
+        # saves.
+        if latest is not None and latest[0] is memories:
+            return latest[1]
+        slots = _assign(memories, profile, store)
+        self._latest[profile.name] = (memories, slots)
+        return slots
+
+
+def _assign(memories: Sequence[Candidate], profile: "PackProfile", store: Store) -> Slots:
+    from xscore.scorer.packs import assign_packs  # a turn that is all cached packs nothing
+
+    own = [memory for memory in memories if memory.layer is Layer.USER]
+    # Most pools have no memory of the user's own: then nothing is copied.
+    others = [memory for memory in memories if memory.layer is not Layer.USER] if own else memories
+    slots: dict[str, tuple[str, int]] = {}
+    # The second connection, the user's own store, may not be there.
+    for connection, members in zip(store.connections_of_a_turn(), (others, own), strict=False):
+        assigned = assign_packs(members, load_pack_slots(connection, profile.name), profile)
+        if assigned.moved or assigned.gone:
+            save_pack_slots(connection, profile.name, assigned.slots)
+        slots.update(assigned.slots)
+    return slots
