@@ -377,7 +377,9 @@ async def test_a_host_that_reports_no_usage_is_shown_as_one(
     assert answer.spent(Stage.JUDGE).usage.output_tokens == 0
     async with Pipeline.open(shop, settings) as pipeline:
         diagnosis = await pipeline.doctor()
-    (capability,) = [one for one in diagnosis.findings if one.name == "judge capability"]
+    (capability,) = [
+        finding for finding in diagnosis.findings if finding.name == "judge capability"
+    ]
     assert "are estimated" in capability.detail
 
 
@@ -390,5 +392,7 @@ async def test_a_host_that_reports_usage_is_shown_as_one(
     assert not answer.spent(Stage.JUDGE).estimated
     async with Pipeline.open(shop, settings) as pipeline:
         diagnosis = await pipeline.doctor()
-    (capability,) = [one for one in diagnosis.findings if one.name == "judge capability"]
+    (capability,) = [
+        finding for finding in diagnosis.findings if finding.name == "judge capability"
+    ]
     assert "tells tokens used" in capability.detail

@@ -166,7 +166,7 @@ async def test_everything_a_probe_shows_is_remembered(shop: Path) -> None:
         refused_fields=("prompt_cache_key",),
         thinks_tokens=61,
         headers={"x-ratelimit-limit-requests": "500", "x-ratelimit-limit-tokens": "200000"},
-        told={"/api/ps": {"models": [{"model": "judge-2", "context_length": 8_192}]}},
+        context_fields={"/api/ps": {"models": [{"model": "judge-2", "context_length": 8_192}]}},
     ) as server:
         await ask(shop, server)
         async with opened(shop, server) as pipeline:
