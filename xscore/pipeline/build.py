@@ -325,6 +325,6 @@ def as_turn(turn: Turn | str, about: Mapping[str, object] | None = None) -> Turn
     return replace(turn, about=(*turn.about, *added)) if added else turn
 
 
-def _file(given: Path | str | None) -> Path | None:
-    require_kind(str, Path, type(None), all_scores=given)
-    return None if given is None else Path(given)
+def _file(path: Path | str | None) -> Path | None:
+    require_kind(str, Path, type(None), all_scores=path)
+    return None if path is None else Path(path)

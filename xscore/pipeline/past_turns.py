@@ -78,16 +78,16 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
     if not memories:
         raise _kept_out(parts, name) or unknown_name(parts.store.connection, name)
     receipt = read_receipt(past.receipt)
-    found = _in_receipt(memories, receipt, parts.store.connection) or _ranked_again(
+    explanation = _in_receipt(memories, receipt, parts.store.connection) or _ranked_again(
         parts, past, memories, receipt
     )
-    memory = memories.pop(found.id)
+    memory = memories.pop(explanation.id)
     words = [
-        found.words,
+        explanation.words,
         *([STALE_NOW] if memory.status is MemoryStatus.STALE else []),
         *_namesakes(memories),
     ]
-    return replace(found, path=memory.path, entity=memory.entity, words=" ".join(words))
+    return replace(explanation, path=memory.path, entity=memory.entity, words=" ".join(words))
 
 
 def _kept_out(parts: PipelineParts, name: str) -> NothingMatched | None:
@@ -103,16 +103,16 @@ def _kept_out(parts: PipelineParts, name: str) -> NothingMatched | None:
     return None
 
 
-def _namesakes(others: Mapping[str, Memory]) -> list[str]:
-    if not others:
+def _namesakes(namesakes: Mapping[str, Memory]) -> list[str]:
+    if not namesakes:
         return []
     shown = ", ".join(
-        f"{one.path}::{one.entity}" for one in islice(others.values(), NAMESAKES_SHOWN)
+        f"{memory.path}::{memory.entity}" for memory in islice(namesakes.values(), NAMESAKES_SHOWN)
     )
-    more = ", …" if len(others) > NAMESAKES_SHOWN else ""
+    ellipsis = ", …" if len(namesakes) > NAMESAKES_SHOWN else ""
     return [
-        f"{counted(len(others), 'more memory matches', 'more memories match')} this name:"
-        f" {shown}{more}."
+        f"{counted(len(namesakes), 'more memory matches', 'more memories match')} this name:"
+        f" {shown}{ellipsis}."
     ]
 
 
@@ -173,33 +173,33 @@ def _in_receipt(
         )
         short = threshold - shown.score
         if is_kept and shown.placed_by == PlacedBy.FILLED:
-            said = (
+            words = (
                 f"It was filled in: {score} is below the threshold of {threshold:g}, but too few"
                 " passed."
             )
         elif is_kept and shown.below_threshold:
-            said = f"It was taken in by min_keep, below the threshold of {threshold:g}."
+            words = f"It was taken in by min_keep, below the threshold of {threshold:g}."
         elif shown.placed_by == PlacedBy.FOLDED:
-            said = (
+            words = (
                 f"It passed with {score}, and stands in the line of the test or copy that is listed"
                 " for it."
             )
         elif is_kept:
-            said = f"It was chosen: {score} reaches the threshold of {threshold:g}."
+            words = f"It was chosen: {score} reaches the threshold of {threshold:g}."
         elif short > 0:
             gap = f"{short:.2f}" if short >= 0.005 else f"{short:.1g}"
-            said = (
+            words = (
                 f"It was not chosen: {score} is {gap} short of the threshold. Lower --threshold to"
                 " keep it."
             )
         else:
-            said = f"It passed with {score}, but the places were taken. Raise --top-k to keep it."
+            words = f"It passed with {score}, but the places were taken. Raise --top-k to keep it."
         missed = "near_miss" if short < NEAR_THRESHOLD - SCORE_TOLERANCE else "below_threshold"
         outcome = "selected" if is_kept else missed
         if shown.placed_by == PlacedBy.FOLDED:
             outcome = "folded"
-        said += _carried_words(shown, connection)
-        return _explained(receipt, shown.id, outcome, said, memory=shown, rank=place)
+        words += _carried_words(shown, connection)
+        return _explained(receipt, shown.id, outcome, words, memory=shown, rank=place)
     return None
 
 
@@ -210,28 +210,38 @@ def _ranked_again(
     asked_before = turns.keys_of_task(parts.store.connection, past.turn.task) | {past.turn_key}
     without = WithoutExchanges(past.turn.thread, asked_before)
     everything = parts.store.fetch(tests=parts.settings.judge.tests, without=without).candidates
-    named = [one for one in everything if memories.keys() & {one.id, *one.duplicates}]
+    named = [
+        candidate
+        for candidate in everything
+        if memories.keys() & {candidate.id, *candidate.duplicates}
+    ]
     if not named:
-        said = (
+        words = (
             "It is not a candidate: an exchange of this session or question, superseded, or"
             " archived."
         )
-        return _explained(receipt, next(iter(memories)), "not_a_candidate", said)
+        return _explained(receipt, next(iter(memories)), "not_a_candidate", words)
     candidates = narrow_to_scope(everything, past.turn.scope)
-    ids = {
-        one.id: next(id_ for id_ in (one.id, *one.duplicates) if id_ in memories) for one in named
-    }
-    in_scope = [one.id for one in candidates if one.id in ids]
+    ids: dict[str, str] = {}
+    for candidate in named:
+        ids[candidate.id] = next(
+            id_ for id_ in (candidate.id, *candidate.duplicates) if id_ in memories
+        )
+    in_scope = [candidate.id for candidate in candidates if candidate.id in ids]
     if not in_scope:
-        said = "It was left out by PATH, --glob, --kind or --layer."
-        return _explained(receipt, ids[named[0].id], "out_of_scope", said)
+        words = "It was left out by PATH, --glob, --kind or --layer."
+        return _explained(receipt, ids[named[0].id], "out_of_scope", words)
     judges = [past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
     judged_by, carried = (
         judges if receipt.judge.by_model else (),
         _carried_judgments(parts, past, receipt),
     )
     outcomes = _stored_outcomes(
-        parts, past, candidates, judged_by, {hash_: one for hash_, (one, _) in carried.items()}
+        parts,
+        past,
+        candidates,
+        judged_by,
+        {hash_: judgment for hash_, (judgment, _) in carried.items()},
     )
     changed = changes_until(
         parts.root, parts.settings.index, past.turn.changed or (), past.started_at
@@ -252,28 +262,31 @@ def _ranked_again(
             shown = to_selected(
                 ranked, reasons, threshold=cut, below_threshold=is_below, carried_from=source
             )
-            outcome, said = _not_chosen(shown, place, len(ranking.ranked), receipt)
-            said += _carried_words(shown, parts.store.connection)
-            said = said if receipt.judge.by_model else f"{said} {RESCORED}"
+            outcome, words = _not_chosen(shown, place, len(ranking.ranked), receipt)
+            words += _carried_words(shown, parts.store.connection)
+            if not receipt.judge.by_model:
+                words += f" {RESCORED}"
             shown_place = place if shown.score >= READS_AS_ZERO_BELOW else None
             return _explained(
-                receipt, ids[ranked.candidate.id], outcome, said, memory=shown, rank=shown_place
+                receipt, ids[ranked.candidate.id], outcome, words, memory=shown, rank=shown_place
             )
-    sample = next((one for one in receipt.unjudged.sample if one.id in in_scope), None)
+    sample = next((memory for memory in receipt.unjudged.sample if memory.id in in_scope), None)
     words = (
         "There is no judgment of it as it stands now: it was unjudged in that turn, or has been"
         " edited since."
     )
     if sample is not None:
         words = f"It was not judged ({sample.cause}): {sample.detail or 'no more is known'}."
-    found = _explained(receipt, ids[in_scope[0]], "unjudged", f"{words} Ask again to judge it.")
-    return replace(found, cause=sample.cause) if sample else found
+    explanation = _explained(
+        receipt, ids[in_scope[0]], "unjudged", f"{words} Ask again to judge it."
+    )
+    return replace(explanation, cause=sample.cause) if sample else explanation
 
 
 def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tuple[str, str]:
     score = _score_sum(shown, receipt)
     if shown.below_threshold:
-        said = (
+        sentence = (
             f"It was judged and not chosen: {score} is below the threshold of {shown.threshold:g}"
         )
         # Most memories have nothing in common with a task, and their order among each other says
@@ -283,13 +296,13 @@ def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tu
             if shown.score >= READS_AS_ZERO_BELOW
             else ""
         )
-        return "below_threshold", f"{said}{rank}."
+        return "below_threshold", f"{sentence}{rank}."
     if place > receipt.top_k:
-        said = (
+        sentence = (
             f"It passed with {score}, but {receipt.top_k} others scored higher. Raise --top-k to"
             " keep it."
         )
-        return "beyond_k", said
+        return "beyond_k", sentence
     return "over_quota", f"It passed with {score}, but tests had used up their share of the places."
 
 
@@ -297,15 +310,17 @@ def _carried_judgments(
     parts: PipelineParts, past: PastTurn, receipt: Answer
 ) -> Mapping[str, tuple[Judgment, str]]:
     """Return the judgments that a turn could carry over, each with the turn that they came from."""
-    found: dict[str, tuple[Judgment, str]] = {}
+    carried: dict[str, tuple[Judgment, str]] = {}
     named = turns.past_wordings(
-        parts.store.connection, [one.turn_id for one in receipt.carried_over.under]
+        parts.store.connection, [source.turn_id for source in receipt.carried_over.under]
     )
     for turn_id, wording in named.items():
         if wording.key != past.turn_key:
-            known = pool.known_judgments(parts.store, wording.key, past.judge)
-            found = {hash_: (judgment, turn_id) for hash_, judgment in known.items()} | found
-    return found
+            judgments = pool.known_judgments(parts.store, wording.key, past.judge)
+            carried = {
+                hash_: (judgment, turn_id) for hash_, judgment in judgments.items()
+            } | carried
+    return carried
 
 
 def _stored_outcomes(
@@ -322,21 +337,19 @@ def _stored_outcomes(
         from xscore.pipeline.judging_by_words import lexical_outcomes
 
         return lexical_outcomes(parts, past.turn, candidates)
-    known = pool.known_judgments(parts.store, past.turn_key, *judges)
-    return tuple(
-        (
-            Outcome(one, known[one.content_hash], Origin.CACHED)
-            if one.content_hash in known
-            else (
-                Outcome(one, carried[one.content_hash], Origin.CARRIED)
-                if one.content_hash in carried
-                else Outcome(
-                    one, Unjudged(one.content_hash, UnjudgedCause.INTERRUPTED), Origin.UNJUDGED
-                )
-            )
-        )
-        for one in candidates
-    )
+    judgments = pool.known_judgments(parts.store, past.turn_key, *judges)
+    outcomes: list[Outcome] = []
+    for candidate in candidates:
+        hash_ = candidate.content_hash
+        if hash_ in judgments:
+            outcome = Outcome(candidate, judgments[hash_], Origin.CACHED)
+        elif hash_ in carried:
+            outcome = Outcome(candidate, carried[hash_], Origin.CARRIED)
+        else:
+            unjudged = Unjudged(hash_, UnjudgedCause.INTERRUPTED)
+            outcome = Outcome(candidate, unjudged, Origin.UNJUDGED)
+        outcomes.append(outcome)
+    return tuple(outcomes)
 
 
 def _score_sum(shown: Selected, receipt: Answer) -> str:
@@ -359,12 +372,12 @@ def _ordinal(place: int) -> str:
 
 
 def turn_to_continue(
-    parts: PipelineParts, turn_id: str, *, answer: bool, again: bool = False
+    parts: PipelineParts, turn_id: str, *, answer: bool, even_done: bool = False
 ) -> tuple[PipelineParts, Turn]:
     """Return the turn to run, and the parts with its judge and answering model; an empty id names
     the latest.
 
-    again: also a turn that is done.
+    even_done: also a turn that is done.
     Raises NothingMatched for an unknown turn, UsageError where nothing is to be finished, or only
     with another judge than the turn's.
     """
@@ -372,7 +385,7 @@ def turn_to_continue(
     past = _past_turn(parts, turn_id, hint=hint)
     parts = _with_its_models(parts, past)
     wants_answer = answer and parts.answerer is not None and not past.answer
-    if past.state is turns.TurnState.DONE and not (wants_answer or again):
+    if past.state is turns.TurnState.DONE and not (wants_answer or even_done):
         raise UsageError(
             f"turn {past.turn.id} is done: every candidate was judged",
             hint="Ask again to see what has changed since.",
@@ -387,10 +400,10 @@ def _with_its_models(parts: PipelineParts, past: PastTurn) -> PipelineParts:
 
     Raises UsageError if another judge is named and none of the turn's judgments could be reused.
     """
-    own = with_models(parts, past.judge_name, past.primary)
-    fits = _if_its_judge(own, past)
+    with_own = with_models(parts, past.judge_name, past.primary)
+    fits = _if_its_judge(with_own, past)
     if fits is not None:
-        if parts.judge.identity != own.judge.identity:
+        if parts.judge.identity != with_own.judge.identity:
             parts.observer.note(
                 f"turn {past.turn.id} continues with its own judge, {past.judge_name}"
             )
@@ -398,7 +411,7 @@ def _with_its_models(parts: PipelineParts, past: PastTurn) -> PipelineParts:
     who = f"by {past.judge_name}" if past.judge_name else "otherwise"
     if not pool.known_judgments(parts.store, past.turn_key, past.judge):
         parts.observer.note(f"turn {past.turn.id} was to be judged {who}; nothing of it was judged")
-        return own
+        return with_own
     raise UsageError(
         f"turn {past.turn.id} was judged {who}, and not with this model, host, order and packing:"
         " nothing would be carried over",
@@ -430,18 +443,19 @@ def _still_there(parts: PipelineParts, turn: Turn) -> Turn:
     within = turn.scope.within
     named = dict.fromkeys([*([turn.file] if turn.file else []), *turn.recent, *within])
     places = {name: parts.root.path / native_name(name) for name in named}
-    found = {name: place for name, place in places.items() if is_there(place)}
-    gone = [name for name in named if name not in found]
+    existing = {name: place for name, place in places.items() if is_there(place)}
+    gone = [name for name in named if name not in existing]
     if gone:
         parts.observer.note(f"gone since turn {turn.id}, and left out: {', '.join(gone)}")
     return replace(
         turn,
-        file=str(found.get(turn.file, "")),
-        line=turn.line if turn.file in found else 0,
-        recent=tuple(str(found[name]) for name in turn.recent if name in found),
+        file=str(existing.get(turn.file, "")),
+        line=turn.line if turn.file in existing else 0,
+        recent=tuple(str(existing[name]) for name in turn.recent if name in existing),
         # with none of them left the scope stays as it was: without it, all memories would be judged
         scope=replace(
-            turn.scope, within=tuple(str(found[name]) for name in within if name in found) or within
+            turn.scope,
+            within=tuple(str(existing[name]) for name in within if name in existing) or within,
         ),
     )
 
@@ -456,9 +470,9 @@ def changes_until(
     """
     if not (settings.git and root.is_git):
         return None
-    found = {one.path: one for one in edited}
+    changes = {file.path: file for file in edited}
     for at, path in recent_commits(root.path):
         days, name = (moment - at) / DAY_S, portable_name(path)
         if 0 <= days <= MAX_RECENT_DAYS:
-            found.setdefault(name, ChangedFile(name, days))
-    return tuple(found.values())
+            changes.setdefault(name, ChangedFile(name, days))
+    return tuple(changes.values())
