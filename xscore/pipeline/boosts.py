@@ -133,7 +133,7 @@ def _context(
 def _boosts_of(
     ranked: Ranked, around: BoostContext, boosters: Sequence[Booster]
 ) -> tuple[Boost, ...]:
-    lifts = [lift for booster in boosters if (lift := booster(ranked.candidate, around))]
+    lifts = [lift for lift in (booster(ranked.candidate, around) for booster in boosters) if lift]
     cap = around.settings.cap
     boosts = _capped(lifts, cap)
     threshold = around.thresholds.of(ranked.candidate)

@@ -209,11 +209,10 @@ def _sentence(winner: Memory, loser: Memory) -> str:
     if _BREADTH[winner.scope] < _BREADTH[loser.scope]:
         explicitly = "explicitly chose" if winner.is_stated else "is seen to use"
         place = _WHERE[winner.scope].removeprefix("in ")
-        exception = (
-            f"{'an' if winning[:1].lower() in 'aeiou' else 'a'} {winning} exception"
-            if named
-            else "an exception"
-        )
+        exception = "an exception"
+        if named:
+            article = "an" if winning[:1].lower() in "aeiou" else "a"
+            exception = f"{article} {winning} exception"
         return (
             f"{_rule(loser)} {losing}, but {_WHERE[winner.scope]} {explicitly} {winning}; treat"
             f" {place} as {exception}."

@@ -138,13 +138,14 @@ def _passed(
         for entry in (*selection.kept, *selection.near_misses)
         if selection.passed(entry)
     ]
-    passed_memories = [
-        memory
-        for id_ in passed
-        if (memory := memories.get(id_)) is not None
-        and memory.kind is kind
-        and (kind is not Kind.PATTERN or memory.particulars.polarity == "antipattern")
-    ]
+    passed_memories: list[Memory] = []
+    for id_ in passed:
+        memory = memories.get(id_)
+        if memory is None or memory.kind is not kind:
+            continue
+        # A pattern that is no antipattern tells of no failure.
+        if kind is not Kind.PATTERN or memory.particulars.polarity == "antipattern":
+            passed_memories.append(memory)
     return tuple(_dated_lines(passed_memories, now=now))
 
 
@@ -162,9 +163,8 @@ def _latest_first(memory: Memory) -> tuple[float, str]:
 def _bundle_entries(
     store: Store, selection: Selection, memories: Mapping[str, Memory], reasons: Mapping[str, str]
 ) -> list[BundleEntry]:
-    kept = {
-        id_: memories[id_] for entry in selection.kept if (id_ := entry.candidate.id) in memories
-    }
+    kept_ids = [entry.candidate.id for entry in selection.kept]
+    kept = {id_: memories[id_] for id_ in kept_ids if id_ in memories}
     headers = store.headers({memory.path for memory in kept.values() if memory.path})
     changed = _changed(store, kept)
     return [

@@ -145,10 +145,8 @@ async def judge_list(
                 stop.end(UnjudgedCause.INTERRUPTED)
                 await run.cancel_open()
     run.end.cause, run.end.detail = stop.cause, stop.detail
-    run.end.remarks, run.end.spent = (
-        list(dict.fromkeys([*run.end.remarks, *faults.warnings()])),
-        resources.usage.whole(),
-    )
+    run.end.remarks = list(dict.fromkeys([*run.end.remarks, *faults.warnings()]))
+    run.end.spent = resources.usage.whole()
     return run.end
 
 

@@ -175,10 +175,8 @@ def refuse_empty_scope(
 
 
 def _path_test(scope: Scope) -> Callable[[str], bool]:
-    matches, folders = (
-        _glob_test(scope.paths),
-        tuple(f"{name}/" for name in scope.within if name != "."),
-    )
+    matches = _glob_test(scope.paths)
+    folders = tuple(f"{name}/" for name in scope.within if name != ".")
     if not scope.within or "." in scope.within:
         return matches
     return lambda path: f"{path}/".startswith(folders) and matches(path)

@@ -285,12 +285,13 @@ def classify_task(turn: Turn, *, chosen_type: str = "auto") -> tuple[TaskType, s
         return TaskType(chosen_type), "as you said"
     if turn.errors:
         return TaskType.EDIT, "errors came with it"
-    matches = [
-        (match.start(), kind, match[0])
-        for kind, words in _TASK_WORDS.items()
-        if (match := re.search(rf"\b(?:{'|'.join(words.split())})\b", turn.task, re.IGNORECASE))
-    ]
+    matches: list[tuple[int, TaskType, str]] = []
+    for kind, words in _TASK_WORDS.items():
+        pattern = rf"\b(?:{'|'.join(words.split())})\b"
+        match = re.search(pattern, turn.task, re.IGNORECASE)
+        if match:
+            matches.append((match.start(), kind, match[0]))
     if not matches:
         return TaskType.EDIT, "nothing in it says otherwise"
-    _, kind, word = min(matches, key=lambda first: first[0])
-    return kind, f"it says “{word.lower()}”"
+    _, earliest, word = min(matches, key=lambda match: match[0])
+    return earliest, f"it says “{word.lower()}”"

@@ -121,25 +121,18 @@ def select_by_words(
     below = _best(
         with_words if len(with_words) >= FEWEST_NEAR_MISSES else not_passing, composition.CHOICE
     )
-    alike = composition.namesakes([*passing, *below]) if texts else []
-    words = (
-        {id_: composition.words_of(text) for id_, text in texts(alike).items()}
-        if texts and alike
-        else {}
-    )
-    aim, rules = aim or composition.TaskAim(), rules or composition.FILL
     places = composition.compose(
         passing,
         below,
         top_k=settings.top_k,
         thresholds=thresholds,
-        aim=aim,
-        words=words,
-        rules=rules,
+        aim=aim or composition.TaskAim(),
+        words=_words_of_namesakes([*passing, *below], texts),
+        rules=rules or composition.FILL,
     )
     rest = composition.one_window_a_file(below, places)
-    missing = min(settings.min_keep, settings.top_k) - len(places.taken)
-    to_min_keep, rest = rest[: max(0, missing)], rest[max(0, missing) :]
+    missing = max(0, min(settings.min_keep, settings.top_k) - len(places.taken))
+    to_min_keep, rest = rest[:missing], rest[missing:]
     filled = frozenset(entry.candidate.id for entry in (*places.filled, *to_min_keep))
     folded = [entry for group in places.behind.values() for entry in group]
     kept = sorted([*places.taken, *to_min_keep], key=by_rank)
@@ -162,6 +155,18 @@ def select_by_words(
         folded=len(folded),
         placed_by=placed_by,
     )
+
+
+def _words_of_namesakes(
+    ranked: Sequence[Ranked], texts: Callable[[Sequence[str]], Mapping[str, str]] | None
+) -> "Mapping[str, AbstractSet[str]]":
+    """Return the words of what may be copies of each other, by id; texts: see `select_by_words`."""
+    from xscore.pipeline import composition  # a model's turn needs none of it
+
+    alike = composition.namesakes(ranked) if texts else []
+    if texts is None or not alike:
+        return {}
+    return {id_: composition.words_of(text) for id_, text in texts(alike).items()}
 
 
 def _split_at_threshold(

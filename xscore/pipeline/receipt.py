@@ -206,12 +206,8 @@ def make_receipt(
 
     resources: what the turn spent through; None: nothing could be spent.
     """
-    opened, judged, ranking, answered = (
-        stages.opened,
-        stages.judged,
-        stages.ranking,
-        stages.answered,
-    )
+    opened, judged = stages.opened, stages.judged
+    ranking, answered = stages.ranking, stages.answered
     chosen = ranking.selection
     kept, near_misses = _shown_memories(parts, stages)
     origins = Counter([outcome.origin for outcome in judged.outcomes])
@@ -434,10 +430,8 @@ def turn_figures(
     """
     ascending = sorted(scores)  # sorted and bisected: a third of the time of a check per score
     judge, threshold = answer.judge, answer.threshold if threshold is None else threshold
-    near_from, near_to = (
-        threshold - NEAR_THRESHOLD + SCORE_TOLERANCE,
-        threshold + NEAR_THRESHOLD - SCORE_TOLERANCE,
-    )
+    near_from = threshold - NEAR_THRESHOLD + SCORE_TOLERANCE
+    near_to = threshold + NEAR_THRESHOLD - SCORE_TOLERANCE
     return TurnFigures(
         command=command,
         judge=f"{judge.provider}:{judge.model}" if judge.by_model else BY_WORDS,

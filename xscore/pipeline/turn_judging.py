@@ -213,22 +213,8 @@ async def draw_again(
     except (ProviderError, NoUsableModel) as error:
         judge = NoJudge(UnjudgedCause.PROVIDER, error.message)
     judged = await judge_pool(redrawn, judge, resources)
-    scores = {
-        outcome.result.content_hash: outcome.result
-        for outcome in judged.outcomes
-        if isinstance(outcome.result, Judgment)
-    }
     lost = [outcome.result for outcome in judged.outcomes if isinstance(outcome.result, Unjudged)]
-    merged = tuple(
-        (
-            outcome._replace(
-                result=outcome.result.averaged_with(scores[outcome.result.content_hash])
-            )
-            if isinstance(outcome.result, Judgment) and outcome.result.content_hash in scores
-            else outcome
-        )
-        for outcome in once.outcomes
-    )
+    merged = _averaged(once.outcomes, judged.outcomes)
     drawn = {
         outcome.result.content_hash
         for outcome in judged.outcomes
@@ -237,6 +223,25 @@ async def draw_again(
     counts = SecondDraws(drawn=len(drawn), missed=len(lost) + beyond)
     interrupted = once.interrupted or judged.interrupted
     return replace(once, outcomes=merged, interrupted=interrupted, warnings=_warning(lost)), counts
+
+
+def _averaged(
+    first_draws: Sequence[Outcome], second_draws: Sequence[Outcome]
+) -> tuple[Outcome, ...]:
+    """Return the first outcomes, with the mean of both scores where there is a second."""
+    second_of: dict[str, Judgment] = {}
+    for outcome in second_draws:
+        if isinstance(outcome.result, Judgment):
+            second_of[outcome.result.content_hash] = outcome.result
+    merged: list[Outcome] = []
+    for outcome in first_draws:
+        first = outcome.result
+        if isinstance(first, Judgment) and first.content_hash in second_of:
+            mean = first.averaged_with(second_of[first.content_hash])
+            merged.append(outcome._replace(result=mean))
+        else:
+            merged.append(outcome)
+    return tuple(merged)
 
 
 def _near_threshold(

@@ -120,11 +120,12 @@ def shown_diff(diff: str) -> str:
 def sections_among(diff: str, is_admitted: Callable[[str], bool]) -> str:
     """Keep the files of a unified diff whose names, old and new, are all admitted; a part without a
     name is dropped."""
-    return "".join(
-        part
-        for part in re.split(_SECTION, diff)
-        if (names := _names(part)) and all(map(is_admitted, names))
-    )
+    admitted: list[str] = []
+    for section in re.split(_SECTION, diff):
+        names = _names(section)
+        if names and all(map(is_admitted, names)):
+            admitted.append(section)
+    return "".join(admitted)
 
 
 def _names(section: str) -> list[str]:
@@ -237,7 +238,7 @@ def _scope_in_root(
     Raises UsageError for a path that is not there.
     """
 
-    def known() -> list[str]:
+    def known_paths() -> list[str]:
         files = list(indexed())
         return [
             *files,
@@ -246,7 +247,7 @@ def _scope_in_root(
 
     try:
         return replace(
-            scope, within=tuple(_path_in_root(path, root, known) for path in scope.within)
+            scope, within=tuple(_path_in_root(path, root, known_paths) for path in scope.within)
         )
     except UsageError as error:
         if " " in task:
