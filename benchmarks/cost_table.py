@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.decisions import TASK, write_tree
 from xscore.pipeline.build import Pipeline
 from xscore.platform.figures import format_dollars
-from xscore.records.events import JudgeEstimate
+from xscore.records.estimates import JudgeEstimate
 from xscore.records.turn import Turn
 from xscore.settings import (
     DecisionSettings,

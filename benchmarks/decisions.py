@@ -27,8 +27,8 @@ from measuring import Host, HostCounts, decision_host
 from xscore.pipeline.build import Pipeline
 from xscore.providers.prices import call_price
 from xscore.records.calls import Usage
+from xscore.records.estimates import Estimate
 from xscore.records.receipt import Answer
-from xscore.records.reports import Estimate
 from xscore.records.turn import Turn
 from xscore.settings import (
     BudgetSettings,

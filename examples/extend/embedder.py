@@ -3,8 +3,7 @@
     [project.entry-points."xscore.embedders"]
     pairs = "embedder:connect"
 
-Then `XSCORE_EMBEDDING_MODEL=pairs:64`. Vectors order the judging; they never decide what is judged.
-numpy is the extra `vectors`.
+Then `XSCORE_EMBEDDING_MODEL=pairs:64`. Vectors (extra `vectors`) order the judging, nothing else.
 """
 
 from collections.abc import Sequence

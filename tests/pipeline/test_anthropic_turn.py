@@ -81,11 +81,8 @@ async def test_a_turn_judges_everything_and_answers_once(
     assert claude_server.counts.answering_requests == 1
     assert claude_server.counts.refused_requests == 0
     assert answer.judge.provider == "anthropic" and answer.judge.host == claude_server.host
-    assert (
-        answer.spent(Stage.JUDGE).usage.input_tokens
-        + (answer.spent(Stage.PRIMARY).usage.input_tokens if answer.spent(Stage.PRIMARY) else 0)
-        == claude_server.counts.prompt_tokens
-    )
+    spent = answer.spent(Stage.JUDGE, Stage.PRIMARY)
+    assert spent.usage.input_tokens == claude_server.counts.prompt_tokens
     *judging, answering = claude_server.counts.bodies
     assert all(body["thinking"] == {"type": "disabled"} for body in judging)
     assert answering["stream"] is True and "output_config" not in answering

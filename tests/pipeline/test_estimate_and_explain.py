@@ -11,8 +11,8 @@ from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.records.calls import Stage
+from xscore.records.estimates import Estimate
 from xscore.records.events import Observer
-from xscore.records.reports import Estimate
 from xscore.records.turn import Scope
 from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Secret, Settings
 

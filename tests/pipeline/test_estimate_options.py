@@ -14,8 +14,7 @@ from xscore.pipeline.estimating import estimate_judging, forecast_ways
 from xscore.pipeline.factories import with_dummy_keys
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.turn_clock import Stopwatch
-from xscore.records.events import JudgeEstimate
-from xscore.records.reports import Estimate
+from xscore.records.estimates import Estimate, JudgeEstimate
 from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings, OpenAISettings, Secret, Settings, validate_group
 

@@ -13,7 +13,7 @@ from xscore.pipeline.estimating import estimate_judging, forecast_judging
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.turn_clock import Stopwatch
 from xscore.records.calls import Stage
-from xscore.records.events import JudgeEstimate
+from xscore.records.estimates import JudgeEstimate
 from xscore.records.turn import Scope, Turn
 
 TASK = Turn(task="Shear the sheep of the meadow.")

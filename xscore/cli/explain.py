@@ -26,8 +26,8 @@ from xscore.costs.caps import cap_left_rounded, describe_cap
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_place, one_line
-from xscore.records.events import JudgeEstimate
-from xscore.records.reports import Estimate, Explanation
+from xscore.records.estimates import Estimate, JudgeEstimate
+from xscore.records.reports import Explanation
 
 if TYPE_CHECKING:
     from xscore.records.receipt import Selected

@@ -6,21 +6,25 @@ Figures are rounded; the JSON has them exact. It prints nothing.
 
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from xscore.cli.text_layout import most_first
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.text import counted, ellipsize, one_line
-from xscore.records.events import IndexProgress, JudgeEstimate, Progress
 from xscore.records.memory import ExcludedCounts
 from xscore.records.receipt import Coverage
-from xscore.records.reports import Estimate
 from xscore.records.turn import SessionInfo, WorkingSession
+
+if TYPE_CHECKING:
+    # `status` takes its phrases from here and reports no progress: it starts without these.
+    from xscore.records.estimates import Estimate, JudgeEstimate
+    from xscore.records.events import IndexProgress, Progress
 
 FEWEST_FOR_RATE = 10
 """Judgments needed before a rate and a remaining time can be shown."""
 
 
-def describe_binding_limit(judge: JudgeEstimate) -> str:
+def describe_binding_limit(judge: "JudgeEstimate") -> str:
     """Say what the judging waits for: a limit per minute, or the calls in flight."""
     match judge.binding_limit:
         case "none":
@@ -38,14 +42,14 @@ def describe_binding_limit(judge: JudgeEstimate) -> str:
     )
 
 
-def describe_seconds(judge: JudgeEstimate, *, about: bool = False) -> str:
+def describe_seconds(judge: "JudgeEstimate", *, about: bool = False) -> str:
     """Say how long judging takes; at most so long where no call to this model was timed yet."""
     if judge.is_assumed:
         return f"at most {format_seconds(judge.seconds)}"
     return f"{'about ' if about else ''}{format_seconds(judge.seconds)}"
 
 
-def describe_forecast(forecast: JudgeEstimate) -> str:
+def describe_forecast(forecast: "JudgeEstimate") -> str:
     """Say before a long judging what it takes."""
     if forecast.cost_usd is None:
         dollars = ""
@@ -58,7 +62,7 @@ def describe_forecast(forecast: JudgeEstimate) -> str:
     )
 
 
-def describe_estimate(estimate: Estimate, noun: str) -> str:
+def describe_estimate(estimate: "Estimate", noun: str) -> str:
     """Say what something takes and where it sends what, in a few lines, before the user is asked.
     noun: what it is."""
     judge = estimate.judge
@@ -145,7 +149,7 @@ def format_maximum(usd: Decimal | None) -> str:
     return format_dollars(usd)
 
 
-def format_total(estimate: Estimate) -> str:
+def format_total(estimate: "Estimate") -> str:
     """`~$0.13`, of judging alone; `up to ~$0.23` with an answer, whose part is a maximum."""
     cost = format_dollars(estimate.cost_usd, estimated=True)
     if estimate.primary and estimate.primary.cost_usd and estimate.cost_usd:
@@ -153,14 +157,14 @@ def format_total(estimate: Estimate) -> str:
     return cost
 
 
-def render_index_progress(progress: IndexProgress) -> str:
+def render_index_progress(progress: "IndexProgress") -> str:
     """Render the progress of the index in one plain line."""
     rate = progress.files / max(progress.elapsed_s, 0.001)
     time_left = format_seconds(progress.seconds_left)
     return f"{progress.files:,} of {progress.of:,} files · {rate:.0f}/s · {time_left} left"
 
 
-def render_progress(progress: Progress) -> str:
+def render_progress(progress: "Progress") -> str:
     """Render the progress in one plain line, with a rate once enough calls have returned."""
     done = progress.judged + progress.cached + progress.unjudged
     parts = [
@@ -179,7 +183,7 @@ def render_progress(progress: Progress) -> str:
     return " · ".join(parts)
 
 
-def render_leaders(progress: Progress) -> list[str]:
+def render_leaders(progress: "Progress") -> list[str]:
     """Render the provisional best, one line each."""
     return [
         f"{leader.score:.2f}  {one_line(leader.path)}  {one_line(leader.entity)}"

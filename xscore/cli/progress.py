@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.terminal import Terminal, write_stderr
+from xscore.records.estimates import Estimate, JudgeEstimate
 from xscore.records.events import (
     AnswerText,
     IndexProgress,
-    JudgeEstimate,
     Note,
     Observer,
     Progress,
@@ -25,7 +25,6 @@ from xscore.records.turn import SessionInfo
 
 if TYPE_CHECKING:
     from xscore.cli.board import Board
-    from xscore.records.reports import Estimate
 
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -151,7 +150,7 @@ class TurnObserver(Observer):
         """
         return self._terminal.can_ask and not self._assume_yes
 
-    def confirm(self, estimate: "Estimate") -> bool:
+    def confirm(self, estimate: Estimate) -> bool:
         """Ask whether to continue."""
         if not self.can_confirm:
             return True

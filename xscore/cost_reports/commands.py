@@ -112,36 +112,36 @@ def report(misplaced: tuple[str, ...], flags: Flags) -> int:
     _refuse_contradictions(flags)
     if flags.given["html"]:
         flags = replace(flags, given={**flags.given, "format": "html"})
-    given = flags.given
-    if given["format"] == "html" and sys.stdout.isatty():
+    options = flags.given
+    if options["format"] == "html" and sys.stdout.isatty():
         raise UsageError("a page of HTML is not readable in a terminal", hint=TO_FILE)
-    uses_baseline = given["check"] or given["update_baseline"]
+    uses_baseline = options["check"] or options["update_baseline"]
     check_outputs(
-        given["output"],
-        given["baseline"] if uses_baseline else None,
-        writes=given["update_baseline"],
+        options["output"],
+        options["baseline"] if uses_baseline else None,
+        writes=options["update_baseline"],
     )
     with opened_store(flags, make=False) as store:
         return _build_report(store, flags)
 
 
 def _refuse_contradictions(flags: Flags) -> None:
-    given = flags.given
-    pairs = {
-        "--json and --format both want stdout": flags.terminal.as_json
-        and (given["format"] or given["html"]),
-        "--html and --format contradict each other": given["html"]
-        and given["format"] not in (None, "html"),
-        "--check and --update-baseline contradict each other": given["check"]
-        and given["update_baseline"],
-        "--last and --since contradict each other": given["last"] is not None
-        and given["since"] is not None,
-        "--turn names one turn: leave out --last, --since and --until": given["turn"] is not None
-        and any(given[name] is not None for name in ("last", "since", "until")),
-        "--since is not before --until": None not in (given["since"], given["until"])
-        and given["since"] >= given["until"],
-    }
-    if wrong := next((words for words, is_so in pairs.items() if is_so), ""):
+    options = flags.given
+    since, until, last = options["since"], options["until"], options["last"]
+    wrong = ""
+    if flags.terminal.as_json and (options["format"] or options["html"]):
+        wrong = "--json and --format both want stdout"
+    elif options["html"] and options["format"] not in (None, "html"):
+        wrong = "--html and --format contradict each other"
+    elif options["check"] and options["update_baseline"]:
+        wrong = "--check and --update-baseline contradict each other"
+    elif last is not None and since is not None:
+        wrong = "--last and --since contradict each other"
+    elif options["turn"] is not None and (last, since, until) != (None, None, None):
+        wrong = "--turn names one turn: leave out --last, --since and --until"
+    elif since is not None and until is not None and since >= until:
+        wrong = "--since is not before --until"
+    if wrong:
         raise UsageError(
             wrong, hint="Give one of them; for one day: --since 2026-11-01 --until 2026-11-02."
         )
@@ -166,9 +166,10 @@ def _build_report(store: "Store", flags: Flags) -> int:
         )
     for path in flags.given["output"]:
         form = form_of_file(path)
-        content = (
-            report_parquet(report) if form == "parquet" else _render(report, gate, form).encode()
-        )
+        if form == "parquet":
+            content = report_parquet(report)
+        else:
+            content = _render(report, gate, form).encode()
         write_atomically(path, content)
         flags.terminal.note(f"report written to {path}")
     return _print_report(report, gate, flags)
@@ -185,37 +186,51 @@ def _open_other_ledger(
             f"--repo: {root.path} has no store",
             hint="`xscore index` makes one there; or leave it out.",
         )
-    other = open_.enter_context(opened_store(flags, start=path))
-    ledgers.append(RepositoryLedger(str(root.path), other.connection))
+    store = open_.enter_context(opened_store(flags, start=path))
+    ledgers.append(RepositoryLedger(str(root.path), store.connection))
 
 
 def _report_request(flags: Flags, ledgers: list[RepositoryLedger], now: float) -> ReportQuery:
-    given = flags.given
-    turn = (
-        "" if given["turn"] is None else _resolve_turn(decode_path_argument(given["turn"]), ledgers)
-    )
-    forms = {form_of_file(path) for path in given["output"]} | {given["format"] or ""}
-    lines = PAGE_LINES if "html" in forms else JSON_LINES if flags.terminal.as_json else 0
-    if given["by"] == "turn":
-        lines = max(lines, MARKDOWN_GROUPS_SHOWN)  # of which it says when they began, and what for
+    options = flags.given
+    turn = ""
+    if options["turn"] is not None:
+        turn = _resolve_turn(decode_path_argument(options["turn"]), ledgers)
+    since = options["since"]
+    if options["last"] is not None:
+        since = max(0.0, now - options["last"])
+    forms = {form_of_file(path) for path in options["output"]}
+    forms.add(options["format"] or "")
     return ReportQuery(
-        since=given["since"] if given["last"] is None else max(0.0, now - given["last"]),
-        until=given["until"],
+        since=since,
+        until=options["until"],
         turn_id=turn,
-        by=given["by"] or "",
-        lines=None if not given["by"] and forms & {"csv", "parquet"} else lines,
+        by=options["by"] or "",
+        lines=_lines_to_read(forms, options["by"], as_json=flags.terminal.as_json),
         details=DETAILED if "html" in forms else 0,
     )
 
 
+def _lines_to_read(forms: set[str], by: str | None, *, as_json: bool) -> int | None:
+    """Return how many turns need a line of their own; None: all."""
+    if not by and forms & {"csv", "parquet"}:
+        return None
+    lines = 0
+    if "html" in forms:
+        lines = PAGE_LINES
+    elif as_json:
+        lines = JSON_LINES
+    # Groups by turn say when the turn began, and what for.
+    return max(lines, MARKDOWN_GROUPS_SHOWN) if by == "turn" else lines
+
+
 def _resolve_turn(turn: str, ledgers: list[RepositoryLedger]) -> str:
-    first, *others = ledgers
+    own_ledger, *other_ledgers = ledgers
     try:
-        return find_turn_id(first.connection, turn)
+        return find_turn_id(own_ledger.connection, turn)
     except NothingMatched:
-        for other in others if turn != LATEST_TURN else ():
+        for ledger in other_ledgers if turn != LATEST_TURN else ():
             with suppress(NothingMatched):
-                return find_turn_id(other.connection, turn)
+                return find_turn_id(ledger.connection, turn)
         raise
 
 
@@ -228,23 +243,23 @@ def _render(report: CostReport, gate: GateReport | None, form: str) -> str:
         case "csv":
             return report_csv(report)
         case "markdown":
-            return render_markdown(report) + (
-                f"\n### Gates\n\n{gate_markdown(gate)}" if gate is not None else ""
-            )
+            text = render_markdown(report)
+            return text if gate is None else f"{text}\n### Gates\n\n{gate_markdown(gate)}"
     return render_report(report)
 
 
 def _print_report(report: CostReport, gate: GateReport | None, flags: Flags) -> int:
-    given, terminal = flags.given, flags.terminal
+    options, terminal = flags.given, flags.terminal
+    writes_elsewhere = options["output"] or options["check"] or options["update_baseline"]
     if terminal.as_json:
         body = to_json(replace(report, turns=report.turns[:JSON_LINES], details=()))
         print_json(body if gate is None else {**body, "gate": record_json(gate)})
-    elif given["format"] not in (None, "text"):
-        terminal.data(_render(report, gate, given["format"]))
-    elif given["format"] or not (given["output"] or given["check"] or given["update_baseline"]):
+    elif options["format"] not in (None, "text"):
+        terminal.data(_render(report, gate, options["format"]))
+    elif options["format"] or not writes_elsewhere:
         write_stdout(_render(report, gate, "text"))
     if gate is not None:
         return print_gate(gate, terminal)
-    if given["update_baseline"]:
-        update_baseline(report, baseline=given["baseline"], terminal=terminal)
+    if options["update_baseline"]:
+        update_baseline(report, baseline=options["baseline"], terminal=terminal)
     return 0

@@ -34,7 +34,7 @@ from xscore.platform.errors import BrokenReceipt, UsageError, newer_file_error
 from xscore.platform.files import FileRefused, read_named_file, unwritable_file, write_atomically
 from xscore.platform.json_lines import refuse_repeated_keys
 from xscore.records.calls import Stage, Usage
-from xscore.records.receipt import Latency
+from xscore.records.receipt import Coverage, Latency
 from xscore.settings import GateSettings
 
 LEAST_RISE_S = 0.01
@@ -122,19 +122,21 @@ def _workload(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> I
     before, current = baseline.coverage.candidates, now.coverage.candidates
     room = before * _exact(gates.calls)
     allowed = before + _floor(room) if current >= before else before - _floor(room)
-    for what, figures, is_same in (
-        ("turns", (baseline.turns, now.turns, baseline.turns), now.turns == baseline.turns),
-        ("candidates", (before, current, allowed), abs(current - before) <= room),
-    ):
-        verdict = GateVerdict.HELD if is_same else GateVerdict.FAILED
-        yield GateLine(what, "count", *figures, verdict, "" if is_same else ANOTHER_WORKLOAD)
+    verdict, note = _sameness(now.turns == baseline.turns)
+    yield GateLine("turns", "count", baseline.turns, now.turns, baseline.turns, verdict, note)
+    verdict, note = _sameness(abs(current - before) <= room)
+    yield GateLine("candidates", "count", before, current, allowed, verdict, note)
+
+
+def _sameness(is_same: bool) -> tuple[GateVerdict, str]:
+    return (GateVerdict.HELD, "") if is_same else (GateVerdict.FAILED, ANOTHER_WORKLOAD)
 
 
 def _counts(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
-    for what, tolerance, of in COUNT_GATES:
+    for name, tolerance, of in COUNT_GATES:
         before, current = of(baseline), of(now)
         allowed = _floor(before * (1 + _exact(getattr(gates, tolerance))))
-        yield GateLine(what, "count", before, current, allowed, _at_most(current, before, allowed))
+        yield GateLine(name, "count", before, current, allowed, _at_most(current, before, allowed))
 
 
 def _dollars(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
@@ -165,11 +167,14 @@ def _with_more_priced(
 
 
 def _coverage(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
-    before, current = (
-        1 - Decimal(of.unjudged) / of.candidates if of.candidates else None
-        for of in (baseline.coverage, now.coverage)
-    )
+    before, current = _judged_share(baseline.coverage), _judged_share(now.coverage)
     return _share("coverage", before, current, gates.coverage, note="no candidates on one side")
+
+
+def _judged_share(coverage: Coverage) -> Decimal | None:
+    if not coverage.candidates:
+        return None
+    return 1 - Decimal(coverage.unjudged) / coverage.candidates
 
 
 def _recall(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
@@ -185,54 +190,51 @@ def _recall(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Gat
 
 
 def _share(
-    what: str, before: Decimal | None, current: Decimal | None, tolerance: float, *, note: str
+    name: str, before: Decimal | None, current: Decimal | None, tolerance: float, *, note: str
 ) -> GateLine:
     """Allow a share to fall by the tolerance; a figure missing on one side is inconclusive."""
+    was = None if before is None else float(before)
+    now = None if current is None else float(current)
     if before is None or current is None:
-        allowed, verdict = None, GateVerdict.INCONCLUSIVE
+        return GateLine(name, "share", was, now, None, GateVerdict.INCONCLUSIVE, note)
+    allowed = max(Decimal(0), before - _exact(tolerance))
+    if current < allowed:
+        verdict = GateVerdict.FAILED
     else:
-        allowed, note = max(Decimal(0), before - _exact(tolerance)), ""
-        if current < allowed:
-            verdict = GateVerdict.FAILED
-        else:
-            verdict = GateVerdict.BETTER if current > before else GateVerdict.HELD
-    was, now, least = (
-        None if share is None else float(share) for share in (before, current, allowed)
-    )
-    return GateLine(what, "share", was, now, least, verdict, note)
+        verdict = GateVerdict.BETTER if current > before else GateVerdict.HELD
+    return GateLine(name, "share", was, now, float(allowed), verdict)
 
 
 def _latencies(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
     """Compare each p95 that has enough samples on both sides."""
-    sides = [
-        {f"p95 of {timing.stage} {timing.of}s, {timing.kind}": timing for timing in side.timings}
-        for side in (baseline, now)
-    ]
-    for what in sides[0] | sides[1]:
-        before, current = (side.get(what) for side in sides)
-        allowed = (
-            None
-            if before is None
-            else max(before.p95_s * (1 + gates.p95), before.p95_s + LEAST_RISE_S)
-        )
-        note = ""
-        if (
-            before is None
-            or current is None
-            or allowed is None
-            or min(before.count, current.count) < gates.min_samples
-        ):
-            verdict = GateVerdict.INCONCLUSIVE
-            note = (
-                f"{before.count if before else 0} samples in the baseline,"
-                f" {current.count if current else 0} now"
-            )
-        elif current.p95_s > allowed:
-            verdict = GateVerdict.FAILED if gates.latency == "fail" else GateVerdict.ALERT
-        else:
-            verdict = GateVerdict.HELD
-        was, is_now = (timing.p95_s if timing else None for timing in (before, current))
-        yield GateLine(what, "s", was, is_now, allowed, verdict, note)
+    baseline_p95s, current_p95s = _p95_by_name(baseline), _p95_by_name(now)
+    for name in baseline_p95s | current_p95s:
+        yield _latency(name, baseline_p95s.get(name), current_p95s.get(name), gates)
+
+
+def _p95_by_name(figures: GateFigures) -> dict[str, StageP95]:
+    p95s: dict[str, StageP95] = {}
+    for timing in figures.timings:
+        p95s[f"p95 of {timing.stage} {timing.of}s, {timing.kind}"] = timing
+    return p95s
+
+
+def _latency(
+    name: str, before: StageP95 | None, current: StageP95 | None, gates: GateSettings
+) -> GateLine:
+    was = before.p95_s if before else None
+    is_now = current.p95_s if current else None
+    allowed = None if was is None else max(was * (1 + gates.p95), was + LEAST_RISE_S)
+    samples_before = before.count if before else 0
+    samples_now = current.count if current else 0
+    has_enough = min(samples_before, samples_now) >= gates.min_samples
+    if is_now is None or allowed is None or not has_enough:
+        note = f"{samples_before} samples in the baseline, {samples_now} now"
+        return GateLine(name, "s", was, is_now, allowed, GateVerdict.INCONCLUSIVE, note)
+    verdict = GateVerdict.HELD
+    if is_now > allowed:
+        verdict = GateVerdict.FAILED if gates.latency == "fail" else GateVerdict.ALERT
+    return GateLine(name, "s", was, is_now, allowed, verdict)
 
 
 def _at_most(current: Figure, before: Figure, allowed: Figure) -> GateVerdict:
@@ -261,15 +263,13 @@ def read_baseline(path: Path) -> GateFigures | None:
     except FileNotFoundError:
         return None
     except FileRefused as error:
-        what = f"has more than {MAX_BYTES:,} bytes" if str(error) == "too_large" else "is no file"
-        raise UsageError(f"the baseline {path} {what}", hint=NAME_IT) from error
+        fault = f"has more than {MAX_BYTES:,} bytes" if str(error) == "too_large" else "is no file"
+        raise UsageError(f"the baseline {path} {fault}", hint=NAME_IT) from error
     except OSError as error:
-        what = (
-            "is a link, and none is followed"
-            if path.is_symlink()
-            else f"cannot be read: {error.strerror}"
-        )
-        raise UsageError(f"the baseline {path} {what}", hint=NAME_IT) from error
+        fault = f"cannot be read: {error.strerror}"
+        if path.is_symlink():
+            fault = "is a link, and none is followed"
+        raise UsageError(f"the baseline {path} {fault}", hint=NAME_IT) from error
     return _parsed(data, path)
 
 

@@ -40,6 +40,7 @@ NO_TURNS = "there are no turns in this period"
 STAGES = tuple(dict.fromkeys((*Latency.__struct_fields__, *map(str, Stage))))
 """In the order of the plot: the parts of a turn, then kinds of calls that are no part of one."""
 ZERO = Decimal(0)
+CLOCK = "%H:%M"
 
 
 Mark = tuple[float, str]
@@ -160,19 +161,21 @@ def report_plots(report: CostReport) -> list[Figure]:
 def cost_plot(buckets: Sequence[TurnBucket]) -> Figure:
     """Show dollars per turn, stacked by model, the most expensive at the bottom."""
     title, series = "Cost per turn", _model_series(buckets)
-    most = max((bucket.cost() for bucket in buckets), default=ZERO)
-    if not most:
-        why = (
-            "the calls of these turns cost nothing"
-            if series
-            else "no call of these turns has a known price"
-        )
-        return Figure(title=title, why_empty=why if buckets else NO_TURNS)
-    marks = ticks(float(most))
+    highest = max((bucket.cost() for bucket in buckets), default=ZERO)
+    if not highest:
+        if not buckets:
+            why = NO_TURNS
+        elif series:
+            why = "the calls of these turns cost nothing"
+        else:
+            why = "no call of these turns has a known price"
+        return Figure(title=title, why_empty=why)
+    marks = ticks(float(highest))
     places = max(0, -floor(log10(marks[1]) + 1e-9))
-    axis = [
-        (mark, f"${mark:,.{2 if places == 1 else places}f}" if mark else "$0") for mark in marks
-    ]
+    if places == 1:
+        # Tenths of a dollar are written with cents.
+        places = 2
+    axis = [(mark, f"${mark:,.{places}f}" if mark else "$0") for mark in marks]
     costs = [[bucket.cost(models) for models in series.values()] for bucket in buckets]
     written = [
         (format_dollars(bucket.cost()), *map(format_dollars, row))
@@ -196,7 +199,7 @@ def cost_plot(buckets: Sequence[TurnBucket]) -> Figure:
 def hit_rate_plot(buckets: Sequence[TurnBucket]) -> Figure:
     """Show the share of judgments that were cached, and of input tokens from prefix caches."""
     title, rates = "Cache hit rate", [bucket.hit_rates() for bucket in buckets]
-    if all(rate is None for pair in rates for rate in pair):
+    if all(pair == [None, None] for pair in rates):
         return Figure(
             title=title,
             why_empty="nothing was judged and nothing was sent" if buckets else NO_TURNS,
@@ -210,9 +213,7 @@ def hit_rate_plot(buckets: Sequence[TurnBucket]) -> Figure:
             ("c1", [judgments for judgments, _ in rates]),
         ],
     )
-    rows = [
-        tuple(DASH if rate is None else format_share(rate, 1) for rate in pair) for pair in rates
-    ]
+    rows = [tuple(map(_format_rate, pair)) for pair in rates]
     return _along_turns(
         buckets,
         Figure(
@@ -228,28 +229,31 @@ def hit_rate_plot(buckets: Sequence[TurnBucket]) -> Figure:
     )
 
 
+def _format_rate(rate: float | None) -> str:
+    return DASH if rate is None else format_share(rate, 1)
+
+
 def calls_plot(buckets: Sequence[TurnBucket]) -> Figure:
     """Show calls per turn and, below on a separate scale, unanswered ones, with 429s separate."""
     title, attempts = "Calls and retries", [bucket.attempts() for bucket in buckets]
     if not buckets:
         return Figure(title=title, why_empty=NO_TURNS)
-    rows = [tuple(map(format_mean, each)) for each in attempts]
+    rows = [tuple(map(format_mean, counts)) for counts in attempts]
     hints = [
         f"{bucket.name}: {calls} calls, {failed} failed, {limited} 429s"
         for bucket, (calls, failed, limited) in zip(buckets, rows, strict=True)
     ]
-    answered, retried = [each[:1] for each in attempts], [each[1:] for each in attempts]
-    marks, more = (
-        [(mark, format_mean(mark)) for mark in ticks(max(map(sum, each)), most)]
-        for each, most in ((answered, 4), (retried, 2))
+    answered = [counts[:1] for counts in attempts]
+    retried = [counts[1:] for counts in attempts]
+    answered_bars = _bars(
+        "answered per turn", _marks_up_to(answered, steps=4), ["c1"], answered, hints
+    )
+    retried_bars = _bars(
+        "without an answer, per turn", _marks_up_to(retried, steps=2), ["c2", "c3"], retried, hints
     )
     panels = [
-        replace(_bars("answered per turn", marks, ["c1"], answered, hints), bottom=110),
-        replace(
-            _bars("without an answer, per turn", more, ["c2", "c3"], retried, hints),
-            top=146,
-            bottom=200,
-        ),
+        replace(answered_bars, bottom=110),
+        replace(retried_bars, top=146, bottom=200),
     ]
     return _along_turns(
         buckets,
@@ -266,6 +270,12 @@ def calls_plot(buckets: Sequence[TurnBucket]) -> Figure:
     )
 
 
+def _marks_up_to(stacks: Sequence[Sequence[float]], *, steps: int) -> list[Mark]:
+    """Return the marks of an axis that reaches to the highest of these stacks."""
+    highest = max(map(sum, stacks))
+    return [(mark, format_mean(mark)) for mark in ticks(highest, steps)]
+
+
 def _bars(
     title: str,
     marks: Sequence[Mark],
@@ -277,10 +287,10 @@ def _bars(
     top = marks[-1][0]
     drawn = []
     for hint, heights in zip(hints, stacks, strict=True):
-        ends = pairwise(accumulate((float(height) / top for height in heights), initial=0.0))
-        drawn.append(
-            (hint, [(colour, low, high) for colour, (low, high) in zip(colours, ends, strict=True)])
-        )
+        shares = (float(height) / top for height in heights)
+        ends = pairwise(accumulate(shares, initial=0.0))
+        parts = [(colour, low, high) for colour, (low, high) in zip(colours, ends, strict=True)]
+        drawn.append((hint, parts))
     return Panel(title=title, marks=[(mark / top, text) for mark, text in marks], stacks=drawn)
 
 
@@ -288,33 +298,19 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
     """Show a line from p50 to p99 for each stage; a stage that took no time is only in the
     table."""
     title = "Latency by stage"
-    known = sorted((timing for timing in timings if timing.count), key=_stage_order)
-    drawn = [timing for timing in known if timing.p99_s > 0 and isfinite(timing.p99_s)]
+    timed = sorted((timing for timing in timings if timing.count), key=_stage_order)
+    drawn = [timing for timing in timed if timing.p99_s > 0 and isfinite(timing.p99_s)]
     if not drawn:
         return Figure(title=title, why_empty="nothing was timed")
     slowest = max(timing.p99_s for timing in drawn)
     first = floor(log10(max(min(timing.p50_s for timing in drawn), FASTEST_S)) + 1e-9)
     last = max(ceil(log10(max(2 * FASTEST_S, slowest)) - 1e-9), first + 1)
-    rows, spreads = [], []
-    for timing in known:
-        seconds = (timing.p50_s, timing.p95_s, timing.p99_s)
-        name, written = f"{timing.of}: {timing.stage}", list(map(format_duration, seconds))
-        rows.append((name, timing.kind, f"{timing.count:,}", *written))
-        if timing in drawn:
-            hint = (
-                f"{name}, {timing.kind}, {timing.count:,} times: "
-                + "p50 {}, p95 {}, p99 {}".format(*written)
-            )
-            places = ((log10(max(each, 10.0**first)) - first) / (last - first) for each in seconds)
-            spreads.append(Spread(name, hint, "c1" if timing.kind == "live" else "c2", *places))
-    powers = range(first, last + 1, 1 if last - first < 6 else 2)
-    marks = [
-        (
-            (power - first) / (last - first),
-            f"{10.0 ** (power + 3):g} ms" if power < 0 else f"{10.0**power:g} s",
-        )
-        for power in powers
-    ]
+    rows = [(_name_of_timing(timing), timing.kind, *_format_timing(timing)) for timing in timed]
+    spreads = [_spread(timing, first, last) for timing in drawn]
+    marks: list[Mark] = []
+    for power in range(first, last + 1, 1 if last - first < 6 else 2):
+        text = f"{10.0 ** (power + 3):g} ms" if power < 0 else f"{10.0**power:g} s"
+        marks.append(((power - first) / (last - first), text))
     panel = Panel(
         x_title="logarithmic scale",
         x_marks=marks,
@@ -338,22 +334,46 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
     )
 
 
+def _name_of_timing(timing: Timing) -> str:
+    return f"{timing.of}: {timing.stage}"
+
+
+def _format_timing(timing: Timing) -> tuple[str, str, str, str]:
+    """Return the number of samples, p50, p95 and p99 as people read them."""
+    p50, p95, p99 = map(format_duration, (timing.p50_s, timing.p95_s, timing.p99_s))
+    return f"{timing.count:,}", p50, p95, p99
+
+
+def _spread(timing: Timing, first: int, last: int) -> Spread:
+    """Place a stage on an axis from 10 to the power of `first` to that of `last` seconds."""
+    count, p50, p95, p99 = _format_timing(timing)
+    name = _name_of_timing(timing)
+    hint = f"{name}, {timing.kind}, {count} times: p50 {p50}, p95 {p95}, p99 {p99}"
+    places: list[float] = []
+    for seconds in (timing.p50_s, timing.p95_s, timing.p99_s):
+        power = log10(max(seconds, 10.0**first))
+        places.append((power - first) / (last - first))
+    return Spread(name, hint, "c1" if timing.kind == "live" else "c2", *places)
+
+
 def score_plot(of: ScoreHistogram) -> Figure:
     """Show how many final scores of one judge fell in each bin, on a logarithmic scale, with the
     threshold."""
     counts, threshold = of.scores, of.threshold
-    title, bins, most = f"Scores by {ellipsize(of.judge, 60)}", len(counts), max(counts, default=0)
-    if not most:
+    title, bins = f"Scores by {ellipsize(of.judge, 60)}", len(counts)
+    highest = max(counts, default=0)
+    if not highest:
         return Figure(title=title, why_empty="no scores are recorded")
-    marks = [0.0, *(10.0**power for power in range(1, len(str(most - 1)) + 1))]
+    marks = [0.0, *(10.0**power for power in range(1, len(str(highest - 1)) + 1))]
     rows = [
         (f"{at / bins:.2f} to {(at + 1) / bins:.2f}", f"{count:,}")
         for at, count in enumerate(counts)
     ]
     stacks = []
     for at, count in enumerate(counts):
-        height, passes = log10(1 + count), threshold is None or (at + 0.5) / bins >= threshold
-        stacks.append((height * (not passes), height * passes))
+        height = log10(1 + count)
+        passes = threshold is None or (at + 0.5) / bins >= threshold
+        stacks.append((0.0, height) if passes else (height, 0.0))
     axis = [(log10(1 + mark), format_mean(mark)) for mark in marks]
     hints = [": ".join(row) for row in rows]
     panel = replace(
@@ -364,26 +384,28 @@ def score_plot(of: ScoreHistogram) -> Figure:
         top=34,
         bottom=174,
     )
-    drawn = "their thresholds differ" if threshold is None else "with their threshold"
+    legend: list[tuple[str, str]] = []
+    drawn = "their thresholds differ"
+    if threshold is not None:
+        legend = [("c1", "at or above the threshold"), ("quiet", "below")]
+        drawn = "with their threshold"
     return Figure(
         title=title,
         summary=(
             f"Final scores of {counted(of.turns, 'turn')}, in steps of {1 / bins:.2f}; {drawn}."
         ),
         panels=[panel],
-        legend=(
-            [] if threshold is None else [("c1", "at or above the threshold"), ("quiet", "below")]
-        ),
+        legend=legend,
         numbers=ReportTable(("score", "candidates"), rows, words=1),
     )
 
 
-def ticks(top: float, most: int = 4) -> tuple[float, ...]:
+def ticks(top: float, steps: int = 4) -> tuple[float, ...]:
     """Return round figures from 0 to the first at or above `top`, in steps of 1, 2 or 5 times a
     power of ten."""
     if top <= 0:
         return (0.0, 1.0)
-    rough = top / most
+    rough = top / steps
     power = 10.0 ** floor(log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999999)
     return tuple(step * index for index in range(ceil(top / step - 1e-9) + 1))
@@ -396,11 +418,13 @@ def _model_series(buckets: Sequence[TurnBucket]) -> dict[str, frozenset[str]]:
         for turn in bucket.turns:
             totals.update(turn.cost_by_model)
     names = sorted(totals, key=lambda name: (-totals[name], name))
-    own = len(names) if len(names) <= MODELS + 1 else MODELS
-    series = {name: frozenset({name}) for name in names[:own]}
-    return (
-        {**series, f"{len(names) - own} others": frozenset(names[own:])} if names[own:] else series
-    )
+    # One model too many has a colour of its own rather than that of "1 others".
+    coloured = len(names) if len(names) <= MODELS + 1 else MODELS
+    series = {name: frozenset({name}) for name in names[:coloured]}
+    combined = names[coloured:]
+    if combined:
+        series[f"{len(combined)} others"] = frozenset(combined)
+    return series
 
 
 def _describe(buckets: Sequence[TurnBucket]) -> str:
@@ -419,15 +443,24 @@ def _along_turns(buckets: Sequence[TurnBucket], figure: Figure) -> Figure:
     At most four are labelled: by the clock within a day, else by days, else by months.
     """
     times = [bucket.turns[0].at for bucket in buckets]
-    length, last = times[-1] - times[0], len(times) - 1
-    form = "%H:%M" if length < 1.5 * DAY_S else "%-d %b" if length < 300 * DAY_S else "%b %Y"
-    marks: dict[str, float] = {}
+    form = _time_form(times[-1] - times[0])
+    last = len(times) - 1
+    place_of_label: dict[str, float] = {}
     for index in sorted({round(step * last / 3) for step in range(4)}):
-        marks.setdefault(format_time(times[index], form), (index + 0.5) / len(times))
-    day = f" from {format_time(times[0], '%-d %b %Y')}" if form == "%H:%M" else ""
+        label = format_time(times[index], form)
+        place_of_label.setdefault(label, (index + 0.5) / len(times))
+    # The clock alone would not say of which day.
+    day = f" from {format_time(times[0], '%-d %b %Y')}" if form == CLOCK else ""
     *upper, lowest = figure.panels
-    labels = [(at, text) for text, at in marks.items()]
+    labels = [(place, label) for label, place in place_of_label.items()]
     lowest = replace(lowest, x_marks=labels, x_title=f"turns{day}, oldest first (UTC)")
-    heads, rows = ("from", *figure.numbers.heads), zip(buckets, figure.numbers.rows, strict=True)
-    numbers = ReportTable(heads, [(bucket.name, *row) for bucket, row in rows], words=1)
+    rows = [(bucket.name, *row) for bucket, row in zip(buckets, figure.numbers.rows, strict=True)]
+    numbers = ReportTable(("from", *figure.numbers.heads), rows, words=1)
     return replace(figure, panels=[*upper, lowest], numbers=numbers)
+
+
+def _time_form(length_s: float) -> str:
+    """Return how times are written on an axis of this length."""
+    if length_s < 1.5 * DAY_S:
+        return CLOCK
+    return "%-d %b" if length_s < 300 * DAY_S else "%b %Y"

@@ -101,7 +101,9 @@ def _report(
     sent = stages.get(str(Stage.JUDGE), Spent()).usage
     by_model = group_spending(calls, turns, "model")
     cached = {turn.key for turn in turns if turn.key not in judging and _is_cached(turn.figures)}
+    finished = [turn.figures for turn in turns if turn.figures]
     latencies = ((turn.figures.latency, turn.key in cached) for turn in turns if turn.figures)
+    evaluations = sorted(read.evaluations, key=lambda line: (line.at, line.id), reverse=True)
     return CostReport(
         made_at=now,
         repositories=tuple(connections),
@@ -110,7 +112,7 @@ def _report(
         turn_id=query.turn_id,
         turns_by_state=dict(sorted(Counter(turn.state for turn in turns).items())),
         turns_cached=len(cached),
-        **_candidates([turn.figures for turn in turns if turn.figures]),
+        **_candidates(finished),
         spent=calls.spent_by()[()],
         comparison=compare_costs(judging, stages, turns, connections.values()),
         by_model=by_model,
@@ -118,7 +120,7 @@ def _report(
         groups=group_spending(calls, turns, query.by) if query.by else (),
         timings=(*turn_timings(latencies), *call_timings(calls)),
         accuracy=estimate_accuracy(judging, turns),
-        evaluations=tuple(sorted(read.evaluations, key=lambda one: (one.at, one.id), reverse=True)),
+        evaluations=tuple(evaluations),
         turns=_turn_lines(calls, turns[: query.lines]),
         prefix_hit_rate=sent.cached_input_tokens / sent.input_tokens if sent.input_tokens else None,
         details=details,
@@ -144,15 +146,17 @@ def _read_ledgers(
         read.turns += turns
         read.evaluations += evaluations
         read.offline.append(offline)
-        left = {
+        damaged_rows = {
             "calls": bad_calls,
             "turns": bad_turns,
             "evaluations": bad_evaluations,
             "jobs": bad_jobs,
         }
-        read.left_out += sum(left.values())
-        for what in filter(left.get, left):
-            remark = f"damaged and left out of every figure: {left[what]:,} rows of {what}"
+        read.left_out += sum(damaged_rows.values())
+        for table in filter(damaged_rows.get, damaged_rows):
+            remark = (
+                f"damaged and left out of every figure: {damaged_rows[table]:,} rows of {table}"
+            )
             read.warnings.append(f"{repository}: {remark}. {REBUILD_HINT}")
     read.turns.sort(key=lambda turn: (turn.at, turn.key.turn), reverse=True)
     if ahead := sum(turn.at > now for turn in read.turns):
@@ -201,16 +205,19 @@ def _histograms(figures: Sequence[TurnFigures]) -> tuple[ScoreHistogram, ...]:
     by_judge: dict[str, list[TurnFigures]] = {}
     for turn in figures:
         by_judge.setdefault(turn.judge, []).append(turn)
-    return tuple(
-        ScoreHistogram(
-            judge=judge,
-            turns=len(own),
-            scores=tuple(map(sum, zip(*(turn.scores for turn in own if turn.scores), strict=True)))
-            or (0,) * SCORE_BINS,
-            threshold=_common_threshold(own),
+    histograms: list[ScoreHistogram] = []
+    for judge, of_judge in by_judge.items():
+        recorded = [turn.scores for turn in of_judge if turn.scores]
+        scores = tuple(map(sum, zip(*recorded, strict=True)))
+        histograms.append(
+            ScoreHistogram(
+                judge=judge,
+                turns=len(of_judge),
+                scores=scores or (0,) * SCORE_BINS,
+                threshold=_common_threshold(of_judge),
+            )
         )
-        for judge, own in by_judge.items()
-    )
+    return tuple(histograms)
 
 
 def _turn_lines(calls: CallTable, turns: Sequence[LedgerTurn]) -> tuple[TurnLine, ...]:
@@ -309,9 +316,9 @@ def _counterfactual_cost(
     real cost."""
     total, is_known = Decimal(0), not any(spent.attempts for spent in stages.values())
     for stage, spent in stages.items():
-        other = way(spent.otherwise) if only in (None, stage) else None
-        is_known = is_known or other is not None
-        total += spent.cost_usd if other is None else other
+        otherwise_usd = way(spent.otherwise) if only in (None, stage) else None
+        is_known = is_known or otherwise_usd is not None
+        total += spent.cost_usd if otherwise_usd is None else otherwise_usd
     return total if is_known else None
 
 
@@ -326,20 +333,22 @@ def _without_cache(
         if turn.figures and turn.figures.by_model:
             by_judge[turn.judge].append(turn)
     total = actual
-    for judge, own in by_judge.items():
-        coverage = sum_coverage(own)
+    for judge, of_judge in by_judge.items():
+        coverage = sum_coverage(of_judge)
         saved = coverage.cached + coverage.carried
         if not saved:
             continue
-        asking = [turn for turn in own if turn.key in judging]
-        paid, judged = [judging[turn.key] for turn in asking], sum_coverage(asking).judged
+        asking = [turn for turn in of_judge if turn.key in judging]
+        judged = sum_coverage(asking).judged
+        paid = [judging[turn.key] for turn in asking]
+        usd_per_judgment: Decimal | None
         if judged and not any(spent.unpriced for spent in paid):
-            usd_each: Decimal | None = sum((spent.cost_usd for spent in paid), Decimal(0)) / judged
+            usd_per_judgment = sum((spent.cost_usd for spent in paid), Decimal(0)) / judged
         else:
-            usd_each = _average_of_all_times(judge, ledgers)
-        if usd_each is None:
+            usd_per_judgment = _average_of_all_times(judge, ledgers)
+        if usd_per_judgment is None:
             return None
-        total += saved * usd_each
+        total += saved * usd_per_judgment
     return total
 
 
@@ -365,10 +374,9 @@ def estimate_accuracy(judging: Judging, turns: Sequence[LedgerTurn]) -> Accuracy
     expected, actual, count = NOTHING_EXPECTED, NOTHING_EXPECTED, 0
     for turn in turns:
         figures, taken = turn.figures, judging.get(turn.key)
-        if (
-            not (figures and figures.expected and figures.expected.calls and taken)
-            or figures.coverage.unjudged
-        ):
+        if figures is None or figures.expected is None or not taken:
+            continue
+        if not figures.expected.calls or figures.coverage.unjudged:
             continue
         expected, count = expected + figures.expected, count + 1
         actual += Expected(
@@ -381,5 +389,6 @@ def estimate_accuracy(judging: Judging, turns: Sequence[LedgerTurn]) -> Accuracy
         return None
     # Sums of different turns cannot be compared.
     if expected.cost_usd is None or actual.cost_usd is None:
-        expected, actual = (replace(side, cost_usd=None) for side in (expected, actual))
+        expected = replace(expected, cost_usd=None)
+        actual = replace(actual, cost_usd=None)
     return Accuracy(turns=count, expected=expected, actual=actual)

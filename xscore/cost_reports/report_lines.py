@@ -325,13 +325,13 @@ class ReportTable(Struct, frozen=True):
 
 
 def table_for_people(
-    columns: Sequence[Column], lines: Sequence[ReportLine], *, more: int = 0
+    columns: Sequence[Column], lines: Sequence[ReportLine], *, hidden: int = 0
 ) -> ReportTable:
-    """Write the lines in words. more: the number of lines left out."""
+    """Write the lines in words. hidden: the number of lines left out."""
     rows = [tuple(column.shown(line) for column in columns) for line in lines]
     leading = 0
     while leading < len(columns) and columns[leading].is_words:
         leading += 1
     ends_in_words = leading < len(columns) and columns[-1].is_words
     heads = tuple(column.head for column in columns)
-    return ReportTable(heads, rows, leading, more, ends_in_words)
+    return ReportTable(heads, rows, leading, hidden, ends_in_words)

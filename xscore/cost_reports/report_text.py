@@ -141,7 +141,7 @@ def _estimate(report: CostReport) -> str:
         ("tokens in", actual.input_tokens, expected.input_tokens),
         ("tokens out", actual.output_tokens, expected.output_tokens),
     ]
-    parts = [f"{what} {format_difference(now, before)}" for what, now, before in pairs]
+    parts = [f"{name} {format_difference(now, before)}" for name, now, before in pairs]
     if expected.cost_usd is not None and actual.cost_usd is not None:
         missed = format_difference(float(actual.cost_usd), float(expected.cost_usd))
         parts.append(f"dollars without prefix caching by hosts {missed}")
@@ -208,14 +208,14 @@ def _group_table(
 ) -> ReportTable:
     lines = lines_of_groups(groups[:limit], by, report.turns)
     columns = shown_group_columns(by, paid=paid)
-    return table_for_people(columns, lines, more=max(0, len(groups) - limit))
+    return table_for_people(columns, lines, hidden=max(0, len(groups) - limit))
 
 
 def render_report(report: CostReport) -> str:
     """Return the report as a page; for an empty ledger, what to do next."""
     repositories = ", ".join(map(one_line, report.repositories[:3]))
-    more = f" and {len(report.repositories) - 3} more" if len(report.repositories) > 3 else ""
-    heading = f"{bold(repositories + more)}  {faint(describe_period(report))}"
+    unnamed = f" and {len(report.repositories) - 3} more" if len(report.repositories) > 3 else ""
+    heading = f"{bold(repositories + unnamed)}  {faint(describe_period(report))}"
     if not report.turns_by_state and not report.spent.attempts and not report.evaluations:
         if report.since is None and report.until is None:
             return f"{heading}\nNo turn is recorded here yet; `xscore ask` makes the first one."
@@ -233,15 +233,17 @@ def render_report(report: CostReport) -> str:
     parts = [heading, render_facts(facts)]
     for table in report_tables(report, paid=format_spent_short, groups=GROUPS_SHOWN):
         text = render_table(table.heads, table.rows, right=table.figures, width=width)
-        parts.append(text + (f"\n{faint(f'and {table.more:,} more')}" if table.more else ""))
+        if table.more:
+            text += f"\n{faint(f'and {table.more:,} more')}"
+        parts.append(text)
     return "\n\n".join(parts)
 
 
 def _histogram(of: ScoreHistogram) -> str:
-    most = max(of.scores, default=0)
-    if not most:
+    highest = max(of.scores, default=0)
+    if not highest:
         return ""
-    bars = [_BARS[-(-count * (len(_BARS) - 1) // most)] for count in of.scores]
+    bars = [_BARS[-(-count * (len(_BARS) - 1) // highest)] for count in of.scores]
     if of.threshold is None:
         return f"0 [{''.join(bars).replace(' ', '.')}] 1, turns of several thresholds"
     at = min(round(of.threshold * len(bars)), len(bars))

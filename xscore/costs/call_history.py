@@ -133,9 +133,11 @@ def typical_latency_s(
     """
     taken_s: list[float] = [row[0] for row in connection.execute(_DURATIONS, (host, model, stage))]
     if not taken_s:
-        others = connection.execute(_DURATIONS_AT_HOSTS, (stage,)).fetchall()
+        timed_hosts = connection.execute(_DURATIONS_AT_HOSTS, (stage,)).fetchall()
         taken_s = [
-            seconds for other, seconds in others if is_loopback(str(other)) is is_loopback(host)
+            seconds
+            for timed_host, seconds in timed_hosts
+            if is_loopback(str(timed_host)) is is_loopback(host)
         ]
     if taken_s:
         return median(taken_s)

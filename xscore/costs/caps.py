@@ -22,7 +22,7 @@ from xscore.platform.errors import BudgetExhausted, StoreDamaged
 from xscore.platform.figures import format_dollars
 from xscore.platform.processes import is_process_at_work
 from xscore.platform.text import one_line
-from xscore.records.reports import CapLeft
+from xscore.records.estimates import CapLeft
 from xscore.settings import BudgetSettings
 
 REPOSITORY_PERIOD = "repository"

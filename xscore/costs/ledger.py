@@ -187,9 +187,11 @@ def _ratio_updates(calls: Sequence[CallRecord]) -> list[tuple[object, ...]]:
         used = call.usage.input_tokens
         if not call.estimated and used > 0 and _is_believable(call.chars / used):
             key = call.provider, call.host, call.model
-            chars, tokens, left = learned.get(key, (0.0, 0.0, 1.0))
-            learned[key] = chars * _FADE + call.chars, tokens * _FADE + used, left * _FADE
-    return [(*key, chars, tokens, left, left) for key, (chars, tokens, left) in learned.items()]
+            chars, tokens, weight = learned.get(key, (0.0, 0.0, 1.0))
+            learned[key] = chars * _FADE + call.chars, tokens * _FADE + used, weight * _FADE
+    return [
+        (*key, chars, tokens, weight, weight) for key, (chars, tokens, weight) in learned.items()
+    ]
 
 
 def _row_of_call(

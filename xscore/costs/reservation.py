@@ -25,7 +25,7 @@ from xscore.costs.caps import ZERO_USD
 from xscore.platform.clock import DAY_S, day_of
 from xscore.platform.errors import BudgetExhausted, StoreError
 from xscore.platform.processes import process_identity, random_hex
-from xscore.records.reports import CapLeft
+from xscore.records.estimates import CapLeft
 
 if TYPE_CHECKING:
     from xscore.cache.group_commit import GroupCommit
@@ -295,13 +295,13 @@ class _StoreBackend(Struct):
     def _write_charges(self, charges: Sequence[_Charge], connection: Connection) -> None:
         reservations = {charge.reservation.name: charge.reservation for charge in charges}
         for reservation in reservations.values():
-            own = [charge for charge in charges if charge.reservation is reservation]
+            of_reservation = [charge for charge in charges if charge.reservation is reservation]
             # Dollars go from reserved to spent in one transaction: at no moment are they in
             # neither, where another process would take them for free, or in both.
             if self.caps.any:
-                freed = sum((charge.freed for charge in own), ZERO_USD)
+                freed = sum((charge.freed for charge in of_reservation), ZERO_USD)
                 _reduce(connection, reservation, freed)
-            usd = sum((charge.usd for charge in own), ZERO_USD)
+            usd = sum((charge.usd for charge in of_reservation), ZERO_USD)
             spending.add_spending(
                 connection, self.caps, usd, turn_id=self.turn_id, day=reservation.day
             )

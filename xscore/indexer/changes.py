@@ -26,7 +26,7 @@ from xscore.store.file_versions import find_version, is_sound
 from xscore.store.worktrees import worktree_names
 
 if TYPE_CHECKING:
-    from xscore.indexer.index import ChangedFile, IndexRun
+    from xscore.indexer.index_run import ChangedFile, IndexRun
 
 MANY_FILES = 400
 """With more files, further parsing processes are worth their start."""

@@ -34,7 +34,7 @@ from xscore.store.worktrees import HERE
 from xscore.store.written_rows import ROW_COLUMNS
 
 if TYPE_CHECKING:
-    from xscore.indexer.index import IndexRun
+    from xscore.indexer.index_run import IndexRun
 
 _COLUMNS = ", ".join(ROW_COLUMNS)
 _FROM_WORKTREE = (

@@ -31,7 +31,8 @@ from xscore.store.store import Store
 
 if TYPE_CHECKING:
     from xscore.pipeline.stream import EventStream
-    from xscore.records.reports import Diagnosis, Estimate, Explanation, StoreStatus
+    from xscore.records.estimates import Estimate
+    from xscore.records.reports import Diagnosis, Explanation, StoreStatus
 
 Clock = Callable[[], float]
 

@@ -22,7 +22,7 @@ from xscore.pipeline.turn_stages import Judged, TurnStages
 from xscore.platform.errors import ExitCode
 from xscore.prompts.turn_text import shown_turn_parts
 from xscore.records.calls import Stage, Traffic
-from xscore.records.events import JudgeEstimate
+from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import (
     SCORE_TOLERANCE,
     JudgeIdentity,

@@ -33,10 +33,9 @@ from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
 from xscore.providers.prices import PriceList
 from xscore.providers.spec import LEXICAL, ModelSpec, parse_model_spec
 from xscore.records.calls import Answerer, Usage
-from xscore.records.events import JudgeEstimate
+from xscore.records.estimates import CapLeft, Estimate, JudgeEstimate, PrimaryEstimate
 from xscore.records.judgment import JudgeIdentity, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
-from xscore.records.reports import CapLeft, Estimate, PrimaryEstimate
 from xscore.records.turn import Turn
 from xscore.scorer.prompt_builder import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
 from xscore.settings import Settings

@@ -36,7 +36,7 @@ from xscore.pipeline.words_instead import FAILURES, WHY_WORDS_RANK
 from xscore.platform.errors import NoUsableModel, ProviderError, StoreError, XscoreError
 from xscore.platform.text import counted, join_sentences
 from xscore.providers.spec import LEXICAL
-from xscore.records.events import JudgeEstimate
+from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import (
     SCORE_TOLERANCE,
     JudgeIdentity,

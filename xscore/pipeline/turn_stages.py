@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.platform.errors import ExitCode
-from xscore.records.events import JudgeEstimate
+from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import (
     JudgeIdentity,
     Judgment,

@@ -1,68 +1,15 @@
 """What a turn reports while it runs, and who is told."""
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, final
+from typing import final
 
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import Struct
 
-from xscore.records.calls import RateLimits
+from xscore.records.estimates import Estimate, JudgeEstimate
 from xscore.records.judgment import Outcome, Ranked
 from xscore.records.memory import IndexReport
-from xscore.records.receipt import Answer, add_costs
+from xscore.records.receipt import Answer
 from xscore.records.turn import SessionInfo
-
-if TYPE_CHECKING:
-    from xscore.records.reports import Estimate
-
-
-class JudgeEstimate(Struct, frozen=True, kw_only=True):
-    """Estimate of judging a turn."""
-
-    candidates: int = 0
-    cached: int = 0
-    to_judge: int = 0
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: Decimal | None = Decimal(0)
-    """None: unpriced. Prefix-cache discounts are not assumed."""
-    seconds: float = 0.0
-    binding_limit: str = "none"
-    """`latency`, a field of `limits`, or `none` when nothing is to be judged."""
-    host: str = "-"
-    """`-`: none, as for a script."""
-    limits: RateLimits = field(default_factory=RateLimits)
-    concurrency: int = 0
-    way: str = ""
-    """`decisions`, `chat cold` (no prefix is cached), `chat warm` (every prefix is cached) or
-    `lexical`."""
-    cached_input_tokens: int = 0
-    """Part of the input that a warm prefix cache serves."""
-    judge: str = ""
-    carried: int = 0
-    """Judgments of earlier turns of the thread that this one takes over; `candidates = to_judge +
-    cached + carried`."""
-    is_assumed: bool = False
-    """No call to this model was timed yet, so `seconds` is an assumption, and rather too long."""
-    tariff: str = ""
-    """Row of the price tables that it is priced by, `vendor/model`; empty: free or unpriced."""
-
-    @property
-    def sends_to(self) -> str:
-        """The host that memories go to; empty if none are sent."""
-        return self.host if self.calls and self.host != "-" else ""
-
-    def __add__(self, other: "JudgeEstimate") -> "JudgeEstimate":
-        """Sum counts, dollars and seconds; keep the limits of the slower one."""
-        counts = ("candidates", "cached", "carried", "to_judge", "calls")
-        summed = (*counts, "input_tokens", "cached_input_tokens", "output_tokens", "seconds")
-        return replace(
-            max(self, other, key=lambda one: one.seconds),
-            **{name: getattr(self, name) + getattr(other, name) for name in summed},
-            cost_usd=add_costs(self.cost_usd, other.cost_usd),
-            is_assumed=self.is_assumed or other.is_assumed,
-        )
 
 
 class Leader(Struct, frozen=True):
@@ -162,7 +109,7 @@ class Observer:
     def on(self, event: TurnEvent) -> None:
         """Take an event of the turn."""
 
-    def confirm(self, estimate: "Estimate") -> bool:
+    def confirm(self, estimate: Estimate) -> bool:
         """Ask whether to continue although the estimate is above the confirmation limit."""
         return True
 
@@ -192,6 +139,6 @@ class ForwardingObserver(Observer):
         """Forward it."""
         self._observer.on(event)
 
-    def confirm(self, estimate: "Estimate") -> bool:
+    def confirm(self, estimate: Estimate) -> bool:
         """Ask the other."""
         return self._observer.confirm(estimate)

@@ -112,9 +112,11 @@ class Judgment(_JudgmentFields):
             raise ValueError(f"a score lies in 0..1, not {score!r}")
         return super().__new__(cls, content_hash, score, reason, pack, position, prior, draws)
 
-    def averaged_with(self, again: "Judgment") -> Self:
+    def averaged_with(self, second: "Judgment") -> Self:
         """Return it with the mean of its own score and a second one."""
-        return self._replace(score=(self.score + again.score) / 2, draws=(self.score, again.score))
+        return self._replace(
+            score=(self.score + second.score) / 2, draws=(self.score, second.score)
+        )
 
     @classmethod
     def from_rows(
@@ -181,11 +183,12 @@ class Outcome(_OutcomeFields):
 
     @classmethod
     def from_known(
-        cls, candidates: Sequence[Candidate], known: Mapping[str, Judgment], origin: Origin
+        cls, candidates: Sequence[Candidate], judgments: Mapping[str, Judgment], origin: Origin
     ) -> list[Self | None]:
         """Make the outcomes of candidates whose judgment is known, in their order; None for the
         others."""
-        new, judged = tuple.__new__, [known.get(candidate.content_hash) for candidate in candidates]
+        new = tuple.__new__
+        judged = [judgments.get(candidate.content_hash) for candidate in candidates]
         if all(judged):  # nearly always, where a turn is asked again
             return list(
                 map(new, repeat(cls), zip(candidates, judged, repeat(origin), strict=False))
@@ -238,20 +241,21 @@ class Thresholds(Struct, frozen=True):
         """
         if not isinstance(table, Mapping):
             return cls(table)
-        found: dict[str, float] = {}
+        by_kind: dict[str, float] = {}
         default = USUAL_THRESHOLD
         for prefix in ("", f"{judge}/"):
-            own = {
+            of_prefix = {
                 name.removeprefix(prefix): least
                 for name, least in table.items()
                 if name.startswith(prefix)
             }
-            own = {name: least for name, least in own.items() if "/" not in name}
-            default = own.pop("default", default)
-            code = own.pop("code", None)
-            found |= {} if code is None else dict.fromkeys(map(str, CODE_KINDS), code)
-            found |= own
-        return cls(default, found)
+            of_prefix = {name: least for name, least in of_prefix.items() if "/" not in name}
+            default = of_prefix.pop("default", default)
+            code = of_prefix.pop("code", None)
+            if code is not None:
+                by_kind |= dict.fromkeys(map(str, CODE_KINDS), code)
+            by_kind |= of_prefix
+        return cls(default, by_kind)
 
     def of(self, candidate: Candidate) -> float:
         """Return the lowest score at which this candidate is kept."""

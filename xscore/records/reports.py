@@ -1,5 +1,5 @@
-"""Results of the smaller commands: estimate, explain, history, status, doctor and erasure, and how
-lists end."""
+"""Results of the smaller commands: explain, history, status, doctor and erasure, and how lists
+end."""
 
 from decimal import Decimal
 from enum import StrEnum
@@ -8,51 +8,7 @@ from msgspec import Struct, field
 
 from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import ExitCode
-from xscore.records.events import JudgeEstimate
-from xscore.records.receipt import Coverage, Selected, StageUsage, add_costs
-
-
-class PrimaryEstimate(Struct, frozen=True, kw_only=True):
-    """Upper bound of the answering call."""
-
-    input_tokens: int
-    output_tokens: int
-    cost_usd: Decimal | None
-    host: str
-
-
-class CapLeft(Struct, frozen=True, kw_only=True):
-    """What is left of one cap on dollars."""
-
-    of: str
-    """`turn`, `run` (of an evaluation), `day` (UTC) or `repository`."""
-    cap_usd: Decimal
-    left_usd: Decimal
-    """Negative if a host charged more than was reserved."""
-
-
-class Estimate(Struct, frozen=True, kw_only=True):
-    """Estimate of a turn, before anything is sent."""
-
-    judge: JudgeEstimate
-    primary: PrimaryEstimate | None
-    by_kind: dict[str, int]
-    by_folder: dict[str, int]
-    caps: tuple[CapLeft, ...] = ()
-    ways: tuple[JudgeEstimate, ...] = ()
-    """How these candidates could be judged, first as `judge` does. A way asks for what its own
-    cache lacks."""
-
-    @property
-    def cost_usd(self) -> Decimal | None:
-        """Both stages together; None as soon as one is unpriced."""
-        return add_costs(self.judge.cost_usd, self.primary.cost_usd if self.primary else Decimal(0))
-
-    @property
-    def binding(self) -> tuple[CapLeft, ...]:
-        """The caps that leave less than the estimate; none where it is unpriced."""
-        cost = self.cost_usd
-        return () if cost is None else tuple(cap for cap in self.caps if cost > cap.left_usd)
+from xscore.records.receipt import Coverage, Selected, StageUsage
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
@@ -230,8 +186,8 @@ class EvaluationLine(Struct, frozen=True, kw_only=True):
         if min(self.cases, self.k, self.candidates, self.unjudged) < 0:
             raise ValueError("a count is negative")
         if not all(
-            0 <= one <= 1
-            for one in (self.recall, self.precision, self.hit, self.reciprocal_rank, self.ndcg)
+            0 <= share <= 1
+            for share in (self.recall, self.precision, self.hit, self.reciprocal_rank, self.ndcg)
         ):
             raise ValueError("a share is outside 0..1")
         if not 0 <= self.at <= LATEST_TIMESTAMP:

@@ -203,7 +203,7 @@ def weigh_candidates(
     held, needed = 1.0, 0.0
     if is_question and any(amount > 0 for amount in amounts.values()):
         held, needed = _held_share(amounts, hits, weights), _needed(words)
-        _shrink_all(amounts, hits, weights, left=min(1.0, held / needed) ** UNHELD_FALLS)
+        _shrink_all(amounts, hits, weights, kept_share=min(1.0, held / needed) ** UNHELD_FALLS)
     return LexicalEvidence(
         amounts, weights.asked, weights.strange, hits.pool + IMAGINED, hits, held, needed
     )
@@ -216,8 +216,8 @@ def _weigh_terms(
     for term in hits.term:
         have[term] += 1
     pool = hits.pool + IMAGINED
-    most = max(COMMON * hits.pool, COMMON_LEAST)
-    has_telling = any(0 < count <= most for count in have)
+    common_above = max(COMMON * hits.pool, COMMON_LEAST)
+    has_telling = any(0 < count <= common_above for count in have)
     idf: list[float] = []
     counted: list[bool] = []
     for weighed, count in zip(terms, have, strict=True):
@@ -226,7 +226,7 @@ def _weigh_terms(
         is_everyday_word = is_everyday(weighed.term.word)
         if is_everyday_word and is_question:
             amount *= EVERYDAY_WEIGHT
-        idf.append(0.0 if has_telling and count > most else amount)
+        idf.append(0.0 if has_telling and count > common_above else amount)
         counted.append(not weighed.term.joined and (count > 0 or not is_everyday_word))
     asked_idf = missing_idf = 0.0
     for amount, is_asked, count in zip(idf, counted, have, strict=True):
@@ -360,7 +360,7 @@ def _held_share(amounts: Mapping[int, float], hits: TermHits, weights: _TermWeig
 
 
 def _shrink_all(
-    amounts: dict[int, float], hits: TermHits, weights: _TermWeights, *, left: float
+    amounts: dict[int, float], hits: TermHits, weights: _TermWeights, *, kept_share: float
 ) -> None:
     """Shrink all evidence to what is left of it where the best memories hold little of what is
     asked."""
@@ -371,7 +371,7 @@ def _shrink_all(
         if marks & WHOLE_NAME and weights.idf[term] > 0
     }
     for row in amounts:
-        amounts[row] *= max(left, NAMED_LEAST) if row in named else left
+        amounts[row] *= max(kept_share, NAMED_LEAST) if row in named else kept_share
 
 
 def _needed(words: int) -> float:
@@ -394,11 +394,11 @@ def _kind_weights(
     candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]
 ) -> dict[Kind, float]:
     """Return what the evidence of each kind is worth; 1 of a kind that is missing."""
-    asked = _first_words(terms)
+    first_words = _first_words(terms)
     worth = {
         kind: share
         for kind, (share, words) in KIND_WEIGHTS.items()
-        if asked.isdisjoint(words.split())
+        if first_words.isdisjoint(words.split())
     }
     if CODE.isdisjoint([candidate.kind for candidate in candidates]):
         worth.pop(Kind.DOC, None)

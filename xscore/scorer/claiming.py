@@ -96,8 +96,8 @@ class PackQueue:
         """
         # The packs in hand are no longer in the queue but count as left: once no more are left than
         # workers, all are claimed at once.
-        most = self._most(len(packs))
-        claims = await self._claims.claim([opened.hashes for opened in packs], at_most=most)
+        at_most = self._most(len(packs))
+        claims = await self._claims.claim([opened.hashes for opened in packs], at_most=at_most)
         ours: list[ClaimedPack] = []
         free: list[Pack] = []
         for opened, claimed in zip(packs, claims, strict=True):
@@ -113,7 +113,7 @@ class PackQueue:
         self._waiting.extendleft(reversed(free))
         # Where others hold most of what was looked at, look at twice as many the next time: with
         # dozens of processes a process would otherwise walk past claimed packs a few at a time.
-        is_enough = sum(not pack.is_judged for pack in ours) >= most
+        is_enough = sum(not pack.is_judged for pack in ours) >= at_most
         self._wider_look = 0 if is_enough else min(2 * len(packs), LOOK_AT * self._workers)
         return ours
 
@@ -144,17 +144,17 @@ class PackQueue:
 
     def _most(self, taken: int = 0) -> int:
         """Return how many packs to claim at a time. taken: those in hand."""
-        left = len(self._waiting) + taken
-        if left <= self._workers:
-            return max(1, left)
+        unjudged = len(self._waiting) + taken
+        if unjudged <= self._workers:
+            return max(1, unjudged)
         return max(1, min(AHEAD, self._workers // 2))
 
     def drain(self) -> list[Pack]:
         """Remove and return all remaining packs."""
-        left = [*self._waiting, *(pack for pack, _ in self._deferred)]
+        remaining = [*self._waiting, *(pack for pack, _ in self._deferred)]
         self._waiting.clear()
         self._deferred.clear()
-        return left
+        return remaining
 
 
 def _is_judged(pack: Pack, claimed: ClaimResult) -> bool:

@@ -63,14 +63,14 @@ async def fan_out(
 
     async def work() -> None:
         while (unit := await line.take()) is not None:
-            again: Sequence[U] = ()
+            follow_ups: Sequence[U] = ()
             try:
                 if stop.cause is None:
-                    batch, again = await settle(unit)
+                    batch, follow_ups = await settle(unit)
                 else:
                     batch = unsent(unit)
             finally:
-                line.done(again)
+                line.done(follow_ups)
             results.put_nowait(batch)
 
     tasks = [asyncio.create_task(work()) for _ in range(workers)]
@@ -108,11 +108,11 @@ class _WorkQueue(Generic[U]):
             self._idle.append(news)
             await news
 
-    def done(self, again: Sequence[U]) -> None:
+    def done(self, follow_ups: Sequence[U]) -> None:
         """Mark a unit done and queue its follow-ups; wake as many idle workers."""
-        self._again.extend(again)
+        self._again.extend(follow_ups)
         self._busy -= 1
-        wake = len(again) if self._again or self._busy else len(self._idle)
+        wake = len(follow_ups) if self._again or self._busy else len(self._idle)
         while wake > 0 and self._idle:
             news = self._idle.popleft()
             if not news.done():

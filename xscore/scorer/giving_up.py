@@ -57,8 +57,8 @@ class GiveUpRule(Struct):
         """Whether no other prompt will fare better, this one rejected."""
         self.rejected += isinstance(error, RequestRejected | PromptTooLong | UnreadableResponse)
         no_host = isinstance(error, Unreachable) and not self.has_answer
-        most = self.most_rejected * (MORE_AFTER_AN_ANSWER if self.has_answer else 1)
-        return (self.rejected >= most and not self.in_flight) or error.stops_run or no_host
+        allowed = self.most_rejected * (MORE_AFTER_AN_ANSWER if self.has_answer else 1)
+        return (self.rejected >= allowed and not self.in_flight) or error.stops_run or no_host
 
     def is_over_after_unscored(self, count: int) -> bool:
         """Whether the model gives no score, with these that came to nothing."""

@@ -71,9 +71,9 @@ def fuse_ranks(priors: Mapping[str, float], likeness: Mapping[str, float]) -> di
     meaning = _ranks(
         {identifier: likeness[identifier] for identifier in priors if identifier in likeness}
     )
-    most = 2 / (RANK_CONSTANT + 1)
+    best_possible = 2 / (RANK_CONSTANT + 1)
     return {
-        identifier: (_share(words, identifier) + _share(meaning, identifier)) / most
+        identifier: (_share(words, identifier) + _share(meaning, identifier)) / best_possible
         for identifier in priors
     }
 
@@ -259,47 +259,48 @@ class _ScoredPool:
         self.candidates = candidates
         self.stale = stale
         self.likeness = likeness or {}
-        self.terms = _terms(turn, own=_own_name(candidates))
-        found = find_mentions(turn.task, turn.errors)
+        self.terms = _terms(turn, own_name=_own_name(candidates))
+        mentions = find_mentions(turn.task, turn.errors)
         asks = is_question(turn.task)
         loaded = vectors()
         column = loaded if isinstance(loaded, TermColumn) else TermColumn.of_pairs(loaded)
         self.evidence = weigh_candidates(candidates, column, self.terms, is_question=asks)
-        self.named: Mapping[str, NamedInTask] = (
-            find_named(found, candidates, defining=self._defining(found.names))
-            if found != Mentions()
-            else {}
-        )
-        for row in self._tests_of_named(tests_of) if self.named else ():
+        self.named: Mapping[str, NamedInTask] = {}
+        if mentions != Mentions():
+            defining = self._defining(mentions.names)
+            self.named = find_named(mentions, candidates, defining=defining)
+        if self.named:
             # A task that names what it is about is about its tests too.
-            if row in self.evidence.amounts:
-                self.evidence.amounts[row] /= KIND_WEIGHTS[Kind.TEST][0]
-        words = _scores(self.evidence, candidates, self.named)
-        self.scores = (
-            [lift_by_likeness(score, self._cosine(row)) for row, score in enumerate(words)]
-            if self.likeness
-            else words
-        )
-        for row, candidate in enumerate(candidates if stale else ()):
-            self.scores[row] *= STALE if candidate.id in stale else 1.0
+            for row in self._tests_of_named(tests_of):
+                if row in self.evidence.amounts:
+                    self.evidence.amounts[row] /= KIND_WEIGHTS[Kind.TEST][0]
+        self.scores = _scores(self.evidence, candidates, self.named)
+        if self.likeness:
+            self.scores = [
+                lift_by_likeness(score, self._cosine(row)) for row, score in enumerate(self.scores)
+            ]
+        if stale:
+            for row, candidate in enumerate(candidates):
+                if candidate.id in stale:
+                    self.scores[row] *= STALE
 
     def _defining(self, names: Iterable[str]) -> dict[str, list[Candidate]]:
         """Return the blocks that define a value of each name, which their own made-up names do not
         say."""
-        hashes = {
-            last: split_word(last)[-1:] for last in (name.rpartition(".")[2] for name in names)
-        }
-        wanted = {term: last for last, terms in hashes.items() for _, term in terms}
-        hits, found = self.evidence.hits, dict[str, list[Candidate]]()
+        name_of_hash: dict[int, str] = {}
+        for last_name in dict.fromkeys(name.rpartition(".")[2] for name in names):
+            for _, term_hash in split_word(last_name)[-1:]:
+                name_of_hash[term_hash] = last_name
+        hits = self.evidence.hits
+        blocks_of_name: dict[str, list[Candidate]] = {}
         for row, number, marks in sorted(zip(hits.row, hits.term, hits.fields, strict=True)):
-            candidate, term = self.candidates[row], self.terms[number].term
-            if (
-                marks & WHOLE_NAME
-                and term.hash in wanted
-                and candidate.entity.startswith(BLOCK_NAME)
-            ):
-                found.setdefault(wanted[term.hash], []).append(candidate)
-        return found
+            defined_name = name_of_hash.get(self.terms[number].term.hash)
+            if defined_name is None or not marks & WHOLE_NAME:
+                continue
+            candidate = self.candidates[row]
+            if candidate.entity.startswith(BLOCK_NAME):
+                blocks_of_name.setdefault(defined_name, []).append(candidate)
+        return blocks_of_name
 
     def _tests_of_named(self, tests_of: TestsOf | None) -> list[int]:
         """Return the rows of the tests of what the task names, if tests do not count in full
@@ -309,16 +310,18 @@ class _ScoredPool:
         if not weighs_tests_less(self.terms):
             return []
         named = {
-            one.id: one
-            for one in self.candidates
-            if one.id in self.named and self.named[one.id].in_task
+            candidate.id: candidate
+            for candidate in self.candidates
+            if candidate.id in self.named and self.named[candidate.id].in_task
         }
-        stems = {one.path.rpartition("/")[2].partition(".")[0] for one in named.values()}
+        file_names = [candidate.path.rpartition("/")[2] for candidate in named.values()]
+        stems = {name.partition(".")[0] for name in file_names}
         tests = set(tests_of(named)) if tests_of and named else set()
         return [
             row
-            for row, one in enumerate(self.candidates)
-            if one.kind is Kind.TEST and (one.id in tests or tested_name(one.path) in stems)
+            for row, candidate in enumerate(self.candidates)
+            if candidate.kind is Kind.TEST
+            and (candidate.id in tests or tested_name(candidate.path) in stems)
         ]
 
     def _cosine(self, row: int) -> float:
@@ -341,27 +344,29 @@ class _ScoredPool:
         for hit in self._hits.get(row, ()):
             term = self.terms[self.evidence.hits.term[hit]].term
             fields.setdefault(_field(self.evidence.hits.fields[hit]), []).append(term)
-        said = ["stale, what it cites has changed"] if self.candidates[row].id in self.stale else []
-        said += (
-            self.named[self.candidates[row].id].words[:2]
-            if self.candidates[row].id in self.named
-            else ()
-        )
+        candidate = self.candidates[row]
+        reasons: list[str] = []
+        if candidate.id in self.stale:
+            reasons.append("stale, what it cites has changed")
+        if candidate.id in self.named:
+            reasons += self.named[candidate.id].words[:2]
         for field in _FIELD_ORDER:
-            if terms := fields.get(field):
-                said.append(f"{field} {', '.join(_words_of(terms)[:REASON_WORDS])}")
-        if lift_by_likeness(0.0, self._cosine(row)) > 0:
-            said.append(f"likeness {self._cosine(row):.2f}")
+            if field in fields:
+                words = _words_of(fields[field])[:REASON_WORDS]
+                reasons.append(f"{field} {', '.join(words)}")
+        cosine = self._cosine(row)
+        if lift_by_likeness(0.0, cosine) > 0:
+            reasons.append(f"likeness {cosine:.2f}")
         if self.evidence.held < self.evidence.needed:
-            said.append(why_less(self.evidence.held, self.evidence.needed))
-        return "; ".join(said)
+            reasons.append(why_less(self.evidence.held, self.evidence.needed))
+        return "; ".join(reasons)
 
     @cached_property
     def _hits(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
+        hits_of_row: dict[int, list[int]] = {}
         for hit, row in enumerate(self.evidence.hits.row):
-            found.setdefault(row, []).append(hit)
-        return found
+            hits_of_row.setdefault(row, []).append(hit)
+        return hits_of_row
 
 
 def why_less(held: float, needed: float) -> str:
@@ -400,16 +405,15 @@ def _field(marks: int) -> str:
     return "path matches" if marks & (FILE | FOLDER) else "text has"
 
 
-def _terms(turn: Turn, *, own: Set[int]) -> list[WeighedTerm]:
-    """Return the task's terms by weight. own: hashes of the repository's own name."""
-    task = _FLAG.sub(
-        lambda flag: flag[0][2:].replace("-", "_"), _FRAME.sub(r"\1", turn.task.strip())
-    )
+def _terms(turn: Turn, *, own_name: Set[int]) -> list[WeighedTerm]:
+    """Return the task's terms by weight. own_name: hashes of the repository's own name."""
+    task = _FRAME.sub(r"\1", turn.task.strip())
+    task = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), task)
     first = {term.hash for term in query_terms(task.partition("\n")[0])}
-    whole = query_terms(without_frames(f"{task}\n{turn.errors}"))[:MOST_TERMS]
+    terms = query_terms(without_frames(f"{task}\n{turn.errors}"))[:MOST_TERMS]
     # Its own name stands everywhere in a repository; a task of nothing else still has to find
     # something.
-    telling = [term for term in whole if term.hash not in own] or whole
+    telling = [term for term in terms if term.hash not in own_name] or terms
     return [WeighedTerm(term, FIRST_LINE if term.hash in first else REST) for term in telling]
 
 
@@ -421,28 +425,30 @@ def _own_name(candidates: Sequence[Candidate]) -> Set[int]:
     """
     paths = {candidate.path for candidate in candidates}  # of many memories few are different
     readmes = {path for path in paths if path[:6].upper() == "README"}
-    titles = (
-        {one.entity.partition(" > ")[0] for one in candidates if one.path in readmes}
-        if readmes
-        else set()
-    )
+    if not readmes:
+        return frozenset()
+    titles = {
+        candidate.entity.partition(" > ")[0]
+        for candidate in candidates
+        if candidate.path in readmes
+    }
     folders = set[str]()
-    for path in paths if titles else ():
+    for path in paths:
         first, _, rest = path.partition("/")
-        folders.add((rest.partition("/")[0] if first in GENERIC_FOLDERS else first).lower())
-    own = set[int]()
+        folder = rest.partition("/")[0] if first in GENERIC_FOLDERS else first
+        folders.add(folder.lower())
+    hashes = set[int]()
     for title in titles:
         words = re.findall(r"\w+", title)
-        for word in words if len(words) > 1 else ():
-            if word.lower() in folders:
-                own.update(term for _, term in split_word(word))
-        if len(words) == 1:
-            own.update(term for _, term in split_word(words[0]))
-    return own
+        if len(words) > 1:
+            words = [word for word in words if word.lower() in folders]
+        for word in words:
+            hashes.update(term for _, term in split_word(word))
+    return hashes
 
 
 def _scores(
-    evidence: LexicalEvidence, candidates: Sequence[Candidate], found: Mapping[str, NamedInTask]
+    evidence: LexicalEvidence, candidates: Sequence[Candidate], named: Mapping[str, NamedInTask]
 ) -> list[float]:
     half = HALF * evidence.asked**HALF_BY_ASKED * math.log1p(evidence.pool) ** (1 - HALF_BY_ASKED)
     half *= math.exp(HALF_BY_STRANGE * evidence.strange**2)
@@ -451,7 +457,8 @@ def _scores(
     for row, amount in evidence.amounts.items():
         cubed = amount**STEEPNESS
         scores[row] = cubed / (cubed + half_cubed)
-    for row, candidate in enumerate(candidates if found else ()):
-        if candidate.id in found:
-            scores[row] = 1 - (1 - scores[row]) * (1 - found[candidate.id].strength)
+    if named:
+        for row, candidate in enumerate(candidates):
+            if candidate.id in named:
+                scores[row] = 1 - (1 - scores[row]) * (1 - named[candidate.id].strength)
     return scores

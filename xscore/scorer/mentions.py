@@ -94,7 +94,7 @@ class NamedInTask(Struct):
     @property
     def in_task(self) -> bool:
         """Whether the task itself names it, not only a stack trace."""
-        return any(said.startswith(_TASK_NAMES) for said in self.words)
+        return any(mention.startswith(_TASK_NAMES) for mention in self.words)
 
     def add(self, strength: float, words: str) -> None:
         """Take one more mention into account; the strongest counts."""
@@ -147,7 +147,7 @@ def without_frames(text: str) -> str:
 
 
 def find_named(
-    found: Mentions,
+    mentions: Mentions,
     candidates: Sequence[Candidate],
     *,
     defining: Mapping[str, Sequence[Candidate]] = {},
@@ -155,8 +155,8 @@ def find_named(
     """Return the candidates that are named, by id. defining: the blocks that define a value of each
     name."""
     result: dict[str, NamedInTask] = {}
-    by_name = _by_name(found.names, candidates, defining) if found.names else ()
-    by_place = _by_place(found, candidates) if found.files or found.frames else ()
+    by_name = _by_name(mentions.names, candidates, defining) if mentions.names else ()
+    by_place = _by_place(mentions, candidates) if mentions.files or mentions.frames else ()
     for candidate, strength, words in chain(by_name, by_place):
         result.setdefault(candidate.id, NamedInTask()).add(strength, words)
     return result
@@ -167,27 +167,29 @@ def _by_name(
     candidates: Sequence[Candidate],
     defining: Mapping[str, Sequence[Candidate]],
 ) -> Iterator[tuple[Candidate, float, str]]:
-    wanted = {
-        last: [*defining.get(last, ())] for last in (name.rpartition(".")[2] for name in names)
-    }
+    bearers_of: dict[str, list[Candidate]] = {}
+    for name in names:
+        last = name.rpartition(".")[2]
+        bearers_of[last] = list(defining.get(last, ()))
     for candidate in candidates:
         last = _last_name(candidate)
-        if last in wanted:
-            wanted[last].append(candidate)
-    yield from _by_near_name([last for last, bearers in wanted.items() if not bearers], candidates)
+        if last in bearers_of:
+            bearers_of[last].append(candidate)
+    yield from _by_near_name(
+        [last for last, bearers in bearers_of.items() if not bearers], candidates
+    )
     for name in names:
-        bearers = wanted[name.rpartition(".")[2]]
-        full = [
-            bearer
-            for bearer in bearers
-            if "." in name and f".{_dotted(bearer, name)}".endswith(f".{name}")
-        ]
-        chosen, strength = (full, QUALIFIED) if full else (bearers, 0.0 if "." in name else BARE)
-        if strength and len(chosen) <= MOST_BEARERS:
-            yield from (
-                (bearer, strength / len(chosen) ** 0.25, f"{_TASK_NAMES} `{name}`")
-                for bearer in chosen
-            )
+        bearers = bearers_of[name.rpartition(".")[2]]
+        strength = BARE
+        if "." in name:
+            # A qualified name points at nothing where only its last part is known.
+            bearers = [
+                bearer for bearer in bearers if f".{_dotted(bearer, name)}".endswith(f".{name}")
+            ]
+            strength = QUALIFIED
+        if len(bearers) <= MOST_BEARERS:
+            for bearer in bearers:
+                yield bearer, strength / len(bearers) ** 0.25, f"{_TASK_NAMES} `{name}`"
 
 
 def _by_near_name(
@@ -197,27 +199,29 @@ def _by_near_name(
     for candidate in candidates if unknown else ():
         bearers.setdefault(_last_name(candidate), []).append(candidate)
     bearers.pop("", None)
-    for name in [one for one in unknown if len(one) >= NEAR_LETTERS][:MOST_MISSPELT]:
+    long_enough = [name for name in unknown if len(name) >= NEAR_LETTERS]
+    for name in long_enough[:MOST_MISSPELT]:
         for near in nearest_names(name, bearers, limit=1, likeness=NEAR_LIKENESS):
-            if len(bearers[near]) <= MOST_BEARERS:
-                strength = NEAR / len(bearers[near]) ** 0.25
-                yield from (
-                    (bearer, strength, f"{_TASK_NAMES} `{name}`, near `{near}`")
-                    for bearer in bearers[near]
-                )
+            if len(bearers[near]) > MOST_BEARERS:
+                continue
+            strength = NEAR / len(bearers[near]) ** 0.25
+            words = f"{_TASK_NAMES} `{name}`, near `{near}`"
+            for bearer in bearers[near]:
+                yield bearer, strength, words
 
 
 def _by_place(
-    found: Mentions, candidates: Sequence[Candidate]
+    mentions: Mentions, candidates: Sequence[Candidate]
 ) -> Iterator[tuple[Candidate, float, str]]:
     by_path: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         by_path.setdefault(candidate.path, []).append(candidate)
     for path, inside in by_path.items():
-        for file in found.files:
+        for file in mentions.files:
             if f"/{path}".endswith("/" + file.removeprefix("./")):
-                yield from ((candidate, IN_FILE, f"{_TASK_NAMES} {file}") for candidate in inside)
-    for frame in found.frames:
+                for candidate in inside:
+                    yield candidate, IN_FILE, f"{_TASK_NAMES} {file}"
+    for frame in mentions.frames:
         yield from _in_frame(frame, by_path)
 
 
@@ -233,37 +237,43 @@ def _in_frame(
             yield inside, frame.strength, f"error passes {path}:{frame.line}"
 
 
-def traced_line(found: Mentions, path: str, first: int, last: int) -> int | None:
+def traced_line(mentions: Mentions, path: str, first: int, last: int) -> int | None:
     """Return the line of the innermost frame that points between these lines of a file; None: none
     does."""
     enough = min(2, path.count("/") + 1)
     frames = (
-        one
-        for one in found.frames
-        if first <= one.line <= last and _shared(path, one.path) >= enough
+        frame
+        for frame in mentions.frames
+        if first <= frame.line <= last and _shared(path, frame.path) >= enough
     )
-    return next((one.line for one in frames), None)
+    return next((frame.line for frame in frames), None)
 
 
 def _frames(text: str) -> Iterator[StackFrame]:
-    found = [(m.group(1), int(m.group(2)), m.group(3) or "") for m in _PYTHON_FRAME.finditer(text)]
-    found.reverse()  # Python's innermost frame comes last, the others' first
-    found += [
-        (m.group(2), int(m.group(3)), (m.group(1) or "").strip())
-        for m in _SCRIPT_FRAME.finditer(text)
-    ]
+    places: list[tuple[str, str, str | None]] = []
+    for match in _PYTHON_FRAME.finditer(text):
+        path, line, function = match.groups()
+        places.append((path, line, function))
+    # Python's innermost frame comes last, the others' first.
+    places.reverse()
+    for match in _SCRIPT_FRAME.finditer(text):
+        function, path, line = match.groups()
+        places.append((path, line, function))
     plain = _SCRIPT_FRAME.sub(" ", _PYTHON_FRAME.sub(" ", text))
-    found += [(m.group(1), int(m.group(2)), "") for m in _PLAIN_FRAME.finditer(plain)]
-    for depth, (path, line, function) in enumerate(found):
-        last = function.rpartition(".")[2]
-        yield StackFrame(
-            _slashes(path), line, "" if last.startswith("<") else last, FRAME * NEXT_FRAME**depth
-        )
+    for match in _PLAIN_FRAME.finditer(plain):
+        path, line = match.groups()
+        places.append((path, line, None))
+    for depth, (path, line, function) in enumerate(places):
+        last_name = (function or "").strip().rpartition(".")[2]
+        if last_name.startswith("<"):
+            # `<module>` and `<lambda>` are no names.
+            last_name = ""
+        yield StackFrame(_slashes(path), int(line), last_name, FRAME * NEXT_FRAME**depth)
 
 
-def _shared(path: str, other: str) -> int:
+def _shared(path: str, other_path: str) -> int:
     """Return how many trailing parts two paths have in common."""
-    pairs = zip(reversed(path.split("/")), reversed(other.split("/")), strict=False)
+    pairs = zip(reversed(path.split("/")), reversed(other_path.split("/")), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 

@@ -324,35 +324,35 @@ class ModelJudge:
             done = {judgment.content_hash for judgment in elsewhere}
             self.judged_elsewhere |= done
             self._release(run, done)
-            left = tuple(member for member in pack.members if member.content_hash not in done)
+            members = tuple(member for member in pack.members if member.content_hash not in done)
             # No longer a kept pack: a prompt with fewer members is none that lasts.
-            pack = Pack(pack.id, left)
+            pack = Pack(pack.id, members)
             pieces = tuple(piece for piece in pieces if piece.memory not in done)
-        known = self._known_results(pieces, claimed)
+        known_judgments = self._known_results(pieces, claimed)
         results = run.lost_texts(pack, pieces)
         # A memory whose last missing part was judged by an earlier, killed run is complete now,
         # and is stored before anything is sent.
-        results += run.take((piece, known.get(piece.content_hash)) for piece in pieces)
+        results += run.take((piece, known_judgments.get(piece.content_hash)) for piece in pieces)
         await self._keep([result for result in results if isinstance(result, Judgment)])
         prompts = self._prompts.asks(
-            pack, [piece for piece in pieces if piece.content_hash not in known]
+            pack, [piece for piece in pieces if piece.content_hash not in known_judgments]
         )
         if len(prompts) != 1:
             # Parts of long memories have a prompt each: they go back to the line, so that several
             # workers send them.
             return [*elsewhere, *results], prompts
-        sent, again = await self._send(run, prompts[0])
-        return [*elsewhere, *results, *sent], again
+        sent, follow_ups = await self._send(run, prompts[0])
+        return [*elsewhere, *results, *sent], follow_ups
 
     def _known_results(
         self, pieces: Sequence[MemoryPart], claimed: ClaimResult
     ) -> dict[str, Judgment]:
         """Return judgments that exist of these pieces, by content hash."""
         parts = [piece.content_hash for piece in pieces if piece.is_part]
-        known = dict(self._plan.known_parts(parts)) if parts else {}
+        judgments = dict(self._plan.known_parts(parts)) if parts else {}
         # What the claim found is newer.
-        known.update(claimed.known)
-        return known
+        judgments.update(claimed.known)
+        return judgments
 
     def _release(self, run: JudgingRun, memories: Iterable[str]) -> None:
         """Release the claims on memories, and on their parts, that will have no judgment of
@@ -414,9 +414,9 @@ class ModelJudge:
         judgments = [judgment for piece, judgment in parsed.judged if piece.is_part]
         judgments += [result for result in results if isinstance(result, Judgment)]
         await self._keep(judgments)
-        lost, again = self._repair(run, prompt, parsed.missing, parsed.trouble)
+        lost, prompts = self._repair(run, prompt, parsed.missing, parsed.trouble)
         declined, alone = self._repair(run, prompt, parsed.refused, repair.REFUSED)
-        return [*results, *lost, *declined], [*again, *alone]
+        return [*results, *lost, *declined], [*prompts, *alone]
 
     async def _keep_of_another(
         self,
@@ -465,14 +465,14 @@ class ModelJudge:
         again."""
         if not missing:
             return [], []
-        again, lost = repair.next_prompts(
+        prompts, lost = repair.next_prompts(
             prompt, missing, reason, is_independent=self._prompts.layout.is_independent
         )
         if run.rule.is_over_after_unscored(len(lost)):
             self._plan.stop.set(
                 reason.cause, f"{reason.detail}; this model has given no usable score at all"
             )
-        return run.take(lost), again
+        return run.take(lost), prompts
 
     def _unsent(self, run: JudgingRun, unit: WorkUnit) -> Sequence[JudgingResult]:
         """Account for a unit that comes after the stop."""

@@ -108,11 +108,11 @@ class PackDraft(Struct):
         self.tokens += sum(map(packed_tokens, members))
         self.touched = True
 
-    def fits(self, more: Sequence[Candidate], tokens: int, size: int) -> bool:
+    def fits(self, newcomers: Sequence[Candidate], tokens: int, size: int) -> bool:
         """Whether these have room in it, within these limits."""
         return (
-            self.tokens + sum(map(packed_tokens, more)) <= tokens
-            and len(self.members) + len(more) <= size
+            self.tokens + sum(map(packed_tokens, newcomers)) <= tokens
+            and len(self.members) + len(newcomers) <= size
         )
 
 
@@ -249,20 +249,22 @@ class PackAssigner(Struct):
         row = sorted(self.drafts.values(), key=lambda draft: natural_order(draft.members[0]))
         for at, draft in enumerate(row):
             if draft.touched and not self._is_oversized(draft.members[0]):
-                left = self._open(_nearest_filled(row, at, -1))
-                right = self._open(_nearest_filled(row, at, 1))
-                self._dissolve(draft, left, right)
+                before = self._open(_nearest_filled(row, at, -1))
+                after = self._open(_nearest_filled(row, at, 1))
+                self._dissolve(draft, before, after)
 
-    def _dissolve(self, draft: PackDraft, left: PackDraft | None, right: PackDraft | None) -> None:
+    def _dissolve(
+        self, draft: PackDraft, before: PackDraft | None, after: PackDraft | None
+    ) -> None:
         """Give all members to the packs beside, in order; change nothing where there is no room."""
-        taken = self._taken(left, draft.members)
-        for_left, for_right = draft.members[:taken], draft.members[taken:]
-        if for_right and (right is None or not right.fits(for_right, *self._fill)):
+        taken = self._taken(before, draft.members)
+        for_before, for_after = draft.members[:taken], draft.members[taken:]
+        if for_after and (after is None or not after.fits(for_after, *self._fill)):
             return
-        if left is not None and for_left:
-            self._join(left, for_left)
-        if right is not None and for_right:
-            self._join(right, for_right)
+        if before is not None and for_before:
+            self._join(before, for_before)
+        if after is not None and for_after:
+            self._join(after, for_after)
         # It stays in the row, where `_nearest_filled` passes over what is empty.
         draft.members = []
         del self.drafts[draft.id]
@@ -270,13 +272,13 @@ class PackAssigner(Struct):
     def _open(self, draft: PackDraft | None) -> PackDraft | None:
         return None if draft is None or self._is_oversized(draft.members[0]) else draft
 
-    def _taken(self, left: PackDraft | None, members: Sequence[Candidate]) -> int:
+    def _taken(self, before: PackDraft | None, members: Sequence[Candidate]) -> int:
         """How many of the members, from the first, fit into the pack before them."""
         count = 0
         while (
-            left is not None
+            before is not None
             and count < len(members)
-            and left.fits(members[: count + 1], *self._fill)
+            and before.fits(members[: count + 1], *self._fill)
         ):
             count += 1
         return count
@@ -307,8 +309,8 @@ def _runs(
         if is_placed:
             if run:
                 pending.append((before, run))
-            for left, neighbours in pending:
-                yield left, neighbours, member
+            for placed_before, neighbours in pending:
+                yield placed_before, neighbours, member
             before, run, pending = member, [], []
         elif member.tokens > oversized:
             pending.append((before, [member]))
@@ -316,8 +318,8 @@ def _runs(
             run.append(member)
     if run:
         pending.append((before, run))
-    for left, neighbours in pending:
-        yield left, neighbours, None
+    for placed_before, neighbours in pending:
+        yield placed_before, neighbours, None
 
 
 def _halves(members: Sequence[Candidate]) -> list[list[Candidate]]:
@@ -361,7 +363,7 @@ class Assignment(Struct, frozen=True):
 
 
 def assign_packs(
-    memories: Iterable[Candidate], known: Mapping[str, tuple[str, int]], profile: PackProfile
+    memories: Iterable[Candidate], known_slots: Mapping[str, tuple[str, int]], profile: PackProfile
 ) -> Assignment:
     """Give every memory of the whole pool (not of a narrowed one) a slot, changing as few packs as
     can be.
@@ -369,15 +371,15 @@ def assign_packs(
     A plain profile has no packs, and so no slots. About 3 µs a memory.
     """
     if profile.is_plain:
-        return Assignment(slots={}, moved={}, gone=frozenset(known))
+        return Assignment(slots={}, moved={}, gone=frozenset(known_slots))
     ordered = sorted(memories, key=natural_order)
-    assigner = PackAssigner(ordered, known, profile)
+    assigner = PackAssigner(ordered, known_slots, profile)
     assigner.place_newcomers()
     assigner.split_overfull()
     assigner.dissolve_touched()
     slots = assigner.slots()
-    moved = {id_: slot for id_, slot in slots.items() if known.get(id_) != slot}
-    return Assignment(slots=slots, moved=moved, gone=frozenset(known.keys() - slots.keys()))
+    moved = {id_: slot for id_, slot in slots.items() if known_slots.get(id_) != slot}
+    return Assignment(slots=slots, moved=moved, gone=frozenset(known_slots.keys() - slots.keys()))
 
 
 def packs_to_send(
@@ -401,21 +403,23 @@ def packs_to_send(
             grouped.setdefault(slots[miss.id][0], []).append(miss)
         else:
             loose.append(miss)
-    whole = []
+    complete = []
     for pack, members in grouped.items():
         if len(members) < sizes[pack]:
             loose.extend(members)
         else:
             members.sort(key=lambda member: slots[member.id][1])
-            whole.append(Pack(pack, tuple(members), is_kept=True))
-    own, others = _own_and_others(loose)
-    return whole + throwaway_packs(others, profile) + throwaway_packs(own, profile)
+            complete.append(Pack(pack, tuple(members), is_kept=True))
+    of_user, of_repository = _own_and_others(loose)
+    return complete + throwaway_packs(of_repository, profile) + throwaway_packs(of_user, profile)
 
 
 def _own_and_others(misses: Sequence[Candidate]) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
     """Tell the user's own memories from the repository's."""
-    own = [miss for miss in misses if miss.layer is Layer.USER]
-    return own, [miss for miss in misses if miss.layer is not Layer.USER] if own else misses
+    of_user = [miss for miss in misses if miss.layer is Layer.USER]
+    if not of_user:
+        return (), misses
+    return of_user, [miss for miss in misses if miss.layer is not Layer.USER]
 
 
 def filled_packs(misses: Sequence[Candidate], profile: PackProfile) -> list[Pack]:

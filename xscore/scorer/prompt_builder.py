@@ -136,26 +136,26 @@ class PromptBuilder(Struct, frozen=True):
     def pieces_of(self, pack: Pack, texts: Mapping[str, str]) -> tuple[MemoryPart, ...]:
         """Return the pieces of a pack's members; members without a text (deleted meanwhile) are
         skipped."""
-        found: list[MemoryPart] = []
+        pieces: list[MemoryPart] = []
         for member in pack.members:
             if member.id in texts:
-                found.extend(
+                pieces.extend(
                     memory_parts(member, texts[member.id], max_tokens=self.profile.longest)
                 )
-        return tuple(found)
+        return tuple(pieces)
 
     def asks(self, pack: Pack, todo: Sequence[MemoryPart]) -> list[PackPrompt]:
         """Return the prompts of a pack: one for whole memories, and one per part of a split
         memory."""
-        whole = tuple(piece for piece in todo if not piece.is_part)
+        unsplit = tuple(piece for piece in todo if not piece.is_part)
         parts = [piece for piece in todo if piece.is_part]
-        name = pack.id or (whole[0].content_hash[:16] if whole else "")
-        is_all = pack.is_kept and len(whole) == len(pack.members)
-        asks = [PackPrompt(name, whole, is_kept=is_all)] if whole else []
-        return asks + [
-            PackPrompt(f"w_{piece.content_hash[:16]}", (piece,), is_kept=pack.is_kept)
-            for piece in parts
-        ]
+        name = pack.id or (unsplit[0].content_hash[:16] if unsplit else "")
+        is_all = pack.is_kept and len(unsplit) == len(pack.members)
+        asks = [PackPrompt(name, unsplit, is_kept=is_all)] if unsplit else []
+        for piece in parts:
+            name = f"w_{piece.content_hash[:16]}"
+            asks.append(PackPrompt(name, (piece,), is_kept=pack.is_kept))
+        return asks
 
     def first_requests(
         self, packs: Iterable[Pack], turn_text: str, texts: Texts
@@ -201,9 +201,9 @@ class PromptBuilder(Struct, frozen=True):
         reply = MOST_FRAME_TOKENS + (SCORE_TOKENS + REASON_TOKENS) * len(ask.pieces)
         least = LEAST_ALONE_TOKENS if ask.rung is RepairRung.ALONE else LEAST_OUTPUT_TOKENS
         cap = max(least, reply) + self.model.reasoning_reserve
-        return (
-            cap if self.model.max_output_tokens is None else min(cap, self.model.max_output_tokens)
-        )
+        if self.model.max_output_tokens is None:
+            return cap
+        return min(cap, self.model.max_output_tokens)
 
     def expected_output(self, count: int) -> int:
         """Return the expected reply tokens for `count` memories; reasoning counts only if past
@@ -211,8 +211,8 @@ class PromptBuilder(Struct, frozen=True):
         if self.layout.is_independent:
             return 0  # probabilities are no text
         share = 1.0 if self.reasons_from <= 0 else EXPECTED_REASONS
-        each = self.model.reply_tokens or SCORE_USUAL_TOKENS + share * REASON_TOKENS
-        return round(tokens.REPLY_FRAME + each * count)
+        tokens_per_memory = self.model.reply_tokens or SCORE_USUAL_TOKENS + share * REASON_TOKENS
+        return round(tokens.REPLY_FRAME + tokens_per_memory * count)
 
 
 SUM_TOLERANCE = 0.02
@@ -222,19 +222,19 @@ SCORE_DIGITS = 4
 
 def parse_answers(text: str, ids: Collection[str]) -> ParsedReply:
     """Read the answers to these questions. Every other name, and every value in doubt, is void."""
-    found = json.loads(text)
+    answers = json.loads(text)
     scores: dict[str, float] = {}
     refused, void = set(), 0
     for name in ids:
-        value = found.get(name)
+        value = answers.get(name)
         if value == DECLINED:
             refused.add(name)
         elif (score := _score(value)) is not None:
             scores[name] = score
-        elif name in found:
+        elif name in answers:
             void += 1
     return ParsedReply(
-        scores, {}, foreign=len(found.keys() - set(ids)), void=void, refused=frozenset(refused)
+        scores, {}, foreign=len(answers.keys() - set(ids)), void=void, refused=frozenset(refused)
     )
 
 
@@ -243,9 +243,8 @@ def _score(value: object) -> float | None:
     if isinstance(value, list):
         if abs(sum(value) - 1) > SUM_TOLERANCE:
             return None
-        value = sum(share * middle for share, (_, middle) in zip(value, LEVELS, strict=True)) / sum(
-            value
-        )
+        weighted = sum(share * middle for share, (_, middle) in zip(value, LEVELS, strict=True))
+        value = weighted / sum(value)
     return round(100 * value, SCORE_DIGITS - 2) if isinstance(value, int | float) else None
 
 

@@ -52,13 +52,13 @@ def memory_parts(candidate: Candidate, text: str, *, max_tokens: int) -> tuple[M
     )
     if len(texts) == 1:
         return (MemoryPart(memory, kind, path, entity, text, memory),)
-    found = []
+    parts = []
     for number, part in enumerate(texts, start=1):
         name = f"{entity} part {number}/{len(texts)}".lstrip()
-        found.append(
+        parts.append(
             MemoryPart(content_hash(path, name, part), kind, path, name, part, memory, len(texts))
         )
-    return tuple(found)
+    return tuple(parts)
 
 
 def split_text(text: str, *, max_chars: int) -> list[str]:
@@ -89,11 +89,13 @@ def _boundary(window: str) -> int:
         offset += len(line)
         if offset < len(window) // 2:
             continue
-        blank = not line.strip() and bool(following.strip())
-        dedent = (
-            max(0, _indent(line) - _indent(following)) if line.strip() and following.strip() else 0
-        )
-        rank = (2 if blank else 1, dedent if not blank else -_indent(following), offset)
+        if following.strip() and not line.strip():
+            rank = (2, -_indent(following), offset)
+        elif following.strip():
+            dedent = max(0, _indent(line) - _indent(following))
+            rank = (1, dedent, offset)
+        else:
+            rank = (1, 0, offset)
         if rank > best_rank:
             best, best_rank = offset, rank
     return best

@@ -109,10 +109,8 @@ def find_object(text: str, *, scores: int) -> ReplyObject | None:
     if inner is not None:
         return ReplyObject(inner, repaired=True)
     damaged = body[start:]
-    if (
-        len(damaged) > MAX_REPAIRED_CHARS
-        or damaged.count("{") + damaged.count("[") > 10 + 2 * scores
-    ):
+    brackets = damaged.count("{") + damaged.count("[")
+    if len(damaged) > MAX_REPAIRED_CHARS or brackets > 10 + 2 * scores:
         return None
     return ReplyObject(_repaired(damaged), repaired=True, damaged=damaged)
 
@@ -120,11 +118,11 @@ def find_object(text: str, *, scores: int) -> ReplyObject | None:
 def stated_scores(scores: Mapping[str, int], text: str) -> dict[str, int]:
     """Return the repaired scores that this damaged text states in full, and states nowhere
     otherwise."""
-    found: dict[str, set[str]] = {}
+    stated: dict[str, set[str]] = {}
     for match in _WRITTEN.finditer(text):
         id_, value, closed = match.groups()
-        found.setdefault(id_, set()).add(value if closed else value + " cut")
-    return {id_: score for id_, score in scores.items() if found.get(id_) == {str(score)}}
+        stated.setdefault(id_, set()).add(value if closed else value + " cut")
+    return {id_: score for id_, score in scores.items() if stated.get(id_) == {str(score)}}
 
 
 def has_conflict(data: Mapping[str, object], key: str) -> bool:
@@ -150,10 +148,10 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_ConflictTrackingDict)
 
 def _strict(text: str) -> object | None:
     try:
-        found: object = _DECODER.decode(text)
+        decoded: object = _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
-    return found
+    return decoded
 
 
 def _repaired(text: str) -> object:
@@ -170,37 +168,38 @@ def parse_reply(text: str, ids: Collection[str]) -> ParsedReply:
 
     Every other id, and every value in doubt, is void.
     """
-    found = find_object(text, scores=len(ids))
-    if found is None:
+    reply = find_object(text, scores=len(ids))
+    if reply is None:
         return EMPTY_REPLY
-    data = (
-        found.data
-        if isinstance(found.data, dict) and not has_conflict(found.data, "scores")
-        else {}
-    )
+    data = reply.data
+    if not isinstance(data, dict) or has_conflict(data, "scores"):
+        return ParsedReply({}, {}, repaired=reply.repaired)
     scores = data.get("scores")
     if not isinstance(scores, dict):
-        return ParsedReply({}, {}, repaired=found.repaired)
-    return believed_scores(scores, ids, dict(_reasons(data.get("reasons"))), found)
+        return ParsedReply({}, {}, repaired=reply.repaired)
+    return believed_scores(scores, ids, dict(_reasons(data.get("reasons"))), reply)
 
 
 def believed_scores(
-    given: Mapping[str, object],
+    scores: Mapping[str, object],
     ids: Collection[str],
     reasons: Mapping[str, str],
-    found: ReplyObject,
+    reply: ReplyObject,
 ) -> ParsedReply:
     """Read an object of scores: integers 0..100 given once; of a damaged reply only what its text
     plainly states."""
-    asked = {id_: value for id_, value in given.items() if id_ in ids}
+    of_pack = {id_: value for id_, value in scores.items() if id_ in ids}
     kept = {
         id_: value
-        for id_, value in asked.items()
-        if type(value) is int and 0 <= value <= 100 and not has_conflict(given, id_)
+        for id_, value in of_pack.items()
+        if type(value) is int and 0 <= value <= 100 and not has_conflict(scores, id_)
     }
-    kept = stated_scores(kept, found.damaged) if found.damaged else kept
-    said = {id_: reason for id_, reason in reasons.items() if id_ in kept}
-    return ParsedReply(kept, said, len(given) - len(asked), len(asked) - len(kept), found.repaired)
+    if reply.damaged:
+        kept = stated_scores(kept, reply.damaged)
+    kept_reasons = {id_: reason for id_, reason in reasons.items() if id_ in kept}
+    return ParsedReply(
+        kept, kept_reasons, len(scores) - len(of_pack), len(of_pack) - len(kept), reply.repaired
+    )
 
 
 def _reasons(data: object) -> list[tuple[str, str]]:
@@ -209,14 +208,13 @@ def _reasons(data: object) -> list[tuple[str, str]]:
         pairs = list(data.items())
     elif isinstance(data, list):
         entries = [entry for entry in data if isinstance(entry, dict)]
-        pairs = [
-            (entry.get("id"), entry.get("reason", entry.get("reasoning"))) for entry in entries
-        ]
-    return [
-        (id_, printable_reason(text))
-        for id_, text in pairs
-        if isinstance(id_, str) and isinstance(text, str)
-    ]
+        for entry in entries:
+            pairs.append((entry.get("id"), entry.get("reason", entry.get("reasoning"))))
+    reasons: list[tuple[str, str]] = []
+    for id_, text in pairs:
+        if isinstance(id_, str) and isinstance(text, str):
+            reasons.append((id_, printable_reason(text)))
+    return reasons
 
 
 ReplyParser = Callable[[str, Collection[str]], ParsedReply]

@@ -11,7 +11,7 @@ from xscore.pipeline.pool import Pool, pool_among
 from xscore.pipeline.question_list import ListMemories, PreparedQuestion, Question, QuestionList
 from xscore.platform.hashing import content_hash
 from xscore.prompts.judge import JudgeModel
-from xscore.records.events import JudgeEstimate
+from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Scope, Turn

@@ -13,8 +13,8 @@ from xscore.extensions.evaluation.run import QrelCase, Qrels, run_evaluation
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.resources import TurnResources, open_resources
+from xscore.records.estimates import Estimate
 from xscore.records.events import Observer
-from xscore.records.reports import Estimate
 from xscore.settings import Settings
 
 TOTAL, DISCOUNT = EntityRef("shop/prices.py", "total"), EntityRef("shop/prices.py", "discount")

@@ -11,7 +11,7 @@ from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.evaluation.commands import render_evaluation_account
 from xscore.extensions.evaluation.run import Qrels, run_evaluation
 from xscore.pipeline.build import Pipeline
-from xscore.records.reports import CapLeft
+from xscore.records.estimates import CapLeft
 
 
 async def test_the_cap_holds_for_the_whole_run(shop: Path, server: OpenAIServer) -> None:

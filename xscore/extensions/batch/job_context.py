@@ -36,7 +36,7 @@ from xscore.platform.errors import NothingMatched, StoreError, UnreadableRespons
 from xscore.providers.host_facts import UNSEEN_TOKENS, estimated_output_tokens, is_excessive
 from xscore.providers.prices import PriceList
 from xscore.records.calls import CallRecord, CounterfactualCost, Stage, Usage
-from xscore.records.reports import CapLeft
+from xscore.records.estimates import CapLeft
 from xscore.settings import Settings
 from xscore.store.store import Store
 

@@ -55,7 +55,7 @@ from xscore.providers.catalog import model_settings
 from xscore.providers.prices import PriceList
 from xscore.providers.provider import Provider
 from xscore.records.calls import Completion, Request, Stage, Usage
-from xscore.records.events import JudgeEstimate
+from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import ClaimState, UnjudgedCause
 from xscore.records.receipt import StageUsage, add_costs
 from xscore.scorer.fanout import StopSignal, fan_out, workers_for

@@ -23,9 +23,10 @@ from xscore.extensions.evaluation.metrics import (
 from xscore.pipeline.turn_stages import Ranking
 from xscore.platform.text import counted
 from xscore.records.calls import Usage
+from xscore.records.estimates import CapLeft
 from xscore.records.judgment import Ranked
 from xscore.records.receipt import Coverage
-from xscore.records.reports import CapLeft, list_exit_code
+from xscore.records.reports import list_exit_code
 
 GOLD_NAMED = 5
 """Gold entities that no candidate is, named in the warning."""

@@ -40,11 +40,12 @@ from xscore.platform.json_lines import parse_lines, read_lines_file
 from xscore.platform.processes import random_hex
 from xscore.platform.text import join_sentences
 from xscore.records.calls import Stage
-from xscore.records.events import JudgeEstimate, Observer, StageBegan, TurnEvent
+from xscore.records.estimates import CapLeft, JudgeEstimate
+from xscore.records.events import Observer, StageBegan, TurnEvent
 from xscore.records.judgment import Thresholds, UnjudgedCause
 from xscore.records.memory import Layer
 from xscore.records.receipt import NOTHING_JUDGED, Answer, StageUsage
-from xscore.records.reports import CapLeft, EvaluationLine
+from xscore.records.reports import EvaluationLine
 from xscore.records.turn import Scope, SessionInfo, Turn
 
 QREL_EXAMPLE = 'A line is {"id": "…", "query": "…", "gold": [{"path": "…", "name": "…"}]}.'

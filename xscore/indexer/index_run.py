@@ -1,0 +1,248 @@
+"""One run of the index: what it was asked, which files it met, and what it counted.
+
+It lists the files and decides which are read; `index` names the steps, `changes` reads and writes.
+"""
+
+import os
+import sqlite3
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
+
+from xscore.indexer.discovery import TakenBack, discover_files
+from xscore.platform.database import transaction
+from xscore.platform.files import changed_ns
+from xscore.platform.hashing import digest, file_digest
+from xscore.platform.paths import RepositoryRoot, portable_name
+from xscore.records.memory import (
+    Excluded,
+    ExcludedCounts,
+    FileCounts,
+    FileStamp,
+    IndexReport,
+    MemoryCounts,
+)
+from xscore.store import index_rows
+from xscore.store.worktrees import removed_worktrees
+
+if TYPE_CHECKING:
+    from xscore.indexer.admission import AdmissionRules
+    from xscore.indexer.languages import Language
+    from xscore.settings import IndexSettings
+    from xscore.store.encoded_files import EncodedFile
+
+INDEX_VERSION = "24"
+"""Increase it when the same bytes would be cut, named or linked differently: all files are parsed
+again."""
+_SAMPLE = 1_000
+_RULES_CHARS = 12
+"""Of the profile, as it is stored with each version of a file."""
+
+ChangedFile = tuple[str, str, os.stat_result]
+"""Portable path, native name, stat."""
+
+
+class IndexRun(Struct, dict=True):
+    """One run, with its counts."""
+
+    connection: sqlite3.Connection
+    root: RepositoryRoot
+    settings: "IndexSettings"
+    now: float
+    allow_pii: bool = False
+    until: float | None = None
+    languages: tuple["Language", ...] = ()
+    progress: Callable[[int, int], None] = lambda _files, _of: None
+    stamps: dict[str, FileStamp] = {}
+    changed: list[ChangedFile] = []
+    """New files, and files whose stamp changed."""
+    excluded: list[Excluded] = []
+    notes: list[str] = []
+    is_listed: bool = True
+    """Whether all files were listed before the deadline."""
+    unchanged: int = 0
+    indexed: int = 0
+    adopted: int = 0
+    """Changed files whose bytes another worktree has parsed."""
+    removed: int = 0
+    secrets: int = 0
+    languages_read: set[str] = set()
+    languages_missing: set[str] = set()
+    """Those of them whose grammar cannot be used."""
+    changes: index_rows.IndexChanges = field(default_factory=index_rows.IndexChanges)
+    touched: dict[FileStamp, float] = {}
+    """The same bytes at another time; when they were modified."""
+    refused: list[FileStamp] = []
+    unread: list[FileStamp] = []
+    """Excluded by name or size."""
+    slow: list[str] = []
+    rules_by_language: dict[str, str] = {}
+
+    @cached_property
+    def profile(self) -> str:
+        """A digest of every rule and setting that decides how bytes become memories."""
+        settings = self.settings
+        relevant = (
+            settings.include,
+            settings.exclude,
+            settings.max_file_bytes,
+            settings.max_line_chars,
+        )
+        rules = ""
+        for name in ("secrets.json",) if self.allow_pii else ("secrets.json", "pii.json"):
+            rules += file_digest(Path(index_rows.__file__).with_name(name).read_bytes())
+        decisive = relevant + self.languages + self.taken_back.rules
+        return digest(INDEX_VERSION, rules, repr(decisive), str(settings.window_lines))
+
+    @cached_property
+    def taken_back(self) -> TakenBack:
+        """What the repository takes back of vendored folders."""
+        return TakenBack(self.root, git=self.settings.git)
+
+    @cached_property
+    def rules(self) -> "AdmissionRules":
+        """Which files are indexed."""
+        from xscore.indexer.admission import AdmissionRules  # lazy: in most turns nothing changed
+
+        return AdmissionRules(self.settings, self.taken_back.holds)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.until is not None and time.monotonic() >= self.until
+
+    @property
+    def files_left(self) -> int:
+        """Changed files that are still to be read or written."""
+        return len(self.changed) - self.indexed - len(self.touched) - len(self.refused)
+
+    def rules_behind(self, file: "EncodedFile") -> str:
+        """Return a short digest of all that decided how this file was parsed, its grammar
+        included."""
+        return self._rules(lacks_grammar=file.lacks_grammar)
+
+    def _rules(self, *, lacks_grammar: bool) -> str:
+        rules = digest("without grammar", self.profile) if lacks_grammar else self.profile
+        return rules[:_RULES_CHARS]
+
+    def rules_of(self, language: str) -> str:
+        """Return the digest for a file of this language as it would be parsed now.
+
+        No grammar is loaded in this process, so one that is installed and does not load counts as
+        usable: its files are parsed again instead of adopted.
+        """
+        if language not in self.rules_by_language:
+            from xscore.indexer.grammars import lacks_package  # lazy: in most turns nothing changed
+
+            self.rules_by_language[language] = self._rules(lacks_grammar=lacks_package(language))
+        return self.rules_by_language[language]
+
+    def forget_removed_worktrees(self) -> None:
+        """Remove the rows of worktrees that git no longer has."""
+        removed = removed_worktrees(self.connection, self.root)
+        if removed:
+            from xscore.store.file_versions import forget_worktrees
+
+            forget_worktrees(self.connection, removed)
+
+    def compare_with_stamps(self) -> tuple[set[str], list[ChangedFile]]:
+        """List the files; return the paths of those that are as they were, and the files that are
+        new or changed."""
+        listing = discover_files(self.root, git=self.settings.git, until=self.until)
+        self.excluded = list(listing.excluded)
+        self.notes = listing.notes
+        self.is_listed = listing.is_whole
+        present: set[str] = set()
+        new_files: list[ChangedFile] = []
+        prefix = os.fspath(self.root.path) + "/"
+        for name in listing.paths:
+            path = portable_name(name)
+            try:
+                info = os.lstat(prefix + name)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # listed by git's index, deleted from disk
+            # Its folder may not be searched, or its path is longer than the system takes.
+            except OSError:
+                self.excluded.append(Excluded(path, "unreadable"))
+                continue
+            stamp = self.stamps.get(path)
+            if stamp is None or (stamp.mtime_ns, stamp.size) != (changed_ns(info), info.st_size):
+                new_files.append((path, name, info))
+                continue
+            present.add(path)
+            if stamp.excluded:
+                self.excluded.append(Excluded(path, stamp.excluded))
+            else:
+                self.unchanged += 1
+        return present, new_files
+
+    def admit(self, new_files: Sequence[ChangedFile]) -> set[str]:
+        """Decide which new or changed files are read; return the paths whose stamps will be
+        replaced."""
+        if not new_files:
+            return set()
+        from xscore.store.redaction import find_literals  # lazy: in most turns nothing changed
+
+        # All paths are searched for secrets at once: path by path it took half of a first look at a
+        # large folder.
+        literals = find_literals((path for path, _, _ in new_files), prose=False)
+        replaced: set[str] = set()
+        for path, name, info in new_files:
+            reason = self.rules.refusal(path, info, literals)
+            if not reason:
+                replaced.add(path)
+                self.changed.append((path, name, info))
+                continue
+            self.excluded.append(Excluded(path, reason))
+            # A path that is a secret is not stored.
+            if reason == "secret" or not stat.S_ISREG(info.st_mode):
+                continue
+            self.unread.append(FileStamp(path, info.st_size, changed_ns(info), "", "", reason))
+            stamp = self.stamps.get(path)
+            if stamp is not None and stamp.excluded:
+                replaced.add(path)
+        return replaced
+
+    def remove_absent(self, present: set[str]) -> None:
+        """Remove missing files with their memories."""
+        absent = [path for path in self.stamps if path not in present]
+        if absent:
+            self.removed += sum(not self.stamps[path].excluded for path in absent)
+            from xscore.store.file_rows import replace_files  # lazy: in most turns nothing changed
+
+            with transaction(self.connection):
+                self.changes += replace_files(self.connection, (), absent)
+
+    def report(self, *, duration_s: float) -> IndexReport:
+        """Return the report of the run."""
+        by_kind, by_language, edges = index_rows.index_totals(self.connection)
+        reasons = Counter(excluded.reason for excluded in self.excluded)
+        return IndexReport(
+            files=FileCounts(
+                seen=self.indexed + self.adopted + self.unchanged + len(self.excluded),
+                indexed=self.indexed + self.adopted,
+                unchanged=self.unchanged,
+                removed=self.removed,
+                excluded=ExcludedCounts(
+                    by_reason=dict(sorted(reasons.items())), sample=tuple(self.excluded[:_SAMPLE])
+                ),
+            ),
+            memories=MemoryCounts(
+                total=sum(by_kind.values()),
+                by_kind=by_kind,
+                by_language=by_language,
+                **asdict(self.changes),
+            ),
+            edges=edges,
+            secrets_redacted=self.secrets,
+            duration_s=duration_s,
+            notes=tuple(self.notes),
+            files_left=self.files_left,
+        )
