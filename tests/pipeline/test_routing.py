@@ -37,7 +37,10 @@ def test_a_task_is_classified_by_its_first_telling_word(task: str, kind: TaskTyp
 
 def test_the_user_and_the_errors_know_better() -> None:
     """H11: `--task-type` overrides everything; errors given with the task make it an edit."""
-    assert classify_task(Turn(task="fix it"), wanted="design") == (TaskType.DESIGN, "as you said")
+    assert classify_task(Turn(task="fix it"), chosen_type="design") == (
+        TaskType.DESIGN,
+        "as you said",
+    )
     assert classify_task(Turn(task="why?", errors="Traceback"))[0] is TaskType.EDIT
 
 

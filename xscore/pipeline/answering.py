@@ -98,8 +98,8 @@ async def _ask_within_deadline(
             hint="The bundle is given; try --model with another.",
         )
     shown = {*bundle.citable, *(exchange.id for exchange in conversation.exchanges)}
-    known = shown | {*(checkpoint.memory_ids if checkpoint else ())}
-    warnings = _answer_warnings(completion.text, completion.finish, known)
+    known_ids = shown | {*(checkpoint.memory_ids if checkpoint else ())}
+    warnings = _answer_warnings(completion.text, completion.finish, known_ids)
     return Answered(completion.text, warnings=tuple(warnings))
 
 
@@ -128,11 +128,11 @@ def _conversation(
     )
 
 
-def _answer_warnings(text: str, finish: Finish, known: Collection[str]) -> list[str]:
-    said = []
+def _answer_warnings(text: str, finish: Finish, known_ids: Collection[str]) -> list[str]:
+    warnings = []
     if finish is Finish.LENGTH:
-        said.append("the answer was cut at its output limit. Raise primary.max_output_tokens.")
-    unknown = unknown_cited_ids(text, known)
+        warnings.append("the answer was cut at its output limit. Raise primary.max_output_tokens.")
+    unknown = unknown_cited_ids(text, known_ids)
     if unknown:
-        said.append(f"the answer cites memories that it was not shown: {', '.join(unknown)}")
-    return said
+        warnings.append(f"the answer cites memories that it was not shown: {', '.join(unknown)}")
+    return warnings

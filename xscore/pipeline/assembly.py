@@ -26,7 +26,7 @@ from xscore.store.store import Store
 
 def assemble_parts(
     store: Store,
-    given: Settings,
+    given_settings: Settings,
     loaded: LoadedSettings | None,
     observer: Observer,
     *,
@@ -36,11 +36,11 @@ def assemble_parts(
 
     loaded: where the settings come from; None: the caller built them. Raises NoUsableModel.
     """
-    settings, warnings = _usable_settings(store, given)
+    settings, warnings = _usable_settings(store, given_settings)
     judge_spec, judge_warnings = factories.choose_judge(settings)
     return PipelineParts(
         root=store.root,
-        given=given,
+        given=given_settings,
         loaded=loaded,
         settings=settings,
         store=store,
@@ -63,9 +63,12 @@ def with_models(parts: PipelineParts, judge: str, primary: str) -> PipelineParts
 
     judge, primary: `provider:model`; empty: as it is.
     """
-    given, loaded = parts.given, parts.loaded
+    given_settings, loaded = parts.given, parts.loaded
     changed: dict[str, SettingsGroup] = {}
-    for name, group, model in (("judge", given.judge, judge), ("primary", given.primary, primary)):
+    for name, group, model in (
+        ("judge", given_settings.judge, judge),
+        ("primary", given_settings.primary, primary),
+    ):
         # what the caller named stays: by a flag, or in its own settings
         if loaded is not None:
             is_named = loaded.origins[f"{name}.model"] == "flag"
@@ -73,7 +76,7 @@ def with_models(parts: PipelineParts, judge: str, primary: str) -> PipelineParts
             is_named = factories.is_model_named(group)
         if model and not is_named:
             changed[name] = replace(group, model=model, is_named=True)
-    return _with_settings(parts, replace(given, **changed))
+    return _with_settings(parts, replace(given_settings, **changed))
 
 
 def with_cap(parts: PipelineParts, max_usd: Decimal) -> PipelineParts:
@@ -83,20 +86,20 @@ def with_cap(parts: PipelineParts, max_usd: Decimal) -> PipelineParts:
     return _with_settings(parts, replace(parts.given, budget=budget))
 
 
-def _with_settings(parts: PipelineParts, given: Settings) -> PipelineParts:
-    again = assemble_parts(
-        parts.store, given, parts.loaded, parts.observer, listener=parts.listener
+def _with_settings(parts: PipelineParts, given_settings: Settings) -> PipelineParts:
+    reassembled = assemble_parts(
+        parts.store, given_settings, parts.loaded, parts.observer, listener=parts.listener
     )
-    return replace(again, index=parts.index, resources_opener=parts.resources_opener)
+    return replace(reassembled, index=parts.index, resources_opener=parts.resources_opener)
 
 
-def _usable_settings(store: Store, given: Settings) -> tuple[Settings, tuple[str, ...]]:
+def _usable_settings(store: Store, given_settings: Settings) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings that choose the models, and warnings: a replay needs no key."""
-    if not given.judge.replay:
-        return given, ()
+    if not given_settings.judge.replay:
+        return given_settings, ()
     from xscore.store.turn_history import latest_judge
 
-    return factories.replay_settings(given, newest=latest_judge(store.connection))
+    return factories.replay_settings(given_settings, newest=latest_judge(store.connection))
 
 
 def _update_index(

@@ -76,14 +76,14 @@ def boost(
     """
     ranked = _without_boosts(outcomes)
     liftable = [
-        (place, each) for place, each in enumerate(ranked) if each.score >= rules.settings.floor
+        (place, entry) for place, entry in enumerate(ranked) if entry.score >= rules.settings.floor
     ]
     around = _context(
-        [each for _, each in liftable], ranked, turn, rules, edges=edges, degrees=degrees
+        [entry for _, entry in liftable], ranked, turn, rules, edges=edges, degrees=degrees
     )
-    for place, each in liftable:
-        if boosts := _boosts_of(each, around, rules.boosters):
-            ranked[place] = each._replace(boosts=boosts, score=_lifted(each.score, boosts))
+    for place, entry in liftable:
+        if boosts := _boosts_of(entry, around, rules.boosters):
+            ranked[place] = entry._replace(boosts=boosts, score=_lifted(entry.score, boosts))
     return tuple(ranked)
 
 
@@ -110,7 +110,7 @@ def _context(
 ) -> BoostContext:
     """Return what boosters look at: the links of what can be lifted, and the raw scores at their
     ends."""
-    inside = {id_ for each in liftable for id_ in _ids(each.candidate)}
+    inside = {id_ for entry in liftable for id_ in _ids(entry.candidate)}
     near = [edge for edge in edges if edge.source in inside or edge.target in inside]
     calls = [(edge.source, edge.target) for edge in near if edge.relation is Relation.CALLS]
     tests = [(edge.source, edge.target) for edge in near if edge.relation is Relation.TESTS]
@@ -131,15 +131,16 @@ def _context(
 
 
 def _boosts_of(
-    each: Ranked, around: BoostContext, boosters: Sequence[Booster]
+    ranked: Ranked, around: BoostContext, boosters: Sequence[Booster]
 ) -> tuple[Boost, ...]:
-    found = [lift for booster in boosters if (lift := booster(each.candidate, around))]
+    lifts = [lift for lift in (booster(ranked.candidate, around) for booster in boosters) if lift]
     cap = around.settings.cap
-    boosts = _capped(found, cap)
-    threshold = around.thresholds.of(each.candidate)
-    if each.score < threshold <= _lifted(each.score, boosts):  # it must pass without recency, too
-        lasting = _capped([lift for lift in found if lift.name != "recency"], cap)
-        return boosts if _lifted(each.score, lasting) >= threshold else lasting
+    boosts = _capped(lifts, cap)
+    threshold = around.thresholds.of(ranked.candidate)
+    # It must pass without recency, too.
+    if ranked.score < threshold <= _lifted(ranked.score, boosts):
+        lasting = _capped([lift for lift in lifts if lift.name != "recency"], cap)
+        return boosts if _lifted(ranked.score, lasting) >= threshold else lasting
     return boosts
 
 
@@ -154,33 +155,35 @@ def _telling_ages(ranked: Sequence[Ranked], turn: Turn, now: float) -> dict[str,
     commit or a new layout most of the repository shares one day: only files changed after that day
     are recent.
     """
-    known = {changed.path: changed.age_days for changed in reversed(turn.changed or ())}
+    ages = {changed.path: changed.age_days for changed in reversed(turn.changed or ())}
     if turn.changed is None:
-        candidates = [one.candidate for one in ranked]
+        candidates = [entry.candidate for entry in ranked]
         written = sorted(
-            (one.updated_at, one.path) for one in candidates if one.path and one.updated_at > 0
+            (candidate.updated_at, candidate.path)
+            for candidate in candidates
+            if candidate.path and candidate.updated_at > 0
         )
-        known = {path: max(0.0, now - at) / DAY_S for at, path in written}
+        ages = {path: max(0.0, now - at) / DAY_S for at, path in written}
     edited = {changed.path for changed in turn.changed or () if changed.lines}
     # Edits are later than any commit.
-    days = {path: -1 if path in edited else int(age) for path, age in known.items()}
-    in_files = Counter([one.candidate.path for one in ranked])  # a file has many memories
+    days = {path: -1 if path in edited else int(age) for path, age in ages.items()}
+    in_files = Counter([entry.candidate.path for entry in ranked])  # a file has many memories
     counts = Counter[int]()
     for path in in_files.keys() & days.keys():
         counts[days[path]] += in_files[path]
     pool = len(ranked) - in_files[""]
     shared = min((day for day, count in counts.items() if count > pool / 2), default=None)
-    return {path: age for path, age in known.items() if shared is None or days[path] < shared}
+    return {path: age for path, age in ages.items() if shared is None or days[path] < shared}
 
 
 def _raw_scores(
     judged: Sequence[Ranked], ends: AbstractSet[str]
 ) -> dict[str, tuple[Candidate, float]]:
     return {
-        id_: (each.candidate, each.score)
-        for each in judged
-        if each.candidate.id in ends or each.candidate.duplicates
-        for id_ in _ids(each.candidate)
+        id_: (entry.candidate, entry.score)
+        for entry in judged
+        if entry.candidate.id in ends or entry.candidate.duplicates
+        for id_ in _ids(entry.candidate)
         if id_ in ends
     }
 
@@ -192,18 +195,20 @@ def dependency(candidate: Candidate, around: BoostContext) -> Boost | None:
         (around.callers, around.settings.dependency, "called by"),
         (around.calls, around.settings.dependent, "calls"),
     )
-    found: list[tuple[float, str, Boost]] = []
+    by_strength: list[tuple[float, str, Boost]] = []
     for links, amount, verb in ways:
-        for own, other_id in _neighbours(candidate, links):
-            other, raw = around.known.get(other_id, (candidate, 0.0))
-            if other is candidate or raw < around.thresholds.of(other):
+        for own_id, other_id in _neighbours(candidate, links):
+            neighbour, raw = around.known.get(other_id, (candidate, 0.0))
+            if neighbour is candidate or raw < around.thresholds.of(neighbour):
                 continue
-            degree = max(around.degrees.get(own, 1), around.degrees.get(other_id, 1), 1)
+            degree = max(around.degrees.get(own_id, 1), around.degrees.get(other_id, 1), 1)
             damped = amount * min(1.0, around.settings.hub_degree / degree)
-            because = f"{verb} {_candidate_name(other)}, which scores above the threshold"
-            found.append((-damped, other.id, Boost("dependency", damped, because)))
-    best = min(found, key=lambda each: each[:2])[2] if found else None
-    return best and _boost(best.name, best.amount, best.because)
+            because = f"{verb} {_candidate_name(neighbour)}, which scores above the threshold"
+            by_strength.append((-damped, neighbour.id, Boost("dependency", damped, because)))
+    if not by_strength:
+        return None
+    _, _, best = min(by_strength, key=lambda lift: lift[:2])
+    return _boost(best.name, best.amount, best.because)
 
 
 def test_link(candidate: Candidate, around: BoostContext) -> Boost | None:
@@ -264,14 +269,16 @@ def _ids(candidate: Candidate) -> tuple[str, ...]:
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
-    for one, other in pairs:
-        groups.setdefault(one, []).append(other)
+    for key, member in pairs:
+        groups.setdefault(key, []).append(member)
     return groups
 
 
 def _neighbours(candidate: Candidate, links: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
     """Pairs of (own id, other id), in an order that no permutation of the input changes."""
-    return sorted({(own, other) for own in _ids(candidate) for other in links.get(own, ())})
+    return sorted(
+        {(own_id, other_id) for own_id in _ids(candidate) for other_id in links.get(own_id, ())}
+    )
 
 
 def _is_edited(subject: Candidate, around: BoostContext) -> bool:
@@ -298,18 +305,18 @@ def _boost(name: str, amount: float, because: str) -> Boost | None:
 def _capped(boosts: Sequence[Boost], cap: float) -> tuple[Boost, ...]:
     """Sort largest first and cut the one that passes the cap to what is left, so that the amounts
     shown add up."""
-    left, kept = cap, []
-    for each in sorted(boosts, key=lambda each: (-each.amount, each.name)):
-        amount = round(min(each.amount, left), 9)
+    room, kept = cap, []
+    for lift in sorted(boosts, key=lambda lift: (-lift.amount, lift.name)):
+        amount = round(min(lift.amount, room), 9)
         if amount < LEAST_BOOST:
             continue
-        left -= amount
-        because = each.because
-        if amount != each.amount:
+        room -= amount
+        because = lift.because
+        if amount != lift.amount:
             because = (
-                f"{because} (cut from +{each.amount:.2f}: boosts add at most {cap:g} together)"
+                f"{because} (cut from +{lift.amount:.2f}: boosts add at most {cap:g} together)"
             )
-        kept.append(Boost(each.name, amount, because))
+        kept.append(Boost(lift.name, amount, because))
     return tuple(kept)
 
 

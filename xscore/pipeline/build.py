@@ -81,13 +81,10 @@ class Pipeline:
             loaded = load_settings(
                 repo_root=root.path, user_file=user_config_file(), environ=os.environ
             )
-        chosen = (
-            settings
-            if isinstance(settings, Settings)
-            else loaded.settings
-            if loaded
-            else Settings()
-        )
+        if isinstance(settings, Settings):
+            chosen = settings
+        else:
+            chosen = loaded.settings if loaded else Settings()
         heard = listener or next(
             (make_one() for make_one in implementations("turn_listener", chosen)), None
         )
@@ -271,7 +268,7 @@ class Pipeline:
     async def explain(self, memory: str, *, turn_id: str = "") -> "Explanation":
         """Explain why a memory (id or `path::entity`) was or was not chosen in a turn, by default
         the latest."""
-        from xscore.pipeline.past_turns import explain_choice
+        from xscore.pipeline.explaining import explain_choice
 
         require_kind(str, memory=memory, turn_id=turn_id)
         return explain_choice(self.parts, memory, turn_id=turn_id)
@@ -326,6 +323,6 @@ def as_turn(turn: Turn | str, about: Mapping[str, object] | None = None) -> Turn
     return replace(turn, about=(*turn.about, *added)) if added else turn
 
 
-def _file(given: Path | str | None) -> Path | None:
-    require_kind(str, Path, type(None), all_scores=given)
-    return None if given is None else Path(given)
+def _file(path: Path | str | None) -> Path | None:
+    require_kind(str, Path, type(None), all_scores=path)
+    return None if path is None else Path(path)

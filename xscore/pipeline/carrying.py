@@ -77,16 +77,16 @@ def with_thread(
         store.connection, turn.thread, judge=judge_key(judge), other_than=key
     )
     earlier, judged_under = _earlier_judgments(store, wordings, judge_key(judge), pool)
-    missing = frozenset({one.content_hash for one in pool.misses})
+    missing = frozenset({candidate.content_hash for candidate in pool.misses})
     if missing.isdisjoint(earlier):
         return replace(pool, thread=ThreadPlan(way="all", because=FIRST_OF_ITS_THREAD))
     priors = _priors(store, turn, pool)
     # beside what the latest receipt shows: it may be missing after a kill, or be of a narrower
     # scope
     scores = {
-        one.id: earlier[one.content_hash].score
-        for one in pool.candidates
-        if one.content_hash in earlier
+        candidate.id: earlier[candidate.content_hash].score
+        for candidate in pool.candidates
+        if candidate.content_hash in earlier
     }
     strong = sorted(
         (id_ for id_, score in scores.items() if score >= near_from), key=lambda id_: -scores[id_]
@@ -96,8 +96,10 @@ def with_thread(
         end for edge in store.edges_touching(shown) for end in (edge.source, edge.target)
     )
     likely = likely_memories(shown, ties, priors, scores)
-    again = {one.content_hash for one in pool.candidates if one.id in likely}
-    first = missing & (again | (missing - earlier.keys()))
+    likely_hashes = {
+        candidate.content_hash for candidate in pool.candidates if candidate.id in likely
+    }
+    first = missing & (likely_hashes | (missing - earlier.keys()))
     spare = {hash_: judgment for hash_, judgment in earlier.items() if hash_ in missing}
     plan = ThreadPlan(
         way="all", because="", spare=spare, wordings=judged_under, first=first, priors=priors
@@ -108,7 +110,7 @@ def with_thread(
         return replace(pool, thread=replace(plan, because=MOSTLY_NEW))
     carried = {hash_: judgment for hash_, judgment in spare.items() if hash_ not in first}
     spare = {hash_: judgment for hash_, judgment in spare.items() if hash_ in first}
-    misses = tuple([one for one in pool.misses if one.content_hash in first])
+    misses = tuple([candidate for candidate in pool.misses if candidate.content_hash in first])
     plan = replace(plan, way="part", because=LIKELY_PART, carried=carried, spare=spare)
     return replace(pool, misses=misses, thread=plan)
 
@@ -122,20 +124,20 @@ def _earlier_judgments(
     Candidates that this wording has judged are among them: a turn that is continued ranks as it did
     at first.
     """
-    left = {one.content_hash for one in pool.candidates}
-    found, under = dict[str, Judgment](), dict[str, Wording]()
+    open_hashes = {candidate.content_hash for candidate in pool.candidates}
+    earlier, under = dict[str, Judgment](), dict[str, Wording]()
     for wording in wordings:
-        if not left:
+        if not open_hashes:
             break
         new = {
-            hash_: one
-            for hash_, one in known_judgments(store, wording.key, judge).items()
-            if hash_ in left
+            hash_: judgment
+            for hash_, judgment in known_judgments(store, wording.key, judge).items()
+            if hash_ in open_hashes
         }
-        left -= new.keys()
-        found |= new
+        open_hashes -= new.keys()
+        earlier |= new
         under |= dict.fromkeys(new, wording)
-    return found, under
+    return earlier, under
 
 
 def _priors(store: Store, turn: Turn, pool: Pool) -> Mapping[str, float]:
@@ -147,7 +149,7 @@ def _priors(store: Store, turn: Turn, pool: Pool) -> Mapping[str, float]:
 
 def _shown_before(store: Store, wordings: Sequence[Wording]) -> Sequence[str]:
     """Return what the latest turn that has a receipt kept and nearly kept, by memory id."""
-    receipts = (shown_in_turn(store.connection, one.turn_id) for one in wordings)
+    receipts = (shown_in_turn(store.connection, wording.turn_id) for wording in wordings)
     return next(filter(None, receipts), [])
 
 
@@ -191,28 +193,31 @@ def with_earlier(judged: Judged, turn: Turn) -> Judged:
             outcomes.append(outcome)
     warnings = list(judged.warnings)
     for cause, number in Counter(left_by).items():
-        what = counted(number, "memory keeps", "memories keep")
-        warning = f"{LEFT_BY[cause]}: {what} the judgment of an earlier wording"
+        memories_keep = counted(number, "memory keeps", "memories keep")
+        warning = f"{LEFT_BY[cause]}: {memories_keep} the judgment of an earlier wording"
         warnings.append(join_sentences(warning, f"`xscore continue {turn.id}` judges them."))
     return replace(
         judged, outcomes=tuple(outcomes), left_by=tuple(left_by), warnings=tuple(warnings)
     )
 
 
-def carried_over(pool: Pool, outcomes: Sequence[Outcome], turn: Turn, *, left: int) -> CarriedOver:
+def carried_over(
+    pool: Pool, outcomes: Sequence[Outcome], turn: Turn, *, left_unjudged: int
+) -> CarriedOver:
     """Count what was carried over, by the turn that judged it. turn: `continues` names the one it
     finishes, if any."""
-    own = Wording(turn.continues, "", turn.task)
-    under = Counter(pool.wording_of(one) or own for one in outcomes if one.origin is Origin.CARRIED)
+    own_wording = Wording(turn.continues, "", turn.task)
+    carried = [outcome for outcome in outcomes if outcome.origin is Origin.CARRIED]
+    under = Counter(pool.wording_of(outcome) or own_wording for outcome in carried)
     plan = pool.thread
     return CarriedOver(
         way=plan.way if plan else "",
         because=plan.because if plan else "",
-        left=left,
+        left=left_unjudged,
         under=tuple(
             [
-                CarriedFrom(turn_id=one.turn_id, task=one.task, memories=n)
-                for one, n in under.most_common()
+                CarriedFrom(turn_id=wording.turn_id, task=wording.task, memories=n)
+                for wording, n in under.most_common()
             ]
         ),
     )
@@ -220,11 +225,11 @@ def carried_over(pool: Pool, outcomes: Sequence[Outcome], turn: Turn, *, left: i
 
 def carried_reasons(pool: Pool, store: Store, judge: str, hashes: Sequence[str]) -> dict[str, str]:
     """Return the reasons that came with carried judgments, by content hash."""
-    found, plan = dict[str, str](), pool.thread
+    reasons, plan = dict[str, str](), pool.thread
     by_key: dict[str, list[str]] = {}
     for hash_ in hashes:
         if plan and hash_ in plan.wordings and hash_ not in pool.known:
             by_key.setdefault(plan.wordings[hash_].key, []).append(hash_)
-    for key, own in by_key.items():
-        found |= stored_reasons(store, key, [judge], own)
-    return found
+    for key, carried_hashes in by_key.items():
+        reasons |= stored_reasons(store, key, [judge], carried_hashes)
+    return reasons

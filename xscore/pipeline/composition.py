@@ -98,14 +98,13 @@ class Places(Struct):
         if ranked.candidate.kind is Kind.TEST:
             self._heads.setdefault(("tests", ranked.candidate.path), head)
 
-    def _are_alike(self, candidate: Candidate, other: Candidate) -> bool:
-        own, others = (
-            self.words.get(candidate.id, frozenset()),
-            self.words.get(other.id, frozenset()),
-        )
-        return candidate.path != other.path and len(own & others) >= COPY_LIKENESS * max(
-            1, len(own | others)
-        )
+    def _are_alike(self, candidate: Candidate, head: Candidate) -> bool:
+        if candidate.path == head.path:
+            return False
+        own_words = self.words.get(candidate.id, frozenset())
+        head_words = self.words.get(head.id, frozenset())
+        shared, either = own_words & head_words, own_words | head_words
+        return len(shared) >= COPY_LIKENESS * max(1, len(either))
 
     def take(self, ranked: Ranked) -> None:
         """Give a memory a place, and let its group stand behind it."""
@@ -145,7 +144,7 @@ def compose(
     if best >= thresholds.lowest - within - SCORE_TOLERANCE:
         _fill(
             places,
-            [one for one in below if one.score >= rules.share * best],
+            [near for near in below if near.score >= rules.share * best],
             rules,
             room=top_k,
             subjects=aim.subjects,
@@ -259,9 +258,9 @@ def namesakes(ranked: Sequence[Ranked]) -> list[str]:
     """Return the ids of memories that may be copies of each other; their words tell. ranked: best
     first."""
     groups: dict[tuple[str, ...], list[str]] = {}
-    for each in ranked[:MOST_COMPARED]:
-        for key in copy_keys(each.candidate):
-            groups.setdefault(key, []).append(each.candidate.id)
+    for entry in ranked[:MOST_COMPARED]:
+        for key in copy_keys(entry.candidate):
+            groups.setdefault(key, []).append(entry.candidate.id)
     return sorted({id_ for group in groups.values() if len(group) > 1 for id_ in group})
 
 
@@ -277,7 +276,7 @@ def lend(
     boosts add."""
     if not tested:
         return tuple(ranked)
-    scores = {each.candidate.id: each.score for each in ranked if each.candidate.id in tested}
+    scores = {entry.candidate.id: entry.score for entry in ranked if entry.candidate.id in tested}
     lent: dict[str, tuple[float, int]] = {}
     for test, targets in sorted(tested.items()):
         for target in targets:
@@ -288,8 +287,8 @@ def lend(
                 tests + 1,
             )
     return tuple(
-        _lifted(each, *lent[each.candidate.id], cap) if each.candidate.id in lent else each
-        for each in ranked
+        _lifted(entry, *lent[entry.candidate.id], cap) if entry.candidate.id in lent else entry
+        for entry in ranked
     )
 
 
@@ -310,10 +309,10 @@ def _lifted(ranked: Ranked, share: float, tests: int, cap: float) -> Ranked:
 def lenders(ranked: Sequence[Ranked]) -> list[str]:
     """Return the ids of the tests that lend, the best first."""
     tests = [
-        each for each in ranked if each.score >= LENT_FROM and each.candidate.kind is Kind.TEST
+        entry for entry in ranked if entry.score >= LENT_FROM and entry.candidate.kind is Kind.TEST
     ]
     return [
-        each.candidate.id for each in nlargest(MOST_LENDERS, tests, key=lambda each: each.score)
+        entry.candidate.id for entry in nlargest(MOST_LENDERS, tests, key=lambda entry: entry.score)
     ]
 
 
@@ -324,24 +323,24 @@ def with_group(ranked: Ranked, behind: Sequence[Ranked]) -> Ranked:
         return ranked
     candidate = ranked.candidate
     tests = [
-        one
-        for one in behind
-        if one.candidate.kind is Kind.TEST and one.candidate.path == candidate.path
+        member
+        for member in behind
+        if member.candidate.kind is Kind.TEST and member.candidate.path == candidate.path
     ]
-    said = [f"and {counted(len(tests), 'more test')} in {candidate.path}"] if tests else []
+    remarks = [f"and {counted(len(tests), 'more test')} in {candidate.path}"] if tests else []
     copies = dict.fromkeys(
-        one.candidate.path for one in behind if one.candidate.path != candidate.path
+        member.candidate.path for member in behind if member.candidate.path != candidate.path
     )
     if copies:
-        said.append(f"the same in {', '.join(copies)}")
-    reason = "; ".join([*said, *([ranked.judgment.reason] if ranked.judgment.reason else [])])
+        remarks.append(f"the same in {', '.join(copies)}")
+    reason = "; ".join([*remarks, *([ranked.judgment.reason] if ranked.judgment.reason else [])])
     return ranked._replace(judgment=ranked.judgment._replace(reason=reason))
 
 
 def placed_by(places: Places) -> dict[str, PlacedBy]:
     """Return the rule of each memory that has a place or stands behind one."""
-    rules = {each.candidate.id: PlacedBy.THRESHOLD for each in places.taken}
-    rules |= {each.candidate.id: PlacedBy.FILLED for each in places.filled}
+    rules = {entry.candidate.id: PlacedBy.THRESHOLD for entry in places.taken}
+    rules |= {entry.candidate.id: PlacedBy.FILLED for entry in places.filled}
     for group in places.behind.values():
-        rules |= {each.candidate.id: PlacedBy.FOLDED for each in group}
+        rules |= {entry.candidate.id: PlacedBy.FOLDED for entry in group}
     return rules

@@ -133,8 +133,11 @@ def resolve_conflicts(
     choosers = sorted(
         (memory for memory in memories if _chooses(memory)), key=lambda memory: memory.id
     )
-    found = [_resolved(group, authority, now) for group in _topics(choosers)]
-    return sorted((each for each in found if each is not None), key=lambda each: each.memory_ids)
+    resolutions = [_resolved(group, authority, now) for group in _topics(choosers)]
+    return sorted(
+        (conflict for conflict in resolutions if conflict is not None),
+        key=lambda conflict: conflict.memory_ids,
+    )
 
 
 def conflict_weight(memory: Memory, *, authority: Mapping[str, float], now: float) -> float:
@@ -177,51 +180,54 @@ def _resolved(
         key=lambda memory: (-conflict_weight(memory, authority=authority, now=now), memory.id),
     )
     winner = _exception(best_first) or best_first[0]
-    others = [
+    contradicting = [
         memory
         for memory in best_first
         if normalized(chosen_value(memory)) != normalized(chosen_value(winner))
     ]
-    if not others:
+    if not contradicting:
         return None
     ids = tuple(sorted(memory.id for memory in group))
-    return ResolvedConflict(ids, _sentence(winner, others[0]), winner.id)
+    return ResolvedConflict(ids, _sentence(winner, contradicting[0]), winner.id)
 
 
 def _exception(best_first: Sequence[Memory]) -> Memory | None:
     """Return the stated memory of the narrowest scope, if there is a wider one that it is an
     exception to."""
     widest = max(_BREADTH[memory.scope] for memory in best_first)
-    said = [memory for memory in best_first if memory.is_stated and _BREADTH[memory.scope] < widest]
-    return min(said, key=lambda memory: _BREADTH[memory.scope], default=None)
+    narrower = [
+        memory for memory in best_first if memory.is_stated and _BREADTH[memory.scope] < widest
+    ]
+    return min(narrower, key=lambda memory: _BREADTH[memory.scope], default=None)
 
 
-def _sentence(winner: Memory, other: Memory) -> str:
-    here, there = chosen_value(winner), chosen_value(other)
-    named = names_a_choice(winner) and names_a_choice(other)
+def _sentence(winner: Memory, loser: Memory) -> str:
+    winning, losing = chosen_value(winner), chosen_value(loser)
+    named = names_a_choice(winner) and names_a_choice(loser)
     if not named:
-        here, there = f"“{here}”", f"“{there}”"
-    if _BREADTH[winner.scope] < _BREADTH[other.scope]:
+        winning, losing = f"“{winning}”", f"“{losing}”"
+    if _BREADTH[winner.scope] < _BREADTH[loser.scope]:
         explicitly = "explicitly chose" if winner.is_stated else "is seen to use"
         place = _WHERE[winner.scope].removeprefix("in ")
-        exception = (
-            f"{'an' if here[:1].lower() in 'aeiou' else 'a'} {here} exception"
-            if named
-            else "an exception"
-        )
+        exception = "an exception"
+        if named:
+            article = "an" if winning[:1].lower() in "aeiou" else "a"
+            exception = f"{article} {winning} exception"
         return (
-            f"{_rule(other)} {there}, but {_WHERE[winner.scope]} {explicitly} {here}; treat {place}"
-            f" as {exception}."
+            f"{_rule(loser)} {losing}, but {_WHERE[winner.scope]} {explicitly} {winning}; treat"
+            f" {place} as {exception}."
         )
-    if _BREADTH[winner.scope] > _BREADTH[other.scope]:
-        inferred = "only inferred" if other.source is MemorySource.INFERRED else "only imported"
-        weaker = "named" if other.is_stated else inferred
+    if _BREADTH[winner.scope] > _BREADTH[loser.scope]:
+        inferred = "only inferred" if loser.source is MemorySource.INFERRED else "only imported"
+        weaker = "named" if loser.is_stated else inferred
         return (
-            f"{_rule(winner)} {here}; {there} is {weaker} {_WHERE[other.scope]} and weighs less; go"
-            f" by {here}."
+            f"{_rule(winner)} {winning}; {losing} is {weaker} {_WHERE[loser.scope]} and weighs"
+            f" less; go by {winning}."
         )
     where = _WHERE[winner.scope].capitalize()
-    return f"{where} {here} holds ({winner.kind}); {there} ({other.kind}) is contradicted by it."
+    return (
+        f"{where} {winning} holds ({winner.kind}); {losing} ({loser.kind}) is contradicted by it."
+    )
 
 
 def _rule(memory: Memory) -> str:

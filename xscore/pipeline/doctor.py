@@ -110,15 +110,15 @@ def _own_store(parts: PipelineParts) -> Iterator[DoctorFinding]:
     """Open and read the user's own store, where there is one."""
     path = parts.store.user_path
     try:
-        own = parts.store.user_connection()
-        if own is not None:
-            (said,) = own.execute("PRAGMA quick_check(1)").fetchone()
-            memory_rows.select_memories(own, "1", ())
-            if said == "ok":
+        connection = parts.store.user_connection()
+        if connection is not None:
+            (integrity,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            memory_rows.select_memories(connection, "1", ())
+            if integrity == "ok":
                 yield DoctorFinding("your store", True, str(path))
             else:
                 yield DoctorFinding(
-                    "your store", False, f"{path}: {said}", sqlite_drivers.recovery_hint(path)
+                    "your store", False, f"{path}: {integrity}", sqlite_drivers.recovery_hint(path)
                 )
     except StoreError as error:
         yield DoctorFinding("your store", False, error.message, error.hint)
@@ -126,11 +126,13 @@ def _own_store(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
 async def _extensions(parts: PipelineParts) -> list[DoctorFinding]:
     checks = implementations("doctor_findings", parts.settings)
-    found = [finding for check in checks for finding in await check(parts.settings)]
+    findings = [finding for check in checks for finding in await check(parts.settings)]
     terms = DoctorFinding(
         "embedder", True, "terms: the words of each memory, hashed; no model, nothing sent"
     )
-    return found if any(one.name == terms.name for one in found) else [terms, *found]
+    if any(finding.name == terms.name for finding in findings):
+        return findings
+    return [terms, *findings]
 
 
 def _agents(parts: PipelineParts) -> Iterator[DoctorFinding]:
@@ -157,14 +159,14 @@ class _CheckedModel(Struct, frozen=True):
     name: str
     host: str
 
-    def line(self, what: str, detail: str, *, ok: bool = True, hint: str = "") -> DoctorFinding:
-        """Return one line; `what` is empty for the first."""
-        return DoctorFinding(f"{self.role} {what}".strip(), ok, detail, hint)
+    def line(self, subject: str, detail: str, *, ok: bool = True, hint: str = "") -> DoctorFinding:
+        """Return one line; `subject` is empty for the first."""
+        return DoctorFinding(f"{self.role} {subject}".strip(), ok, detail, hint)
 
     def findings(self, settings: Settings) -> Iterator[DoctorFinding]:
         """Report where the model is, which key goes there, and what it costs."""
-        here = " (this machine)" if is_loopback(self.host) and self.host != "-" else ""
-        place = f"{self.provider}:{self.name} at {self.host}{here}"
+        this_machine = " (this machine)" if is_loopback(self.host) and self.host != "-" else ""
+        place = f"{self.provider}:{self.name} at {self.host}{this_machine}"
         account = host_access(self.provider, settings)
         if account is None:  # other providers manage their own keys and routes
             yield self.line("", place)
@@ -180,24 +182,26 @@ class _CheckedModel(Struct, frozen=True):
                 if len(secret) >= SHORTEST_KEY_SHOWN
                 else "set (too short to display)"
             )
-            said = f"{end} from {account.api_key_env}, sent to {self.host}"
+            key_words = f"{end} from {account.api_key_env}, sent to {self.host}"
             if not secret:
-                said = (
+                key_words = (
                     f"none needed: {self.host} is this machine ({account.api_key_env} is not set)"
                 )
             # A server of this machine takes any key, and short ones are often set for it.
-            is_doubtful = 0 < len(secret) < SHORTEST_KEY and not here
+            is_doubtful = 0 < len(secret) < SHORTEST_KEY and not this_machine
             hint = (
                 f"It has {counted(len(secret), 'character')}: check that {account.api_key_env} is a"
                 " whole key."
             )
-            yield self.line("key", said, ok=not is_doubtful, hint=hint if is_doubtful else "")
+            yield self.line("key", key_words, ok=not is_doubtful, hint=hint if is_doubtful else "")
         yield self._price(PriceList(settings.provider.price))
 
     def _price(self, prices: PriceList) -> DoctorFinding:
         calls = (Usage(input_tokens=SHORT_CALL), Usage(output_tokens=SHORT_CALL))
-        given, written = (prices(self.provider, self.name, self.host, usage) for usage in calls)
-        if given is None or written is None:
+        price_in, price_out = (
+            prices(self.provider, self.name, self.host, usage) for usage in calls
+        )
+        if price_in is None or price_out is None:
             hint = (
                 "budget.max_usd cannot hold what has no price; use a model the price tables know,"
                 " or a local one."
@@ -205,39 +209,43 @@ class _CheckedModel(Struct, frozen=True):
             return self.line(
                 "price", "no price is known for this model at this host", ok=False, hint=hint
             )
-        if not given and not written:
+        if not price_in and not price_out:
             return self.line("price", "free: a model server of this machine, or nothing is sent")
         million = 1_000_000 // SHORT_CALL
-        said = f"${given * million:.2f} in and ${written * million:.2f} out, for a million tokens"
-        said += f" (tariff {prices.tariff(self.provider, self.name, self.host)})"
+        price_words = (
+            f"${price_in * million:.2f} in and ${price_out * million:.2f} out, for a million tokens"
+        )
+        price_words += f" (tariff {prices.tariff(self.provider, self.name, self.host)})"
         if assumed_price(self.name, self.host, prices.rule) == "vendor":
-            said += f"; assumed: {self.host} passes calls on to the vendor (provider.price)"
-        return self.line("price", said)
+            price_words += f"; assumed: {self.host} passes calls on to the vendor (provider.price)"
+        return self.line("price", price_words)
 
-    def capability(self, known: Capability | None, unknown: str, *, now: float) -> DoctorFinding:
+    def capability(
+        self, capability: Capability | None, unknown: str, *, now: float
+    ) -> DoctorFinding:
         """Report what the host can do, or `unknown` where it was not found out. now: Unix
         seconds."""
-        if known is None or not known.probed_at:
+        if capability is None or not capability.probed_at:
             return self.line("capability", unknown)
         usage = "does not tell how many tokens were used, so they are estimated"
-        if known.reports_usage:
+        if capability.reports_usage:
             usage = "tells tokens used" + (
-                ", and which came from its cache" if known.reports_cached_tokens else ""
+                ", and which came from its cache" if capability.reports_cached_tokens else ""
             )
-        length = known.context_tokens
-        found = [
+        length = capability.context_tokens
+        abilities = [
             (
-                f"answers as {known.answered_by}"
-                if known.answered_by
-                else REPLY_FORMS[known.reply_form]
+                f"answers as {capability.answered_by}"
+                if capability.answered_by
+                else REPLY_FORMS[capability.reply_form]
             ),
             usage,
             f"holds {length:,} tokens" if length else "does not tell how much it holds",
-            f"refuses {', '.join(known.without)}" if known.without else "",
+            f"refuses {', '.join(capability.without)}" if capability.without else "",
         ]
         return self.line(
             "capability",
-            f"{'; '.join(filter(None, found))} (found {age_text(now - known.probed_at)})",
+            f"{'; '.join(filter(None, abilities))} (found {age_text(now - capability.probed_at)})",
         )
 
 
@@ -284,24 +292,27 @@ def _judge(parts: PipelineParts) -> Iterator[DoctorFinding]:
         return
     provider, packs = described.connected(), pack_profile(described)
     model = _CheckedModel("judge", provider.name, described.asked_model, described.host)
-    known = known_capability(
+    capability = known_capability(
         parts.store.connection, provider, described.asked_model, now=parts.clock()
     )
     judge = parts.settings.judge
     yield from model.findings(parts.settings)
-    here = [
-        f"{count:,} {what}"
-        for count, what in ((judge.rpm, "requests"), (judge.tpm, "tokens"))
+    set_limits = [
+        f"{count:,} {unit}"
+        for count, unit in ((judge.rpm, "requests"), (judge.tpm, "tokens"))
         if count
     ]
-    own = f"{', '.join(here)} a minute" if here else "none"
-    said = f"at most {described.concurrency} calls in flight; limits set here: {own}"
+    set_words = f"{', '.join(set_limits)} a minute" if set_limits else "none"
+    calls_words = f"at most {described.concurrency} calls in flight; limits set here: {set_words}"
     limits = described.stated_limits
-    stated = (known.limits.in_words() if known else "") or (limits.in_words() if limits else "")
-    yield model.line(
-        "limits", f"{said}; stated by the host: {f'{stated} a minute' if stated else 'none yet'}"
+    stated = (capability.limits.in_words() if capability else "") or (
+        limits.in_words() if limits else ""
     )
-    yield _reasoning(model, described.identity.reasoning, known)
+    yield model.line(
+        "limits",
+        f"{calls_words}; stated by the host: {f'{stated} a minute' if stated else 'none yet'}",
+    )
+    yield _reasoning(model, described.identity.reasoning, capability)
     size = f"{packs.tokens:,} tokens, at most {packs.size}"
     if packs.is_independent:
         route = DECISION_HOSTS[model.provider].route
@@ -312,25 +323,25 @@ def _judge(parts: PipelineParts) -> Iterator[DoctorFinding]:
             f"chat prompts of {size} memories; {described.identity.order.replace('_', ' ')}",
         )
     unknown = _unknown_capability(provider, may_probe=judge.probe)
-    yield model.capability(known, unknown, now=parts.clock())
+    yield model.capability(capability, unknown, now=parts.clock())
 
 
-def _reasoning(model: _CheckedModel, asked: str, known: Capability | None) -> DoctorFinding:
+def _reasoning(model: _CheckedModel, effort: str, capability: Capability | None) -> DoctorFinding:
     """Report a judge's declared reasoning and what it used in the probe."""
-    said = "this model is not in the built-in tables, so the host's default applies"
-    if asked:
-        said = f"reasoning effort set to this model's minimum (`{asked}`)"
+    declared = "this model is not in the built-in tables, so the host's default applies"
+    if effort:
+        declared = f"reasoning effort set to this model's minimum (`{effort}`)"
     elif model_settings(model.provider, model.name) is not UNKNOWN:
-        said = "this model does not reason"
-    if known is None or not known.probed_at:
-        return model.line("reasoning", said)
-    spent = known.reasoning_tokens
+        declared = "this model does not reason"
+    if capability is None or not capability.probed_at:
+        return model.line("reasoning", declared)
+    spent = capability.reasoning_tokens
     is_much = spent > REASONING_A_JUDGMENT
     hint = (
         f"More than {REASONING_A_JUDGMENT} make reasoning most of the price; use a model that works"
         " without it."
     )
-    measured = f"{said}; measured: {spent:,} tokens a judgment"
+    measured = f"{declared}; measured: {spent:,} tokens a judgment"
     return model.line("reasoning", measured, ok=not is_much, hint=hint if is_much else "")
 
 
@@ -352,10 +363,10 @@ def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
         return
     model = _CheckedModel("answerer", answerer.provider, answerer.model, answerer.host)
     yield from model.findings(parts.settings)
-    known = capabilities.read_capability(
+    capability = capabilities.read_capability(
         parts.store.connection, provider=answerer.provider, host=answerer.host, model=answerer.model
     )
-    limits = known.limits.in_words() if known else ""
+    limits = capability.limits.in_words() if capability else ""
     stated = f"; stated by the host: {limits} a minute" if limits else ""
     cap = (
         f"one call a turn, of at most {primary.max_output_tokens:,} tokens out, within"
@@ -369,7 +380,7 @@ def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
     )
     yield model.line("reasoning", f"`{primary.reasoning}`" if primary.reasoning else default)
     unknown = "not needed: it answers in plain text"
-    yield model.capability(known, unknown, now=parts.clock())
+    yield model.capability(capability, unknown, now=parts.clock())
 
 
 async def _listed(parts: PipelineParts, model: _CheckedModel) -> list[DoctorFinding]:
@@ -407,7 +418,7 @@ async def _probe(parts: PipelineParts) -> list[DoctorFinding]:
     async with parts.open_resources(f"p_{random_hex(8)}") as resources:
         try:
             line = resources.judging_provider(judge.connected(), model=judge.asked_model)
-            found = await probe_host(judge, line)
+            probed = await probe_host(judge, line)
         except (ProviderError, NoUsableModel, BudgetExhausted) as error:
             names: tuple[str, ...] = ()
             provider = judge.connected()
@@ -416,12 +427,12 @@ async def _probe(parts: PipelineParts) -> list[DoctorFinding]:
                     names = await provider.models()
             hint = _among(names) if names else error.hint
             return [DoctorFinding("probe", False, f"{error.kind}: {error.message}", hint)]
-    scores, usage = " and ".join(map(str, found.scores)), found.usage
-    memories = "two memories" if len(found.scores) > 1 else "one of two memories"
-    estimated = "" if found.capability.reports_usage else ", by our estimate"
+    scores, usage = " and ".join(map(str, probed.scores)), probed.usage
+    memories = "two memories" if len(probed.scores) > 1 else "one of two memories"
+    estimated = "" if probed.capability.reports_usage else ", by our estimate"
     return [
         DoctorFinding(
-            "probe", True, f"{memories} judged, {scores} of 100, in {found.took_s:.1f} s"
+            "probe", True, f"{memories} judged, {scores} of 100, in {probed.took_s:.1f} s"
         ),
         DoctorFinding(
             "probe usage",
@@ -432,5 +443,5 @@ async def _probe(parts: PipelineParts) -> list[DoctorFinding]:
 
 
 def _among(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
-    return f"It lists {', '.join(names[:NAMES_SHOWN])}{more}."
+    further = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return f"It lists {', '.join(names[:NAMES_SHOWN])}{further}."

@@ -71,16 +71,18 @@ def cost_of_calls(
     """
     if not work.calls:
         return Decimal(0)
-    given, written = -(-work.input_tokens // work.calls), -(-work.output_tokens // work.calls)
+    # Rounded up.
+    tokens_in = -(-work.input_tokens // work.calls)
+    tokens_out = -(-work.output_tokens // work.calls)
     average = Usage(
-        input_tokens=given,
-        output_tokens=written,
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
         cached_input_tokens=work.cached_tokens // work.calls,
     )
     cost = prices(judge.provider, judge.model, judge.host, average)
     if cost is not None and (cache_ttl_s or is_kept_unasked):
-        an_hour = given if cache_ttl_s >= HOUR_S else 0
-        cached = replace(average, cache_write_tokens=given, cache_write_1h_tokens=an_hour)
+        an_hour = tokens_in if cache_ttl_s >= HOUR_S else 0
+        cached = replace(average, cache_write_tokens=tokens_in, cache_write_1h_tokens=an_hour)
         cost = max(cost, prices(judge.provider, judge.model, judge.host, cached) or cost)
     return None if cost is None else cost * work.calls
 
@@ -244,8 +246,8 @@ def rendered_work(
 def _corrected(forecast: Workload, rendered: Workload, forecast_of_same: Workload) -> Workload:
     """Return a forecast times how far the forecast of a part of it was off."""
 
-    def scaled(whole: int, exact: int, rough: int) -> int:
-        return round(whole * exact / rough) if rough else whole
+    def scaled(amount: int, exact: int, rough: int) -> int:
+        return round(amount * exact / rough) if rough else amount
 
     return Workload(
         scaled(forecast.calls, rendered.calls, forecast_of_same.calls),
@@ -265,13 +267,13 @@ def _rendered_exactly(
     traits: ModelSettings,
 ) -> Workload:
     """Add up the exact prompts that would be sent first."""
-    calls = given = written = lasting = 0
+    calls = tokens_in = tokens_out = lasting = 0
     for request in builder.first_requests(packs, turn_block(turn, sees=sees), texts):
         calls += 1
-        given += request.input_tokens
-        written += builder.expected_output(request.candidates)
+        tokens_in += request.input_tokens
+        tokens_out += builder.expected_output(request.candidates)
         lasting += _lasting_tokens(request, builder.model.chars_per_token, traits)
-    return Workload(calls, given, written, lasting)
+    return Workload(calls, tokens_in, tokens_out, lasting)
 
 
 def _lasting_tokens(request: Request, chars_per_token: float, traits: ModelSettings) -> int:
@@ -315,8 +317,8 @@ def prompts_of_pack(builder: PromptBuilder, pack: Pack) -> tuple[int, int]:
     """
     parts_of_members = [ceil(member.tokens / builder.profile.longest) for member in pack.members]
     parts = sum(count for count in parts_of_members if count > 1)
-    whole = sum(count <= 1 for count in parts_of_members)
-    return parts + (whole > 0), parts + whole
+    whole_memories = sum(count <= 1 for count in parts_of_members)
+    return parts + (whole_memories > 0), parts + whole_memories
 
 
 def chars_of(layout: PromptLayout, members: Sequence[Candidate], memories: int) -> int:
@@ -326,9 +328,12 @@ def chars_of(layout: PromptLayout, members: Sequence[Candidate], memories: int) 
     memories: number of fences, counting parts.
     """
     texts = sum(
-        (one.tokens - 0.5) * tokens.chars_per_token(one.kind, one.language) for one in members
+        (member.tokens - 0.5) * tokens.chars_per_token(member.kind, member.language)
+        for member in members
     )
-    names = sum(len(one.kind) + len(one.entity) for one in members) + memories * MEMORY_CHARS
+    names = (
+        sum(len(member.kind) + len(member.entity) for member in members) + memories * MEMORY_CHARS
+    )
     if layout.is_independent:
         # Each question repeats the statement and names its file.
         questions = memories * len(layout.statement())
@@ -337,7 +342,7 @@ def chars_of(layout: PromptLayout, members: Sequence[Candidate], memories: int) 
     return (
         round(texts)
         + names
-        + sum(FILE_CHARS + len(path) for path in {one.path for one in members} if path)
+        + sum(FILE_CHARS + len(path) for path in {member.path for member in members} if path)
     )
 
 

@@ -51,12 +51,10 @@ def choose_judge(settings: Settings) -> tuple[ModelSpec, tuple[str, ...]]:
     judge = settings.judge
     if parse_model_spec(judge.model).provider == LEXICAL:
         return parse_model_spec(judge.model), ()
-    found = _first_with_a_key(
-        judge.model, None if is_model_named(judge) else OTHER_JUDGES, settings
-    )
-    if found is None:
+    spec = _first_with_a_key(judge.model, None if is_model_named(judge) else OTHER_JUDGES, settings)
+    if spec is None:
         return ModelSpec(LEXICAL, ""), (NO_KEY,)
-    return with_wire(found, settings), ()
+    return with_wire(spec, settings), ()
 
 
 def settings_judged_by(name: str, settings: Settings) -> Settings:
@@ -104,17 +102,17 @@ def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple
 
     newest: the model that judged last (`provider:model`), used if none is named and no key decides.
     """
-    judge, said = settings.judge, REPLAY_NOTE
+    judge, note = settings.judge, REPLAY_NOTE
     if not is_model_named(judge):
         keyed = _first_with_a_key(judge.model, OTHER_JUDGES, settings)
         judge = replace(judge, model=str(keyed or newest or judge.model))
         if keyed is None:
             why = "which judged here last" if newest else "the default"
-            said += f"; no judge is named and no key tells, so it is {judge.model}, {why}"
+            note += f"; no judge is named and no key tells, so it is {judge.model}, {why}"
     embedding = settings.embedding
     if embedding.model.strip().startswith("openai:"):
         embedding = replace(embedding, model="terms")
-    return replace(with_dummy_keys(settings), judge=judge, embedding=embedding), (said,)
+    return replace(with_dummy_keys(settings), judge=judge, embedding=embedding), (note,)
 
 
 def with_dummy_keys(settings: Settings) -> Settings:
@@ -126,8 +124,8 @@ def with_dummy_keys(settings: Settings) -> Settings:
         name: HostAccess("", Secret(DUMMY_KEY)) for name in DECISION_VENDORS
     } | settings.decisions.hosts
     hosts = {
-        name: HostAccess(one.base_url, Secret(DUMMY_KEY), one.api_key_env)
-        for name, one in vendors.items()
+        name: HostAccess(access.base_url, Secret(DUMMY_KEY), access.api_key_env)
+        for name, access in vendors.items()
     }
     return replace(settings, decisions=DecisionSettings(hosts=hosts), **keyless)
 
@@ -138,15 +136,15 @@ def is_model_named(part: JudgeSettings | PrimarySettings) -> bool:
 
 
 def _first_with_a_key(
-    named: str, others: Sequence[str] | None, settings: Settings
+    named: str, fallbacks: Sequence[str] | None, settings: Settings
 ) -> ModelSpec | None:
-    """Return the first model that has a key, or None. others: None for a model that the user
+    """Return the first model that has a key, or None. fallbacks: None for a model that the user
     named."""
-    for spec in map(parse_model_spec, (named, *(others or ()))):
+    for spec in map(parse_model_spec, (named, *(fallbacks or ()))):
         try:
             host_with_key(spec, settings)
         except AuthenticationFailed as error:
-            if others is None:
+            if fallbacks is None:
                 raise NoUsableModel(error.message, hint=error.hint) from error
         else:
             return spec

@@ -138,14 +138,15 @@ def _passed(
         for entry in (*selection.kept, *selection.near_misses)
         if selection.passed(entry)
     ]
-    found = [
-        memory
-        for id_ in passed
-        if (memory := memories.get(id_)) is not None
-        and memory.kind is kind
-        and (kind is not Kind.PATTERN or memory.particulars.polarity == "antipattern")
-    ]
-    return tuple(_dated_lines(found, now=now))
+    passed_memories: list[Memory] = []
+    for id_ in passed:
+        memory = memories.get(id_)
+        if memory is None or memory.kind is not kind:
+            continue
+        # A pattern that is no antipattern tells of no failure.
+        if kind is not Kind.PATTERN or memory.particulars.polarity == "antipattern":
+            passed_memories.append(memory)
+    return tuple(_dated_lines(passed_memories, now=now))
 
 
 def _dated_lines(memories: Iterable[Memory], *, now: float) -> list[str]:
@@ -162,9 +163,8 @@ def _latest_first(memory: Memory) -> tuple[float, str]:
 def _bundle_entries(
     store: Store, selection: Selection, memories: Mapping[str, Memory], reasons: Mapping[str, str]
 ) -> list[BundleEntry]:
-    kept = {
-        id_: memories[id_] for entry in selection.kept if (id_ := entry.candidate.id) in memories
-    }
+    kept_ids = [entry.candidate.id for entry in selection.kept]
+    kept = {id_: memories[id_] for id_ in kept_ids if id_ in memories}
     headers = store.headers({memory.path for memory in kept.values() if memory.path})
     changed = _changed(store, kept)
     return [
@@ -210,13 +210,13 @@ def _with_details(store: Store, entries: Sequence[BundleEntry], scope: Scope) ->
         for edge in store.edges_touching(summaries)
         if edge.relation is Relation.BELONGS_TO and edge.target in summaries
     }
-    there = {id_ for entry in entries for id_ in (entry.memory.id, *entry.others)}
-    found = [
+    present_ids = {id_ for entry in entries for id_ in (entry.memory.id, *entry.others)}
+    details = [
         memory
-        for memory in store.memories(belongs.keys() - there).values()
+        for memory in store.memories(belongs.keys() - present_ids).values()
         if _may_be_shown(memory, scope)
     ]
-    latest = sorted(found, key=_latest_first)[:MOST_DETAILS]
+    latest = sorted(details, key=_latest_first)[:MOST_DETAILS]
     tied = [replace(entry, summary=belongs.get(entry.memory.id, "")) for entry in entries]
     return [*tied, *(BundleEntry(memory, None, summary=belongs[memory.id]) for memory in latest)]
 
@@ -237,11 +237,11 @@ def without_conflicts(
     entries: Sequence[BundleEntry], *, authority: Mapping[str, float], now: float
 ) -> list[BundleEntry]:
     """Replace entries that contradict each other with one entry of one sentence."""
-    found = resolve_conflicts([entry.memory for entry in entries], authority=authority, now=now)
-    text = {conflict.winner: conflict.text for conflict in found}
+    conflicts = resolve_conflicts([entry.memory for entry in entries], authority=authority, now=now)
+    text = {conflict.winner: conflict.text for conflict in conflicts}
     losers = {
         conflict.winner: [id_ for id_ in conflict.memory_ids if id_ != conflict.winner]
-        for conflict in found
+        for conflict in conflicts
     }
     gone = {id_ for ids in losers.values() for id_ in ids}
     return [
@@ -275,10 +275,10 @@ def merge_near_duplicates(
     by_id = {entry.memory.id: entry.memory for entry in entries}
     stands_for: dict[str, tuple[str, ...]] = {}
     for group in groups:
-        first, *others = sorted(
+        first, *duplicates = sorted(
             (by_id[id_] for id_ in group), key=lambda memory: _authority_rank(memory, authority)
         )
-        stands_for[first.id] = tuple(other.id for other in others)
+        stands_for[first.id] = tuple(duplicate.id for duplicate in duplicates)
     gone = {id_ for ids in stands_for.values() for id_ in ids}
     return [
         replace(entry, alike=stands_for.get(entry.memory.id, ()))
@@ -312,8 +312,8 @@ def _repository_context(parts: PipelineParts) -> BesideMemories:
         (LATEST_DECISIONS,),
     ).fetchall()
     for at, turn_id, payload in verdicts:
-        found = json.loads(payload)
-        words = f"{found['accepted']} accepted, {sum(found['rejected'].values())} rejected"
+        verdict = json.loads(payload)
+        words = f"{verdict['accepted']} accepted, {sum(verdict['rejected'].values())} rejected"
         lines.append(f"{age_text(now - at)}: context of {turn_id}: {words}")
     if not (parts.settings.index.git and root.is_git and root.git_dir):
         return BesideMemories(history=tuple(lines))

@@ -51,7 +51,7 @@ def receipt_to_store(answer: Answer) -> Answer:
         session=replace(answer.session, last_task="") if answer.session else None,
         carried_over=replace(
             answer.carried_over,
-            under=tuple([replace(one, task="") for one in answer.carried_over.under]),
+            under=tuple([replace(source, task="") for source in answer.carried_over.under]),
         ),
         selected=tuple(map(_without_user_words, answer.selected)),
         near_misses=tuple(map(_without_user_words, answer.near_misses)),

@@ -51,10 +51,10 @@ def lexical_outcomes(
 
 
 def judge_by_words(
-    parts: PipelineParts, asked: PooledTurn, deadline: Deadline
+    parts: PipelineParts, pooled: PooledTurn, deadline: Deadline
 ) -> tuple[Outcome, ...]:
     """Judge the whole pool of a turn, and report it once."""
-    began, pool = monotonic(), asked.pool
+    began, pool = monotonic(), pooled.pool
     candidates = pool.candidates
     if not deadline.judging_left_s():
         from xscore.pipeline.live_judging import STOP_DETAILS
@@ -69,7 +69,9 @@ def judge_by_words(
             for candidate in candidates
         )
     least = parts.settings.judge.reasons_from
-    outcomes = lexical_outcomes(parts, asked.turn, candidates, terms=pool.terms, reasons_from=least)
+    outcomes = lexical_outcomes(
+        parts, pooled.turn, candidates, terms=pool.terms, reasons_from=least
+    )
     related = [
         (judgment.score, judgment.content_hash, candidate)
         for candidate, judgment, _ in outcomes

@@ -24,14 +24,14 @@ def known_capability(
 ) -> Capability | None:
     """Return the stored capability of a judge's host and model if it has not expired. now: Unix
     seconds."""
-    known = capabilities.read_capability(
+    capability = capabilities.read_capability(
         connection, provider=provider.name, host=provider.host, model=model
     )
-    if known is None or not known.probed_at:
-        return known
-    is_brief = is_loopback(provider.host) or known.has_no_steady_name
+    if capability is None or not capability.probed_at:
+        return capability
+    is_brief = is_loopback(provider.host) or capability.has_no_steady_name
     longest = REMEMBERED_HERE_S if is_brief else REMEMBERED_S
-    return known if 0 <= now - known.probed_at < longest else None
+    return capability if 0 <= now - capability.probed_at < longest else None
 
 
 def remember_host(judge: JudgeDescription) -> None:
@@ -73,5 +73,5 @@ def remember_no_decisions(
 
 def takes_decisions(connection: Connection, provider: Provider, model: str, *, now: float) -> bool:
     """Whether nothing speaks against sending decisions to this host. now: Unix seconds."""
-    known = known_capability(connection, provider, model, now=now)
-    return known is None or NO_DECISIONS not in known.without
+    capability = known_capability(connection, provider, model, now=now)
+    return capability is None or NO_DECISIONS not in capability.without

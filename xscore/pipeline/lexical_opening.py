@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 async def open_lexical_judge(
-    judge: JudgeDescription, resources: "TurnResources", asked: PooledTurn
+    judge: JudgeDescription, resources: "TurnResources", pooled: PooledTurn
 ) -> LexicalJudge:
     """Return the judge; it uses the resources only for the embedder's likeness scores."""
     if judge.items is not None:
-        return _over_items(judge, judge.items, asked)
+        return _over_items(judge, judge.items, pooled)
     meaning = await find_likeness(
-        asked.turn, judge.settings, store=judge.store, resources=resources
+        pooled.turn, judge.settings, store=judge.store, resources=resources
     )
     return LexicalJudge(
         lambda: judge.store.vectors(TERM_EMBEDDER),
@@ -39,10 +39,10 @@ async def open_lexical_judge(
 
 
 def _over_items(
-    judge: JudgeDescription, text_of: "Callable[[str], str]", asked: PooledTurn
+    judge: JudgeDescription, text_of: "Callable[[str], str]", pooled: PooledTurn
 ) -> LexicalJudge:
     vectors = [
         (item.id, term_vector(text_of(item.id), path="", entity=""))
-        for item in asked.pool.candidates
+        for item in pooled.pool.candidates
     ]
     return LexicalJudge(lambda: vectors, reasons_from=judge.settings.judge.reasons_from)

@@ -31,6 +31,6 @@ async def find_likeness(
 ) -> Likeness:
     """Ask the embedder of the settings; empty without one."""
     for likeness in implementations("likeness", settings):
-        found: Likeness = await likeness(turn, settings, store=store, resources=resources)
-        return found
+        meaning: Likeness = await likeness(turn, settings, store=store, resources=resources)
+        return meaning
     return Likeness()

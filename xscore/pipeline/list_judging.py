@@ -145,10 +145,8 @@ async def judge_list(
                 stop.end(UnjudgedCause.INTERRUPTED)
                 await run.cancel_open()
     run.end.cause, run.end.detail = stop.cause, stop.detail
-    run.end.remarks, run.end.spent = (
-        list(dict.fromkeys([*run.end.remarks, *faults.warnings()])),
-        resources.usage.whole(),
-    )
+    run.end.remarks = list(dict.fromkeys([*run.end.remarks, *faults.warnings()]))
+    run.end.spent = resources.usage.whole()
     return run.end
 
 
@@ -240,8 +238,8 @@ class _ListUnderWay(Struct):
         judge = self.parts.judge
         if not judge.packed or len(self.open) >= MOST_OPEN:
             return True
-        most = pack_profile(judge).size
-        waiting = sum(-(-watch.left // most) for watch in self.open)
+        pack_size = pack_profile(judge).size
+        waiting = sum(-(-watch.left // pack_size) for watch in self.open)
         return waiting >= AHEAD * judge.concurrency
 
     def _begin(self, prepared: PreparedQuestion) -> None:
@@ -271,24 +269,26 @@ class _ListUnderWay(Struct):
                 opening=self.opening,
             )
         except (ProviderError, NoUsableModel) as error:
-            if not (self.end.judged or any(one.judged for one in self.open)):
+            if not (self.end.judged or any(open_watch.judged for open_watch in self.open)):
                 raise
             self.stop.end(UnjudgedCause.PROVIDER, join_sentences(error.message, error.hint))
         else:
             self._close(prepared, watch, judged)
 
-    def _close(self, prepared: PreparedQuestion, watch: _QuestionWatch, found: JudgedPool) -> None:
-        outcomes = found.outcomes
-        self.end.remarks += found.warnings
+    def _close(
+        self, prepared: PreparedQuestion, watch: _QuestionWatch, judged_pool: JudgedPool
+    ) -> None:
+        outcomes = judged_pool.outcomes
+        self.end.remarks += judged_pool.warnings
         del self.open[watch]
-        absent = [one.result for one in outcomes if isinstance(one.result, Unjudged)]
-        if any(one.cause is UnjudgedCause.DEADLINE for one in absent):
+        absent = [outcome.result for outcome in outcomes if isinstance(outcome.result, Unjudged)]
+        if any(unjudged.cause is UnjudgedCause.DEADLINE for unjudged in absent):
             self.stop.end(UnjudgedCause.DEADLINE)  # the judge was not opened yet
-        judged = sum(one.origin is Origin.JUDGED for one in outcomes)
+        judged = sum(outcome.origin is Origin.JUDGED for outcome in outcomes)
         self.end.judged += judged
         self.unjudged += watch.unjudged
-        lost = tuple(one for one in absent if not self._is_of_the_list(one))
-        self.on_end(QuestionEnd(prepared.number, judged, lost, outcomes, found.paid))
+        lost = tuple(unjudged for unjudged in absent if not self._is_of_the_list(unjudged))
+        self.on_end(QuestionEnd(prepared.number, judged, lost, outcomes, judged_pool.paid))
         self._report()
 
     def _report(self) -> None:

@@ -107,7 +107,7 @@ class JudgingProgress(Struct):
             return
         self.reported = monotonic()
         elapsed_s, done = self.reported - self.started, judged + unjudged
-        left = max(0, self.candidates - self.cached - done)
+        remaining = max(0, self.candidates - self.cached - done)
         self.observer.on(
             Progress(
                 candidates=self.candidates,
@@ -117,7 +117,7 @@ class JudgingProgress(Struct):
                 calls=spent.calls,
                 cost_usd=spent.cost_usd,
                 elapsed_s=elapsed_s,
-                seconds_left=elapsed_s / done * left if done else None,
+                seconds_left=elapsed_s / done * remaining if done else None,
                 leaders=leaders,
                 settled=settled,
             )
@@ -127,7 +127,7 @@ class JudgingProgress(Struct):
 async def open_judge(
     described: JudgeDescription,
     resources: TurnResources,
-    asked: PooledTurn,
+    pooled: PooledTurn,
     *,
     sample: int = FIRST_DRAW,
     opening: asyncio.Lock | None = None,
@@ -140,7 +140,7 @@ async def open_judge(
     """
     try:
         async with asyncio.timeout(resources.deadline.judging_left_s()), opening or nullcontext():
-            return await _open(described, resources, asked, sample)
+            return await _open(described, resources, pooled, sample)
     except TimeoutError:
         return NoJudge(UnjudgedCause.DEADLINE)
     except asyncio.CancelledError:
@@ -149,20 +149,20 @@ async def open_judge(
 
 
 async def _open(
-    described: JudgeDescription, resources: TurnResources, asked: PooledTurn, sample: int
+    described: JudgeDescription, resources: TurnResources, pooled: PooledTurn, sample: int
 ) -> Judge:
     """Open a model or words; each loads what the other has no use for."""
     if described.paid:
         from xscore.pipeline.model_opening import open_model_judge
 
-        return await open_model_judge(described, resources, asked, sample)
+        return await open_model_judge(described, resources, pooled, sample)
     from xscore.pipeline.lexical_opening import open_lexical_judge
 
-    return await open_lexical_judge(described, resources, asked)
+    return await open_lexical_judge(described, resources, pooled)
 
 
 async def judge_pool(
-    asked: PooledTurn,
+    pooled: PooledTurn,
     judge: Judge | NoJudge,
     resources: TurnResources | None,
     observer: Observer | None = None,
@@ -174,25 +174,25 @@ async def judge_pool(
     resources: None if nothing may be sent.
     leaders: how many of the best so far to report to the observer.
     """
-    pool = asked.pool
+    pool = pooled.pool
     with gc_paused():
-        known = pool.known_outcomes(asked.turn)
+        known_outcomes = pool.known_outcomes(pooled.turn)
     if not pool.misses:
-        return JudgedPool(tuple(filter(None, known)), interrupted=False)
+        return JudgedPool(tuple(filter(None, known_outcomes)), interrupted=False)
     progress = _Collected(pool, observer or Observer(), resources, leaders)
     ended: UnjudgedCause | None
     if isinstance(judge, NoJudge):
         ended, detail, elsewhere = judge.cause, judge.detail, frozenset[str]()
     else:
         assert resources is not None
-        ended, detail = await _judge(judge, asked, resources, progress), ""
+        ended, detail = await _judge(judge, pooled, resources, progress), ""
         elsewhere = frozenset(judge.judged_elsewhere)
     progress.report(final=True)
     cause = ended or UnjudgedCause.INTERRUPTED
     judged = {
         hash_: result for hash_, result in progress.found.items() if isinstance(result, Judgment)
     }
-    found = Outcome.from_known(pool.candidates, judged, Origin.JUDGED)
+    new_outcomes = Outcome.from_known(pool.candidates, judged, Origin.JUDGED)
 
     def settled(candidate: Candidate, outcome: Outcome | None) -> Outcome:
         hash_ = candidate.content_hash
@@ -202,20 +202,22 @@ async def judge_pool(
         return Outcome(candidate, result, Origin.UNJUDGED)
 
     outcomes = [
-        one or settled(candidate, new)
-        for candidate, one, new in zip(pool.candidates, known, found, strict=True)
+        known_outcome or settled(candidate, new)
+        for candidate, known_outcome, new in zip(
+            pool.candidates, known_outcomes, new_outcomes, strict=True
+        )
     ]
     paid = {} if isinstance(judge, NoJudge) else judge.paid
     return JudgedPool(tuple(outcomes), ended is UnjudgedCause.INTERRUPTED, paid)
 
 
 async def _judge(
-    judge: Judge, asked: PooledTurn, resources: TurnResources, progress: "_Collected"
+    judge: Judge, pooled: PooledTurn, resources: TurnResources, progress: "_Collected"
 ) -> UnjudgedCause | None:
     """Let the judge work; return what cut it short, or None."""
 
     async def consume() -> None:
-        results = judge.judge(asked.turn, asked.pool.misses)
+        results = judge.judge(pooled.turn, pooled.pool.misses)
         async for result in results:
             try:
                 progress.add(result)
@@ -264,9 +266,9 @@ async def _wait_until_deadline(
     deadline, usage = resources.deadline, resources.usage
     while (
         not work.done()
-        and (left := deadline.judging_left_s() - CALL_TIME_MARGIN * usage.call_s(Stage.JUDGE)) > 0
+        and (left_s := deadline.judging_left_s() - CALL_TIME_MARGIN * usage.call_s(Stage.JUDGE)) > 0
     ):
-        await asyncio.wait([work], timeout=None if left == inf else min(left, POLL_S))
+        await asyncio.wait([work], timeout=None if left_s == inf else min(left_s, POLL_S))
     if not work.done():
         stop(UnjudgedCause.DEADLINE)
         await asyncio.wait([work], timeout=deadline.judging_left_s())
@@ -286,8 +288,10 @@ class _Collected:
         self.named = {candidate.content_hash: candidate for candidate in pool.candidates}
         self.judged = 0
         self.unreported: list[Judgment | Unjudged] = []
-        known = [(pool.known[hash_].score, hash_) for hash_ in self.named if hash_ in pool.known]
-        self.best = heapq.nlargest(leaders, known)[::-1]
+        known_scores = [
+            (pool.known[hash_].score, hash_) for hash_ in self.named if hash_ in pool.known
+        ]
+        self.best = heapq.nlargest(leaders, known_scores)[::-1]
         """Heap of the provisional best: (score, content hash)."""
 
     def add(self, result: Judgment | Unjudged) -> None:
@@ -304,11 +308,11 @@ class _Collected:
         best = [(self.named[hash_], score) for score, hash_ in sorted(self.best, reverse=True)]
         settled = [
             Outcome(
-                self.named[one.content_hash],
-                one,
-                Origin.JUDGED if isinstance(one, Judgment) else Origin.UNJUDGED,
+                self.named[result.content_hash],
+                result,
+                Origin.JUDGED if isinstance(result, Judgment) else Origin.UNJUDGED,
             )
-            for one in self.unreported
+            for result in self.unreported
         ]
         self.unreported.clear()
         self.progress.report(
@@ -316,8 +320,8 @@ class _Collected:
             len(self.found) - self.judged,
             self.resources.usage.spent(Stage.JUDGE) if self.resources else StageUsage(),
             leaders=tuple(
-                Leader(one.path, one.entity, score)
-                for one, score in best
+                Leader(candidate.path, candidate.entity, score)
+                for candidate, score in best
                 if score >= UNRELATED_BELOW
             ),
             settled=tuple(settled),

@@ -43,7 +43,7 @@ AHEAD_OF_ALL = 2.0
 async def open_model_judge(
     described: JudgeDescription,
     resources: "TurnResources",
-    asked: PooledTurn,
+    pooled: PooledTurn,
     sample: int = FIRST_DRAW,
 ) -> ModelJudge:
     """Return the judge of this turn; its judgments are committed, as this sample, before it yields
@@ -51,7 +51,7 @@ async def open_model_judge(
 
     An unknown host is probed first. Raises what `probe.probe_host` raises.
     """
-    turn, pool = asked.turn, asked.pool
+    turn, pool = pooled.turn, pooled.pool
     try:
         judge, provider = await with_probed_host(described, resources)
     except UnknownModel as error:
@@ -59,7 +59,7 @@ async def open_model_judge(
         if sample != FIRST_DRAW:
             raise
         return await open_model_judge(
-            _through_chat(described, resources, error), resources, asked, sample
+            _through_chat(described, resources, error), resources, pooled, sample
         )
     priors: Mapping[str, float] = {}
     warnings: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ async def open_model_judge(
     if sample == FIRST_DRAW:
         priors, warnings = await judging_priors(judge, resources, turn, pool)
         warnings = (*_remarks(judge, turn), *warnings)
-    write, claims = await resources.judgment_access(pool.misses, asked.key, judge.identity, sample)
+    write, claims = await resources.judgment_access(pool.misses, pooled.key, judge.identity, sample)
     plan = JudgingPlan(
         texts=lambda candidates: judged_texts(judge, candidates),
         write=write,
@@ -80,9 +80,9 @@ async def open_model_judge(
         stop=resources.new_stop(),
         remarks=warnings,
         faults=resources.faults,
-        write_as=_writer_for_another(judge, resources, asked),
+        write_as=_writer_for_another(judge, resources, pooled),
         # What others sent unsigned was stored under the name that was asked for.
-        head_starts=_head_starts(described, asked, sample),
+        head_starts=_head_starts(described, pooled, sample),
     )
     return ModelJudge(provider, caching_builder(judge), plan)
 
@@ -93,24 +93,24 @@ def _known_parts(pool: Pool) -> "Callable[[Sequence[str]], Mapping[str, Judgment
 
 
 def _writer_for_another(
-    judge: JudgeDescription, resources: "TurnResources", asked: PooledTurn
+    judge: JudgeDescription, resources: "TurnResources", pooled: PooledTurn
 ) -> "Callable[[str], WriteJudgments] | None":
     """Return the writer of judgments by another model that answers under this name.
 
     None where the user's own memories are among them: they are written in two stores.
     """
-    if any(miss.layer is Layer.USER for miss in asked.pool.misses):
+    if any(miss.layer is Layer.USER for miss in pooled.pool.misses):
         return None
     judgments = resources.spending.judgments
-    return lambda model: judgments.writer(asked.key, replace(judge.identity, model=model))
+    return lambda model: judgments.writer(pooled.key, replace(judge.identity, model=model))
 
 
-def _head_starts(described: JudgeDescription, asked: PooledTurn, sample: int) -> dict[str, float]:
+def _head_starts(described: JudgeDescription, pooled: PooledTurn, sample: int) -> dict[str, float]:
     """Return what moves a pack forward, by content hash; see `JudgingPlan.head_starts`."""
-    names = (asked.key, judge_key(described.identity), sample)
+    names = (pooled.key, judge_key(described.identity), sample)
     head_starts = untrusted_scores(described.store.connection, names)
-    if asked.pool.thread is not None:
-        head_starts |= dict.fromkeys(asked.pool.thread.first, AHEAD_OF_ALL)
+    if pooled.pool.thread is not None:
+        head_starts |= dict.fromkeys(pooled.pool.thread.first, AHEAD_OF_ALL)
     return head_starts
 
 
@@ -149,15 +149,15 @@ async def with_probed_host(
         stated=described.stated_limits,
     )
     try:
-        known = await adopt_capability(
+        capability = await adopt_capability(
             described, wrapped, left_s=resources.deadline.judging_left_s()
         )
     # Then nothing will be judged either, and the receipt says so.
     except BudgetExhausted:
-        known = None
-    if known is None or known == described.capability:
+        capability = None
+    if capability is None or capability == described.capability:
         return described, wrapped
-    return described.knowing(known), wrapped
+    return described.knowing(capability), wrapped
 
 
 def _through_chat(

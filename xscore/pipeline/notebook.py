@@ -51,10 +51,12 @@ class NotebookObserver(Observer):
 
 def _progress_text(progress: Progress) -> str:
     settled = progress.cached + progress.judged + progress.unjudged
-    left = f", {format_seconds(progress.seconds_left)} left" if progress.seconds_left else ""
-    leaders = ((f"{one.score:.2f}", one.path, one.entity) for one in progress.leaders[:5])
-    best = "".join("\n  " + "  ".join(filter(None, leader)) for leader in leaders)
+    time_left = f", {format_seconds(progress.seconds_left)} left" if progress.seconds_left else ""
+    best = ""
+    for leader in progress.leaders[:5]:
+        fields = (f"{leader.score:.2f}", leader.path, leader.entity)
+        best += "\n  " + "  ".join(filter(None, fields))
     return (
         f"{settled:,} of {progress.candidates:,} judged,"
-        f" {format_dollars(progress.cost_usd)}{left}{best}"
+        f" {format_dollars(progress.cost_usd)}{time_left}{best}"
     )

@@ -42,9 +42,9 @@ OPTION_OF_SETTING = {
 }
 
 
-def check_options(options: Mapping[str, Any], known: type) -> None:
-    """Raise UsageError for an option that is none of these. known: a `TypedDict`."""
-    names = known.__annotations__
+def check_options(options: Mapping[str, Any], options_type: type) -> None:
+    """Raise UsageError for an option that is none of these. options_type: a `TypedDict`."""
+    names = options_type.__annotations__
     if unknown := options.keys() - names.keys():
         raise UsageError(
             f"there is no option `{min(unknown)}`", hint=f"One of: {', '.join(names)}."
@@ -52,11 +52,11 @@ def check_options(options: Mapping[str, Any], known: type) -> None:
     require_kind(str, type(None), rubric=options.get("rubric"))
 
 
-def require_path(**given: object) -> None:
+def require_path(**arguments: object) -> None:
     """Raise UsageError unless each argument, given by its name, could be the path of a file or
     folder."""
-    require_kind(str, Path, **given)
-    for name, path in given.items():
+    require_kind(str, Path, **arguments)
+    for name, path in arguments.items():
         if not str(path):
             raise UsageError(f"`{name}` is empty", hint="Name a folder; `.` is the current one.")
         try:

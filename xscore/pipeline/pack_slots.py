@@ -39,12 +39,16 @@ class PackSlots:
 def _assign(memories: Sequence[Candidate], profile: "PackProfile", store: Store) -> Slots:
     from xscore.scorer.packs import assign_packs  # a turn that is all cached packs nothing
 
-    own = [memory for memory in memories if memory.layer is Layer.USER]
+    of_user = [memory for memory in memories if memory.layer is Layer.USER]
     # Most pools have no memory of the user's own: then nothing is copied.
-    others = [memory for memory in memories if memory.layer is not Layer.USER] if own else memories
+    of_repository = (
+        [memory for memory in memories if memory.layer is not Layer.USER] if of_user else memories
+    )
     slots: dict[str, tuple[str, int]] = {}
     # The second connection, the user's own store, may not be there.
-    for connection, members in zip(store.connections_of_a_turn(), (others, own), strict=False):
+    for connection, members in zip(
+        store.connections_of_a_turn(), (of_repository, of_user), strict=False
+    ):
         assigned = assign_packs(members, load_pack_slots(connection, profile.name), profile)
         if assigned.moved or assigned.gone:
             save_pack_slots(connection, profile.name, assigned.slots)

@@ -1,17 +1,9 @@
-"""Explain a memory's rank in a past turn, and prepare a past turn for `continue`. Sends nothing.
+"""Find a past turn and prepare it for `continue`. Sends nothing.
 
-Entries of the receipt are repeated. Anything else is ranked again from the stored judgments: exact
-while the
-memory is unchanged, and marked if it has changed. `continue` asks the same question under a new
-turn id, so judgments come from the cache; it takes the turn's own judge and answering model, or
-everything would be paid for again. Trade-off: the current file and diff are not stored with a turn,
-so `continue` uses today's.
+`continue` asks the same question under a new turn id, so judgments come from the cache; it takes
+the turn's own judge and answering model, or everything would be paid for again. Trade-off: the
+current file and diff are not stored with a turn, so `continue` uses today's.
 """
-
-import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -21,102 +13,16 @@ from xscore.pipeline import pool
 from xscore.pipeline.assembly import with_models
 from xscore.pipeline.judge_prompts import sharing_prompts
 from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.pool import narrow_to_scope
-from xscore.pipeline.ranking import rank
-from xscore.pipeline.receipt import to_selected
-from xscore.pipeline.stored_receipt import read_receipt
-from xscore.pipeline.uncommitted import MAX_RECENT_DAYS
-from xscore.platform.clock import DAY_S
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.files import is_there
-from xscore.platform.git import recent_commits
-from xscore.platform.paths import RepositoryRoot, native_name, portable_name
-from xscore.platform.text import counted, one_line
-from xscore.records.judgment import (
-    READS_AS_ZERO_BELOW,
-    SCORE_TOLERANCE,
-    Judgment,
-    Origin,
-    Outcome,
-    PlacedBy,
-    Thresholds,
-    Unjudged,
-    UnjudgedCause,
-)
-from xscore.records.memory import Candidate, Memory, MemoryStatus
-from xscore.records.receipt import NEAR_THRESHOLD, Answer, Selected
-from xscore.records.reports import Explanation
-from xscore.records.turn import ChangedFile, Turn
+from xscore.platform.paths import native_name
+from xscore.records.turn import Turn
 from xscore.store import turns
-from xscore.store.memory_rows import WithoutExchanges
-from xscore.store.naming import file_of_name, name_forms, unknown_name
 from xscore.store.turn_history import PastTurn, find_turn_id, past_turn
 
-if TYPE_CHECKING:
-    from xscore.settings import IndexSettings
 
-
-STALE_NOW = "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
-RESCORED = "Word scores are not stored; recomputed now."
-NAMESAKES_SHOWN = 4
-
-
-def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanation:
-    """Explain one memory in one turn, the latest by default.
-
-    Raises NothingMatched for an unknown memory or turn.
-    """
-    past = _past_turn(parts, turn_id, hint='Ask something first: xscore ask "…".')
-    if not past.receipt:
-        raise UsageError(
-            f"turn {past.turn.id} ended without a receipt",
-            hint="Ask again; what was judged is kept.",
-        )
-    memories: dict[str, Memory] = {}
-    for form in name_forms(name, parts.root.path):
-        memories = memories or {memory.id: memory for memory in parts.store.find(form)}
-    if not memories:
-        raise _kept_out(parts, name) or unknown_name(parts.store.connection, name)
-    receipt = read_receipt(past.receipt)
-    found = _in_receipt(memories, receipt, parts.store.connection) or _ranked_again(
-        parts, past, memories, receipt
-    )
-    memory = memories.pop(found.id)
-    words = [
-        found.words,
-        *([STALE_NOW] if memory.status is MemoryStatus.STALE else []),
-        *_namesakes(memories),
-    ]
-    return replace(found, path=memory.path, entity=memory.entity, words=" ".join(words))
-
-
-def _kept_out(parts: PipelineParts, name: str) -> NothingMatched | None:
-    """Return the error that says why a file has no memories; None: the name is that of no file kept
-    out."""
-    from xscore.indexer.kept_out import kept_out_error  # only for a name that stands for nothing
-
-    for form in name_forms(name, parts.root.path):
-        path = file_of_name(form).removesuffix("/")
-        error = kept_out_error(parts.store.connection, parts.root, parts.settings.index, path)
-        if error is not None:
-            return error
-    return None
-
-
-def _namesakes(others: Mapping[str, Memory]) -> list[str]:
-    if not others:
-        return []
-    shown = ", ".join(
-        f"{one.path}::{one.entity}" for one in islice(others.values(), NAMESAKES_SHOWN)
-    )
-    more = ", …" if len(others) > NAMESAKES_SHOWN else ""
-    return [
-        f"{counted(len(others), 'more memory matches', 'more memories match')} this name:"
-        f" {shown}{more}."
-    ]
-
-
-def _past_turn(parts: PipelineParts, turn_id: str, *, hint: str) -> PastTurn:
+def find_past_turn(parts: PipelineParts, turn_id: str, *, hint: str) -> PastTurn:
+    """Return a past turn, the latest for an empty id. Raises NothingMatched."""
     connection = parts.store.connection
     past = past_turn(connection, find_turn_id(connection, turn_id) if turn_id else "")
     if past is None:
@@ -124,255 +30,21 @@ def _past_turn(parts: PipelineParts, turn_id: str, *, hint: str) -> PastTurn:
     return past
 
 
-def _explained(
-    receipt: Answer,
-    id_: str,
-    outcome: str,
-    words: str,
-    *,
-    memory: Selected | None = None,
-    rank: int | None = None,
-) -> Explanation:
-    return Explanation(
-        turn_id=receipt.turn_id,
-        task=receipt.task,
-        id=id_,
-        path="",
-        entity="",
-        outcome=outcome,
-        cause="",
-        memory=memory,
-        threshold=memory.threshold if memory else receipt.threshold,
-        top_k=receipt.top_k,
-        rank=rank,
-        words=words,
-    )
-
-
-def _carried_words(shown: Selected, connection: sqlite3.Connection) -> str:
-    """Say under which wording it was judged, if under another; one that was erased is not
-    quoted."""
-    if not shown.carried_from:
-        return ""
-    wording = turns.past_wordings(connection, [shown.carried_from]).get(shown.carried_from)
-    quoted = f": judged under “{one_line(wording.task)}”" if wording and wording.task else ""
-    return f" It was carried from turn {shown.carried_from}{quoted}."
-
-
-def _in_receipt(
-    memories: Mapping[str, Memory], receipt: Answer, connection: sqlite3.Connection
-) -> Explanation | None:
-    """Explain a kept memory or a near miss from the receipt."""
-    for place, shown in enumerate((*receipt.selected, *receipt.near_misses), 1):
-        if shown.id not in memories:
-            continue
-        threshold, score, is_kept = (
-            shown.threshold,
-            _score_sum(shown, receipt),
-            place <= len(receipt.selected),
-        )
-        short = threshold - shown.score
-        if is_kept and shown.placed_by == PlacedBy.FILLED:
-            said = (
-                f"It was filled in: {score} is below the threshold of {threshold:g}, but too few"
-                " passed."
-            )
-        elif is_kept and shown.below_threshold:
-            said = f"It was taken in by min_keep, below the threshold of {threshold:g}."
-        elif shown.placed_by == PlacedBy.FOLDED:
-            said = (
-                f"It passed with {score}, and stands in the line of the test or copy that is listed"
-                " for it."
-            )
-        elif is_kept:
-            said = f"It was chosen: {score} reaches the threshold of {threshold:g}."
-        elif short > 0:
-            gap = f"{short:.2f}" if short >= 0.005 else f"{short:.1g}"
-            said = (
-                f"It was not chosen: {score} is {gap} short of the threshold. Lower --threshold to"
-                " keep it."
-            )
-        else:
-            said = f"It passed with {score}, but the places were taken. Raise --top-k to keep it."
-        missed = "near_miss" if short < NEAR_THRESHOLD - SCORE_TOLERANCE else "below_threshold"
-        outcome = "selected" if is_kept else missed
-        if shown.placed_by == PlacedBy.FOLDED:
-            outcome = "folded"
-        said += _carried_words(shown, connection)
-        return _explained(receipt, shown.id, outcome, said, memory=shown, rank=place)
-    return None
-
-
-def _ranked_again(
-    parts: PipelineParts, past: PastTurn, memories: Mapping[str, Memory], receipt: Answer
-) -> Explanation:
-    """Rank the turn again from the stored judgments and find the memory in it."""
-    asked_before = turns.keys_of_task(parts.store.connection, past.turn.task) | {past.turn_key}
-    without = WithoutExchanges(past.turn.thread, asked_before)
-    everything = parts.store.fetch(tests=parts.settings.judge.tests, without=without).candidates
-    named = [one for one in everything if memories.keys() & {one.id, *one.duplicates}]
-    if not named:
-        said = (
-            "It is not a candidate: an exchange of this session or question, superseded, or"
-            " archived."
-        )
-        return _explained(receipt, next(iter(memories)), "not_a_candidate", said)
-    candidates = narrow_to_scope(everything, past.turn.scope)
-    ids = {
-        one.id: next(id_ for id_ in (one.id, *one.duplicates) if id_ in memories) for one in named
-    }
-    in_scope = [one.id for one in candidates if one.id in ids]
-    if not in_scope:
-        said = "It was left out by PATH, --glob, --kind or --layer."
-        return _explained(receipt, ids[named[0].id], "out_of_scope", said)
-    judges = [past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
-    judged_by, carried = (
-        judges if receipt.judge.by_model else (),
-        _carried_judgments(parts, past, receipt),
-    )
-    outcomes = _stored_outcomes(
-        parts, past, candidates, judged_by, {hash_: one for hash_, (one, _) in carried.items()}
-    )
-    changed = changes_until(
-        parts.root, parts.settings.index, past.turn.changed or (), past.started_at
-    )
-    turn = replace(past.turn, changed=changed)
-    thresholds = Thresholds(receipt.threshold, receipt.thresholds)
-    by_words = not receipt.judge.by_model
-    ranking = rank(
-        parts, outcomes, turn, thresholds=thresholds, by_words=by_words, now=past.started_at
-    )
-    for place, ranked in enumerate(ranking.in_order(), 1):
-        if ranked.candidate.id in in_scope:  # the best placed, where several bear the name
-            stored = [ranked.candidate.content_hash] if receipt.judge.by_model else []
-            reasons = pool.stored_reasons(parts.store, past.turn_key, judges, stored)
-            cut, is_below = thresholds.of(ranked.candidate), not ranking.selection.passed(ranked)
-            hash_ = ranked.candidate.content_hash
-            source = carried[hash_][1] if ranked.origin is Origin.CARRIED else ""
-            shown = to_selected(
-                ranked, reasons, threshold=cut, below_threshold=is_below, carried_from=source
-            )
-            outcome, said = _not_chosen(shown, place, len(ranking.ranked), receipt)
-            said += _carried_words(shown, parts.store.connection)
-            said = said if receipt.judge.by_model else f"{said} {RESCORED}"
-            shown_place = place if shown.score >= READS_AS_ZERO_BELOW else None
-            return _explained(
-                receipt, ids[ranked.candidate.id], outcome, said, memory=shown, rank=shown_place
-            )
-    sample = next((one for one in receipt.unjudged.sample if one.id in in_scope), None)
-    words = (
-        "There is no judgment of it as it stands now: it was unjudged in that turn, or has been"
-        " edited since."
-    )
-    if sample is not None:
-        words = f"It was not judged ({sample.cause}): {sample.detail or 'no more is known'}."
-    found = _explained(receipt, ids[in_scope[0]], "unjudged", f"{words} Ask again to judge it.")
-    return replace(found, cause=sample.cause) if sample else found
-
-
-def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tuple[str, str]:
-    score = _score_sum(shown, receipt)
-    if shown.below_threshold:
-        said = (
-            f"It was judged and not chosen: {score} is below the threshold of {shown.threshold:g}"
-        )
-        # Most memories have nothing in common with a task, and their order among each other says
-        # nothing.
-        rank = (
-            f", {_ordinal(place)} of {judged:,} judged"
-            if shown.score >= READS_AS_ZERO_BELOW
-            else ""
-        )
-        return "below_threshold", f"{said}{rank}."
-    if place > receipt.top_k:
-        said = (
-            f"It passed with {score}, but {receipt.top_k} others scored higher. Raise --top-k to"
-            " keep it."
-        )
-        return "beyond_k", said
-    return "over_quota", f"It passed with {score}, but tests had used up their share of the places."
-
-
-def _carried_judgments(
-    parts: PipelineParts, past: PastTurn, receipt: Answer
-) -> Mapping[str, tuple[Judgment, str]]:
-    """Return the judgments that a turn could carry over, each with the turn that they came from."""
-    found: dict[str, tuple[Judgment, str]] = {}
-    named = turns.past_wordings(
-        parts.store.connection, [one.turn_id for one in receipt.carried_over.under]
-    )
-    for turn_id, wording in named.items():
-        if wording.key != past.turn_key:
-            known = pool.known_judgments(parts.store, wording.key, past.judge)
-            found = {hash_: (judgment, turn_id) for hash_, judgment in known.items()} | found
-    return found
-
-
-def _stored_outcomes(
-    parts: PipelineParts,
-    past: PastTurn,
-    candidates: Sequence[Candidate],
-    judges: Sequence[str],
-    carried: Mapping[str, Judgment],
-) -> tuple[Outcome, ...]:
-    """Return what these judges said, by their keys, and what was carried; no judges: what words say
-    now."""
-    if not judges:
-        # A model's turn needs none of it.
-        from xscore.pipeline.judging_by_words import lexical_outcomes
-
-        return lexical_outcomes(parts, past.turn, candidates)
-    known = pool.known_judgments(parts.store, past.turn_key, *judges)
-    return tuple(
-        (
-            Outcome(one, known[one.content_hash], Origin.CACHED)
-            if one.content_hash in known
-            else (
-                Outcome(one, carried[one.content_hash], Origin.CARRIED)
-                if one.content_hash in carried
-                else Outcome(
-                    one, Unjudged(one.content_hash, UnjudgedCause.INTERRUPTED), Origin.UNJUDGED
-                )
-            )
-        )
-        for one in candidates
-    )
-
-
-def _score_sum(shown: Selected, receipt: Answer) -> str:
-    """Format the score as a sum."""
-    by = "by words" if receipt.ranked_by else "from the judge"
-    drawn = f", the mean of {shown.draws[0]:.2f} and {shown.draws[1]:.2f}" if shown.draws else ""
-    if not shown.boosts:
-        return f"{shown.score_text}{drawn and f' ({drawn[2:]})'}"
-    parts = [
-        f"{shown.raw_score:.2f} {by}{drawn}",
-        *(f"{boost.amount:.2f} {boost.name}" for boost in shown.boosts),
-    ]
-    capped = ", capped at 1" if shown.is_capped else ""
-    return f"{shown.score_text} ({' + '.join(parts)}{capped})"
-
-
-def _ordinal(place: int) -> str:
-    suffix = "th" if 10 <= place % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
-    return f"{place:,}{suffix}"
-
-
 def turn_to_continue(
-    parts: PipelineParts, turn_id: str, *, answer: bool, again: bool = False
+    parts: PipelineParts, turn_id: str, *, answer: bool, even_done: bool = False
 ) -> tuple[PipelineParts, Turn]:
     """Return the turn to run, and the parts with its judge and answering model; an empty id names
     the latest.
 
-    again: also a turn that is done.
+    even_done: also a turn that is done.
     Raises NothingMatched for an unknown turn, UsageError where nothing is to be finished, or only
     with another judge than the turn's.
     """
     hint = "The last line of `xscore ask` names its turn; `xscore status` names the latest."
-    past = _past_turn(parts, turn_id, hint=hint)
+    past = find_past_turn(parts, turn_id, hint=hint)
     parts = _with_its_models(parts, past)
     wants_answer = answer and parts.answerer is not None and not past.answer
-    if past.state is turns.TurnState.DONE and not (wants_answer or again):
+    if past.state is turns.TurnState.DONE and not (wants_answer or even_done):
         raise UsageError(
             f"turn {past.turn.id} is done: every candidate was judged",
             hint="Ask again to see what has changed since.",
@@ -387,10 +59,10 @@ def _with_its_models(parts: PipelineParts, past: PastTurn) -> PipelineParts:
 
     Raises UsageError if another judge is named and none of the turn's judgments could be reused.
     """
-    own = with_models(parts, past.judge_name, past.primary)
-    fits = _if_its_judge(own, past)
+    with_own = with_models(parts, past.judge_name, past.primary)
+    fits = _if_its_judge(with_own, past)
     if fits is not None:
-        if parts.judge.identity != own.judge.identity:
+        if parts.judge.identity != with_own.judge.identity:
             parts.observer.note(
                 f"turn {past.turn.id} continues with its own judge, {past.judge_name}"
             )
@@ -398,7 +70,7 @@ def _with_its_models(parts: PipelineParts, past: PastTurn) -> PipelineParts:
     who = f"by {past.judge_name}" if past.judge_name else "otherwise"
     if not pool.known_judgments(parts.store, past.turn_key, past.judge):
         parts.observer.note(f"turn {past.turn.id} was to be judged {who}; nothing of it was judged")
-        return own
+        return with_own
     raise UsageError(
         f"turn {past.turn.id} was judged {who}, and not with this model, host, order and packing:"
         " nothing would be carried over",
@@ -430,35 +102,18 @@ def _still_there(parts: PipelineParts, turn: Turn) -> Turn:
     within = turn.scope.within
     named = dict.fromkeys([*([turn.file] if turn.file else []), *turn.recent, *within])
     places = {name: parts.root.path / native_name(name) for name in named}
-    found = {name: place for name, place in places.items() if is_there(place)}
-    gone = [name for name in named if name not in found]
+    existing = {name: place for name, place in places.items() if is_there(place)}
+    gone = [name for name in named if name not in existing]
     if gone:
         parts.observer.note(f"gone since turn {turn.id}, and left out: {', '.join(gone)}")
     return replace(
         turn,
-        file=str(found.get(turn.file, "")),
-        line=turn.line if turn.file in found else 0,
-        recent=tuple(str(found[name]) for name in turn.recent if name in found),
+        file=str(existing.get(turn.file, "")),
+        line=turn.line if turn.file in existing else 0,
+        recent=tuple(str(existing[name]) for name in turn.recent if name in existing),
         # with none of them left the scope stays as it was: without it, all memories would be judged
         scope=replace(
-            turn.scope, within=tuple(str(found[name]) for name in within if name in found) or within
+            turn.scope,
+            within=tuple(str(existing[name]) for name in within if name in existing) or within,
         ),
     )
-
-
-def changes_until(
-    root: RepositoryRoot, settings: "IndexSettings", edited: Iterable[ChangedFile], moment: float
-) -> tuple[ChangedFile, ...] | None:
-    """Return what had changed when a past turn was asked: what was uncommitted then, and the
-    commits until then.
-
-    moment: Unix seconds.
-    """
-    if not (settings.git and root.is_git):
-        return None
-    found = {one.path: one for one in edited}
-    for at, path in recent_commits(root.path):
-        days, name = (moment - at) / DAY_S, portable_name(path)
-        if 0 <= days <= MAX_RECENT_DAYS:
-            found.setdefault(name, ChangedFile(name, days))
-    return tuple(found.values())

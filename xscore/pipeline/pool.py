@@ -70,32 +70,38 @@ class Pool(Struct, frozen=True):
     def carried(self) -> int:
         """How many candidates keep the judgment of an earlier wording without being sent."""
         carried = self.thread.carried if self.thread else {}
-        return sum(one.content_hash in carried for one in self.candidates) if carried else 0
+        return (
+            sum(candidate.content_hash in carried for candidate in self.candidates)
+            if carried
+            else 0
+        )
 
-    def wording_of(self, one: Outcome | Ranked) -> "Wording | None":
+    def wording_of(self, outcome: Outcome | Ranked) -> "Wording | None":
         """Return the wording under which it was judged; None: this one."""
-        hash_ = one.candidate.content_hash
-        if one.origin is not Origin.CARRIED or self.thread is None or hash_ in self.known:
+        hash_ = outcome.candidate.content_hash
+        if outcome.origin is not Origin.CARRIED or self.thread is None or hash_ in self.known:
             return None
         return self.thread.wordings.get(hash_)
 
     def known_outcomes(self, turn: Turn) -> list[Outcome | None]:
         """Return the outcome of each candidate that has a judgment, in order; None for one that is
         to be judged."""
-        known = Outcome.from_known(
+        outcomes = Outcome.from_known(
             self.candidates, self.known, Origin.CARRIED if turn.continues else Origin.CACHED
         )
         if fresh := self.judged_this_turn:
-            known = [
-                one._replace(origin=Origin.JUDGED)
-                if one is not None and one.result.content_hash in fresh
-                else one
-                for one in known
+            outcomes = [
+                outcome._replace(origin=Origin.JUDGED)
+                if outcome is not None and outcome.result.content_hash in fresh
+                else outcome
+                for outcome in outcomes
             ]
         if self.thread is not None and self.thread.carried:
             carried = Outcome.from_known(self.candidates, self.thread.carried, Origin.CARRIED)
-            known = [one or earlier for one, earlier in zip(known, carried, strict=True)]
-        return known
+            outcomes = [
+                outcome or earlier for outcome, earlier in zip(outcomes, carried, strict=True)
+            ]
+        return outcomes
 
 
 class PooledTurn(Struct, frozen=True):
@@ -111,23 +117,25 @@ class PooledTurn(Struct, frozen=True):
 def pool_among(
     all_candidates: tuple[Candidate, ...],
     candidates: tuple[Candidate, ...],
-    known: Mapping[str, Judgment],
+    judgments: Mapping[str, Judgment],
 ) -> Pool:
     """Build a pool of these candidates; if nothing is known, the misses are the same tuple."""
-    if not known:
-        return Pool(all_candidates, candidates, known, candidates)
-    misses = tuple([candidate for candidate in candidates if candidate.content_hash not in known])
-    return Pool(all_candidates, candidates, known, misses)
+    if not judgments:
+        return Pool(all_candidates, candidates, judgments, candidates)
+    misses = tuple(
+        [candidate for candidate in candidates if candidate.content_hash not in judgments]
+    )
+    return Pool(all_candidates, candidates, judgments, misses)
 
 
 def narrow_to_scope(all_candidates: tuple[Candidate, ...], scope: Scope) -> tuple[Candidate, ...]:
     """Keep candidates in the scope. Raises UsageError for an unknown kind or layer."""
-    for what, given, known in (("kind", scope.kinds, Kind), ("layer", scope.layers, Layer)):
-        names = [str(member) for member in known]
-        for name in given:
+    for option, chosen, members in (("kind", scope.kinds, Kind), ("layer", scope.layers, Layer)):
+        names = [str(member) for member in members]
+        for name in chosen:
             if name not in names:
                 raise UsageError(
-                    f"there is no {what} `{name}`", hint=f"One of: {', '.join(names)}."
+                    f"there is no {option} `{name}`", hint=f"One of: {', '.join(names)}."
                 )
     if not (scope.paths or scope.kinds or scope.layers or scope.within):
         return all_candidates
@@ -149,7 +157,7 @@ def refuse_empty_scope(
     Memories without a path pass every glob and folder, but alone they do not satisfy one.
     """
     is_about_files = bool(scope.paths or scope.within) and not (scope.kinds or scope.layers)
-    if not all_candidates or any(one.path or not is_about_files for one in inside):
+    if not all_candidates or any(candidate.path or not is_about_files for candidate in inside):
         return
     named = [
         ("", scope.within),
@@ -157,18 +165,18 @@ def refuse_empty_scope(
         ("--kind", scope.kinds),
         ("--layer", scope.layers),
     ]
-    asked = " ".join(one_line(f"{flag} {word}".lstrip()) for flag, words in named for word in words)
+    scope_words = " ".join(
+        one_line(f"{flag} {word}".lstrip()) for flag, words in named for word in words
+    )
     hint = "Globs are as in .gitignore, from the root of the repository. " if scope.paths else ""
     raise NothingMatched(
-        f"no memory matches {asked}", hint=f"{hint}`xscore memory list` lists them."
+        f"no memory matches {scope_words}", hint=f"{hint}`xscore memory list` lists them."
     )
 
 
 def _path_test(scope: Scope) -> Callable[[str], bool]:
-    matches, folders = (
-        _glob_test(scope.paths),
-        tuple(f"{name}/" for name in scope.within if name != "."),
-    )
+    matches = _glob_test(scope.paths)
+    folders = tuple(f"{name}/" for name in scope.within if name != ".")
     if not scope.within or "." in scope.within:
         return matches
     return lambda path: f"{path}/".startswith(folders) and matches(path)
@@ -195,16 +203,18 @@ def known_judgments(store: Store, turn_key: str, *judges: str) -> Mapping[str, J
 
     Where several judged the same content, the first of them counts. Raises StoreDamaged.
     """
-    found: dict[str, Judgment] = {}
+    judgments: dict[str, Judgment] = {}
     for judge in reversed(judges):
         for connection in store.connections_of_a_turn():
-            own = read_judgments(connection, (turn_key, judge, FIRST_DRAW))
-            again = read_judgments(connection, (turn_key, judge, SECOND_DRAW))
-            found |= own
-            found |= {
-                one: own[one].averaged_with(second) for one, second in again.items() if one in own
+            first_draws = read_judgments(connection, (turn_key, judge, FIRST_DRAW))
+            second_draws = read_judgments(connection, (turn_key, judge, SECOND_DRAW))
+            judgments |= first_draws
+            judgments |= {
+                hash_: first_draws[hash_].averaged_with(second)
+                for hash_, second in second_draws.items()
+                if hash_ in first_draws
             }
-    return found
+    return judgments
 
 
 def known_or_taken_over(
@@ -221,15 +231,15 @@ def known_or_taken_over(
     Only of contents of files: what was said in one place stays there, and so do reasons. note: told
     how many it took. Raises StoreDamaged, StoreError.
     """
-    known = known_judgments(store, turn_key, judge)
+    judgments = known_judgments(store, turn_key, judge)
     missing = [
-        one.content_hash
-        for one in candidates
-        if one.content_hash not in known and one.layer in FILE_LAYERS
+        candidate.content_hash
+        for candidate in candidates
+        if candidate.content_hash not in judgments and candidate.layer in FILE_LAYERS
     ]
     stores = store.siblings() if missing else []
     if not stores:
-        return known
+        return judgments
     from xscore.cache.judgment_store import copy_judgments  # few turns have one
 
     taken = sum(
@@ -237,7 +247,7 @@ def known_or_taken_over(
         for draw in (FIRST_DRAW, SECOND_DRAW)
     )
     if not taken:
-        return known
+        return judgments
     note(f"{counted(taken, 'judgment')} came from other clones, without reasons")
     return known_judgments(store, turn_key, judge)
 
@@ -246,8 +256,8 @@ def stored_reasons(
     store: Store, turn_key: str, judges: Iterable[str], hashes: Iterable[str]
 ) -> Mapping[str, str]:
     """Return the reasons that these judges (their keys) gave of these contents, by content hash."""
-    wanted, found = list(hashes), dict[str, str]()
-    for judge in judges if wanted else ():
+    content_hashes, reasons = list(hashes), dict[str, str]()
+    for judge in judges if content_hashes else ():
         for connection in store.connections_of_a_turn():
-            found |= read_reasons(connection, (turn_key, judge, FIRST_DRAW), wanted)
-    return found
+            reasons |= read_reasons(connection, (turn_key, judge, FIRST_DRAW), content_hashes)
+    return reasons

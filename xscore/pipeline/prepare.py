@@ -169,8 +169,8 @@ def _indexed_files(parts: PipelineParts) -> list[str]:
 
 def _checkpoint(parts: PipelineParts, name: str) -> Checkpoint:
     (load_checkpoint,) = implementations("load_checkpoint", parts.settings)
-    found: Checkpoint = load_checkpoint(parts.store.connection, name)
-    return found
+    checkpoint: Checkpoint = load_checkpoint(parts.store.connection, name)
+    return checkpoint
 
 
 def _session(parts: PipelineParts, turn: Turn, *, now: float, takes_up: bool) -> SessionInfo:
@@ -196,8 +196,8 @@ def _session(parts: PipelineParts, turn: Turn, *, now: float, takes_up: bool) ->
         parts.observer.on(session)
         return session
     if not (turn.fresh or thread):
-        found = session_of_branch(parts.store.connection, branch=place, renamed_from=renamed_from)
-        thread = found.thread if found else ""
+        earlier = session_of_branch(parts.store.connection, branch=place, renamed_from=renamed_from)
+        thread = earlier.thread if earlier else ""
     return SessionInfo(thread=thread, branch=place, resumed=False, last_task="", last_updated=0.0)
 
 
@@ -214,8 +214,8 @@ def _opening_warnings(layers: Sequence[LayerReport], index: IndexReport) -> tupl
     """Return a warning for each layer that is left out, and one if the deadline left files that are
     in no memory."""
     warnings: list[str] = []
-    if left := index.files_left:
-        count = f"{left:,} of {left + index.files.seen:,} files left"
+    if files_left := index.files_left:
+        count = f"{files_left:,} of {files_left + index.files.seen:,} files left"
         warnings.append(f"the index is still being built: {count}. `xscore index` finishes it.")
     for layer in layers:
         if layer.problem:
@@ -268,7 +268,7 @@ def plan_turn(turn: Turn, *, routing: RoutingSettings, bundle: BundleSettings) -
     to the
     task, which says more than keywords.
     """
-    kind, because = classify_task(turn, wanted=routing.task_type)
+    kind, because = classify_task(turn, chosen_type=routing.task_type)
     profile = TASK_CEILINGS[kind]
     ceilings = {
         Layer(name): min(share, profile.get(Layer(name), 1.0))
@@ -278,19 +278,20 @@ def plan_turn(turn: Turn, *, routing: RoutingSettings, bundle: BundleSettings) -
     return BundlePlan(kind, because, {layer: share / total for layer, share in ceilings.items()})
 
 
-def classify_task(turn: Turn, *, wanted: str = "auto") -> tuple[TaskType, str]:
+def classify_task(turn: Turn, *, chosen_type: str = "auto") -> tuple[TaskType, str]:
     """Return the task type and what decided it: the user, attached errors, or its earliest
     keyword."""
-    if wanted != "auto":
-        return TaskType(wanted), "as you said"
+    if chosen_type != "auto":
+        return TaskType(chosen_type), "as you said"
     if turn.errors:
         return TaskType.EDIT, "errors came with it"
-    found = [
-        (match.start(), kind, match[0])
-        for kind, words in _TASK_WORDS.items()
-        if (match := re.search(rf"\b(?:{'|'.join(words.split())})\b", turn.task, re.IGNORECASE))
-    ]
-    if not found:
+    matches: list[tuple[int, TaskType, str]] = []
+    for kind, words in _TASK_WORDS.items():
+        pattern = rf"\b(?:{'|'.join(words.split())})\b"
+        match = re.search(pattern, turn.task, re.IGNORECASE)
+        if match:
+            matches.append((match.start(), kind, match[0]))
+    if not matches:
         return TaskType.EDIT, "nothing in it says otherwise"
-    _, kind, word = min(found, key=lambda first: first[0])
-    return kind, f"it says “{word.lower()}”"
+    _, earliest, word = min(matches, key=lambda match: match[0])
+    return earliest, f"it says “{word.lower()}”"

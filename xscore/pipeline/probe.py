@@ -86,21 +86,21 @@ async def adopt_capability(
     provider = judge.connected()
     if not isinstance(provider, Adaptable):
         return None
-    known = known_capability(
+    capability = known_capability(
         judge.store.connection, provider, judge.asked_model, now=judge.store.clock()
     )
-    if known is not None:
-        provider.adopt(known)
-    is_probed = known is not None and known.probed_at > 0
+    if capability is not None:
+        provider.adopt(capability)
+    is_probed = capability is not None and capability.probed_at > 0
     if provider.is_vendors_own or is_probed or not judge.settings.judge.probe:
-        return known
+        return capability
     import asyncio  # a turn that is all cached looks up what is known, and no more
 
     try:
         async with asyncio.timeout(SHARE_OF_DEADLINE * left_s):
             return (await probe_host(judge, wrapped)).capability
     except TimeoutError:
-        return known
+        return capability
 
 
 async def probe_host(judge: JudgeDescription, wrapped: Provider) -> ProbeResult:
@@ -210,8 +210,8 @@ class _Prober(Struct):
         for _ in range(SEPARATE_TRIES):
             for entry in PROBE_PACK:
                 if entry.code_id not in read.scores:
-                    again = await self._ask((entry,))
-                    read = ReadProbe(again.completion, {**read.scores, **again.scores})
+                    repeated = await self._ask((entry,))
+                    read = ReadProbe(repeated.completion, {**read.scores, **repeated.scores})
         if not read.scores:
             raise self._unusable(read.completion)
         return read

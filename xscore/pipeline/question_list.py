@@ -90,15 +90,21 @@ def read_question_file(path: Path) -> QuestionList:
 
 def parse_questions_file(data: bytes, name: str) -> QuestionList:
     """Parse the questions. name: their source. Raises UsageError that names the line."""
-    found = tuple(
+    questions = tuple(
         Question(id=line.id, task=line.task or line.query, file=line.file, errors=line.errors)
         for line in parse_lines(data, name, _QuestionLine, hint=QUESTION_LINE_HINT)
     )
-    if not found:
+    if not questions:
         raise UsageError(f"{name} holds no question", hint=QUESTION_LINE_HINT)
     return QuestionList(
-        found,
-        digest(*(field for one in found for field in (one.id, one.task, one.file, one.errors))),
+        questions,
+        digest(
+            *(
+                field
+                for question in questions
+                for field in (question.id, question.task, question.file, question.errors)
+            )
+        ),
     )
 
 
@@ -121,10 +127,13 @@ class ListMemories(Struct, frozen=True):
     def of_repository(self) -> "ListMemories":
         """Return these without the candidates of the user's own store; packs are still made of
         all."""
-        if not any(one.layer is Layer.USER for one in self.candidates):
+        if not any(candidate.layer is Layer.USER for candidate in self.candidates):
             return self
         return replace(
-            self, candidates=tuple(one for one in self.candidates if one.layer is not Layer.USER)
+            self,
+            candidates=tuple(
+                candidate for candidate in self.candidates if candidate.layer is not Layer.USER
+            ),
         )
 
 
@@ -140,47 +149,47 @@ def fetch_list_memories(
         everything = parts.store.fetch(tests=parts.settings.judge.tests).candidates
         inside = narrow_to_scope(everything, scope)
         if only is not None:
-            inside = tuple([one for one in inside if one.path in only])
+            inside = tuple([candidate for candidate in inside if candidate.path in only])
         return ListMemories(everything, inside, scope)
 
 
 def prepare_questions(
-    parts: PipelineParts, questions: Iterable[tuple[int, Question]], found: ListMemories
+    parts: PipelineParts, questions: Iterable[tuple[int, Question]], memories: ListMemories
 ) -> Iterator[PreparedQuestion]:
     """Prepare these questions in order. Raises UsageError that names an invalid question."""
     settings, judge = parts.settings, parts.judge
     name = judge_key(judge.identity)
     work = uncommitted_work(parts.store.connection, parts.root, settings.index, now=parts.clock())
     for number, question in questions:
-        asked = Turn(
+        draft = Turn(
             task=question.task,
             errors=question.errors,
             file=question.file,
-            scope=found.scope,
+            scope=memories.scope,
             fresh=True,
         )
         try:
-            turn = complete_turn(asked, parts.root, work=work, allow_pii=settings.memory.allow_pii)
+            turn = complete_turn(draft, parts.root, work=work, allow_pii=settings.memory.allow_pii)
         except UsageError as error:
             raise UsageError(f"question {question.id}: {error.message}", hint=error.hint) from error
         key = turn_key(turn_block(turn, sees=settings.judge.sees))
         with gc_paused():
-            known = (
-                kept.known_or_taken_over(parts.store, key, name, found.candidates)
+            judgments = (
+                kept.known_or_taken_over(parts.store, key, name, memories.candidates)
                 if judge.stored
                 else {}
             )
-            pool = pool_among(found.everything, found.candidates, known)
+            pool = pool_among(memories.everything, memories.candidates, judgments)
         yield PreparedQuestion(turn, key, pool, number, question)
 
 
 def list_caps_left(parts: PipelineParts, *, spent: Decimal = ZERO_USD) -> tuple[CapLeft, ...]:
     """Return what is left of each cap; the cap of a turn applies to the whole list. spent: by the
     list so far."""
-    found = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
+    caps = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
     return tuple(
         replace(cap, of="run", left_usd=cap.left_usd - spent) if cap.of == "turn" else cap
-        for cap in found
+        for cap in caps
     )
 
 

@@ -65,29 +65,29 @@ def select(
     passing, below = _split_at_threshold(ranked, thresholds)
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
     least_close = thresholds.lowest - SCORE_TOLERANCE - settings.near_margin
-    close = [each for each in below if each.score >= least_close]
+    close = [entry for entry in below if entry.score >= least_close]
     fewest = settings.min_keep + FEWEST_NEAR_MISSES
     best_below = (
         nsmallest(settings.min_keep + MOST_NEAR_MISSES, close, key=by_rank)
         if len(close) >= fewest
         else _best(below, fewest)
     )
-    others = sorted([*over_quota, *beyond], key=by_rank) + best_below
+    not_kept = sorted([*over_quota, *beyond], key=by_rank) + best_below
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
-    filled, others = others[:missing], others[missing:]
-    filled_ids = {each.candidate.id for each in filled}
+    filled, not_kept = not_kept[:missing], not_kept[missing:]
+    filled_ids = {entry.candidate.id for entry in filled}
     below_ids = frozenset(
-        each.candidate.id
-        for each in filled
-        if not thresholds.reached_by(each.candidate, each.score)
+        entry.candidate.id
+        for entry in filled
+        if not thresholds.reached_by(entry.candidate, entry.score)
     )
-    placed_by = {each.candidate.id: PlacedBy.THRESHOLD for each in (*kept, *filled)}
+    placed_by = {entry.candidate.id: PlacedBy.THRESHOLD for entry in (*kept, *filled)}
     placed_by |= dict.fromkeys(below_ids, PlacedBy.MIN_KEEP)
     return Selection(
         kept=tuple(sorted([*kept, *filled], key=by_rank)),
         filled=below_ids,
         placed_by=placed_by,
-        near_misses=_near_misses(others, thresholds, settings),
+        near_misses=_near_misses(not_kept, thresholds, settings),
         thresholds=thresholds,
         near_margin=settings.near_margin,
         below_threshold=_without(below, filled_ids),
@@ -115,40 +115,34 @@ def select_by_words(
     """
     from xscore.pipeline import composition  # a model's turn needs none of it
 
-    passing, others = _split_at_threshold(ranked, thresholds)
+    passing, not_passing = _split_at_threshold(ranked, thresholds)
     # Most memories have no word of the task; as equals they would all have to be sorted.
-    with_words = [each for each in others if each.score > 0]
+    with_words = [entry for entry in not_passing if entry.score > 0]
     below = _best(
-        with_words if len(with_words) >= FEWEST_NEAR_MISSES else others, composition.CHOICE
+        with_words if len(with_words) >= FEWEST_NEAR_MISSES else not_passing, composition.CHOICE
     )
-    alike = composition.namesakes([*passing, *below]) if texts else []
-    words = (
-        {id_: composition.words_of(text) for id_, text in texts(alike).items()}
-        if texts and alike
-        else {}
-    )
-    aim, rules = aim or composition.TaskAim(), rules or composition.FILL
     places = composition.compose(
         passing,
         below,
         top_k=settings.top_k,
         thresholds=thresholds,
-        aim=aim,
-        words=words,
-        rules=rules,
+        aim=aim or composition.TaskAim(),
+        words=_words_of_namesakes([*passing, *below], texts),
+        rules=rules or composition.FILL,
     )
     rest = composition.one_window_a_file(below, places)
-    missing = min(settings.min_keep, settings.top_k) - len(places.taken)
-    to_min_keep, rest = rest[: max(0, missing)], rest[max(0, missing) :]
-    filled = frozenset(each.candidate.id for each in (*places.filled, *to_min_keep))
-    folded = [each for group in places.behind.values() for each in group]
+    missing = max(0, min(settings.min_keep, settings.top_k) - len(places.taken))
+    to_min_keep, rest = rest[:missing], rest[missing:]
+    filled = frozenset(entry.candidate.id for entry in (*places.filled, *to_min_keep))
+    folded = [entry for group in places.behind.values() for entry in group]
     kept = sorted([*places.taken, *to_min_keep], key=by_rank)
     passed_by = sorted([*folded, *places.beyond], key=by_rank)
     placed_by = composition.placed_by(places)
-    placed_by |= dict.fromkeys([each.candidate.id for each in to_min_keep], PlacedBy.MIN_KEEP)
+    placed_by |= dict.fromkeys([entry.candidate.id for entry in to_min_keep], PlacedBy.MIN_KEEP)
     return Selection(
         kept=tuple(
-            composition.with_group(each, places.behind.get(each.candidate.id, ())) for each in kept
+            composition.with_group(entry, places.behind.get(entry.candidate.id, ()))
+            for entry in kept
         ),
         filled=filled,
         near_misses=_near_misses([*passed_by, *rest], thresholds, settings),
@@ -163,28 +157,40 @@ def select_by_words(
     )
 
 
+def _words_of_namesakes(
+    ranked: Sequence[Ranked], texts: Callable[[Sequence[str]], Mapping[str, str]] | None
+) -> "Mapping[str, AbstractSet[str]]":
+    """Return the words of what may be copies of each other, by id; texts: see `select_by_words`."""
+    from xscore.pipeline import composition  # a model's turn needs none of it
+
+    alike = composition.namesakes(ranked) if texts else []
+    if texts is None or not alike:
+        return {}
+    return {id_: composition.words_of(text) for id_, text in texts(alike).items()}
+
+
 def _split_at_threshold(
     ranked: Sequence[Ranked], thresholds: Thresholds
 ) -> tuple[list[Ranked], list[Ranked]]:
     """Return what reached the threshold of its kind, best first, and the others."""
     least = thresholds.lowest - SCORE_TOLERANCE
     # few: only they are compared by their kind.
-    likely = [each for each in ranked if each.score >= least]
-    passing = [each for each in likely if thresholds.reached_by(each.candidate, each.score)]
-    below = [each for each in ranked if each.score < least]
-    below += [each for each in likely if not thresholds.reached_by(each.candidate, each.score)]
+    likely = [entry for entry in ranked if entry.score >= least]
+    passing = [entry for entry in likely if thresholds.reached_by(entry.candidate, entry.score)]
+    below = [entry for entry in ranked if entry.score < least]
+    below += [entry for entry in likely if not thresholds.reached_by(entry.candidate, entry.score)]
     return sorted(passing, key=by_rank), below
 
 
 def _near_misses(
-    others: Sequence[Ranked], thresholds: Thresholds, settings: SelectionSettings
+    not_kept: Sequence[Ranked], thresholds: Thresholds, settings: SelectionSettings
 ) -> tuple[Ranked, ...]:
     """Return the first of what was not kept: some however far below, then only what is near."""
     near = [
-        each
-        for place, each in enumerate(others[:MOST_NEAR_MISSES])
+        entry
+        for place, entry in enumerate(not_kept[:MOST_NEAR_MISSES])
         if place < FEWEST_NEAR_MISSES
-        or thresholds.reached_by(each.candidate, each.score + settings.near_margin)
+        or thresholds.reached_by(entry.candidate, entry.score + settings.near_margin)
     ]
     return tuple(near)
 
@@ -204,14 +210,14 @@ def aim_of(turn: Turn) -> "TaskAim":
     return composition.aim_of(turn, about_tests=is_about_tests(replace(turn, task=first_line)))
 
 
-def _without(some: Sequence[Ranked], ids: AbstractSet[str]) -> int:
-    return sum(each.candidate.id not in ids for each in some) if ids else len(some)
+def _without(entries: Sequence[Ranked], ids: AbstractSet[str]) -> int:
+    return sum(entry.candidate.id not in ids for entry in entries) if ids else len(entries)
 
 
 def _best(below: Sequence[Ranked], count: int) -> list[Ranked]:
     """Return the best of many, in order, without sorting them all."""
-    least = min(nlargest(count, [each.score for each in below]), default=0.0)
-    return nsmallest(count, [each for each in below if each.score >= least], key=by_rank)
+    least = min(nlargest(count, [entry.score for entry in below]), default=0.0)
+    return nsmallest(count, [entry for entry in below if entry.score >= least], key=by_rank)
 
 
 def _within(
@@ -226,15 +232,15 @@ def _within(
     over_quota: list[Ranked] = []
     beyond: list[Ranked] = []
     tests = 0
-    for each in passing:
-        is_test = each.candidate.kind is Kind.TEST
+    for entry in passing:
+        is_test = entry.candidate.kind is Kind.TEST
         if len(kept) == k:
-            beyond.append(each)
+            beyond.append(entry)
         elif is_test and tests == share:
-            over_quota.append(each)
+            over_quota.append(entry)
         else:
             tests += is_test
-            kept.append(each)
+            kept.append(entry)
     free = k - len(kept)  # a share holds only while something else wants the places
     return sorted(kept + over_quota[:free], key=by_rank), over_quota[free:], beyond
 
@@ -336,11 +342,11 @@ def _tested(parts: PipelineParts, ranked: Sequence[Ranked]) -> dict[str, list[st
     from xscore.pipeline.composition import lenders  # a model's turn needs none of it
 
     tests = lenders(ranked)
-    found: dict[str, list[str]] = {test: [] for test in tests}
+    tested: dict[str, list[str]] = {test: [] for test in tests}
     for edge in parts.store.edges_touching(tests) if tests else ():
-        if edge.relation is Relation.TESTS and edge.source in found:
-            found[edge.source].append(edge.target)
-    return {test: targets for test, targets in found.items() if targets}
+        if edge.relation is Relation.TESTS and edge.source in tested:
+            tested[edge.source].append(edge.target)
+    return {test: targets for test, targets in tested.items() if targets}
 
 
 def boosted(
@@ -355,8 +361,8 @@ def boosted(
     settings = parts.settings.boosts
     floor = settings.floor
     near = [
-        each.id
-        for each, judgment, _ in outcomes
+        candidate.id
+        for candidate, judgment, _ in outcomes
         if isinstance(judgment, Judgment) and judgment.score >= floor
     ]
     edges = parts.store.edges_touching(near)

@@ -44,23 +44,23 @@ WITHIN_S = 20.0
 NO_MODEL = "judge.reason_model names no chat model; set it to get reasons"
 
 
-def reason_model(wanted: str, judge: ModelSpec) -> ModelSpec | None:
-    """Return the chat model that gives reasons, or None. wanted: `judge.reason_model`.
+def reason_model(setting: str, judge: ModelSpec) -> ModelSpec | None:
+    """Return the chat model that gives reasons, or None. setting: `judge.reason_model`.
 
     Raises UsageError.
     """
-    if wanted == "auto":
+    if setting == "auto":
         return ModelSpec("openai", judge.model) if judge.provider == DECISIONS_OF_OPENAI else None
-    if wanted == "none":
+    if setting == "none":
         return None
-    found = parse_model_spec(wanted)
-    if found.provider == CHAT_OF_OPENAI:
-        return ModelSpec("openai", found.model)
-    if found.is_decision or found == parse_model_spec(LEXICAL):
+    spec = parse_model_spec(setting)
+    if spec.provider == CHAT_OF_OPENAI:
+        return ModelSpec("openai", spec.model)
+    if spec.is_decision or spec == parse_model_spec(LEXICAL):
         raise UsageError(
-            f"judge.reason_model: `{wanted}` writes no text", hint="Name a chat model, or `none`."
+            f"judge.reason_model: `{setting}` writes no text", hint="Name a chat model, or `none`."
         )
-    return found
+    return spec
 
 
 async def give_reasons(
@@ -111,8 +111,10 @@ async def give_reasons(
     by_hash = {**stored, **new}
     if not absent and any(not reason_of(ranked, by_hash) for ranked in chosen.kept):
         absent = f"{spec} gave none for some memories"
-    asked = len(without) if spec else 0
-    return Reasons(by_hash, ReasonsAccount(str(spec or ""), asked, len(new), absent), interrupted)
+    asked_about = len(without) if spec else 0
+    return Reasons(
+        by_hash, ReasonsAccount(str(spec or ""), asked_about, len(new), absent), interrupted
+    )
 
 
 async def _asked(
@@ -131,14 +133,16 @@ async def _asked(
     texts = judged_texts(chat, candidates)
     pieces = [
         MemoryPart(
-            one.content_hash,
-            one.kind.value,
-            one.path,
-            one.entity,
-            shorten_middle(texts[one.id], MOST_CHARS),
-            one.content_hash,
+            candidate.content_hash,
+            candidate.kind.value,
+            candidate.path,
+            candidate.entity,
+            shorten_middle(texts[candidate.id], MOST_CHARS),
+            candidate.content_hash,
         )
-        for one in {one.content_hash: one for one in candidates if one.id in texts}.values()
+        for candidate in {
+            candidate.content_hash: candidate for candidate in candidates if candidate.id in texts
+        }.values()
     ]
     builder = replace(prompt_builder(chat), reasons_from=0.0)
     prompt = PackPrompt("reasons", tuple(pieces))
@@ -146,9 +150,9 @@ async def _asked(
     completion = await resources.metered_provider(provider).complete(
         replace(request, stage=Stage.REASON)
     )
-    said = builder.layout.read(completion.text, frozenset(codes)).reasons
+    reasons = builder.layout.read(completion.text, frozenset(codes)).reasons
     named = {
-        piece.content_hash: said.get(code, "") for code, piece in zip(codes, pieces, strict=True)
+        piece.content_hash: reasons.get(code, "") for code, piece in zip(codes, pieces, strict=True)
     }
     return {hash_: _shortened(reason) for hash_, reason in named.items() if reason}
 

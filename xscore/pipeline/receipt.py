@@ -71,13 +71,14 @@ def judge_shares(
     """Count what each judge scored, the turn's own first. by_fallback: content hash -> who else
     scored it."""
     counts = {judge: Counter[Origin]()}
-    others = (
-        [one for one in outcomes if one.candidate.content_hash in by_fallback]
+    by_others = (
+        [outcome for outcome in outcomes if outcome.candidate.content_hash in by_fallback]
         if by_fallback
         else []
     )
-    for one in others:
-        counts.setdefault(by_fallback[one.candidate.content_hash], Counter())[one.origin] += 1
+    for outcome in by_others:
+        fallback = by_fallback[outcome.candidate.content_hash]
+        counts.setdefault(fallback, Counter())[outcome.origin] += 1
     counts[judge] = origins - sum(counts.values(), Counter())
     return tuple(
         ScoredBy(
@@ -85,11 +86,11 @@ def judge_shares(
             model=who.model,
             host=who.host,
             key=judge_key(who),
-            judged=given[Origin.JUDGED],
-            cached=given[Origin.CACHED],
-            carried=given[Origin.CARRIED],
+            judged=origin_counts[Origin.JUDGED],
+            cached=origin_counts[Origin.CACHED],
+            carried=origin_counts[Origin.CARRIED],
         )
-        for who, given in counts.items()
+        for who, origin_counts in counts.items()
     )
 
 
@@ -154,16 +155,23 @@ def score_lines(
 ) -> Iterator[ScoreLine]:
     """Return a line for every candidate: the ranked in order, then the unjudged by path."""
 
-    def line(one: Candidate, *rest: Any) -> ScoreLine:
-        return ScoreLine(one.id, one.path, one.entity, str(one.layer), str(one.kind), *rest)
+    def line(candidate: Candidate, *rest: Any) -> ScoreLine:
+        return ScoreLine(
+            candidate.id,
+            candidate.path,
+            candidate.entity,
+            str(candidate.layer),
+            str(candidate.kind),
+            *rest,
+        )
 
-    for one, judgment, origin, boosts, score in ranked:
-        reason = judgment.reason or reasons.get(one.content_hash, "")
-        yield line(one, str(origin), judgment.score, score, reason, "", boosts)
-    for one, absent in sorted(
+    for candidate, judgment, origin, boosts, score in ranked:
+        reason = judgment.reason or reasons.get(candidate.content_hash, "")
+        yield line(candidate, str(origin), judgment.score, score, reason, "", boosts)
+    for candidate, absent in sorted(
         unjudged_pairs(outcomes), key=lambda pair: (pair[0].path, pair[0].start_line)
     ):
-        yield line(one, str(Origin.UNJUDGED), None, None, "", str(absent.cause))
+        yield line(candidate, str(Origin.UNJUDGED), None, None, "", str(absent.cause))
 
 
 def find_reasons(
@@ -172,17 +180,19 @@ def find_reasons(
     """Return the stored reasons of candidates not judged in this turn, by content hash."""
     pool = judged.pool
     # What was judged just now has its reason.
-    hashes = ((one.candidate.content_hash, one.origin) for one in shown)
+    hashes = ((ranked.candidate.content_hash, ranked.origin) for ranked in shown)
     stored = [
-        one for one, origin in hashes if origin is not Origin.JUDGED or one in pool.judged_this_turn
+        hash_
+        for hash_, origin in hashes
+        if origin is not Origin.JUDGED or hash_ in pool.judged_this_turn
     ]
     judges = dict.fromkeys((judged.judge, *judged.by_fallback.values()))
-    found = stored_reasons(parts.store, turn_key, map(judge_key, judges), stored)
+    reasons = stored_reasons(parts.store, turn_key, map(judge_key, judges), stored)
     if pool.thread is None or not pool.thread.wordings:
-        return found
+        return reasons
     from xscore.pipeline.carrying import carried_reasons
 
-    return {**carried_reasons(pool, parts.store, judge_key(judged.judge), stored), **found}
+    return {**carried_reasons(pool, parts.store, judge_key(judged.judge), stored), **reasons}
 
 
 def make_receipt(
@@ -196,15 +206,11 @@ def make_receipt(
 
     resources: what the turn spent through; None: nothing could be spent.
     """
-    opened, judged, ranking, answered = (
-        stages.opened,
-        stages.judged,
-        stages.ranking,
-        stages.answered,
-    )
+    opened, judged = stages.opened, stages.judged
+    ranking, answered = stages.ranking, stages.answered
     chosen = ranking.selection
     kept, near_misses = _shown_memories(parts, stages)
-    origins = Counter([one.origin for one in judged.outcomes])
+    origins = Counter([outcome.origin for outcome in judged.outcomes])
     ends = (Origin.JUDGED, Origin.CACHED, Origin.CARRIED, Origin.UNJUDGED)
     coverage = Coverage(len(opened.pool.candidates), *map(origins.__getitem__, ends))
     answerer = parts.answerer if options.answer else None
@@ -264,24 +270,27 @@ def _shown_memories(
     )
     stale = stale_memory_ids(parts.store.connection)
 
-    def show(one: Ranked, *, below_threshold: bool) -> Selected:
-        wording = stages.judged.pool.wording_of(one)
+    def show(ranked: Ranked, *, below_threshold: bool) -> Selected:
+        wording = stages.judged.pool.wording_of(ranked)
         return to_selected(
-            one,
+            ranked,
             stages.reasons.by_hash,
-            threshold=chosen.thresholds.of(one.candidate),
+            threshold=chosen.thresholds.of(ranked.candidate),
             below_threshold=below_threshold,
             titles=titles,
             stale=stale,
             carried_from=wording.turn_id if wording else "",
-            placed_by=chosen.placed_by.get(one.candidate.id, ""),
+            placed_by=chosen.placed_by.get(ranked.candidate.id, ""),
         )
 
     kept = tuple(
-        [show(one, below_threshold=one.candidate.id in chosen.filled) for one in chosen.kept]
+        [
+            show(ranked, below_threshold=ranked.candidate.id in chosen.filled)
+            for ranked in chosen.kept
+        ]
     )
     return kept, tuple(
-        [show(one, below_threshold=not chosen.passed(one)) for one in chosen.near_misses]
+        [show(ranked, below_threshold=not chosen.passed(ranked)) for ranked in chosen.near_misses]
     )
 
 
@@ -291,7 +300,9 @@ def _carried_over(stages: TurnStages, coverage: Coverage) -> CarriedOver:
         return CarriedOver()
     from xscore.pipeline.carrying import carried_over
 
-    return carried_over(judged.pool, judged.outcomes, stages.opened.turn, left=len(judged.left_by))
+    return carried_over(
+        judged.pool, judged.outcomes, stages.opened.turn, left_unjudged=len(judged.left_by)
+    )
 
 
 def _count_second_draws(judged: Judged) -> SecondDraws:
@@ -419,10 +430,8 @@ def turn_figures(
     """
     ascending = sorted(scores)  # sorted and bisected: a third of the time of a check per score
     judge, threshold = answer.judge, answer.threshold if threshold is None else threshold
-    near_from, near_to = (
-        threshold - NEAR_THRESHOLD + SCORE_TOLERANCE,
-        threshold + NEAR_THRESHOLD - SCORE_TOLERANCE,
-    )
+    near_from = threshold - NEAR_THRESHOLD + SCORE_TOLERANCE
+    near_to = threshold + NEAR_THRESHOLD - SCORE_TOLERANCE
     return TurnFigures(
         command=command,
         judge=f"{judge.provider}:{judge.model}" if judge.by_model else BY_WORDS,

@@ -50,7 +50,7 @@ async def open_resources(
     """Open the resources of one turn. note: tells the user that a silent host is being retried."""
     await ensure_event_loop()
     async with GroupCommit(store.path, store.keys, create=False) as commits:
-        own = TurnResources(
+        own_resources = TurnResources(
             store=store,
             settings=settings,
             spending=SpendingStores(
@@ -65,7 +65,7 @@ async def open_resources(
             clock=store.clock,
             note=note,
         )
-        async with joined_resources(own) as resources:
+        async with joined_resources(own_resources) as resources:
             yield resources
 
 
@@ -102,9 +102,9 @@ class SpendingStores(Struct):
     judgments: JudgmentStore
     budget: "DollarBudget"
 
-    def rates(self, own: "LocalRates", *, bucket: str) -> "RateBudget":
+    def rates(self, local_rates: "LocalRates", *, bucket: str) -> "RateBudget":
         """Return the rate limits of the judge's calls to this host and model (`bucket`)."""
-        return own
+        return local_rates
 
     def warnings(self) -> tuple[str, ...]:
         """Return warnings for the receipt about what could not be shared."""
@@ -154,8 +154,8 @@ class TurnResources(Struct, kw_only=True):
         the user's store."""
         of_turn, judgments = (turn_key, judge, sample), self.spending.judgments
         both = judgments.writer(*of_turn), judgments.claims(*of_turn)
-        own = {miss.content_hash for miss in misses if miss.layer is Layer.USER}
-        if not own:
+        hashes_of_user = {miss.content_hash for miss in misses if miss.layer is Layer.USER}
+        if not hashes_of_user:
             return both
         from xscore.scorer.claiming import claim_by_store
 
@@ -165,7 +165,9 @@ class TurnResources(Struct, kw_only=True):
             commits = await self.stack.enter_async_context(GroupCommit(path, self.store.keys))
             self.judgments_of_user = StoredJudgments(commits, clock=self.clock)
         theirs = self.judgments_of_user
-        return claim_by_store(both, (theirs.writer(*of_turn), theirs.claims(*of_turn)), own)
+        return claim_by_store(
+            both, (theirs.writer(*of_turn), theirs.claims(*of_turn)), hashes_of_user
+        )
 
     def answering_provider(self, answerer: Answerer) -> Provider:
         """Return the answering model, within the turn's budget."""
@@ -198,8 +200,8 @@ class TurnResources(Struct, kw_only=True):
 
         limits = self.settings.judge
         burst_s = SECOND_BURST_S if provider.name in DECISION_HOSTS else BURST_S
-        own = LocalRates(rpm=limits.rpm, tpm=limits.tpm, remembered=stated, burst_s=burst_s)
-        rates = self.spending.rates(own, bucket=bucket_name(provider, model=model))
+        local_rates = LocalRates(rpm=limits.rpm, tpm=limits.tpm, remembered=stated, burst_s=burst_s)
+        rates = self.spending.rates(local_rates, bucket=bucket_name(provider, model=model))
         line = self._retrying(provider, concurrency=concurrency, start=handled, rates=rates)
         self.judging_lines.append((provider, line))
         return line
@@ -273,11 +275,11 @@ class TurnResources(Struct, kw_only=True):
         )
         if rates is not None:
             self.judging = limited
-        whole = Retrying(
+        retrying = Retrying(
             limited, attempts=self.settings.judge.attempts, sleep=limited.sleep, tell=self._tell
         )
-        self.opened.append(whole)
-        return whole
+        self.opened.append(retrying)
+        return retrying
 
     def _tell(self, error: ProviderError) -> None:
         """Report once per host that it cannot be reached, since retries show nothing for some

@@ -103,11 +103,11 @@ def _count_use(parts: PipelineParts, answer: Answer, taken_up: list[str]) -> Non
     Raises StoreError.
     """
     now = parts.clock()
-    own = [memory.id for memory in answer.selected if memory.layer == Layer.USER]
-    user = parts.store.user_connection() if own else None
+    ids_of_user = [memory.id for memory in answer.selected if memory.layer == Layer.USER]
+    user = parts.store.user_connection() if ids_of_user else None
     if user is not None:
         with database.transaction(user):
-            turns.count_use(user, own, now=now)
+            turns.count_use(user, ids_of_user, now=now)
     if not taken_up:
         return
     learners = implementations("memories_cited", parts.settings)

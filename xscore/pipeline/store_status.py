@@ -50,9 +50,9 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         by_kind=grouped("memory", "kind"),
         by_language=by_language,
         without_grammar=tuple(
-            one
-            for one in read_index_meta(connection, GRAMMARS_MISSING).split()
-            if one in by_language
+            language
+            for language in read_index_meta(connection, GRAMMARS_MISSING).split()
+            if language in by_language
         ),
         edges=grouped("edge", "relation"),
         judgments=count("judgment"),

@@ -83,8 +83,8 @@ def _as_stage_usage(spent: object) -> object:
     """Put the tokens, which the JSON has beside the calls and dollars, into a record of theirs."""
     if not isinstance(spent, dict):
         return spent
-    own = StageUsage.__struct_fields__
-    tokens = {name: value for name, value in spent.items() if name not in own}
+    own_fields = StageUsage.__struct_fields__
+    tokens = {name: value for name, value in spent.items() if name not in own_fields}
     return {**spent, "usage": tokens}
 
 
@@ -97,11 +97,11 @@ def _fault(error: msgspec.ValidationError, *, within: str = "") -> str:
 
     within: the name of the part that was read.
     """
-    what, _, place = str(error).partition(" - at `$")
-    missing = re.fullmatch("Object missing required field `(.+)`", what)
+    problem, _, place = str(error).partition(" - at `$")
+    missing = re.fullmatch("Object missing required field `(.+)`", problem)
     inside = place.rstrip("`").strip(".")
     if within:
         inside = re.sub(r"^usage(\.|$)", "", inside)
     parts = [part for part in (within, inside, missing and missing[1]) if part]
     name = re.sub("^latency", "latency_s", ".".join(parts).replace("[...]", ""))
-    return f"it lacks {name}" if missing else f"{name}: {what[:1].lower()}{what[1:]}"
+    return f"it lacks {name}" if missing else f"{name}: {problem[:1].lower()}{problem[1:]}"

@@ -80,12 +80,14 @@ def confirm_estimate(parts: PipelineParts, estimate: Estimate, *, hint: str) -> 
 
 def estimate_turn(parts: PipelineParts, turn: Turn) -> Estimate:
     """Estimate a turn; sends nothing and opens or continues no session."""
-    for said in parts.warnings if parts.settings.judge.replay else ():  # names the default judge
-        parts.observer.note(said)
+    for warning in parts.warnings if parts.settings.judge.replay else ():  # names the default judge
+        parts.observer.note(warning)
     opened = open_turn(parts, turn, Stopwatch(), takes_up=False)
-    found = estimate_opened(parts, opened, answers=parts.answerer is not None)
-    first = found.ways or ((found.judge,) if lacks_key(parts.judge.spec, parts.settings) else ())
-    return replace(found, ways=(*first, *_other_ways(parts, opened))) if first else found
+    estimate = estimate_opened(parts, opened, answers=parts.answerer is not None)
+    first = estimate.ways or (
+        (estimate.judge,) if lacks_key(parts.judge.spec, parts.settings) else ()
+    )
+    return replace(estimate, ways=(*first, *_other_ways(parts, opened))) if first else estimate
 
 
 def _other_ways(parts: PipelineParts, opened: Opened) -> Iterator[JudgeEstimate]:
@@ -94,21 +96,18 @@ def _other_ways(parts: PipelineParts, opened: Opened) -> Iterator[JudgeEstimate]
 
     Where words judge for want of a key, the model that a key would bring comes in all its ways.
     """
-    pool, settings, specs = (
-        opened.pool,
-        parts.settings,
-        [other_wire(parts.judge.spec, parts.settings)],
-    )
+    pool, settings = opened.pool, parts.settings
+    specs = [other_wire(parts.judge.spec, settings)]
     if not parts.judge.paid:
         settings = with_dummy_keys(settings)
         keyed = with_wire(parse_model_spec(settings.judge.model), settings)
         specs = [keyed, other_wire(keyed, settings)]
     for spec in filter(None, specs):
-        other = describe_judge(spec, settings, store=parts.store)
-        known = known_judgments(parts.store, opened.key, judge_key(other.identity))
-        theirs = pool_among(pool.all_candidates, pool.candidates, known)
-        plan = with_thread_plan(parts, opened.turn, theirs, opened.key, other)
-        yield from forecast_ways(other, opened.turn, plan)
+        described = describe_judge(spec, settings, store=parts.store)
+        judgments = known_judgments(parts.store, opened.key, judge_key(described.identity))
+        theirs = pool_among(pool.all_candidates, pool.candidates, judgments)
+        plan = with_thread_plan(parts, opened.turn, theirs, opened.key, described)
+        yield from forecast_ways(described, opened.turn, plan)
     if parts.judge.paid:
         by_words = describe_lexical_judge(parts.settings, store=parts.store)
         yield forecast_judging(by_words, opened.turn, pool)
@@ -118,27 +117,25 @@ def estimate_opened(parts: PipelineParts, opened: Opened, *, answers: bool) -> E
     """Estimate a prepared turn under the caps. answers: it ends with a call to the answering
     model."""
     judging = estimate_judging(parts.judge, opened.turn, opened.pool)
-    left = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
+    caps = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
     answering = (
         answer_estimate(parts.answerer, parts.settings)
         if parts.answerer is not None and answers
         else None
     )
-    return replace(judging, primary=answering, caps=left)
+    return replace(judging, primary=answering, caps=caps)
 
 
 def answer_estimate(answerer: Answerer, settings: Settings) -> PrimaryEstimate:
     """Return an upper bound for the answering call; sends nothing."""
-    given, written = (
-        settings.bundle.max_tokens + ANSWER_FRAME_TOKENS,
-        settings.primary.max_output_tokens,
-    )
-    usage = Usage(input_tokens=given, output_tokens=written)
+    tokens_in = settings.bundle.max_tokens + ANSWER_FRAME_TOKENS
+    tokens_out = settings.primary.max_output_tokens
+    usage = Usage(input_tokens=tokens_in, output_tokens=tokens_out)
     cost = PriceList(settings.provider.price)(
         answerer.provider, answerer.model, answerer.host, usage
     )
     return PrimaryEstimate(
-        input_tokens=given, output_tokens=written, cost_usd=cost, host=answerer.host
+        input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost, host=answerer.host
     )
 
 
@@ -146,8 +143,8 @@ def other_wire(spec: ModelSpec, settings: Settings) -> ModelSpec | None:
     """Return the same model through its other wire, decisions or chat; None: it has one."""
     if spec.provider == DECISIONS_OF_OPENAI:
         return ModelSpec("openai", spec.model)
-    other = with_wire(spec, replace(settings, judge=replace(settings.judge, wire="auto")))
-    return other if other != spec else None
+    rewired = with_wire(spec, replace(settings, judge=replace(settings.judge, wire="auto")))
+    return rewired if rewired != spec else None
 
 
 def settings_to_estimate(settings: Settings) -> tuple[Settings, str]:
@@ -196,14 +193,14 @@ def _over_budget(parts: PipelineParts, opened: Opened, *, answers: bool) -> list
     judges = parts.judge.paid and bool(opened.pool.misses) and not parts.settings.judge.replay
     if not (Caps.of(parts.settings.budget).any and (judges or answers)):
         return []
-    said = list(_without_price(parts, judges=judges, answers=answers))
+    warnings = list(_without_price(parts, judges=judges, answers=answers))
     cap = _tightest(parts, turn_id="")
     judging = (
         forecast_judging(parts.judge, opened.turn, opened.pool).cost_usd if judges else Decimal(0)
     )
     answering = _answer_cost(parts) if answers else Decimal(0)
-    if said or cap is None or judging is None or answering is None:
-        return said
+    if warnings or cap is None or judging is None or answering is None:
+        return warnings
     room = max(cap.left_usd, Decimal(0))
     if judging + answering <= room:
         return []
@@ -230,7 +227,9 @@ def how_to_continue(
     refused: why a cap had no room for the answering call; empty if it had.
     """
     unjudged = [
-        (one.candidate, one.result) for one in judged.outcomes if isinstance(one.result, Unjudged)
+        (outcome.candidate, outcome.result)
+        for outcome in judged.outcomes
+        if isinstance(outcome.result, Unjudged)
     ]
     why = refused or next(
         (result.detail for _, result in unjudged if result.cause is UnjudgedCause.BUDGET), ""
@@ -250,21 +249,17 @@ def _continue_hint(
 ) -> str:
     command = f"`xscore continue {opened.turn.id}`"
     if cap.of == "turn" and enough is not None:
-        whole = (
-            "the rest and the answer"
-            if has_rest and parts.answerer
-            else "the rest"
-            if has_rest
-            else "the answer"
-        )
-        return f"`xscore continue {opened.turn.id} --max-usd {enough:f}` is enough for {whole}."
-    more = (
+        remainder = "the answer"
+        if has_rest:
+            remainder = "the rest and the answer" if parts.answerer else "the rest"
+        return f"`xscore continue {opened.turn.id} --max-usd {enough:f}` is enough for {remainder}."
+    target = (
         ""
         if enough is None
         else f" to ${(cap.cap_usd - cap.left_usd + enough).quantize(CENT, ROUND_UP):f}"
     )
     later = ", or wait for the next day (UTC)" if cap.of == "day" else ""
-    return f"raise {CAP_SETTINGS[cap.of]}{more}{later}; then run {command}."
+    return f"raise {CAP_SETTINGS[cap.of]}{target}{later}; then run {command}."
 
 
 def _enough_usd(
@@ -278,18 +273,18 @@ def _enough_usd(
         work = forecast_judging(judge, opened.turn, replace(opened.pool, misses=tuple(rest)))
         builder = prompt_builder(judge)
         packs, model = builder.profile, builder.model
-        most = Usage(
+        largest = Usage(
             input_tokens=FORECAST_MARGIN * work.input_tokens // max(1, work.calls) + packs.tokens,
             output_tokens=MOST_FRAME_TOKENS
             + (SCORE_TOKENS + REASON_TOKENS) * packs.size
             + model.reasoning_reserve,
         )
-        found = PriceList(parts.settings.provider.price)(
-            judge.identity.provider, model.name, judge.host, most
+        price = PriceList(parts.settings.provider.price)(
+            judge.identity.provider, model.name, judge.host, largest
         )
-        if found is None or work.cost_usd is None:
+        if price is None or work.cost_usd is None:
             return None
-        dearest, judging = found, work.cost_usd
+        dearest, judging = price, work.cost_usd
     answering = _answer_cost(parts) if parts.answerer is not None else Decimal(0)
     return (
         None
@@ -322,10 +317,10 @@ def _answer_cost(parts: PipelineParts) -> Decimal | None:
 def _tightest(parts: PipelineParts, *, turn_id: str) -> CapLeft | None:
     """Return the cap with the least room. Raises StoreDamaged."""
     caps = Caps.of(parts.settings.budget)
-    found = remaining_under_caps(
+    caps_left = remaining_under_caps(
         parts.store.connection, caps, turn_id=turn_id, day=day_of(parts.clock()), set_aside=()
     )
-    return min(found, key=lambda cap: cap.left_usd, default=None)
+    return min(caps_left, key=lambda cap: cap.left_usd, default=None)
 
 
 def _usd_rounded_up(usd: Decimal) -> str:

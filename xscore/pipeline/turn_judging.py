@@ -89,7 +89,7 @@ class _FirstJudge(Struct, frozen=True):
     judge: "Judge | NoJudge"
     described: JudgeDescription
     """With the name under which the host answered."""
-    asked: PooledTurn
+    pooled: PooledTurn
     """What it judges."""
     forecast: JudgeEstimate | None = None
     """See `Judged.forecast`."""
@@ -125,18 +125,18 @@ async def _open_first(
     # turn's row names it at once, so that a killed turn is continued with the judge that judged.
     turns.set_judge(parts.store.connection, opened.turn.id, judge_key(judge.identity))
     # What its thread has was judged by another, so nothing of it is carried over.
-    asked = PooledTurn(opened.turn, opened.key, replace(pool, thread=None))
-    return _FirstJudge(judge, replace(described, identity=judge.identity), asked, of_model)
+    pooled = PooledTurn(opened.turn, opened.key, replace(pool, thread=None))
+    return _FirstJudge(judge, replace(described, identity=judge.identity), pooled, of_model)
 
 
 async def _judge_first(
     parts: PipelineParts, resources: TurnResources | None, first: _FirstJudge
 ) -> Judged:
     leaders = parts.settings.selection.top_k
-    once = await judge_pool(first.asked, first.judge, resources, parts.observer, leaders=leaders)
+    once = await judge_pool(first.pooled, first.judge, resources, parts.observer, leaders=leaders)
     return Judged(
         outcomes=once.outcomes,
-        pool=first.asked.pool,
+        pool=first.pooled.pool,
         judge=first.described.identity,
         interrupted=once.interrupted,
         forecast=first.forecast,
@@ -149,7 +149,7 @@ async def _judge_near_twice(
     parts: PipelineParts, resources: TurnResources, first: _FirstJudge, judged: Judged
 ) -> Judged:
     once = JudgedPool(judged.outcomes, judged.interrupted)
-    drawn, counts = await draw_again(parts, first.described, resources, first.asked, once)
+    drawn, counts = await draw_again(parts, first.described, resources, first.pooled, once)
     return replace(
         judged,
         outcomes=drawn.outcomes,
@@ -190,7 +190,7 @@ async def draw_again(
     parts: JudgingParts,
     described: JudgeDescription,
     resources: TurnResources,
-    asked: PooledTurn,
+    pooled: PooledTurn,
     once: JudgedPool,
 ) -> tuple[JudgedPool, SecondDraws]:
     """Judge a second time what came near its threshold.
@@ -198,37 +198,50 @@ async def draw_again(
     described: of the judge that gave the first scores. What gets no second score keeps its first.
     Raises StoreError.
     """
-    near, beyond = _near_threshold(parts, asked.turn, once.outcomes)
+    near, beyond = _near_threshold(parts, pooled.turn, once.outcomes)
     if not near:
         return once, SecondDraws(missed=beyond)
-    causes = {one.result.cause for one in once.outcomes if isinstance(one.result, Unjudged)}
+    causes = {
+        outcome.result.cause for outcome in once.outcomes if isinstance(outcome.result, Unjudged)
+    }
     if causes & ENDS_ALL or not resources.deadline.judging_left_s():
         return once, SecondDraws(missed=len(near) + beyond)
-    again = PooledTurn(asked.turn, asked.key, pool_among(near, near, {}))
+    redrawn = PooledTurn(pooled.turn, pooled.key, pool_among(near, near, {}))
     judge: Judge | NoJudge
     try:
-        judge = await open_judge(described, resources, again, sample=SECOND_DRAW)
+        judge = await open_judge(described, resources, redrawn, sample=SECOND_DRAW)
     except (ProviderError, NoUsableModel) as error:
         judge = NoJudge(UnjudgedCause.PROVIDER, error.message)
-    judged = await judge_pool(again, judge, resources)
-    scores = {
-        one.result.content_hash: one.result
-        for one in judged.outcomes
-        if isinstance(one.result, Judgment)
+    judged = await judge_pool(redrawn, judge, resources)
+    lost = [outcome.result for outcome in judged.outcomes if isinstance(outcome.result, Unjudged)]
+    merged = _averaged(once.outcomes, judged.outcomes)
+    drawn = {
+        outcome.result.content_hash
+        for outcome in judged.outcomes
+        if outcome.origin is Origin.JUDGED
     }
-    lost = [one.result for one in judged.outcomes if isinstance(one.result, Unjudged)]
-    merged = tuple(
-        (
-            one._replace(result=one.result.averaged_with(scores[one.result.content_hash]))
-            if isinstance(one.result, Judgment) and one.result.content_hash in scores
-            else one
-        )
-        for one in once.outcomes
-    )
-    drawn = {one.result.content_hash for one in judged.outcomes if one.origin is Origin.JUDGED}
     counts = SecondDraws(drawn=len(drawn), missed=len(lost) + beyond)
     interrupted = once.interrupted or judged.interrupted
     return replace(once, outcomes=merged, interrupted=interrupted, warnings=_warning(lost)), counts
+
+
+def _averaged(
+    first_draws: Sequence[Outcome], second_draws: Sequence[Outcome]
+) -> tuple[Outcome, ...]:
+    """Return the first outcomes, with the mean of both scores where there is a second."""
+    second_of: dict[str, Judgment] = {}
+    for outcome in second_draws:
+        if isinstance(outcome.result, Judgment):
+            second_of[outcome.result.content_hash] = outcome.result
+    merged: list[Outcome] = []
+    for outcome in first_draws:
+        first = outcome.result
+        if isinstance(first, Judgment) and first.content_hash in second_of:
+            mean = first.averaged_with(second_of[first.content_hash])
+            merged.append(outcome._replace(result=mean))
+        else:
+            merged.append(outcome)
+    return tuple(merged)
 
 
 def _near_threshold(
@@ -237,19 +250,21 @@ def _near_threshold(
     """Return what is to be drawn again, nearest first, and how many more come as near."""
     thresholds, settings = parts.judge.thresholds, parts.settings.selection
     least = thresholds.lowest - settings.redraw_margin - parts.settings.boosts.cap
-    scores = [one.result.score for one in outcomes if isinstance(one.result, Judgment)]
+    scores = [outcome.result.score for outcome in outcomes if isinstance(outcome.result, Judgment)]
     if max(scores, default=0.0) < least:  # no boost brings any of them near
         return (), 0
     ranked = boosted(parts, outcomes, turn, thresholds=thresholds)
     distances = [
-        (abs(one.score - thresholds.of(one.candidate)), one.candidate.id, one)
-        for one in ranked
-        if one.score >= least
+        (abs(entry.score - thresholds.of(entry.candidate)), entry.candidate.id, entry)
+        for entry in ranked
+        if entry.score >= least
     ]
     near = sorted(
-        found for found in distances if found[0] <= settings.redraw_margin + SCORE_TOLERANCE
+        distance
+        for distance in distances
+        if distance[0] <= settings.redraw_margin + SCORE_TOLERANCE
     )
-    once = [one.candidate for _, _, one in near if not one.judgment.draws]
+    once = [entry.candidate for _, _, entry in near if not entry.judgment.draws]
     room = max(0, settings.most_redrawn - (len(near) - len(once)))
     return tuple(once[:room]), len(once[room:])
 
@@ -257,8 +272,12 @@ def _near_threshold(
 def _warning(lost: Sequence[Unjudged]) -> tuple[str, ...]:
     if not lost:
         return ()
-    what = counted(len(lost), "memory near its threshold was", "memories near their threshold were")
-    return (f"{what} judged once instead of twice: {lost[0].detail or lost[0].cause.value}",)
+    memories_were = counted(
+        len(lost), "memory near its threshold was", "memories near their threshold were"
+    )
+    return (
+        f"{memories_were} judged once instead of twice: {lost[0].detail or lost[0].cause.value}",
+    )
 
 
 def _fallback_models(parts: PipelineParts) -> list[str]:
@@ -279,16 +298,16 @@ async def _judge_by_fallback(
     """Have each model of the chain judge what those before it left, and put its outcomes in their
     place."""
     for name in _fallback_models(parts):
-        left = tuple(
+        remaining = tuple(
             outcome.candidate
             for outcome in judged.outcomes
             if isinstance(outcome.result, Unjudged) and outcome.result.cause in FAILURES
         )
-        if not left or judged.interrupted:
+        if not remaining or judged.interrupted:
             return judged
         try:
             fallback = await _open_fallback(
-                parts, opened, resources, name, left=left, first=judged.judge
+                parts, opened, resources, name, remaining=remaining, first=judged.judge
             )
             if fallback is None:  # it is the judge itself
                 continue
@@ -310,7 +329,7 @@ class _Fallback(Struct, frozen=True):
 
     described: JudgeDescription
     judge: "Judge | NoJudge"
-    asked: PooledTurn
+    pooled: PooledTurn
 
     @property
     def stopped(self) -> UnjudgedCause | None:
@@ -318,7 +337,7 @@ class _Fallback(Struct, frozen=True):
 
         None where it knows all from earlier turns, and was not opened for that reason.
         """
-        if isinstance(self.judge, NoJudge) and self.asked.pool.misses:
+        if isinstance(self.judge, NoJudge) and self.pooled.pool.misses:
             return self.judge.cause
         return None
 
@@ -329,7 +348,7 @@ async def _open_fallback(
     resources: TurnResources,
     name: str,
     *,
-    left: tuple[Candidate, ...],
+    remaining: tuple[Candidate, ...],
     first: JudgeIdentity,
 ) -> _Fallback | None:
     """Open another model for what is left; what it judged before is known.
@@ -341,17 +360,17 @@ async def _open_fallback(
     described = describe_judge(spec, settings, store=parts.store)
     if described.identity == first:
         return None
-    known = known_judgments(parts.store, opened.key, judge_key(described.identity))
-    pool = pool_among(opened.pool.all_candidates, left, known)
-    asked = PooledTurn(opened.turn, opened.key, pool)
-    them = "it" if len(left) == 1 else "them"
+    judgments = known_judgments(parts.store, opened.key, judge_key(described.identity))
+    pool = pool_among(opened.pool.all_candidates, remaining, judgments)
+    pooled = PooledTurn(opened.turn, opened.key, pool)
+    them = "it" if len(remaining) == 1 else "them"
     parts.observer.note(
-        f"the judge could not judge {counted(len(left), 'memory', 'memories')};"
+        f"the judge could not judge {counted(len(remaining), 'memory', 'memories')};"
         f" `{spec}` at {described.identity.host} judges {them}"
     )
     if not pool.misses:
-        return _Fallback(described, NoJudge(UnjudgedCause.PROVIDER), asked)
-    return _Fallback(described, await open_judge(described, resources, asked), asked)
+        return _Fallback(described, NoJudge(UnjudgedCause.PROVIDER), pooled)
+    return _Fallback(described, await open_judge(described, resources, pooled), pooled)
 
 
 async def _with_fallback(
@@ -360,7 +379,7 @@ async def _with_fallback(
     """Return the outcomes with those of another model in the place of what the judge left."""
     judge, described = fallback.judge, fallback.described
     leaders = parts.settings.selection.top_k
-    rest = await judge_pool(fallback.asked, judge, resources, parts.observer, leaders=leaders)
+    rest = await judge_pool(fallback.pooled, judge, resources, parts.observer, leaders=leaders)
     known_as = described.identity
     new_as = known_as if isinstance(judge, NoJudge) else judge.identity
     by_fallback = dict(judged.by_fallback)

@@ -120,11 +120,12 @@ def shown_diff(diff: str) -> str:
 def sections_among(diff: str, is_admitted: Callable[[str], bool]) -> str:
     """Keep the files of a unified diff whose names, old and new, are all admitted; a part without a
     name is dropped."""
-    return "".join(
-        part
-        for part in re.split(_SECTION, diff)
-        if (names := _names(part)) and all(map(is_admitted, names))
-    )
+    admitted: list[str] = []
+    for section in re.split(_SECTION, diff):
+        names = _names(section)
+        if names and all(map(is_admitted, names)):
+            admitted.append(section)
+    return "".join(admitted)
 
 
 def _names(section: str) -> list[str]:
@@ -138,12 +139,14 @@ def edited_lines(diff: str) -> Mapping[str, list[tuple[int, int]]]:
 
     Lines that were only removed count as an edit of the two lines around them.
     """
-    found: dict[str, list[tuple[int, int]]] = {}
+    spans_by_file: dict[str, list[tuple[int, int]]] = {}
     for section in re.split(_SECTION, diff) if diff else ():
         names, (_, *hunks) = _names(section), re.split(r"^(?=@@ )", section, flags=re.MULTILINE)
         if names and hunks and "\n+++ /dev/null" not in section.partition("\n@@")[0]:
-            found[names[-1]] = [span for hunk in hunks for span in _edits_of(hunk.split("\n"))]
-    return found
+            spans_by_file[names[-1]] = [
+                span for hunk in hunks for span in _edits_of(hunk.split("\n"))
+            ]
+    return spans_by_file
 
 
 def _edits_of(hunk: Iterable[str]) -> list[tuple[int, int]]:
@@ -202,7 +205,7 @@ def complete_turn(
     file = _path_in_root(turn.file, root, indexed) if turn.file else ""
     file = file if is_safe_name(file) else ""
     errors = turn.errors[-SCREENED_FACTOR * MAX_TASK_CHARS :]
-    given = (
+    public_diff = (
         sections_among(turn.diff, lambda path: not is_secret_file(path))
         if "diff --git " in turn.diff
         else turn.diff
@@ -222,7 +225,7 @@ def complete_turn(
             for name in dict.fromkeys(_path_in_root(path, root, indexed) for path in turn.recent)
             if is_safe_name(name)
         ),
-        diff=shown_diff(given) if turn.diff else work.diff,
+        diff=shown_diff(public_diff) if turn.diff else work.diff,
         changed=work.changed if turn.changed is None else turn.changed,
     )
 
@@ -235,7 +238,7 @@ def _scope_in_root(
     Raises UsageError for a path that is not there.
     """
 
-    def known() -> list[str]:
+    def known_paths() -> list[str]:
         files = list(indexed())
         return [
             *files,
@@ -244,7 +247,7 @@ def _scope_in_root(
 
     try:
         return replace(
-            scope, within=tuple(_path_in_root(path, root, known) for path in scope.within)
+            scope, within=tuple(_path_in_root(path, root, known_paths) for path in scope.within)
         )
     except UsageError as error:
         if " " in task:
@@ -257,8 +260,8 @@ def _scope_in_root(
 def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterable[str]]) -> str:
     """Return a path relative to the root; it may be given so, absolute, or relative to the working
     folder."""
-    given = Path(path)
-    tried = [given] if given.is_absolute() else [Path.cwd() / given, root.path / given]
+    as_given = Path(path)
+    tried = [as_given] if as_given.is_absolute() else [Path.cwd() / as_given, root.path / as_given]
     for candidate in tried:
         real = Path(os.path.realpath(candidate))  # `resolve` raises for a loop of links
         if real.is_relative_to(root.path.resolve()) and is_there(real):
@@ -278,10 +281,10 @@ def _file_text(file: str, root: RepositoryRoot) -> str:
     """
     if is_secret_file(file):
         return ""
-    most = SCREENED_FACTOR * MAX_FILE_CHARS
+    max_bytes = SCREENED_FACTOR * MAX_FILE_CHARS
     try:
         with opened_folder(root.path) as top:
-            data = read_file_under(top, native_name(file), max_bytes=most, start_only=True)
+            data = read_file_under(top, native_name(file), max_bytes=max_bytes, start_only=True)
     except (FileRefused, OSError):
         return ""
     text = redact(data.decode("utf-8", "replace")).text
