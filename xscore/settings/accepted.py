@@ -46,7 +46,7 @@ def _described(kind: Any, value: object, marks: list[Meta]) -> str:
         return f"NAME=VALUE pairs: NAME is {name}; VALUE is {entry}"
     if origin is tuple:
         max_length = next(_limits(marks, "max_length"), None)
-        return f"a list of {f'at max_length {max_length:,} ' if max_length else ''}texts"
+        return f"a list of {f'at most {max_length:,} ' if max_length else ''}texts"
     return _described_plain(kind, marks)
 
 
