@@ -26,16 +26,17 @@ from xscore.platform.figures import format_bytes, format_dollars, format_seconds
 from xscore.platform.paths import decode_path_argument, find_root, refuse_wide_folder, user_data_dir
 from xscore.platform.text import counted, format_place, mask_key, one_line
 from xscore.records.memory import IndexReport
-from xscore.records.reports import (
-    BackgroundStatus,
-    Diagnosis,
-    EffectiveSetting,
-    HookFailure,
-    StoreStatus,
-)
 from xscore.store import opening
 
 if TYPE_CHECKING:
+    # An index run reports none of these: it starts without them.
+    from xscore.records.reports import (
+        BackgroundStatus,
+        Diagnosis,
+        EffectiveSetting,
+        HookFailure,
+        StoreStatus,
+    )
     from xscore.settings import LoadedSettings
     from xscore.store.graph import ReachedNode
 
@@ -71,7 +72,7 @@ def doctor(probe: bool, flags: Flags) -> int:
     return ExitCode.NOTHING_JUDGED
 
 
-def _render_diagnosis(diagnosis: Diagnosis) -> str:
+def _render_diagnosis(diagnosis: "Diagnosis") -> str:
     rows = []
     shown = {""}
     for finding in diagnosis.findings:
@@ -223,7 +224,7 @@ def status(flags: Flags) -> None:
     flags.terminal.print_result(report, _render_status)
 
 
-def _describe_background(background: BackgroundStatus) -> str:
+def _describe_background(background: "BackgroundStatus") -> str:
     if background.pid is None:
         return "none"
     doing = "idle"
@@ -232,7 +233,7 @@ def _describe_background(background: BackgroundStatus) -> str:
     return f"{doing} (process {background.pid}{', xscore watch' if background.watches else ''})"
 
 
-def _describe_hook_failure(failed: HookFailure) -> str:
+def _describe_hook_failure(failed: "HookFailure") -> str:
     return (
         f"{one_line(failed.event)} failed {format_age(failed.at, time.time())}:"
         f" {one_line(failed.problem)}"
@@ -269,7 +270,7 @@ def _still_left(files: int) -> str:
 _NONE_STORED = " (the lexical judge stores none)"
 
 
-def _render_status(report: StoreStatus) -> str:
+def _render_status(report: "StoreStatus") -> str:
     if report.branch and report.branch == report.commit:
         branch = "detached at"
     else:
@@ -366,9 +367,12 @@ def show_config(origin: bool, flags: Flags) -> None:
     )
 
 
-def effective_settings(loaded: "LoadedSettings") -> list[EffectiveSetting]:
+def effective_settings(loaded: "LoadedSettings") -> "list[EffectiveSetting]":
     """Return every setting with its formatted value and origin; keys and what is secret in URLs are
     masked."""
+    # An index run starts without it.
+    from xscore.records.reports import EffectiveSetting
+
     settings_in_force = []
     for name, origin in loaded.origins.items():
         section, field = name.split(".", 1)

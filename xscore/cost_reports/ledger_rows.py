@@ -108,14 +108,11 @@ def read_jobs(
     jobs, left_out = _believed(
         rows, lambda row: (row["id"], parse_timestamp(row["created_at"]), _offline(row))
     )
-    commands = {
-        str(row["id"]): "rescore" if row["command"] == "rescore" else "batch" for row in rows
-    }
-    return (
-        sum_offline(totals for job, at, totals in jobs if _is_asked(job, at, query)),
-        commands,
-        left_out,
-    )
+    commands: dict[str, str] = {}
+    for row in rows:
+        commands[str(row["id"])] = "rescore" if row["command"] == "rescore" else "batch"
+    offline = sum_offline(totals for job, at, totals in jobs if _is_asked(job, at, query))
+    return offline, commands, left_out
 
 
 def sum_offline(parts: Iterable[OfflineTotals]) -> OfflineTotals:
@@ -195,6 +192,7 @@ def _figures(row: Mapping[str, Any]) -> TurnFigures:
         )
     scores = tuple(map(parse_count, convert(json.loads(_text(row["scores"])), list)))
     causes = convert(json.loads(_text(row["unjudged_by_cause"])), dict)
+    near = row["near"]
     return TurnFigures(
         command=_text(row["command"]),
         judge=_text(row["judge"]),
@@ -202,7 +200,7 @@ def _figures(row: Mapping[str, Any]) -> TurnFigures:
         unjudged_by_cause={cause: parse_count(count) for cause, count in causes.items()},
         kept=parse_count(row["kept"]),
         threshold=parse_number(row["threshold"], most=1),
-        near=None if row["near"] is None else parse_count(row["near"]),
+        near=None if near is None else parse_count(near),
         scores=scores if len(scores) == SCORE_BINS else (),
         latency=Latency(**{stage: parse_seconds(row[f"{stage}_s"]) for stage in _STAGES}),
         expected=expected,

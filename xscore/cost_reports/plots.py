@@ -107,28 +107,24 @@ class TurnBucket(Struct, frozen=True):
 
     def cost(self, models: frozenset[str] | None = None) -> Decimal:
         """Return dollars per turn, of some models or all."""
-        paid = (
-            usd
-            for turn in self.turns
-            for model, usd in turn.cost_by_model.items()
-            if not models or model in models
-        )
-        return sum(paid, ZERO) / len(self.turns)
+        paid = ZERO
+        for turn in self.turns:
+            for model, usd in turn.cost_by_model.items():
+                if not models or model in models:
+                    paid += usd
+        return paid / len(self.turns)
 
     def hit_rates(self) -> list[float | None]:
         """Return the shares of judgments and of input tokens that caches served; None: there were
         none."""
-        coverage = [turn.coverage for turn in self.turns if turn.coverage]
-        usage = [turn.spent.usage for turn in self.turns]
-        parts = [
-            sum(part.cached + part.carried for part in coverage),
-            sum(part.cached_input_tokens for part in usage),
-        ]
-        wholes = [
-            sum(part.candidates for part in coverage),
-            sum(part.input_tokens for part in usage),
-        ]
-        return [part / total if total else None for part, total in zip(parts, wholes, strict=True)]
+        candidates = saved = input_tokens = cached_input_tokens = 0
+        for turn in self.turns:
+            if turn.coverage:
+                candidates += turn.coverage.candidates
+                saved += turn.coverage.cached + turn.coverage.carried
+            input_tokens += turn.spent.usage.input_tokens
+            cached_input_tokens += turn.spent.usage.cached_input_tokens
+        return [_share_of(saved, candidates), _share_of(cached_input_tokens, input_tokens)]
 
     def attempts(self) -> list[float]:
         """Return attempts per turn: answered, failed, limited by a 429."""
@@ -136,6 +132,10 @@ class TurnBucket(Struct, frozen=True):
             (turn.spent.calls, turn.spent.failed, turn.spent.rate_limited) for turn in self.turns
         ]
         return [sum(column) / len(counts) for column in zip(*counts, strict=True)]
+
+
+def _share_of(part: int, total: int) -> float | None:
+    return part / total if total else None
 
 
 def bucket_turns(turns: Sequence[TurnLine]) -> list[TurnBucket]:

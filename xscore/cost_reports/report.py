@@ -225,11 +225,13 @@ def _turn_lines(calls: CallTable, turns: Sequence[LedgerTurn]) -> tuple[TurnLine
         return ()
     shown = [turn.key for turn in turns]
     spent = calls.spent_by("repo", "turn", only=shown)
-    models: dict[tuple[str, str], dict[str, Decimal]] = {}
-    for (repo, turn_id, model), cost in calls.spent_by("repo", "turn", "model", only=shown).items():
-        models.setdefault((repo, turn_id), {})[model] = cost.cost_usd
-    return tuple(
-        TurnLine(
+    spent_by_model = calls.spent_by("repo", "turn", "model", only=shown)
+    costs: dict[tuple[str, str], dict[str, Decimal]] = {}
+    for (repo, turn_id, model), of_model in spent_by_model.items():
+        costs.setdefault((repo, turn_id), {})[model] = of_model.cost_usd
+    lines: list[TurnLine] = []
+    for turn in turns:
+        line = TurnLine(
             id=turn.key.turn,
             at=turn.at,
             repository=turn.key.repo,
@@ -238,11 +240,11 @@ def _turn_lines(calls: CallTable, turns: Sequence[LedgerTurn]) -> tuple[TurnLine
             state=turn.state,
             judge=turn.judge,
             spent=spent.get(turn.key, Spent()),
-            cost_by_model=models.get(turn.key, {}),
+            cost_by_model=costs.get(turn.key, {}),
             **{name: getattr(turn.figures, name, None) for name in _OF_FIGURES},
         )
-        for turn in turns
-    )
+        lines.append(line)
+    return tuple(lines)
 
 
 def _turn_details(

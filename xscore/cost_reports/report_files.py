@@ -245,11 +245,11 @@ def print_gate(gate: GateReport, terminal: Terminal) -> int:
         for line in gate.with_verdict(verdict):
             if line.note or verdict is GateVerdict.ALERT:
                 terminal.note(f"gate {verdict}: {_describe_gate_line(line)}")
-    counts = [
-        f"{count} {verdict}"
-        for verdict in GateVerdict
-        if (count := len(gate.with_verdict(verdict)))
-    ]
+    counts: list[str] = []
+    for verdict in GateVerdict:
+        count = len(gate.with_verdict(verdict))
+        if count:
+            counts.append(f"{count} {verdict}")
     terminal.note(f"gates: {', '.join(counts)}")
     return GateFailed.exit_code if gate.failed else 0
 
@@ -296,24 +296,20 @@ def _describe_gate_line(line: GateLine) -> str:
 
 def gate_markdown(gate: GateReport) -> str:
     """Return the check as a table for a step summary: failures first, inconclusive gates last."""
-    rows = []
-    for line in [line for verdict in GateVerdict for line in gate.with_verdict(verdict)]:
-        figures = [
-            _format_figure(value, line.unit) for value in (line.baseline, line.now, line.allowed)
-        ]
-        rows.append(
-            (
-                line.what,
-                *figures,
-                f"{line.verdict}: {line.note}" if line.note else str(line.verdict),
-            )
-        )
-    return (
-        _markdown_table(
-            ReportTable(("gate", "baseline", "now", "allowed", "verdict"), rows, words=1)
-        )
-        + "\n"
-    )
+    rows: list[tuple[str, ...]] = []
+    # The verdicts are in the order in which a reader looks for them.
+    for verdict in GateVerdict:
+        rows += [_gate_row(line) for line in gate.with_verdict(verdict)]
+    heads = ("gate", "baseline", "now", "allowed", "verdict")
+    return _markdown_table(ReportTable(heads, rows, words=1)) + "\n"
+
+
+def _gate_row(line: GateLine) -> tuple[str, ...]:
+    figures = [
+        _format_figure(value, line.unit) for value in (line.baseline, line.now, line.allowed)
+    ]
+    verdict = f"{line.verdict}: {line.note}" if line.note else str(line.verdict)
+    return (line.what, *figures, verdict)
 
 
 def _format_figure(value: Figure | None, unit: str) -> str:
@@ -321,9 +317,9 @@ def _format_figure(value: Figure | None, unit: str) -> str:
         return "–"
     match unit:
         case "usd":
-            return (
-                f"${value:,.6f}" if value == 0 or value >= SMALL else f"${value:.12f}".rstrip("0")
-            )
+            if value == 0 or value >= SMALL:
+                return f"${value:,.6f}"
+            return f"${value:.12f}".rstrip("0")
         case "share":
             return f"{value * 100:.1f} %"
         case "s":

@@ -17,6 +17,7 @@ from xscore.cost_reports.records import (
     Group,
     ScoreHistogram,
     Spent,
+    Timing,
 )
 from xscore.cost_reports.report_lines import (
     ReportTable,
@@ -35,6 +36,7 @@ from xscore.platform.figures import (
     format_tokens,
 )
 from xscore.platform.text import counted, one_line
+from xscore.records.reports import EvaluationLine
 
 GROUPS_SHOWN = 40
 HISTOGRAMS_SHOWN = 4
@@ -177,30 +179,22 @@ def report_tables(
     if report.groups and report.by != "model":
         yield _group_table(report, report.groups, report.by, paid, groups)
     if report.timings:
-        rows = [
-            (
-                line.of,
-                line.stage,
-                line.kind,
-                f"{line.count:,}",
-                *map(format_duration, (line.p50_s, line.p95_s, line.p99_s)),
-            )
-            for line in report.timings
-        ]
-        yield ReportTable(
-            ("time of", "stage", "kind", "samples", "p50", "p95", "p99"), rows, words=3
-        )
+        heads = ("time of", "stage", "kind", "samples", "p50", "p95", "p99")
+        yield ReportTable(heads, [_timing_row(timing) for timing in report.timings], words=3)
     if report.evaluations:
-        shown = [
-            (
-                *(format_time(line.at), one_line(line.judge), f"{line.cases:,}", f"{line.k}"),
-                *(f"{share:.3f}" for share in (line.recall, line.precision, line.ndcg)),
-            )
-            for line in report.evaluations[:EVALUATIONS_SHOWN]
-        ]
-        yield ReportTable(
-            ("evaluated", "judge", "questions", "k", "recall", "precision", "nDCG"), shown, words=2
-        )
+        shown = report.evaluations[:EVALUATIONS_SHOWN]
+        heads = ("evaluated", "judge", "questions", "k", "recall", "precision", "nDCG")
+        yield ReportTable(heads, [_evaluation_row(line) for line in shown], words=2)
+
+
+def _timing_row(timing: Timing) -> tuple[str, ...]:
+    percentiles = map(format_duration, (timing.p50_s, timing.p95_s, timing.p99_s))
+    return (timing.of, timing.stage, timing.kind, f"{timing.count:,}", *percentiles)
+
+
+def _evaluation_row(line: EvaluationLine) -> tuple[str, ...]:
+    shares = [f"{share:.3f}" for share in (line.recall, line.precision, line.ndcg)]
+    return (format_time(line.at), one_line(line.judge), f"{line.cases:,}", f"{line.k}", *shares)
 
 
 def _group_table(
@@ -246,6 +240,6 @@ def _histogram(of: ScoreHistogram) -> str:
     bars = [_BARS[-(-count * (len(_BARS) - 1) // highest)] for count in of.scores]
     if of.threshold is None:
         return f"0 [{''.join(bars).replace(' ', '.')}] 1, turns of several thresholds"
-    at = min(round(of.threshold * len(bars)), len(bars))
-    drawn = "".join(bars[:at]) + "|" + "".join(bars[at:])
+    threshold_at = min(round(of.threshold * len(bars)), len(bars))
+    drawn = "".join(bars[:threshold_at]) + "|" + "".join(bars[threshold_at:])
     return f"0 [{drawn.replace(' ', '.')}] 1, threshold {of.threshold:g} at |"

@@ -25,23 +25,25 @@ def group_spending(calls: CallTable, turns: Sequence[LedgerTurn], by: str) -> tu
     members: dict[str, set[TurnKey]] = defaultdict(set)
     for name, key in calls.turns_by(by):
         members[name].add(key)
-    counted: dict[str, list[LedgerTurn]] = defaultdict(list)
+    turns_by_name: dict[str, list[LedgerTurn]] = defaultdict(list)
     for turn in turns:
         name_of_turn = grouping.of_turn(turn)
         if name_of_turn is not None:
+            # A turn that was served from the cache has no call: it is a member all the same.
             members[name_of_turn].add(turn.key)
-            counted[name_of_turn].append(turn)
-    groups = [
-        Group(
+            turns_by_name[name_of_turn].append(turn)
+    groups: list[Group] = []
+    for name in sorted(spent.keys() | members.keys()):
+        of_group = turns_by_name[name]
+        group = Group(
             name=name,
             turns=len(members[name]),
             spent=spent.get(name, Spent()),
-            coverage=sum_coverage(counted[name]),
-            kept=sum(turn.figures.kept for turn in counted[name] if turn.figures),
+            coverage=sum_coverage(of_group),
+            kept=sum(turn.figures.kept for turn in of_group if turn.figures),
         )
-        for name in sorted(spent.keys() | members.keys())
-    ]
-    return tuple(_in_order(groups, grouping.order, counted))
+        groups.append(group)
+    return tuple(_in_order(groups, grouping.order, turns_by_name))
 
 
 def _in_order(
@@ -58,11 +60,10 @@ def _in_order(
         case Order.NAME:
             return sorted(groups, key=lambda group: group.name, reverse=True)
         case Order.TIME:
-            newest = {
-                name: max(turn.at for turn in turns)
-                for name, turns in turns_by_name.items()
-                if turns
-            }
+            newest: dict[str, float] = {}
+            for name, turns in turns_by_name.items():
+                if turns:
+                    newest[name] = max(turn.at for turn in turns)
             return sorted(
                 groups, key=lambda group: (newest.get(group.name, 0.0), group.name), reverse=True
             )
@@ -95,14 +96,20 @@ def turn_timings(turns: Iterable[tuple[Latency, bool]]) -> Iterator[Timing]:
                 taken[stage, _KINDS[is_cached]].append(seconds)
     for stage in Latency.__struct_fields__:
         for kind in _KINDS:
-            if samples := sorted(taken[stage, kind]):
+            samples = sorted(taken[stage, kind])
+            if samples:
                 yield _timing("turn", stage, kind, samples, 1.0)
 
 
 def _timing(of: str, stage: str, kind: str, samples: Sequence[float], in_a_second: float) -> Timing:
     """samples: in order."""
-    count = len(samples)
-    p50, p95, p99 = (
-        samples[max(0, ceil(q * count - 1e-9) - 1)] / in_a_second for q in (0.5, 0.95, 0.99)
+    p50, p95, p99 = (_percentile(samples, share) / in_a_second for share in (0.5, 0.95, 0.99))
+    return Timing(
+        of=of, stage=stage, kind=kind, count=len(samples), p50_s=p50, p95_s=p95, p99_s=p99
     )
-    return Timing(of=of, stage=stage, kind=kind, count=count, p50_s=p50, p95_s=p95, p99_s=p99)
+
+
+def _percentile(samples: Sequence[float], share: float) -> float:
+    # A product that is a hair above a whole number is that number.
+    rank = ceil(share * len(samples) - 1e-9)
+    return samples[max(0, rank - 1)]

@@ -230,13 +230,14 @@ def _weigh_terms(
         counted.append(not weighed.term.joined and (count > 0 or not is_everyday_word))
     asked_idf = missing_idf = 0.0
     for amount, is_asked, count in zip(idf, counted, have, strict=True):
-        if is_asked:
-            asked_idf += amount
-            missing_idf += 0.0 if count else amount
+        if not is_asked:
+            continue
+        asked_idf += amount
+        if not count:
+            missing_idf += amount
     joined = [weighed.term.joined for weighed in terms]
-    return _TermWeights(
-        idf, counted, joined, asked_idf, missing_idf / asked_idf if asked_idf else 0.0
-    )
+    strange = missing_idf / asked_idf if asked_idf else 0.0
+    return _TermWeights(idf, counted, joined, asked_idf, strange)
 
 
 def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence[int]) -> TermHits:
@@ -312,10 +313,9 @@ def _amounts(hits: TermHits, idf: Sequence[float], *, words: int) -> dict[int, f
     length = LENGTH_WEIGHT + LENGTH_SHORT * short
     fixed, by_length = SATURATION * (1 - length), SATURATION * length / hits.mean_length
     field_weight = 1 + FIELDS_SHORT * short
-    in_fields = {
-        marks: sum(share for mark, share in FIELDS if marks & mark) * field_weight
-        for marks in set(hits.fields)
-    }
+    in_fields: dict[int, float] = {}
+    for marks in set(hits.fields):
+        in_fields[marks] = field_weight * sum(share for mark, share in FIELDS if marks & mark)
     amounts: dict[int, float] = {}
     for row, term, count, marks in zip(
         hits.row, hits.term, hits.frequency, hits.fields, strict=True
@@ -333,8 +333,13 @@ def _in_file(
     terms_of: dict[str, set[int]] = {}
     for row, term in zip(hits.row, hits.term, strict=True):
         terms_of.setdefault(candidates[row].path, set()).add(term)
-    terms_of.pop("", None)  # memories without a file have none in common
-    return {path: sum([idf[term] for term in sorted(terms)]) for path, terms in terms_of.items()}
+    # Memories without a file have none in common.
+    terms_of.pop("", None)
+    idf_by_path: dict[str, float] = {}
+    for path, terms in terms_of.items():
+        # In order, since the sum of floats depends on it.
+        idf_by_path[path] = sum([idf[term] for term in sorted(terms)])
+    return idf_by_path
 
 
 def _breadth(hits: TermHits, shares: Sequence[float]) -> dict[int, float]:

@@ -213,7 +213,8 @@ class _ClaimsByStore:
             if is_own:
                 # The parts of long memories become known only here, and are written where their
                 # memory is.
-                self.contents.update(content for pack in of_store for content in pack)
+                for pack in of_store:
+                    self.contents.update(pack)
             results = await claims.claim(of_store, at_most=at_most)
             result_at |= zip(places, results, strict=True)
             # Both stores share one limit.

@@ -449,6 +449,8 @@ def throwaway_packs(misses: Iterable[Candidate], profile: PackProfile) -> list[P
     groups += group_in_order(
         [miss for miss in ordered if miss.tokens <= profile.tokens], profile.tokens, profile.size
     )
-    return [
-        Pack("x_" + digest(*(member.id for member in group))[:16], tuple(group)) for group in groups
-    ]
+    packs: list[Pack] = []
+    for group in groups:
+        name = digest(*(member.id for member in group))
+        packs.append(Pack("x_" + name[:16], tuple(group)))
+    return packs

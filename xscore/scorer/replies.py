@@ -207,9 +207,10 @@ def _reasons(data: object) -> list[tuple[str, str]]:
     if isinstance(data, dict):
         pairs = list(data.items())
     elif isinstance(data, list):
-        entries = [entry for entry in data if isinstance(entry, dict)]
-        for entry in entries:
-            pairs.append((entry.get("id"), entry.get("reason", entry.get("reasoning"))))
+        for entry in data:
+            if isinstance(entry, dict):
+                reason = entry.get("reason", entry.get("reasoning"))
+                pairs.append((entry.get("id"), reason))
     reasons: list[tuple[str, str]] = []
     for id_, text in pairs:
         if isinstance(id_, str) and isinstance(text, str):
