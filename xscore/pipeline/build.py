@@ -20,7 +20,7 @@ from xscore.pipeline.assembly import assemble_parts
 from xscore.pipeline.parts import PipelineParts, TurnListener, TurnOptions
 from xscore.platform.errors import NothingMatched, UsageError, require_kind
 from xscore.platform.files import is_there
-from xscore.platform.paths import find_root, user_config_file
+from xscore.platform.paths import RepositoryRoot, find_root, user_config_file
 from xscore.platform.processes import random_hex
 from xscore.records.events import ForwardingObserver, Observer, TurnEvent
 from xscore.records.memory import IndexReport
@@ -74,17 +74,12 @@ class Pipeline:
         if not is_there(Path(path), stat.S_ISDIR):
             raise UsageError(f"there is no folder {path}", hint="Name a folder that exists.")
         root = find_root(Path(path))
-        loaded = settings if isinstance(settings, LoadedSettings) else None
-        if settings is None:
-            import os
-
-            loaded = load_settings(
-                repo_root=root.path, user_file=user_config_file(), environ=os.environ
-            )
+        loaded = None
         if isinstance(settings, Settings):
             chosen = settings
         else:
-            chosen = loaded.settings if loaded else Settings()
+            loaded = settings or _load_settings(root)
+            chosen = loaded.settings
         heard = listener or next(
             (make_one() for make_one in implementations("turn_listener", chosen)), None
         )
@@ -321,6 +316,13 @@ def as_turn(turn: Turn | str, about: Mapping[str, object] | None = None) -> Turn
         ) from error
     added = tuple((str(name), str(value)) for name, value in (about or {}).items())
     return replace(turn, about=(*turn.about, *added)) if added else turn
+
+
+def _load_settings(root: RepositoryRoot) -> LoadedSettings:
+    """Read the user's and the repository's settings, and the environment."""
+    import os
+
+    return load_settings(repo_root=root.path, user_file=user_config_file(), environ=os.environ)
 
 
 def _file(path: Path | str | None) -> Path | None:

@@ -81,17 +81,12 @@ def with_thread(
     if missing.isdisjoint(earlier):
         return replace(pool, thread=ThreadPlan(way="all", because=FIRST_OF_ITS_THREAD))
     priors = _priors(store, turn, pool)
-    # beside what the latest receipt shows: it may be missing after a kill, or be of a narrower
-    # scope
     scores = {
         candidate.id: earlier[candidate.content_hash].score
         for candidate in pool.candidates
         if candidate.content_hash in earlier
     }
-    strong = sorted(
-        (id_ for id_, score in scores.items() if score >= near_from), key=lambda id_: -scores[id_]
-    )
-    shown = [*_shown_before(store, wordings), *strong[:MOST_STRONG]]
+    shown = [*_shown_before(store, wordings), *_strong_before(scores, near_from)]
     ties = Counter(
         end for edge in store.edges_touching(shown) for end in (edge.source, edge.target)
     )
@@ -145,6 +140,16 @@ def _priors(store: Store, turn: Turn, pool: Pool) -> Mapping[str, float]:
     from xscore.store.term_vectors import TERM_EMBEDDER
 
     return lexical_priors(turn, pool.candidates, lambda: store.vectors(TERM_EMBEDDER))
+
+
+def _strong_before(scores: Mapping[str, float], near_from: float) -> list[str]:
+    """Return the ids of the best that reached `near_from`.
+
+    They stand beside what the latest receipt shows, which may be missing after a kill, or be of a
+    narrower scope.
+    """
+    strong = [id_ for id_, score in scores.items() if score >= near_from]
+    return sorted(strong, key=lambda id_: -scores[id_])[:MOST_STRONG]
 
 
 def _shown_before(store: Store, wordings: Sequence[Wording]) -> Sequence[str]:

@@ -225,9 +225,8 @@ def aim_of(turn: Turn, *, about_tests: bool) -> TaskAim:
     that there is a test, and an entry in the changelog.
     """
     subjects = {Kind(kind) for kind in turn.scope.kinds if kind in set(Kind)}
-    words = {
-        word.strip(".,;:!?()`'\"").lower() for word in turn.task.strip().partition("\n")[0].split()
-    }
+    first_line, _, _ = turn.task.strip().partition("\n")
+    words = {word.strip(".,;:!?()`'\"").lower() for word in first_line.split()}
     subjects |= {
         kind for kind, names in _SUBJECT_WORDS.items() if not words.isdisjoint(names.split())
     }
@@ -297,11 +296,9 @@ def _lifted(ranked: Ranked, share: float, tests: int, cap: float) -> Ranked:
     amount = round(min((1 - ranked.score) * share, room), 9)
     if ranked.candidate.kind is Kind.TEST or amount < 0.001:
         return ranked
-    because = (
-        f"{tests} of its tests have words of the task"
-        if tests > 1
-        else "a test of it has words of the task"
-    )
+    because = "a test of it has words of the task"
+    if tests > 1:
+        because = f"{tests} of its tests have words of the task"
     lifted = (*ranked.boosts, Boost("test_link", amount, because))
     return ranked._replace(boosts=lifted, score=round(min(1.0, ranked.score + amount), 9))
 

@@ -64,6 +64,14 @@ def build_bundle(
         if not entry.candidate.path or entry.candidate.kind in {Kind.PATTERN, Kind.DECISION}
     ]
     memories = parts.store.memories([*shown, *titled])
+    beside = replace(
+        _repository_context(parts) if form == "memory" else BesideMemories(),
+        task=turn.task,
+        remark=RANKED_BY_WORDS if ranking.by_words else "",
+        near=_near(selection, memories, reasons, nearest=nearest),
+        failure_patterns=_passed(selection, memories, Kind.PATTERN, now=now),
+        decisions=_passed(selection, memories, Kind.DECISION, now=now),
+    )
     kept = _bundle_entries(parts.store, selection, memories, reasons)
     entries = _without_near_duplicates(
         without_conflicts(kept, authority=authority, now=now), authority
@@ -75,14 +83,7 @@ def build_bundle(
         max_tokens=budget,
         settings=replace(settings, ceilings=dict(opened.routing.plan.ceilings)),
         now=now,
-        beside=replace(
-            _repository_context(parts) if form == "memory" else BesideMemories(),
-            task=turn.task,
-            remark=RANKED_BY_WORDS if ranking.by_words else "",
-            near=_near(selection, memories, reasons, nearest=nearest),
-            failure_patterns=_passed(selection, memories, Kind.PATTERN, now=now),
-            decisions=_passed(selection, memories, Kind.DECISION, now=now),
-        ),
+        beside=beside,
     )
     lost = len(bundle.left_out)
     if not lost:

@@ -249,11 +249,11 @@ class _ListUnderWay(Struct):
     async def _wait(self, until: str, timeout_s: float | None) -> None:
         done, _ = await asyncio.wait(self.open.values(), timeout=timeout_s, return_when=until)
         self.open = {watch: task for watch, task in self.open.items() if task not in done}
-        failed = [
-            error
-            for task in done
-            if not task.cancelled() and (error := task.exception()) is not None
-        ]
+        failed: list[BaseException] = []
+        for task in done:
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                failed.append(error)
         if failed:
             raise failed[0]
 

@@ -116,11 +116,7 @@ def select_by_words(
     from xscore.pipeline import composition  # a model's turn needs none of it
 
     passing, not_passing = _split_at_threshold(ranked, thresholds)
-    # Most memories have no word of the task; as equals they would all have to be sorted.
-    with_words = [entry for entry in not_passing if entry.score > 0]
-    below = _best(
-        with_words if len(with_words) >= FEWEST_NEAR_MISSES else not_passing, composition.CHOICE
-    )
+    below = _best(_with_words(not_passing), composition.CHOICE)
     places = composition.compose(
         passing,
         below,
@@ -155,6 +151,12 @@ def select_by_words(
         folded=len(folded),
         placed_by=placed_by,
     )
+
+
+def _with_words(not_passing: Sequence[Ranked]) -> Sequence[Ranked]:
+    """Leave out what has no word of the task: as equals, most memories would have to be sorted."""
+    with_words = [entry for entry in not_passing if entry.score > 0]
+    return with_words if len(with_words) >= FEWEST_NEAR_MISSES else not_passing
 
 
 def _words_of_namesakes(

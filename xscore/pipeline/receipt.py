@@ -215,6 +215,10 @@ def make_receipt(
     coverage = Coverage(len(opened.pool.candidates), *map(origins.__getitem__, ends))
     answerer = parts.answerer if options.answer else None
     assumed_price = _price_assumption(parts) if resources else _no_price
+    primary = None
+    if answerer:
+        price = assumed_price(answerer.model, answerer.host)
+        primary = PrimaryInfo(answerer.provider, answerer.model, price)
     return Answer(
         turn_id=opened.turn.id,
         continues=opened.turn.continues,
@@ -226,11 +230,7 @@ def make_receipt(
         thresholds=dict(chosen.thresholds.by_kind),
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(parts, stages, assumed_price),
-        primary=PrimaryInfo(
-            answerer.provider, answerer.model, assumed_price(answerer.model, answerer.host)
-        )
-        if answerer
-        else None,
+        primary=primary,
         partial=coverage.unjudged > 0 or bool(judged.left_by) or opened.index.files_left > 0,
         warnings=_all_warnings(parts, stages, isolated=options.isolated),
         coverage=coverage,

@@ -191,7 +191,37 @@ def complete_turn(
     and pastes. indexed: the paths among which an error finds those nearest to a file that is not
     there.
     """
-    task = encodable_text(turn.task).strip()
+    task = _usable_task(turn.task)
+    file = _path_in_root(turn.file, root, indexed) if turn.file else ""
+    file = file if is_safe_name(file) else ""
+    errors = turn.errors[-SCREENED_FACTOR * MAX_TASK_CHARS :]
+    public_diff = turn.diff
+    if "diff --git " in turn.diff:
+        public_diff = sections_among(turn.diff, lambda path: not is_secret_file(path))
+    scope = turn.scope
+    if scope.within:
+        scope = _scope_in_root(scope, root, indexed, task=task)
+    return replace(
+        turn,
+        task=redact_said(task, allow_pii=allow_pii).text,
+        errors=redact_said(errors, prose=False, allow_pii=allow_pii).text[-MAX_TASK_CHARS:].strip(),
+        about=tuple(_redacted_line(name, value, allow_pii=allow_pii) for name, value in turn.about),
+        file=file,
+        scope=scope,
+        file_text=_file_text(file, root) if file else "",
+        recent=tuple(
+            name
+            for name in dict.fromkeys(_path_in_root(path, root, indexed) for path in turn.recent)
+            if is_safe_name(name)
+        ),
+        diff=shown_diff(public_diff) if turn.diff else work.diff,
+        changed=work.changed if turn.changed is None else turn.changed,
+    )
+
+
+def _usable_task(text: str) -> str:
+    """Return the task without space around it. Raises UsageError for an empty or huge one."""
+    task = encodable_text(text).strip()
     if not task:
         raise UsageError(
             "the task is empty",
@@ -202,32 +232,7 @@ def complete_turn(
             f"the task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are accepted",
             hint="Put logs and traces into --errors, of which the end is kept.",
         )
-    file = _path_in_root(turn.file, root, indexed) if turn.file else ""
-    file = file if is_safe_name(file) else ""
-    errors = turn.errors[-SCREENED_FACTOR * MAX_TASK_CHARS :]
-    public_diff = (
-        sections_among(turn.diff, lambda path: not is_secret_file(path))
-        if "diff --git " in turn.diff
-        else turn.diff
-    )
-    return replace(
-        turn,
-        task=redact_said(task, allow_pii=allow_pii).text,
-        errors=redact_said(errors, prose=False, allow_pii=allow_pii).text[-MAX_TASK_CHARS:].strip(),
-        about=tuple(_redacted_line(name, value, allow_pii=allow_pii) for name, value in turn.about),
-        file=file,
-        scope=_scope_in_root(turn.scope, root, indexed, task=task)
-        if turn.scope.within
-        else turn.scope,
-        file_text=_file_text(file, root) if file else "",
-        recent=tuple(
-            name
-            for name in dict.fromkeys(_path_in_root(path, root, indexed) for path in turn.recent)
-            if is_safe_name(name)
-        ),
-        diff=shown_diff(public_diff) if turn.diff else work.diff,
-        changed=work.changed if turn.changed is None else turn.changed,
-    )
+    return task
 
 
 def _scope_in_root(
