@@ -4,13 +4,16 @@ source."""
 import re
 from decimal import Decimal
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+from msgspec import Meta
 
 import xscore
 from xscore.platform.errors import UsageError
 from xscore.records.memory import Kind, Layer
 from xscore.settings import Secret, Settings, load_settings, repository_may_set, setting_names
+from xscore.settings.accepted import describe_accepted
 
 
 def write(path: Path, text: str) -> Path:
@@ -353,3 +356,10 @@ def test_blanks_around_a_key_are_no_part_of_it(text: str, key: str) -> None:
     loaded = load_settings(repo_root=None, user_file=None, environ={"OPENAI_API_KEY": text})
     secret = loaded.settings.openai.api_key
     assert (secret.reveal(), bool(secret)) == (key, bool(key))
+
+
+def test_a_bounded_list_says_its_bound() -> None:
+    """The message about a list that is too long says how many texts it may have."""
+    bounded = Annotated[tuple[str, ...], Meta(max_length=20)]
+    assert describe_accepted(bounded, ()) == "a list of at most 20 texts"
+    assert describe_accepted(tuple[str, ...], ()) == "a list of texts"
