@@ -13,7 +13,7 @@ from xscore.cache.keys import _RULES
 from xscore.cost_reports.report_files import _EARLIER
 from xscore.extensions.agents.planted_environment import _EFFECTS
 from xscore.indexer.admission import _BY_PATTERN
-from xscore.indexer.languages import _TEST_FOLDERS, LANGUAGES
+from xscore.indexer.languages import LANGUAGES
 from xscore.pipeline.prepare import _TASK_WORDS
 from xscore.platform.globs import _pattern
 from xscore.prompts.fences import ANSWER_TAGS, _tag_names
@@ -55,8 +55,7 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
     "xscore.indexer.code: marks": [
         (each.test_classes, 0) for each in LANGUAGES if each.test_classes
     ],
-    "xscore.indexer.languages: pattern": [
-        (_TEST_FOLDERS, 0),
+    "xscore.indexer.languages: language.test_files": [
         *[(each.test_files, 0) for each in LANGUAGES if each.test_files],
     ],
     "xscore.indexer.sections: language.begins": [
@@ -65,13 +64,13 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
     "xscore.indexer.sections: language.quote or '\\\\Z(?!\\\\Z)'": [
         (each.quote, 0) for each in LANGUAGES if each.quote
     ],
-    "xscore.pipeline.prepare: f\"\\\\b(?:{'|'.join(words.split())})\\\\b\"": [
+    "xscore.pipeline.prepare: pattern": [
         (rf"\b(?:{'|'.join(words.split())})\b", re.IGNORECASE) for words in _TASK_WORDS.values()
     ],
     "xscore.platform.git_folder: f'(?m)^({_COMMIT}) {re.escape(branch)}$'": [
         (r"(?m)^([0-9a-f]{40}|[0-9a-f]{64}) refs/heads/main$", 0)
     ],
-    "xscore.platform.globs: '|'.join((_pattern(glob, below=below) for _, glob in group))": [
+    "xscore.platform.globs: pattern": [
         (_pattern(glob, below=True), re.DOTALL)
         for glob in ("*a*a*a*a*a*b", "**/a/**/a/**/b", "a?*/**/*.py", "/src/", "[!a]*")
     ],
@@ -97,7 +96,9 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
         (_numbered_words().pattern, 0)
     ],
     "xscore.store.secret_rules: pattern": [],  # of `secrets.toml`: see the test of its shapes
-    "xscore.store.session_summary: f'(?<!\\\\w){whole}(?!\\\\w)'": [(r"(?<!\w)ask\.run(?!\w)", 0)],
+    "xscore.store.session_summary: f'(?<!\\\\w){full_name}(?!\\\\w)'": [
+        (r"(?<!\w)ask\.run(?!\w)", 0)
+    ],
     "xscore.store.session_summary: f'(?<!\\\\w){short}(?!\\\\w)'": [(r"(?<!\w)run_all(?!\w)", 0)],
     "xscore.store.session_summary: f'`{short}`|(?<!\\\\w){short}\\\\(|`[\\\\w.]*\\\\.{short}`'": [
         (r"`run`|(?<!\w)run\(|`[\w.]*\.run`", 0)
@@ -116,7 +117,7 @@ BOUNDED = {
 MATCHED_ONLY = frozenset(
     {
         "xscore.indexer.sections: language.begins",
-        "xscore.platform.globs: '|'.join((_pattern(glob, below=below) for _, glob in group))",
+        "xscore.platform.globs: pattern",
         "xscore.store.redaction: '|'.join([*names, f'(?:{files.ssh})\\\\Z'])",
         "xscore.store.scrubbing._SCRATCH",
     }

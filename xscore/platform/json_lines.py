@@ -22,6 +22,7 @@ from xscore.platform.text import one_line
 MAX_BYTES = 50_000_000
 MAX_LINE_BYTES = 8_000_000
 STDIN = "-"
+_QUOTED_VALUE = re.compile(r"(Invalid enum value) .*?( - at `\$|$)", re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -120,8 +121,7 @@ def decode_agent_json(data: bytes, shape: type[Shape]) -> Shape:
 
 def without_values(error: Exception) -> str:
     """Return a decoder's message without the values it quotes, which may be secrets."""
-    quoted = r"(Invalid enum value) .*?( - at `\$|$)"
-    return re.sub(quoted, r"\1\2", str(error), flags=re.DOTALL)[:400]
+    return _QUOTED_VALUE.sub(r"\1\2", str(error))[:400]
 
 
 def refuse_repeated_keys(text: str) -> object:
