@@ -253,6 +253,12 @@ def require_room(path: Path) -> None:
         )
 
 
+def unwritable_hint(error: OSError, *, otherwise: str) -> str:
+    """Return what to do about a file that could not be written. otherwise: unless the disk is
+    full."""
+    return "Free some space, then run it again." if error.errno == errno.ENOSPC else otherwise
+
+
 def _prepare(path: Path) -> None:
     if os.path.lexists(path):
         return
@@ -264,9 +270,7 @@ def _prepare(path: Path) -> None:
             ignore.write_text("*\n", "utf-8")
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
     except OSError as error:
-        hint = "Free some space, then run it again."
-        if error.errno != errno.ENOSPC:
-            hint = "Check that its folder exists and is yours."
+        hint = unwritable_hint(error, otherwise="Check that its folder exists and is yours.")
         raise StoreError(f"{path} cannot be created: {error.strerror}", hint=hint) from error
 
 

@@ -21,6 +21,7 @@ from itertools import count
 from pathlib import Path
 from threading import Lock
 
+from xscore.platform.database import unwritable_hint
 from xscore.platform.database_header import read_header
 from xscore.platform.errors import StoreError, StoreUntrusted
 from xscore.platform.processes import is_alive
@@ -140,9 +141,11 @@ def _write_note(path: Path, inode: str, process: str, user_data_dir: Path) -> Pa
         with os.fdopen(descriptor, "wb") as file:
             file.write(_signature(path, inode, user_data_dir))
     except OSError as error:
-        raise StoreError(
-            f"{note} cannot be written: {error.strerror}", hint="Check the permissions."
-        ) from error
+        # On a full disk the file is there and empty; nothing else would ever remove it.
+        with suppress(OSError):
+            note.unlink(missing_ok=True)
+        hint = unwritable_hint(error, otherwise="Check the permissions.")
+        raise StoreError(f"{note} cannot be written: {error.strerror}", hint=hint) from error
     return note
 
 

@@ -16,6 +16,7 @@ from tests.conftest import MakeRepo, store_dir
 from tests.extensions.agents.conftest import processes_in
 from tests.extensions.agents.mcp_client import FILES, TASK, script, served, started
 from tests.waiting import wait_until
+from xscore.extensions.agents.mcp_stdio import MOST_LINE_BYTES
 
 CLAIMING = """
 import os
@@ -85,6 +86,21 @@ def test_nothing_but_the_protocol_reaches_standard_output() -> None:
     )
     assert done.stdout == "{}"
     assert done.stderr == "stray\nchild\n"
+
+
+def test_a_line_that_is_too_long_is_dropped_to_its_end(shop: Path) -> None:
+    """What follows on the same line is no message of its own."""
+    with served(shop) as client:
+        client.initialize()
+        tail = json.dumps({"jsonrpc": "2.0", "id": "tail", "method": "ping"}).encode()
+        client.raw(b"x" * MOST_LINE_BYTES + tail + b"\n")
+        last_id = client.begin("ping")
+        answered_ids = []
+        while last_id not in answered_ids:
+            message = client.read()
+            assert message is not None
+            answered_ids.append(message.get("id"))
+        assert "tail" not in answered_ids
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,18 @@ calls a client sends at once.
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from io import TextIOWrapper
 from threading import Thread
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
 from xscore.platform.json_lines import decode_agent_json
 
 MOST_LINE_BYTES = 4_000_000
-"""A longer line is cut, and then no message."""
+"""A longer line is no message, and dropped to its end."""
 _SURROGATE = b"\\ud"
 
 
@@ -58,7 +58,7 @@ async def read_lines(in_fd: int) -> AsyncIterator[str]:
     def read() -> None:
         # The loop has ended, or the client is gone.
         with suppress(RuntimeError, OSError), open(in_fd, "rb", closefd=False) as source:
-            while line := source.readline(MOST_LINE_BYTES):
+            for line in _bounded_lines(source):
                 loop.call_soon_threadsafe(arrived.put_nowait, _readable(line))
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(arrived.put_nowait, None)
@@ -67,6 +67,17 @@ async def read_lines(in_fd: int) -> AsyncIterator[str]:
     while (line := await arrived.get()) is not None:
         if line.strip():
             yield line
+
+
+def _bounded_lines(source: BinaryIO) -> Iterator[bytes]:
+    """Yield every line of at most `MOST_LINE_BYTES`."""
+    is_rest = False
+    while line := source.readline(MOST_LINE_BYTES):
+        is_cut = len(line) == MOST_LINE_BYTES and not line.endswith(b"\n")
+        # The rest of a line that is too long could look like a message of its own.
+        if not (is_cut or is_rest):
+            yield line
+        is_rest = is_cut
 
 
 def _readable(line: bytes) -> str:
