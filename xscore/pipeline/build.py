@@ -129,6 +129,7 @@ class Pipeline:
         all_scores: a file for one JSON line a candidate.
         started: `time.monotonic()` from which the deadline and the receipt's seconds count; None:
             from now.
+
         Unjudged candidates and a failed answering call are not errors: both are in the receipt
         (`exit_code` says how the command would end). Raises UsageError, StoreError.
         """
@@ -236,6 +237,7 @@ class Pipeline:
         when: the time of the entry, which recency counts from and both models are shown; Unix
             seconds, or a time (without a zone: local); None: now, and not shown. Secrets are
             redacted.
+
         Raises UsageError for an empty or too long text.
         """
         from xscore.store.remembering import entry_statement, remember

@@ -88,6 +88,7 @@ async def judge_question(
 
     opening: held while the judge is opened, so that an unknown host is probed once. Raises leaves
         of
+
     ProviderError and NoUsableModel if the judge cannot be opened, StoreError if judgments cannot be
     stored.
     """
@@ -119,6 +120,7 @@ async def judge_list(
 
     on_end: called after each question that had misses. If cancelled, it stops sending, gives calls
         in
+
     flight a moment to finish, and returns. Raises what opening the judge raises if nothing was
     judged before, and StoreError.
     """

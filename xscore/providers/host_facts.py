@@ -205,6 +205,7 @@ def is_prompt_cut(
 
     shortest: the shortest prompt that it has read, whose count holds the host's own additions;
         None: not known.
+
     The ratio learned from a host's usage makes the check stricter, never laxer: a host that cuts
     teaches a wrong one.
     """

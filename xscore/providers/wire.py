@@ -314,6 +314,7 @@ class WireProvider(HostConnection):
 
         counts_cached: whether the host says what its cache served, so that nothing can be missing
             from its count.
+
         Raises PromptCut where it cut the prompt silently; the vendor's own answers 400 instead.
         """
         if self.is_vendors_own or not completion.usage_reported or not self.must_read_all:

@@ -113,6 +113,7 @@ def load_settings(
     flags: `section.name` -> value; a value of None is a flag not given.
     flag_names: `section.name` -> what the user wrote to set it, such as `--max-usd` or `max_usd=`,
         for error messages.
+
     Raises UsageError for an unreadable file, an unknown name or a value out of range; the message
     names the source.
     """

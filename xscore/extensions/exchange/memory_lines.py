@@ -209,6 +209,7 @@ def import_lines(
 
     users: also memories of the user layer, which hold in every repository; otherwise they are
         refused and counted.
+
     Raises UsageError, and changes nothing, if any line is not a valid memory.
     """
     moment = store.clock()

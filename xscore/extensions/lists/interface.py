@@ -121,6 +121,7 @@ def judge(question: str, items: Any, **options: Unpack[JudgeOptions]) -> Any:
 
     items: strings, mappings, a polars or pandas frame, Arrow data, or an iterator or generator of
         these.
+
     Returns one row per item in their order, columns `id, score, outcome, cause, reason, dollars`: a
     frame of the same library for a frame, else `JudgedItems`. An item that could not be judged has
     a cause, never a score of 0.

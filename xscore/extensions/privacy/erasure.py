@@ -117,6 +117,7 @@ def erase_memories(
     with_observations: also everything that projects noted in the user's store.
     timeout_s: how long to wait for processes that read the journal. A call that was killed has
         changed nothing, or is completed by the next.
+
     Raises UsageError for memories of files; StoreError.
     """
     connections = store.connections()

@@ -163,6 +163,7 @@ def import_session(store: Store, path: Path, *, origin: str, thread: str, now: f
 
     thread: the agent's session, whose later turns are not shown its own exchanges. A log of more
         than `LARGE_LOG_BYTES` is left to `import_sessions`, since the agent waits.
+
     Raises StoreError.
     """
     format_ = FORMATS.get(origin)
