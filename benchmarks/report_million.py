@@ -5,8 +5,8 @@
 The ledger is written into a real store, with the figures of each turn; each form of the report is
 then run in a process of its own, whose CPU (user and system) and peak memory the system counts,
 start-up included: the least CPU of three runs, since other work on the machine only ever adds to
-it, and the highest peak. Ends with 1 where the
-page, `--json` or `--by model` takes more than 3 s of CPU or 300 MB.
+it, and the highest peak. Ends with 1 where the page, `--json` or `--by model` takes more than 3 s
+of CPU or 300 MB.
 """
 
 import argparse

@@ -4,9 +4,8 @@
 
 Each size and way is a process of its own, so that its peak memory is its own. `load` reads float16
 blobs from a SQLite table and makes unit rows of them; `search` is one query for the ten nearest,
-once cold and
-then as the median of twenty. Near duplicates are sentences put together at random from a small
-vocabulary of real words, which is the worst case: many share their words.
+once cold and then as the median of twenty. Near duplicates are sentences put together at random
+from a small vocabulary of real words, which is the worst case: many share their words.
 """
 
 import argparse

@@ -2,9 +2,8 @@
 second one.
 
 It is found by a mark that no reader sees, in a comment by the token's owner. That it cannot be
-written never fails
-the job: a fork's token may not. What it says, `write_report` decides. Trade-off: a pull request is
-searched page by page, since GitHub finds no comment by its text.
+written never fails the job: a fork's token may not. What it says, `write_report` decides.
+Trade-off: a pull request is searched page by page, since GitHub finds no comment by its text.
 """
 
 import json

@@ -3,8 +3,7 @@ process.
 
 The runner takes a line that begins with `::` for a command and one `name=value` of a file for an
 output, so whatever is not ours is escaped, fenced by a random word, or kept out of the log.
-Trade-off: a log shows the text of
-others as it is, within a fence; nothing of it is left out.
+Trade-off: a log shows the text of others as it is, within a fence; nothing of it is left out.
 """
 
 import json

@@ -3,8 +3,8 @@
 Time is CPU of this very thread, with garbage left lying meanwhile, and one run of a few has to keep
 to the limit: whatever else the machine does can only add to a run. The limit is never a second of
 some machine, but what other work costs in the moment before, such as the same on less input. Work
-of other threads is not seen. Where the calls
-made tell the same, `calls` counts them instead, without any clock.
+of other threads is not seen. Where the calls made tell the same, `calls` counts them instead,
+without any clock.
 """
 
 import gc

@@ -1,9 +1,8 @@
 """The single point where the core meets its extensions.
 
 The core asks `implementations(hook, settings)` and imports no extension itself. `HOOKS` lists each
-extension with
-the setting that turns it on; it is imported when a turn first uses it.
-Commands of extensions are listed by name in `cli.main`.
+extension with the setting that turns it on; it is imported when a turn first uses it. Commands of
+extensions are listed by name in `cli.main`.
 
 What other packages offer is an entry point of the group `xscore.KIND`: providers, boosters,
 embedders, languages, sources. It is searched for and imported only if the user's settings name it.

@@ -3,11 +3,9 @@ calls_of_cpp.py ROOT [FLAG …].
 
 Needs the package `libclang` and the headers of a C++ compiler (`g++`). Every source file is read
 with the flags, with the folders that commonly hold headers, and with those headers of the tree. A
-constructor counts for
-precision alone. A macro, and a call
-that depends on the parameters of a template, are `unknown`: the name may mean anything. Trade-off:
-what only a macro says is left out, and each header counts as the first source that includes it sees
-it.
+constructor counts for precision alone. A macro, and a call that depends on the parameters of a
+template, are `unknown`: the name may mean anything. Trade-off: what only a macro says is left out,
+and each header counts as the first source that includes it sees it.
 """
 
 import json

@@ -4,12 +4,10 @@ what was paid for.
     python server.py
 
 The first line on stdout is the base URL. `POST /begin` names the program whose replies are wanted
-and the faults;
-`GET /counts` tells what was seen since. Which fault strikes depends on the seed, on the candidates
-of the prompt
-and on how often that very prompt came, so programs that send the same prompts meet the same faults
-in any order. Trade-off: a reply takes 100 ms and 20 ms a judgment, a guess at a small model's pace,
-equal for all.
+and the faults; `GET /counts` tells what was seen since. Which fault strikes depends on the seed, on
+the candidates of the prompt and on how often that very prompt came, so programs that send the same
+prompts meet the same faults in any order. Trade-off: a reply takes 100 ms and 20 ms a judgment, a
+guess at a small model's pace, equal for all.
 """
 
 import asyncio

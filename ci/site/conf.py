@@ -3,9 +3,8 @@ docstrings.
 
 `make site` writes `build/site`, which opens from disk: search, fonts and scripts are files of its
 own. Any broken link, within a page too, is an error (`--fail-on-warning`). Sphinx and not MkDocs:
-its search works from files as it is,
-its strict mode knows every reference, and core and theme are maintained. Trade-off: it imports what
-it describes.
+its search works from files as it is, its strict mode knows every reference, and core and theme are
+maintained. Trade-off: it imports what it describes.
 """
 
 import re

@@ -93,8 +93,7 @@ async def test_who_takes_over_is_named_with_host_key_and_price(shop: Path) -> No
 
 async def test_the_host_of_the_reasons_call_is_named(shop: Path) -> None:
     """A decision judge's reasons come from a chat model: its host, key and price; or that the model
-    or
-    key is missing.
+    or key is missing.
     """
     findings = await lines(shop, remote())
     assert findings["reasons"].detail == "openai:gpt-6-luna at api.openai.com"

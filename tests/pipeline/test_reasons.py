@@ -109,8 +109,7 @@ async def test_absent_reasons_are_said_to_be_and_never_made_up(
     shop: Path, judge: DecisionServer, chat: OpenAIServer, case: str
 ) -> None:
     """No chat model, a failing one, no time or no money: the choice stands, and the receipt says
-    why it
-    has no reasons.
+    why it has no reasons.
     """
     named = {"auto": "auto", "no such model": "nobody:x", "cap": "openai:gpt-6-luna"}.get(
         case, "openai:judge-2"

@@ -64,8 +64,7 @@ async def test_an_edit_makes_stale_and_its_undoing_is_a_cache_hit(
     shop: Path, server: OpenAIServer
 ) -> None:
     """Evidence: a stale memory has other content, so it is judged anew with the mark; undone, the
-    old
-    judgment is used.
+    old judgment is used.
     """
     server.score = table({"Round down": 90}, default=10)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:

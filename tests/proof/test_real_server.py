@@ -2,11 +2,10 @@
 Protocol, never quality.
 
 What such a model thinks of a memory says nothing here. That a real decoder keeps to the schema of
-`docs/internals/protocol.md`,
-and a real prefix cache to its bytes, does. The server has one thread, and writes some 15 tokens a
-second under a grammar, so packs are small and all turns are played once, for all tests. It has four
-slots, each with the prefix cache of its last prompt, so that every pack of the small shop finds its
-own again.
+`docs/internals/protocol.md`, and a real prefix cache to its bytes, does. The server has one thread,
+and writes some 15 tokens a second under a grammar, so packs are small and all turns are played
+once, for all tests. It has four slots, each with the prefix cache of its last prompt, so that every
+pack of the small shop finds its own again.
 """
 
 import asyncio

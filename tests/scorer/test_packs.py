@@ -80,8 +80,7 @@ def test_a_thousand_edits_change_about_one_pack_each(limits: PackProfile, seed: 
 
 def test_small_trees_keep_their_packs_full() -> None:
     """A thousand edits of a few hundred memories replace most of them and still leave a nearly
-    ideal
-    number of packs.
+    ideal number of packs.
     """
     rng = random.Random(3)
     pool = {memory.id: memory for memory, _ in real_code()[:300]}

@@ -111,8 +111,7 @@ FORMS = (DecisionForm.PREDICATE, DecisionForm.SCORE)
 
 def decision_blocks() -> list[str]:
     """Return the fenced blocks on decision models: a question; each API's request and reply; each
-    one's
-    rated answer.
+    one's rated answer.
     """
     return re.findall(
         r"^```\w+\n(.*?)\n```$", PAGE.partition("## Decision models")[2], re.DOTALL | re.MULTILINE

@@ -1,8 +1,7 @@
 """A server that claims compatibility and lacks it, as local servers often do.
 
 It may answer prose where a form of reply is asked for, cut a prompt in silence to its context,
-think at
-length, and tell at paths of its own what it has loaded.
+think at length, and tell at paths of its own what it has loaded.
 """
 
 import json

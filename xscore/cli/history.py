@@ -1,8 +1,7 @@
 """`xscore history list` and `history show`: past turns from the store alone, no model and no index.
 
 `show` prints a turn again as `ask` did. Trade-off: the context is not kept with a turn, so where
-`ask` or
-`context` printed one, the list of chosen memories stands in its place.
+`ask` or `context` printed one, the list of chosen memories stands in its place.
 """
 
 from collections.abc import Sequence

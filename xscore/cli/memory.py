@@ -2,8 +2,7 @@
 code.
 
 It turns options into a statement or a filter; the store decides what to keep. `--scope user` and
-`--scope
-project` mean the layers user and project; the other scopes say how far a memory reaches.
+`--scope project` mean the layers user and project; the other scopes say how far a memory reaches.
 """
 
 from collections.abc import Sequence

@@ -62,8 +62,7 @@ def doctor(probe: bool, flags: Flags) -> int:
     """Check models, keys, hosts, store and settings, and say what to fix.
 
     Exit code 3 if something needs fixing. Nothing is sent unless you say --probe, which may cost a
-    fraction of a
-    cent and sends nothing of the repository.
+    fraction of a cent and sends nothing of the repository.
     """
     diagnosis = run_turn(flags, lambda open_: open_.doctor(probe=probe), make=False)
     flags.terminal.print_result(diagnosis, _render_diagnosis)

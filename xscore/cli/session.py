@@ -1,8 +1,7 @@
 """`xscore session show | list | resume | fresh`: show, list and switch working sessions.
 
 It opens only the store: no model is asked and nothing is indexed. Trade-off: the first turn creates
-a session, so
-a new branch has none to show.
+a session, so a new branch has none to show.
 """
 
 from typing import TYPE_CHECKING

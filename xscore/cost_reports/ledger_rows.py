@@ -1,10 +1,8 @@
 """Turns, evaluations and jobs of a store as reports read them; each row is checked.
 
 A damaged row is left out and counted, never read as zero. A killed turn has no figures but still
-counts as a turn,
-an `unfinished` one.
-Calls are read elsewhere (`tables`). Trade-off: a job counts, with all its calls, in the period in
-which it was planned.
+counts as a turn, an `unfinished` one. Calls are read elsewhere (`tables`). Trade-off: a job counts,
+with all its calls, in the period in which it was planned.
 """
 
 import json

@@ -3,9 +3,8 @@
 An edge needs an unambiguous target: a name of the same file, an imported name (followed through
 re-exports), or a name that only one entity of the repository has, if it is within `reach`; in Go, a
 name of the package. What has several definitions in a file means all, or of overloads those that
-take the number of arguments. A Go file imports the
-files whose names it uses, and the file that has the package's name. Ambiguous or foreign names get
-no edge.
+take the number of arguments. A Go file imports the files whose names it uses, and the file that has
+the package's name. Ambiguous or foreign names get no edge.
 
 Hints of a mention, as `file_facts` and `sections` write them:
 

@@ -1,11 +1,9 @@
 """Link what changed in the index: resolve the mentions of every file that a change may affect.
 
 After a large change all definitions and mentions are read at once; after a small one only those
-that
-its mentions lead to, so that an edit costs the same in a large repository. A file is affected if it
-mentions a name that came or went, or if what it may reach (`reach`) did. Trade-off: the list of
-files
-is read whole in both cases.
+that its mentions lead to, so that an edit costs the same in a large repository. A file is affected
+if it mentions a name that came or went, or if what it may reach (`reach`) did. Trade-off: the list
+of files is read whole in both cases.
 """
 
 import sqlite3

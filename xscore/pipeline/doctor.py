@@ -1,8 +1,7 @@
 """Check store, settings, models and extensions: one finding a line. It repairs nothing.
 
 Nothing is sent without `--probe`; with it the judge scores two built-in memories, and the answering
-host lists
-its models. Trade-off: prices are for a short call; a long prompt may cost more.
+host lists its models. Trade-off: prices are for a short call; a long prompt may cost more.
 """
 
 from collections.abc import Iterator

@@ -2,12 +2,9 @@
 one ledger.
 
 Every judgment is committed before its slot is freed, so running the list again resumes it. A
-failure of one
-question need not end the list; a cap, the deadline, Ctrl-C and a host that rejects everything do.
-It ranks
-and writes nothing. Trade-off: several questions are open at once to use all slots, so an
-interrupted list
-leaves some of them half judged.
+failure of one question need not end the list; a cap, the deadline, Ctrl-C and a host that rejects
+everything do. It ranks and writes nothing. Trade-off: several questions are open at once to use all
+slots, so an interrupted list leaves some of them half judged.
 """
 
 import asyncio

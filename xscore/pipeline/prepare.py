@@ -265,8 +265,7 @@ def plan_turn(turn: Turn, *, routing: RoutingSettings, bundle: BundleSettings) -
     """Classify the task and set each layer's share.
 
     Governance keeps its share for every task type, since its selected memories were judged relevant
-    to the
-    task, which says more than keywords.
+    to the task, which says more than keywords.
     """
     kind, because = classify_task(turn, chosen_type=routing.task_type)
     profile = TASK_CEILINGS[kind]

@@ -202,8 +202,7 @@ def telling_lines(
     the task.
 
     Words are compared by their first letters, so that `parses` finds `parsing`. only_hits: leave
-    out lines without
-    any word of it, but the first.
+    out lines without any word of it, but the first.
     """
     words = {word[:_SAME_LETTERS] for word in _TELLING_WORD.findall(task.casefold())}
     hits = {at: sum(word in line.casefold() for word in words) for at, line in enumerate(lines)}

@@ -2,9 +2,9 @@
 
 *System context* is what is known of session, project and user; *evidence* is code, documents and
 decisions; *past answers* are earlier exchanges, within their own share. Each layer fills up to its
-ceiling, best first, and code
-gets the rest. What does not fit is shown in part or named, never dropped silently. Trade-off: a
-memory larger than the remaining budget gives way to a smaller one ranked lower.
+ceiling, best first, and code gets the rest. What does not fit is shown in part or named, never
+dropped silently. Trade-off: a memory larger than the remaining budget gives way to a smaller one
+ranked lower.
 """
 
 import re

@@ -2,11 +2,11 @@
 attempt.
 
 Retrying depends on the type of error, never on its message. It wraps the limits, so each attempt
-takes its own
-tokens, budget and ledger row, and no slot is held during a wait. A 429 is no failed attempt: the
-call waits as long as the host asks, plus jitter, and queues again, up to `MAX_REFUSALS` times. An
-unreadable reply is asked for once more. Metering is innermost, so it times each call separately.
-Trade-off: without adaptive concurrency inside, each call handles a storm of 429s on its own.
+takes its own tokens, budget and ledger row, and no slot is held during a wait. A 429 is no failed
+attempt: the call waits as long as the host asks, plus jitter, and queues again, up to
+`MAX_REFUSALS` times. An unreadable reply is asked for once more. Metering is innermost, so it times
+each call separately. Trade-off: without adaptive concurrency inside, each call handles a storm of
+429s on its own.
 """
 
 import asyncio

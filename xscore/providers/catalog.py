@@ -102,9 +102,8 @@ OPENAI_FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
 """Start of the model's name in the OpenAI dialect -> settings; the first that fits holds.
 
 Sources: the request types of the official SDK 3.54 (efforts, breakpoints) and the vendor's prompt
-caching guide
-(1,024 tokens in steps of 128 before GPT-5.6; since then exactly at a breakpoint, kept for 30
-minutes, writes at 1.25 of the input price); genai-prices 0.2.3 for what reading costs.
+caching guide (1,024 tokens in steps of 128 before GPT-5.6; since then exactly at a breakpoint, kept
+for 30 minutes, writes at 1.25 of the input price); genai-prices 0.2.3 for what reading costs.
 """
 
 _CLAUDE = ModelSettings(

@@ -3,9 +3,9 @@ of the turn.
 
 Everything is reserved before the send, at an upper bound, and the rest is given back afterwards; a
 call that may have been charged without reporting its usage stays charged in full. Callers queue:
-the first takes its tokens,
-then its slot, so no slot idles while its call waits for tokens. Dollars come last, because that may
-wait for calls in flight. Trade-off: limits are this process's own unless `rates` is shared.
+the first takes its tokens, then its slot, so no slot idles while its call waits for tokens. Dollars
+come last, because that may wait for calls in flight. Trade-off: limits are this process's own
+unless `rates` is shared.
 """
 
 import asyncio

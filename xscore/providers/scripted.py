@@ -1,10 +1,9 @@
 """A model that follows a script: for tests, demonstrations and dry runs, without a network.
 
 It reads the prompt as a model would and answers through the same interface, so the whole pipeline
-runs. The
-script is a JSON file (`scripted:FILE`, format in docs/providers.md) or, in Python, a function; the
-first rule whose every pattern fits decides. Trade-off: it imitates no model's judgment; its tokens
-are characters / 4 and cost $0.
+runs. The script is a JSON file (`scripted:FILE`, format in docs/providers.md) or, in Python, a
+function; the first rule whose every pattern fits decides. Trade-off: it imitates no model's
+judgment; its tokens are characters / 4 and cost $0.
 """
 
 import json

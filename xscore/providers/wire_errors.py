@@ -2,9 +2,8 @@
 that is safe to show.
 
 A host's text is untrusted and may repeat the request: of a body only a short message is shown, with
-the key
-cut out, and nothing where it repeats the prompt. Kinds come from statuses and codes, never from the
-words of a message. The codes of both dialects stand in one table, since gateways mix them.
+the key cut out, and nothing where it repeats the prompt. Kinds come from statuses and codes, never
+from the words of a message. The codes of both dialects stand in one table, since gateways mix them.
 Trade-off: a host that says "no money" in prose only is taken by its status.
 """
 

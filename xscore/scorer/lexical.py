@@ -3,8 +3,8 @@ milliseconds.
 
 score = e³ / (e³ + h³): e is the evidence of `bm25`, h grows with how much the task asks and with
 the share of its words that the pool has never seen. Names in the task (`mentions`) and an
-embedder's cosines count too. Scores depend
-on the whole pool and are never stored. Trade-off: it knows words, not meaning.
+embedder's cosines count too. Scores depend on the whole pool and are never stored. Trade-off: it
+knows words, not meaning.
 """
 
 import math

@@ -2,10 +2,9 @@
 
 A name counts as code when it is written as code (`Store.write`, `parse_args`, `HTTPError`, `run()`,
 or in backticks), a path when it ends in a file's name with an extension. It does not weigh words;
-`scorer.bm25` does. Trade-off: a
-name that many memories bear says little, so its strength falls with their number; of a plain word
-such as `run` nothing is made unless backticks or a bracket mark it. A name that no memory bears
-points weakly at the nearest ones.
+`scorer.bm25` does. Trade-off: a name that many memories bear says little, so its strength falls
+with their number; of a plain word such as `run` nothing is made unless backticks or a bracket mark
+it. A name that no memory bears points weakly at the nearest ones.
 """
 
 import re

@@ -3,10 +3,9 @@
 Estimates and the judge both use it, so the estimate is for exactly what is sent. Each memory of a
 prompt gets a short id, in the order of the alphabet from a place that the store's secret and the
 pack decide: text inside a memory cannot guess another's id, and the same pack renders to the same
-bytes in every turn. Ids are one token each and
-never a common word. A decision model's request has no packs: `decision_layout` makes it, and reads
-a predicate's probability as the score and a rating as the expected middle of its band; levels that
-do not add up to 1 are void.
+bytes in every turn. Ids are one token each and never a common word. A decision model's request has
+no packs: `decision_layout` makes it, and reads a predicate's probability as the score and a rating
+as the expected middle of its band; levels that do not add up to 1 are void.
 """
 
 import json
@@ -83,8 +82,7 @@ def dealt_ids(size: int, *, secret: bytes, pack: str) -> tuple[str, ...]:
 
     A decoder that a schema constrains answers in the order of the schema, which is the alphabet: so
     it answers in the order in which it reads, except at one place. Raises ValueError beyond the
-    codebook, which also bounds
-    the size of a pack.
+    codebook, which also bounds the size of a pack.
     """
     if not 0 <= size <= len(PROMPT_IDS):
         raise ValueError(f"a pack holds 0..{len(PROMPT_IDS)} memories, not {size}")

@@ -4,8 +4,7 @@
 secret, and truncates text that does not come from files, so that every memory can be exported and
 imported. `put_memories` upserts memories with their term vectors; use counts, `created_at` and
 `importance` survive. `write_memory` writes one with its events, so every statement, failure, import
-or restore emits them once. It removes nothing. Trade-off: a row is
-written even if nothing changed.
+or restore emits them once. It removes nothing. Trade-off: a row is written even if nothing changed.
 """
 
 import json

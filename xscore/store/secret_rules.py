@@ -3,8 +3,7 @@ count as a secret.
 
 A check looks at the value alone, and refuses placeholders, names, examples, paths and prose. What
 depends on the text around a value is in the pattern of its rule. Trade-off: a password that is an
-example elsewhere
-(`tiger`, `changeme`) is not redacted.
+example elsewhere (`tiger`, `changeme`) is not redacted.
 """
 
 import re

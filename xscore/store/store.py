@@ -3,8 +3,8 @@ edges and counts.
 
 One Store is one connection to the repository's database and at most one to the user's own; one task
 at a time uses them. `memory_writer` writes memories, the cache writes judgments. Trade-off: every
-turn reads the whole pool (about
-40 ms of CPU for 10,000 memories) and never caches it, so that it sees other processes' index runs.
+turn reads the whole pool (about 40 ms of CPU for 10,000 memories) and never caches it, so that it
+sees other processes' index runs.
 """
 
 import json

@@ -5,8 +5,7 @@ Only turns of hooks, servers and `context` are finished: the newest of each thre
 day, each once per process. It never asks and keeps every cap; where the user set no cap on a day, a
 turn costs at most what it was forecast to cost, and all background work of a UTC day `USD_A_DAY`.
 Trade-off: a turn is finished only by the judge that began it; one asked with other packing is left
-to
-`xscore continue`.
+to `xscore continue`.
 """
 
 import sqlite3

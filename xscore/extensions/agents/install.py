@@ -105,9 +105,8 @@ class Target(Struct, frozen=True):
 
         A user's files name the full path, since agents started from a desktop do not have a shell's
         PATH. A project's files are shared with other machines, where the path differs, so they name
-        the program alone; but not where
-        it is found only in shells in which its virtual environment is active: hooks would fail
-        there in silence.
+        the program alone; but not where it is found only in shells in which its virtual environment
+        is active: hooks would fail there in silence.
         """
         is_found = self.scope == "project" and is_on_every_path()
         beside = _program_beside_python()

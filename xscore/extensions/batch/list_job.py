@@ -2,8 +2,7 @@
 
 A list is one purchase: it is confirmed once, and `budget.max_usd` holds for all of it. Without a
 file of questions, `rescore` takes the recent tasks of the repository. Trade-off: the index is
-brought up to date once, so files
-that change meanwhile are judged as they were found.
+brought up to date once, so files that change meanwhile are judged as they were found.
 """
 
 import asyncio

@@ -34,11 +34,9 @@ def evaluate(questions: Path, flags: Flags) -> int:
     """Ask the judge questions with known answers, and measure how many it finds.
 
     QUESTIONS.jsonl has one question a line: {"id": "q1", "query": "…", "gold": [{"path":
-    "src/a.py", "name": "f"}]};
-    a path alone means any memory of that file. Each question is a turn in the ledger, apart from
-    your working
-    session; its judgments are kept, so a second run costs nothing. The lexical judge is measured
-    for comparison.
+    "src/a.py", "name": "f"}]}; a path alone means any memory of that file. Each question is a turn
+    in the ledger, apart from your working session; its judgments are kept, so a second run costs
+    nothing. The lexical judge is measured for comparison.
     """
     cases = read_qrels(questions)
     terminal = flags.terminal

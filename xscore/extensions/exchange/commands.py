@@ -145,8 +145,7 @@ def import_judgments(*, file: Path, untrusted: bool, flags: Flags) -> None:
     """Import the judgments in FILE, which `xscore store export` wrote with the same key.
 
     The signature is checked before anything is read. Existing judgments stay as they are; the same
-    file twice
-    changes nothing. A file without the signature, or altered after it, is refused.
+    file twice changes nothing. A file without the signature, or altered after it, is refused.
     """
     key = None if untrusted else _configured_exchange_key(flags)
     dry_run = flags.dry_run

@@ -281,8 +281,7 @@ def merged_branches(root: Path) -> tuple[str, ...]:
     one.
 
     They are in HEAD and were not in ORIG_HEAD, so a branch just created does not count as merged.
-    Squashed and
-    rebased branches cannot be detected.
+    Squashed and rebased branches cannot be detected.
     """
     form = "--format=%(HEAD)%(refname:lstrip=2)"
     printed = run_git(

@@ -2,12 +2,9 @@
 drafts out.
 
 A closed session's decisions become governance, the rest the project's. Memories of one layer,
-scope, kind and
-file that say the same are merged; the others stay, superseded. What a person said is never erased
-for its age
-unless something newer superseded it. No model is asked. Trade-off: everything a session noted is
-carried
-over; what turns out useless fades like any other memory.
+scope, kind and file that say the same are merged; the others stay, superseded. What a person said
+is never erased for its age unless something newer superseded it. No model is asked. Trade-off:
+everything a session noted is carried over; what turns out useless fades like any other memory.
 """
 
 from collections.abc import Callable, Collection, Sequence

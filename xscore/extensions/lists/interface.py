@@ -185,9 +185,8 @@ def judge_stream(question: str, items: Any, **options: Unpack[JudgeOptions]) -> 
     with the list.
 
     Runs of about a thousand items come in the order in which they are settled. Reading the items
-    waits for the
-    rows to be taken; only the lexical judge reads the whole list first. Leave the loop to stop:
-    what was judged is kept. Raises what `judge` raises, when iterated.
+    waits for the rows to be taken; only the lexical judge reads the whole list first. Leave the
+    loop to stop: what was judged is kept. Raises what `judge` raises, when iterated.
     """
     judging = _prepared(question, items, options)
     return JudgedStream(_opened(judging, options), judging)

@@ -107,10 +107,9 @@ class ListJudging:
         settled.
 
         Ctrl-C and a cancelled task end the judging, and the rows of what was read still come.
-        Leaving early
-        lets calls in flight finish for a moment, and keeps what they bought. Raises SourceFailed
-        after the last
-        row where reading an item failed, and what `judge_list` raises, each with the receipt.
+        Leaving early lets calls in flight finish for a moment, and keeps what they bought. Raises
+        SourceFailed after the last row where reading an item failed, and what `judge_list` raises,
+        each with the receipt.
         """
         self._began = time.monotonic()
         parts = self._parts = self._open(store)

@@ -136,8 +136,7 @@ def delete_turns(turns: tuple[str, ...], before: float | None, flags: Flags) -> 
     Asks first.
 
     T is an ID, the beginning of one, or `latest`. Scores stay, since they hold no word of the
-    question, and so do
-    the ledger's figures.
+    question, and so do the ledger's figures.
     """
     if not turns and before is None:
         raise UsageError(

@@ -3,9 +3,8 @@ not at all.
 
 Tables and functions are in a schema `xscore` of the database and are created at the first use.
 Judgments never expire. A request that is given up closes its connection, because asking a silent
-server to cancel
-would mean waiting for it again. No statement is prepared and no session setting is made, so a
-pooler may be used. Trade-off: a process keeps a few connections open (`MOST_OPEN`).
+server to cancel would mean waiting for it again. No statement is prepared and no session setting is
+made, so a pooler may be used. Trade-off: a process keeps a few connections open (`MOST_OPEN`).
 """
 
 import asyncio
