@@ -30,7 +30,6 @@ from xscore.cli.options import (
 from xscore.cli.progress import TurnObserver
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdout
-from xscore.extension import load
 from xscore.pipeline.factories import NO_KEY
 from xscore.pipeline.json_form import to_json
 from xscore.platform.clock import DAY_S
@@ -101,8 +100,9 @@ def ask(task: str | None, flags: Flags) -> int:
     if batch is not None and task is not None:
         raise UsageError("TASK and --batch are two ways to ask", hint="Give one of them.")
     if batch is not None:
-        code: int = load("xscore.extensions.batch.ask_list:ask_batch")(batch, flags)
-        return code
+        from xscore.extensions.batch.ask_list import ask_batch  # an extension
+
+        return ask_batch(batch, flags, print_turn=print_turn)
     if task is None:
         raise UsageError(
             "there is no TASK",

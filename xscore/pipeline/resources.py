@@ -6,8 +6,8 @@ closes connections.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
@@ -17,7 +17,7 @@ from xscore.cache.keys import FIRST_DRAW
 from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger, UsageTotals
 from xscore.costs.reservation import turn_budget
-from xscore.extension import implementations
+from xscore.extension import Choice, Hook
 from xscore.pipeline.turn_clock import Deadline
 from xscore.platform.database import require_room
 from xscore.platform.errors import ProviderError, Unreachable, UsageError
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from xscore.providers.limits import DollarBudget, Limited
     from xscore.providers.rate_limits import LocalRates, RateBudget
     from xscore.scorer.model_judge import ReplyFaults
+    from xscore.settings.model import SharedSettings
 
 
 @asynccontextmanager
@@ -75,12 +76,12 @@ async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnRes
     models at the end."""
     shared, clock = resources.settings.shared, resources.clock
     async with resources.stack:
-        for server_name in implementations("shared_server_name", resources.settings):
+        for server_name in SHARED_SERVER_NAME.implementations(resources.settings):
             from xscore.store.removal import note_shared_server  # only where something is shared
 
             if resources.store is not None:
                 note_shared_server(resources.store.connection, server_name(shared))
-        for open_shared in implementations("shared_resources", resources.settings):
+        for open_shared in OPEN_SHARED.implementations(resources.settings):
             judgments, budget = resources.spending.judgments, resources.spending.budget
             with_others = open_shared(
                 shared, judgments=judgments, budget=budget, note=resources.note, clock=clock
@@ -109,6 +110,40 @@ class SpendingStores(Struct):
     def warnings(self) -> tuple[str, ...]:
         """Return warnings for the receipt about what could not be shared."""
         return ()
+
+
+class OpenShared(Protocol):
+    """Opens what a turn spends through, joined to other machines."""
+
+    def __call__(
+        self,
+        settings: "SharedSettings",
+        *,
+        judgments: JudgmentStore,
+        budget: "DollarBudget",
+        note: Callable[[str], None],
+        clock: Callable[[], float],
+    ) -> AbstractAsyncContextManager[SpendingStores]:
+        """Return the joined stores, to be entered.
+
+        note: tells the user when the server goes away, and when it is back.
+        """
+        ...
+
+
+OPEN_SHARED: Hook[OpenShared] = Hook(
+    Choice(
+        "xscore.extensions.shared.connect:open_shared_resources",
+        lambda settings: settings.shared.is_used,
+    )
+)
+SHARED_SERVER_NAME: "Hook[Callable[[SharedSettings], str]]" = Hook(
+    Choice(
+        "xscore.extensions.shared.connect:shared_server_name",
+        lambda settings: settings.shared.is_used,
+    )
+)
+"""Names the server and the tenant that judgments are shared through."""
 
 
 class TurnResources(Struct, kw_only=True):

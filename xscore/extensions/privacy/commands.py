@@ -14,7 +14,6 @@ from msgspec.structs import fields
 from xscore.cli.memory import NARROWING, choice_of, is_narrow
 from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN, YES, Flags, command, option, utc_time
-from xscore.extension import load
 from xscore.extensions.privacy import encryption, erasure
 from xscore.extensions.privacy.erasure_rows import LEFT_ON_PURPOSE, settle_owed_erasures
 from xscore.pipeline.json_form import record_json, to_json
@@ -101,8 +100,9 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
     settings = read_settings(flags).settings
     with opened_store(flags, settings=settings) as store:
         if imported:
-            find = load("xscore.extensions.sessions.importing:imported_ids")
-            ids = find(store.connection, session=session, origin=origin, before=before)
+            from xscore.extensions.sessions.importing import imported_ids  # another extension
+
+            ids = imported_ids(store.connection, session=session, origin=origin, before=before)
         else:
             ids = wipeable_ids(store, choice)
         notes = 0

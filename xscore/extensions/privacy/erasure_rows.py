@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from xscore import extension
+from xscore.extensions.batch.job_rows import erase_from_jobs
 from xscore.extensions.privacy.erasure_plan import ErasurePlan
 from xscore.platform import database
 from xscore.records.memory import MemorySource
@@ -56,8 +56,7 @@ def erase_rows(
     done["sessions"] = _sessions(connection, plan)
     done["checkpoints"] = _rewrite(connection, plan, ("checkpoint", "name", "payload"), drops=True)
     done["payloads"] = _payloads(connection, plan)
-    for hook in extension.HOOKS["erase"]:
-        done.update(extension.load(hook.target)(connection, plan.hashes, plan.lines))
+    done.update(erase_from_jobs(connection, plan.hashes, plan.lines))
     connection.executemany(
         "INSERT INTO erased_memory (memory_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
         [
@@ -319,8 +318,9 @@ def settle_owed_erasures(
     if here_only:
         done = [ServerErasure(server=server, problem=LEFT_ON_PURPOSE) for server in owed]
     elif owed:
-        (erase,) = extension.implementations("erase_shared", settings)
-        done = asyncio.run(erase(settings.shared, owed, verify=verify))
+        from xscore.extensions.shared.connect import erase_shared  # another extension
+
+        done = asyncio.run(erase_shared(settings.shared, owed, verify=verify))
     settled = []
     for asked_server in done:
         if here_only or not asked_server.problem:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from time import monotonic
 
 from xscore.costs.ledger import calls_of_turn
+from xscore.extension import implements
 from xscore.extensions.telemetry.attributes import (
     ANSWERED,
     NAME,
@@ -22,7 +23,7 @@ from xscore.extensions.telemetry.attributes import (
     stage_attributes,
     turn_attributes,
 )
-from xscore.pipeline.parts import ClosedTurn, TurnListener
+from xscore.pipeline.parts import TURN_LISTENER, ClosedTurn, TurnListener
 from xscore.platform.errors import ExitCode, StoreError, XscoreError
 from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
@@ -43,6 +44,7 @@ SendSpans = Callable[[Sequence[SpanRecord]], str]
 """Writes the spans of a turn; may block. Returns what went wrong, or an empty string."""
 
 
+@implements(TURN_LISTENER)
 def otlp_listener() -> TurnListener:
     """Return the listener that sends spans by OTLP.
 
