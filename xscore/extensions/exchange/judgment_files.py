@@ -69,7 +69,7 @@ def read_export(path: Path, key: ExchangeKey | None) -> SavedFile:
     """
     data = read_input_file(path, max_bytes=MAX_BYTES, hint=EXPORT_HINT)
     name = str(path)
-    data = upgrade_file(data, name, key, hint=EXPORT_HINT, max_judgments=_most_rows(key))
+    data = upgrade_file(data, name, key, hint=EXPORT_HINT, max_judgments=_max_rows(key))
     file = decode_file(data, name, Contents.JUDGMENTS, hint=EXPORT_HINT)
     if key is None:
         return file
@@ -106,7 +106,7 @@ def may_replace_export(path: Path) -> bool:
     return bool(file.header.signature)
 
 
-def _most_rows(key: ExchangeKey | None) -> int:
+def _max_rows(key: ExchangeKey | None) -> int:
     if key is None:
         return MAX_UNTRUSTED_ROWS
     return MAX_ROWS
@@ -274,13 +274,13 @@ def _keep(
 def _read_rows(file: SavedFile, key: ExchangeKey | None) -> Iterator[SavedJudgment]:
     """Yield the rows, each checked. Raises UsageError for a value that no judgment has, and for too
     many rows."""
-    most = _most_rows(key)
+    max_rows = _max_rows(key)
     # No person writes judgments by hand: which of two equal keys was meant is no question.
     records = read_records(file, hint=EXPORT_HINT, checks_keys=False)
     for count, (_, record) in enumerate(records, start=1):
-        if count > most:
+        if count > max_rows:
             raise UsageError(
-                f"{file.name} holds more than {most:,} judgments",
+                f"{file.name} holds more than {max_rows:,} judgments",
                 hint="Have less exported at a time: `xscore store export --since 30d`.",
             )
         if isinstance(record, SavedJudgment):
