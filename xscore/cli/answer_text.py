@@ -3,6 +3,7 @@
 It abridges the figures of `--json` and computes only sums.
 """
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
@@ -13,6 +14,7 @@ from xscore.platform.text import counted, escape_controls, format_place, one_lin
 from xscore.records.calls import Stage, Usage
 from xscore.records.judgment import READS_AS_ZERO_BELOW, UNRELATED_BELOW, PlacedBy, UnjudgedCause
 from xscore.records.receipt import Answer, Latency, Selected
+from xscore.store.term_vectors import query_terms
 
 MISSES_SHOWN = 3
 BEST_SHOWN = 5
@@ -157,8 +159,6 @@ def _has_no_words(answer: Answer) -> bool:
     best = max([miss.score for miss in answer.near_misses], default=0.0)
     if best >= READS_AS_ZERO_BELOW or not _ranked_by_words(answer):
         return False
-    from xscore.store.term_vectors import query_terms  # only for a ranking by words
-
     return not query_terms(answer.task)
 
 
@@ -181,8 +181,6 @@ def _cut(answer: Answer) -> str:
 def _telling_lines(text: str, task: str) -> list[str]:
     """Return the first line of a text, and the two that have most words of the task (by their first
     five letters)."""
-    import textwrap
-
     lines = []
     for line in textwrap.dedent(escape_controls(text).expandtabs(4)).splitlines():
         if line.strip():

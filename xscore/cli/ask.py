@@ -34,7 +34,7 @@ from xscore.pipeline.factories import NO_KEY
 from xscore.pipeline.json_form import to_json
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import ExitCode, UsageError
-from xscore.platform.files import is_there
+from xscore.platform.files import is_there, write_atomically
 from xscore.platform.paths import user_cache_dir
 from xscore.platform.text import escape_controls, escape_in_json
 from xscore.records.receipt import Answer
@@ -347,8 +347,6 @@ def _write_result(
     if output is None:
         terminal.data(text, is_json=is_json)
         return
-    from xscore.platform.files import write_atomically
-
     safe = escape_in_json(text) if is_json else escape_controls(text)
     write_atomically(output, (safe if not safe or safe.endswith("\n") else safe + "\n").encode())
     terminal.note(f"written to {output}")

@@ -4,6 +4,7 @@ Opening costs no time or money: an SDK is imported at the first call, and module
 commands need when they run.
 """
 
+import os
 import stat
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -328,8 +329,6 @@ def as_turn(turn: Turn | str, about: Mapping[str, object] | None = None) -> Turn
 
 def _load_settings(root: RepositoryRoot) -> LoadedSettings:
     """Read the user's and the repository's settings, and the environment."""
-    import os
-
     return load_settings(repo_root=root.path, user_file=user_config_file(), environ=os.environ)
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from xscore.cache import capabilities
+from xscore.extensions.agents.planted_environment import environment_warnings
 from xscore.pipeline.factories import choose_judge, settings_judged_by
 from xscore.pipeline.judge_prompts import pack_profile
 from xscore.pipeline.known_hosts import known_capability
@@ -138,8 +139,6 @@ def _agents(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
     It may be the user's own wish, so there is nothing to fix.
     """
-    from xscore.extensions.agents.planted_environment import environment_warnings  # an extension
-
     for warning in environment_warnings(parts.root.path):
         yield DoctorFinding("agents", True, warning)
 

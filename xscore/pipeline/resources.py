@@ -22,20 +22,23 @@ from xscore.pipeline.turn_clock import Deadline
 from xscore.platform.database import require_room
 from xscore.platform.errors import ProviderError, Unreachable, UsageError
 from xscore.platform.event_loop import ensure_event_loop
+from xscore.providers.attempts import Metered, Retrying
+from xscore.providers.decision_hosts import DECISION_HOSTS, SECOND_BURST_S
+from xscore.providers.limits import DollarBudget, Limited
 from xscore.providers.prices import PriceFunction, PriceList
 from xscore.providers.provider import Provider
+from xscore.providers.rate_limits import BURST_S, LocalRates, RateBudget, bucket_name
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.records.calls import Answerer, RateLimits, Stage, Traffic
 from xscore.records.judgment import JudgeIdentity
 from xscore.records.memory import Candidate, Layer
+from xscore.scorer.claiming import claim_by_store
 from xscore.scorer.fanout import StopSignal
 from xscore.settings import Settings
 from xscore.store.opening import user_store_path
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
-    from xscore.providers.limits import DollarBudget, Limited
-    from xscore.providers.rate_limits import LocalRates, RateBudget
     from xscore.scorer.model_judge import ReplyFaults
     from xscore.settings.model import SharedSettings
 
@@ -192,8 +195,6 @@ class TurnResources(Struct, kw_only=True):
         hashes_of_user = {miss.content_hash for miss in misses if miss.layer is Layer.USER}
         if not hashes_of_user:
             return both
-        from xscore.scorer.claiming import claim_by_store
-
         assert self.store is not None and self.store.user_data_dir is not None
         if self.judgments_of_user is None:
             path = user_store_path(self.store.user_data_dir)
@@ -228,11 +229,6 @@ class TurnResources(Struct, kw_only=True):
             if connected is provider:
                 return line
         self._require_room()
-        from xscore.providers.decision_hosts import DECISION_HOSTS, SECOND_BURST_S
-
-        # The lexical judge makes no call.
-        from xscore.providers.rate_limits import BURST_S, LocalRates, bucket_name
-
         limits = self.settings.judge
         burst_s = SECOND_BURST_S if provider.name in DECISION_HOSTS else BURST_S
         local_rates = LocalRates(rpm=limits.rpm, tpm=limits.tpm, remembered=stated, burst_s=burst_s)
@@ -291,9 +287,6 @@ class TurnResources(Struct, kw_only=True):
                 "a replay sends nothing",
                 hint="Leave out --replay (judge.replay) to have models asked.",
             )
-        from xscore.providers.attempts import Metered, Retrying
-        from xscore.providers.limits import Limited
-
         limited = Limited(
             Metered(
                 provider,

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cli.opening import earlier_statements
+from xscore.cli.start import STARTED_AT
 from xscore.extensions.agents.agent_bundle import render_from_store
 from xscore.extensions.agents.hook_protocols import HookMessage, spoken_task
 from xscore.platform.errors import ExitCode
@@ -107,7 +108,6 @@ def before_prompt(call: HookCall) -> str:
 def _run_turn(call: HookCall, task: str) -> Answer | None:
     """Run the turn within the deadline and add its bundle; None where nothing is indexed yet."""
     from xscore.cli.interrupt import run_interruptible
-    from xscore.cli.start import STARTED_AT
     from xscore.pipeline.build import Pipeline
     from xscore.pipeline.parts import TurnOptions
     from xscore.pipeline.turn import run_turn

@@ -24,7 +24,7 @@ from xscore.extensions.telemetry.attributes import (
     turn_attributes,
 )
 from xscore.pipeline.parts import TURN_LISTENER, ClosedTurn, TurnListener
-from xscore.platform.errors import ExitCode, StoreError, XscoreError
+from xscore.platform.errors import ExitCode, StoreError, UsageError, XscoreError, install_hint
 from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 
@@ -50,9 +50,14 @@ def otlp_listener() -> TurnListener:
 
     Raises UsageError where the extra is not installed.
     """
-    from xscore.extensions.telemetry.spans import OtlpSender, import_exporter
-
-    import_exporter()
+    try:
+        # An extra, and a third of a second.
+        from xscore.extensions.telemetry.spans import OtlpSender
+    except ImportError as error:
+        raise UsageError(
+            "telemetry.otel is set, and OpenTelemetry is not installed",
+            hint=f"{install_hint('otel')} Or set telemetry.otel = false.",
+        ) from error
     return trace_listener(OtlpSender().send)
 
 
