@@ -29,7 +29,7 @@ from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.judgment import UNRELATED_BELOW, PlacedBy, Ranked, Selection
 from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemoryStatus, Relation
 from xscore.records.turn import Scope
-from xscore.store import evidence, memory_rows
+from xscore.store import memory_rows
 from xscore.store.store import Store
 
 NEAREST_BY_WORDS = 5
@@ -185,7 +185,12 @@ def _bundle_entries(
 def _changed(store: Store, memories: Mapping[str, Memory]) -> dict[str, tuple[Citation, ...]]:
     """Look up which code cited by stale memories has changed."""
     stale = [memory.id for memory in memories.values() if memory.status is MemoryStatus.STALE]
-    cited = evidence.citations_of(store.connection, stale) if stale else {}
+    # Few turns show a memory whose code has changed.
+    if not stale:
+        return {}
+    from xscore.store.evidence import citations_of
+
+    cited = citations_of(store.connection, stale)
     return {id_: tuple(span for span in spans if span.is_changed) for id_, spans in cited.items()}
 
 

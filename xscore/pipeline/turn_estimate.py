@@ -195,9 +195,9 @@ def _over_budget(parts: PipelineParts, opened: Opened, *, answers: bool) -> list
         return []
     warnings = list(_without_price(parts, judges=judges, answers=answers))
     cap = _tightest(parts, turn_id="")
-    judging = (
-        forecast_judging(parts.judge, opened.turn, opened.pool).cost_usd if judges else Decimal(0)
-    )
+    judging: Decimal | None = Decimal(0)
+    if judges and opened.forecast is not None:
+        judging = opened.forecast.cost_usd
     answering = _answer_cost(parts) if answers else Decimal(0)
     if warnings or cap is None or judging is None or answering is None:
         return warnings

@@ -22,7 +22,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import SECOND_DRAW, judge_key
-from xscore.pipeline.estimating import forecast_judging
 from xscore.pipeline.factories import choose_judge, describe_judge, settings_judged_by
 from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.known_hosts import remember_host
@@ -91,8 +90,6 @@ class _FirstJudge(Struct, frozen=True):
     """With the name under which the host answered."""
     pooled: PooledTurn
     """What it judges."""
-    forecast: JudgeEstimate | None = None
-    """See `Judged.forecast`."""
     no_judge: str = ""
     """See `Judged.no_judge`."""
     warnings: tuple[str, ...] = ()
@@ -106,10 +103,8 @@ async def _open_first(
     A host that fails is an error only if nothing is cached and nothing may judge in its place.
     """
     described, pool = parts.judge, opened.pool
-    forecast = forecast_judging(described, opened.turn, pool)
-    if forecast.seconds >= FORECAST_FROM_S or (forecast.cost_usd or 0) >= FORECAST_FROM_USD:
-        parts.observer.on(forecast)
-    of_model = forecast if described.paid else None
+    if opened.forecast is not None and _is_worth_telling(opened.forecast):
+        parts.observer.on(opened.forecast)
     try:
         judge = await open_judge(described, resources, opened)
     except (ProviderError, NoUsableModel) as error:
@@ -118,15 +113,20 @@ async def _open_first(
             raise
         absent = NoJudge(UnjudgedCause.PROVIDER, error.message)
         warning = join_sentences(f"the judge could not be asked: {error.message}", error.hint)
-        return _FirstJudge(absent, described, opened, of_model, error.kind, (warning,))
+        return _FirstJudge(absent, described, opened, error.kind, (warning,))
     if not described.stored or isinstance(judge, NoJudge) or judge.identity == parts.judge.identity:
-        return _FirstJudge(judge, described, opened, of_model)
+        return _FirstJudge(judge, described, opened)
     # The first contact found which model answers under the name that the settings gave it. The
     # turn's row names it at once, so that a killed turn is continued with the judge that judged.
     turns.set_judge(parts.store.connection, opened.turn.id, judge_key(judge.identity))
     # What its thread has was judged by another, so nothing of it is carried over.
     pooled = PooledTurn(opened.turn, opened.key, replace(pool, thread=None))
-    return _FirstJudge(judge, replace(described, identity=judge.identity), pooled, of_model)
+    return _FirstJudge(judge, replace(described, identity=judge.identity), pooled)
+
+
+def _is_worth_telling(forecast: JudgeEstimate) -> bool:
+    """Whether judging takes long enough, or costs enough, to be announced."""
+    return forecast.seconds >= FORECAST_FROM_S or (forecast.cost_usd or 0) >= FORECAST_FROM_USD
 
 
 async def _judge_first(
@@ -139,7 +139,6 @@ async def _judge_first(
         pool=first.pooled.pool,
         judge=first.described.identity,
         interrupted=once.interrupted,
-        forecast=first.forecast,
         no_judge=first.no_judge,
         warnings=first.warnings,
     )
