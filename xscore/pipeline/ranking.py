@@ -200,10 +200,10 @@ def _near_misses(
     not_kept: Sequence[Ranked], thresholds: Thresholds, settings: SelectionSettings
 ) -> tuple[Ranked, ...]:
     """Return the first of what was not kept: some however far below, then only what is near."""
-    first, others = not_kept[:FEWEST_NEAR_MISSES], not_kept[FEWEST_NEAR_MISSES:MOST_NEAR_MISSES]
+    first, further = not_kept[:FEWEST_NEAR_MISSES], not_kept[FEWEST_NEAR_MISSES:MOST_NEAR_MISSES]
     near = [
         entry
-        for entry in others
+        for entry in further
         if thresholds.reached_by(entry.candidate, entry.score + settings.near_margin)
     ]
     return (*first, *near)
