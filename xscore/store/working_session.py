@@ -17,9 +17,7 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.processes import is_alive, random_hex
-from xscore.records.memory import Memory
 from xscore.records.turn import SessionInfo, WorkingSession
-from xscore.store import memory_rows
 from xscore.store.index_rows import read_meta
 from xscore.store.redaction import redact
 from xscore.store.session_summary import MOST_FILES, TurnContext
@@ -277,14 +275,3 @@ def _sessions(
             )
             for row in rows
         ]
-
-
-def latest_exchanges(
-    connection: sqlite3.Connection, thread: str, *, limit: int = 3
-) -> Sequence[Memory]:
-    """Return a thread's latest exchanges, newest first, for the session block of the answer
-    prompt."""
-    of_thread = "layer = 'session' AND status = 'active' AND kind = 'exchange' AND thread = ?"
-    latest = f"SELECT id FROM memory WHERE {of_thread} ORDER BY updated_at DESC, id LIMIT ?"
-    exchanges = memory_rows.select_memories(connection, f"id IN ({latest})", (thread, limit))
-    return sorted(exchanges, key=lambda exchange: -exchange.updated_at)
