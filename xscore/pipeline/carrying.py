@@ -201,8 +201,8 @@ def likely_memories(
     linked = [id_ for id_, _ in ties.most_common() if id_ in priors]
     linked = linked[: ceil(MOST_LINKED * in_pool)]
     in_order = dict.fromkeys([*shown, *fitting[:likeliest], *linked, *fitting[likeliest:]])
-    most = max(len(shown), ceil(JUDGED_AGAIN * in_pool))
-    return set(islice(in_order, most))
+    judged_again = max(len(shown), ceil(JUDGED_AGAIN * in_pool))
+    return set(islice(in_order, judged_again))
 
 
 def with_earlier(judged: Judged, turn: Turn) -> Judged:
