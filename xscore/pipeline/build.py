@@ -70,8 +70,7 @@ class Pipeline:
         clock: Unix seconds, for the timestamps and leases of a turn.
         listener: called with every turn that has ended; None: chosen by `telemetry.otel`.
         Raises StoreUntrusted, StoreDamaged, StoreError, UsageError for invalid settings, and
-        NoUsableModel
-        if a model named in the settings is not available.
+        NoUsableModel if a model named in the settings is not available.
         """
         require_kind(str, Path, path=path)
         require_kind(Settings, LoadedSettings, type(None), settings=settings)
@@ -165,9 +164,8 @@ class Pipeline:
             raise UsageError(
                 "another turn is being streamed", hint="Leave its loop, or open the folder again."
             )
-        self._stream = EventStream(
-            self.ask(turn, about=about, answer=answer, answer_anyway=answer_anyway)
-        )
+        asking = self.ask(turn, about=about, answer=answer, answer_anyway=answer_anyway)
+        self._stream = EventStream(asking)
         try:
             async for event in self._stream.read():
                 yield event
@@ -314,17 +312,19 @@ def as_turn(turn: Turn | str, about: Mapping[str, object] | None = None) -> Turn
     require_kind(Turn, str, task=turn)
     require_kind(Mapping, type(None), about=about)
     try:
-        turn = (
-            Turn(task=turn)
-            if isinstance(turn, str)
-            else msgspec.convert(msgspec.to_builtins(turn), Turn)
-        )
+        if isinstance(turn, str):
+            turn = Turn(task=turn)
+        else:
+            # Checked field by field: a caller may have put anything into it.
+            turn = msgspec.convert(msgspec.to_builtins(turn), Turn)
     except msgspec.ValidationError as error:
         raise UsageError(
             f"the turn is wrong: {error}", hint="`xscore.Turn` says what each field holds."
         ) from error
-    added = tuple((str(name), str(value)) for name, value in (about or {}).items())
-    return replace(turn, about=(*turn.about, *added)) if added else turn
+    if not about:
+        return turn
+    added = [(str(name), str(value)) for name, value in about.items()]
+    return replace(turn, about=(*turn.about, *added))
 
 
 def _load_settings(root: RepositoryRoot) -> LoadedSettings:
