@@ -1,17 +1,16 @@
-"""Erase memories for good, and prove it: the only way memories leave a store for privacy's sake.
+"""Erase memories for good: the only way memories leave a store for privacy's sake.
 
 With a memory goes everything made with it or quoting it: judgments and reasons, vectors, evidence,
 edges, parts of receipts, stored answers, the exchanges those became, and so on; then the files are
-rewritten. The proof searches the raw bytes of every file; of an encrypted database it reads every
-row instead. Memories of files are refused. Trade-off: an answer made with an erased memory goes
-whole, since its words cannot be traced.
+rewritten. A dry run does the same and rolls it back, so that no second list of what goes can say
+something else. Memories of files are refused. Trade-offs: an answer made with an erased memory goes
+whole, since its words cannot be traced; a dry run holds the lock of a writer.
 """
 
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from itertools import chain
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,19 +18,16 @@ from msgspec.structs import replace
 
 from xscore.extensions.privacy.erasure_plan import ErasurePlan, plan_erasure
 from xscore.extensions.privacy.erasure_rows import erase_rows, remove_observations
-from xscore.platform import database, sqlite_drivers
-from xscore.store import opening, stated_copy
+from xscore.platform import database
+from xscore.store import stated_copy
 from xscore.store.line_search import LineMatcher, searchable_lines, with_halves
 from xscore.store.lookup import delete_projects, list_observations, project_pseudonym
 from xscore.store.scrubbing import (
-    database_files,
     leftover_files_with,
-    lines_still_stored,
     mark_for_scrubbing,
     needs_scrubbing,
     remove_paths,
     scrub_database,
-    search_files,
 )
 from xscore.store.store import Store
 
@@ -124,7 +120,7 @@ def erase_memories(
     is_finished = any(map(needs_scrubbing, connections))
     parts = _plan_parts(store, ids, turns)
     leftovers = _leftovers(store, _lines_of(parts, with_observations=with_observations))
-    # Files and copies before the rows: a call that is killed here has the rows left to find them
+    # Files and copies before the rows: a call that is killed now has the rows left to find them
     # by again.
     remove_paths(leftovers)
     _erase_from_copies(store, parts)
@@ -159,8 +155,12 @@ def erased_lines(
     """Return the searchable lines of what would be erased, for `verify_erasure`; ask before it is
     gone."""
     parts = _plan_parts(store, ids, turns)
-    lines = searchable_lines(chain.from_iterable(plan.texts for _, plan in parts))
-    return with_halves(lines | (_observed_lines(parts) if with_observations else frozenset()))
+    lines = frozenset[str]()
+    for _, plan in parts:
+        lines |= searchable_lines(plan.texts)
+    if with_observations:
+        lines |= _observed_lines(parts)
+    return with_halves(lines)
 
 
 def _plan_parts(store: Store, ids: Collection[str], turns: Collection[str]) -> _Parts:
@@ -185,10 +185,10 @@ def _plan_parts(store: Store, ids: Collection[str], turns: Collection[str]) -> _
 def _erase_observations(store: Store, parts: _Parts) -> Counter[str]:
     """Remove the user store's observations of this repository's memories."""
     project = project_pseudonym(store.store_id)
-    plan = parts[0][1]
-    return Counter(
-        observations=sum(remove_observations(user, plan, project=project) for user, _ in parts[1:])
-    )
+    removed = Counter[str]()
+    for user, _ in parts[1:]:
+        removed["observations"] += remove_observations(user, parts[0][1], project=project)
+    return removed
 
 
 def _erase_parts(
@@ -196,15 +196,15 @@ def _erase_parts(
 ) -> Counter[str]:
     done = Counter[str]()
     for number, (connection, plan) in enumerate(parts):
-        takes_notes = bool(number) and with_observations
-        if takes_notes:
+        is_users = number > 0
+        if is_users and with_observations:
             done["observations"] += delete_projects(connection)
-        elif number and plan.memories:
+        elif is_users and plan.memories:
             done["observations"] += remove_observations(connection, plan, project=None)
-        touches_rows = plan.ids or plan.erased_tasks or plan.turn_keys
+        touches_rows = bool(plan.ids or plan.erased_tasks or plan.turn_keys)
         if touches_rows:
             done.update(erase_rows(connection, plan, now=now, forget=forget))
-        if touches_rows or takes_notes:
+        if touches_rows or (is_users and with_observations):
             mark_for_scrubbing(connection)
     return done
 
@@ -222,24 +222,28 @@ def _erase_from_copies(store: Store, parts: _Parts) -> None:
 
 
 def _observed_lines(parts: _Parts) -> frozenset[str]:
-    observations = chain.from_iterable(list_observations(user) for user, _ in parts[1:])
-    return searchable_lines(observation.value for observation in observations)
+    texts = []
+    for user, _ in parts[1:]:
+        texts += [observation.value for observation in list_observations(user)]
+    return searchable_lines(texts)
 
 
 def _lines_of(parts: _Parts, *, with_observations: bool) -> frozenset[str]:
     """Return every line that must not be found afterwards."""
-    lines = frozenset[str]().union(*(plan.lines.all for _, plan in parts))
+    lines = frozenset[str]()
+    for _, plan in parts:
+        lines |= plan.lines.all
     if with_observations:
-        return lines | _observed_lines(parts)
+        lines |= _observed_lines(parts)
     return lines
 
 
 def _leftovers(store: Store, lines: frozenset[str]) -> list[Path]:
-    folders = [store.path.parent, *([store.user_data_dir] if store.user_data_dir else [])]
-    places: list[Path] = []
-    for folder in folders:
-        places += leftover_files_with(folder, lines)
-    return places
+    """Return set-aside stores and scratch files that hold one of the lines."""
+    leftovers = leftover_files_with(store.path.parent, lines)
+    if store.user_data_dir:
+        leftovers += leftover_files_with(store.user_data_dir, lines)
+    return leftovers
 
 
 def _erasure(
@@ -250,15 +254,16 @@ def _erasure(
     for _, plan in parts:
         gone.update(plan.memories)
         predecessors.update(plan.predecessors)
-    folder = store.path.parent
-    places = (
-        place.relative_to(folder) if place.is_relative_to(folder) else place for place in leftovers
-    )
+    asides = []
+    for place in leftovers:
+        # Only one in the user's folder is named by its whole path.
+        is_inside = place.is_relative_to(store.path.parent)
+        asides.append(str(place.relative_to(store.path.parent) if is_inside else place))
     return Erasure(
         ids=tuple(sorted(gone)),
         missing=tuple(sorted(set(ids) - gone)),
         earlier=tuple(sorted(predecessors)),
-        asides=tuple(map(str, places)),
+        asides=tuple(asides),
         **done,  # type: ignore[arg-type]  # its keys are names of fields that hold counts
     )
 
@@ -271,84 +276,3 @@ def _rolled_back(connection: sqlite3.Connection) -> Iterator[None]:
     finally:
         if connection.in_transaction:  # a full disk has ended it already
             connection.execute("ROLLBACK")
-
-
-class ErasureProof(Struct, frozen=True, kw_only=True):
-    """The result of the search."""
-
-    lines: int
-    """Lines, and halves of long ones, that were searched for."""
-    still_said: int
-    """Lines left out because another memory or a task holds them."""
-    files: int
-    """Files read."""
-    encrypted: int
-    """Encrypted databases among them, whose rows were read instead."""
-    found_in: tuple[str, ...]
-    """Files that hold one of the lines."""
-    journal_is_empty: bool
-    """False: another process reads the journal, which therefore still holds erased text."""
-    user_store_searched: bool
-    """False: `memory.user_learning` is off, so the user's own store stayed shut."""
-    holds: bool
-    """Whether nothing erased was found; also False if no line is long enough to search for."""
-
-
-def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
-    """Search the files of both stores and their copies. Raises StoreError.
-
-    lines: of `erased_lines`, asked before the erasure.
-    """
-    searched = frozenset(lines)
-    connections = store.connections()
-    kept = set[str]().union(
-        *(lines_still_stored(connection, searched, tasks=True) for connection in connections)
-    )
-    databases = {store.path: store.connection}
-    user = store.user_connection()
-    if user is not None and store.user_data_dir is not None:
-        databases[opening.user_store_path(store.user_data_dir)] = user
-    folder = store.path.parent
-    files = {place for place in folder.rglob("*") if place.is_file() and not place.is_symlink()}
-    with ExitStack() as opened:
-        for source in store.copied_stores():
-            for copy in filter(Path.exists, source.copies):
-                databases[copy] = opened.enter_context(
-                    closing(stated_copy.open_copy(copy, source.keys))
-                )
-        for path in databases:
-            files.update(database_files(path))
-        remaining = {str(file) for file in search_files(sorted(files), searched - kept)}
-        encrypted = {}
-        for path, database in databases.items():
-            if sqlite_drivers.read_note(path) is not None:
-                encrypted[path] = database
-        remaining |= {
-            str(path)
-            for path, database in encrypted.items()
-            if _has_row_with(database, LineMatcher(searched - kept))
-        }
-    is_empty = not any(map(needs_scrubbing, connections))
-    return ErasureProof(
-        lines=len(searched - kept),
-        still_said=len(kept),
-        files=len(files),
-        encrypted=len(encrypted),
-        found_in=tuple(sorted(remaining)),
-        journal_is_empty=is_empty,
-        user_store_searched=store.user_data_dir is not None,
-        holds=is_empty and not remaining and bool(searched),
-    )
-
-
-def _has_row_with(connection: sqlite3.Connection, lines: LineMatcher) -> bool:
-    """Whether a row of any table holds one of the lines."""
-    tables = connection.execute(
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
-    ).fetchall()
-    tables_rows = (connection.execute(f'SELECT * FROM "{table}"') for (table,) in tables)
-    values = chain.from_iterable(chain.from_iterable(tables_rows))
-    texts = (
-        value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values
-    )
-    return any(lines.found_in(text) for text in texts if isinstance(text, str))
