@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -73,8 +74,36 @@ class Erasure(Struct, frozen=True, kw_only=True):
     """Whether the files are rewritten; False: another process prevented it."""
 
 
-_Parts = list[tuple[sqlite3.Connection, ErasurePlan]]
-"""The repository's store and its erasures, then the user's, if there is one."""
+class _StorePlan(NamedTuple):
+    connection: sqlite3.Connection
+    plan: ErasurePlan
+
+
+class _Plans(Struct, frozen=True):
+    """What goes from each store."""
+
+    repository: _StorePlan
+    user: _StorePlan | None
+    """None: the user's own store stays shut."""
+    takes_observations: bool
+    """Whether everything goes that projects noted in the user's store."""
+    observed: tuple[str, ...]
+    """The texts of that."""
+
+    @property
+    def stores(self) -> list[_StorePlan]:
+        """The stores that are open, the repository's first."""
+        if self.user is None:
+            return [self.repository]
+        return [self.repository, self.user]
+
+    @property
+    def lines(self) -> frozenset[str]:
+        """Every line that must not be found afterwards."""
+        lines = searchable_lines(self.observed)
+        for _, plan in self.stores:
+            lines |= plan.lines.all
+        return lines
 
 
 def preview_erasure(
@@ -88,11 +117,11 @@ def preview_erasure(
     with ExitStack() as stack:
         for connection in reversed(store.connections()):
             stack.enter_context(_rolled_back(connection))
-        parts = _plan_parts(store, ids, turns)
-        leftovers = _leftovers(store, _lines_of(parts, with_observations=with_observations))
-        done = _erase_observations(store, parts)
-        done += _erase_parts(parts, now=0.0, forget=False, with_observations=with_observations)
-    return _erasure(store, parts, ids, done, leftovers)
+        plans = _plan_stores(store, ids, turns, with_observations)
+        leftovers = _leftovers(store, plans.lines)
+        done = _erase_observations(store, plans)
+        done += _erase_rows(plans, now=0.0, forget=False)
+    return _erasure(store, plans, ids, done, leftovers)
 
 
 def erase_memories(
@@ -118,21 +147,22 @@ def erase_memories(
     """
     connections = store.connections()
     is_finished = any(map(needs_scrubbing, connections))
-    parts = _plan_parts(store, ids, turns)
-    leftovers = _leftovers(store, _lines_of(parts, with_observations=with_observations))
+    plans = _plan_stores(store, ids, turns, with_observations)
+    leftovers = _leftovers(store, plans.lines)
     # Files and copies before the rows: a call that is killed now has the rows left to find them
     # by again.
     remove_paths(leftovers)
-    _erase_from_copies(store, parts)
+    _erase_from_copies(store, plans)
     done = Counter[str]()
     # The user's store first, while the memories still say what to look for.
-    if len(parts) > 1 and parts[0][1].memories:
-        with database.transaction(parts[1][0]):
-            done += _erase_observations(store, parts)
-            mark_for_scrubbing(parts[1][0])
+    if plans.user and plans.repository.plan.memories:
+        with database.transaction(plans.user.connection):
+            done += _erase_observations(store, plans)
+            mark_for_scrubbing(plans.user.connection)
     with store.transaction():
-        parts = _plan_parts(store, ids, turns)  # again: a turn may have ended meanwhile
-        done += _erase_parts(parts, now=now, forget=forget, with_observations=with_observations)
+        # Planned again: a turn may have ended meanwhile.
+        plans = _plan_stores(store, ids, turns, with_observations)
+        done += _erase_rows(plans, now=now, forget=forget)
     # Deleted rows stay in free pages and in the journal until these are written anew.
     scrubbed = []
     for connection in connections:
@@ -141,7 +171,7 @@ def erase_memories(
     for source in store.copied_stores():
         # Another process may have copied it again while it was still here.
         stated_copy.update_copy(source)
-    erasure = _erasure(store, parts, ids, done, leftovers)
+    erasure = _erasure(store, plans, ids, done, leftovers)
     return replace(erasure, is_finished=is_finished, is_clean=all(scrubbed))
 
 
@@ -154,88 +184,75 @@ def erased_lines(
 ) -> frozenset[str]:
     """Return the searchable lines of what would be erased, for `verify_erasure`; ask before it is
     gone."""
-    parts = _plan_parts(store, ids, turns)
-    lines = frozenset[str]()
-    for _, plan in parts:
+    plans = _plan_stores(store, ids, turns, with_observations)
+    lines = searchable_lines(plans.observed)
+    for _, plan in plans.stores:
         lines |= searchable_lines(plan.texts)
-    if with_observations:
-        lines |= _observed_lines(parts)
     return with_halves(lines)
 
 
-def _plan_parts(store: Store, ids: Collection[str], turns: Collection[str]) -> _Parts:
+def _plan_stores(
+    store: Store, ids: Collection[str], turns: Collection[str], with_observations: bool
+) -> _Plans:
     """Plan both stores, each with what the other loses."""
+    connection = store.connection
     user = store.user_connection()
     if user is None:
-        return [(store.connection, plan_erasure(store.connection, ids, deleted_turns=turns))]
+        plan = plan_erasure(connection, ids, deleted_turns=turns)
+        return _Plans(_StorePlan(connection, plan), None, with_observations, ())
+    # What goes from the user's store is needed for the repository's plan, and the other way round.
     users = plan_erasure(user, ids)
     plan = plan_erasure(
-        store.connection,
-        ids,
-        deleted_turns=turns,
-        other_store_ids=users.memories,
-        texts=users.texts,
+        connection, ids, deleted_turns=turns, other_store_ids=users.memories, texts=users.texts
     )
-    return [
-        (store.connection, plan),
-        (user, plan_erasure(user, ids, texts=plan.texts, turn_keys=plan.turn_keys)),
-    ]
+    users = plan_erasure(user, ids, texts=plan.texts, turn_keys=plan.turn_keys)
+    observed: tuple[str, ...] = ()
+    if with_observations:
+        observed = tuple(observation.value for observation in list_observations(user))
+    return _Plans(
+        _StorePlan(connection, plan), _StorePlan(user, users), with_observations, observed
+    )
 
 
-def _erase_observations(store: Store, parts: _Parts) -> Counter[str]:
+def _erase_observations(store: Store, plans: _Plans) -> Counter[str]:
     """Remove the user store's observations of this repository's memories."""
+    if plans.user is None:
+        return Counter()
     project = project_pseudonym(store.store_id)
-    removed = Counter[str]()
-    for user, _ in parts[1:]:
-        removed["observations"] += remove_observations(user, parts[0][1], project=project)
-    return removed
+    removed = remove_observations(plans.user.connection, plans.repository.plan, project=project)
+    return Counter(observations=removed)
 
 
-def _erase_parts(
-    parts: _Parts, *, now: float, forget: bool, with_observations: bool
-) -> Counter[str]:
+def _erase_rows(plans: _Plans, *, now: float, forget: bool) -> Counter[str]:
     done = Counter[str]()
-    for number, (connection, plan) in enumerate(parts):
-        is_users = number > 0
-        if is_users and with_observations:
-            done["observations"] += delete_projects(connection)
-        elif is_users and plan.memories:
-            done["observations"] += remove_observations(connection, plan, project=None)
-        touches_rows = bool(plan.ids or plan.erased_tasks or plan.turn_keys)
-        if touches_rows:
+    for connection, plan in plans.stores:
+        if plan.ids or plan.erased_tasks or plan.turn_keys:
             done.update(erase_rows(connection, plan, now=now, forget=forget))
-        if touches_rows or (is_users and with_observations):
             mark_for_scrubbing(connection)
+    if plans.user is None:
+        return done
+    connection, plan = plans.user
+    if plans.takes_observations:
+        done["observations"] += delete_projects(connection)
+        mark_for_scrubbing(connection)
+    elif plan.memories:
+        done["observations"] += remove_observations(connection, plan, project=None)
     return done
 
 
-def _erase_from_copies(store: Store, parts: _Parts) -> None:
+def _erase_from_copies(store: Store, plans: _Plans) -> None:
     """Erase from every copy of these stores in the user's folder; a call that is killed now has
     erased too much."""
     ids = set[str]()
-    for _, plan in parts:
-        ids.update(plan.ids)
-    if ids:
-        lines = LineMatcher(_lines_of(parts, with_observations=False))
-        for source in store.copied_stores():
-            stated_copy.erase_from_copies(source, ids, lines)
-
-
-def _observed_lines(parts: _Parts) -> frozenset[str]:
-    texts = []
-    for user, _ in parts[1:]:
-        texts += [observation.value for observation in list_observations(user)]
-    return searchable_lines(texts)
-
-
-def _lines_of(parts: _Parts, *, with_observations: bool) -> frozenset[str]:
-    """Return every line that must not be found afterwards."""
-    lines = frozenset[str]()
-    for _, plan in parts:
+    lines = set[str]()
+    for _, plan in plans.stores:
+        ids |= plan.ids
         lines |= plan.lines.all
-    if with_observations:
-        lines |= _observed_lines(parts)
-    return lines
+    if not ids:
+        return
+    matcher = LineMatcher(lines)
+    for source in store.copied_stores():
+        stated_copy.erase_from_copies(source, ids, matcher)
 
 
 def _leftovers(store: Store, lines: frozenset[str]) -> list[Path]:
@@ -247,11 +264,11 @@ def _leftovers(store: Store, lines: frozenset[str]) -> list[Path]:
 
 
 def _erasure(
-    store: Store, parts: _Parts, ids: Collection[str], done: Counter[str], leftovers: list[Path]
+    store: Store, plans: _Plans, ids: Collection[str], done: Counter[str], leftovers: list[Path]
 ) -> Erasure:
     gone = set[str]()
     predecessors = set[str]()
-    for _, plan in parts:
+    for _, plan in plans.stores:
         gone.update(plan.memories)
         predecessors.update(plan.predecessors)
     asides = []
