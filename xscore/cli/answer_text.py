@@ -87,10 +87,11 @@ def render_selection(
 
 
 def render_lines(answer: Answer) -> str:
-    """Render the chosen memories as grep does, `path:12-40  0.91  reason`, best first; without color.
+    """Render the chosen memories as grep does, `path:12-40  0.91  reason`, best first.
 
-    A memory below the threshold, filled in or kept because of --min-keep, is marked `~`.
-    """  # noqa: E501  its lines are read by others
+    Without color. A memory below the threshold, filled in or kept because of --min-keep, is marked
+    `~`.
+    """
     return "\n".join(map(_grep_line, answer.selected))
 
 
@@ -311,11 +312,11 @@ def render_judges(answer: Answer) -> str:
     """Say who scored how many, where another judge took over; empty if one scored all."""
     if len(answer.judges) < 2:
         return ""
-    totals = ((share, share.judged + share.cached + share.carried) for share in answer.judges)
-    return (
-        "scored by"
-        f" {', '.join(f'{one_line(share.provider)}:{one_line(share.model)} {n:,}' for share, n in totals)}"  # noqa: E501  its lines are read by others
-    )
+    shares: list[str] = []
+    for share in answer.judges:
+        scored = share.judged + share.cached + share.carried
+        shares.append(f"{one_line(share.provider)}:{one_line(share.model)} {scored:,}")
+    return f"scored by {', '.join(shares)}"
 
 
 def render_carried(answer: Answer) -> str:

@@ -204,10 +204,11 @@ def context(
 
     Does what `ask` does except the answering call, for your own model or editor. `-` reads TASK
     from standard input.
-    PATHs are files or folders to look in. `--format lines` prints `path:lines  score  reason` a memory, and on standard
-    error those that passed without a place; it and -l exit with 1 if nothing was chosen. `--json`
-    prints the whole receipt, with the context (but no lines) in it.
-    """  # noqa: E501  its lines are read by others
+    PATHs are files or folders to look in. `--format lines` prints
+    `path:lines  score  reason` a memory, and on standard error those that passed without a place;
+    it and -l exit with 1 if nothing was chosen. `--json` prints the whole receipt, with the context
+    (but no lines) in it.
+    """
     lists = form == "lines" or flags.given["files_with_matches"]
     if lists and max_tokens:
         raise UsageError(

@@ -111,7 +111,7 @@ Set up
     rebuild extensions.recovery.rebuild:rebuild  Set a store aside and build a new one.
     encrypt extensions.privacy.commands:encrypt  Encrypt the store, or your own.
     decrypt extensions.privacy.commands:decrypt  Decrypt the store, or your own.
-"""  # noqa: E501  its lines are read by others
+"""  # noqa: E501  a table of one command a line
 """Section; command, `module:function` inside xscore, one line; below a group (`-`) its commands,
 and first among them the one that the group's name alone runs."""
 

@@ -318,8 +318,10 @@ _BY_LINES = (
     _blocks(
         "groovy",
         ".groovy .gradle Jenkinsfile",
-        r"[ \t]*(stage)\s*\(?\s*['\"]([^'\"\n]+)|(?:(?:public|private|static|final)\s+)*(class|interface|enum)\s+(\w+)"  # noqa: E501  its lines are read by others
-        r"|(?:(?:public|private|static|final)\s+)*(?:def|void|boolean|int|String|Map|List)\s+(\w+)\s*\("
+        r"[ \t]*(stage)\s*\(?\s*['\"]([^'\"\n]+)"
+        r"|(?:(?:public|private|static|final)\s+)*(class|interface|enum)\s+(\w+)"
+        r"|(?:(?:public|private|static|final)\s+)*"
+        r"(?:def|void|boolean|int|String|Map|List)\s+(\w+)\s*\("
         r"|(task)\s+(\w+)|(\w+)\s*\{",
         quote=r"'''|\"\"\"",
     ),
@@ -352,7 +354,7 @@ _OTHER_ROWS = """
     text xml - .xml .xsd
     text cython - .pyx .pxd
     text gomod - go.mod
-"""  # noqa: E501  its lines are read by others
+"""  # noqa: E501  a table of one row a line
 """Shape, name, whether a grammar wheel has that name, claims."""
 _OTHERS = [_other(*row.split(maxsplit=3)) for row in _OTHER_ROWS.strip().splitlines()]
 

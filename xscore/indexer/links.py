@@ -25,7 +25,7 @@ REF is a reference (see `languages`). What classes are, and what chains lead to,
 `class_names` and `receiver_types`. Trade-off: a method called on an object of which nothing is
 known is linked only if its name is unique and within reach, and no method that any object of the
 language has (`library_names`).
-"""  # noqa: E501  its lines are read by others
+"""  # noqa: E501  a table in two columns
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache

@@ -53,14 +53,16 @@ _LEFT_OUT = "{}: even without its grammar it took too much; left out"
 _START = """
 import gc, signal, sys
 gc.disable()  # until all is loaded
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent closes the pipe
+# Ctrl-C reaches the whole process group; the parent closes the pipe.
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 sys.path[:] = sys.argv[1:]
-sys.modules["typing_extensions"] = None  # msgspec needs nothing of it, and it takes an eighth of the start
+# msgspec needs nothing of it, and it takes an eighth of the start.
+sys.modules["typing_extensions"] = None
 import msgspec
 del sys.modules["typing_extensions"]
 from xscore.indexer.parse_process import serve_jobs
 serve_jobs()
-"""  # noqa: E501  its lines are read by others
+"""
 
 
 def parse_in_processes(

@@ -32,10 +32,11 @@ _UNFINISHED = ".new"
 _COPY_ROWS = 'INSERT INTO main."{0}" SELECT * FROM source."{0}" WHERE {1}'
 _MARK = re.compile(r"schema-\d+\.txt")
 _MARK_TEXT = """\
-This is a copy of what could not be made again of {name}, from before it was brought from schema {before} to {after}.
-The xscore that wrote schema {before} opens it; the index is left out, since it is made again from the files.
+This is a copy of the parts of {name} that cannot be rebuilt, made before it was migrated
+from schema {before} to {after}. The xscore that wrote schema {before} opens it. The index
+is left out, since it is rebuilt from the files.
 The next migration removes this folder, and you may remove it at any time.
-"""  # noqa: E501  its lines are read by others
+"""
 
 
 StepFunction = Callable[[sqlite3.Connection], None]

@@ -26,8 +26,9 @@ VALID_CALL_SQL = f"""
     typeof({" + ".join(_COUNTS + _COSTS)}) = 'integer'
     AND min({", ".join(_COUNTS + _COSTS)}) >= 0
     AND max({", ".join(_COUNTS)}) < {MOST_TOKENS} AND max({", ".join(_COSTS)}) < {MOST_PICODOLLARS}
-    AND duration_s >= 0 AND duration_s <= {MOST_SECONDS} AND +started_at >= 0 AND +started_at <= {LATEST_TIMESTAMP}
-"""  # noqa: E501  its lines are read by others
+    AND duration_s >= 0 AND duration_s <= {MOST_SECONDS}
+    AND +started_at >= 0 AND +started_at <= {LATEST_TIMESTAMP}
+"""
 """SQL: whether tokens, dollars and times of a row of `call` are what a call can have: whole numbers
 within bounds.
 
