@@ -227,9 +227,9 @@ def context(
         late_loop=True,
     )
     if explain_routing:
-        from xscore.cli import answer_text
+        from xscore.cli import answer_account
 
-        flags.terminal.lines(answer_text.render_routing(answer))
+        flags.terminal.lines(answer_account.render_routing(answer))
     if lists and not flags.terminal.as_json:
         return _print_list(answer, flags)
     return print_turn(
@@ -314,7 +314,7 @@ def _print_remarks(
     wants_answer: say how to get one.
     in_lines: name all that passed without a place, a line each.
     """
-    from xscore.cli import answer_text
+    from xscore.cli import answer_account
 
     hint = ""
     if wants_answer and answer.primary is None and _is_hint_due():
@@ -322,11 +322,11 @@ def _print_remarks(
     # the last line says in any case that no model judged
     is_told = wants_answer and not hint
     terminal.notes([warning for warning in answer.warnings if not (is_told and warning == NO_KEY)])
-    for text in answer_text.render_account(answer, verbose=terminal.verbose, in_lines=in_lines):
+    for text in answer_account.render_account(answer, verbose=terminal.verbose, in_lines=in_lines):
         terminal.lines(text)
     if hint:
         terminal.note(hint)
-    terminal.lines(answer_text.render_cost_line(answer))
+    terminal.lines(answer_account.render_cost_line(answer))
 
 
 def _is_hint_due() -> bool:

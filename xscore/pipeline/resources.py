@@ -36,7 +36,7 @@ from xscore.store.store import Store
 if TYPE_CHECKING:
     from xscore.providers.limits import DollarBudget, Limited
     from xscore.providers.rate_limits import LocalRates, RateBudget
-    from xscore.scorer.model_judge import ReplyFaults
+    from xscore.scorer.reply_faults import ReplyFaults
 
 
 @asynccontextmanager

@@ -173,14 +173,15 @@ def claim_by_store(
     claims = _ClaimsByStore(repository[1], user[1], set(contents))
 
     async def write(judgments: Sequence[Judgment]) -> None:
-        for is_own, (write_here, _) in ((False, repository), (True, user)):
-            of_store = [
-                judgment
-                for judgment in judgments
-                if (judgment.content_hash in claims.contents) is is_own
-            ]
-            if of_store:
-                await write_here(of_store)
+        of_repository: list[Judgment] = []
+        of_user: list[Judgment] = []
+        for judgment in judgments:
+            is_own = judgment.content_hash in claims.contents
+            (of_user if is_own else of_repository).append(judgment)
+        if of_repository:
+            await repository[0](of_repository)
+        if of_user:
+            await user[0](of_user)
 
     return write, claims
 
