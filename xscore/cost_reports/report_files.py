@@ -141,12 +141,13 @@ def form_of_file(path: Path) -> str:
 
 
 def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: bool) -> None:
-    """Raise UsageError if any of these files cannot be written, before the first is. writes: the
-    baseline as well."""
-    named = [
-        *(("--output", path) for path in outputs),
-        *([("--baseline", baseline)] if baseline else []),
-    ]
+    """Raise UsageError if any of these files cannot be written, before the first is.
+
+    writes: the baseline is written as well.
+    """
+    named = [("--output", path) for path in outputs]
+    if baseline:
+        named.append(("--baseline", baseline))
     taken: dict[Path, str] = {}
     for option, path in named:
         if path in (Path(), Path("-")):
@@ -207,18 +208,26 @@ def render_markdown(report: CostReport) -> str:
 
 def _markdown_table(table: ReportTable) -> str:
     rules = ["---" if table.is_words(at) else "---:" for at in range(len(table.heads))]
-    written = [table.heads, rules, *(tuple(map(escape_markdown, row)) for row in table.rows)]
-    lines = "\n".join(f"| {' | '.join(line)} |" for line in written)
-    return lines + (f"\n\nand {table.more:,} more" if table.more else "")
+    lines = [_markdown_line(table.heads), _markdown_line(rules)]
+    for row in table.rows:
+        lines.append(_markdown_line(list(map(escape_markdown, row))))
+    if table.more:
+        lines += ["", f"and {table.more:,} more"]
+    return "\n".join(lines)
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def escape_markdown(text: str) -> str:
     """Escape whatever has a meaning in Markdown, HTML or on GitHub; one line, of bounded length."""
-    flat = one_line(text)
-    shown = flat if len(flat) <= _LONGEST else flat[:_LONGEST] + "…"
-    return _ACTIVE.sub(r"\\\g<0>", _BEGINS.sub(rf"\g<0>{_NO_WIDTH}", shown)).replace(
-        _NO_WIDTH, _NO_WIDTH_IN_HTML
-    )
+    shown = one_line(text)
+    if len(shown) > _LONGEST:
+        shown = shown[:_LONGEST] + "…"
+    parted = _BEGINS.sub(rf"\g<0>{_NO_WIDTH}", shown)
+    # As HTML only after the escapes, which would take its `&`, `#` and `;` apart.
+    return _ACTIVE.sub(r"\\\g<0>", parted).replace(_NO_WIDTH, _NO_WIDTH_IN_HTML)
 
 
 SMALL = Decimal("0.001")
@@ -284,7 +293,7 @@ def update_baseline(report: CostReport, *, baseline: Path, terminal: Terminal) -
         if was != is_now:
             changed += 1
             terminal.note(f"baseline: {line.what}: {was} -> {is_now}{_change(line)}")
-    terminal.note(f"{baseline} is written anew: {counted(changed, 'figure')} changed")
+    terminal.note(f"{baseline} is updated: {counted(changed, 'figure')} changed")
 
 
 def _describe_gate_line(line: GateLine) -> str:
@@ -305,11 +314,11 @@ def gate_markdown(gate: GateReport) -> str:
 
 
 def _gate_row(line: GateLine) -> tuple[str, ...]:
-    figures = [
-        _format_figure(value, line.unit) for value in (line.baseline, line.now, line.allowed)
-    ]
-    verdict = f"{line.verdict}: {line.note}" if line.note else str(line.verdict)
-    return (line.what, *figures, verdict)
+    values = (line.baseline, line.now, line.allowed)
+    verdict = str(line.verdict)
+    if line.note:
+        verdict += f": {line.note}"
+    return (line.what, *[_format_figure(value, line.unit) for value in values], verdict)
 
 
 def _format_figure(value: Figure | None, unit: str) -> str:
