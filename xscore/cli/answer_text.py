@@ -227,4 +227,6 @@ def _entry(memory: Selected) -> list[str]:
     why = one_line(memory.reason)
     if boosts:
         why = f"{why} ({memory.raw_score:.2f}{boosts})".strip()
-    return [head, faint(f"{_INDENT}{why}")] if why else [head]
+    if why:
+        return [head, faint(f"{_INDENT}{why}")]
+    return [head]

@@ -220,7 +220,9 @@ def _lines_to_read(forms: set[str], by: str | None, *, as_json: bool) -> int | N
     elif as_json:
         lines = JSON_LINES
     # Groups by turn say when the turn began, and what for.
-    return max(lines, MARKDOWN_GROUPS_SHOWN) if by == "turn" else lines
+    if by == "turn":
+        return max(lines, MARKDOWN_GROUPS_SHOWN)
+    return lines
 
 
 def _resolve_turn(turn: str, ledgers: list[RepositoryLedger]) -> str:

@@ -133,7 +133,9 @@ def _workload(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> I
 
 
 def _sameness(is_same: bool) -> tuple[GateVerdict, str]:
-    return (GateVerdict.HELD, "") if is_same else (GateVerdict.FAILED, ANOTHER_WORKLOAD)
+    if is_same:
+        return (GateVerdict.HELD, "")
+    return (GateVerdict.FAILED, ANOTHER_WORKLOAD)
 
 
 def _counts(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
@@ -247,7 +249,9 @@ def _latency(
 def _at_most(current: Figure, before: Figure, allowed: Figure) -> GateVerdict:
     if current > allowed:
         return GateVerdict.FAILED
-    return GateVerdict.BETTER if current < before else GateVerdict.HELD
+    if current < before:
+        return GateVerdict.BETTER
+    return GateVerdict.HELD
 
 
 def _incomparable(line: GateLine) -> GateLine:
@@ -299,9 +303,12 @@ def baseline_json(measured: GateFigures) -> str:
     del body["left_out"]
     body["schema"] = SCHEMA
     body["cost_usd"] = f"{round(measured.cost_usd, 12).normalize():f}"
-    body["timings"].sort(key=lambda timing: (timing["of"], timing["stage"], timing["kind"]))
-    for timing in body["timings"]:
+    timings = sorted(
+        body["timings"], key=lambda timing: (timing["of"], timing["stage"], timing["kind"])
+    )
+    for timing in timings:
         timing["p95_s"] = round(timing["p95_s"], 4)
+    body["timings"] = timings
     return json.dumps(body, sort_keys=True, indent=2, allow_nan=False) + "\n"
 
 

@@ -80,7 +80,9 @@ def _wire_of_judge(turn: LedgerTurn) -> str | None:
     if provider is None:
         return None
     by_model = turn.figures is not None and turn.figures.by_model
-    return _WIRES.get(provider, _CHAT) if by_model else "none"
+    if not by_model:
+        return "none"
+    return _WIRES.get(provider, _CHAT)
 
 
 _ALL = (

@@ -111,7 +111,9 @@ def templates() -> Environment:
 
 
 def _shorten_task(text: str) -> str:
-    return text if len(text) <= TASK_CHARS else text[: TASK_CHARS - 1] + "…"
+    if len(text) <= TASK_CHARS:
+        return text
+    return text[: TASK_CHARS - 1] + "…"
 
 
 def _visible(value: Any) -> Any:

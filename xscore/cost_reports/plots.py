@@ -236,7 +236,9 @@ def hit_rate_plot(buckets: Sequence[TurnBucket]) -> Figure:
 
 
 def _format_rate(rate: float | None) -> str:
-    return DASH if rate is None else format_share(rate, 1)
+    if rate is None:
+        return DASH
+    return format_share(rate, 1)
 
 
 def calls_plot(buckets: Sequence[TurnBucket]) -> Figure:
@@ -452,7 +454,9 @@ def _model_series(buckets: Sequence[TurnBucket]) -> dict[str, frozenset[str]]:
 
 def _describe(buckets: Sequence[TurnBucket]) -> str:
     size = len(buckets[0].turns)
-    return "each turn" if size == 1 else f"averages of {size} turns"
+    if size == 1:
+        return "each turn"
+    return f"averages of {size} turns"
 
 
 def _stage_order(timing: Timing) -> tuple[bool, int, str, bool]:
@@ -486,4 +490,6 @@ def _time_form(length_s: float) -> str:
     """Return how times are written on an axis of this length."""
     if length_s < 1.5 * DAY_S:
         return CLOCK
-    return "%-d %b" if length_s < 300 * DAY_S else "%b %Y"
+    if length_s < 300 * DAY_S:
+        return "%-d %b"
+    return "%b %Y"

@@ -211,7 +211,9 @@ def _common_threshold(figures: Sequence[TurnFigures]) -> float | None:
     """Return the threshold of all these turns; None where they differ, since one says nothing of
     the others."""
     thresholds = {turn.threshold for turn in figures}
-    return thresholds.pop() if len(thresholds) == 1 else None
+    if len(thresholds) != 1:
+        return None
+    return thresholds.pop()
 
 
 def _histograms(figures: Sequence[TurnFigures]) -> tuple[ScoreHistogram, ...]:

@@ -80,7 +80,9 @@ def _csv_cell(value: object) -> object:
     """Return a value as CSV has it; dollars with all their decimals, never as 1E-9."""
     match value:
         case str():
-            return f"'{value}" if value.startswith(_FORMULA) else value
+            if value.startswith(_FORMULA):
+                return f"'{value}"
+            return value
         case Decimal():
             return f"{value:.{_DECIMALS}f}"
         case datetime():
@@ -300,7 +302,9 @@ def _describe_gate_line(line: GateLine) -> str:
     now = f"{_format_figure(line.now, line.unit)} now{_change(line)}"
     before = f"{_format_figure(line.baseline, line.unit)} in the baseline"
     words = f"{line.what}: {before}, {now}, {_format_figure(line.allowed, line.unit)} allowed"
-    return f"{words} ({line.note})" if line.note else words
+    if line.note:
+        return f"{words} ({line.note})"
+    return words
 
 
 def gate_markdown(gate: GateReport) -> str:

@@ -53,7 +53,9 @@ def describe_period(report: CostReport) -> str:
         words.append(f"since {format_time(report.since)}")
     if report.until is not None:
         words.append(f"until {format_time(report.until)}")
-    return f"{' '.join(words)} UTC" if words else "the whole ledger"
+    if not words:
+        return "the whole ledger"
+    return f"{' '.join(words)} UTC"
 
 
 def summary_rows(report: CostReport) -> list[tuple[str, str]]:

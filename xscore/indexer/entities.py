@@ -112,7 +112,9 @@ def _last_row_taken(entities: Sequence[Entity], parent: Entity | None) -> int:
     if not entities:
         return -1
     last = entities[-1]
-    return last.definition.inner_start if last is parent else last.end
+    if last is parent:
+        return last.definition.inner_start
+    return last.end
 
 
 def _is_slight(definition: Definition, parent: Entity | None, *, is_test: bool) -> bool:
@@ -168,7 +170,9 @@ def _qualified(parent: Entity | None, definition: Definition) -> str:
     if parent is None or (parent.is_scope and parent.name in NAMELESS):
         return name  # `module.exports = {…}` and `export default {…}` name nothing
     joint = " > " if parent.definition.kind == "suite" else "."
-    return parent.qualifier + joint + name if parent.qualifier else name
+    if parent.qualifier:
+        return parent.qualifier + joint + name
+    return name
 
 
 def _title(definition: Definition) -> str:

@@ -107,9 +107,9 @@ def _holds_file(place: Path) -> bool:
     """Whether it is a file, or a folder with one at any depth: git knows no empty folders."""
     if is_there(place, stat.S_ISREG, follow=False):
         return True
-    return is_there(place, stat.S_ISDIR, follow=False) and any(
-        files for _, _, files in os.walk(place)
-    )
+    if not is_there(place, stat.S_ISDIR, follow=False):
+        return False
+    return any(files for _, _, files in os.walk(place))
 
 
 def _with_parents(path: str) -> Iterator[str]:

@@ -157,18 +157,21 @@ _JAVASCRIPT = _code(
     test_files=r"[.-](test|spec)\.[cm]?[jt]sx?$|(^|/)test/",
     library=library_names.JAVASCRIPT,
 )
-_TYPESCRIPT = tuple(
+_TYPESCRIPT = (
     replace(
         _JAVASCRIPT,
-        name=name,
-        claims=claims,
-        grammar=f"tree_sitter_typescript:language_{name}",
-        queries=queries,
-    )
-    for name, claims, queries in (
-        ("typescript", ".ts .mts .cts", "ecmascript typescript"),
-        ("tsx", ".tsx", "ecmascript typescript jsx"),
-    )
+        name="typescript",
+        claims=".ts .mts .cts",
+        grammar="tree_sitter_typescript:language_typescript",
+        queries="ecmascript typescript",
+    ),
+    replace(
+        _JAVASCRIPT,
+        name="tsx",
+        claims=".tsx",
+        grammar="tree_sitter_typescript:language_tsx",
+        queries="ecmascript typescript jsx",
+    ),
 )
 _CLASSES = {
     "module_separator": ".",
@@ -455,7 +458,9 @@ def language_of(path: str) -> Language:
     if by_suffix is not None:
         return by_suffix
     stem = name.partition(".")[0]  # Dockerfile.dev, Makefile.am
-    return claims.get(stem, PLAIN_TEXT) if stem in _NAMED_VARIANTS else PLAIN_TEXT
+    if stem not in _NAMED_VARIANTS:
+        return PLAIN_TEXT
+    return claims.get(stem, PLAIN_TEXT)
 
 
 def family_of(language: str) -> str:

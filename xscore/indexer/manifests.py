@@ -122,7 +122,9 @@ def _targets(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield ".", path
     yield ".", "index.js"
     private = manifest.get("imports")
-    for place, target in private.items() if isinstance(private, dict) else ():
+    if not isinstance(private, dict):
+        return
+    for place, target in private.items():
         if place.startswith("#"):
             for path in _paths(target):
                 yield f":{place[1:]}", path

@@ -64,7 +64,8 @@ def _in_crate(module: str, path: str) -> str:
             return posixpath.join("./" + f"{above}/src".strip("/"), *rest)
         case "self":
             is_root = name in _CRATE_ROOTS or folder.rpartition("/")[2] in _CRATE_FOLDERS
-            return "./" + posixpath.join(folder if is_root else path.removesuffix(".rs"), *rest)
+            own_folder = folder if is_root else path.removesuffix(".rs")
+            return "./" + posixpath.join(own_folder, *rest)
         case "super":
             for _ in range(rest.count("super")):
                 folder = posixpath.dirname(folder)
@@ -79,7 +80,7 @@ def _dotted(module: str, path: str) -> str:
     parts = [part.strip() for part in name.split(".") if part.strip()]
     if not up:
         return "/".join(parts)
-    folder = posixpath.dirname(path).split("/") if posixpath.dirname(path) else []
+    folder = [part for part in posixpath.dirname(path).split("/") if part]
     if up - 1 > len(folder):
         return ""
     return "./" + "/".join([*folder[: len(folder) - (up - 1)], *parts])

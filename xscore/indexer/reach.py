@@ -145,13 +145,15 @@ class ReachIndex(ModuleIndex):
         )
 
     def _named_file(self, place: str, path: str) -> str:
-        beside = path.rpartition("/")[0]
-        for candidate in (place, f"{beside}/{place}" if beside else place):
+        folder = path.rpartition("/")[0]
+        beside = f"{folder}/{place}" if folder else place
+        for candidate in (place, beside):
             if candidate in self._languages:
                 return candidate
         # The folders of headers are not stated.
-        is_telling = "/" in place or self._row(path).reach is Reach.HEADERS
-        named = self._by_file_name.get(place.rpartition("/")[2], ()) if is_telling else ()
+        if "/" not in place and self._row(path).reach is not Reach.HEADERS:
+            return ""
+        named = self._by_file_name.get(place.rpartition("/")[2], ())
         ending = [p for p in named if p.endswith("/" + place)]
         return ending[0] if len(ending) == 1 else ""
 

@@ -211,7 +211,9 @@ def _is_tree_deep(cursor: "TreeCursor") -> bool:
 
 
 def _width(node: "Node | None") -> int:
-    return node.end_byte - node.start_byte if node else 0
+    if not node:
+        return 0
+    return node.end_byte - node.start_byte
 
 
 @cache

@@ -140,7 +140,9 @@ class PackQueue:
 
     def next_units(self) -> tuple[ClaimNext, ...]:
         """Return `CLAIM_NEXT` if any packs are left. There is one at a time."""
-        return (CLAIM_NEXT,) if self._waiting or self._deferred else ()
+        if self._waiting or self._deferred:
+            return (CLAIM_NEXT,)
+        return ()
 
     def _most(self, taken: int = 0) -> int:
         """Return how many packs to claim at a time. taken: those in hand."""

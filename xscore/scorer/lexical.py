@@ -84,7 +84,9 @@ def lift_by_likeness(score: float, cosine: float) -> float:
 
 
 def _share(ranks: Mapping[str, int], memory: str) -> float:
-    return 1 / (RANK_CONSTANT + ranks[memory]) if memory in ranks else 0.0
+    if memory not in ranks:
+        return 0.0
+    return 1 / (RANK_CONSTANT + ranks[memory])
 
 
 def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
@@ -398,7 +400,9 @@ def _field(marks: int) -> str:
         return "name matches"
     if marks & OWNER:
         return "class or module name matches"
-    return "path matches" if marks & (FILE | FOLDER) else "text has"
+    if marks & (FILE | FOLDER):
+        return "path matches"
+    return "text has"
 
 
 def _terms(turn: Turn, *, own_name: Set[int]) -> list[WeighedTerm]:

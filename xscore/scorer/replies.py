@@ -137,7 +137,9 @@ def printable_reason(reason: str) -> str:
     make up."""
     line = " ".join(_UNPRINTABLE.sub(" ", reason).split())
     line = redact(line.encode("utf-8", "replace").decode("utf-8")).text
-    return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 1] + "…"
+    if len(line) <= MAX_REASON_CHARS:
+        return line
+    return line[: MAX_REASON_CHARS - 1] + "…"
 
 
 def _in_doubt(value: object) -> bool:

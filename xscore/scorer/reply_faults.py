@@ -39,4 +39,6 @@ class ReplyFaults(Struct):
     def warnings(self) -> tuple[str, ...]:
         """Say for a receipt what was wrong, if anything was."""
         words = self.in_words()
-        return (f"the judge's replies had to be repaired: {words}",) if words else ()
+        if not words:
+            return ()
+        return (f"the judge's replies had to be repaired: {words}",)

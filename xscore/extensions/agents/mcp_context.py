@@ -91,7 +91,9 @@ class ToolResult(Struct, frozen=True):
             "content": [{"type": "text", "text": well_formed(self.text)}],
             "isError": self.is_error,
         }
-        return {**found, "_meta": {"xscore": self.about}} if self.about else found
+        if self.about:
+            return {**found, "_meta": {"xscore": self.about}}
+        return found
 
 
 class Workplace(Struct, frozen=True):
