@@ -282,8 +282,9 @@ def show_version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool
 def xscore_command(directory: str | None, **_output: object) -> None:
     """Judge every memory of a repository against a task; keep exactly what matters.
 
-    An agent needs three: `context "TASK" [PATH]...` finds what matters, `explain MEMORY` says why
-    or why not, `memory add TEXT` keeps a decision.
+    \b
+    An agent needs three: `context "TASK" [PATH]...` finds what matters,
+    `explain MEMORY` says why or why not, `memory add TEXT` keeps a decision.
     """
     if directory is not None:
         try:

@@ -185,10 +185,11 @@ def render_progress(progress: "Progress") -> str:
 
 def render_leaders(progress: "Progress") -> list[str]:
     """Render the provisional best, one line each."""
-    return [
-        f"{leader.score:.2f}  {one_line(leader.path)}  {one_line(leader.entity)}"
-        for leader in progress.leaders
-    ]
+    lines: list[str] = []
+    for leader in progress.leaders:
+        place = f"{one_line(leader.path)}  {one_line(leader.entity)}"
+        lines.append(f"{leader.score:.2f}  {place}")
+    return lines
 
 
 TASK_CHARS = 72

@@ -83,10 +83,10 @@ def render_agent_bundle(
     head = (
         f"{coverage_line(answer)}\n{DATA_NOTE}\n<{FENCE}>\n{BY_WORDS if by_words else RELEVANT}\n"
     )
-    listed = [
-        f"~ {place_of(entry)}  {entry.score_text}, below the cut of {entry.threshold:g}"
-        for entry in below
-    ]
+    listed: list[str] = []
+    for entry in below:
+        cut = f"below the cut of {entry.threshold:g}"
+        listed.append(f"~ {place_of(entry)}  {entry.score_text}, {cut}")
     tail_lines = [BELOW, *listed] if below else []
     tail = "\n".join([*tail_lines, f"</{FENCE}>"])
     room = max_chars - size_of(head) - size_of(tail)

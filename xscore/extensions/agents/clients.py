@@ -73,70 +73,68 @@ def _events(
     }
 
 
-CLIENTS: Mapping[str, Client] = {
-    one.name: one
-    for one in (
-        Client(
-            name="claude-code",
-            title="Claude Code",
-            folder=".claude",
-            folder_variable="CLAUDE_CONFIG_DIR",
-            hooks_file=".claude/settings.json",
-            events=_events(
-                "UserPromptSubmit",
-                "SessionStart",
-                "Stop",
-                "PostToolUse",
-                "Edit|Write|MultiEdit|NotebookEdit",
-            ),
-            user_servers_file=".claude.json",
-            project_servers_file=".mcp.json",
-            subagent_file=".claude/agents/xscore.md",
-            environment_files={
-                ".claude/settings.json": "env",
-                ".claude/settings.local.json": "env",
-            },
+_CLIENTS = (
+    Client(
+        name="claude-code",
+        title="Claude Code",
+        folder=".claude",
+        folder_variable="CLAUDE_CONFIG_DIR",
+        hooks_file=".claude/settings.json",
+        events=_events(
+            "UserPromptSubmit",
+            "SessionStart",
+            "Stop",
+            "PostToolUse",
+            "Edit|Write|MultiEdit|NotebookEdit",
         ),
-        Client(
-            name="codex",
-            title="Codex",
-            folder=".codex",
-            folder_variable="CODEX_HOME",
-            hooks_file=".codex/hooks.json",
-            events=_events(
-                "UserPromptSubmit", "SessionStart", "Stop", "PostToolUse", "apply_patch|Edit|Write"
-            ),
-            user_servers_file=".codex/config.toml",
-            project_servers_file=".codex/config.toml",
-            environment_files={".codex/config.toml": "shell_environment_policy.set"},
+        user_servers_file=".claude.json",
+        project_servers_file=".mcp.json",
+        subagent_file=".claude/agents/xscore.md",
+        environment_files={
+            ".claude/settings.json": "env",
+            ".claude/settings.local.json": "env",
+        },
+    ),
+    Client(
+        name="codex",
+        title="Codex",
+        folder=".codex",
+        folder_variable="CODEX_HOME",
+        hooks_file=".codex/hooks.json",
+        events=_events(
+            "UserPromptSubmit", "SessionStart", "Stop", "PostToolUse", "apply_patch|Edit|Write"
         ),
-        Client(
-            name="cursor",
-            title="Cursor",
-            folder=".cursor",
-            hooks_file=".cursor/hooks.json",
-            events=_events("beforeSubmitPrompt", "sessionStart", "stop", "afterFileEdit"),
-            user_servers_file=".cursor/mcp.json",
-            project_servers_file=".cursor/mcp.json",
-            flat_hooks=True,
-            hooks_version=1,
+        user_servers_file=".codex/config.toml",
+        project_servers_file=".codex/config.toml",
+        environment_files={".codex/config.toml": "shell_environment_policy.set"},
+    ),
+    Client(
+        name="cursor",
+        title="Cursor",
+        folder=".cursor",
+        hooks_file=".cursor/hooks.json",
+        events=_events("beforeSubmitPrompt", "sessionStart", "stop", "afterFileEdit"),
+        user_servers_file=".cursor/mcp.json",
+        project_servers_file=".cursor/mcp.json",
+        flat_hooks=True,
+        hooks_version=1,
+    ),
+    Client(
+        name="gemini",
+        title="Gemini CLI",
+        folder=".gemini",
+        hooks_file=".gemini/settings.json",
+        events=_events(
+            "BeforeAgent", "SessionStart", "AfterAgent", "AfterTool", "write_file|replace"
         ),
-        Client(
-            name="gemini",
-            title="Gemini CLI",
-            folder=".gemini",
-            hooks_file=".gemini/settings.json",
-            events=_events(
-                "BeforeAgent", "SessionStart", "AfterAgent", "AfterTool", "write_file|replace"
-            ),
-            user_servers_file=".gemini/settings.json",
-            project_servers_file=".gemini/settings.json",
-            secret_files=(".gemini/.env", ".env"),
-            named_hooks=True,
-            timeout_unit=1_000,
-        ),
-    )
-}
+        user_servers_file=".gemini/settings.json",
+        project_servers_file=".gemini/settings.json",
+        secret_files=(".gemini/.env", ".env"),
+        named_hooks=True,
+        timeout_unit=1_000,
+    ),
+)
+CLIENTS: Mapping[str, Client] = {client.name: client for client in _CLIENTS}
 
 
 def hook_entries(

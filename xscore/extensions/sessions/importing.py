@@ -125,7 +125,7 @@ def imported_ids(
 
 
 FORMATS: dict[str, type[SessionReader]] = {
-    each.origin: each for each in (ClaudeCodeReader, CodexReader, AiderReader, ClineReader)
+    reader.origin: reader for reader in (ClaudeCodeReader, CodexReader, AiderReader, ClineReader)
 }
 LARGE_LOG_BYTES = 24 << 20
 """About half a second."""
@@ -398,17 +398,15 @@ def list_imported_sessions(flags: Flags) -> int:
 
 
 def _render_imported_sessions(imported: ImportedSessions) -> str:
-    return render_table(
-        (),
-        [
-            (
-                datetime.fromtimestamp(session.last_at).strftime("%Y-%m-%d %H:%M"),
-                session.origin,
-                one_line(session.session),
-                counted(session.exchanges, "exchange"),
-                f"confidence {session.confidence:.2f}",
-                one_line(session.title),
-            )
-            for session in imported.sessions
-        ],
-    )
+    rows: list[tuple[str, ...]] = []
+    for session in imported.sessions:
+        row = (
+            datetime.fromtimestamp(session.last_at).strftime("%Y-%m-%d %H:%M"),
+            session.origin,
+            one_line(session.session),
+            counted(session.exchanges, "exchange"),
+            f"confidence {session.confidence:.2f}",
+            one_line(session.title),
+        )
+        rows.append(row)
+    return render_table((), rows)
