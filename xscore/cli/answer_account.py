@@ -24,7 +24,7 @@ INDEX_SHOWN_FROM_S = 1.0
 WITHIN_REACH = 0.7
 """A near miss is named if its score is at least this share of the threshold."""
 ASSUMED_PRICES = {
-    "free": "a model server of this machine: taken as free",
+    "free": "a model server on this machine: assumed free",
     "vendor": "a gateway: at the vendor's price",
 }
 

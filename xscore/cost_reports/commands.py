@@ -184,7 +184,7 @@ def _open_other_ledger(
     if not root.store_file.exists():
         raise UsageError(
             f"--repo: {root.path} has no store",
-            hint="`xscore index` makes one there; or leave it out.",
+            hint="Run `xscore index` there to create one, or leave it out.",
         )
     store = open_.enter_context(opened_store(flags, start=path))
     ledgers.append(RepositoryLedger(str(root.path), store.connection))

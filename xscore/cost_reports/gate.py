@@ -336,11 +336,11 @@ def _parsed(data: bytes, path: Path) -> GateFigures:
 def _refuse_foreign(figures: GateFigures, value: dict[str, dict[str, object]]) -> None:
     """Raise ValueError for names and amounts that no report has."""
     if value["usage"].keys() != set(Usage.__struct_fields__) or min(astuple(figures.usage)) < 0:
-        raise ValueError("its tokens are not those of a baseline")
+        raise ValueError("its token counts are not those of a baseline")
     if min(astuple(figures.coverage)) < 0:
         raise ValueError("its coverage is below zero")
     if not 0 <= figures.cost_usd < MAX_USD:
-        raise ValueError("its dollars are no amount")
+        raise ValueError("its dollars are not a valid amount")
     stages = {*Latency.__struct_fields__, *map(str, Stage)}
     if any(timing.stage not in stages for timing in figures.timings):
-        raise ValueError("it times what no report has")
+        raise ValueError("it has a timing that no report has")

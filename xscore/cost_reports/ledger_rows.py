@@ -130,7 +130,7 @@ def sum_offline(parts: Iterable[OfflineTotals]) -> OfflineTotals:
 def _offline(row: Mapping[str, Any]) -> OfflineTotals:
     candidates, cached = parse_count(row["candidates"]), parse_count(row["cached"])
     if not cached <= candidates < _MOST_CANDIDATES:
-        raise ValueError("more was cached than there was")
+        raise ValueError("more was cached than there were candidates")
     return OfflineTotals(
         jobs=1,
         questions=row["questions"],
@@ -214,5 +214,5 @@ def _expected(row: Mapping[str, Any]) -> Expected | None:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not text")
     return value

@@ -175,9 +175,7 @@ def _read_ledgers(
     ahead = sum([turn.at > now for turn in read.turns])
     if ahead:
         began = counted(ahead, "turn")
-        read.warnings.append(
-            f"{began} began in the future by this clock, which was set back or is slow"
-        )
+        read.warnings.append(f"{began} began in the future by this clock: was it set back?")
     return read
 
 

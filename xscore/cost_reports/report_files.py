@@ -273,13 +273,13 @@ def update_baseline(report: CostReport, *, baseline: Path, terminal: Terminal) -
     now = measure_report(report)
     if not now.turns:
         raise UsageError(
-            "there is no finished turn to make a baseline of",
+            "there is no finished turn to make a baseline from",
             hint="Run the workload first, or choose another range.",
         )
     if now.left_out:
         raise UsageError(
-            f"no baseline is made of a damaged ledger: {counted(now.left_out, 'row')} left out of"
-            " every figure",
+            "a baseline cannot come from a damaged ledger:"
+            f" {counted(now.left_out, 'row')} left out of every figure",
             hint=f"{REBUILD_HINT} Or choose a range without them by --since.",
         )
     before = read_baseline(baseline)

@@ -395,7 +395,7 @@ def add_languages(rows: Sequence[Language]) -> None:
         if not isinstance(row, Language) or row.name in names:
             raise UsageError(
                 f"a plugin's language is no `Language` with a name of its own: {row!r:.200}",
-                hint="Tell its author, or take it out of plugins.enabled.",
+                hint="Report it to its author, or remove it from plugins.enabled.",
             )
         _added.append(row)
         for cached in (_claims, language_named, path_ends_of, module_suffixes):

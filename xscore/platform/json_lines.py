@@ -143,6 +143,6 @@ def _once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     members: dict[str, object] = {}
     for key, value in pairs:
         if key in members:
-            raise ValueError(f"the key {json.dumps(key[:80])} stands twice in one object")
+            raise ValueError(f"the key {json.dumps(key[:80])} appears twice in one object")
         members[key] = value
     return members

@@ -304,7 +304,7 @@ class AdaptiveConcurrency:
         asked_s = last.retry_after_s or 0.0
         why = f"refused for {GIVE_UP_AFTER_S:.0f} s"
         if isinstance(last, ConnectionFailed):
-            why = f"was not reached in {self._broken} attempts"
+            why = f"could not be reached in {self._broken} attempts"
         elif asked_s > LONGEST_RETRY_AFTER_S:
             why = f"asks to wait {format_wait(asked_s)}"
         message = f"{self._host or 'the host'} {why} ({last.message})"

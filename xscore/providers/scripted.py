@@ -76,7 +76,7 @@ class PlannedError(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def error(self) -> ProviderError:
         """Return the error to raise."""
         return error_kinds()[self.kind](
-            f"scripted: call {self.at} fails so", retry_after_s=self.retry_after_s
+            f"scripted: call {self.at} fails as planned", retry_after_s=self.retry_after_s
         )
 
 

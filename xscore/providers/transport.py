@@ -64,7 +64,7 @@ class Route(Struct, frozen=True):
         for link in reversed(error_chain(error)):
             causes.update({base.__name__: link for base in type(link).__mro__})
         if oversized := causes.get("OversizedReply"):
-            hint = f"Check what answers at {self.host}; nothing more was read of it."
+            hint = f"Check what answers at {self.host}; nothing more was read from it."
             return UnreadableResponse(f"{self.host} answered {oversized}", hint=hint)
         if untrusted := causes.get("ClientConnectorCertificateError"):
             why = (
@@ -148,7 +148,7 @@ def route_to(base_url: str) -> Route:
         scheme = named.scheme
         is_usable = bool(named.hostname) and named.port != 0
     except ValueError as error:  # its words may repeat a password
-        raise UsageError("the environment names a proxy that is no URL", hint=hint) from error
+        raise UsageError("the environment names a proxy that is not a URL", hint=hint) from error
     if scheme not in PROXY_SCHEMES or not is_usable:
         raise UsageError(
             f"the environment names a `{scheme}` proxy; only http and https proxies can be used",

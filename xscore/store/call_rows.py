@@ -50,9 +50,9 @@ def dollars_from_row(cost: object) -> Decimal | None:
 def parse_count(value: object) -> int:
     """Return a whole number from 0 on; TypeError or ValueError for anything else."""
     if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no count")
+        raise TypeError(f"{value!r} is not a count")
     if value < 0:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value
 
 
@@ -69,7 +69,7 @@ def parse_seconds(value: object) -> float:
 def parse_number(value: object, *, most: float) -> float:
     """Return a number from 0 to `most`; TypeError or ValueError for anything else."""
     if not isinstance(value, float | int):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     if not 0 <= value <= most:
-        raise ValueError(f"{value!r} lies beyond 0..{most}")
+        raise ValueError(f"{value!r} is outside 0..{most}")
     return float(value)

@@ -59,8 +59,8 @@ def refuse_foreign_journal(path: Path, user_data_dir: Path) -> None:
         inode = _inode_of(journal)
         if inode and not _is_noted(path, inode, user_data_dir) and not _predates_notes(path):
             raise StoreUntrusted(
-                f"{journal} was not left by an xscore of yours: it may have come with an archive or"
-                " a backup",
+                f"{journal} was not left by one of your own xscore processes: it may have come with"
+                " an archive or a backup",
                 hint=(
                     "If you put it there, accept it with `xscore store trust`. Otherwise `xscore"
                     " store rebuild` sets store and journal aside and makes a new store."

@@ -243,8 +243,8 @@ def refuse_links(store_dir: Path) -> None:
             continue
         if not (stat.S_ISDIR(mode) if place == store_dir else stat.S_ISREG(mode)):
             raise StoreUntrusted(
-                f"{place} is not what a store has there",
-                hint="Move it away, then run it again: a new store is made.",
+                f"{place} does not belong in a store",
+                hint="Move it away, then run it again: a new store is created.",
             )
     if not database_file.exists() and any(journal.exists() for journal in journals):
         raise StoreUntrusted(

@@ -104,7 +104,7 @@ def _copy_store(path: Path, copy: Path) -> None:
         for suffix in COPIED:
             Path(f"{copy}{suffix}").unlink(missing_ok=True)
     raise StoreError(
-        f"{path} is being written without a pause",
+        f"{path} is being written continuously",
         hint="Wait for the other xscore, then run it again.",
     )
 

@@ -201,7 +201,7 @@ def _row(row: Sequence[object], *, now: float) -> ListedTurn:
     with database.damage_if_invalid("a turn"):
         at = parse_timestamp(began)
         if not isinstance(task, str) or not isinstance(thread, str):
-            raise TypeError(f"turn {identifier} has a task or session that is no text")
+            raise TypeError(f"turn {identifier} has a task or session that is not text")
         context = TurnContext.from_json(str(stored_context))
         return ListedTurn(
             id=str(identifier),

@@ -427,7 +427,7 @@ def save_job(parts: PipelineParts, draft: JobDraft) -> str:
         if under_way.keys() - draft.plan.under_way.keys():
             raise StoreError(
                 "another job was submitted meanwhile",
-                hint="Run it again: what that one asks is left out.",
+                hint="Run it again; the requests of that job are left out.",
             )
         job_rows.add_job(
             connection, draft.job, draft.plan.rows, draft.planner.prompts, draft.planner.requests

@@ -54,7 +54,7 @@ USE_ITS_KEY = (
     " with --untrusted into quarantine, where it orders work and never scores."
 )
 _ASK = (
-    "Have it exported again, or take it with --untrusted into quarantine, where it orders work and"
+    "Ask for a new export, or take it with --untrusted into quarantine, where it orders work and"
     " never scores."
 )
 EXPORT_HINT = "Name what `xscore store export` of this version wrote."
@@ -116,7 +116,7 @@ def _foreign_file_error(path: Path, data: bytes) -> UsageError:
     if form < FORM:
         return UsageError(
             f"{path} was made by an older xscore (schema {form}; this one reads {FORM})",
-            hint="Have it exported again by `xscore store export` of this version.",
+            hint="Export it again with `xscore store export` of this version.",
         )
     return UsageError(f"{path} is not a cache export", hint=EXPORT_HINT)
 
@@ -370,7 +370,7 @@ def _read_rows(data: bytes, path: Path, max_rows: int) -> Iterator[ExchangeRow]:
     try:
         for line in _unpacked_lines(data):
             if number == max_rows:
-                hint = "Have less exported at a time: `xscore store export --since 30d`."
+                hint = "Export less at a time: `xscore store export --since 30d`."
                 raise UsageError(f"{path} holds more than {max_rows:,} judgments", hint=hint)
             row = decoder.decode(line)
             number += 1

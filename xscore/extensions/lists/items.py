@@ -394,7 +394,5 @@ class ItemRun(Struct):
 def _unjudgeable(item: Item) -> Unjudged:
     if item.text is None or len(item.text) <= LONGEST_ITEM:
         return Unjudged("", UnjudgedCause.UNREADABLE, "there is no text")
-    detail = (
-        f"{len(item.text):,} characters, and {LONGEST_ITEM:,} are the most of one item: cut it up"
-    )
+    detail = f"{len(item.text):,} characters, and an item may have {LONGEST_ITEM:,}: split it"
     return Unjudged("", UnjudgedCause.TOO_LONG, detail)

@@ -29,7 +29,7 @@ REDIS = frozenset({"redis", "rediss"})
 """`rediss` uses TLS."""
 POSTGRES = frozenset({"postgresql", "postgres"})
 CHECK_IT = (
-    "Look whether it runs and whether shared.url, user and password are right: `xscore doctor`"
+    "Check that it is running and that shared.url, user and password are right: `xscore doctor`"
     " asks it."
 )
 _FORMS = (
