@@ -274,8 +274,10 @@ def print_turn(
 ) -> int:
     """Print a turn and return its exit code.
 
-    Without an answer, a terminal gets the ranking and a pipe or file the bundle. streamed: the part
-    of the answer already on stdout. texts: text by memory id, for the ranking.
+    Without an answer, a terminal gets the ranking and a pipe or file the bundle.
+
+    streamed: the part of the answer already on stdout.
+    texts: text by memory id, for the ranking.
     """
     if terminal.as_json:
         print_json(to_json(answer))

@@ -43,7 +43,7 @@ def describe_binding_limit(judge: "JudgeEstimate") -> str:
 
 
 def describe_seconds(judge: "JudgeEstimate", *, about: bool = False) -> str:
-    """Say how long judging takes; at most so long where no call to this model was timed yet."""
+    """Say how long judging takes; an upper limit where no call to this model was timed yet."""
     if judge.is_assumed:
         return f"at most {format_seconds(judge.seconds)}"
     return f"{'about ' if about else ''}{format_seconds(judge.seconds)}"

@@ -31,8 +31,11 @@ class MemberIndex(ReachIndex):
         in_file: Callable[[str], Iterable[EntityRow]],
         named: Callable[[str], Iterable[EntityRow]],
     ) -> None:
-        """languages: of all files. mentions, in_file: of a path. named: the entities with this last
-        part of a name."""
+        """languages: of all files.
+        mentions: of a path.
+        in_file: of a path.
+        named: the entities with this last part of a name.
+        """
         super().__init__(languages, mentions, self.defines_nothing)
         self._rows = cache(lambda path: [*in_file(path)])
         self._in_file = cache(lambda path: _by_name(self._rows(path)))

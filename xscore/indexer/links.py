@@ -57,8 +57,10 @@ class NameIndex(MemberIndex):
         in_file: Callable[[str], Iterable[EntityRow]],
         named: Callable[[str], Iterable[EntityRow]],
     ) -> None:
-        """languages: of all files. mentions, in_file: of a path. named: the entities with this last
-        part of a name.
+        """languages: of all files.
+        mentions: of a path.
+        in_file: of a path.
+        named: the entities with this last part of a name.
 
         Each is asked once for what the mentions lead to, so that linking one file does not read the
         others.

@@ -104,7 +104,9 @@ class ModuleIndex:
     def __init__(
         self, languages: Mapping[str, str], mentions: Callable[[str], FileMentions]
     ) -> None:
-        """languages: of all files. mentions: of a path."""
+        """languages: of all files.
+        mentions: of a path.
+        """
         self._languages, self._mentions = languages, cache(mentions)
         self._at = cache(self._find_at)
         self._nearest = cache(self._find_nearest)  # the files of a folder import the same modules

@@ -30,8 +30,10 @@ class ReachIndex(ModuleIndex):
         mentions: Callable[[str], FileMentions],
         is_barrel: Callable[[str], bool],
     ) -> None:
-        """languages: of all files. mentions: of a path. is_barrel: whether a file defines nothing
-        itself."""
+        """languages: of all files.
+        mentions: of a path.
+        is_barrel: whether a file defines nothing itself.
+        """
         super().__init__(languages, mentions)
         self._is_barrel = cache(is_barrel)
         self._imports = cache(self._find_imports)

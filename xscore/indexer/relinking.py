@@ -87,8 +87,11 @@ def _rewired(
     *,
     linked: set[str],
 ) -> Rewired:
-    """Return the files whose imports lead elsewhere than before. linked: those linked again; edges:
-    what they have."""
+    """Return the files whose imports lead elsewhere than before.
+
+    linked: those linked again.
+    edges: what they have.
+    """
     imported: dict[str, set[str]] = defaultdict(set)
     for path, edge in edges:
         if edge.relation is Relation.IMPORTS:

@@ -50,8 +50,9 @@ class ScriptPackages:
     def __init__(
         self, manifests: Iterable[tuple[str, Iterable[str]]], file_at: Callable[[str], str]
     ) -> None:
-        """manifests: folders, each with its hints. file_at: the file that a path of a module means,
-        or nothing."""
+        """manifests: folders, each with its hints.
+        file_at: the file that a path of a module means, or nothing.
+        """
         self._file_at = file_at
         self._named: dict[str, list[ScriptPackage]] = {}
         self._folders: dict[str, ScriptPackage] = {}

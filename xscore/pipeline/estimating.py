@@ -66,8 +66,9 @@ def cost_of_calls(
     """Price the average call and multiply, so that the sum does not hit a long-prompt tier; None:
     no price.
 
-    cache_ttl_s: for how long the host is asked to keep the prompts; is_kept_unasked: it may keep
-        them by itself. Either way they are priced as first writes to its cache.
+    cache_ttl_s: for how long the host is asked to keep the prompts.
+    is_kept_unasked: it may keep them by itself. Either way they are priced as first writes to its
+        cache.
     """
     if not work.calls:
         return Decimal(0)

@@ -187,9 +187,8 @@ def complete_turn(
     outside the root.
 
     work: what the turn does not bring itself.
-    allow_pii: leave e-mail addresses and the like in what the user asks
-    and pastes. indexed: the paths among which an error finds those nearest to a file that is not
-    there.
+    allow_pii: leave e-mail addresses and the like in what the user asks and pastes.
+    indexed: the paths among which an error finds those nearest to a file that is not there.
     """
     task = _usable_task(turn.task)
     file = _path_in_root(turn.file, root, indexed) if turn.file else ""

@@ -70,8 +70,11 @@ def parse_lines(
     first: int = 1,
     schema: int | None = None,
 ) -> tuple[Line, ...]:
-    """Return the parsed lines. name: their source, for errors. hint: what a line looks like. first:
-    its number.
+    """Return the parsed lines.
+
+    name: their source, for errors.
+    hint: what a line looks like.
+    first: its number.
 
     schema: the highest number that a line's `schema` may have; None: lines have none.
     Raises UsageError with the line number for a line of another shape, a newer one's or a repeated

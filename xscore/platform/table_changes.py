@@ -1,4 +1,4 @@
-"""Changes that `ALTER TABLE` cannot make: tables made anew from a script, with the rows of the old
+"""Changes that `ALTER TABLE` cannot make: tables recreated from a script, with the rows of the old
 ones.
 
 For steps of a migration, which run in a transaction with foreign keys off. A table keeps its rows

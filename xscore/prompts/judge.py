@@ -141,8 +141,8 @@ def make_judging_request(
     """Build a judging request from its rendered parts.
 
     is_stable: the first part is the same in later turns.
-    frame_chars: what separate prompts would repeat per
-    judgment. questions: codes of the questions that share the prompt; empty: one turn.
+    frame_chars: what separate prompts would repeat per judgment.
+    questions: codes of the questions that share the prompt; empty: one turn.
     """
     model = options.model
     chars = tokens.size(system, *content)

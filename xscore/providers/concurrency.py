@@ -73,8 +73,9 @@ class AdaptiveConcurrency:
         host: str = "",
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """ceiling: most calls at once; None: as many as the host takes. start: what it has just
-        handled; 0: unknown."""
+        """ceiling: most calls at once; None: as many as the host takes.
+        start: what it has just handled; 0: unknown.
+        """
         self._first_calls = start or FIRST_CALLS
         start = max(START_LIMIT, start)
         self.limit: int = start if ceiling is None else min(start, ceiling)

@@ -66,8 +66,8 @@ HELD_SHORT, HELD_LONG = 0.44, 0.22
 questions, long ones. Cross-validated by repository on questions about what is there and what is not
 (decision 0036)."""
 SHORT_UNTIL, LONG_FROM = 6, 12
-"""A question of at most so many words is short, of so many long; between them the share falls
-evenly."""
+"""Up to how many words a question is short, and from how many it is long; between them the share
+falls evenly."""
 UNHELD_FALLS = 3.0
 """Power of the held share of what is needed, by which all evidence is multiplied."""
 NAMED_LEAST = 0.75

@@ -91,7 +91,7 @@ class _Replacing(Struct):
         """Replace everything of a file by what parsing it gave."""
         path = file.stamp.path
         listed = file_versions.listed_version(self.connection, path)
-        # Compared before it is written: a version that nobody else lists is overwritten in place.
+        # Compared before it is written: a version that no other worktree lists is overwritten.
         before = self.content(path, listed)
         self.note_changes(file.stamp, before, file_versions.encoded_content(file))
         number = file_versions.put_version(self.connection, file, rules=rules, listed=listed)

@@ -166,8 +166,11 @@ def find_erasable_turns(
     """Return the ids of the turns with these names, and of those begun before a time that still say
     something.
 
-    before, now: Unix seconds. Raises NothingMatched; UsageError for several of a name, and for one
-    that is running, since it would write its answer later.
+    before: Unix seconds.
+    now: Unix seconds.
+
+    Raises NothingMatched; UsageError for several of a name, and for one that is running, since it
+    would write its answer later.
     """
     ids = dict.fromkeys(find_turn_id(connection, name) for name in names)
     if before is not None:

@@ -2,7 +2,7 @@
 exchange, after an edit.
 
 An event adds its text as soon as it has it; streams, time and failures are the guard's. What cannot
-be done in time is left to the background process. Trade-off: each event opens the store anew, since
+be done in time is left to the background process. Trade-off: each event opens the store, since
 a hook is a process of its own.
 """
 

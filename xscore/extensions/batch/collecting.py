@@ -74,7 +74,8 @@ def _read_results(
 
     prompts: by number.
     secret: deals their ids.
-    rule, faults: of the job; updated.
+    rule: of the job; updated.
+    faults: of the job; updated.
     """
     readings = _ReadResults()
     unscored: list[tuple[RequestName, Sequence[MemoryPart], RepairReason]] = []

@@ -84,7 +84,7 @@ class BatchPlanner:
     """Plans one question at a time."""
 
     def __init__(self, builder: PromptBuilder, *, slots: Slots, texts: Texts) -> None:
-        """slots, texts: of the judge."""
+        """Take the slots and texts of the judge."""
         self.prompts: list[PackPrompt] = []
         self.requests: list[RequestName] = []
         self._builder = builder

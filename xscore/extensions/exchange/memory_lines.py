@@ -205,7 +205,10 @@ def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[SavedMemor
 def import_lines(
     store: Store, data: bytes, *, name: str = "lines", users: bool = False, first: int = 1
 ) -> MemoryImport:
-    """Import exported lines. name: their source, for errors. first: number of the first line.
+    """Import exported lines.
+
+    name: their source, for errors.
+    first: number of the first line.
 
     users: also memories of the user layer, which hold in every repository; otherwise they are
         refused and counted.

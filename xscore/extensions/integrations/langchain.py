@@ -2,7 +2,7 @@
 found.
 
 Both are synchronous; LangChain runs them in a thread for async callers. Trade-off: each query opens
-the store anew.
+the store again.
 """
 
 import json

@@ -361,8 +361,11 @@ class ItemRun(Struct):
     def rows(
         self, results: Mapping[str, Outcome], paid: Mapping[str, Decimal | None], absent: Unjudged
     ) -> list[JudgedItem]:
-        """Return a row for each item. results: of what was to be judged. absent: why the others
-        have no score."""
+        """Return a row for each item.
+
+        results: of what was to be judged.
+        absent: why the others have no score.
+        """
         rows = []
         seen = set[str]()
         for item, name in zip(self.items, self.hashes, strict=True):

@@ -137,7 +137,7 @@ def erase_memories(
     with store.transaction():
         parts = _plan_parts(store, ids, turns)  # again: a turn may have ended meanwhile
         done += _erase_parts(parts, now=now, forget=forget, with_observations=with_observations)
-    # Deleted rows stay in free pages and in the journal until these are written anew.
+    # Deleted rows stay in free pages and in the journal until both are rewritten.
     scrubbed = []
     for connection in connections:
         if needs_scrubbing(connection):

@@ -188,8 +188,11 @@ def _rewrite(
     *,
     drops: bool = False,
 ) -> int:
-    """Clean the JSON of each row; return how many changed. column_of: table, key, column. drops:
-    see `_cleaner`."""
+    """Clean the JSON of each row; return how many changed.
+
+    column_of: table, key, column.
+    drops: see `_cleaner`.
+    """
     (table, key, column), clean = column_of, _cleaner(plan, drops=drops)
     changed: list[tuple[str, str]] = []
     for name, body in connection.execute(f"SELECT {key}, {column} FROM {table}"):

@@ -140,7 +140,10 @@ def import_sessions(
     since: float = 0.0,
     dry_run: bool = False,
 ) -> SessionImportReport:
-    """Import the exchanges of all agents, or of some. now, since: unix seconds.
+    """Import the exchanges of all agents, or of some.
+
+    now: unix seconds.
+    since: unix seconds.
 
     Raises StoreError.
     """
