@@ -328,7 +328,7 @@ def list_memories(limit: int | None, match: str, references: tuple[str, ...], fl
 
     --match and --reference show what fixed rules select, best first, each with its score from 0 to
     2: 1 for the text, 0.3 for each reference, then scope, kind, importance and use. Exit code 1 if
-    --layer, --scope, --kind or these match nothing; an empty store is no error.
+    --layer, --scope, --kind or these match nothing; an empty store is not an error.
     """
     terminal = flags.terminal
     choice = choice_of(flags)

@@ -95,7 +95,7 @@ _PLACE = f"""
 """
 _LOW_BITS = 32
 _COMMANDS = {"a_": "ask", "e_": "index", "p_": "doctor", "w_": "watch"}
-"""Prefixes of the ids of callers that are no turns."""
+"""Prefixes of the ids of callers that are not turns."""
 
 
 class CallTable:

@@ -6,9 +6,9 @@ settings make it a failure. What cannot be compared is named: another number of 
 is another workload and fails; nothing of a damaged ledger is compared, because missing rows would
 look like savings. It prints nothing.
 The baseline is a JSON file that a person reviews in a diff (sorted keys, a figure on a line) and
-that is read back without trusting it. What is no baseline is neither read nor overwritten, and no
-link is followed: a mistyped name must not destroy a file. Trade-off: sums are compared, so a turn
-that got dearer can hide behind one that got cheaper.
+that is read back without trusting it. What is not a baseline is neither read nor overwritten, and
+no link is followed: a mistyped name must not destroy a file. Trade-off: sums are compared, so a
+turn that got dearer can hide behind one that got cheaper.
 """
 
 import json
@@ -274,7 +274,9 @@ def read_baseline(path: Path) -> GateFigures | None:
     except FileNotFoundError:
         return None
     except FileRefused as error:
-        fault = f"has more than {MAX_BYTES:,} bytes" if str(error) == "too_large" else "is no file"
+        fault = "is not a file"
+        if str(error) == "too_large":
+            fault = f"has more than {MAX_BYTES:,} bytes"
         raise UsageError(f"the baseline {path} {fault}", hint=NAME_IT) from error
     except OSError as error:
         fault = f"cannot be read: {error.strerror}"

@@ -38,7 +38,7 @@ FASTEST_S = 0.001
 """Faster calls are shown at the left edge."""
 NO_TURNS = "there are no turns in this period"
 STAGES = tuple(dict.fromkeys((*Latency.__struct_fields__, *map(str, Stage))))
-"""In the order of the plot: the parts of a turn, then kinds of calls that are no part of one."""
+"""In the order of the plot: the parts of a turn, then kinds of calls that are not part of one."""
 ZERO = Decimal(0)
 CLOCK = "%H:%M"
 

@@ -96,7 +96,7 @@ def turn_timings(turns: Iterable[tuple[Latency, bool]]) -> Iterator[Timing]:
     for latency, is_cached in turns:
         for stage in Latency.__struct_fields__:
             seconds = getattr(latency, stage)
-            if seconds > 0:  # a stage that did not happen is no sample
+            if seconds > 0:  # a stage that did not happen is not a sample
                 taken[stage, _KINDS[is_cached]].append(seconds)
     for stage in Latency.__struct_fields__:
         for kind in _KINDS:

@@ -156,7 +156,7 @@ def chain_of(node: "Node", data: bytes) -> str:
 
 
 def _into_choice(node: "Node", steps: list[str], data: bytes) -> "Node | None":
-    """Go on with one of two values: the one that says its type, or the first that is no null."""
+    """Go on with one of two values: the one that says its type, or the first that is not null."""
     # Of Python.
     if node.type == "conditional_expression" and node.child_by_field_name("condition") is None:
         first, second = node.named_children[0], node.named_children[-1]

@@ -228,7 +228,7 @@ def _ignore_rules(file: Path) -> "GlobList | None":
     try:
         return GlobList(lines, below=False)
     except (ValueError, re.error):
-        # As in git, a line that is no glob ignores nothing.
+        # As in git, a line that is not a glob ignores nothing.
         return GlobList(filter(is_glob, lines), below=False)
 
 

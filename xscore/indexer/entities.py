@@ -67,7 +67,7 @@ def outline(syntax: Syntax, lines: Sequence[str], *, is_test: bool = False) -> l
     """Return the entities of a file in source order, members after their container, without empty
     objects.
 
-    is_test: the file holds tests, where a type on one row is no memory.
+    is_test: the file holds tests, where a type on one row is not a memory.
     """
     entities = _nested(syntax, lines, is_test=is_test)
     # In this order: what a call makes of an object is a function or a scope before idle scopes go.

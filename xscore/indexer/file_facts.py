@@ -138,7 +138,7 @@ class FileFacts:
                 return rest[0], f"{target}#{imported.name}"
             return imported.name, "" if imported.name == "default" else target
         if not imported.alias and separator == ".":
-            # `import a.b` is used as `a.b.LIMIT`: the module's own parts are no value of it.
+            # `import a.b` is used as `a.b.LIMIT`: the module's own parts are not values of it.
             module = imported.module.split(".")
             rest = words[len(module) :] if words[: len(module)] == module else []
         return (rest[0], target) if rest else (head, "")
@@ -334,7 +334,7 @@ class FileFacts:
 
 
 def _namespace_words(definitions: Sequence[Definition]) -> set[str]:
-    """Return the words of namespaces, which are no content of the rows that open them."""
+    """Return the words of namespaces, which are not content of the rows that open them."""
     spaces = [d.name for d in definitions if d.kind == "namespace"]
     if not spaces:
         return set()

@@ -93,7 +93,7 @@ def imported_values(
     *,
     is_rust: bool = False,
 ) -> list[tuple[int, str]]:
-    """Return the byte and the words (`config.LIMIT`) of each use that is no call, in order.
+    """Return the byte and the words (`config.LIMIT`) of each use that is not a call, in order.
 
     places: those of imported names.
     spans: of all definitions, in order of their starts.

@@ -75,7 +75,7 @@ def find_kept_out(
     path: as in the store, relative to the root; it may be cut at its front, if only one file ends
         so.
     """
-    # The root itself is no part of it, and `.git` holds no files of it.
+    # The root itself is not part of it, and `.git` holds no files of it.
     if path in ("", ".") or leads_out(path):
         return None
     for query in (_STORED, _STORED_CUT):

@@ -1,8 +1,8 @@
 """Resolve module names to files.
 
 A *reference* is how the store names a module: `./src/pkg/x` is a path of this repository, `pkg/x` a
-name that some path may end in, `/x` one that is no package's, `:x` what a script package calls `#x`
-itself. `ModuleIndex` resolves it by the paths, and by what manifests call their modules (see
+name that some path may end in, `/x` one that is not a package's, `:x` what a script package calls
+`#x` itself. `ModuleIndex` resolves it by the paths, and by what manifests call their modules (see
 `manifests`). Trade-off: path aliases of bundlers alone and installed packages are not known; a
 module that cannot be resolved counts as external.
 """

@@ -4,7 +4,7 @@ language allows it.
 A method called on an object of unknown class, or a name that nothing states, is followed if one
 entity of the repository has the name and its file is within reach: imported, or imported by an
 imported file, or of the same package. A file that defines nothing and only passes on what others
-define is no step. What a package is differs by language (`languages.Reach`).
+define is not a step. What a package is differs by language (`languages.Reach`).
 Trade-off: an object handed through three files that do not import each other's is out of reach.
 """
 

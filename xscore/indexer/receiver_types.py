@@ -48,7 +48,7 @@ class ReceiverIndex(VariableIndex):
 
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
         held = self._in_file(path).get(f"{chain}.{name}")
-        # Of an object, which is no class.
+        # Of an object, which is not a class.
         if held is not None and self._in_file(path).get(chain) is None:
             return held
         value = self._value_of(chain, path)

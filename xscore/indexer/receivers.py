@@ -261,7 +261,7 @@ class Receivers:
         if imported.name not in {"", "default", "*"}:
             return _joined(f"mod:{place}!{imported.name}", steps)
         if not imported.alias and separator == ".":
-            # `import a.b` is used as `a.b.open`: the parts of the module are no steps.
+            # `import a.b` is used as `a.b.open`: the parts of the module are not steps.
             module = imported.module.split(".")
             if [head, *steps][: len(module)] == module:
                 return _joined(f"mod:{place}!", steps[len(module) - 1 :])

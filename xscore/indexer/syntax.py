@@ -144,7 +144,7 @@ def local_name(imported: Import, language: Language) -> str:
 
 
 _GO_VERSION = re.compile(r"(?:/v\d+|\.v\d+)\Z")
-"""What ends the path of a Go module in a later version, and is no part of the package's name."""
+"""What ends the path of a Go module in a later version, and is not part of the package's name."""
 
 
 def _imported_values(

@@ -3,8 +3,9 @@
 
 A type becomes its name and its arguments, `Optional<Store>`; an array or slice is `[]<Store>`, a
 tuple `()<Store,error>`, a map `map<Key,Store>`. Marks of pointers, references and nullability are
-left out, and of a union the first that is no null is taken. Pure text, bounded in length and depth.
-Trade-off: types of functions and objects written in place have no name, so they count as unknown.
+left out, and of a union the first that is not null is taken. Pure text, bounded in length and
+depth. Trade-off: types of functions and objects written in place have no name, so they count as
+unknown.
 """
 
 import re
@@ -105,7 +106,7 @@ class _Reader:
         return True
 
     def union(self, depth: int) -> str:
-        """Read `A | B`, of which the first counts that is no null."""
+        """Read `A | B`, of which the first counts that is not null."""
         meant = self._array(depth)
         while self._next in ("|", "/", "+", "&") and self._next:
             is_union = self._next in ("|", "/")

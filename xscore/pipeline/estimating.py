@@ -50,7 +50,7 @@ DECISIONS, COLD, WARM = "decisions", "chat cold", "chat warm"
 """How a judge is asked: `JudgeEstimate.way`."""
 SECONDS_A_MEMORY = 25e-6
 """CPU of scoring one by words, measured on 1,600 to 11,559 memories (22 µs); start-up, half a
-second, is no part of it."""
+second, is not part of it."""
 CACHE_STEP_TOKENS = 128
 """A host that caches prefixes by itself serves whole steps of this many tokens."""
 

@@ -123,7 +123,7 @@ def _translating_connection(driver: Any) -> Any:
                 arguments[0].close()
                 if _is_unusable(error):
                     # What this statement misses may have gone in a migration by a newer xscore,
-                    # which is no damage.
+                    # which is not damage.
                     _refuse_if_migrated(driver, connection, place)
                 _translate(error, place)
 

@@ -249,7 +249,7 @@ def decision_request(
         reply_ids=tuple(entry.code_id for entry in entries),
         decision=form,
         levels=levels,
-        max_output_tokens=0,  # answers are no text, and free
+        max_output_tokens=0,  # answers are not text, and free
         input_tokens=ceil(chars / ratio),
         reserved_input_tokens=ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, ratio)),
         candidates=len(entries),

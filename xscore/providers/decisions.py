@@ -221,7 +221,7 @@ def _decoded(
 
 
 def _by_name(answers: object) -> dict[str, object] | None:
-    """Return the answers of the System One wire; one whose name stood twice is no answer."""
+    """Return the answers of the System One wire; one whose name stood twice is not an answer."""
     if not isinstance(answers, dict):
         return None
     repeated = _repeated(answers)
@@ -247,7 +247,7 @@ def _in_order(answers: object, ids: Sequence[str]) -> dict[str, object] | None:
 
 
 def _value(answer: object, levels: Sequence[str]) -> object:
-    """Return a probability, one for each level, `DECLINED`, or None for what is no answer."""
+    """Return a probability, one for each level, `DECLINED`, or None for what is not an answer."""
     if not isinstance(answer, dict) or _repeated(answer):
         return None
     kind = answer.get("type")

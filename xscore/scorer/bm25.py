@@ -96,8 +96,8 @@ their own memories; documents count in full where there is no code. Windows of t
 they are the code of languages that have no grammar here."""
 CODE = frozenset({Kind.CLASS, Kind.FUNCTION, Kind.METHOD})
 COMMON = 0.5
-"""A word that stands in more than this share of all memories is no evidence, unless the task has no
-other."""
+"""A word that stands in more than this share of all memories is not evidence, unless the task has
+no other."""
 COMMON_LEAST = 10
 """A word that no more memories than this have is never common, however small the pool."""
 IMAGINED = 50

@@ -276,7 +276,7 @@ def _frames(text: str) -> Iterator[StackFrame]:
     for depth, (path, line, function) in enumerate(places):
         last_name = (function or "").strip().rpartition(".")[2]
         if last_name.startswith("<"):
-            # `<module>` and `<lambda>` are no names.
+            # `<module>` and `<lambda>` are not names.
             last_name = ""
         yield StackFrame(_slashes(path), int(line), last_name, FRAME * NEXT_FRAME**depth)
 

@@ -208,7 +208,7 @@ class PromptBuilder(Struct, frozen=True):
         """Return the expected reply tokens for `count` memories; reasoning counts only if past
         replies had it."""
         if self.layout.is_independent:
-            return 0  # probabilities are no text
+            return 0  # probabilities are not text
         share = 1.0 if self.reasons_from <= 0 else EXPECTED_REASONS
         tokens_per_memory = self.model.reply_tokens or SCORE_USUAL_TOKENS + share * REASON_TOKENS
         return round(tokens.REPLY_FRAME + tokens_per_memory * count)

@@ -43,7 +43,7 @@ class ParsedReply(Struct, frozen=True):
     foreign: int = 0
     """Ids that were not asked for; void."""
     void: int = 0
-    """Values that are no integer 0..100, or ids given twice with different values."""
+    """Values that are not integers 0..100, or ids given twice with different values."""
     repaired: bool = False
     """The reply was not JSON as it stood."""
     refused: frozenset[str] = frozenset()

@@ -14,7 +14,7 @@ class ReplyFaults(Struct):
     foreign: int = 0
     """Scores for ids that were not asked for."""
     void: int = 0
-    """Scores that are no integer 0..100, or given twice with different values."""
+    """Scores that are not integers 0..100, or given twice with different values."""
     asked_again: int = 0
     """Prompts sent for pieces that an earlier one left without a score."""
 

@@ -3,7 +3,7 @@ together.
 
 Callers wrap every write in one transaction. Pending links are stored (`index_rows.links_due`)
 together with the files that cause them, so a killed process leaves a consistent store. Trade-off:
-all memories of a changed file are written again, changed or not; ids and use counts survive.
+all memories of a changed file are rewritten, changed or not; ids and use counts survive.
 """
 
 import sqlite3

@@ -58,7 +58,7 @@ _WANTED = """
 """
 _EVER = "started_at >= -9e999"
 _WITHIN = f"started_at >= :since AND started_at <= {LATEST_TIMESTAMP}"
-"""A start that is no valid time is in no period; a list of all turns counts it as damaged."""
+"""A start that is not a valid time is in no period; a list of all turns counts it as damaged."""
 _SAYING_BEFORE = """
     SELECT id FROM turn LEFT JOIN receipt ON turn_id = id
     WHERE started_at < ? AND (task <> '' OR answer <> '' OR context <> '{}' OR turn_id IS NOT NULL)

@@ -243,4 +243,4 @@ EVENTS: Mapping[str, Callable[[HookCall], str]] = {
     "stop": at_stop,
     "post-edit": after_edit,
 }
-"""Each returns what it could not do; that is no error, since the agent got its answer."""
+"""Each returns what it could not do; that is not an error, since the agent got its answer."""

@@ -20,7 +20,7 @@ import msgspec
 from xscore.platform.json_lines import decode_agent_json
 
 MOST_LINE_BYTES = 4_000_000
-"""A longer line is no message, and dropped to its end."""
+"""A longer line is not a message; it is dropped to its end."""
 _SURROGATE = b"\\ud"
 
 

@@ -321,7 +321,7 @@ def plan_live_list(parts: PipelineParts, questions: QuestionList, options: ListO
 def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
     """Return the cost of as many average calls by the Batch API; None if nothing is known of it.
 
-    Nothing is known where the calls are no chat prompts, which are all that a Batch API takes.
+    Nothing is known where the calls are not chat prompts, which are all that a Batch API takes.
     """
     judge = parts.judge
     count = estimate.calls

@@ -83,7 +83,7 @@ async def advance_job(
         try:
             reached = host or batch_host_of_job(store, settings, job)
         except (ProviderError, UsageError) as error:
-            # With --forget nothing is asked of the vendor, so a lost key or host is no obstacle.
+            # With --forget nothing is asked of the vendor, so a lost key or host does not matter.
             if forget:
                 return _abandon_open_batches(context)
             problem = join_sentences(error.message, error.hint)

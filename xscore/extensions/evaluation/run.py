@@ -66,7 +66,7 @@ class QrelCase(Struct, frozen=True):
         for place in self.gold:
             if not (place.start == place.end == 0 or 0 < place.start <= place.end):
                 raise ValueError(
-                    f"start {place.start} and end {place.end} are no lines; both or neither, from 1"
+                    f"start {place.start} and end {place.end} are not lines"
                 )
 
 
@@ -137,7 +137,7 @@ class _EvaluationRun(Struct):
             confirm_list_cost(parts, reduce(add, map(self._forecast, self.questions.cases)))
 
     def _forecast(self, case: QrelCase) -> JudgeEstimate:
-        # Past answers are no evidence unless the user says so.
+        # Past answers are not evidence unless the user says so.
         has_session = Layer.SESSION in self.scope.layers
         opened = open_turn(
             self.turns.parts, self._turn(case), Stopwatch(), takes_up=False, exchanges=has_session

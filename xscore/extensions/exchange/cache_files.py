@@ -130,7 +130,7 @@ def read_export(path: Path, key: ExchangeKey | None) -> bytes:
     """Return the body of a file signed with this key and unchanged since; without a key, of any
     export.
 
-    Raises StoreUntrusted with the reason, UsageError for what is no export.
+    Raises StoreUntrusted with the reason, UsageError for what is not an export.
     """
     data = read_input_file(path, max_bytes=MAX_BYTES, hint=EXPORT_HINT)
     header = _HEADER.match(data)

@@ -5,7 +5,7 @@ A snapshot is JSON lines: a header with everything but the memories, then a memo
 `memory export` writes it plus hashes, thread and use counts. A file with this store's MAC is
 restored exactly; of any other the memories alone come in, as `memory import` takes them. Judgments
 and the user's own store are never in it. Trade-off: restoring adds and changes but erases nothing;
-the index is made again from the files.
+the index is rebuilt from the files.
 """
 
 import hmac

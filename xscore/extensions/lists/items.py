@@ -162,7 +162,7 @@ def is_in_memory(items: object) -> bool:
 
 
 def require_list(items: object) -> None:
-    """Raise UsageError if this is no list of items."""
+    """Raise UsageError if this is not a list of items."""
     is_list = isinstance(items, Iterable | AsyncIterable) or is_frame(items)
     if not is_list or isinstance(items, str | bytes | Mapping):
         raise UsageError(f"a `{type(items).__name__}` is not a list of items", hint=_FORMS)
