@@ -275,7 +275,7 @@ def _read_rows(file: SavedFile, key: ExchangeKey | None) -> Iterator[SavedJudgme
     """Yield the rows, each checked. Raises UsageError for a value that no judgment has, and for too
     many rows."""
     max_rows = _max_rows(key)
-    # No person writes judgments by hand: so the same key twice needs no error.
+    # No person writes judgments by hand, so the same key twice is not an error.
     records = read_records(file, hint=EXPORT_HINT, checks_keys=False)
     for count, (_, record) in enumerate(records, start=1):
         if count > max_rows:
