@@ -138,4 +138,6 @@ def plugin_errors(
         raise
     except Exception as failed:  # the edge to code that is not ours
         message = one_line(f"the plugin {plugin} failed: {type(failed).__name__}: {failed}")
-        raise error(message, hint=f"Tell its author, or take it out of {setting}.") from failed
+        raise error(
+            message, hint=f"Report it to its author, or remove it from {setting}."
+        ) from failed

@@ -39,7 +39,7 @@ from xscore.store.opening import user_store_path
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
-    from xscore.scorer.model_judge import ReplyFaults
+    from xscore.scorer.reply_faults import ReplyFaults
     from xscore.settings.model import SharedSettings
 
 
@@ -315,4 +315,4 @@ class TurnResources(Struct, kw_only=True):
         self.last_failure = error
         if isinstance(error, Unreachable) and error.message not in self.silent_hosts:
             self.silent_hosts.add(error.message)
-            self.note(f"{error.message.rstrip('.')}; trying again for a moment")
+            self.note(f"{error.message.rstrip('.')}; retrying briefly")

@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 _PAGE = """
 {% if answer %}<div style="white-space: pre-wrap">{{ answer }}</div>{% endif %}
 {% if rows %}<table>
-<thead><tr><th>score</th><th style="text-align: left">memory</th><th style="text-align: left">why</th></tr></thead>
+<thead><tr><th>score</th>
+<th style="text-align: left">memory</th><th style="text-align: left">why</th></tr></thead>
 <tbody>{% for row in rows %}
-<tr><td>{{ row.score }}</td><td style="text-align: left">{{ row.name }}</td><td style="text-align: left">{{ row.reason }}</td></tr>
+<tr><td>{{ row.score }}</td>
+<td style="text-align: left">{{ row.name }}</td>
+<td style="text-align: left">{{ row.reason }}</td></tr>
 {% endfor %}</tbody></table>{% endif %}
 <p>{{ receipt }}</p>
 {% for warning in warnings %}<p>{{ warning }}</p>{% endfor %}
-"""  # noqa: E501  its lines are read by others
+"""
 
 
 class AnswerRow(Struct, frozen=True):

@@ -126,12 +126,14 @@ def scope_of(paths: tuple[str, ...], root: Path) -> Scope:
     globs = [path for path in inside if _GLOB.search(path) and not os.path.lexists(root / path)]
     if not globs:
         return Scope(within=tuple(inside))
-    return Scope(
-        paths=tuple(
-            path if path in globs else "/" + re.sub(r"([*?\[\]\\])", r"\\\1", path)
-            for path in inside
-        )
-    )
+    patterns: list[str] = []
+    for path in inside:
+        if path in globs:
+            patterns.append(path)
+        else:
+            # From the root, and with its own `*` and brackets as letters.
+            patterns.append("/" + re.sub(r"([*?\[\]\\])", r"\\\1", path))
+    return Scope(paths=tuple(patterns))
 
 
 def _confined(path: str, root: Path) -> str:
@@ -178,17 +180,19 @@ def _text(pipeline: Pipeline, answer: Answer, given: ContextArguments) -> str:
 
 
 def _about(answer: Answer) -> dict[str, Any]:
-    return {
-        "turn": answer.turn_id,
-        "receipt": f"xscore://turn/{answer.turn_id}",
-        "coverage": msgspec.to_builtins(answer.coverage),
-        "kept": [
+    kept: list[dict[str, object]] = []
+    for memory in answer.selected:
+        kept.append(
             {
                 "path": memory.path,
                 "start_line": memory.start_line,
                 "end_line": memory.end_line,
                 "score": round(memory.score, 4),
             }
-            for memory in answer.selected
-        ],
+        )
+    return {
+        "turn": answer.turn_id,
+        "receipt": f"xscore://turn/{answer.turn_id}",
+        "coverage": msgspec.to_builtins(answer.coverage),
+        "kept": kept,
     }
