@@ -108,7 +108,10 @@ def _citation(citation: Citation) -> str:
 
 def memory_json(memory: Memory, citations: Iterable[Citation] = ()) -> dict[str, Json]:
     """Return the record with its citations, without a `schema` field."""
-    return {**record_json(memory), "citations": [record_json(citation) for citation in citations]}
+    body = record_json(memory)
+    del body["views"]
+    hashes = {"content_hash": memory.content_hash, "text_hash": memory.text_hash}
+    return body | hashes | {"citations": [record_json(citation) for citation in citations]}
 
 
 def print_remembered(store: "Store", remembered: StoredStatement, terminal: Terminal) -> None:

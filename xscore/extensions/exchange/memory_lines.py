@@ -128,6 +128,8 @@ class SavedMemory(
             raise ValueError(f"layer: the {self.layer} layer holds only what comes from files")
         if self.source is MemorySource.INDEX:
             raise ValueError("source: memories of the index cannot be imported")
+        if self.views:
+            raise ValueError("views: they are made of the texts")
         if self.facts != _NO_FACTS:
             raise ValueError("facts: only code in the files of a repository has any")
         for path in (
@@ -162,13 +164,15 @@ def saved_memory(
 ) -> SavedMemory:
     """Return a memory in file form. thread: its working session, for a snapshot; None: a plain
     line."""
-    left_out = {"facts"} if thread is not None else _SNAPSHOT_ONLY | {"facts"}
+    left_out = {"facts", "views"} if thread is not None else _SNAPSHOT_ONLY | {"facts", "views"}
     values = {}
     for name in Memory.__struct_fields__:
         if name not in left_out:
             values[name] = getattr(memory, name)
     details = SavedParticulars(**asdict(memory.particulars))
     values["particulars"] = _NO_PARTICULARS if details == _NO_PARTICULARS else details
+    if thread is not None:
+        values |= {"content_hash": memory.content_hash, "text_hash": memory.text_hash}
     return SavedMemory(
         schema=MEMORY_SCHEMA, thread=thread or "", citations=tuple(citations), **values
     )

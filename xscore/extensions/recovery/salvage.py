@@ -9,7 +9,7 @@ sound rows between two damaged places that lie close together may be skipped.
 
 import sqlite3
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
@@ -161,6 +161,11 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 _MEMORIES = (
     f"SELECT rowid, thread, {', '.join(memory_rows.MEMORY_COLUMNS)} FROM {{table}}"
     " WHERE source <> 'index' AND rowid >= ? ORDER BY rowid"
+)
+_VIEWS = "SELECT memory, hash FROM memory_view WHERE memory >= ? AND worktree = 0 ORDER BY memory"
+_PAIRS = (
+    "SELECT rowid, content_hash, text_hash FROM {table} WHERE source <> 'index' AND rowid >= ?"
+    " ORDER BY rowid"
 )
 _JUDGMENTS = """
     SELECT content_id, score, prior, pack, position, checksum FROM judgment
@@ -320,10 +325,12 @@ def _memories(reader: DamagedReader, target: sqlite3.Connection, report: Salvage
     table = "memory"
     if reader.columns("memory_row") or not reader.columns("memory"):
         table = "memory_row"
-    for _, thread, *row in reader.read(_MEMORIES.format(table=table), NUMBERS):
+    hashes = _hashes_of_views(reader, table)
+    for number, thread, *row in reader.read(_MEMORIES.format(table=table), NUMBERS):
         try:
-            memory = memory_rows.memory_from_row(tuple(row))
-            if memory_writer.with_status(memory, memory.status) != memory:
+            raw = memory_rows.memory_from_row(tuple(row))
+            memory = memory_writer.with_status(raw, raw.status)
+            if {view.hash for view in memory.views} != hashes[number]:
                 raise ValueError(memory.id)
             newer = target.execute(
                 _NEWER, {name: getattr(memory, name) for name in _SAME_KEY}
@@ -338,6 +345,19 @@ def _memories(reader: DamagedReader, target: sqlite3.Connection, report: Salvage
             report.rejected_rows += 1
         else:
             report.kept["memories"] += 1
+
+
+def _hashes_of_views(reader: DamagedReader, table: str) -> Mapping[int, set[str]]:
+    """Return the hashes by which a row of this table can be checked, by its number."""
+    hashes: dict[int, set[str]] = defaultdict(set)
+    if reader.columns("memory_view"):
+        for number, hash_ in reader.read(_VIEWS, NUMBERS):
+            hashes[number].add(hash_)
+    else:
+        # Schema 1 to 3 had them beside the text.
+        for number, *pair in reader.read(_PAIRS.format(table=table), NUMBERS):
+            hashes[number].update(pair)
+    return hashes
 
 
 def _batches(reader: DamagedReader, target: sqlite3.Connection, report: SalvageReport) -> None:
