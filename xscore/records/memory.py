@@ -79,6 +79,21 @@ class MemoryStatus(StrEnum):
     ARCHIVED = "archived"
 
 
+class MemoryOrigin(StrEnum):
+    """What a memory was made from. Only a file of the worktree has a path; the others have a
+    place."""
+
+    FILE = "file"
+    """A file here: `path` and lines say where."""
+    COMMIT = "commit"
+    EXCHANGE = "exchange"
+    """A question with its answer, or a summary of several."""
+    STATED = "stated"
+    DOCUMENT = "document"
+    """One that lies elsewhere, such as a page of a wiki."""
+    PACKAGE = "package"
+
+
 class ViewName(StrEnum):
     """A text by which a memory may be judged."""
 
@@ -203,8 +218,13 @@ class Memory(Struct, frozen=True, kw_only=True):
     itself."""
     views: tuple[View, ...] = ()
     """One of each of its texts (`texts`); empty until it is named and hashed."""
+    origin: MemoryOrigin = MemoryOrigin.FILE
+    place: str = ""
+    """Where it is in its origin: id of a commit, address of a document, name of a package; never a
+    path of this worktree. Empty for a file, whose path says it, and for what has no place."""
     path: str = ""
-    """Relative to the root, `/` between parts, percent-escaped where not UTF-8; empty: no file."""
+    """A file of this worktree: relative to the root, `/` between parts, percent-escaped where not
+    UTF-8; empty: it is made from something else."""
     entity: str = ""
     """Qualified name inside the file, e.g. `Store.write`, `Installation > Linux`, `[tool.ruff]`."""
     start_line: int = 0
@@ -231,6 +251,9 @@ class Memory(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.id:
             raise ValueError("a memory needs an id")
+        is_from_file = self.origin is MemoryOrigin.FILE
+        if self.place if is_from_file else self.path or self.source is MemorySource.INDEX:
+            raise ValueError(f"{self.id} has the path of a file here, or a place elsewhere")
         if not (0.0 <= self.importance <= 1.0 and 0.0 <= self.confidence <= 1.0):
             raise ValueError(f"importance and confidence of {self.id} lie in 0..1")
 

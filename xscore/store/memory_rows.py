@@ -45,6 +45,8 @@ MEMORY_COLUMNS = (
         "kind",
         "scope",
         "status",
+        "origin",
+        "place",
         "path",
         "entity",
         "start_line",
@@ -74,6 +76,11 @@ MEMORY_COLUMNS = (
 particulars."""
 HEAD_COLUMNS = MEMORY_COLUMNS[: MEMORY_COLUMNS.index("attrs")]
 """Those before attrs, card and text, which may be in the body of a file (`file_bodies`)."""
+UNSTATED_ORIGIN = """
+    CASE WHEN path <> '' OR source = 'index' THEN 'file'
+    WHEN kind IN ('exchange', 'summary') THEN 'exchange' ELSE 'stated' END
+"""
+"""SQL: the origin of a memory of which an older schema says none (`memory_writer.origin_of`)."""
 _TICKS = 1 << 22
 """Ticks of a second, so that a time of this century is a whole number of them: JSON of SQLite
 rounds other numbers."""

@@ -25,6 +25,7 @@ from xscore.records.memory import (
     Layer,
     Memory,
     MemoryDetails,
+    MemoryOrigin,
     MemoryScope,
     MemorySource,
     MemoryStatus,
@@ -111,6 +112,8 @@ class MemoryFields(TypedDict, total=False):
     kind: Required[Kind]
     title: Required[str]
     text: Required[str]
+    origin: MemoryOrigin
+    place: str
     path: str
     entity: str
     card: str
@@ -151,16 +154,19 @@ def make_memory(
     if is_code and literals is not None and literals.is_clean:
         return _named(parts, ordinal), 0
     raw = Memory(id="-", **parts)
+    raw = replace(raw, origin=origin_of(raw))
     redactor = _redactor_of(raw, literals, allow_pii=allow_pii)
     # Redacted before it is named and hashed: neither may depend on a secret.
     entity = redactor.redact_name(raw.entity)
     # Two headings that differ only in their secrets must not become one memory.
     if entity != raw.entity:
         ordinal += (raw.start_line + 1) << 20
+    place = redactor.redact_name(raw.place)
     card, text = redactor.redact(raw.card), redactor.redact(raw.text)
     memory = replace(
         raw,
-        id=memory_id(raw.layer, raw.path, raw.kind, entity, ordinal),
+        id=memory_id(raw.layer, raw.path or place, raw.kind, entity, ordinal),
+        place=place,
         entity=entity,
         card=card,
         text=text,
@@ -173,11 +179,22 @@ def make_memory(
     return _with_views(memory), redactor.count
 
 
+def origin_of(memory: Memory) -> MemoryOrigin:
+    """Return what a memory was made from; a file without a path means that nothing is said of
+    it."""
+    is_file = bool(memory.path) or memory.source is MemorySource.INDEX
+    if memory.origin is not MemoryOrigin.FILE or is_file:
+        return memory.origin
+    if memory.kind in (Kind.EXCHANGE, Kind.SUMMARY):
+        return MemoryOrigin.EXCHANGE
+    return MemoryOrigin.STATED
+
+
 def _redactor_of(raw: Memory, literals: FoundLiterals | None, *, allow_pii: bool) -> "_Redactor":
     """Return what redacts the parts of a memory, by where they come from."""
     facts, particulars = raw.facts, raw.particulars
     from_file, is_config = raw.source is MemorySource.INDEX, raw.kind is Kind.CONFIG
-    names = [raw.entity, raw.title, raw.key]
+    names = [raw.entity, raw.title, raw.key, raw.place]
     names += [facts.signature, *facts.imports, *facts.dependencies, *facts.defines]
     names += [particulars.origin, particulars.session, particulars.author]
     if from_file:

@@ -58,7 +58,9 @@ CREATE TABLE memory_row (                       -- stated memories, and those of
     kind           TEXT NOT NULL,
     scope          TEXT NOT NULL CHECK (scope IN ('global', 'session', 'workspace', 'repository')),
     status         TEXT NOT NULL CHECK (status IN ('active', 'stale', 'superseded', 'archived')),
-    path           TEXT NOT NULL DEFAULT '',
+    origin         TEXT NOT NULL DEFAULT 'file',  -- `records.memory.MemoryOrigin`
+    place          TEXT NOT NULL DEFAULT '',    -- where it is in an origin that is no file here
+    path           TEXT NOT NULL DEFAULT '',    -- of a file here; empty: it has another origin
     entity         TEXT NOT NULL DEFAULT '',
     start_line     INTEGER NOT NULL DEFAULT 0,
     end_line       INTEGER NOT NULL DEFAULT 0,

@@ -48,6 +48,8 @@ _MEMORY_COLUMNS = (
         "kind",
         "scope",
         "status",
+        "origin",
+        "place",
         "path",
         "entity",
         "start_line",

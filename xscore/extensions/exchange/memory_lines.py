@@ -29,6 +29,7 @@ from xscore.records.memory import (
     Layer,
     Memory,
     MemoryDetails,
+    MemoryOrigin,
     MemorySource,
     MemoryStatus,
 )
@@ -122,12 +123,15 @@ class SavedMemory(
     citations: Annotated[tuple[Citation, ...], Meta(max_length=memory_writer.MAX_PARTS)] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.kind in INDEX_ONLY_KINDS:
             raise ValueError(f"kind: a {self.kind} comes only from the files of a repository")
         if self.layer in (Layer.GRAPH, Layer.VECTOR):
             raise ValueError(f"layer: the {self.layer} layer holds only what comes from files")
         if self.source is MemorySource.INDEX:
             raise ValueError("source: memories of the index cannot be imported")
+        if len(self.place) > memory_writer.LINE_CHARS:
+            raise ValueError("place: it is too long")
         if self.views:
             raise ValueError("views: they are made of the texts")
         if self.facts != _NO_FACTS:
@@ -169,6 +173,9 @@ def saved_memory(
     for name in Memory.__struct_fields__:
         if name not in left_out:
             values[name] = getattr(memory, name)
+    # What a line need not say is made again when it is read.
+    if not memory.place:
+        values["origin"] = MemoryOrigin.FILE
     details = SavedParticulars(**asdict(memory.particulars))
     values["particulars"] = _NO_PARTICULARS if details == _NO_PARTICULARS else details
     if thread is not None:

@@ -10,7 +10,7 @@ sound rows between two damaged places that lie close together may be skipped.
 import sqlite3
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from itertools import chain
@@ -159,7 +159,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "BLOB": (bytes,),
 }
 _MEMORIES = (
-    f"SELECT rowid, thread, {', '.join(memory_rows.MEMORY_COLUMNS)} FROM {{table}}"
+    "SELECT rowid, thread, {columns} FROM {table}"
     " WHERE source <> 'index' AND rowid >= ? ORDER BY rowid"
 )
 _VIEWS = "SELECT memory, hash FROM memory_view WHERE memory >= ? AND worktree = 0 ORDER BY memory"
@@ -326,7 +326,8 @@ def _memories(reader: DamagedReader, target: sqlite3.Connection, report: Salvage
     if reader.columns("memory_row") or not reader.columns("memory"):
         table = "memory_row"
     hashes = _hashes_of_views(reader, table)
-    for number, thread, *row in reader.read(_MEMORIES.format(table=table), NUMBERS):
+    query = _memories_query(table, reader.columns(table))
+    for number, thread, *row in reader.read(query, NUMBERS):
         try:
             raw = memory_rows.memory_from_row(tuple(row))
             memory = memory_writer.with_status(raw, raw.status)
@@ -345,6 +346,16 @@ def _memories(reader: DamagedReader, target: sqlite3.Connection, report: Salvage
             report.rejected_rows += 1
         else:
             report.kept["memories"] += 1
+
+
+def _memories_query(table: str, stored_columns: Collection[str]) -> str:
+    """Return the query for the memories of a table of any schema."""
+    columns = list(memory_rows.MEMORY_COLUMNS)
+    if "origin" not in stored_columns:
+        # Schema 1 to 3 said none, and knew no place but the path of a file.
+        unstated = {"origin": memory_rows.UNSTATED_ORIGIN, "place": "''"}
+        columns = [unstated.get(name, name) for name in columns]
+    return _MEMORIES.format(columns=", ".join(columns), table=table)
 
 
 def _hashes_of_views(reader: DamagedReader, table: str) -> Mapping[int, set[str]]:

@@ -1,4 +1,5 @@
-"""From schema 3 to 4, in which each text of a memory that a judge may be shown has a row.
+"""From schema 3 to 4, in which each text of a memory that a judge may be shown has a row, and a
+memory says what it was made from.
 
 Before, a memory and the note that it is stale in a worktree each had two pairs of columns: hash and
 tokens of what was shown by default, and of the full text. Judgments, contents and their numbers
@@ -38,13 +39,23 @@ _WRITE_VIEWS = """
 """
 
 
+_ORIGIN = """
+    CASE WHEN path <> '' OR source = 'index' THEN 'file'
+    WHEN kind IN ('exchange', 'summary') THEN 'exchange' ELSE 'stated' END
+"""
+
+
 def run(connection: sqlite3.Connection) -> None:
     """Make the tables anew, and a row of each pair of columns."""
     script = script_of(4)
     connection.execute(_KEEP_VIEWS)
     # A note of a memory that is gone has nothing to mark.
     noted = "memory_id IN (SELECT id FROM memory_row WHERE version = 0)"
-    reshape(connection, script, {"stale_memory": TableChange(noted)})
+    changes = {
+        "stale_memory": TableChange(noted),
+        "memory_row": TableChange(values={"origin": _ORIGIN}),
+    }
+    reshape(connection, script, changes)
     connection.execute(_WRITE_VIEWS)
     connection.execute("DROP TABLE former_view")
     create_others(connection, script)
