@@ -99,7 +99,7 @@ async def test_it_is_exported_and_shown_with_its_place(shop: Path, server: OpenA
         await pipeline.forget(commit.id)
         assert pipeline.store.find(commit.id) == []
         pipeline.store.connection.execute("DELETE FROM erased_memory")
-        import_snapshot(pipeline.store, taken.encode(), name="snapshot", now=NOW)
+        import_snapshot(pipeline.store, taken, name="snapshot")
         assert pipeline.store.find(commit.id) == [commit]
     body = memory_json(commit)
     assert (body["origin"], body["place"], body["path"]) == ("commit", COMMIT, "")
