@@ -1,5 +1,6 @@
 """A memory that is made from no file here: its place is shown, and nowhere taken for a path."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,11 @@ def store_all(store: Store, *memories: Memory) -> None:
             write_memory(store.connection, memory, before=None, now=NOW)
 
 
+def provenances(bundle: str) -> set[str]:
+    """Return what a context says of commits."""
+    return set(re.findall(r"commit [\w./]+", bundle))
+
+
 async def test_a_commit_passes_through_a_whole_turn(shop: Path, server: OpenAIServer) -> None:
     """It is a candidate, judged, chosen, shown with its place, and in the receipt; it has no path
     and no lines, also where its place reads like a file that exists here."""
@@ -58,7 +64,7 @@ async def test_a_commit_passes_through_a_whole_turn(shop: Path, server: OpenAISe
         store_all(pipeline.store, commit, misleading)
         answer = await pipeline.ask(TASK)
         explained = await pipeline.explain(commit.id, turn_id=answer.turn_id)
-        again = await pipeline.ask(replace(TASK, fresh=True), answer=False)
+        again = await pipeline.context(replace(TASK, fresh=True))
     selected = {memory.id: memory for memory in answer.selected}
     assert {commit.id, misleading.id} <= selected.keys()
     for memory in (commit, misleading):
@@ -67,7 +73,7 @@ async def test_a_commit_passes_through_a_whole_turn(shop: Path, server: OpenAISe
         assert (chosen.title, chosen.is_stale) == (memory.title, False)
         assert {boost.name for boost in chosen.boosts} <= {"recency"}
     assert answer.coverage.unjudged == 0
-    assert f"commit {COMMIT}" in (answer.bundle or "")
+    assert {f"commit {COMMIT}", f"commit {PRICES}"} <= provenances(again.bundle or "")
     assert explained.outcome == "selected"
     assert again.coverage.cached == answer.coverage.candidates
     assert again.coverage.judged == 0
