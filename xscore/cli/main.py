@@ -109,8 +109,8 @@ Set up
     key     extensions.exchange.commands:print_new_key  Print a new key to sign exports with.
     trust   cli.store:trust_store  Accept a store that was made elsewhere.
     rebuild extensions.recovery.rebuild:rebuild  Set a store aside and build a new one.
-    encrypt extensions.privacy.commands:encrypt  Encrypt the store, or your own.
-    decrypt extensions.privacy.commands:decrypt  Decrypt the store, or your own.
+    encrypt extensions.privacy.encryption_commands:encrypt  Encrypt the store, or your own.
+    decrypt extensions.privacy.encryption_commands:decrypt  Decrypt the store, or your own.
 """  # noqa: E501  its lines are read by others
 """Section; command, `module:function` inside xscore, one line; below a group (`-`) its commands,
 and first among them the one that the group's name alone runs."""

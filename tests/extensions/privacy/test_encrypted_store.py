@@ -16,7 +16,8 @@ from tests.store.encrypted_stores import (
     open_store,
 )
 from xscore.extensions.privacy import encryption
-from xscore.extensions.privacy.erasure import erase_memories, erased_lines, verify_erasure
+from xscore.extensions.privacy.erasure import erase_memories, erased_lines
+from xscore.extensions.privacy.erasure_proof import verify_erasure
 from xscore.extensions.recovery import rebuild
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged
