@@ -224,7 +224,7 @@ def _opening_warnings(layers: Sequence[LayerReport], index: IndexReport) -> tupl
         warnings.append(f"the index is still being built: {count}. `xscore index` finishes it.")
     for layer in layers:
         if layer.problem:
-            warnings.append(f"the {layer.layer} layer took no part: {layer.problem}")
+            warnings.append(f"the {layer.layer} layer was skipped: {layer.problem}")
     return tuple(warnings)
 
 
