@@ -64,7 +64,7 @@ async def test_a_commit_passes_through_a_whole_turn(shop: Path, server: OpenAISe
         store_all(pipeline.store, commit, misleading)
         answer = await pipeline.ask(TASK)
         explained = await pipeline.explain(commit.id, turn_id=answer.turn_id)
-        again = await pipeline.context(replace(TASK, fresh=True))
+        repeated = await pipeline.context(replace(TASK, fresh=True))
     selected = {memory.id: memory for memory in answer.selected}
     assert {commit.id, misleading.id} <= selected.keys()
     for memory in (commit, misleading):
@@ -73,10 +73,10 @@ async def test_a_commit_passes_through_a_whole_turn(shop: Path, server: OpenAISe
         assert (chosen.title, chosen.is_stale) == (memory.title, False)
         assert {boost.name for boost in chosen.boosts} <= {"recency"}
     assert answer.coverage.unjudged == 0
-    assert {f"commit {COMMIT}", f"commit {PRICES}"} <= provenances(again.bundle or "")
+    assert {f"commit {COMMIT}", f"commit {PRICES}"} <= provenances(repeated.bundle or "")
     assert explained.outcome == "selected"
-    assert again.coverage.cached == answer.coverage.candidates
-    assert again.coverage.judged == 0
+    assert repeated.coverage.cached == answer.coverage.candidates
+    assert repeated.coverage.judged == 0
 
 
 async def test_its_place_outlives_the_file_of_that_name(shop: Path, server: OpenAIServer) -> None:
