@@ -58,10 +58,10 @@ test: .venv/.installed-test
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 verify: .venv/.installed-verify wheel
-	$(BIN)/pytest $(PYTEST_ARGS) -m verify -rs
+	$(BIN)/pytest $(PYTEST_ARGS) --timeout 600 -m "verify and not nightly" -rs
 
 nightly: .venv/.installed-verify
-	HYPOTHESIS_PROFILE=search $(BIN)/pytest $(PYTEST_ARGS) -m "verify or nightly" -rs
+	HYPOTHESIS_PROFILE=search $(BIN)/pytest $(PYTEST_ARGS) --timeout 600 -m "verify or nightly" -rs
 
 fuzz: .venv/.installed-test
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest $(PYTEST_ARGS) -m fuzz --timeout 0 tests
