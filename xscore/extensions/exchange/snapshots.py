@@ -1,35 +1,46 @@
 """Snapshots of a repository's store: its memories with citations, edges, use, retrievals and file
 maps, out and back.
 
-A snapshot is JSON lines: a header with everything but the memories, then a memory a line, as
-`memory export` writes it plus hashes, thread and use counts. A file with this store's MAC is
-restored exactly; of any other the memories alone come in, as `memory import` takes them. Judgments
-and the user's own store are never in it. Trade-off: restoring adds and changes but erases nothing;
-the index is made again from the files.
+A snapshot is a saved file: a memory a line, as `memory export` writes it plus hashes, thread and
+use counts, then the other records. A file that this store signed is restored exactly; of any other
+the memories alone come in, as `memory import` takes them. Judgments and the user's own store are
+never in it. Trade-off: restoring adds and changes but erases nothing; the index is rebuilt from
+the files.
 """
 
-import hmac
 import json
 import sqlite3
-from hashlib import sha256
-from typing import Annotated
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
-from msgspec import Meta, Struct, field
-from msgspec.structs import asdict, replace
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
-from xscore.extensions.exchange.memory_lines import (
-    MEMORY_SCHEMA,
+from xscore.extensions.exchange.exchange_keys import ExchangeKey
+from xscore.extensions.exchange.memory_lines import import_memories
+from xscore.extensions.exchange.older_files import upgrade_file
+from xscore.extensions.exchange.saved_files import (
+    Contents,
+    decode_file,
+    encode_file,
+    is_signed_with,
+    read_records,
+)
+from xscore.extensions.exchange.saved_records import (
+    MappedFile,
+    RetrievalTrace,
+    SavedEdge,
+    SavedMap,
+    SavedMapFile,
     SavedMemory,
-    import_lines,
+    SavedRecord,
     saved_memory,
 )
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
-from xscore.platform.json_lines import parse_lines, refuse_newer_schema, without_values
-from xscore.platform.text import escape_in_json
-from xscore.records.memory import Edge, Kind, MemoryDetails, MemorySource, MemoryStatus, Relation
+from xscore.platform.json_lines import unique_lines
+from xscore.records.memory import Kind, MemoryDetails, MemorySource, MemoryStatus, Relation
 from xscore.store import evidence, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.link_rows import state_edges
@@ -66,23 +77,6 @@ _HINT = (
 )
 
 
-class RetrievalTrace(Struct, frozen=True, forbid_unknown_fields=True):
-    """The memories that a turn used."""
-
-    at: float
-    turn: str
-    memories: tuple[str, ...] = ()
-
-
-class MappedFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """An indexed file."""
-
-    path: str
-    file_hash: str
-    language: str = ""
-    memories: int = 0
-
-
 class RepositoryMap(Struct, frozen=True, forbid_unknown_fields=True):
     """What the index held at a time: files and link counts, no entities, since the index finds them
     again."""
@@ -97,18 +91,13 @@ class RepositoryMap(Struct, frozen=True, forbid_unknown_fields=True):
         return "g_" + digest("map", msgspec.json.encode(self).decode())[:20]
 
 
-class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything restorable, sorted, so that equal stores give equal snapshots; its header line in
-    JSON."""
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """Everything restorable, sorted, so that equal stores give equal snapshots."""
 
-    schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
-    kind: Annotated[str, Meta(pattern="^snapshot$")]
-    mac: Annotated[str, Meta(pattern="^([0-9a-f]{64}|)$")] = ""
-    edges: tuple[Edge, ...] = ()
+    memories: tuple[SavedMemory, ...] = ()
+    edges: tuple[SavedEdge, ...] = ()
     retrievals: tuple[RetrievalTrace, ...] = ()
     repository_maps: tuple[RepositoryMap, ...] = ()
-    memories: Annotated[tuple[SavedMemory, ...], Meta(max_length=0)] = ()
-    """Each has a line of its own, so the header lists none."""
 
 
 class SnapshotRestored(Struct, kw_only=True):
@@ -130,31 +119,68 @@ def take_snapshot(store: Store) -> Snapshot:
     """Read all parts in one transaction."""
     connection = store.connection
     with database.read_snapshot(connection):
-        memories = sorted(
-            memory_rows.select_memories(connection, _OWN, ()), key=lambda memory: memory.id
-        )
+        memories = memory_rows.select_memories(connection, _OWN, ())
         threads = stated_threads(connection)
         cited = evidence.citations_of(connection, [memory.id for memory in memories])
-        saved = [
-            saved_memory(memory, cited.get(memory.id, ()), thread=threads[memory.id])
-            for memory in memories
-        ]
+        saved = []
+        for memory in sorted(memories, key=lambda memory: memory.id):
+            citations = cited.get(memory.id, ())
+            saved.append(saved_memory(memory, citations, thread=threads[memory.id]))
+        edges = []
+        for edge in memory_rows.edges_from_rows(connection.execute(_EDGES)):
+            edges.append(SavedEdge(edge.source, edge.target, edge.relation, edge.weight))
         return Snapshot(
-            schema=MEMORY_SCHEMA,
-            kind="snapshot",
             memories=tuple(saved),
-            edges=tuple(memory_rows.edges_from_rows(connection.execute(_EDGES))),
+            edges=tuple(edges),
             retrievals=_retrievals(connection),
             repository_maps=_repository_maps(connection),
         )
 
 
 def snapshot_file(snapshot: Snapshot, *, secret: bytes) -> bytes:
-    """Return a snapshot as lines. secret: of the store, so that it recognises its own file."""
-    # It may go to a terminal, and its bytes must not change on the way: they are signed.
-    body = escape_in_json(msgspec.json.Encoder().encode_lines(snapshot.memories).decode()).encode()
-    header = replace(snapshot, memories=())
-    return msgspec.json.encode(replace(header, mac=_mac(header, body, secret))) + b"\n" + body
+    """Return a snapshot as a file. secret: of the store, so that it recognises its own file."""
+    return encode_file(Contents.SNAPSHOT, _records_of(snapshot), ExchangeKey(secret))
+
+
+def _records_of(snapshot: Snapshot) -> Iterator[SavedRecord]:
+    yield from snapshot.memories
+    yield from snapshot.edges
+    yield from snapshot.retrievals
+    for map_ in snapshot.repository_maps:
+        yield SavedMap(map_.indexed_at, map_.edges)
+        for file in map_.files:
+            yield SavedMapFile(file.path, file.file_hash, file.language, file.memories)
+
+
+def _snapshot_of(records: Iterable[tuple[int, SavedRecord]], name: str) -> Snapshot:
+    memories = []
+    edges = []
+    retrievals = []
+    maps: list[tuple[SavedMap, list[MappedFile]]] = []
+    for number, record in records:
+        match record:
+            case SavedMemory():
+                memories.append((number, record))
+            case SavedEdge():
+                edges.append(record)
+            case RetrievalTrace():
+                retrievals.append(record)
+            case SavedMap():
+                maps.append((record, []))
+            case SavedMapFile() if maps:
+                # A file belongs to the map above it; the stored map has no names of records.
+                _, files = maps[-1]
+                files.append(
+                    MappedFile(record.path, record.file_hash, record.language, record.memories)
+                )
+    return Snapshot(
+        memories=unique_lines(memories, name),
+        edges=tuple(edges),
+        retrievals=tuple(retrievals),
+        repository_maps=tuple(
+            RepositoryMap(map_.indexed_at, tuple(files), map_.edges) for map_, files in maps
+        ),
+    )
 
 
 def import_snapshot(store: Store, data: bytes, *, name: str = "snapshot") -> SnapshotRestored:
@@ -162,18 +188,14 @@ def import_snapshot(store: Store, data: bytes, *, name: str = "snapshot") -> Sna
 
     Raises UsageError naming what does not fit, and then changes nothing.
     """
-    first, _, body = data.partition(b"\n")
-    try:
-        refuse_newer_schema(msgspec.json.decode(first), name, MEMORY_SCHEMA)
-        header = msgspec.json.decode(first, type=Snapshot)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"{name} is not a snapshot: line 1: {without_values(error)}", hint=_HINT
-        ) from error
-    if hmac.compare_digest(_mac(header, body, store.secret), header.mac):
-        memories = parse_lines(body, name, SavedMemory, first=2, hint=_HINT, schema=MEMORY_SCHEMA)
-        return restore_snapshot(store, replace(header, mac="", memories=memories))
-    done = import_lines(store, body, name=name, first=2)
+    key = ExchangeKey(store.secret)
+    upgraded = upgrade_file(data, name, key, hint=_HINT, max_judgments=0)
+    file = decode_file(upgraded, name, Contents.SNAPSHOT, hint=_HINT)
+    is_ours = is_signed_with(file, key)
+    snapshot = _snapshot_of(read_records(file, hint=_HINT, checks_keys=not is_ours), name)
+    if is_ours:
+        return restore_snapshot(store, snapshot)
+    done = import_memories(store, snapshot.memories)
     return SnapshotRestored(
         added=len(done.added),
         unchanged=done.known + len(done.kept),
@@ -181,11 +203,6 @@ def import_snapshot(store: Store, data: bytes, *, name: str = "snapshot") -> Sna
         forgotten=done.forgotten,
         refused=done.refused,
     )
-
-
-def _mac(header: Snapshot, body: bytes, secret: bytes) -> str:
-    signed = msgspec.json.encode(replace(header, mac=""))
-    return hmac.new(secret, b"snapshot\0" + signed + b"\n" + body, sha256).hexdigest()
 
 
 def restore_snapshot(store: Store, snapshot: Snapshot) -> SnapshotRestored:
@@ -196,34 +213,33 @@ def restore_snapshot(store: Store, snapshot: Snapshot) -> SnapshotRestored:
     """
     connection = store.connection
     done = SnapshotRestored()
-    to_link = list[str]()
     with database.transaction(connection):
-        erased = set()
-        for (id_,) in connection.execute("SELECT memory_id FROM erased_memory").fetchall():
-            erased.add(id_)
+        erased = _erased_ids(connection)
         memories = [memory for memory in snapshot.memories if memory.id not in erased]
-        gone = {memory.id for memory in snapshot.memories} & erased
-        for memory in sorted(memories, key=lambda saved: saved.status is MemoryStatus.ACTIVE):
-            if _restore_memory(store, memory, done):
-                to_link.append(memory.id)
-        link_mentions(connection, to_link)
-        set_use(connection, memories)
-        edges = [edge for edge in snapshot.edges if gone.isdisjoint((edge.source, edge.target))]
-        existing = set(_retrievals(connection))
-        fresh = [trace for trace in snapshot.retrievals if trace not in existing]
-        for trace in fresh:
-            payload = {"memories": list(trace.memories)}
-            emit_event(
-                connection, EventName.RETRIEVED, at=trace.at, subject=trace.turn, payload=payload
-            )
-        (before,) = connection.execute(_COUNT_EDGES).fetchone()
-        state_edges(
-            connection, [(edge.source, edge.target, edge.relation, edge.weight) for edge in edges]
-        )
-        done.edges = connection.execute(_COUNT_EDGES).fetchone()[0] - before
-        done.retrievals, done.forgotten = len(fresh), len(gone)
+        done.forgotten = len(snapshot.memories) - len(memories)
+        _restore_memories(store, memories, done)
+        done.retrievals = _keep_retrievals(connection, snapshot.retrievals)
+        done.edges = _keep_edges(connection, snapshot.edges, without=erased)
         done.repository_maps = _keep_maps(connection, snapshot.repository_maps)
     return done
+
+
+def _erased_ids(connection: sqlite3.Connection) -> set[str]:
+    rows = connection.execute("SELECT memory_id FROM erased_memory").fetchall()
+    return {id_ for (id_,) in rows}
+
+
+def _restore_memories(
+    store: Store, memories: Sequence[SavedMemory], done: SnapshotRestored
+) -> None:
+    to_link = list[str]()
+    # The active one with a key comes after those that it superseded, and displaces none.
+    for memory in sorted(memories, key=lambda saved: saved.status is MemoryStatus.ACTIVE):
+        if _restore_memory(store, memory, done):
+            to_link.append(memory.id)
+    link_mentions(store.connection, to_link)
+    # Last, since writing a memory sets its age and use.
+    set_use(store.connection, memories)
 
 
 def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored) -> bool:
@@ -241,11 +257,11 @@ def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored) ->
         raise UsageError(
             f"nothing was restored: {memory.id} is the id of code that is indexed here", hint=_HINT
         )
-    threads = connection.execute(
+    thread = connection.execute(
         "SELECT thread FROM memory_row WHERE id = ?", (memory.id,)
-    ).fetchall()
+    ).fetchone()
     cited = evidence.citations_of(connection, [memory.id]).get(memory.id, ())
-    if before == memory and threads == [(saved.thread,)] and cited == saved.citations:
+    if before == memory and thread == (saved.thread,) and cited == saved.citations:
         done.unchanged += 1
         return False
     write_memory(
@@ -261,29 +277,73 @@ def _retrievals(connection: sqlite3.Connection) -> tuple[RetrievalTrace, ...]:
     retrievals = []
     for at, turn, payload in connection.execute(_RETRIEVED, (EventName.RETRIEVED,)).fetchall():
         with database.damage_if_invalid("an event"):
-            retrievals.append(
-                RetrievalTrace(at, turn, tuple(map(str, json.loads(payload)["memories"])))
-            )
+            memory_ids = tuple(map(str, json.loads(payload)["memories"]))
+            retrievals.append(RetrievalTrace(at, turn, memory_ids))
     return tuple(retrievals)
+
+
+def _keep_retrievals(connection: sqlite3.Connection, retrievals: Sequence[RetrievalTrace]) -> int:
+    """Keep the retrievals that are new; return how many."""
+    existing = set(_retrievals(connection))
+    count = 0
+    for trace in retrievals:
+        if trace not in existing:
+            payload = {"memories": list(trace.memories)}
+            emit_event(
+                connection, EventName.RETRIEVED, at=trace.at, subject=trace.turn, payload=payload
+            )
+            count += 1
+    return count
+
+
+def _keep_edges(
+    connection: sqlite3.Connection, edges: Sequence[SavedEdge], *, without: Collection[str]
+) -> int:
+    """Keep the edges that are new; return how many. without: memories that stay erased."""
+    rows = []
+    for edge in edges:
+        if edge.source not in without and edge.target not in without:
+            rows.append((edge.source, edge.target, edge.relation, edge.weight))
+    (before,) = connection.execute(_COUNT_EDGES).fetchone()
+    state_edges(connection, rows)
+    (after,) = connection.execute(_COUNT_EDGES).fetchone()
+    return int(after - before)
 
 
 def _repository_maps(connection: sqlite3.Connection) -> tuple[RepositoryMap, ...]:
     """Return the index's map, if any, and those of stored snapshots, sorted by time."""
+    by_id: dict[str, RepositoryMap] = {}
     with database.damage_if_invalid("a repository map"):
-        bodies = connection.execute("SELECT body FROM repository_map").fetchall()
-        maps = [msgspec.json.decode(body, type=RepositoryMap) for (body,) in bodies]
-    files = tuple(MappedFile(*row) for row in connection.execute(_FILES).fetchall())
-    if files:
-        (indexed_at,) = connection.execute(_INDEXED, (EventName.INDEXED,)).fetchone()
-        links = {Relation(name): count for name, count in connection.execute(_LINK_COUNTS)}
-        maps.append(RepositoryMap(indexed_at, files, links))
-    by_id = {map_.id: map_ for map_ in maps}
+        for (body,) in connection.execute("SELECT body FROM repository_map").fetchall():
+            map_ = msgspec.json.decode(body, type=RepositoryMap)
+            by_id[map_.id] = map_
+    current = _map_of_index(connection)
+    if current is not None:
+        by_id[current.id] = current
     return tuple(sorted(by_id.values(), key=lambda map_: (map_.indexed_at, map_.id)))
 
 
-def _keep_maps(connection: sqlite3.Connection, maps: tuple[RepositoryMap, ...]) -> int:
+def _map_of_index(connection: sqlite3.Connection) -> RepositoryMap | None:
+    """Return what the index holds now; None: no file."""
+    files = tuple(MappedFile(*row) for row in connection.execute(_FILES).fetchall())
+    if not files:
+        return None
+    (indexed_at,) = connection.execute(_INDEXED, (EventName.INDEXED,)).fetchone()
+    links = {Relation(name): count for name, count in connection.execute(_LINK_COUNTS)}
+    return RepositoryMap(indexed_at, files, links)
+
+
+def _keep_maps(connection: sqlite3.Connection, maps: Sequence[RepositoryMap]) -> int:
     """Keep the maps that are new; return how many."""
-    existing = {map_.id for map_ in _repository_maps(connection)}
-    rows = {map_.id: msgspec.json.encode(map_).decode() for map_ in maps if map_.id not in existing}
-    connection.executemany("INSERT INTO repository_map (id, body) VALUES (?, ?)", rows.items())
-    return len(rows)
+    kept_ids = {map_.id for map_ in _repository_maps(connection)}
+    count = 0
+    for map_ in maps:
+        if map_.id in kept_ids:
+            continue
+        kept_ids.add(map_.id)
+        connection.execute(
+            "INSERT INTO repository_map (id, body) VALUES (?, ?)",
+            (map_.id, msgspec.json.encode(map_).decode()),
+        )
+        count += 1
+    return count
