@@ -117,8 +117,8 @@ def _start_ray(address: str) -> Any:
                 raise UsageError(
                     f"Ray cannot be started or reached at `{address}`",
                     hint=(
-                        "A busy machine may need a further try. Else set batch.ray_address to `local`"
-                        " or to a running cluster's address, or leave --ray out."
+                        "A busy machine may need a further try. Else set batch.ray_address to"
+                        " `local` or to a running cluster's address, or leave --ray out."
                     ),
                 ) from error
     context = ray.data.DataContext.get_current()
