@@ -143,9 +143,9 @@ def test_commands_at_once_take_a_store_over_once(
     plain_folder_with_store(basket, xscore, judge)
     with ThreadPoolExecutor(6) as pool:
         runs = [pool.submit(process, "memory", "list", cwd=basket) for _ in range(6)]
-        said = [run.result().stderr for run in runs]
-    assert sorted(map(bool, said)) == [False] * 5 + [True]
-    assert "was taken over" in "".join(said)
+        messages = [run.result().stderr for run in runs]
+    assert sorted(map(bool, messages)) == [False] * 5 + [True]
+    assert "was taken over" in "".join(messages)
 
 
 SPOILT = {
