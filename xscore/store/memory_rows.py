@@ -83,6 +83,8 @@ _SHOWN = {
 }
 IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 """SQL condition on a column; the parameter is a JSON list."""
+STATED_CONDITION = "source <> 'index' AND kind NOT IN ('exchange', 'summary')"
+"""SQL condition for memories that are neither indexed from a file nor past exchanges."""
 LIVE_CONDITION = "status IN ('active', 'stale')"
 """SQL condition for candidates: neither superseded nor archived."""
 _OF_LAYER = f"layer = ? AND {LIVE_CONDITION}"
@@ -161,12 +163,12 @@ def stale_memory_ids(connection: sqlite3.Connection) -> frozenset[str]:
 
 
 class WithoutExchanges(Struct, frozen=True):
-    """Which exchanges are no candidates of a turn."""
+    """Which exchanges are not candidates of a turn."""
 
     thread: str = ""
     """Those of this working session, which the answer prompt shows anyway."""
     keys: frozenset[str] = frozenset()
-    """Those of these turn keys: an earlier answer to the same question is no evidence for it."""
+    """Those of these turn keys: an earlier answer to the same question is not evidence for it."""
     any: bool = False
     """All of them."""
 

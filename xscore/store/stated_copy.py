@@ -46,8 +46,8 @@ def _migrate(
     connection: sqlite3.Connection, path: Path, keys: KeySource | None
 ) -> database.Migration | None:
     raise StoreDamaged(
-        f"{path} has a schema that no xscore made",
-        hint="Remove it: it is made again from the store.",
+        f"{path} has a schema that no version of xscore wrote",
+        hint="Remove it: it is rebuilt from the store.",
     )
 
 
@@ -73,6 +73,10 @@ _HAS_NEW_STATEMENT = f"""
         AND name IN ('{EventName.STORED}', '{EventName.UPDATED}', '{EventName.REMOVED}')
         AND coalesce(json_extract(payload, '$.kind'), '') NOT IN ('exchange', 'summary')
     )
+"""
+_HAS_STATED_OR_ERASED = f"""
+    SELECT EXISTS (SELECT 1 FROM memory WHERE {memory_rows.STATED_CONDITION})
+        OR EXISTS (SELECT 1 FROM erased_memory)
 """
 _REMOVED_LAST = f"""
     SELECT subject FROM event WHERE subject {memory_rows.IN_JSON_LIST} GROUP BY subject
@@ -168,17 +172,23 @@ def is_behind(source: CopiedStore) -> bool:
     return bool(memories) and not source.copy_path.exists()
 
 
+def _is_worth_a_copy(connection: sqlite3.Connection) -> bool:
+    """Whether a store holds anything that was stated, or ids that stay erased."""
+    (is_worth_it,) = connection.execute(_HAS_STATED_OR_ERASED).fetchone()
+    return bool(is_worth_it)
+
+
 def update_copy(source: CopiedStore) -> str:
     """Make the copy hold what the store holds; return what was wrong with the copy, empty: nothing.
 
     Raises StoreError if it cannot be written, or another process holds its lock for long.
     """
-    from xscore.store import stated_rows  # most closings copy nothing
-
     connection = source.connection
-    if not (source.copy_path.exists() or stated_rows.is_worth_a_copy(connection)):
+    if not (source.copy_path.exists() or _is_worth_a_copy(connection)):
         _note_copied(connection, 0, 0)  # no file is made for nothing
         return ""
+    from xscore.store import stated_rows  # most closings copy nothing
+
     with locked(source.user_data_dir):
         # Read under the lock: of two processes the later one to write also reads later.
         with database.read_snapshot(connection):
@@ -357,7 +367,7 @@ def _or_made_again(copy: Path, write: Callable[[], Result]) -> tuple[Result, str
         return (
             write(),
             (
-                "the copy of what you stated was damaged, and was made again from the store:"
+                "the copy of what you stated was damaged, and was rebuilt from the store:"
                 f" {error.message}"
             ),
         )

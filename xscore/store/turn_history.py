@@ -18,11 +18,9 @@ from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError
 from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.processes import is_process_at_work
-from xscore.records.memory import Memory
 from xscore.records.receipt import Coverage, StageUsage
 from xscore.records.reports import AnswerState, ListedTurn
 from xscore.records.turn import Turn
-from xscore.store import memory_rows
 from xscore.store.call_rows import (
     TOKEN_COLUMNS,
     VALID_CALL_SQL,
@@ -58,7 +56,7 @@ _WANTED = """
 """
 _EVER = "started_at >= -9e999"
 _WITHIN = f"started_at >= :since AND started_at <= {LATEST_TIMESTAMP}"
-"""A start that is no valid time is in no period; a list of all turns counts it as damaged."""
+"""A start that is not a valid time is in no period; a list of all turns counts it as damaged."""
 _SAYING_BEFORE = """
     SELECT id FROM turn LEFT JOIN receipt ON turn_id = id
     WHERE started_at < ? AND (task <> '' OR answer <> '' OR context <> '{}' OR turn_id IS NOT NULL)
@@ -166,8 +164,11 @@ def find_erasable_turns(
     """Return the ids of the turns with these names, and of those begun before a time that still say
     something.
 
-    before, now: Unix seconds. Raises NothingMatched; UsageError for several of a name, and for one
-    that is running, since it would write its answer later.
+    before: Unix seconds.
+    now: Unix seconds.
+
+    Raises NothingMatched; UsageError for several of a name, and for one that is running, since it
+    would write its answer later.
     """
     ids = dict.fromkeys(find_turn_id(connection, name) for name in names)
     if before is not None:
@@ -201,7 +202,7 @@ def _row(row: Sequence[object], *, now: float) -> ListedTurn:
     with database.damage_if_invalid("a turn"):
         at = parse_timestamp(began)
         if not isinstance(task, str) or not isinstance(thread, str):
-            raise TypeError(f"turn {identifier} has a task or session that is no text")
+            raise TypeError(f"turn {identifier} has a task or session that is not text")
         context = TurnContext.from_json(str(stored_context))
         return ListedTurn(
             id=str(identifier),
@@ -313,17 +314,6 @@ def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | N
             answer=answer,
             receipt=receipt,
         )
-
-
-def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) -> Sequence[Memory]:
-    """Return a thread's latest exchanges, newest first, for the session block of the answer
-    prompt."""
-    of_it = "layer = 'session' AND status = 'active' AND kind = 'exchange' AND thread = ?"
-    among = f"id IN (SELECT id FROM memory WHERE {of_it}"
-    memories = memory_rows.select_memories(
-        connection, f"{among} ORDER BY updated_at DESC, id LIMIT ?)", (thread, limit)
-    )
-    return sorted(memories, key=lambda memory: -memory.updated_at)
 
 
 def latest_judge(connection: sqlite3.Connection) -> str:
