@@ -2,7 +2,7 @@
 
 With other models or another cap they are put together again, from the settings that the caller
 gave; what a caller has replaced (its observer, an index that is already up to date, resources with
-prices of their own) stays. Trade-off: a new cap chooses the judge anew, which reads what the store
+prices of their own) stays. Trade-off: a new cap chooses the judge again, which reads what the store
 knows of its host, so that a list goes on with what its first turn learned.
 """
 
@@ -65,7 +65,8 @@ def with_models(parts: PipelineParts, judge: str, primary: str) -> PipelineParts
     """Return the parts with this judge and answering model, except for those that the caller has
     named.
 
-    judge, primary: `provider:model`; empty: as it is.
+    judge: `provider:model`; empty: as it is.
+    primary: `provider:model`; empty: as it is.
     """
     given_settings = parts.given
     changed: dict[str, SettingsGroup] = {}

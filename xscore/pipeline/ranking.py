@@ -331,7 +331,7 @@ def rank(
     """Boost and select.
 
     thresholds: None: the judge's.
-    by_words: whether words scored; None: where the judge is no model.
+    by_words: whether words scored; None: where the judge is not a model.
     now: Unix seconds; None: the present.
     """
     settings = parts.settings.selection
