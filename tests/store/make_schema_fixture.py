@@ -80,7 +80,7 @@ BY_HAND = {
     "job_ask": [f"('{JOB}', 0, 'p', 0, 0, '[]', {row_checksum(JOB, '0', 'p', PIECES)})"],
     "job_request": [f"('{JOB}', 0, 0, 1, 'sent', '', 1)"],
     "batch": [f"('{JOB}', 1, 'tok', 'created', 1.0, 'batch_1', 'in_progress', 2.0, 1, 10, 10, '')"],
-    "stale_memory": ["('{memory}', 1, '{zeros}', '{zeros}')"],
+    "stale_memory": ["('{memory}', 1)"],
     "occurrence": ["('o_one', '{memory}', '')"],
     "checkpoint": ["('c', 1.0, '{{}}')"],
 }

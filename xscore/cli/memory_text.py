@@ -68,7 +68,7 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
     added = format_age(memory.created_at, now)
     if memory.updated_at > memory.created_at:
         added += f", changed {format_age(memory.updated_at, now)}"
-    place = ""
+    place = f"{memory.origin} {one_line(memory.place)}" if memory.place else ""
     if memory.path:
         place = format_place(memory.path, memory.start_line, memory.end_line)
     origin = ""
@@ -108,7 +108,13 @@ def _citation(citation: Citation) -> str:
 
 def memory_json(memory: Memory, citations: Iterable[Citation] = ()) -> dict[str, Json]:
     """Return the record with its citations, without a `schema` field."""
-    return {**record_json(memory), "citations": [record_json(citation) for citation in citations]}
+    body = record_json(memory)
+    del body["views"]
+    # Only what came from elsewhere has a place.
+    if not memory.place:
+        del body["origin"], body["place"]
+    hashes = {"content_hash": memory.content_hash, "text_hash": memory.text_hash}
+    return body | hashes | {"citations": [record_json(citation) for citation in citations]}
 
 
 def print_remembered(store: "Store", remembered: StoredStatement, terminal: Terminal) -> None:

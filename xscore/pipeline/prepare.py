@@ -239,10 +239,10 @@ _TASK_WORDS: Mapping[TaskType, str] = {
         r"compare survey research investigate alternatives options evaluate benchmark\w* audit"
     ),
     TaskType.EXPLAIN: (
-        r"""explain\w* why how\sdoes how\sdo what\sis what\sare what\sdoes where who which
-        understand describe document walk\s(?:me|us)\sthrough show\s(?:me|us) tell\s(?:me|us)
-        overview (?:is|are)\sthere
-        \A(?:is|are|does|did|was|were)"""
+        r"""explain\w* why how\sdoes how\sdo what\sis what\sare what\sdoes what\shappens where who
+        which understand describe document overview (?:is|are)\sthere
+        (?:walk|guide|take)\s(?:me|us)\sthrough (?:show|tell|give)\s(?:me|us)
+        \A(?:is|are|does|did|was|were|list)"""
     ),
     TaskType.EDIT: (
         r"""fix\w* add implement\w* change make update remove delete bug error fail\w* crash\w*
