@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import click
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN, Flags, command
@@ -95,16 +95,16 @@ def save_checkpoint(
                 " given now stay."
             )
             raise UsageError(f"there is a checkpoint `{checked}` already", hint=hint)
-        session = load_session(connection, thread)
         payload = CheckpointPayload(
             thread=thread,
-            branch=session.branch if session else "",
-            ticket=session.ticket if session else "",
             persona=persona,
             notes=kept_notes,
             goals=kept_goals,
             entries=tuple(session_entries(connection, thread)),
         )
+        session = load_session(connection, thread)
+        if session:
+            payload = structs.replace(payload, branch=session.branch, ticket=session.ticket)
         connection.execute(
             "INSERT OR REPLACE INTO checkpoint (name, created_at, payload) VALUES (?, ?, ?)",
             (checked, now, msgspec.json.encode(payload).decode()),
@@ -120,10 +120,9 @@ def load_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
     if row is not None:
         with database.damage_if_invalid("a checkpoint"):
             return _checkpoint(*row)
-    names = []
-    for (existing,) in connection.execute("SELECT name FROM checkpoint ORDER BY name"):
-        names.append(str(existing))
-    hint = did_you_mean(nearest_names(name, names), "`xscore session checkpoints` names them.")
+    rows = connection.execute("SELECT name FROM checkpoint ORDER BY name").fetchall()
+    likely = nearest_names(name, [str(existing) for (existing,) in rows])
+    hint = did_you_mean(likely, "`xscore session checkpoints` names them.")
     raise NothingMatched(f"there is no checkpoint `{name}`", hint=hint)
 
 
@@ -234,10 +233,7 @@ def save_session(
             replace=replace,
             now=store.clock(),
         )
-    line = (
-        f"saved {one_line(saved.name)}: {counted(len(saved.entries), 'task')}, {len(saved.pending)}"
-        " left to do"
-    )
+    line = f"saved {one_line(saved.name)}: {_work(saved)}"
     flags.terminal.print_result(_checkpoint_json(saved), line)
 
 
@@ -284,15 +280,19 @@ def delete_checkpoint(name: str, flags: Flags) -> int:
 
 
 def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
-    return {name: value for name, value in record_json(checkpoint).items() if name != "entries"}
+    body: dict[str, object] = {**record_json(checkpoint)}
+    del body["entries"]
+    return body
 
 
 def _checkpoint_line(checkpoint: Checkpoint, *, now: float) -> str:
-    work = f"{counted(len(checkpoint.entries), 'task')}, {len(checkpoint.pending)} left to do"
-    goals = ""
-    if checkpoint.goals:
-        goals = f"  {'; '.join(checkpoint.goals)}"
+    branch = format_branch(checkpoint.branch)
     age = format_age(checkpoint.created_at, now)
-    return escape_controls(
-        one_line(f"{checkpoint.name}  {format_branch(checkpoint.branch)}{age}, {work}{goals}")
-    )
+    line = f"{checkpoint.name}  {branch}{age}, {_work(checkpoint)}"
+    if checkpoint.goals:
+        line += f"  {'; '.join(checkpoint.goals)}"
+    return escape_controls(one_line(line))
+
+
+def _work(checkpoint: Checkpoint) -> str:
+    return f"{counted(len(checkpoint.entries), 'task')}, {len(checkpoint.pending)} left to do"
