@@ -227,7 +227,8 @@ def test_a_foreign_journal_is_not_replayed(
         refused = xscore(*command, "--json", cwd=basket)
         assert refused.returncode == 6, refused.stdout
         assert (
-            "was not left by an xscore of yours" in json.loads(refused.stdout)["error"]["message"]
+            "was not left by one of your own xscore processes"
+            in json.loads(refused.stdout)["error"]["message"]
         )
     assert store.read_bytes() == before
     assert xscore("store", "trust", cwd=basket).returncode == 0
@@ -301,7 +302,7 @@ def test_a_store_can_be_accepted_where_git_is_not_asked(
     """Where git cannot say what a commit brought, the user can."""
     plain_folder_with_store(basket, xscore, judge)
     git(basket, "config", "include.path", "../elsewhere")
-    assert "git cannot be asked" in xscore("status", cwd=basket).stderr
+    assert "git cannot say" in xscore("status", cwd=basket).stderr
     assert xscore("store", "trust", cwd=basket).returncode == 0
     assert decisions(xscore, basket) == [DECISION]
 

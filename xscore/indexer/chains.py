@@ -150,11 +150,13 @@ def chain_of(node: "Node", data: bytes) -> str:
             head = _head(inner, kind, data)
             return _joined([*steps, head]) if head else ""
         inner = _INNER[kind](inner, steps, data)
-    return _joined(steps) if inner is None and steps else ""
+    if inner is None and steps:
+        return _joined(steps)
+    return ""
 
 
 def _into_choice(node: "Node", steps: list[str], data: bytes) -> "Node | None":
-    """Go on with one of two values: the one that says its type, or the first that is no null."""
+    """Go on with one of two values: the one that says its type, or the first that is not null."""
     # Of Python.
     if node.type == "conditional_expression" and node.child_by_field_name("condition") is None:
         first, second = node.named_children[0], node.named_children[-1]
@@ -171,7 +173,9 @@ def _into_choice(node: "Node", steps: list[str], data: bytes) -> "Node | None":
     if first.type in _LITERALS:
         return second
     is_made = _MADE.match(data, second.start_byte) is not None
-    return second if is_made and first.type == "identifier" else first
+    if is_made and first.type == "identifier":
+        return second
+    return first
 
 
 _CHOICES = frozenset({"or", "and", "||", "&&", "??"})
@@ -267,7 +271,9 @@ def chain_before(data: bytes, start: int, end: int) -> str:
             inner = arguments[1:-1].strip()
             count = inner.count(",") + 1 if inner else ""
             steps.append(f"({count})")
-    return STEP.join(steps) if len(steps) <= MAX_STEPS else ""
+    if len(steps) > MAX_STEPS:
+        return ""
+    return STEP.join(steps)
 
 
 def _chain_start(text: str) -> int:
@@ -290,7 +296,9 @@ _LINK = re.compile(r"((?:\w+::)*\w+)(\((?:[^()]|\([^()]*\))*\))?")
 
 def _argument_count(node: "Node") -> int:
     arguments = node.child_by_field_name("arguments")
-    return 0 if arguments is None else arguments.named_child_count
+    if arguments is None:
+        return 0
+    return arguments.named_child_count
 
 
 def _imported(node: "Node", data: bytes) -> str:
@@ -304,7 +312,9 @@ def _imported(node: "Node", data: bytes) -> str:
 
 def _joined(steps: list[str]) -> str:
     chain = STEP.join(reversed(steps))
-    return chain if len(chain) <= MAX_CHAIN_CHARS else ""
+    if len(chain) > MAX_CHAIN_CHARS:
+        return ""
+    return chain
 
 
 def _head(node: "Node", kind: str, data: bytes) -> str:
@@ -312,19 +322,25 @@ def _head(node: "Node", kind: str, data: bytes) -> str:
     if kind in _TYPED:
         is_cast = kind == "as_expression"
         stated = node.named_children[-1] if is_cast else _child(node, _TYPED[kind])
-        return TYPE_MARK + type_chars(stated, data) if stated is not None else ""
+        if stated is None:
+            return ""
+        return TYPE_MARK + type_chars(stated, data)
     if node.end_byte - node.start_byte > MAX_CHAIN_CHARS:
         return ""
     text = data[node.start_byte : node.end_byte].decode("utf-8", "replace")
     if kind in _PATHS:
-        return text if re.fullmatch(r"\w+(?:::\w+)*", text) else _without_arguments(text)
+        if re.fullmatch(r"\w+(?:::\w+)*", text):
+            return text
+        return _without_arguments(text)
     return text if _NAME.match(text) else ""
 
 
 def _without_arguments(text: str) -> str:
     """`Store::<u8>::new` -> `Store::new`."""
     bare = re.sub(r"(?:::)?<[^<>]*>", "", text)
-    return bare if re.fullmatch(r"\w+(?:::\w+)*", bare) else ""
+    if not re.fullmatch(r"\w+(?:::\w+)*", bare):
+        return ""
+    return bare
 
 
 def type_chars(node: "Node", data: bytes) -> str:
@@ -332,7 +348,9 @@ def type_chars(node: "Node", data: bytes) -> str:
     if node.end_byte - node.start_byte > MAX_CHAIN_CHARS:
         return ""
     text = " ".join(data[node.start_byte : node.end_byte].decode("utf-8", "replace").split())
-    return text.replace(STEP, " / ") if STEP in text else text
+    if STEP in text:
+        return text.replace(STEP, " / ")
+    return text
 
 
 def _step_into(

@@ -116,8 +116,7 @@ def _check_owner(
         return
     if tracked is None or root.store_dir == fallback_store_dir(root.path):
         raise StoreUntrusted(
-            "git cannot be asked here whether a commit brought it, or the git folder cannot be"
-            " written",
+            "git cannot say here whether a commit added it, or the git folder cannot be written",
             hint=ACCEPT_HINT,
         )
     if was_ever_tracked(root):

@@ -2,7 +2,7 @@
 exchange, after an edit.
 
 An event adds its text as soon as it has it; streams, time and failures are the guard's. What cannot
-be done in time is left to the background process. Trade-off: each event opens the store anew, since
+be done in time is left to the background process. Trade-off: each event opens the store, since
 a hook is a process of its own.
 """
 
@@ -243,4 +243,4 @@ EVENTS: Mapping[str, Callable[[HookCall], str]] = {
     "stop": at_stop,
     "post-edit": after_edit,
 }
-"""Each returns what it could not do; that is no error, since the agent got its answer."""
+"""Each returns what it could not do; that is not an error, since the agent got its answer."""

@@ -95,7 +95,7 @@ def _judgments_error(first_line: bytes, name: str, hint: str) -> UsageError:
         return newer_file_error(name, form, _JUDGMENTS_FORM)
     return UsageError(
         f"{name} was made by an older xscore (schema {form}; this one reads {_JUDGMENTS_FORM})",
-        hint="Have it exported again by `xscore store export` of this version.",
+        hint="Export it again with `xscore store export` of this version.",
     )
 
 

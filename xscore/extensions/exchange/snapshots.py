@@ -4,7 +4,7 @@ maps, out and back.
 A snapshot is a saved file: a memory a line, as `memory export` writes it plus hashes, thread and
 use counts, then the other records. A file that this store signed is restored exactly; of any other
 the memories alone come in, as `memory import` takes them. Judgments and the user's own store are
-never in it. Trade-off: restoring adds and changes but erases nothing; the index is made again from
+never in it. Trade-off: restoring adds and changes but erases nothing; the index is rebuilt from
 the files.
 """
 

@@ -144,11 +144,11 @@ def _duplicates(memories: Sequence[Memory]) -> Iterator[AuditFinding]:
         )
         if len({" ".join(memory.text.split()) for memory in group}) == 1:
             yield _finding(
-                AuditProblem.DUPLICATE, best_first, f"{len(group)} memories say the very same"
+                AuditProblem.DUPLICATE, best_first, f"{len(group)} memories are identical"
             )
         else:
             yield _finding(
-                AuditProblem.NEAR_DUPLICATE, best_first, f"{len(group)} memories say the same"
+                AuditProblem.NEAR_DUPLICATE, best_first, f"{len(group)} memories mean the same"
             )
 
 

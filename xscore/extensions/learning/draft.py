@@ -48,7 +48,7 @@ class ActionKind(StrEnum):
     PRUNE = "prune"
     """Erased: unused for a year."""
     INFER = "infer"
-    """A part of the stack that manifests or imports show is noted, or cites its line anew."""
+    """A part of the stack that manifests or imports show is noted, or its citation is updated."""
     OBSERVE = "observe"
     """The user's store records, or no longer records, what this project states for a key."""
     PROMOTE = "promote"
@@ -103,8 +103,10 @@ class ConsolidationDraft:
         threads: Mapping[str, str] | None = None,
         faded_at: Mapping[str, float] | None = None,
     ) -> None:
-        """now: unix seconds. threads: memory id -> its working session. faded_at: scope -> when
-        confidence faded."""
+        """now: unix seconds.
+        threads: memory id -> its working session.
+        faded_at: scope -> when confidence faded.
+        """
         self.rules: MemorySettings = rules
         self.now: float = now
         self.before: dict[str, Memory] = {memory.id: memory for memory in memories}

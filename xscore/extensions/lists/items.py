@@ -162,7 +162,7 @@ def is_in_memory(items: object) -> bool:
 
 
 def require_list(items: object) -> None:
-    """Raise UsageError if this is no list of items."""
+    """Raise UsageError if this is not a list of items."""
     is_list = isinstance(items, Iterable | AsyncIterable) or is_frame(items)
     if not is_list or isinstance(items, str | bytes | Mapping):
         raise UsageError(f"a `{type(items).__name__}` is not a list of items", hint=_FORMS)
@@ -361,8 +361,11 @@ class ItemRun(Struct):
     def rows(
         self, results: Mapping[str, Outcome], paid: Mapping[str, Decimal | None], absent: Unjudged
     ) -> list[JudgedItem]:
-        """Return a row for each item. results: of what was to be judged. absent: why the others
-        have no score."""
+        """Return a row for each item.
+
+        results: of what was to be judged.
+        absent: why the others have no score.
+        """
         rows = []
         seen = set[str]()
         for item, name in zip(self.items, self.hashes, strict=True):
@@ -394,7 +397,5 @@ class ItemRun(Struct):
 def _unjudgeable(item: Item) -> Unjudged:
     if item.text is None or len(item.text) <= LONGEST_ITEM:
         return Unjudged("", UnjudgedCause.UNREADABLE, "there is no text")
-    detail = (
-        f"{len(item.text):,} characters, and {LONGEST_ITEM:,} are the most of one item: cut it up"
-    )
+    detail = f"{len(item.text):,} characters, and an item may have {LONGEST_ITEM:,}: split it"
     return Unjudged("", UnjudgedCause.TOO_LONG, detail)

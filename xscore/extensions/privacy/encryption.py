@@ -122,7 +122,7 @@ def restore_note(path: Path, *, user_data_dir: Path) -> None:
         except StoreDamaged as error:
             raise StoreError(
                 f"{path} seems to be encrypted, and your key does not open it",
-                hint="Put the right key back.",
+                hint="Restore the right key.",
             ) from error
         encrypted_sqlite.write_note(path, key)
 

@@ -163,7 +163,7 @@ def erase_memories(
         # Planned again: a turn may have ended meanwhile.
         plans = _plan_stores(store, ids, turns, with_observations)
         done += _erase_rows(plans, now=now, forget=forget)
-    # Deleted rows stay in free pages and in the journal until these are written anew.
+    # Deleted rows stay in free pages and in the journal until both are rewritten.
     scrubbed = []
     for connection in connections:
         if needs_scrubbing(connection):

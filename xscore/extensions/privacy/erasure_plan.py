@@ -110,12 +110,14 @@ def plan_erasure(
     texts: Iterable[str] = (),
     turn_keys: Collection[str] = (),
 ) -> ErasurePlan:
-    """Follow the memories with these ids through one store. Raises UsageError for memories of
-    files.
+    """Follow the memories with these ids through one store, which may mention those of the other.
 
     deleted_turns: past turns that go with question, answer and exchange.
-    other_store_ids, texts, turn_keys: of what is erased from the other store at once, which this
-    one may mention.
+    other_store_ids: memories that are erased from the other store in the same run.
+    texts: of those memories.
+    turn_keys: of their turns.
+
+    Raises UsageError for memories of files.
     """
     # The exchange of a question that another turn asked as well is that turn's, too, so it stays.
     asked_again = _column(connection, _ASKED_AGAIN, deleted_turns, deleted_turns)

@@ -102,7 +102,7 @@ def _server_note(server: ServerErasure) -> str:
         )
     if server.left:
         returned = counted(server.left, "judgment")
-        return f"{returned} came back at {name} meanwhile: someone judges the same"
+        return f"{returned} reappeared at {name} meanwhile: someone is judging the same memories"
     return ""
 
 
