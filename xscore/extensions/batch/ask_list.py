@@ -11,7 +11,6 @@ packs are shared within these 32 only.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from decimal import Decimal
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
@@ -23,15 +22,17 @@ from xscore.cache import capabilities
 from xscore.cli.ask import print_turn
 from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import Flags
-from xscore.cli.phrases import describe_tokens
 from xscore.cli.progress import TurnObserver
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import print_json, write_stdout
-from xscore.cli.text_layout import bold, faint
-from xscore.extensions.batch.shared_packs import (
+from xscore.cli.text_layout import bold
+from xscore.extensions.batch.shared_account import (
     AskListReport,
     JudgingTotals,
     SeparatePromptsCost,
+    render_shared_account,
+)
+from xscore.extensions.batch.shared_packs import (
     SharedPackJudge,
     forecast_shared,
     judge_shared_packs,
@@ -56,9 +57,8 @@ from xscore.pipeline.question_list import (
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
 from xscore.pipeline.turn_estimate import answer_estimate
 from xscore.platform.errors import ExitCode, NoUsableModel, ProviderError, UsageError
-from xscore.platform.figures import format_dollars, format_share
 from xscore.platform.processes import random_hex
-from xscore.platform.text import counted, one_line
+from xscore.platform.text import one_line
 from xscore.providers.prices import PriceList
 from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
@@ -348,66 +348,5 @@ def ask_batch(path: Path, flags: Flags) -> int:
         print_json({"schema": SCHEMA, "questions": objects, "together": account})
     terminal.notes(report.warnings)
     if not terminal.as_json:
-        terminal.lines("\n" + _render_shared_account(report))
+        terminal.lines("\n" + render_shared_account(report))
     return report.exit_code
-
-
-def _render_shared_account(report: AskListReport) -> str:
-    took = report.took
-    alone = report.alone
-    saved = report.saved
-    head = f"asked {report.asked} of {counted(report.questions, 'question')}"
-    if report.ended:
-        head += (
-            f", then it ended: {report.ended}. What was judged is kept: run the same command to"
-            " continue."
-        )
-    if not took.calls:
-        return f"{head}\n{faint('nothing was sent to the judge')}"
-    sharing = min(report.questions_a_call, report.questions)
-    cost = format_dollars(took.cost_usd, estimated=report.shared.estimated)
-    calls = (
-        f"{counted(took.calls, 'call')} ({report.shared.calls:,} of them shared by up to {sharing}"
-        " questions)"
-    )
-    lines = [
-        head,
-        faint(
-            f"judging took {calls}, {describe_tokens(took.input_tokens, took.output_tokens)},"
-            f" {cost}"
-        ),
-    ]
-    if not report.shared.calls:
-        return "\n".join(lines)
-    best = report.alone_at_best_usd
-    cached = "" if best is None else f", {format_dollars(best)} with prefixes cached"
-    tokens = describe_tokens(alone.input_tokens, alone.output_tokens)
-    calls = counted(alone.calls, "call")
-    part = format_share(saved.input_tokens, alone.input_tokens)
-    return "\n".join(
-        [
-            *lines,
-            faint(
-                f"one question a call: {calls}, {tokens}, {format_dollars(alone.cost_usd)}{cached}"
-            ),
-            f"saved {saved.calls:,} of {calls}, {part} of the input tokens{_saved(report)}",
-        ]
-    )
-
-
-def _saved(report: AskListReport) -> str:
-    took = report.took.cost_usd
-    alone = report.alone.cost_usd
-    saved = report.saved.cost_usd
-    if saved is None or took is None or alone is None:
-        return ", unpriced"
-    saved_uncached = alone - took
-    if saved_uncached > saved:
-        return f", {_signed(saved)} to {_signed(saved_uncached)}"
-    return f", {_signed(saved)}"
-
-
-def _signed(usd: Decimal) -> str:
-    if usd < 0:
-        return f"−{format_dollars(-usd)}"
-    return format_dollars(usd)
