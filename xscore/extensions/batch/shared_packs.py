@@ -64,7 +64,6 @@ from xscore.scorer.replies import ParsedCompletion, parse_completion, parse_repl
 MAX_SHARED_REJECTED = 3
 """Stop sharing after this many refused prompts in a row, since each costs more than a question
 alone."""
-MAX_WITHOUT_SHARED_SCORE = 4
 Result = TypeVar("Result")
 
 
@@ -87,14 +86,12 @@ class SharedPackJudge(Struct):
     askings: Sequence[SharedQuestion]
     concurrency: int
     stop: StopSignal
-    answered: Callable[[Request, Completion, Sequence[int]], None] = lambda *_: None
-    """Called with each answered prompt after its judgments are committed, and, for each question
-    answered in full, the input tokens of its own separate prompt."""
+    answered: Callable[[Request, Completion, PackPrompt, Sequence[str]], None] = lambda *_: None
+    """Called with each answered prompt after its judgments are committed, and with the turn texts
+    of the questions answered in full: only those need no prompt of their own."""
     judged: list[set[str]] = field(default_factory=list)
     faults: ReplyFaults = field(default_factory=ReplyFaults)
-    rule: GiveUpRule = field(
-        default_factory=lambda: GiveUpRule(MAX_SHARED_REJECTED, MAX_WITHOUT_SHARED_SCORE)
-    )
+    rule: GiveUpRule = field(default_factory=lambda: GiveUpRule(MAX_SHARED_REJECTED))
     spent: StageUsage = StageUsage()
     was_interrupted: bool = False
 
@@ -215,13 +212,11 @@ class SharedPackJudge(Struct):
                 UnjudgedCause.UNREADABLE,
                 "the model gave no usable score to questions that shared a prompt",
             )
-        # Only a question answered in full needs no prompt of its own, and so saves one.
-        alone_tokens: list[int] = []
+        complete: list[str] = []
         for asking, parsed in zip(askings, parsed_replies, strict=True):
             if not parsed.missing:
-                own_request, _ = self.builder.request(prompt, asking.turn_text)
-                alone_tokens.append(own_request.input_tokens)
-        self.answered(request, completion, alone_tokens)
+                complete.append(asking.turn_text)
+        self.answered(request, completion, prompt, complete)
 
     async def _keep(self, number: int, parsed: ParsedCompletion) -> None:
         judgments = [judgment for _, judgment in parsed.judged]
@@ -260,14 +255,18 @@ async def judge_shared_packs(
         resources.deadline = deadline
         knowing, provider = await with_probed_host(described, resources)
         builder = caching_builder(knowing)
+        alone_builder = caching_builder(replace(knowing, shared_layout=None))
         progress = JudgingProgress(
             parts.observer, sum(len(question.pool.misses) for question in questions), 0
         )
         paid = 0
 
-        def count(request: Request, completion: Completion, alone: Sequence[int]) -> None:
+        def count(
+            request: Request, completion: Completion, prompt: PackPrompt, turn_texts: Sequence[str]
+        ) -> None:
             nonlocal paid
-            separate.add(request, completion.usage, alone)
+            own_requests = [alone_builder.request(prompt, text)[0] for text in turn_texts]
+            separate.add(request, completion.usage, [own.input_tokens for own in own_requests])
             paid += request.candidates
             progress.report(paid, 0, resources.usage.spent(Stage.JUDGE))
 
