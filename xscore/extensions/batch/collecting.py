@@ -348,7 +348,7 @@ def _joined(
     connection: Connection, memory: str, parts: Mapping[str, Judgment], names: JudgmentKey
 ) -> Judgment:
     """Judge a memory by its best part; the reason of an earlier part is in the store."""
-    best = max((parts[hash_] for hash_ in sorted(parts)), key=lambda one: one.score)
+    best = max((parts[hash_] for hash_ in sorted(parts)), key=lambda judgment: judgment.score)
     reason = best.reason or read_reasons(connection, names, [best.content_hash]).get(
         best.content_hash, ""
     )

@@ -265,8 +265,11 @@ async def judge_shared_packs(
             request: Request, completion: Completion, prompt: PackPrompt, turn_texts: Sequence[str]
         ) -> None:
             nonlocal paid
-            own_requests = [alone_builder.request(prompt, text)[0] for text in turn_texts]
-            separate.add(request, completion.usage, [own.input_tokens for own in own_requests])
+            alone_tokens: list[int] = []
+            for text in turn_texts:
+                alone_request, _ = alone_builder.request(prompt, text)
+                alone_tokens.append(alone_request.input_tokens)
+            separate.add(request, completion.usage, alone_tokens)
             paid += request.candidates
             progress.report(paid, 0, resources.usage.spent(Stage.JUDGE))
 

@@ -139,9 +139,7 @@ def _duplicates(memories: Sequence[Memory]) -> Iterator[AuditFinding]:
     by_id = {memory.id: memory for memory in memories}
     for ids in near_duplicates({id_: memory.text for id_, memory in by_id.items()}):
         group = [by_id[id_] for id_ in ids]
-        best_first = sorted(
-            group, key=lambda one: (-one.confidence, -one.evidence_count, -one.updated_at, one.id)
-        )
+        best_first = sorted(group, key=_best_first)
         if len({" ".join(memory.text.split()) for memory in group}) == 1:
             yield _finding(
                 AuditProblem.DUPLICATE, best_first, f"{len(group)} memories say the very same"
@@ -150,6 +148,11 @@ def _duplicates(memories: Sequence[Memory]) -> Iterator[AuditFinding]:
             yield _finding(
                 AuditProblem.NEAR_DUPLICATE, best_first, f"{len(group)} memories say the same"
             )
+
+
+def _best_first(memory: Memory) -> tuple[float, int, float, str]:
+    """Sort the surest memory first, then the one with most evidence, then the latest."""
+    return (-memory.confidence, -memory.evidence_count, -memory.updated_at, memory.id)
 
 
 def _over_cap(

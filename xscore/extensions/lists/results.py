@@ -182,10 +182,10 @@ class JudgedItems(tuple[JudgedItem, ...]):
         for row in self[:_ROWS_SHOWN]:
             cells = "".join(f"<td>{_html_cell(value)}</td>" for value in row)
             lines.append(f"<tr>{cells}</tr>")
-        more = len(self) - _ROWS_SHOWN
+        beyond = len(self) - _ROWS_SHOWN
         rest = ""
-        if more > 0:
-            rest = f"<p>and {more:,} more</p>"
+        if beyond > 0:
+            rest = f"<p>and {beyond:,} more</p>"
         table = f"<table><tr>{heads}</tr>{''.join(lines)}</table>"
         return f"{table}{rest}<p>{escape(str(self.receipt))}</p>"
 
