@@ -222,9 +222,9 @@ class _Groups:
             item = following
         return item
 
-    def join(self, item: object, other: object) -> None:
-        """Make one group of the groups of both."""
-        self._next[self.root(item)] = self.root(other)
+    def join(self, form: _Form, id_: str) -> None:
+        """Make one group of the groups of a form and of an id."""
+        self._next[self.root(form)] = self.root(id_)
 
     def members(self, ids: Iterable[str]) -> dict[object, list[str]]:
         """Return these ids by the root of their group."""
