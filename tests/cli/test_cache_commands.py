@@ -14,7 +14,8 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from tests.waiting import wait_until
 from xscore.cache.judgment_store import insert_judgments
-from xscore.extensions.exchange.cache_files import ExchangeKey, export_judgments
+from xscore.extensions.exchange.exchange_keys import ExchangeKey
+from xscore.extensions.exchange.judgment_files import export_judgments
 from xscore.platform import database
 from xscore.records.judgment import Judgment
 from xscore.store.opening import connect_store

@@ -160,17 +160,17 @@ def test_a_snapshot_goes_out_and_comes_back(xscore: Run, repo: Path, tmp_path: P
     xscore("index", cwd=repo)
     file = tmp_path / "snapshot.json"
     assert xscore("memory", "export", "--snapshot", "-o", str(file), cwd=repo).returncode == 0
-    header, memory = map(json.loads, file.read_text().splitlines())
+    header, memory, *records = map(json.loads, file.read_text().splitlines())
     assert xscore("memory", "update", memory["id"], "--importance", "0.1", cwd=repo).returncode == 0
     assert said(xscore, repo, "memory", "import", "--snapshot", str(file))["changed"] == 1
     assert xscore("memory", "export", "--snapshot", cwd=repo).stdout == file.read_text()
-    assert len(header["repository_maps"]) == 1
+    assert header["holds"] == "snapshot"
+    assert [record["record"] for record in records].count("map") == 1
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     assert said(xscore, elsewhere, "memory", "import", "--snapshot", str(file))["added"] == 1
-    _, imported = map(
-        json.loads, xscore("memory", "export", "--snapshot", cwd=elsewhere).stdout.splitlines()
-    )
+    copied = xscore("memory", "export", "--snapshot", cwd=elsewhere).stdout
+    _, imported, *_ = map(json.loads, copied.splitlines())
     assert (imported["text"], imported["source"]) == (memory["text"], "import")
 
 
@@ -259,7 +259,8 @@ def test_a_file_that_others_could_read_is_for_the_user_alone(xscore: Run, tmp_pa
         assert xscore("memory", "export", "-o", str(file), cwd=tmp_path).returncode == 0
         assert reader.read() == "before\n"
     assert file.stat().st_mode & 0o777 == 0o600
-    assert json.loads(file.read_text())["text"] == "lint before pushing"
+    _, memory = map(json.loads, file.read_text().splitlines())
+    assert memory["text"] == "lint before pushing"
 
 
 def test_what_stood_there_stays_where_the_file_cannot_be_replaced(tmp_path: Path) -> None:
@@ -291,10 +292,11 @@ def test_lines_or_one_object(xscore: Run, tmp_path: Path) -> None:
         xscore("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path).returncode
         == 0
     )
-    (line,) = xscore("memory", "export", cwd=tmp_path).stdout.splitlines()
-    assert json.loads(xscore("memory", "export", "--json", cwd=tmp_path).stdout)["memories"] == [
-        json.loads(line)
-    ]
+    header, memory = map(json.loads, xscore("memory", "export", cwd=tmp_path).stdout.splitlines())
+    assert header == {"form": "xscore", "schema": 4, "holds": "memories"}
+    assert memory.pop("record") == "memory"
+    exported = json.loads(xscore("memory", "export", "--json", cwd=tmp_path).stdout)
+    assert exported == {"schema": 1, "memories": [memory]}
     nothing = xscore("memory", "export", "--kind", "decision", cwd=tmp_path)
     assert (nothing.returncode, nothing.stdout) == (1, "")
     (tmp_path / "empty" / ".git").mkdir(parents=True)
@@ -316,9 +318,10 @@ def test_a_file_writes_the_users_own_layer_only_when_that_is_named(
         cwd=tmp_path,
     )
     (tmp_path / "theirs.jsonl").write_text(
-        line := xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout
+        exported := xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout
     )
-    assert xscore("memory", "delete", json.loads(line)["id"], "--yes", cwd=tmp_path).returncode == 0
+    memory = json.loads(exported.splitlines()[1])
+    assert xscore("memory", "delete", memory["id"], "--yes", cwd=tmp_path).returncode == 0
     refused = xscore("memory", "import", "theirs.jsonl", cwd=tmp_path)
     assert "imported 0 memories" in refused.stdout and "1 line of your own layer" in refused.stderr
     assert (

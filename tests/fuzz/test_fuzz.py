@@ -17,7 +17,8 @@ from tests.indexer.conftest import cut_within_limits, unseen_rows
 from tests.indexer.samples import SAMPLES
 from tests.store.conftest import said
 from tests.store.generated_secrets import SecretGenerator, provider_keys
-from xscore.extensions.exchange.memory_lines import SavedMemory, saved_memory
+from xscore.extensions.exchange.saved_files import Contents, decode_file, read_records
+from xscore.extensions.exchange.saved_records import SavedMemory, saved_memory
 from xscore.extensions.sessions import session_lines
 from xscore.extensions.sessions.aider import AiderReader
 from xscore.extensions.sessions.claude_code import ClaudeCodeReader
@@ -28,7 +29,6 @@ from xscore.indexer.admission import decode_text
 from xscore.indexer.memories import source_file
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused
-from xscore.platform.json_lines import parse_lines
 from xscore.settings import IndexSettings, OpenAISettings, Settings, load_settings
 from xscore.store.redaction import redact
 
@@ -138,8 +138,9 @@ def test_a_session_file_is_read_or_refused(file: tuple[str, bytes]) -> None:
 def test_lines_of_memories_are_read_or_refused(file: tuple[str, bytes]) -> None:
     """Every line of any damaged export is a valid memory, or the file is refused with a message."""
     try:
-        lines = parse_lines(file[1], "lines", SavedMemory, hint="")
-        assert all(line.id for line in lines)
+        lines = decode_file(file[1], "lines", Contents.MEMORIES, hint="")
+        for _, record in read_records(lines, hint=""):
+            assert isinstance(record, SavedMemory) and record.id
     except UsageError as error:
         assert error.message
 

@@ -155,8 +155,8 @@ def test_what_the_text_says_is_not_said_again() -> None:
     """L12: rationale, alternatives and resolution are added only if the text lacks them."""
     text = bundle(ENTRIES).text
     assert "Because:" not in text
-    assert "Alternatives: a loop of our own" in text
-    assert "Resolved by: Begin with BEGIN IMMEDIATE." in text
+    assert "Instead of: a loop of our own" in text
+    assert "Fixed by: Begin with BEGIN IMMEDIATE." in text
     assert "stale: what it cites has changed in src/store.py:3-9" in text
 
 

@@ -9,7 +9,7 @@ Trade-off: the whole file is read at once and each line is parsed twice.
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -22,7 +22,7 @@ from xscore.platform.text import one_line
 MAX_BYTES = 50_000_000
 MAX_LINE_BYTES = 8_000_000
 STDIN = "-"
-_QUOTED_VALUE = re.compile(r"(Invalid enum value) .*?( - at `\$|$)", re.DOTALL)
+_QUOTED_VALUE = re.compile(r"(Invalid(?: enum)? value) .*?( - at `\$|$)", re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -61,21 +61,10 @@ def name_lines_file(path: Path) -> str:
     return "standard input" if str(path) == STDIN else one_line(str(path))
 
 
-def parse_lines(
-    data: bytes,
-    name: str,
-    shape: type[Line],
-    *,
-    hint: str,
-    first: int = 1,
-    schema: int | None = None,
-) -> tuple[Line, ...]:
-    """Return the parsed lines. name: their source, for errors. hint: what a line looks like. first:
-    its number.
+def parse_lines(data: bytes, name: str, shape: type[Line], *, hint: str) -> tuple[Line, ...]:
+    """Return the parsed lines. name: their source, for errors. hint: what a line looks like.
 
-    schema: the highest number that a line's `schema` may have; None: lines have none.
-    Raises UsageError with the line number for a line of another shape, a newer one's or a repeated
-    id.
+    Raises UsageError with the line number for a line of another shape or a repeated id.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -83,26 +72,57 @@ def parse_lines(
         raise UsageError(
             f"{name} is not UTF-8: {error.reason} at byte {error.start}", hint=hint
         ) from error
-    by_id: dict[str, tuple[int, Line]] = {}
-    for number, line in enumerate(text.split("\n"), start=first):
-        if not line.strip():
-            continue
-        try:
-            if len(line) > MAX_LINE_BYTES:
-                raise ValueError(f"{len(line):,} characters are too many for a line")
-            value = refuse_repeated_keys(line)
+    decoder = msgspec.json.Decoder(shape)
+    numbered = list[tuple[int, Line]]()
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            numbered.append((number, decode_line(line, f"{name}:{number}", decoder, hint=hint)))
+    return unique_lines(numbered, name)
+
+
+def decode_line(
+    line: str | bytes,
+    place: str,
+    decoder: "msgspec.json.Decoder[Shape]",
+    *,
+    hint: str,
+    schema: int | None = None,
+    checks_keys: bool = True,
+) -> Shape:
+    """Return what a line holds. place: file and line number, for errors.
+
+    schema: the highest number that the line's `schema` may have; None: lines have none.
+    checks_keys: refuse a key that stands twice in one object; a program writes none.
+    Raises UsageError.
+    """
+    try:
+        if len(line) > MAX_LINE_BYTES:
+            raise ValueError(f"{len(line):,} characters are too many for a line")
+        if checks_keys:
+            text = line if isinstance(line, str) else line.decode()
+            value = refuse_repeated_keys(text)
             if schema is not None:
-                refuse_newer_schema(value, f"{name}:{number}", schema)
-            read = msgspec.json.decode(line, type=shape)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"{name}:{number}: {without_values(error)}", hint=hint) from error
-        if read.id in by_id:
+                refuse_newer_schema(value, place, schema)
+        return decoder.decode(line)
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{place} is not UTF-8: {error.reason} at byte {error.start}", hint=hint
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{place}: {without_values(error)}", hint=hint) from error
+
+
+def unique_lines(numbered: Iterable[tuple[int, Line]], name: str) -> tuple[Line, ...]:
+    """Return the lines. Raises UsageError where two have one id."""
+    by_id: dict[str, tuple[int, Line]] = {}
+    for number, line in numbered:
+        if line.id in by_id:
             raise UsageError(
-                f"{name}:{number}: id `{read.id}` is that of line {by_id[read.id][0]} as well",
+                f"{name}:{number}: id `{line.id}` is that of line {by_id[line.id][0]} as well",
                 hint="Give each line an id of its own.",
             )
-        by_id[read.id] = number, read
-    return tuple(read for _, read in by_id.values())
+        by_id[line.id] = number, line
+    return tuple(line for _, line in by_id.values())
 
 
 def decode_agent_json(data: bytes, shape: type[Shape]) -> Shape:

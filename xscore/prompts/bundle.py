@@ -36,7 +36,7 @@ from xscore.prompts.left_out import (
     telling_words,
     without_stubs,
 )
-from xscore.records.memory import BLOCK_NAME, Kind, Layer, Memory
+from xscore.records.memory import BLOCK_NAME, Kind, Layer, Memory, labelled_details
 from xscore.settings import BundleSettings
 
 CODE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
@@ -352,17 +352,12 @@ def _shown(entry: BundleEntry) -> str:
         return entry.resolved
     text = entry.memory.text
     details = entry.memory.particulars
-    beside = {
-        "Because": details.rationale,
-        "Alternatives": "; ".join(
-            alternative for alternative in details.alternatives if alternative not in text
-        ),
-        "Resolved by": details.resolution,
-    }
-    lines = [f"{name}: {words}" for name, words in beside.items() if words and words not in text]
-    if lines:
-        return "\n".join([text, *lines])
-    return text
+    unsaid = tuple(words for words in details.alternatives if words not in text)
+    lines = [text]
+    for label, words in labelled_details(replace(details, alternatives=unsaid)).items():
+        if words not in text:
+            lines.append(f"{label}: {words}")
+    return "\n".join(lines)
 
 
 def _size(text: str, included: Sequence[BundlePiece]) -> int:

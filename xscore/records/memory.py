@@ -134,6 +134,20 @@ NOTHING_STATED = MemoryDetails()
 """The details of a memory about which nothing is stated."""
 
 
+def labelled_details(details: MemoryDetails) -> dict[str, str]:
+    """Return the details that a reader is shown after a memory's text, by their labels.
+
+    A stated memory's text ends with them, and content hashes cover that text: another label makes
+    another content, whose judgments must be paid again.
+    """
+    labelled = {
+        "Because": details.rationale,
+        "Instead of": "; ".join(details.alternatives),
+        "Fixed by": details.resolution,
+    }
+    return {label: words for label, words in labelled.items() if words}
+
+
 class Citation(Struct, frozen=True):
     """A span of code that a memory rests on."""
 

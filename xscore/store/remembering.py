@@ -32,6 +32,7 @@ from xscore.records.memory import (
     MemoryScope,
     MemorySource,
     MemoryStatus,
+    labelled_details,
 )
 from xscore.records.statement import LAYERS_BY_KIND, Statement, StatementEffect, StoredStatement
 from xscore.store import evidence, memory_writer
@@ -441,12 +442,7 @@ def entity_for_key(layer: Layer, key: str) -> str:
 
 def details_text(details: MemoryDetails) -> str:
     """Return the details as the tail of the text; empty if there are none."""
-    parts = {
-        "Because": details.rationale,
-        "Instead of": "; ".join(details.alternatives),
-        "Fixed by": details.resolution,
-    }
-    return "".join(f"\n\n{label}: {text}" for label, text in parts.items() if text)
+    return "".join(f"\n\n{label}: {words}" for label, words in labelled_details(details).items())
 
 
 def statement_text(memory: Memory) -> str:

@@ -41,5 +41,5 @@ def fill(store: Store) -> None:
 
 
 def export_lines(store: Store, choice: MemoryFilter) -> Iterator[str]:
-    """Yield the chosen memories as `memory export` writes them, without line ends."""
+    """Yield the lines of the chosen memories as `memory export` writes them, without the first."""
     return (msgspec.json.encode(memory).decode() for memory in exported_memories(store, choice))

@@ -75,15 +75,19 @@ def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, second_store:
     imported."""
     fill(store)
     header, *lines = map(json.loads, text_of(store).splitlines())
+    lines = [line for line in lines if line["record"] == "memory"]
     huge = {"access_count": 2**53, "evidence_count": 2**53, "particulars": {"occurrences": 2**53}}
     planted = [
-        {"source": lines[0]["id"], "target": function("f").id, "relation": r, "weight": 1e6}
-        for r in Relation
+        {
+            "record": "edge",
+            "source": lines[0]["id"],
+            "target": function("f").id,
+            "relation": relation,
+            "weight": 1e6,
+        }
+        for relation in Relation
     ]
-    body = [
-        {**header, "edges": planted},
-        *({**line, **huge, "source": "explicit"} for line in lines),
-    ]
+    body = [header, *({**line, **huge, "source": "explicit"} for line in lines), *planted]
     import_snapshot(second_store, "\n".join(map(json.dumps, body)).encode())
     memories = take_snapshot(second_store).memories
     assert len(memories) == 5
@@ -128,13 +132,19 @@ def test_what_changed_since_is_as_it_was_and_what_came_since_stays(store: Store)
 
 
 def test_no_judgment_is_taken_or_planted(store: Store) -> None:
-    """A snapshot holds no judgments; one that does is refused."""
+    """A snapshot holds no judgments; one that does is refused, whatever its first line says."""
     fill(store)
     header, *lines = text_of(store).splitlines()
     assert "judgment" not in header + "".join(lines)
-    planted = json.dumps({**json.loads(header), "judgments": [{"score": 1}]})
-    with pytest.raises(UsageError, match="judgments"):
-        import_snapshot(store, "\n".join([planted, *lines]).encode())
+    judgment = {"record": "judgment", "turn_key": "a" * 32, "judge": "b" * 32, "score": 1.0}
+    with pytest.raises(UsageError, match=f"snapshot:{len(lines) + 2}: "):
+        import_snapshot(store, "\n".join([header, *lines, json.dumps(judgment)]).encode())
+    claims = json.dumps({**json.loads(header), "holds": "judgments", "packing": "zlib"})
+    with pytest.raises(UsageError, match="not snapshot"):
+        import_snapshot(store, "\n".join([claims, *lines]).encode())
+    packed = json.dumps({**json.loads(header), "packing": "zlib"})
+    with pytest.raises(UsageError, match="packing"):
+        import_snapshot(store, "\n".join([packed, *lines]).encode())
 
 
 @pytest.mark.parametrize("changes", [{"source": "index"}, {"path": "../x"}, {"score": 1.0}])
@@ -168,7 +178,7 @@ def test_a_planted_secret_does_not_come_in(store: Store, second_store: Store) ->
 def test_a_snapshot_of_a_newer_xscore_is_named(store: Store) -> None:
     """Its header says the number; nothing of it is restored."""
     data = snapshot_file(take_snapshot(store), secret=store.secret).replace(
-        b'"schema":1', b'"schema":9', 1
+        b'"schema":4', b'"schema":9', 1
     )
-    with pytest.raises(UsageError, match=r"schema 9; this one reads 1"):
+    with pytest.raises(UsageError, match=r"schema 9; this one reads 4"):
         import_snapshot(store, data)

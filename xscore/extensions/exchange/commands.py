@@ -7,6 +7,7 @@ written whole or not at all.
 """
 
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,20 +20,22 @@ from xscore.cli.memory_text import describe_redactions
 from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN, FILE, YES, Flags, command, option, period_s
 from xscore.cli.terminal import Terminal, print_json
-from xscore.extensions.exchange import cache_files
-from xscore.extensions.exchange.cache_files import (
+from xscore.extensions.exchange import judgment_files
+from xscore.extensions.exchange.exchange_keys import (
     KEY_BYTES,
     NEW_KEY_HINT,
-    USE_ITS_KEY,
     ExchangeKey,
     exchange_key,
     parse_exchange_key,
 )
+from xscore.extensions.exchange.judgment_files import USE_ITS_KEY
 from xscore.extensions.exchange.memory_lines import (
     MAX_IMPORT_BYTES,
     exported_memories,
     import_lines,
 )
+from xscore.extensions.exchange.saved_files import Contents, encode_file
+from xscore.extensions.exchange.saved_records import SavedMemory
 from xscore.extensions.exchange.snapshots import import_snapshot, snapshot_file, take_snapshot
 from xscore.pipeline.json_form import SCHEMA
 from xscore.platform.errors import NothingMatched, UsageError
@@ -117,7 +120,7 @@ def export_judgments(
         if not flags.terminal.confirm(question, yes=plain, otherwise="nothing was written"):
             return
         start = 0.0 if since is None else store.clock() - since
-        done = cache_files.export_judgments(
+        done = judgment_files.export_judgments(
             store.connection, file, key, judges=judges, since=start, reasons=not no_reasons
         )
     description = (
@@ -152,7 +155,7 @@ def import_judgments(*, file: Path, untrusted: bool, flags: Flags) -> None:
     if key is None and not untrusted:
         raise UsageError("there is no key to check the file with", hint=USE_ITS_KEY)
     with opened_store(flags) as store:
-        done = cache_files.import_judgments(store.connection, file, key, dry_run=dry_run)
+        done = judgment_files.import_judgments(store.connection, file, key, dry_run=dry_run)
     verb = "would import" if dry_run else "imported"
     added = counted(done.added, "judgment" if done.believed else "score")
     where = " into quarantine: they order what is sent, and never count"
@@ -192,14 +195,18 @@ def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
             text = snapshot_file(taken, secret=store.secret)
         else:
             chosen = choice if choice.layers else replace(choice, layers=_OF_THE_REPOSITORY)
-            lines = list(exported_memories(store, chosen))
-            content: list[object] = [{"schema": SCHEMA, "memories": lines}] if as_json else [*lines]
-            count = len(lines)
-            text = escape_in_json(msgspec.json.Encoder().encode_lines(content).decode()).encode()
+            memories = list(exported_memories(store, chosen))
+            count = len(memories)
+            body = _memories_json(memories)
+            if as_json:
+                text = escape_in_json(msgspec.json.encode(body).decode()).encode() + b"\n"
+            else:
+                # Nothing at all where there is no memory: a first line would look like a result.
+                text = encode_file(Contents.MEMORIES, memories) if memories else b""
     if output is not None:
         write_atomically(output, text, mode=0o600)
     elif as_json and not snapshot:
-        print_json(msgspec.to_builtins(content[0]))
+        print_json(body)
     elif text:
         flags.terminal.data(text.decode(), is_json=True)
     flags.terminal.note(
@@ -208,6 +215,14 @@ def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
     if not count and is_narrow(flags):
         return NothingMatched.exit_code
     return 0
+
+
+def _memories_json(memories: Sequence[SavedMemory]) -> dict[str, object]:
+    """Return the one object of `--json`: its memories need no name of their kind of record."""
+    bodies = [msgspec.to_builtins(memory) for memory in memories]
+    for body in bodies:
+        del body["record"]
+    return {"schema": SCHEMA, "memories": bodies}
 
 
 @command()

@@ -1,4 +1,4 @@
-"""Memories as JSON lines, out and back in: one memory a line, sorted, so that two exports can be
+"""Memories as a saved file, out and back in: one memory a line, sorted, so that two exports can be
 compared with `diff`.
 
 Memories of the index, judgments, vectors and use counts are never written. What comes in is checked
@@ -9,22 +9,19 @@ of a newer `schema`; edges are left out, since they are found again from the tex
 in memory, so its size is limited.
 """
 
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from xscore.platform.clock import LATEST_TIMESTAMP
+from xscore.extensions.exchange.saved_files import Contents, decode_file, read_records
+from xscore.extensions.exchange.saved_records import NO_FACTS, SavedMemory, saved_memory
 from xscore.platform.errors import UsageError
-from xscore.platform.json_lines import parse_lines
+from xscore.platform.json_lines import unique_lines
 from xscore.records.memory import (
     STATED_ELSEWHERE,
-    Citation,
-    CodeFacts,
     Kind,
     Layer,
     Memory,
@@ -36,111 +33,15 @@ from xscore.store import evidence, memory_rows, memory_writer
 from xscore.store.lookup import LIVE_STATUSES, MemoryFilter, filter_memories, memories_starting_with
 from xscore.store.memory_writer import write_memory
 from xscore.store.mention_links import link_mentions
-from xscore.store.redaction import is_safe_name
 from xscore.store.store import Store
 
-MEMORY_SCHEMA = 1
 MAX_IMPORT_BYTES = 256_000_000
 MAX_TRUSTED_COUNT = 1_000
 """Higher counts in a foreign file are reduced to this."""
-_MAX_LINE_NUMBER = 1 << 31
-INDEX_ONLY_KINDS = frozenset(
-    {
-        Kind.FUNCTION,
-        Kind.METHOD,
-        Kind.CLASS,
-        Kind.TEST,
-        Kind.BLOCK,
-        Kind.DOC,
-        Kind.CONFIG,
-        Kind.TEXT,
-    }
-)
 _EVENTS = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
 """Kinds that tell what happened, and state nothing."""
-_HINT = "Import what `xscore memory export` wrote, or correct this line."
+LINE_HINT = "Import what `xscore memory export` wrote, or correct this line."
 _CLOCK_SKEW_S = 86_400.0
-_HASH = re.compile(r"[0-9a-f]{32}")
-_SNAPSHOT_ONLY = frozenset(
-    {
-        "content_hash",
-        "text_hash",
-        "card",
-        "start_line",
-        "end_line",
-        "language",
-        "accessed_at",
-        "access_count",
-    }
-)
-
-
-_OptionalId = Annotated[str, Meta(pattern=r"^(m_[0-9a-f]{20})?$")]
-_Share = Annotated[float, Meta(ge=0, le=1)]
-_Count = Annotated[int, Meta(ge=0, le=1 << 53)]
-_LineNumber = Annotated[int, Meta(ge=0, le=_MAX_LINE_NUMBER)]
-_Time = Annotated[float, Meta(ge=0, le=LATEST_TIMESTAMP)]
-
-
-class SavedParticulars(
-    MemoryDetails, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
-    """What was said beside the text; only what is not empty is written."""
-
-    occurrences: _Count = 0
-    polarity: Annotated[str, Meta(pattern="^(|pattern|antipattern)$")] = ""
-    exception_of: _OptionalId = ""
-
-
-_NO_FACTS, _NO_PARTICULARS = CodeFacts(), SavedParticulars()
-"""Fields with these values are not written."""
-
-
-class SavedMemory(
-    Memory, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
-    """One memory of a file: an export's line, or with hashes, thread and use counts a
-    snapshot's."""
-
-    schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
-    id: Annotated[str, Meta(pattern=r"^m_[0-9a-f]{20}$")]
-    content_hash: str = ""
-    text_hash: str = ""
-    start_line: _LineNumber = 0
-    end_line: _LineNumber = 0
-    facts: CodeFacts = _NO_FACTS
-    particulars: SavedParticulars = _NO_PARTICULARS
-    importance: _Share = 0.5
-    confidence: _Share = 1.0
-    evidence_count: _Count = 1
-    superseded_by: _OptionalId = ""
-    created_at: _Time = 0.0
-    updated_at: _Time = 0.0
-    accessed_at: _Time = 0.0
-    access_count: _Count = 0
-    thread: str = ""
-    citations: Annotated[tuple[Citation, ...], Meta(max_length=memory_writer.MAX_PARTS)] = ()
-
-    def __post_init__(self) -> None:
-        if self.kind in INDEX_ONLY_KINDS:
-            raise ValueError(f"kind: a {self.kind} comes only from the files of a repository")
-        if self.layer in (Layer.GRAPH, Layer.VECTOR):
-            raise ValueError(f"layer: the {self.layer} layer holds only what comes from files")
-        if self.source is MemorySource.INDEX:
-            raise ValueError("source: memories of the index cannot be imported")
-        if self.facts != _NO_FACTS:
-            raise ValueError("facts: only code in the files of a repository has any")
-        for path in (
-            *([self.path] if self.path else ()),
-            *(cited.path for cited in self.citations),
-        ):
-            _check_path(path)
-        for cited in self.citations:
-            if not (
-                0 <= cited.start_line <= cited.end_line < _MAX_LINE_NUMBER
-                and _HASH.fullmatch(cited.span_hash)
-            ):
-                raise ValueError("citations: lines or hash are not those of a span")
 
 
 class MemoryImport(Struct):
@@ -157,41 +58,6 @@ class MemoryImport(Struct):
     redacted: int = 0
 
 
-def saved_memory(
-    memory: Memory, citations: Sequence[Citation], *, thread: str | None = None
-) -> SavedMemory:
-    """Return a memory in file form. thread: its working session, for a snapshot; None: a plain
-    line."""
-    left_out = {"facts"} if thread is not None else _SNAPSHOT_ONLY | {"facts"}
-    values = {}
-    for name in Memory.__struct_fields__:
-        if name not in left_out:
-            values[name] = getattr(memory, name)
-    details = SavedParticulars(**asdict(memory.particulars))
-    values["particulars"] = _NO_PARTICULARS if details == _NO_PARTICULARS else details
-    return SavedMemory(
-        schema=MEMORY_SCHEMA, thread=thread or "", citations=tuple(citations), **values
-    )
-
-
-def _check_path(path: str) -> None:
-    """Check that a path is inside a repository and holds no secret. Raises ValueError."""
-    parts = path.split("/")
-    if (
-        not path
-        or path.startswith("/")
-        or "\\" in path
-        or any(part in ("", ".", "..") for part in parts)
-    ):
-        raise ValueError(f"path: {path[:80]!r} is not inside a repository")
-    if (
-        len(path) > memory_writer.LINE_CHARS
-        or re.search(r"[\x00-\x1f\x7f]", path)
-        or not is_safe_name(path)
-    ):
-        raise ValueError("path: it is too long, or holds a control character or a secret")
-
-
 def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[SavedMemory]:
     """Yield the chosen memories that are not from the index, sorted."""
     memories = [memory for memory in filter_memories(store, choice) if memory.source != "index"]
@@ -203,31 +69,41 @@ def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[SavedMemor
 
 
 def import_lines(
-    store: Store, data: bytes, *, name: str = "lines", users: bool = False, first: int = 1
+    store: Store, data: bytes, *, name: str = "lines", users: bool = False
 ) -> MemoryImport:
-    """Import exported lines. name: their source, for errors. first: number of the first line.
+    """Import exported memories, or lines that a person wrote. name: their source, for errors.
 
     users: also memories of the user layer, which hold in every repository; otherwise they are
         refused and counted.
 
     Raises UsageError, and changes nothing, if any line is not a valid memory.
     """
-    moment = store.clock()
-    lines = parse_lines(data, name, SavedMemory, hint=_HINT, first=first, schema=MEMORY_SCHEMA)
+    file = decode_file(data, name, Contents.MEMORIES, hint=LINE_HINT)
+    lines = []
+    for number, record in read_records(file, hint=LINE_HINT):
+        if isinstance(record, SavedMemory):
+            lines.append((number, record))
     if not lines:
         raise UsageError(
             f"{name} holds no line to import", hint="`xscore memory export` makes one."
         )
-    _check_together(lines, latest=moment + _CLOCK_SKEW_S)
-    chosen = [line for line in lines if users or line.layer is not Layer.USER]
-    done = MemoryImport(refused=len(lines) - len(chosen))
-    layers = {line.layer for line in chosen}
+    return import_memories(store, unique_lines(lines, name), users=users)
+
+
+def import_memories(
+    store: Store, memories: Sequence[SavedMemory], *, users: bool = False
+) -> MemoryImport:
+    """Import memories of a file that nobody vouches for, all or none. users: see `import_lines`."""
+    moment = store.clock()
+    _check_together(memories, latest=moment + _CLOCK_SKEW_S)
+    chosen = [memory for memory in memories if users or memory.layer is not Layer.USER]
+    done = MemoryImport(refused=len(memories) - len(chosen))
+    layers = {memory.layer for memory in chosen}
     homes = {layer: store.home_of(layer) for layer in layers}
+    allow_pii = store.settings.allow_pii
     with store.transaction(layers) if layers else nullcontext():
-        for line in chosen:
-            _import_memory(
-                homes[line.layer], line, done, now=moment, allow_pii=store.settings.allow_pii
-            )
+        for memory in chosen:
+            _import_memory(homes[memory.layer], memory, done, now=moment, allow_pii=allow_pii)
         if layers - {Layer.USER}:
             link_mentions(store.connection, done.added)
     return replace(done, kept=list(dict.fromkeys(done.kept)))
@@ -251,7 +127,7 @@ def _check_together(lines: Iterable[SavedMemory], *, latest: float) -> None:
         ):
             wrong = f"it has the key of {by_key[key]}"
         if wrong:
-            raise UsageError(f"nothing was imported: {line.id}: {wrong}", hint=_HINT)
+            raise UsageError(f"nothing was imported: {line.id}: {wrong}", hint=LINE_HINT)
 
 
 def _import_memory(
@@ -272,7 +148,7 @@ def _import_memory(
         line,
         allow_pii=allow_pii,
         card="",
-        facts=_NO_FACTS,
+        facts=NO_FACTS,
         language="",
         start_line=0,
         end_line=0,

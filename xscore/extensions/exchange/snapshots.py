@@ -1,35 +1,46 @@
 """Snapshots of a repository's store: its memories with citations, edges, use, retrievals and file
 maps, out and back.
 
-A snapshot is JSON lines: a header with everything but the memories, then a memory a line, as
-`memory export` writes it plus hashes, thread and use counts. A file with this store's MAC is
-restored exactly; of any other the memories alone come in, as `memory import` takes them. Judgments
-and the user's own store are never in it. Trade-off: restoring adds and changes but erases nothing;
-the index is made again from the files.
+A snapshot is a saved file: a memory a line, as `memory export` writes it plus hashes, thread and
+use counts, then the other records. A file that this store signed is restored exactly; of any other
+the memories alone come in, as `memory import` takes them. Judgments and the user's own store are
+never in it. Trade-off: restoring adds and changes but erases nothing; the index is made again from
+the files.
 """
 
-import hmac
 import json
 import sqlite3
-from hashlib import sha256
-from typing import Annotated
+from collections.abc import Iterable, Iterator
 
 import msgspec
-from msgspec import Meta, Struct, field
-from msgspec.structs import asdict, replace
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
-from xscore.extensions.exchange.memory_lines import (
-    MEMORY_SCHEMA,
+from xscore.extensions.exchange.exchange_keys import ExchangeKey
+from xscore.extensions.exchange.memory_lines import import_memories
+from xscore.extensions.exchange.older_files import upgrade_file
+from xscore.extensions.exchange.saved_files import (
+    Contents,
+    decode_file,
+    encode_file,
+    is_signed_with,
+    read_records,
+)
+from xscore.extensions.exchange.saved_records import (
+    MappedFile,
+    RetrievalTrace,
+    SavedEdge,
+    SavedMap,
+    SavedMapFile,
     SavedMemory,
-    import_lines,
+    SavedRecord,
     saved_memory,
 )
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
-from xscore.platform.json_lines import parse_lines, refuse_newer_schema, without_values
-from xscore.platform.text import escape_in_json
-from xscore.records.memory import Edge, Kind, MemoryDetails, MemorySource, MemoryStatus, Relation
+from xscore.platform.json_lines import unique_lines
+from xscore.records.memory import Kind, MemoryDetails, MemorySource, MemoryStatus, Relation
 from xscore.store import evidence, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.link_rows import state_edges
@@ -66,23 +77,6 @@ _HINT = (
 )
 
 
-class RetrievalTrace(Struct, frozen=True, forbid_unknown_fields=True):
-    """The memories that a turn used."""
-
-    at: float
-    turn: str
-    memories: tuple[str, ...] = ()
-
-
-class MappedFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """An indexed file."""
-
-    path: str
-    file_hash: str
-    language: str = ""
-    memories: int = 0
-
-
 class RepositoryMap(Struct, frozen=True, forbid_unknown_fields=True):
     """What the index held at a time: files and link counts, no entities, since the index finds them
     again."""
@@ -97,18 +91,13 @@ class RepositoryMap(Struct, frozen=True, forbid_unknown_fields=True):
         return "g_" + digest("map", msgspec.json.encode(self).decode())[:20]
 
 
-class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything restorable, sorted, so that equal stores give equal snapshots; its header line in
-    JSON."""
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """Everything restorable, sorted, so that equal stores give equal snapshots."""
 
-    schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
-    kind: Annotated[str, Meta(pattern="^snapshot$")]
-    mac: Annotated[str, Meta(pattern="^([0-9a-f]{64}|)$")] = ""
-    edges: tuple[Edge, ...] = ()
+    memories: tuple[SavedMemory, ...] = ()
+    edges: tuple[SavedEdge, ...] = ()
     retrievals: tuple[RetrievalTrace, ...] = ()
     repository_maps: tuple[RepositoryMap, ...] = ()
-    memories: Annotated[tuple[SavedMemory, ...], Meta(max_length=0)] = ()
-    """Each has a line of its own, so the header lists none."""
 
 
 class SnapshotRestored(Struct, kw_only=True):
@@ -130,31 +119,68 @@ def take_snapshot(store: Store) -> Snapshot:
     """Read all parts in one transaction."""
     connection = store.connection
     with database.read_snapshot(connection):
-        memories = sorted(
-            memory_rows.select_memories(connection, _OWN, ()), key=lambda memory: memory.id
-        )
+        memories = memory_rows.select_memories(connection, _OWN, ())
         threads = stated_threads(connection)
         cited = evidence.citations_of(connection, [memory.id for memory in memories])
-        saved = [
-            saved_memory(memory, cited.get(memory.id, ()), thread=threads[memory.id])
-            for memory in memories
-        ]
+        saved = []
+        for memory in sorted(memories, key=lambda memory: memory.id):
+            citations = cited.get(memory.id, ())
+            saved.append(saved_memory(memory, citations, thread=threads[memory.id]))
+        edges = []
+        for edge in memory_rows.edges_from_rows(connection.execute(_EDGES)):
+            edges.append(SavedEdge(edge.source, edge.target, edge.relation, edge.weight))
         return Snapshot(
-            schema=MEMORY_SCHEMA,
-            kind="snapshot",
             memories=tuple(saved),
-            edges=tuple(memory_rows.edges_from_rows(connection.execute(_EDGES))),
+            edges=tuple(edges),
             retrievals=_retrievals(connection),
             repository_maps=_repository_maps(connection),
         )
 
 
 def snapshot_file(snapshot: Snapshot, *, secret: bytes) -> bytes:
-    """Return a snapshot as lines. secret: of the store, so that it recognises its own file."""
-    # It may go to a terminal, and its bytes must not change on the way: they are signed.
-    body = escape_in_json(msgspec.json.Encoder().encode_lines(snapshot.memories).decode()).encode()
-    header = replace(snapshot, memories=())
-    return msgspec.json.encode(replace(header, mac=_mac(header, body, secret))) + b"\n" + body
+    """Return a snapshot as a file. secret: of the store, so that it recognises its own file."""
+    return encode_file(Contents.SNAPSHOT, _records_of(snapshot), ExchangeKey(secret))
+
+
+def _records_of(snapshot: Snapshot) -> Iterator[SavedRecord]:
+    yield from snapshot.memories
+    yield from snapshot.edges
+    yield from snapshot.retrievals
+    for map_ in snapshot.repository_maps:
+        yield SavedMap(map_.indexed_at, map_.edges)
+        for file in map_.files:
+            yield SavedMapFile(file.path, file.file_hash, file.language, file.memories)
+
+
+def _snapshot_of(records: Iterable[tuple[int, SavedRecord]], name: str) -> Snapshot:
+    memories = []
+    edges = []
+    retrievals = []
+    maps: list[tuple[SavedMap, list[MappedFile]]] = []
+    for number, record in records:
+        match record:
+            case SavedMemory():
+                memories.append((number, record))
+            case SavedEdge():
+                edges.append(record)
+            case RetrievalTrace():
+                retrievals.append(record)
+            case SavedMap():
+                maps.append((record, []))
+            case SavedMapFile() if maps:
+                # A file belongs to the map above it; the stored map has no names of records.
+                _, files = maps[-1]
+                files.append(
+                    MappedFile(record.path, record.file_hash, record.language, record.memories)
+                )
+    return Snapshot(
+        memories=unique_lines(memories, name),
+        edges=tuple(edges),
+        retrievals=tuple(retrievals),
+        repository_maps=tuple(
+            RepositoryMap(map_.indexed_at, tuple(files), map_.edges) for map_, files in maps
+        ),
+    )
 
 
 def import_snapshot(store: Store, data: bytes, *, name: str = "snapshot") -> SnapshotRestored:
@@ -162,18 +188,14 @@ def import_snapshot(store: Store, data: bytes, *, name: str = "snapshot") -> Sna
 
     Raises UsageError naming what does not fit, and then changes nothing.
     """
-    first, _, body = data.partition(b"\n")
-    try:
-        refuse_newer_schema(msgspec.json.decode(first), name, MEMORY_SCHEMA)
-        header = msgspec.json.decode(first, type=Snapshot)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"{name} is not a snapshot: line 1: {without_values(error)}", hint=_HINT
-        ) from error
-    if hmac.compare_digest(_mac(header, body, store.secret), header.mac):
-        memories = parse_lines(body, name, SavedMemory, first=2, hint=_HINT, schema=MEMORY_SCHEMA)
-        return restore_snapshot(store, replace(header, mac="", memories=memories))
-    done = import_lines(store, body, name=name, first=2)
+    key = ExchangeKey(store.secret)
+    upgraded = upgrade_file(data, name, key, hint=_HINT, max_judgments=0)
+    file = decode_file(upgraded, name, Contents.SNAPSHOT, hint=_HINT)
+    is_ours = is_signed_with(file, key)
+    snapshot = _snapshot_of(read_records(file, hint=_HINT, checks_keys=not is_ours), name)
+    if is_ours:
+        return restore_snapshot(store, snapshot)
+    done = import_memories(store, snapshot.memories)
     return SnapshotRestored(
         added=len(done.added),
         unchanged=done.known + len(done.kept),
@@ -181,11 +203,6 @@ def import_snapshot(store: Store, data: bytes, *, name: str = "snapshot") -> Sna
         forgotten=done.forgotten,
         refused=done.refused,
     )
-
-
-def _mac(header: Snapshot, body: bytes, secret: bytes) -> str:
-    signed = msgspec.json.encode(replace(header, mac=""))
-    return hmac.new(secret, b"snapshot\0" + signed + b"\n" + body, sha256).hexdigest()
 
 
 def restore_snapshot(store: Store, snapshot: Snapshot) -> SnapshotRestored:

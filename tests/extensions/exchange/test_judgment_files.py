@@ -19,20 +19,22 @@ from tests.cache.conftest import JUDGE, judgments
 from xscore.cache.judgment_store import count_untrusted, insert_judgments, untrusted_scores
 from xscore.cache.judgments import read_judgments
 from xscore.cache.keys import judge_key
-from xscore.extensions.exchange import cache_files
-from xscore.extensions.exchange.cache_files import (
+from xscore.extensions.exchange import judgment_files
+from xscore.extensions.exchange.exchange_keys import (
+    ExchangeKey,
+    exchange_key,
+    parse_exchange_key,
+)
+from xscore.extensions.exchange.judgment_files import (
     CacheExport,
     CacheImport,
-    ExchangeKey,
-    ExchangeRow,
-    exchange_key,
     export_judgments,
     import_judgments,
     may_replace_export,
-    parse_exchange_key,
     read_export,
-    signed,
 )
+from xscore.extensions.exchange.saved_files import Contents, encode_packed, join_file
+from xscore.extensions.exchange.saved_records import SavedJudgment
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, StoreUntrusted, UsageError
 from xscore.records.judgment import Judgment
@@ -155,19 +157,24 @@ def test_who_signed_it_is_told_apart(file: Path, second: Connection) -> None:
     assert everything(second) == []
 
 
-def rewritten(file: Path, *rows: list[object], key: ExchangeKey = KEY) -> None:
+def rewritten(file: Path, *rows: dict[str, object], key: ExchangeKey = KEY) -> None:
     """Write lines as a careless exporter would."""
-    file.write_bytes(
-        signed(zlib.compress(b"".join(msgspec.json.encode(row) + b"\n" for row in rows)), key)
-    )
+    lines = [msgspec.json.encode(row) for row in rows]
+    file.write_bytes(encode_packed(Contents.JUDGMENTS, lines, key))
 
 
-def row(**changed: object) -> list[object]:
+def signed(body: bytes, key: ExchangeKey) -> bytes:
+    """Return a file of judgments with any body."""
+    return join_file(Contents.JUDGMENTS, body, key)
+
+
+def row(**changed: object) -> dict[str, object]:
     """Return one exported judgment with some fields changed."""
-    exchange_row = ExchangeRow(
+    judgment = SavedJudgment(
         TURN, "b" * 32, "openai:m", 0, "c" * 32, 0.5, 0.1, "p_1", 3, "calls it"
     )
-    return list((msgspec.structs.asdict(exchange_row) | changed).values())
+    exported: dict[str, object] = msgspec.to_builtins(judgment)
+    return exported | changed
 
 
 BAD: dict[str, dict[str, object]] = {
@@ -190,7 +197,7 @@ def test_a_value_that_no_judgment_has_refuses_the_file(
     place = tmp_path / "bad"
     rewritten(place, row(), row(**changed))
     for taken in (take, quarantine):
-        with pytest.raises(UsageError, match="judgment 2"):
+        with pytest.raises(UsageError, match=r"bad:3|endless line"):
             taken(second, place)
     assert everything(second) == [] and count_untrusted(second) == 0
 
@@ -264,7 +271,7 @@ def test_a_file_that_is_cut_short_or_goes_on_is_refused_unsigned_too(
     intact = file.read_bytes()
     for length in range(len(intact)):
         file.write_bytes(intact[:length])
-        with pytest.raises(UsageError, match="not a cache export"):
+        with pytest.raises(UsageError):
             quarantine(second, file)
     for suffix in (b"\n", intact.partition(b"\n")[2]):
         file.write_bytes(intact + suffix)
@@ -279,16 +286,16 @@ def test_a_bomb_is_refused(
     tmp_path: Path, second: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A few kilobytes that unpack to too many rows, or to one endless line, are not unpacked."""
-    monkeypatch.setattr(cache_files, "MAX_UNTRUSTED_ROWS", 1_000)
+    monkeypatch.setattr(judgment_files, "MAX_UNTRUSTED_ROWS", 1_000)
     place = tmp_path / "bomb"
     rewritten(place, *[row()] * 1_001)
     with pytest.raises(UsageError, match="more than 1,000 judgments"):
         quarantine(second, place)
     place.write_bytes(signed(zlib.compress(bytes(100_000_000)), OTHER))
-    with pytest.raises(UsageError, match="judgment 1"):
+    with pytest.raises(UsageError, match="endless line"):
         quarantine(second, place)
     place.write_bytes(signed(zlib.compress(bytes(1_000_000))[:-10], OTHER))
-    with pytest.raises(UsageError, match="not a cache export"):
+    with pytest.raises(UsageError, match="damaged"):
         quarantine(second, place)
 
 
@@ -306,8 +313,8 @@ def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) 
     assert export_judgments(connection, place, KEY, since=40.0, reasons=False) == CacheExport(
         judgments=1, turns=1, reasons=0, bytes=place.stat().st_size, key=KEY.id
     )
-    exported = zlib.decompress(read_export(place, KEY))
-    assert [msgspec.json.decode(line)[4] for line in exported.splitlines()] == [f"{1:032x}"]
+    exported = zlib.decompress(read_export(place, KEY).body)
+    assert [msgspec.json.decode(line)["hash"] for line in exported.splitlines()] == [f"{1:032x}"]
     before = place.read_bytes()
     with pytest.raises(NothingMatched):
         export_judgments(connection, place, KEY, since=60.0)
@@ -368,15 +375,21 @@ def test_the_key_file_that_was_read_is_the_one_that_was_private(tmp_path: Path) 
     assert taken == {KEY} and refused
 
 
-@pytest.mark.parametrize(("form", "by"), [(9, "newer"), (2, "older")])
+@pytest.mark.parametrize(
+    ("first_line", "by"),
+    [
+        (b'{"form":"xscore","schema":9,"holds":"judgments"}', "newer"),
+        (b"xscore-cache 9 " + b"0" * 81, "newer"),
+        (b"xscore-cache 2 " + b"0" * 81, "older"),
+    ],
+)
 def test_a_file_of_another_form_is_named(
-    file: Path, second: Connection, form: int, by: str
+    file: Path, second: Connection, first_line: bytes, by: str
 ) -> None:
     """Both numbers are in the message; such a file is neither read nor replaced by an export."""
-    current = file.read_bytes()
-    file.write_bytes(current.replace(b"xscore-cache 3 ", f"xscore-cache {form} ".encode()))
+    file.write_bytes(first_line + b"\n" + file.read_bytes().partition(b"\n")[2])
     with pytest.raises(
-        UsageError, match=rf"made by an? {by} xscore \(schema {form}; this one reads 3\)"
+        UsageError, match=rf"made by an? {by} xscore \(schema \d; this one reads \d\)"
     ) as raised:
         quarantine(second, file)
     assert raised.value.hint

@@ -1,0 +1,71 @@
+"""The keys that sign saved files: the one that a user's machines share, and a store's own secret.
+
+A key comes from the environment or from a file that only the user can read, and no message shows
+it. Anyone with the machines' key can make every machine that holds it believe any score, so a weak
+key is refused. Trade-off: a key is named by a hash of it, so two keys with one name are possible,
+and only the signature tells them apart.
+"""
+
+import hashlib
+from pathlib import Path
+
+from msgspec import Struct
+
+from xscore.platform.errors import UsageError
+from xscore.platform.files import read_input_file
+
+KEY_BYTES = 32
+_DISTINCT = 12
+"""32 random key bytes have about 30 distinct values, and never fewer than this."""
+_MAX_KEY_FILE_BYTES = 4_096
+NEW_KEY_HINT = (
+    "`xscore store key` prints a new one; keep it in XSCORE_CACHE_KEY, or in a file that only you"
+    " can read."
+)
+
+
+class ExchangeKey(Struct, frozen=True):
+    """A key, and a displayable name for it."""
+
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"ExchangeKey({self.id})"
+
+    @property
+    def id(self) -> str:
+        """Name the key in 16 hex characters that reveal nothing of it."""
+        return hashlib.blake2b(self.secret, digest_size=8, person=b"xscore-cache").hexdigest()
+
+
+def parse_exchange_key(text: str, *, where: str) -> ExchangeKey:
+    """Read a key, 32 random bytes or more as hex.
+
+    Raises UsageError; the message never shows the text.
+    """
+    try:
+        secret = bytes.fromhex(text.strip())
+    except ValueError:
+        secret = b""
+    if len(secret) < KEY_BYTES:
+        raise UsageError(
+            f"{where} is not a key: a key has at least {KEY_BYTES} bytes, in hex", hint=NEW_KEY_HINT
+        )
+    if len(set(secret)) < _DISTINCT:
+        raise UsageError(f"{where} is not a key: its bytes are not random", hint=NEW_KEY_HINT)
+    return ExchangeKey(secret)
+
+
+def exchange_key(text: str, path: Path | None) -> ExchangeKey | None:
+    """Return the key in force: from the named file, else the text; None without either.
+
+    Raises UsageError for a file that others may read.
+    """
+    if path is not None:
+        content = read_input_file(
+            path, max_bytes=_MAX_KEY_FILE_BYTES, hint=NEW_KEY_HINT, private=True
+        )
+        return parse_exchange_key(content.decode("ascii", "replace"), where=str(path))
+    if text.strip():
+        return parse_exchange_key(text, where="XSCORE_CACHE_KEY (cache.key)")
+    return None

@@ -1,0 +1,238 @@
+"""The form in which memories, snapshots and judgments leave a store: JSON lines, of which the first
+says what the others are.
+
+The first line names the form, its number and what the file holds; every other line is a record that
+names its kind. A signed file says there, too, which key signed it: the signature (HMAC-SHA256)
+covers the first line and every byte after it, so nothing needs to be unpacked before it is checked.
+Who is believed is decided by the callers. Trade-offs: a file is held in memory; judgments, of which
+there are millions, are packed and can be read only with `zlib`; lines of memories that people write
+by hand may lack the first line.
+"""
+
+import hashlib
+import hmac
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from xscore.extensions.exchange.exchange_keys import ExchangeKey
+from xscore.extensions.exchange.saved_records import (
+    MEMORY_SCHEMA,
+    SavedJudgment,
+    SavedMemory,
+    SavedRecord,
+    SnapshotRecord,
+)
+from xscore.platform.errors import UsageError
+from xscore.platform.json_lines import (
+    decode_line,
+    refuse_newer_schema,
+    without_values,
+)
+from xscore.platform.text import escape_in_json
+
+FILE_SCHEMA = 4
+"""Of the form; earlier forms had the numbers 1 (memories, snapshots) and 3 (judgments)."""
+_PURPOSE = b"xscore saved file\0"
+_MAX_JUDGMENT_BYTES = 8_000
+_PIECE_BYTES = 1_024
+"""Unpacked at a time: at most 1 MB comes out of so little."""
+_BOM = b"\xef\xbb\xbf"
+
+
+class Contents(StrEnum):
+    """What a file holds."""
+
+    MEMORIES = "memories"
+    SNAPSHOT = "snapshot"
+    JUDGMENTS = "judgments"
+
+
+_SHAPES: Mapping[Contents, Any] = {
+    Contents.MEMORIES: SavedMemory,
+    Contents.SNAPSHOT: SnapshotRecord,
+    Contents.JUDGMENTS: SavedJudgment,
+}
+"""What a line may be; a record that a file of its kind does not hold is refused."""
+
+
+class FileHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The first line."""
+
+    form: Literal["xscore"]
+    schema: Annotated[int, Meta(ge=FILE_SCHEMA, le=FILE_SCHEMA)]
+    holds: Contents
+    packing: Literal["", "zlib"] = ""
+    """How the lines after this one are packed."""
+    signer: Annotated[str, Meta(pattern=r"^([0-9a-f]{16})?\Z")] = ""
+    """Id of the key that signed."""
+    signature: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
+
+    def __post_init__(self) -> None:
+        # Only the reader of judgments bounds what is unpacked.
+        if bool(self.packing) != (self.holds is Contents.JUDGMENTS):
+            raise ValueError(f"packing: {self.holds} are not packed like that")
+
+
+class SavedFile(Struct, frozen=True, kw_only=True):
+    """A file whose first line was read; its records were not."""
+
+    name: str
+    """For messages."""
+    first_line: bytes
+    """Empty where people left it out."""
+    header: FileHeader
+    body: bytes
+
+
+def file_header(holds: Contents, *, signer: str = "", signature: str = "") -> FileHeader:
+    """Return the first line of a file of this kind."""
+    packing: Literal["", "zlib"] = ""
+    if holds is Contents.JUDGMENTS:
+        packing = "zlib"
+    return FileHeader(
+        form="xscore",
+        schema=FILE_SCHEMA,
+        holds=holds,
+        packing=packing,
+        signer=signer,
+        signature=signature,
+    )
+
+
+def encode_file(
+    holds: Contents, records: Iterable[SavedRecord], key: ExchangeKey | None = None
+) -> bytes:
+    """Return a file of these records, signed with the key if there is one."""
+    encode = msgspec.json.Encoder().encode
+    if holds is Contents.JUDGMENTS:
+        return encode_packed(holds, map(encode, records), key)
+    # It may go to a terminal, and its bytes must not change on the way: they are signed.
+    lines = [escape_in_json(encode(record).decode()) + "\n" for record in records]
+    return join_file(holds, "".join(lines).encode(), key)
+
+
+def encode_packed(holds: Contents, lines: Iterable[bytes], key: ExchangeKey | None) -> bytes:
+    """Return a file of these lines, packed one by one, so that they are never in memory at once."""
+    packer = zlib.compressobj()
+    packed = [packer.compress(line + b"\n") for line in lines]
+    return join_file(holds, b"".join([*packed, packer.flush()]), key)
+
+
+def join_file(holds: Contents, body: bytes, key: ExchangeKey | None) -> bytes:
+    """Return a file: the first line, signed with the key if there is one, then the body."""
+    header = file_header(holds)
+    if key is not None:
+        header = replace(header, signer=key.id)
+        header = replace(header, signature=_signature(header, body, key))
+    return msgspec.json.encode(header) + b"\n" + body
+
+
+def decode_file(data: bytes, name: str, holds: Contents, *, hint: str) -> SavedFile:
+    """Return the file, its first line read and its records not.
+
+    Raises UsageError for what is no file of ours, holds something else or is a newer xscore's.
+    """
+    first_line, _, body = data.partition(b"\n")
+    value = first_value(first_line)
+    if "form" not in value:
+        if holds is not Contents.MEMORIES:
+            raise UsageError(f"{name} is not a file of {holds}", hint=hint)
+        # Lines that a person wrote.
+        lines = data.removeprefix(_BOM)
+        return SavedFile(name=name, first_line=b"", header=file_header(holds), body=lines)
+    refuse_newer_schema(value, name, FILE_SCHEMA)
+    try:
+        header = msgspec.json.decode(first_line, type=FileHeader)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{name} is not a file of {holds}: line 1: {without_values(error)}", hint=hint
+        ) from error
+    if header.holds is not holds:
+        raise UsageError(f"{name} holds {header.holds}, not {holds}", hint=hint)
+    return SavedFile(name=name, first_line=first_line, header=header, body=body)
+
+
+def first_value(first_line: bytes) -> dict[str, object]:
+    """Return the object in the first line; empty if there is none."""
+    try:
+        value = msgspec.json.decode(first_line)
+    except (ValueError, RecursionError):
+        return {}
+    if isinstance(value, dict):
+        return value
+    return {}
+
+
+def is_signed_with(file: SavedFile, key: ExchangeKey) -> bool:
+    """Whether this key signed the file and no byte of it has changed since."""
+    if msgspec.json.encode(file.header) != file.first_line:
+        # It means the same, but we never wrote it like that.
+        return False
+    signature = _signature(file.header, file.body, key)
+    return hmac.compare_digest(signature, file.header.signature)
+
+
+def _signature(header: FileHeader, body: bytes, key: ExchangeKey) -> str:
+    mac = hmac.new(key.secret, _PURPOSE, hashlib.sha256)
+    mac.update(msgspec.json.encode(replace(header, signature="")) + b"\n")
+    mac.update(body)
+    return mac.hexdigest()
+
+
+def read_records(
+    file: SavedFile, *, hint: str, checks_keys: bool = True
+) -> Iterator[tuple[int, SavedRecord]]:
+    """Yield each record with the number of its line, checked.
+
+    checks_keys: refuse a key that stands twice in one object, as in what people write by hand.
+    Raises UsageError naming the line that is no record of such a file.
+    """
+    decoder = msgspec.json.Decoder(_SHAPES[file.header.holds])
+    first = 2 if file.first_line else 1
+    for number, line in enumerate(_lines(file, hint), start=first):
+        if line.strip():
+            record = decode_line(
+                line,
+                f"{file.name}:{number}",
+                decoder,
+                hint=hint,
+                schema=MEMORY_SCHEMA,
+                checks_keys=checks_keys,
+            )
+            yield number, record
+
+
+def _lines(file: SavedFile, hint: str) -> Iterable[bytes]:
+    if not file.header.packing:
+        return file.body.split(b"\n")
+    return unpacked_lines(file.body, file.name, hint=hint)
+
+
+def unpacked_lines(packed: bytes, name: str, *, hint: str) -> Iterator[bytes]:
+    """Yield the lines of a packed body, holding only one at a time.
+
+    Raises UsageError for a body that is cut short, goes on after its end or has an endless line.
+    """
+    unpacker = zlib.decompressobj()
+    begun = b""
+    at = 0
+    try:
+        while at < len(packed) and not unpacker.eof:
+            begun += unpacker.decompress(packed[at : at + _PIECE_BYTES])
+            at += _PIECE_BYTES
+            *complete, begun = begun.split(b"\n")
+            yield from complete
+            if len(begun) > _MAX_JUDGMENT_BYTES:
+                raise UsageError(f"{name} is damaged: it has an endless line", hint=hint)
+    except zlib.error as error:
+        raise UsageError(f"{name} is damaged: it cannot be unpacked", hint=hint) from error
+    if not unpacker.eof:
+        raise UsageError(f"{name} is damaged: it is cut short", hint=hint)
+    if begun or unpacker.unused_data or at < len(packed):
+        raise UsageError(f"{name} is damaged: it continues past its end", hint=hint)
