@@ -56,6 +56,9 @@ _NOT_OURS = re.compile(r"(?:\A|/)(?:tests?|fixtures?|examples?|vendor|node_modul
 _ASIDE = re.compile(r"(?:\A|/)(?:examples?|docs?|vendor|node_modules|templates?)/")
 """Where code imports what the project itself need not use; tests count, since they use its
 tools."""
+_DECLARES = re.compile(r"(?i)dependenc|^requires$|^(?:dev-)?packages$|^tool$")
+"""Keys whose lists and tables name packages: those of pip, Poetry, PDM, uv, Pipenv and npm, and the
+tools that are configured."""
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
 _ENTITIES = "source = 'index' AND layer = 'graph' AND status = 'active'"
 
@@ -266,36 +269,39 @@ def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
         return set(_requirements(text.splitlines())), ""
     data: object = json.loads(text) if path.endswith(".json") else parse_toml(text)
     root = _table(data)
-    if path.endswith("package.json"):
-        groups = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
-        manager = str(root.get("packageManager", "")).partition("@")[0]
-        names = {manager}
-        for group in groups:
-            names.update(map(_normalized, _table(root.get(group))))
-        return names, str(root.get("name", ""))
-    project = _table(root.get("project"))
-    tools = _table(root.get("tool"))
-    poetry = _table(tools.get("poetry"))
-    lists = [project.get("dependencies"), _table(root.get("build-system")).get("requires")]
-    lists += [
-        *_table(project.get("optional-dependencies")).values(),
-        *_table(root.get("dependency-groups")).values(),
-    ]
-    tables = [root.get("packages"), root.get("dev-packages"), tools, poetry.get("dependencies")]
-    tables += [_table(group).get("dependencies") for group in _table(poetry.get("group")).values()]
-    names = set[str]()
-    for table in tables:
-        names.update(map(_normalized, _table(table)))
-    for requirements in lists:
-        if isinstance(requirements, list):
-            names.update(_requirements(requirements))
-    return names, _normalized(str(project.get("name") or poetry.get("name") or ""))
+    poetry = _table(_table(root.get("tool")).get("poetry"))
+    own_names = (root.get("name"), _table(root.get("project")).get("name"), poetry.get("name"))
+    own_name = next(filter(None, own_names), "")
+    packages = set(_declared_packages(root))
+    packages.add(str(root.get("packageManager", "")).partition("@")[0])
+    return packages, _normalized(str(own_name))
+
+
+def _declared_packages(root: Mapping[str, Any]) -> Iterator[str]:
+    """Return the packages of every table and list that declares some, however deep it stands."""
+    waiting = [root]
+    while waiting:
+        for key, value in waiting.pop().items():
+            if isinstance(value, dict):
+                waiting.append(value)
+            if not _DECLARES.search(key):
+                continue
+            if isinstance(value, list):
+                yield from _requirements(value)
+            for name, entry in _table(value).items():
+                if isinstance(entry, list):
+                    # A group: what it lists is declared, its name is not.
+                    yield from _requirements(entry)
+                else:
+                    yield _normalized(name)
 
 
 def _requirements(lines: Collection[object]) -> Iterator[str]:
     for line in lines:
-        if match := _REQUIREMENT.match(line) if isinstance(line, str) else None:
-            yield _normalized(match[1])
+        if isinstance(line, str):
+            match = _REQUIREMENT.match(line)
+            if match is not None:
+                yield _normalized(match[1])
 
 
 def _line_naming(package: str, text: str) -> int:
