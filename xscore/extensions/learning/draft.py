@@ -17,6 +17,7 @@ from xscore.platform.clock import DAY_S
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryStatus
 from xscore.settings import MemorySettings
 from xscore.store import memory_writer
+from xscore.store.near_duplicates import near_duplicates
 
 Scope = Literal["session", "project", "user"]
 LAYERS: dict[Scope, tuple[Layer, ...]] = {
@@ -103,8 +104,12 @@ class ConsolidationDraft:
         threads: Mapping[str, str] | None = None,
         faded_at: Mapping[str, float] | None = None,
     ) -> None:
-        """now: unix seconds. threads: memory id -> its working session. faded_at: scope -> when
-        confidence faded."""
+        """Begin with these memories, and no action.
+
+        now: unix seconds.
+        threads: memory id -> its working session.
+        faded_at: scope -> when confidence faded.
+        """
         self.rules: MemorySettings = rules
         self.now: float = now
         self.before: dict[str, Memory] = {memory.id: memory for memory in memories}
@@ -127,7 +132,10 @@ class ConsolidationDraft:
     @property
     def changed(self) -> list[Memory]:
         """New and changed memories, superseded and archived ones first."""
-        memories = [memory for id_, memory in self.after.items() if self.before.get(id_) != memory]
+        memories: list[Memory] = []
+        for id_, memory in self.after.items():
+            if self.before.get(id_) != memory:
+                memories.append(memory)
         return sorted(memories, key=lambda memory: (memory.status in LIVE, memory.id))
 
     def of_scope(self, scope: Scope) -> list[Memory]:
@@ -164,10 +172,25 @@ class ConsolidationDraft:
 
     def record(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
         """Record an action."""
-        title = memories[0].title if memories else ""
-        self.actions.append(
-            Action(kind, scope, tuple(memory.id for memory in memories), why, title)
-        )
+        ids = tuple(memory.id for memory in memories)
+        title = ""
+        if memories:
+            title = memories[0].title
+        self.actions.append(Action(kind, scope, ids, why, title))
+
+
+def text_bytes(memory: Memory) -> int:
+    """Return the size of its text, as layers are capped by it."""
+    return len(memory.text.encode("utf-8", "surrogatepass"))
+
+
+def groups_that_say_the_same(memories: Iterable[Memory]) -> list[list[Memory]]:
+    """Return the groups of two or more memories whose texts say the same."""
+    by_id = {memory.id: memory for memory in memories}
+    groups: list[list[Memory]] = []
+    for ids in near_duplicates({id_: memory.text for id_, memory in by_id.items()}):
+        groups.append([by_id[id_] for id_ in ids])
+    return groups
 
 
 def as_superseded(memory: Memory, by: str) -> Memory:
