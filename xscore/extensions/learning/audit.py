@@ -86,9 +86,12 @@ def _finding(
     because: str,
     citations: tuple[Citation, ...] = (),
 ) -> AuditFinding:
-    ids = tuple(memory.id for memory in memories)
-    titles = tuple(memory.title for memory in memories)
-    return AuditFinding(problem, ids, titles, because, citations)
+    ids: list[str] = []
+    titles: list[str] = []
+    for memory in memories:
+        ids.append(memory.id)
+        titles.append(memory.title)
+    return AuditFinding(problem, tuple(ids), tuple(titles), because, citations)
 
 
 def _secrets(memories: Sequence[Memory], *, allow_pii: bool) -> Iterator[AuditFinding]:

@@ -9,7 +9,6 @@ read at each run, which keeps the rules pure.
 
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +22,7 @@ from xscore.extensions.learning.draft import (
     Consolidation,
     ConsolidationDraft,
     Scope,
+    count_by_kind,
 )
 from xscore.extensions.learning.rules import (
     LEAST_DAYS,
@@ -108,8 +108,7 @@ def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> No
     for memory_id, cited in draft.citations.items():
         attach_citations(connection, memory_id, cited)
     if draft.actions:
-        counts = Counter(str(action.kind) for action in draft.actions)
-        payload = {"consolidated": dict(sorted(counts.items()))}
+        payload = {"consolidated": dict(sorted(count_by_kind(draft.actions).items()))}
         emit_event(connection, EventName.UPDATED, at=draft.now, payload=payload)
 
 
@@ -145,28 +144,25 @@ def consolidate(
     now: Unix seconds.
     dry_run: only report.
     """
-    ordered = [scope for scope in SCOPES if scope in scopes]
+    ordered = sorted(scopes, key=SCOPES.index)
     skipped: tuple[str, ...] = ()
     if "user" in ordered and store.user_data_dir is None:
         ordered.remove("user")
         skipped = ("user: memory.user_learning is off",)
-    stack: Sequence[StackPart] = ()
-    if "project" in ordered:
-        # Read before the stores are locked: it opens files.
-        stack = read_stack(store)
+    # Read before the stores are locked: it opens files.
+    stack = read_stack(store) if "project" in ordered else ()
     may_create = "user" in ordered and not dry_run
     # The user's store is made only where there is something to note.
     user = store.user_connection(create=may_create and _has_news(store, stack))
-    hold = database.read_snapshot if dry_run else database.transaction
     with ExitStack() as held:
+        hold = database.read_snapshot if dry_run else database.transaction
         # The user's store is locked first, as everywhere: two runs cannot wait for each other.
         for connection in (user, store.connection):
             if connection is not None:
                 held.enter_context(hold(connection))
         repository = read_draft(store.connection, settings, now=now)
-        if user is None:
-            users = ConsolidationDraft((), settings, now=now)
-        else:
+        users = ConsolidationDraft((), settings, now=now)
+        if user is not None:
             users = read_draft(user, settings, now=now)
         of_project = [scope for scope in ordered if scope != "user"]
         _apply_rules(store, repository, stack, of_project)
@@ -174,20 +170,18 @@ def consolidate(
         if "user" in ordered:
             changes = _learn_of_user(store, user, repository, users)
         if not dry_run:
-            write_draft(store.connection, repository)
-            _mark_faded(store.connection, repository, of_project)
+            _write_repository(store.connection, repository, of_project)
             if user is not None and changes is not None:
                 _write_user(user, users, changes)
     erased = [*repository.erased, *users.erased]
     if erased and not dry_run:
         remove_expired(store, erased, now=now)
     actions = (*repository.actions, *users.actions)
-    counts = Counter(str(action.kind) for action in actions)
     return Consolidation(
         actions=actions,
         dry_run=dry_run,
         considered=len(repository.before) + len(users.before),
-        counts={str(kind): counts[kind] for kind in ActionKind if counts[kind]},
+        counts=count_by_kind(actions),
         skipped=skipped,
     )
 
@@ -264,6 +258,13 @@ def _learn_of_user(
     _settle(draft, "user")
     user_preferences.mark_exceptions(repository, draft)
     return changes
+
+
+def _write_repository(
+    connection: sqlite3.Connection, draft: ConsolidationDraft, scopes: Sequence[Scope]
+) -> None:
+    write_draft(connection, draft)
+    _mark_faded(connection, draft, scopes)
 
 
 def _write_user(

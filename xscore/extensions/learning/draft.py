@@ -5,6 +5,7 @@ what is shown and what is done cannot differ. Trade-off: everything that is not 
 in memory.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Literal
@@ -82,6 +83,16 @@ class Consolidation(Struct, frozen=True, kw_only=True):
     """What was skipped, and why."""
 
 
+def count_by_kind(actions: Iterable[Action]) -> dict[str, int]:
+    """Return how many actions there are of each kind, in the order of the kinds."""
+    counts = Counter(action.kind for action in actions)
+    by_kind: dict[str, int] = {}
+    for kind in ActionKind:
+        if counts[kind]:
+            by_kind[str(kind)] = counts[kind]
+    return by_kind
+
+
 HISTORY_KINDS = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
 """Events: always true, so they neither fade nor merge."""
 LIVE = frozenset({MemoryStatus.ACTIVE, MemoryStatus.STALE})
@@ -140,8 +151,11 @@ class ConsolidationDraft:
 
     def of_scope(self, scope: Scope) -> list[Memory]:
         """Return the memories of a scope, sorted by id."""
-        memories = (memory for memory in self.after.values() if memory.layer in LAYERS[scope])
-        return sorted(memories, key=lambda memory: memory.id)
+        memories: list[Memory] = []
+        for _, memory in sorted(self.after.items()):
+            if memory.layer in LAYERS[scope]:
+                memories.append(memory)
+        return memories
 
     def days_unseen(self, memory: Memory) -> float:
         """Return the days since a memory was last said, changed, used, or seen in a project."""
@@ -153,7 +167,8 @@ class ConsolidationDraft:
 
     def change(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
         """Replace these memories, and record why."""
-        self.after |= {memory.id: memory for memory in memories}
+        for memory in memories:
+            self.after[memory.id] = memory
         self.record(kind, scope, *memories, why=why)
 
     def archive(self, scope: Scope, memory: Memory, *, why: str) -> None:

@@ -114,11 +114,11 @@ def read_stack(store: Store) -> tuple[StackPart, ...]:
 def _main_and_others(best_first: Sequence[StackPart]) -> list[StackPart]:
     """Return the best of one topic, and of each other folder with a manifest of its own the best
     that differs."""
-    main, *others = best_first
+    main = best_first[0]
     chosen = [main]
     folders = {main.manifest_folder}
     values = {main.value}
-    for part in others:
+    for part in best_first[1:]:
         folder = part.manifest_folder
         if part.manifest is None or folder in folders or part.value in values:
             continue
@@ -193,7 +193,7 @@ def erased_ids(connection: sqlite3.Connection) -> frozenset[str]:
     rows = connection.execute(
         "SELECT DISTINCT subject FROM event WHERE name = ?", (EventName.REMOVED,)
     )
-    return frozenset(id_ for (id_,) in rows.fetchall())
+    return frozenset(memory_id for (memory_id,) in rows)
 
 
 def _stack_memory(part: StackPart, draft: ConsolidationDraft) -> Memory:
