@@ -67,9 +67,15 @@ SCRIPT = {
 TASK = "Where are the prices summed?"
 JUDGE, ANSWERER = "systemone:jev-1.14.0", "openai:gpt-6-luna"
 TRACED = """
-import json, sys
+import dis, json, sys
+from functools import cache
 task, package = sys.argv[1], sys.argv[2]
 functions, files, carriers, hops, last = set(), set(), set(), 0, None
+
+@cache
+def first_resume(code):
+    # where a call begins; a coroutine that goes on after an await resumes further down
+    return next(step.offset for step in dis.get_instructions(code) if step.opname == "RESUME")
 
 def is_task(value):
     return value == task if isinstance(value, str) else getattr(value, "task", None) == task
@@ -88,6 +94,8 @@ def seen(frame, event, _):
     if event != "call" or not code.co_filename.startswith(package):
         return
     functions.add((code.co_filename, code.co_qualname))
+    if frame.f_lasti > first_resume(code):
+        return  # no new call, so no hop
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     holders = [value for value in map(frame.f_locals.get, names) if carries(value)]
     if holders:

@@ -25,7 +25,7 @@ from xscore.platform import database
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemoryStatus
 from xscore.records.statement import Statement
-from xscore.store import failures, memory_writer, turn_history
+from xscore.store import failures, memory_writer, turns
 from xscore.store.events import EventName
 from xscore.store.evidence import parse_citation, refresh_evidence
 from xscore.store.lookup import MemoryFilter, memories_starting_with, memory_by_id
@@ -113,7 +113,7 @@ def test_all_that_is_kept_is_read_back(texts: list[str], links: list[str]) -> No
 def test_an_answer_past_the_limit_is_cut_with_a_mark(store: Store) -> None:
     """P06: an overlong turn is kept with a note that it was cut."""
     record_turn(store, "x", answer="long " * 90_000)
-    (kept,) = turn_history.exchanges(store.connection, "s_1")
+    (kept,) = turns.latest_exchanges(store.connection, "s_1")
     assert len(kept.text) <= memory_writer.TEXT_CHARS
     assert kept.text.endswith(" characters left out]")
 

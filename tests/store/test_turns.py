@@ -68,7 +68,7 @@ def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> No
     """An exchange erased while the same is asked again: the paid answer is kept, the question is
     not restored."""
     record_turn(store, "fix the heron")
-    (exchange,) = turn_history.exchanges(store.connection, "s_1")
+    (exchange,) = turns.latest_exchanges(store.connection, "s_1")
     turn = Turn(task="fix the heron", thread="s_1", file="a.py")
     running = begin(store, turn, "key of fix the heron", now=200.0)
     erasure.erase_memories(store, [exchange.id], now=201.0)
@@ -81,7 +81,7 @@ def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> No
         "",
         "anew",
     )
-    (asked_again,) = turn_history.exchanges(store.connection, "s_1")
+    (asked_again,) = turns.latest_exchanges(store.connection, "s_1")
     assert "anew" in asked_again.text and "heron" not in asked_again.text + asked_again.title
 
 
@@ -127,7 +127,7 @@ def test_a_threads_exchanges_come_newest_first(store: Store) -> None:
     for number in range(5):
         record_turn(store, f"task {number}", now=100.0 + number)
     record_turn(store, "elsewhere", thread="s_2", now=500.0)
-    exchanges = turn_history.exchanges(store.connection, "s_1", limit=2)
+    exchanges = turns.latest_exchanges(store.connection, "s_1", limit=2)
     assert [memory.text.splitlines()[0] for memory in exchanges] == ["Task: task 4", "Task: task 3"]
 
 

@@ -1,7 +1,7 @@
 """Ask the primary model once, with the bundle and the working session."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from xscore.costs.call_history import typical_latency_s
@@ -26,10 +26,9 @@ from xscore.prompts.rubric import named_rubric
 from xscore.providers.spec import import_sdk
 from xscore.records.calls import Finish, Stage
 from xscore.records.events import AnswerText
-from xscore.records.memory import Layer
+from xscore.records.memory import Layer, Memory
 from xscore.records.turn import Checkpoint, Turn
-from xscore.store import working_session
-from xscore.store.turn_history import exchanges
+from xscore.store import turns, working_session
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
@@ -115,9 +114,9 @@ def _conversation(
     saved = "" if checkpoint is None else render_checkpoint(checkpoint)
     if turn.scope.layers and Layer.SESSION not in turn.scope.layers:
         return SessionContext(checkpoint=saved, persona=persona)
-    shown = (
-        exchanges(connection, turn.thread, limit=settings.exchanges) if settings.exchanges else ()
-    )
+    shown: Sequence[Memory] = ()
+    if settings.exchanges:
+        shown = turns.latest_exchanges(connection, turn.thread, limit=settings.exchanges)
     session = working_session.load_session(connection, turn.thread)
     goes_back = session is not None and session.tasks > len(shown) + 1  # this turn is one of them
     return SessionContext(

@@ -9,7 +9,7 @@ off. Trade-off: only the best neighbour counts.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import repeat
+from itertools import chain, repeat
 from operator import itemgetter
 
 from msgspec import Struct
@@ -75,15 +75,14 @@ def boost(
     edges: at least those that touch a candidate at or above the floor.
     """
     ranked = _without_boosts(outcomes)
-    liftable = [
-        (place, entry) for place, entry in enumerate(ranked) if entry.score >= rules.settings.floor
-    ]
-    around = _context(
-        [entry for _, entry in liftable], ranked, turn, rules, edges=edges, degrees=degrees
-    )
-    for place, entry in liftable:
-        if boosts := _boosts_of(entry, around, rules.boosters):
-            ranked[place] = entry._replace(boosts=boosts, score=_lifted(entry.score, boosts))
+    floor = rules.settings.floor
+    liftable = {place: entry for place, entry in enumerate(ranked) if entry.score >= floor}
+    around = _context(list(liftable.values()), ranked, turn, rules, edges=edges, degrees=degrees)
+    for place, entry in liftable.items():
+        boosts = _boosts_of(entry, around, rules.boosters)
+        if boosts:
+            lifted = _lifted(entry.score, boosts)
+            ranked[place] = entry._replace(boosts=boosts, score=lifted)
     return tuple(ranked)
 
 
@@ -93,9 +92,9 @@ def _without_boosts(outcomes: Sequence[Outcome]) -> list[Ranked]:
     judged = [outcome for outcome in outcomes if outcome[2] is not unjudged]
     scores = [judgment.score for _, judgment, _ in judged if isinstance(judgment, Judgment)]
     # Made by `zip`, a third of the time of the constructor, for the many without a boost.
-    fields = zip(
-        *(map(itemgetter(place), judged) for place in range(3)), repeat(()), scores, strict=False
-    )
+    candidates, judgments, origins = (map(itemgetter(place), judged) for place in range(3))
+    no_boosts: repeat[tuple[Boost, ...]] = repeat(())
+    fields = zip(candidates, judgments, origins, no_boosts, scores, strict=False)
     return list(map(tuple.__new__, repeat(Ranked), fields))
 
 
@@ -110,42 +109,56 @@ def _context(
 ) -> BoostContext:
     """Return what boosters look at: the links of what can be lifted, and the raw scores at their
     ends."""
-    inside = {id_ for entry in liftable for id_ in _ids(entry.candidate)}
+    inside: set[str] = set()
+    for entry in liftable:
+        inside.update(_ids(entry.candidate))
     near = [edge for edge in edges if edge.source in inside or edge.target in inside]
     calls = [(edge.source, edge.target) for edge in near if edge.relation is Relation.CALLS]
     tests = [(edge.source, edge.target) for edge in near if edge.relation is Relation.TESTS]
+    ends = set(chain.from_iterable([*calls, *tests]))
+    edited: dict[str, Sequence[tuple[int, int]]] = {}
+    for changed in turn.changed or ():
+        if changed.lines:
+            edited[changed.path] = changed.lines
     return BoostContext(
         turn=turn,
         settings=rules.settings,
         thresholds=rules.thresholds,
         now=rules.now,
-        known=_raw_scores(ranked, {end for pair in (*calls, *tests) for end in pair}),
+        known=_raw_scores(ranked, ends),
         calls=_grouped(calls),
         callers=_grouped((target, source) for source, target in calls),
         tests=_grouped(tests),
         tested_by=_grouped((target, source) for source, target in tests),
         degrees=degrees,
         ages_days=_telling_ages(ranked, turn, rules.now),
-        edited={changed.path: changed.lines for changed in turn.changed or () if changed.lines},
+        edited=edited,
     )
 
 
 def _boosts_of(
     ranked: Ranked, around: BoostContext, boosters: Sequence[Booster]
 ) -> tuple[Boost, ...]:
-    lifts = [lift for lift in (booster(ranked.candidate, around) for booster in boosters) if lift]
+    lifts: list[Boost] = []
+    for booster in boosters:
+        lift = booster(ranked.candidate, around)
+        if lift:
+            lifts.append(lift)
     cap = around.settings.cap
     boosts = _capped(lifts, cap)
     threshold = around.thresholds.of(ranked.candidate)
-    # It must pass without recency, too.
+    # What boosts lift over the threshold must pass without recency, too: else a memory would be
+    # kept only because its file was touched.
     if ranked.score < threshold <= _lifted(ranked.score, boosts):
         lasting = _capped([lift for lift in lifts if lift.name != "recency"], cap)
-        return boosts if _lifted(ranked.score, lasting) >= threshold else lasting
+        if _lifted(ranked.score, lasting) < threshold:
+            return lasting
     return boosts
 
 
 def _lifted(score: float, boosts: Iterable[Boost]) -> float:
-    return round(min(1.0, score + sum(lift.amount for lift in boosts)), 9)
+    lifted = score + sum(lift.amount for lift in boosts)
+    return round(min(1.0, lifted), 9)
 
 
 def _telling_ages(ranked: Sequence[Ranked], turn: Turn, now: float) -> dict[str, float]:
@@ -155,37 +168,47 @@ def _telling_ages(ranked: Sequence[Ranked], turn: Turn, now: float) -> dict[str,
     commit or a new layout most of the repository shares one day: only files changed after that day
     are recent.
     """
-    ages = {changed.path: changed.age_days for changed in reversed(turn.changed or ())}
     if turn.changed is None:
-        candidates = [entry.candidate for entry in ranked]
-        written = sorted(
-            (candidate.updated_at, candidate.path)
-            for candidate in candidates
-            if candidate.path and candidate.updated_at > 0
-        )
-        ages = {path: max(0.0, now - at) / DAY_S for at, path in written}
-    edited = {changed.path for changed in turn.changed or () if changed.lines}
-    # Edits are later than any commit.
-    days = {path: -1 if path in edited else int(age) for path, age in ages.items()}
+        ages = _ages_of_files(ranked, now)
+    else:
+        ages = {changed.path: changed.age_days for changed in reversed(turn.changed)}
+    days = {path: int(age) for path, age in ages.items()}
+    for changed in turn.changed or ():
+        if changed.lines:
+            days[changed.path] = -1  # an edit is later than any commit
     in_files = Counter([entry.candidate.path for entry in ranked])  # a file has many memories
-    counts = Counter[int]()
+    memories_of_day = Counter[int]()
     for path in in_files.keys() & days.keys():
-        counts[days[path]] += in_files[path]
-    pool = len(ranked) - in_files[""]
-    shared = min((day for day, count in counts.items() if count > pool / 2), default=None)
-    return {path: age for path, age in ages.items() if shared is None or days[path] < shared}
+        memories_of_day[days[path]] += in_files[path]
+    half = (len(ranked) - in_files[""]) / 2
+    shared_days = [day for day, count in memories_of_day.items() if count > half]
+    if not shared_days:
+        return ages
+    return {path: age for path, age in ages.items() if days[path] < min(shared_days)}
+
+
+def _ages_of_files(ranked: Sequence[Ranked], now: float) -> dict[str, float]:
+    """Return the age in days of each file by its latest time in the file system."""
+    latest: dict[str, float] = {}
+    for entry in ranked:
+        path, written_at = entry.candidate.path, entry.candidate.updated_at
+        if path and written_at > latest.get(path, 0.0):
+            latest[path] = written_at
+    return {path: max(0.0, now - written_at) / DAY_S for path, written_at in latest.items()}
 
 
 def _raw_scores(
     judged: Sequence[Ranked], ends: AbstractSet[str]
 ) -> dict[str, tuple[Candidate, float]]:
-    return {
-        id_: (entry.candidate, entry.score)
-        for entry in judged
-        if entry.candidate.id in ends or entry.candidate.duplicates
-        for id_ in _ids(entry.candidate)
-        if id_ in ends
-    }
+    scores: dict[str, tuple[Candidate, float]] = {}
+    for entry in judged:
+        candidate = entry.candidate
+        if candidate.id in ends:
+            scores[candidate.id] = (candidate, entry.score)
+        for duplicate in candidate.duplicates:
+            if duplicate in ends:
+                scores[duplicate] = (candidate, entry.score)
+    return scores
 
 
 def dependency(candidate: Candidate, around: BoostContext) -> Boost | None:
@@ -276,9 +299,10 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def _neighbours(candidate: Candidate, links: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
     """Pairs of (own id, other id), in an order that no permutation of the input changes."""
-    return sorted(
-        {(own_id, other_id) for own_id in _ids(candidate) for other_id in links.get(own_id, ())}
-    )
+    pairs: set[tuple[str, str]] = set()
+    for own_id in _ids(candidate):
+        pairs.update((own_id, other_id) for other_id in links.get(own_id, ()))
+    return sorted(pairs)
 
 
 def _is_edited(subject: Candidate, around: BoostContext) -> bool:
@@ -286,16 +310,17 @@ def _is_edited(subject: Candidate, around: BoostContext) -> bool:
     it."""
     if subject.kind is Kind.TEST or not subject.path:
         return False
-    turn, whole_file = around.turn, subject.start_line == 0
-    if subject.path == turn.file and (
-        turn.line == 0 or whole_file or subject.start_line <= turn.line <= subject.end_line
-    ):
-        return True
-    edits = around.edited.get(subject.path, ())
-    return any(
-        whole_file or (first <= subject.end_line and last >= subject.start_line)
-        for first, last in edits
-    )
+    turn, is_whole_file = around.turn, subject.start_line == 0
+    if subject.path == turn.file:
+        if turn.line == 0 or is_whole_file:
+            return True
+        if subject.start_line <= turn.line <= subject.end_line:
+            return True
+    for first, last in around.edited.get(subject.path, ()):
+        overlaps = first <= subject.end_line and last >= subject.start_line
+        if is_whole_file or overlaps:
+            return True
+    return False
 
 
 def _boost(name: str, amount: float, because: str) -> Boost | None:
@@ -321,11 +346,9 @@ def _capped(boosts: Sequence[Boost], cap: float) -> tuple[Boost, ...]:
 
 
 def _candidate_name(candidate: Candidate) -> str:
-    return (
-        f"{candidate.path}::{candidate.entity}"
-        if candidate.entity
-        else candidate.path or candidate.id
-    )
+    if candidate.entity:
+        return f"{candidate.path}::{candidate.entity}"
+    return candidate.path or candidate.id
 
 
 def load_boosters(settings: Settings) -> tuple[Booster, ...]:
@@ -333,13 +356,10 @@ def load_boosters(settings: Settings) -> tuple[Booster, ...]:
 
     Raises UsageError for one that cannot be loaded.
     """
-    return (
-        *BOOSTERS,
-        *(
-            _guarded(name, booster)
-            for name, booster in enabled_plugins("boosters", settings).items()
-        ),
-    )
+    boosters = list(BOOSTERS)
+    for name, booster in enabled_plugins("boosters", settings).items():
+        boosters.append(_guarded(name, booster))
+    return tuple(boosters)
 
 
 def _guarded(name: str, booster: Booster) -> Booster:

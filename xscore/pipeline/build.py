@@ -64,8 +64,7 @@ class Pipeline:
         clock: Unix seconds, for the timestamps and leases of a turn.
         listener: called with every turn that has ended; None: chosen by `telemetry.otel`.
         Raises StoreUntrusted, StoreDamaged, StoreError, UsageError for invalid settings, and
-        NoUsableModel
-        if a model named in the settings is not available.
+        NoUsableModel if a model named in the settings is not available.
         """
         require_kind(str, Path, path=path)
         require_kind(Settings, LoadedSettings, type(None), settings=settings)
@@ -80,13 +79,12 @@ class Pipeline:
         else:
             loaded = settings or _load_settings(root)
             chosen = loaded.settings
-        heard = listener or next(
-            (make_one() for make_one in implementations("turn_listener", chosen)), None
-        )
+        for make_listener in implementations("turn_listener", chosen):
+            listener = listener or make_listener()
         with closing(Store.open_with(root, chosen, create=make, clock=clock)) as store:
             feed = _EventFeed(observer or Observer())
             store.listen(feed.note)
-            pipeline = cls(assemble_parts(store, chosen, loaded, feed, listener=heard))
+            pipeline = cls(assemble_parts(store, chosen, loaded, feed, listener=listener))
             feed.pipeline = pipeline
             try:
                 yield pipeline
@@ -159,9 +157,8 @@ class Pipeline:
             raise UsageError(
                 "another turn is being streamed", hint="Leave its loop, or open the folder again."
             )
-        self._stream = EventStream(
-            self.ask(turn, about=about, answer=answer, answer_anyway=answer_anyway)
-        )
+        asking = self.ask(turn, about=about, answer=answer, answer_anyway=answer_anyway)
+        self._stream = EventStream(asking)
         try:
             async for event in self._stream.read():
                 yield event
@@ -307,17 +304,19 @@ def as_turn(turn: Turn | str, about: Mapping[str, object] | None = None) -> Turn
     require_kind(Turn, str, task=turn)
     require_kind(Mapping, type(None), about=about)
     try:
-        turn = (
-            Turn(task=turn)
-            if isinstance(turn, str)
-            else msgspec.convert(msgspec.to_builtins(turn), Turn)
-        )
+        if isinstance(turn, str):
+            turn = Turn(task=turn)
+        else:
+            # Checked field by field: a caller may have put anything into it.
+            turn = msgspec.convert(msgspec.to_builtins(turn), Turn)
     except msgspec.ValidationError as error:
         raise UsageError(
             f"the turn is wrong: {error}", hint="`xscore.Turn` says what each field holds."
         ) from error
-    added = tuple((str(name), str(value)) for name, value in (about or {}).items())
-    return replace(turn, about=(*turn.about, *added)) if added else turn
+    if not about:
+        return turn
+    added = [(str(name), str(value)) for name, value in about.items()]
+    return replace(turn, about=(*turn.about, *added))
 
 
 def _load_settings(root: RepositoryRoot) -> LoadedSettings:

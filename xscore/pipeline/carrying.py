@@ -81,33 +81,52 @@ def with_thread(
     if missing.isdisjoint(earlier):
         return replace(pool, thread=ThreadPlan(way="all", because=FIRST_OF_ITS_THREAD))
     priors = _priors(store, turn, pool)
-    scores = {
-        candidate.id: earlier[candidate.content_hash].score
-        for candidate in pool.candidates
-        if candidate.content_hash in earlier
-    }
+    scores: dict[str, float] = {}
+    for candidate in pool.candidates:
+        if candidate.content_hash in earlier:
+            scores[candidate.id] = earlier[candidate.content_hash].score
     shown = [*_shown_before(store, wordings), *_strong_before(scores, near_from)]
-    ties = Counter(
-        end for edge in store.edges_touching(shown) for end in (edge.source, edge.target)
-    )
-    likely = likely_memories(shown, ties, priors, scores)
+    likely = likely_memories(shown, _edges_of_each(store, shown), priors, scores)
     likely_hashes = {
         candidate.content_hash for candidate in pool.candidates if candidate.id in likely
     }
-    first = missing & (likely_hashes | (missing - earlier.keys()))
-    spare = {hash_: judgment for hash_, judgment in earlier.items() if hash_ in missing}
+    never_judged = missing - earlier.keys()
+    first = missing & (likely_hashes | never_judged)
     plan = ThreadPlan(
-        way="all", because="", spare=spare, wordings=judged_under, first=first, priors=priors
+        way="all",
+        because="",
+        spare={hash_: judgment for hash_, judgment in earlier.items() if hash_ in missing},
+        wordings=judged_under,
+        first=first,
+        priors=priors,
     )
     if judge.is_decision:
         return replace(pool, thread=replace(plan, because=CHEAP_ENOUGH))
     if len(first) > WORTH_IT * len(missing):
         return replace(pool, thread=replace(plan, because=MOSTLY_NEW))
-    carried = {hash_: judgment for hash_, judgment in spare.items() if hash_ not in first}
-    spare = {hash_: judgment for hash_, judgment in spare.items() if hash_ in first}
-    misses = tuple([candidate for candidate in pool.misses if candidate.content_hash in first])
+    return _judged_in_part(pool, plan)
+
+
+def _judged_in_part(pool: Pool, plan: ThreadPlan) -> Pool:
+    """Return the pool of which only the likely part is sent; the rest keeps its judgments."""
+    carried: dict[str, Judgment] = {}
+    spare: dict[str, Judgment] = {}
+    for hash_, judgment in plan.spare.items():
+        # Of what is sent again the earlier judgment stands by, should a cap come first.
+        kept_in = spare if hash_ in plan.first else carried
+        kept_in[hash_] = judgment
+    misses = tuple([miss for miss in pool.misses if miss.content_hash in plan.first])
     plan = replace(plan, way="part", because=LIKELY_PART, carried=carried, spare=spare)
     return replace(pool, misses=misses, thread=plan)
+
+
+def _edges_of_each(store: Store, ids: Sequence[str]) -> "Counter[str]":
+    """Count the edges between these memories and each memory at their ends."""
+    edges_of = Counter[str]()
+    for edge in store.edges_touching(ids):
+        edges_of[edge.source] += 1
+        edges_of[edge.target] += 1
+    return edges_of
 
 
 def _earlier_judgments(
@@ -120,19 +139,17 @@ def _earlier_judgments(
     at first.
     """
     open_hashes = {candidate.content_hash for candidate in pool.candidates}
-    earlier, under = dict[str, Judgment](), dict[str, Wording]()
+    earlier: dict[str, Judgment] = {}
+    judged_under: dict[str, Wording] = {}
     for wording in wordings:
         if not open_hashes:
             break
-        new = {
-            hash_: judgment
-            for hash_, judgment in known_judgments(store, wording.key, judge).items()
-            if hash_ in open_hashes
-        }
-        open_hashes -= new.keys()
-        earlier |= new
-        under |= dict.fromkeys(new, wording)
-    return earlier, under
+        for hash_, judgment in known_judgments(store, wording.key, judge).items():
+            if hash_ in open_hashes:
+                open_hashes.remove(hash_)
+                earlier[hash_] = judgment
+                judged_under[hash_] = wording
+    return earlier, judged_under
 
 
 def _priors(store: Store, turn: Turn, pool: Pool) -> Mapping[str, float]:
@@ -172,15 +189,20 @@ def likely_memories(
     priors: lexical score of each memory of the pool.
     scores: earlier judgments, 0..1 by memory id.
     """
+    in_pool = len(priors)
     shown = list(dict.fromkeys(id_ for id_ in shown if id_ in priors))
-    promise = {
-        id_: prior + EARLIER_SCORE_WEIGHT * scores.get(id_, 0.0) for id_, prior in priors.items()
-    }
-    fitting = sorted(filter(promise.__getitem__, promise), key=promise.__getitem__, reverse=True)
-    tenth, most_linked = ceil(LIKELIEST_SHARE * len(priors)), ceil(MOST_LINKED * len(priors))
-    linked = [id_ for id_, _ in ties.most_common() if id_ in priors][:most_linked]
-    in_order = dict.fromkeys([*shown, *fitting[:tenth], *linked, *fitting[tenth:]])
-    return set(islice(in_order, max(len(shown), ceil(JUDGED_AGAIN * len(priors)))))
+    promise: dict[str, float] = {}
+    for id_, prior in priors.items():
+        hope = prior + EARLIER_SCORE_WEIGHT * scores.get(id_, 0.0)
+        if hope:
+            promise[id_] = hope
+    fitting = sorted(promise, key=promise.__getitem__, reverse=True)
+    likeliest = ceil(LIKELIEST_SHARE * in_pool)
+    linked = [id_ for id_, _ in ties.most_common() if id_ in priors]
+    linked = linked[: ceil(MOST_LINKED * in_pool)]
+    in_order = dict.fromkeys([*shown, *fitting[:likeliest], *linked, *fitting[likeliest:]])
+    judged_again = max(len(shown), ceil(JUDGED_AGAIN * in_pool))
+    return set(islice(in_order, judged_again))
 
 
 def with_earlier(judged: Judged, turn: Turn) -> Judged:
@@ -212,20 +234,18 @@ def carried_over(
     """Count what was carried over, by the turn that judged it. turn: `continues` names the one it
     finishes, if any."""
     own_wording = Wording(turn.continues, "", turn.task)
-    carried = [outcome for outcome in outcomes if outcome.origin is Origin.CARRIED]
-    under = Counter(pool.wording_of(outcome) or own_wording for outcome in carried)
-    plan = pool.thread
-    return CarriedOver(
-        way=plan.way if plan else "",
-        because=plan.because if plan else "",
-        left=left_unjudged,
-        under=tuple(
-            [
-                CarriedFrom(turn_id=wording.turn_id, task=wording.task, memories=n)
-                for wording, n in under.most_common()
-            ]
-        ),
-    )
+    memories_of = Counter[Wording]()
+    for outcome in outcomes:
+        if outcome.origin is Origin.CARRIED:
+            memories_of[pool.wording_of(outcome) or own_wording] += 1
+    under = [
+        CarriedFrom(turn_id=wording.turn_id, task=wording.task, memories=count)
+        for wording, count in memories_of.most_common()
+    ]
+    way = because = ""
+    if pool.thread:
+        way, because = pool.thread.way, pool.thread.because
+    return CarriedOver(way=way, because=because, left=left_unjudged, under=tuple(under))
 
 
 def carried_reasons(pool: Pool, store: Store, judge: str, hashes: Sequence[str]) -> dict[str, str]:

@@ -84,8 +84,10 @@ class Places(Struct):
     def head_of(self, ranked: Ranked) -> Ranked | None:
         """Return the memory behind which this one stands; None: it needs a place of its own."""
         candidate = ranked.candidate
-        if candidate.kind is Kind.TEST and (test := self._heads.get(("tests", candidate.path))):
-            return test
+        if candidate.kind is Kind.TEST:
+            first_test = self._heads.get(("tests", candidate.path))
+            if first_test:
+                return first_test
         for key in copy_keys(candidate):
             head = self._heads.get(key)
             if head is not None and self._are_alike(candidate, head.candidate):
@@ -139,17 +141,17 @@ def compose(
             places.beyond.append(ranked)
         else:
             places.take(ranked)
-    best = max([ranked.score for ranked in (*passing[:1], *below[:1])], default=0.0)
+    best = _best_score(passing, below)
     within = rules.best_within if aim.asks else rules.told_within
     if best >= thresholds.lowest - within - SCORE_TOLERANCE:
-        _fill(
-            places,
-            [near for near in below if near.score >= rules.share * best],
-            rules,
-            room=top_k,
-            subjects=aim.subjects,
-        )
+        near = [entry for entry in below if entry.score >= rules.share * best]
+        _fill(places, near, rules, room=top_k, subjects=aim.subjects)
     return places
+
+
+def _best_score(*best_first: Sequence[Ranked]) -> float:
+    """Return the best score of several lists, each sorted; 0 where all are empty."""
+    return max([ranked[0].score for ranked in best_first if ranked], default=0.0)
 
 
 def _fill(
@@ -165,7 +167,7 @@ def _fill(
     beside = sum(is_beside(ranked.candidate, subjects) for ranked in places.taken)
     # What passed beside the code takes at most its share of the places that are filled up to.
     counted = len(places.taken) - beside + min(beside, rules.beside)
-    best = max([ranked.score for ranked in (*places.taken[:1], *near[:1])], default=0.0)
+    least_beside = rules.beside_share * _best_score(places.taken, near)
     has_code = any(ranked.candidate.kind in CODE for ranked in (*places.taken, *near))
     files = {ranked.candidate.path for ranked in places.taken if ranked.candidate.kind in _WINDOWED}
     for ranked in near:
@@ -173,12 +175,12 @@ def _fill(
         if counted >= rules.to or len(places.taken) >= room:
             return
         stands_beside = has_code and is_beside(candidate, subjects)
-        if stands_beside and (beside >= rules.beside or ranked.score < rules.beside_share * best):
+        if stands_beside and (beside >= rules.beside or ranked.score < least_beside):
             continue
         # One window of a file says where to look.
-        if (candidate.kind in _WINDOWED and candidate.path in files) or places.head_of(
-            ranked
-        ) is not None:
+        if candidate.kind in _WINDOWED and candidate.path in files:
+            continue
+        if places.head_of(ranked) is not None:
             continue
         places.take(ranked)
         places.filled.append(ranked)
@@ -194,17 +196,19 @@ def is_beside(candidate: Candidate, subjects: AbstractSet[Kind]) -> bool:
 
 def one_window_a_file(below: Sequence[Ranked], places: Places) -> list[Ranked]:
     """Return what is near and has no place, with one window of each text file."""
-    taken = {ranked.candidate.id for ranked in places.taken}
-    windowed = {
-        ranked.candidate.path for ranked in places.taken if ranked.candidate.kind is Kind.TEXT
-    }
+    candidates = [ranked.candidate for ranked in places.taken]
+    taken_ids = {candidate.id for candidate in candidates}
+    windowed = {candidate.path for candidate in candidates if candidate.kind is Kind.TEXT}
     rest: list[Ranked] = []
     for ranked in below:
         candidate = ranked.candidate
-        if candidate.id in taken or (candidate.kind is Kind.TEXT and candidate.path in windowed):
+        if candidate.id in taken_ids:
             continue
-        if candidate.kind is Kind.TEXT and candidate.path:
-            windowed.add(candidate.path)
+        if candidate.kind is Kind.TEXT:
+            if candidate.path in windowed:
+                continue
+            if candidate.path:
+                windowed.add(candidate.path)
         rest.append(ranked)
     return rest
 
@@ -218,6 +222,10 @@ _SUBJECT_WORDS = {
 }
 
 
+_DOC_ENDINGS = (".md", ".rst", ".txt", ".adoc", ".mdx")
+_CONFIG_ENDINGS = (".toml", ".yml", ".yaml", ".json", ".ini", ".cfg")
+
+
 def aim_of(turn: Turn, *, about_tests: bool) -> TaskAim:
     """Return what a task is after. about_tests: its first line is about tests.
 
@@ -227,15 +235,16 @@ def aim_of(turn: Turn, *, about_tests: bool) -> TaskAim:
     subjects = {Kind(kind) for kind in turn.scope.kinds if kind in set(Kind)}
     first_line, _, _ = turn.task.strip().partition("\n")
     words = {word.strip(".,;:!?()`'\"").lower() for word in first_line.split()}
-    subjects |= {
-        kind for kind, names in _SUBJECT_WORDS.items() if not words.isdisjoint(names.split())
-    }
+    for kind, names in _SUBJECT_WORDS.items():
+        if not words.isdisjoint(names.split()):
+            subjects.add(kind)
     if about_tests:
         subjects.add(Kind.TEST)
-    for path in (*find_mentions(turn.task).files, *([turn.file] if turn.file else [])):
-        if path.lower().endswith((".md", ".rst", ".txt", ".adoc", ".mdx")):
+    for path in (*find_mentions(turn.task).files, turn.file):
+        lowered = path.lower()
+        if lowered.endswith(_DOC_ENDINGS):
             subjects |= {Kind.DOC, Kind.TEXT}
-        elif path.lower().endswith((".toml", ".yml", ".yaml", ".json", ".ini", ".cfg")):
+        elif lowered.endswith(_CONFIG_ENDINGS):
             subjects |= {Kind.CONFIG, Kind.TEXT}
     return TaskAim(frozenset(subjects), is_question(turn.task))
 
@@ -243,14 +252,11 @@ def aim_of(turn: Turn, *, about_tests: bool) -> TaskAim:
 def copy_keys(candidate: Candidate) -> list[tuple[str, ...]]:
     """Return the keys that a memory shares with its copies in sibling packages: its path without
     one folder."""
-    *folders, file = candidate.path.split("/")
-    stem, entity = file.partition(".")[0], candidate.entity
-    if not entity:
+    if not candidate.entity:
         return []
-    return [
-        (candidate.kind, stem, entity, *folders[:at], "*", *folders[at + 1 :])
-        for at in range(len(folders))
-    ]
+    *folders, file = candidate.path.split("/")
+    name = (candidate.kind, file.partition(".")[0], candidate.entity)
+    return [(*name, *folders[:at], "*", *folders[at + 1 :]) for at in range(len(folders))]
 
 
 def namesakes(ranked: Sequence[Ranked]) -> list[str]:
@@ -260,7 +266,11 @@ def namesakes(ranked: Sequence[Ranked]) -> list[str]:
     for entry in ranked[:MOST_COMPARED]:
         for key in copy_keys(entry.candidate):
             groups.setdefault(key, []).append(entry.candidate.id)
-    return sorted({id_ for group in groups.values() if len(group) > 1 for id_ in group})
+    namesake_ids: set[str] = set()
+    for ids in groups.values():
+        if len(ids) > 1:
+            namesake_ids.update(ids)
+    return sorted(namesake_ids)
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -279,16 +289,15 @@ def lend(
     lent: dict[str, tuple[float, int]] = {}
     for test, targets in sorted(tested.items()):
         for target in targets:
+            evidence = LENT * scores.get(test, 0.0) / len(targets)
             share, tests = lent.get(target, (0.0, 0))
             # Every further test adds a share of what is still missing.
-            lent[target] = (
-                1 - (1 - share) * (1 - LENT * scores.get(test, 0.0) / len(targets)),
-                tests + 1,
-            )
-    return tuple(
-        _lifted(entry, *lent[entry.candidate.id], cap) if entry.candidate.id in lent else entry
-        for entry in ranked
-    )
+            lent[target] = (1 - (1 - share) * (1 - evidence), tests + 1)
+    lifted: list[Ranked] = []
+    for entry in ranked:
+        share, tests = lent.get(entry.candidate.id, (0.0, 0))
+        lifted.append(_lifted(entry, share, tests, cap) if tests else entry)
+    return tuple(lifted)
 
 
 def _lifted(ranked: Ranked, share: float, tests: int, cap: float) -> Ranked:
@@ -305,12 +314,10 @@ def _lifted(ranked: Ranked, share: float, tests: int, cap: float) -> Ranked:
 
 def lenders(ranked: Sequence[Ranked]) -> list[str]:
     """Return the ids of the tests that lend, the best first."""
-    tests = [
-        entry for entry in ranked if entry.score >= LENT_FROM and entry.candidate.kind is Kind.TEST
-    ]
-    return [
-        entry.candidate.id for entry in nlargest(MOST_LENDERS, tests, key=lambda entry: entry.score)
-    ]
+    strong = [entry for entry in ranked if entry.score >= LENT_FROM]
+    tests = [entry for entry in strong if entry.candidate.kind is Kind.TEST]
+    best = nlargest(MOST_LENDERS, tests, key=lambda entry: entry.score)
+    return [entry.candidate.id for entry in best]
 
 
 def with_group(ranked: Ranked, behind: Sequence[Ranked]) -> Ranked:
@@ -318,20 +325,21 @@ def with_group(ranked: Ranked, behind: Sequence[Ranked]) -> Ranked:
     t/unit/test_schedules.py`."""
     if not behind:
         return ranked
-    candidate = ranked.candidate
-    tests = [
-        member
-        for member in behind
-        if member.candidate.kind is Kind.TEST and member.candidate.path == candidate.path
-    ]
-    remarks = [f"and {counted(len(tests), 'more test')} in {candidate.path}"] if tests else []
-    copies = dict.fromkeys(
-        member.candidate.path for member in behind if member.candidate.path != candidate.path
-    )
+    path = ranked.candidate.path
+    tests, copies = 0, dict[str, None]()
+    for member in behind:
+        if member.candidate.path != path:
+            copies[member.candidate.path] = None
+        elif member.candidate.kind is Kind.TEST:
+            tests += 1
+    remarks: list[str] = []
+    if tests:
+        remarks.append(f"and {counted(tests, 'more test')} in {path}")
     if copies:
         remarks.append(f"the same in {', '.join(copies)}")
-    reason = "; ".join([*remarks, *([ranked.judgment.reason] if ranked.judgment.reason else [])])
-    return ranked._replace(judgment=ranked.judgment._replace(reason=reason))
+    if ranked.judgment.reason:
+        remarks.append(ranked.judgment.reason)
+    return ranked._replace(judgment=ranked.judgment._replace(reason="; ".join(remarks)))
 
 
 def placed_by(places: Places) -> dict[str, PlacedBy]:

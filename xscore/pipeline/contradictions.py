@@ -8,7 +8,7 @@ choice worded differently is another choice.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import exp
 
 from msgspec import Struct
@@ -63,16 +63,31 @@ def chosen_value(memory: Memory) -> str:
 def choice_in_text(text: str) -> str:
     """Return what is chosen (`Prisma`), or the whole first sentence if that is more than a few
     words."""
-    sentence, before = _SPACE.sub(" ", _END.split(text, maxsplit=1)[0]).strip(), ""
-    while sentence != before:
-        before, sentence = sentence, _REASON.sub("", sentence, count=1).strip() or sentence
-    name, before = sentence, ""
-    while name != before:  # makes parsing idempotent
-        before = name
-        lead = _LEAD.match(name)
-        rest = name[lead.end() :] if lead else name
-        name = (_REST.sub("", rest, count=1) if rest != name else rest).strip(" \"'`.") or name
+    first_sentence, *_ = _END.split(text, maxsplit=1)
+    sentence = _until_steady(_without_reason, _SPACE.sub(" ", first_sentence).strip())
+    name = _until_steady(_without_lead, sentence)
     return name if len(name.split()) <= VALUE_WORDS else sentence
+
+
+def _until_steady(shorten: Callable[[str], str], text: str) -> str:
+    """Shorten a text until nothing goes any more, so that parsing a value again changes nothing."""
+    before = ""
+    while text != before:
+        before, text = text, shorten(text)
+    return text
+
+
+def _without_reason(sentence: str) -> str:
+    return _REASON.sub("", sentence, count=1).strip() or sentence
+
+
+def _without_lead(name: str) -> str:
+    """Leave out words such as `we use`, and then what follows the name: `for …`, `instead of …`."""
+    lead = _LEAD.match(name)
+    rest = name[lead.end() :] if lead else name
+    if rest != name:
+        rest = _REST.sub("", rest, count=1)
+    return rest.strip(" \"'`.") or name
 
 
 def names_a_choice(memory: Memory) -> bool:
@@ -130,14 +145,13 @@ def resolve_conflicts(
     now: Unix seconds. The order of the memories does not matter. What agrees, comes from the index,
         or is neither active nor stale is ignored.
     """
-    choosers = sorted(
-        (memory for memory in memories if _chooses(memory)), key=lambda memory: memory.id
-    )
-    resolutions = [_resolved(group, authority, now) for group in _topics(choosers)]
-    return sorted(
-        (conflict for conflict in resolutions if conflict is not None),
-        key=lambda conflict: conflict.memory_ids,
-    )
+    choosers = sorted(filter(_chooses, memories), key=lambda memory: memory.id)
+    conflicts: list[ResolvedConflict] = []
+    for group in _topics(choosers):
+        conflict = _resolved(group, authority, now)
+        if conflict is not None:
+            conflicts.append(conflict)
+    return sorted(conflicts, key=lambda conflict: conflict.memory_ids)
 
 
 def conflict_weight(memory: Memory, *, authority: Mapping[str, float], now: float) -> float:
@@ -145,9 +159,8 @@ def conflict_weight(memory: Memory, *, authority: Mapping[str, float], now: floa
     seen."""
     freshness = decayed(1.0, days_since(last_seen(memory), now), FRESHNESS_PER_DAY)
     count = max(memory.evidence_count, 1)
-    return (
-        authority.get(memory.layer.value, 0.0) * memory.confidence * freshness * count / (count + 1)
-    )
+    trust = authority.get(memory.layer.value, 0.0) * memory.confidence
+    return trust * freshness * count / (count + 1)
 
 
 def _chooses(memory: Memory) -> bool:
@@ -162,33 +175,38 @@ def _topics(memories: Sequence[Memory]) -> list[list[Memory]]:
         choosing.setdefault(normalized(chosen_value(memory)), []).append(memory)
     groups: dict[str, list[Memory]] = {}
     for memory in memories:
-        rejected = [
-            rival
-            for name in memory.particulars.alternatives
-            for rival in choosing.get(normalized(name), ())
-        ]
-        key = memory.key or next((rival.key for rival in rejected if rival.key), "")
-        groups.setdefault(topic_of_key(key) if key else memory.id, []).append(memory)
+        key = memory.key or _key_of_rivals(memory, choosing)
+        topic = topic_of_key(key) if key else memory.id
+        groups.setdefault(topic, []).append(memory)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def _key_of_rivals(memory: Memory, choosing: Mapping[str, Sequence[Memory]]) -> str:
+    """Return the key of the first memory that chooses what this one rejects; empty: there is none.
+
+    choosing: value -> the memories that choose it.
+    """
+    for name in memory.particulars.alternatives:
+        for rival in choosing.get(normalized(name), ()):
+            if rival.key:
+                return rival.key
+    return ""
 
 
 def _resolved(
     group: Sequence[Memory], authority: Mapping[str, float], now: float
 ) -> ResolvedConflict | None:
-    best_first = sorted(
-        group,
-        key=lambda memory: (-conflict_weight(memory, authority=authority, now=now), memory.id),
-    )
+    def weakest_last(memory: Memory) -> tuple[float, str]:
+        return -conflict_weight(memory, authority=authority, now=now), memory.id
+
+    best_first = sorted(group, key=weakest_last)
     winner = _exception(best_first) or best_first[0]
-    contradicting = [
-        memory
-        for memory in best_first
-        if normalized(chosen_value(memory)) != normalized(chosen_value(winner))
-    ]
-    if not contradicting:
-        return None
-    ids = tuple(sorted(memory.id for memory in group))
-    return ResolvedConflict(ids, _sentence(winner, contradicting[0]), winner.id)
+    value = normalized(chosen_value(winner))
+    for memory in best_first:
+        if normalized(chosen_value(memory)) != value:
+            ids = tuple(sorted(member.id for member in group))
+            return ResolvedConflict(ids, _sentence(winner, memory), winner.id)
+    return None
 
 
 def _exception(best_first: Sequence[Memory]) -> Memory | None:
@@ -231,8 +249,6 @@ def _sentence(winner: Memory, loser: Memory) -> str:
 
 
 def _rule(memory: Memory) -> str:
-    return (
-        "User usually uses"
-        if memory.layer is Layer.USER
-        else f"{_WHERE[memory.scope].capitalize()} one usually uses"
-    )
+    if memory.layer is Layer.USER:
+        return "User usually uses"
+    return f"{_WHERE[memory.scope].capitalize()} one usually uses"

@@ -71,20 +71,22 @@ def cost_of_calls(
     """
     if not work.calls:
         return Decimal(0)
-    # Rounded up.
-    tokens_in = -(-work.input_tokens // work.calls)
-    tokens_out = -(-work.output_tokens // work.calls)
+    tokens_in = ceil(work.input_tokens / work.calls)
+    tokens_out = ceil(work.output_tokens / work.calls)
     average = Usage(
         input_tokens=tokens_in,
         output_tokens=tokens_out,
         cached_input_tokens=work.cached_tokens // work.calls,
     )
     cost = prices(judge.provider, judge.model, judge.host, average)
-    if cost is not None and (cache_ttl_s or is_kept_unasked):
+    if cost is None:
+        return None
+    if cache_ttl_s or is_kept_unasked:
         an_hour = tokens_in if cache_ttl_s >= HOUR_S else 0
-        cached = replace(average, cache_write_tokens=tokens_in, cache_write_1h_tokens=an_hour)
-        cost = max(cost, prices(judge.provider, judge.model, judge.host, cached) or cost)
-    return None if cost is None else cost * work.calls
+        written = replace(average, cache_write_tokens=tokens_in, cache_write_1h_tokens=an_hour)
+        cost_written = prices(judge.provider, judge.model, judge.host, written)
+        cost = max(cost, cost_written or cost)
+    return cost * work.calls
 
 
 def estimate_judging(judge: JudgeDescription, turn: Turn, pool: Pool) -> Estimate:
@@ -182,10 +184,12 @@ def _as_asked(judge: JudgeDescription) -> JudgeIdentity:
 
 def price_work(judge: JudgeDescription, work: Workload, pool: Pool) -> JudgeEstimate:
     """Price work for candidates of this pool in minutes and dollars, at the limits in force."""
-    settings, prices = judge.settings.judge, PriceList(judge.settings.provider.price)
+    settings = judge.settings.judge
+    prices = PriceList(judge.settings.provider.price)
     connection, host, model = judge.store.connection, judge.host, judge.asked_model
     provider = judge.identity.provider
-    limits = LocalRates(rpm=settings.rpm, tpm=settings.tpm, remembered=judge.stated_limits).in_force
+    rates = LocalRates(rpm=settings.rpm, tpm=settings.tpm, remembered=judge.stated_limits)
+    limits = rates.in_force
     latency_s = typical_latency_s(connection, host=host, model=model)
     took = expected_duration(work, limits, latency_s=latency_s, concurrency=judge.concurrency)
     waits_for_host = took.binding_limit == "latency"
@@ -249,11 +253,12 @@ def _corrected(forecast: Workload, rendered: Workload, forecast_of_same: Workloa
     def scaled(amount: int, exact: int, rough: int) -> int:
         return round(amount * exact / rough) if rough else amount
 
+    rough = forecast_of_same
     return Workload(
-        scaled(forecast.calls, rendered.calls, forecast_of_same.calls),
-        scaled(forecast.input_tokens, rendered.input_tokens, forecast_of_same.input_tokens),
-        scaled(forecast.output_tokens, rendered.output_tokens, forecast_of_same.output_tokens),
-        scaled(forecast.lasting_tokens, rendered.lasting_tokens, forecast_of_same.lasting_tokens),
+        scaled(forecast.calls, rendered.calls, rough.calls),
+        scaled(forecast.input_tokens, rendered.input_tokens, rough.input_tokens),
+        scaled(forecast.output_tokens, rendered.output_tokens, rough.output_tokens),
+        scaled(forecast.lasting_tokens, rendered.lasting_tokens, rough.lasting_tokens),
     )
 
 
@@ -295,18 +300,23 @@ def forecast_work(
     builder: PromptBuilder, turn: Turn, packs: Sequence[Pack], *, sees: str, traits: ModelSettings
 ) -> Workload:
     """Estimate judging these packs from the sizes in the store, without rendering prompts."""
-    system = tokens.size(builder.layout.system())
-    shown = tokens.size(turn_block(turn, sees=sees)[: builder.layout.turn_chars]) + ASKED_CHARS
+    layout = builder.layout
+    system_chars = tokens.size(layout.system())
+    shown = turn_block(turn, sees=sees)[: layout.turn_chars]
+    turn_chars = tokens.size(shown) + ASKED_CHARS
     per_token = builder.model.chars_per_token
+    # Only what stands before the turn can be served again to another one.
+    is_prefix = builder.order == "memory_first"
     calls = chars = output = lasting = 0
     for pack in packs:
-        asks, memories = prompts_of_pack(builder, pack)
-        pack_chars = asks * system + chars_of(builder.layout, pack.members, memories)
-        calls += asks
-        chars += pack_chars + asks * shown
-        output += asks * builder.expected_output(ceil(memories / asks))
-        if pack.is_kept and builder.order == "memory_first":
-            lasting += asks * _cacheable(int(pack_chars / asks / per_token), traits)
+        prompts, memories = prompts_of_pack(builder, pack)
+        pack_chars = prompts * system_chars + chars_of(layout, pack.members, memories)
+        calls += prompts
+        chars += pack_chars + prompts * turn_chars
+        output += prompts * builder.expected_output(ceil(memories / prompts))
+        if pack.is_kept and is_prefix:
+            prefix_tokens = int(pack_chars / prompts / per_token)
+            lasting += prompts * _cacheable(prefix_tokens, traits)
     return Workload(calls, round(chars / per_token), output, lasting)
 
 
@@ -331,19 +341,14 @@ def chars_of(layout: PromptLayout, members: Sequence[Candidate], memories: int) 
         (member.tokens - 0.5) * tokens.chars_per_token(member.kind, member.language)
         for member in members
     )
-    names = (
-        sum(len(member.kind) + len(member.entity) for member in members) + memories * MEMORY_CHARS
-    )
+    names = sum(len(member.kind) + len(member.entity) for member in members)
+    chars = round(texts) + names + memories * MEMORY_CHARS
+    paths = [member.path for member in members if member.path]
     if layout.is_independent:
         # Each question repeats the statement and names its file.
-        questions = memories * len(layout.statement())
-        files = sum(len(member.path) + PATH_CHARS for member in members if member.path)
-        return round(texts) + names + questions + files
-    return (
-        round(texts)
-        + names
-        + sum(FILE_CHARS + len(path) for path in {member.path for member in members} if path)
-    )
+        chars += memories * len(layout.statement())
+        return chars + sum(len(path) + PATH_CHARS for path in paths)
+    return chars + sum(len(path) + FILE_CHARS for path in set(paths))
 
 
 def _tokens_by(misses: Sequence[Candidate], group: Callable[[Candidate], str]) -> dict[str, int]:

@@ -100,14 +100,13 @@ def _kept_out(parts: PipelineParts, name: str) -> NothingMatched | None:
 def _namesakes(namesakes: Mapping[str, Memory]) -> list[str]:
     if not namesakes:
         return []
-    shown = ", ".join(
-        f"{memory.path}::{memory.entity}" for memory in islice(namesakes.values(), NAMESAKES_SHOWN)
-    )
-    ellipsis = ", …" if len(namesakes) > NAMESAKES_SHOWN else ""
-    return [
-        f"{counted(len(namesakes), 'more memory matches', 'more memories match')} this name:"
-        f" {shown}{ellipsis}."
-    ]
+    names: list[str] = []
+    for memory in islice(namesakes.values(), NAMESAKES_SHOWN):
+        names.append(f"{memory.path}::{memory.entity}")
+    if len(namesakes) > NAMESAKES_SHOWN:
+        names.append("…")
+    memories_match = counted(len(namesakes), "more memory matches", "more memories match")
+    return [f"{memories_match} this name: {', '.join(names)}."]
 
 
 def _explained(
@@ -152,38 +151,49 @@ def _in_receipt(
     for place, shown in enumerate((*receipt.selected, *receipt.near_misses), 1):
         if shown.id not in memories:
             continue
-        threshold, score = shown.threshold, _score_sum(shown, receipt)
         is_kept = place <= len(receipt.selected)
-        short = threshold - shown.score
-        if is_kept and shown.placed_by == PlacedBy.FILLED:
-            words = (
-                f"It was filled in: {score} is below the threshold of {threshold:g}, but too few"
-                " passed."
-            )
-        elif is_kept and shown.below_threshold:
-            words = f"It was taken in by min_keep, below the threshold of {threshold:g}."
-        elif shown.placed_by == PlacedBy.FOLDED:
-            words = (
-                f"It passed with {score}, and stands in the line of the test or copy that is listed"
-                " for it."
-            )
-        elif is_kept:
-            words = f"It was chosen: {score} reaches the threshold of {threshold:g}."
-        elif short > 0:
-            gap = f"{short:.2f}" if short >= 0.005 else f"{short:.1g}"
-            words = (
-                f"It was not chosen: {score} is {gap} short of the threshold. Lower --threshold to"
-                " keep it."
-            )
-        else:
-            words = f"It passed with {score}, but the places were taken. Raise --top-k to keep it."
-        missed = "near_miss" if short < NEAR_THRESHOLD - SCORE_TOLERANCE else "below_threshold"
-        outcome = "selected" if is_kept else missed
-        if shown.placed_by == PlacedBy.FOLDED:
-            outcome = "folded"
+        words = _words_of_listed(shown, _score_sum(shown, receipt), is_kept=is_kept)
         words += _carried_words(shown, connection)
+        outcome = _outcome_of_listed(shown, is_kept=is_kept)
         return _explained(receipt, shown.id, outcome, words, memory=shown, rank=place)
     return None
+
+
+def _words_of_listed(shown: Selected, score: str, *, is_kept: bool) -> str:
+    """Say why a memory stands where the receipt lists it. score: with its boosts."""
+    threshold = shown.threshold
+    short = threshold - shown.score
+    if is_kept and shown.placed_by == PlacedBy.FILLED:
+        return (
+            f"It was filled in: {score} is below the threshold of {threshold:g}, but too few"
+            " passed."
+        )
+    if is_kept and shown.below_threshold:
+        return f"It was taken in by min_keep, below the threshold of {threshold:g}."
+    if shown.placed_by == PlacedBy.FOLDED:
+        return (
+            f"It passed with {score}, and stands in the line of the test or copy that is listed"
+            " for it."
+        )
+    if is_kept:
+        return f"It was chosen: {score} reaches the threshold of {threshold:g}."
+    if short > 0:
+        gap = f"{short:.2f}" if short >= 0.005 else f"{short:.1g}"
+        return (
+            f"It was not chosen: {score} is {gap} short of the threshold. Lower --threshold to"
+            " keep it."
+        )
+    return f"It passed with {score}, but the places were taken. Raise --top-k to keep it."
+
+
+def _outcome_of_listed(shown: Selected, *, is_kept: bool) -> str:
+    """Return the outcome that `Explanation` names."""
+    if shown.placed_by == PlacedBy.FOLDED:
+        return "folded"
+    if is_kept:
+        return "selected"
+    short = shown.threshold - shown.score
+    return "near_miss" if short < NEAR_THRESHOLD - SCORE_TOLERANCE else "below_threshold"
 
 
 def _ranked_again(
@@ -193,43 +203,40 @@ def _ranked_again(
     asked_before = turns.keys_of_task(parts.store.connection, past.turn.task) | {past.turn_key}
     without = WithoutExchanges(past.turn.thread, asked_before)
     everything = parts.store.fetch(tests=parts.settings.judge.tests, without=without).candidates
-    named = [
-        candidate
-        for candidate in everything
-        if memories.keys() & {candidate.id, *candidate.duplicates}
-    ]
-    if not named:
+    # Candidate id -> the id that was named: its own, or that of a duplicate.
+    ids: dict[str, str] = {}
+    for candidate in everything:
+        for id_ in (candidate.id, *candidate.duplicates):
+            if id_ in memories:
+                ids.setdefault(candidate.id, id_)
+    if not ids:
         words = (
             "It is not a candidate: an exchange of this session or question, superseded, or"
             " archived."
         )
         return _explained(receipt, next(iter(memories)), "not_a_candidate", words)
     candidates = narrow_to_scope(everything, past.turn.scope)
-    ids: dict[str, str] = {}
-    for candidate in named:
-        ids[candidate.id] = next(
-            id_ for id_ in (candidate.id, *candidate.duplicates) if id_ in memories
-        )
     in_scope = [candidate.id for candidate in candidates if candidate.id in ids]
     if not in_scope:
         words = "It was left out by PATH, --glob, --kind or --layer."
-        return _explained(receipt, ids[named[0].id], "out_of_scope", words)
+        return _explained(receipt, next(iter(ids.values())), "out_of_scope", words)
     carried = _carried_judgments(parts, past, receipt)
     ranking = _rank_as_then(parts, past, receipt, candidates, carried)
     for place, ranked in enumerate(ranking.in_order(), 1):
-        if ranked.candidate.id in in_scope:  # the best placed, where several bear the name
-            source = ""
-            if ranked.origin is Origin.CARRIED:
-                _, source = carried[ranked.candidate.content_hash]
-            shown = _as_shown(parts, past, receipt, ranking, ranked, carried_from=source)
-            outcome, words = _not_chosen(shown, place, len(ranking.ranked), receipt)
-            words += _carried_words(shown, parts.store.connection)
-            if not receipt.judge.by_model:
-                words += f" {RESCORED}"
-            shown_place = place if shown.score >= READS_AS_ZERO_BELOW else None
-            return _explained(
-                receipt, ids[ranked.candidate.id], outcome, words, memory=shown, rank=shown_place
-            )
+        if ranked.candidate.id not in in_scope:
+            continue
+        # The best placed, where several bear the name.
+        source = ""
+        if ranked.origin is Origin.CARRIED:
+            _, source = carried[ranked.candidate.content_hash]
+        shown = _as_shown(parts, past, receipt, ranking, ranked, carried_from=source)
+        outcome, words = _not_chosen(shown, place, len(ranking.ranked), receipt)
+        words += _carried_words(shown, parts.store.connection)
+        if not receipt.judge.by_model:
+            words += f" {RESCORED}"
+        rank = place if shown.score >= READS_AS_ZERO_BELOW else None
+        id_ = ids[ranked.candidate.id]
+        return _explained(receipt, id_, outcome, words, memory=shown, rank=rank)
     return _unjudged_then(receipt, in_scope, ids)
 
 
@@ -306,12 +313,9 @@ def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tu
         )
         # Most memories have nothing in common with a task, and their order among each other says
         # nothing.
-        rank = (
-            f", {_ordinal(place)} of {judged:,} judged"
-            if shown.score >= READS_AS_ZERO_BELOW
-            else ""
-        )
-        return "below_threshold", f"{sentence}{rank}."
+        if shown.score >= READS_AS_ZERO_BELOW:
+            sentence += f", {_ordinal(place)} of {judged:,} judged"
+        return "below_threshold", f"{sentence}."
     if place > receipt.top_k:
         sentence = (
             f"It passed with {score}, but {receipt.top_k} others scored higher. Raise --top-k to"
@@ -326,15 +330,14 @@ def _carried_judgments(
 ) -> Mapping[str, tuple[Judgment, str]]:
     """Return the judgments that a turn could carry over, each with the turn that they came from."""
     carried: dict[str, tuple[Judgment, str]] = {}
-    named = turns.past_wordings(
-        parts.store.connection, [source.turn_id for source in receipt.carried_over.under]
-    )
-    for turn_id, wording in named.items():
-        if wording.key != past.turn_key:
-            judgments = pool.known_judgments(parts.store, wording.key, past.judge)
-            carried = {
-                hash_: (judgment, turn_id) for hash_, judgment in judgments.items()
-            } | carried
+    sources = [source.turn_id for source in receipt.carried_over.under]
+    wordings = turns.past_wordings(parts.store.connection, sources)
+    for turn_id, wording in wordings.items():
+        if wording.key == past.turn_key:
+            continue
+        judgments = pool.known_judgments(parts.store, wording.key, past.judge)
+        for hash_, judgment in judgments.items():
+            carried.setdefault(hash_, (judgment, turn_id))
     return carried
 
 
@@ -369,16 +372,18 @@ def _stored_outcomes(
 
 def _score_sum(shown: Selected, receipt: Answer) -> str:
     """Format the score as a sum."""
-    by = "by words" if receipt.ranked_by else "from the judge"
-    drawn = f", the mean of {shown.draws[0]:.2f} and {shown.draws[1]:.2f}" if shown.draws else ""
+    mean = ""
+    if shown.draws:
+        first, second = shown.draws[:2]
+        mean = f"the mean of {first:.2f} and {second:.2f}"
     if not shown.boosts:
-        return f"{shown.score_text}{drawn and f' ({drawn[2:]})'}"
-    parts = [
-        f"{shown.raw_score:.2f} {by}{drawn}",
-        *(f"{boost.amount:.2f} {boost.name}" for boost in shown.boosts),
-    ]
+        return f"{shown.score_text} ({mean})" if mean else shown.score_text
+    raw = f"{shown.raw_score:.2f} {'by words' if receipt.ranked_by else 'from the judge'}"
+    if mean:
+        raw = f"{raw}, {mean}"
+    boosts = [f"{boost.amount:.2f} {boost.name}" for boost in shown.boosts]
     capped = ", capped at 1" if shown.is_capped else ""
-    return f"{shown.score_text} ({' + '.join(parts)}{capped})"
+    return f"{shown.score_text} ({' + '.join([raw, *boosts])}{capped})"
 
 
 def _ordinal(place: int) -> str:

@@ -51,7 +51,8 @@ def choose_judge(settings: Settings) -> tuple[ModelSpec, tuple[str, ...]]:
     judge = settings.judge
     if parse_model_spec(judge.model).provider == LEXICAL:
         return parse_model_spec(judge.model), ()
-    spec = _first_with_a_key(judge.model, None if is_model_named(judge) else OTHER_JUDGES, settings)
+    fallbacks = None if is_model_named(judge) else OTHER_JUDGES
+    spec = _first_with_a_key(judge.model, fallbacks, settings)
     if spec is None:
         return ModelSpec(LEXICAL, ""), (NO_KEY,)
     return with_wire(spec, settings), ()
@@ -70,11 +71,15 @@ def with_wire(spec: ModelSpec, settings: Settings) -> ModelSpec:
     wire = settings.judge.wire
     if spec.provider != "openai" or wire == "chat":
         return spec
-    declared = DECISION_HOSTS[DECISIONS_OF_OPENAI]
-    is_known = spec.model == declared.model and is_host_within(
-        settings.openai.base_url, declared.vendor
-    )
-    return ModelSpec(DECISIONS_OF_OPENAI, spec.model) if wire != "auto" or is_known else spec
+    if wire == "auto":
+        # Only the model that is declared for decisions, and only at OpenAI's own address: another
+        # host under this name may take chat alone.
+        declared = DECISION_HOSTS[DECISIONS_OF_OPENAI]
+        if spec.model != declared.model:
+            return spec
+        if not is_host_within(settings.openai.base_url, declared.vendor):
+            return spec
+    return ModelSpec(DECISIONS_OF_OPENAI, spec.model)
 
 
 def choose_answerer(settings: Settings) -> Answerer | None:
@@ -89,12 +94,11 @@ def choose_answerer(settings: Settings) -> Answerer | None:
         raise NoUsableModel(
             "the lexical judge cannot answer", hint="Name a model: --model provider:model."
         )
-    spec = _first_with_a_key(
-        primary.model, None if is_model_named(primary) else OTHER_PRIMARIES, settings
-    )
-    return (
-        None if spec is None else Answerer(spec.provider, spec.model, host_with_key(spec, settings))
-    )
+    fallbacks = None if is_model_named(primary) else OTHER_PRIMARIES
+    spec = _first_with_a_key(primary.model, fallbacks, settings)
+    if spec is None:
+        return None
+    return Answerer(spec.provider, spec.model, host_with_key(spec, settings))
 
 
 def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple[str, ...]]:
@@ -117,17 +121,12 @@ def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple
 
 def with_dummy_keys(settings: Settings) -> Settings:
     """Return settings under which every model can be chosen, and none called."""
-    keyless = {
-        name: replace(getattr(settings, name), api_key=Secret(DUMMY_KEY)) for name in VENDORS
-    }
-    vendors = {
-        name: HostAccess("", Secret(DUMMY_KEY)) for name in DECISION_VENDORS
-    } | settings.decisions.hosts
-    hosts = {
-        name: HostAccess(access.base_url, Secret(DUMMY_KEY), access.api_key_env)
-        for name, access in vendors.items()
-    }
-    return replace(settings, decisions=DecisionSettings(hosts=hosts), **keyless)
+    dummy = Secret(DUMMY_KEY)
+    vendors = {name: replace(getattr(settings, name), api_key=dummy) for name in VENDORS}
+    hosts = {name: HostAccess("", dummy) for name in DECISION_VENDORS}
+    for name, access in settings.decisions.hosts.items():
+        hosts[name] = HostAccess(access.base_url, dummy, access.api_key_env)
+    return replace(settings, decisions=DecisionSettings(hosts=hosts), **vendors)
 
 
 def is_model_named(part: JudgeSettings | PrimarySettings) -> bool:

@@ -9,6 +9,7 @@ them.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -29,7 +30,7 @@ from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.judgment import UNRELATED_BELOW, PlacedBy, Ranked, Selection
 from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemoryStatus, Relation
 from xscore.records.turn import Scope
-from xscore.store import evidence, memory_rows
+from xscore.store import memory_rows
 from xscore.store.store import Store
 
 NEAREST_BY_WORDS = 5
@@ -52,38 +53,25 @@ def build_bundle(
     """
     from xscore.prompts.bundle import render_bundle
 
-    selection, turn = ranking.selection, opened.turn
-    form = options.bundle or "xml"
-    nearest = NEAREST_BY_WORDS if ranking.by_words and not selection.kept else 0
     settings, now = parts.settings.bundle, parts.clock()
-    authority = {str(layer): share for layer, share in settings.authority.items()}
-    shown = [entry.candidate.id for entry in selection.kept]
-    titled = [
-        entry.candidate.id
-        for entry in selection.near_misses
-        if not entry.candidate.path or entry.candidate.kind in {Kind.PATTERN, Kind.DECISION}
-    ]
-    memories = parts.store.memories([*shown, *titled])
-    beside = replace(
-        _repository_context(parts) if form == "memory" else BesideMemories(),
-        task=turn.task,
-        remark=RANKED_BY_WORDS if ranking.by_words else "",
-        near=_near(selection, memories, reasons, nearest=nearest),
-        failure_patterns=_passed(selection, memories, Kind.PATTERN, now=now),
-        decisions=_passed(selection, memories, Kind.DECISION, now=now),
-    )
-    kept = _bundle_entries(parts.store, selection, memories, reasons)
-    entries = _without_near_duplicates(
-        without_conflicts(kept, authority=authority, now=now), authority
-    )
+    form = options.bundle or "xml"
     budget = options.max_tokens or settings.max_tokens
+    memories = _memories_to_show(parts.store, ranking.selection)
+    kept = _bundle_entries(parts.store, ranking.selection, memories, reasons)
+    authority = {str(layer): share for layer, share in settings.authority.items()}
+    entries = without_conflicts(kept, authority=authority, now=now)
+    entries = _without_near_duplicates(entries, authority)
+    entries = _with_details(parts.store, entries, opened.turn.scope)
+    beside = BesideMemories()
+    if form == "memory":
+        beside = _repository_context(parts)
     bundle = render_bundle(
-        _with_details(parts.store, entries, turn.scope),
+        entries,
         form=form,
         max_tokens=budget,
         settings=replace(settings, ceilings=dict(opened.routing.plan.ceilings)),
         now=now,
-        beside=beside,
+        beside=_with_selection(beside, opened.turn.task, ranking, memories, reasons, now=now),
     )
     lost = len(bundle.left_out)
     if not lost:
@@ -94,6 +82,42 @@ def build_bundle(
         "Raise bundle.max_tokens (`context --max-tokens`) to show them.",
     )
     return replace(bundle, warnings=(warning,))
+
+
+def _memories_to_show(store: Store, selection: Selection) -> Mapping[str, Memory]:
+    """Read what was kept, and near misses that are named by their title, by id."""
+    ids = [entry.candidate.id for entry in selection.kept]
+    for entry in selection.near_misses:
+        candidate = entry.candidate
+        if not candidate.path or candidate.kind in {Kind.PATTERN, Kind.DECISION}:
+            ids.append(candidate.id)
+    return store.memories(ids)
+
+
+def _with_selection(
+    beside: BesideMemories,
+    task: str,
+    ranking: Ranking,
+    memories: Mapping[str, Memory],
+    reasons: Mapping[str, str],
+    *,
+    now: float,
+) -> BesideMemories:
+    """Add the task, how it was ranked, and what came near without a place."""
+    selection = ranking.selection
+    remark, nearest = "", 0
+    if ranking.by_words:
+        remark = RANKED_BY_WORDS
+        # Words alone say little: where nothing passed, the reader is shown the nearest.
+        nearest = 0 if selection.kept else NEAREST_BY_WORDS
+    return replace(
+        beside,
+        task=task,
+        remark=remark,
+        near=_near(selection, memories, reasons, nearest=nearest),
+        failure_patterns=_passed(selection, memories, Kind.PATTERN, now=now),
+        decisions=_passed(selection, memories, Kind.DECISION, now=now),
+    )
 
 
 def _near(
@@ -107,21 +131,29 @@ def _near(
     nearest few."""
     if selection.near_misses and selection.near_misses[0].score < UNRELATED_BELOW:
         nearest = 0  # none is near
-    return tuple(
-        LeftOut(
-            near.candidate,
-            LeftOutCause.NO_PLACE if selection.passed(near) else LeftOutCause.BELOW,
-            near.score,
-            selection.thresholds.of(near.candidate),
-            reason=reason_of(near, reasons),
-            tokens=near.candidate.tokens,
-            title=memories[near.candidate.id].title if near.candidate.id in memories else "",
+    left_out: list[LeftOut] = []
+    for place, near in enumerate(selection.near_misses):
+        candidate = near.candidate
+        is_among_nearest = place < nearest and near.score > 0
+        if not (selection.came_near(near) or is_among_nearest):
+            continue
+        # What is folded is named where it stands.
+        if selection.placed_by.get(candidate.id) is PlacedBy.FOLDED:
+            continue
+        cause = LeftOutCause.NO_PLACE if selection.passed(near) else LeftOutCause.BELOW
+        memory = memories.get(candidate.id)
+        left_out.append(
+            LeftOut(
+                candidate,
+                cause,
+                near.score,
+                selection.thresholds.of(candidate),
+                reason=reason_of(near, reasons),
+                tokens=candidate.tokens,
+                title="" if memory is None else memory.title,
+            )
         )
-        for place, near in enumerate(selection.near_misses)
-        if (selection.came_near(near) or (place < nearest and near.score > 0))
-        # Named where it stands.
-        and selection.placed_by.get(near.candidate.id) is not PlacedBy.FOLDED
-    )
+    return tuple(left_out)
 
 
 def reason_of(ranked: Ranked, reasons: Mapping[str, str]) -> str:
@@ -134,15 +166,10 @@ def _passed(
 ) -> tuple[str, ...]:
     """Return a line for each of the latest decisions, or known failure patterns, that passed, shown
     or not."""
-    passed = [
-        entry.candidate.id
-        for entry in (*selection.kept, *selection.near_misses)
-        if selection.passed(entry)
-    ]
     passed_memories: list[Memory] = []
-    for id_ in passed:
-        memory = memories.get(id_)
-        if memory is None or memory.kind is not kind:
+    for entry in (*selection.kept, *selection.near_misses):
+        memory = memories.get(entry.candidate.id)
+        if memory is None or memory.kind is not kind or not selection.passed(entry):
             continue
         # A pattern that is no antipattern tells of no failure.
         if kind is not Kind.PATTERN or memory.particulars.polarity == "antipattern":
@@ -151,10 +178,11 @@ def _passed(
 
 
 def _dated_lines(memories: Iterable[Memory], *, now: float) -> list[str]:
-    latest = sorted(memories, key=_latest_first)[:LATEST_DECISIONS]
-    return [
-        f"{age_text(now - memory.updated_at)}: {memory.title} [{memory.id}]" for memory in latest
-    ]
+    lines: list[str] = []
+    for memory in sorted(memories, key=_latest_first)[:LATEST_DECISIONS]:
+        age = age_text(now - memory.updated_at)
+        lines.append(f"{age}: {memory.title} [{memory.id}]")
+    return lines
 
 
 def _latest_first(memory: Memory) -> tuple[float, str]:
@@ -164,29 +192,37 @@ def _latest_first(memory: Memory) -> tuple[float, str]:
 def _bundle_entries(
     store: Store, selection: Selection, memories: Mapping[str, Memory], reasons: Mapping[str, str]
 ) -> list[BundleEntry]:
-    kept_ids = [entry.candidate.id for entry in selection.kept]
-    kept = {id_: memories[id_] for id_ in kept_ids if id_ in memories}
-    headers = store.headers({memory.path for memory in kept.values() if memory.path})
-    changed = _changed(store, kept)
-    return [
-        BundleEntry(
-            memory=kept[entry.candidate.id],
-            ranked=entry,
-            header=headers.get(entry.candidate.path, ""),
-            reason=reason_of(entry, reasons),
-            below_threshold=entry.candidate.id in selection.filled,
-            changed=changed.get(entry.candidate.id, ()),
+    # A memory that was removed in the meantime has no entry.
+    kept = [entry for entry in selection.kept if entry.candidate.id in memories]
+    headers = store.headers({entry.candidate.path for entry in kept if entry.candidate.path})
+    changed = _changed(store, [memories[entry.candidate.id] for entry in kept])
+    entries: list[BundleEntry] = []
+    for ranked in kept:
+        candidate = ranked.candidate
+        entry = BundleEntry(
+            memory=memories[candidate.id],
+            ranked=ranked,
+            header=headers.get(candidate.path, ""),
+            reason=reason_of(ranked, reasons),
+            below_threshold=candidate.id in selection.filled,
+            changed=changed.get(candidate.id, ()),
         )
-        for entry in selection.kept
-        if entry.candidate.id in kept
-    ]
+        entries.append(entry)
+    return entries
 
 
-def _changed(store: Store, memories: Mapping[str, Memory]) -> dict[str, tuple[Citation, ...]]:
+def _changed(store: Store, memories: Iterable[Memory]) -> dict[str, tuple[Citation, ...]]:
     """Look up which code cited by stale memories has changed."""
-    stale = [memory.id for memory in memories.values() if memory.status is MemoryStatus.STALE]
-    cited = evidence.citations_of(store.connection, stale) if stale else {}
-    return {id_: tuple(span for span in spans if span.is_changed) for id_, spans in cited.items()}
+    stale = [memory.id for memory in memories if memory.status is MemoryStatus.STALE]
+    # Few turns show a memory whose code has changed.
+    if not stale:
+        return {}
+    from xscore.store.evidence import citations_of
+
+    changed: dict[str, tuple[Citation, ...]] = {}
+    for id_, citations in citations_of(store.connection, stale).items():
+        changed[id_] = tuple(citation for citation in citations if citation.is_changed)
+    return changed
 
 
 def _without_near_duplicates(
@@ -206,28 +242,28 @@ def _with_details(store: Store, entries: Sequence[BundleEntry], scope: Scope) ->
     summaries = {entry.memory.id for entry in entries if entry.memory.kind is Kind.SUMMARY}
     if not summaries:
         return list(entries)
-    belongs = {
-        edge.source: edge.target
-        for edge in store.edges_touching(summaries)
-        if edge.relation is Relation.BELONGS_TO and edge.target in summaries
-    }
-    present_ids = {id_ for entry in entries for id_ in (entry.memory.id, *entry.others)}
-    details = [
-        memory
-        for memory in store.memories(belongs.keys() - present_ids).values()
-        if _may_be_shown(memory, scope)
-    ]
-    latest = sorted(details, key=_latest_first)[:MOST_DETAILS]
-    tied = [replace(entry, summary=belongs.get(entry.memory.id, "")) for entry in entries]
-    return [*tied, *(BundleEntry(memory, None, summary=belongs[memory.id]) for memory in latest)]
+    summary_of: dict[str, str] = {}
+    for edge in store.edges_touching(summaries):
+        if edge.relation is Relation.BELONGS_TO and edge.target in summaries:
+            summary_of[edge.source] = edge.target
+    present_ids: set[str] = set()
+    for entry in entries:
+        present_ids.update((entry.memory.id, *entry.others))
+    absent = store.memories(summary_of.keys() - present_ids)
+    details = [memory for memory in absent.values() if _may_be_shown(memory, scope)]
+    linked = [replace(entry, summary=summary_of.get(entry.memory.id, "")) for entry in entries]
+    for memory in sorted(details, key=_latest_first)[:MOST_DETAILS]:
+        linked.append(BundleEntry(memory, None, summary=summary_of[memory.id]))
+    return linked
 
 
 def _may_be_shown(memory: Memory, scope: Scope) -> bool:
-    live = memory.status in {MemoryStatus.ACTIVE, MemoryStatus.STALE}
-    inside = (not scope.kinds or memory.kind in scope.kinds) and (
-        not scope.layers or memory.layer in scope.layers
-    )
-    return live and inside
+    """Whether a detail is live and within the scope of the turn."""
+    if memory.status not in {MemoryStatus.ACTIVE, MemoryStatus.STALE}:
+        return False
+    if scope.kinds and memory.kind not in scope.kinds:
+        return False
+    return not scope.layers or memory.layer in scope.layers
 
 
 PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
@@ -238,22 +274,24 @@ def without_conflicts(
     entries: Sequence[BundleEntry], *, authority: Mapping[str, float], now: float
 ) -> list[BundleEntry]:
     """Replace entries that contradict each other with one entry of one sentence."""
-    conflicts = resolve_conflicts([entry.memory for entry in entries], authority=authority, now=now)
-    text = {conflict.winner: conflict.text for conflict in conflicts}
-    losers = {
-        conflict.winner: [id_ for id_ in conflict.memory_ids if id_ != conflict.winner]
-        for conflict in conflicts
-    }
-    gone = {id_ for ids in losers.values() for id_ in ids}
-    return [
-        (
-            replace(entry, resolved=text[entry.memory.id], settles=tuple(losers[entry.memory.id]))
-            if entry.memory.id in text
-            else entry
-        )
-        for entry in entries
-        if entry.memory.id not in gone
-    ]
+    memories = [entry.memory for entry in entries]
+    text_of: dict[str, str] = {}
+    losers_of: dict[str, tuple[str, ...]] = {}
+    for conflict in resolve_conflicts(memories, authority=authority, now=now):
+        winner = conflict.winner
+        text_of[winner] = conflict.text
+        losers_of[winner] = tuple(id_ for id_ in conflict.memory_ids if id_ != winner)
+    losers = set(chain.from_iterable(losers_of.values()))
+    entries_left: list[BundleEntry] = []
+    for entry in entries:
+        id_ = entry.memory.id
+        if id_ in text_of:
+            resolved = replace(entry, resolved=text_of[id_], settles=losers_of[id_])
+        else:
+            resolved = entry
+        if id_ not in losers:
+            entries_left.append(resolved)
+    return entries_left
 
 
 def comparable_texts(entries: Sequence[BundleEntry]) -> dict[str, str]:
@@ -275,17 +313,15 @@ def merge_near_duplicates(
     others in it."""
     by_id = {entry.memory.id: entry.memory for entry in entries}
     stands_for: dict[str, tuple[str, ...]] = {}
+    merged: set[str] = set()
     for group in groups:
-        first, *duplicates = sorted(
-            (by_id[id_] for id_ in group), key=lambda memory: _authority_rank(memory, authority)
-        )
-        stands_for[first.id] = tuple(duplicate.id for duplicate in duplicates)
-    gone = {id_ for ids in stands_for.values() for id_ in ids}
-    return [
-        replace(entry, alike=stands_for.get(entry.memory.id, ()))
-        for entry in entries
-        if entry.memory.id not in gone
-    ]
+        memories = [by_id[id_] for id_ in group]
+        memories.sort(key=lambda memory: _authority_rank(memory, authority))
+        first, *duplicates = [memory.id for memory in memories]
+        stands_for[first] = tuple(duplicates)
+        merged.update(duplicates)
+    kept = [entry for entry in entries if entry.memory.id not in merged]
+    return [replace(entry, alike=stands_for.get(entry.memory.id, ())) for entry in kept]
 
 
 def _authority_rank(memory: Memory, authority: Mapping[str, float]) -> tuple[float, float, str]:
@@ -314,8 +350,9 @@ def _repository_context(parts: PipelineParts) -> BesideMemories:
     ).fetchall()
     for at, turn_id, payload in verdicts:
         verdict = json.loads(payload)
-        words = f"{verdict['accepted']} accepted, {sum(verdict['rejected'].values())} rejected"
-        lines.append(f"{age_text(now - at)}: context of {turn_id}: {words}")
+        accepted, rejected = verdict["accepted"], sum(verdict["rejected"].values())
+        age = age_text(now - at)
+        lines.append(f"{age}: context of {turn_id}: {accepted} accepted, {rejected} rejected")
     if not (parts.settings.index.git and root.is_git and root.git_dir):
         return BesideMemories(history=tuple(lines))
     commit = (run_git(root.path, "rev-parse", "--short", "HEAD") or "").strip()

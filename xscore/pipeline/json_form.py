@@ -23,10 +23,8 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 def to_json(record: object) -> dict[str, Json]:
     """Render a record as the object its command prints, `schema` first."""
-    return {
-        "schema": SCHEMA,
-        **(answer_json(record) if isinstance(record, Answer) else record_json(record)),
-    }
+    body = answer_json(record) if isinstance(record, Answer) else record_json(record)
+    return {"schema": SCHEMA, **body}
 
 
 def record_json(record: object) -> dict[str, Json]:
@@ -44,22 +42,25 @@ def receipt_to_store(answer: Answer) -> Answer:
     """
     from xscore.store.redaction import redact  # the rules are read by turns, not by every command
 
+    session = answer.session
+    if session is not None:
+        session = replace(session, last_task="")
+    sources = [replace(source, task="") for source in answer.carried_over.under]
     return replace(
         answer,
         answer=answer.answer and redact(answer.answer).text,
         bundle=None,
-        session=replace(answer.session, last_task="") if answer.session else None,
-        carried_over=replace(
-            answer.carried_over,
-            under=tuple([replace(source, task="") for source in answer.carried_over.under]),
-        ),
+        session=session,
+        carried_over=replace(answer.carried_over, under=tuple(sources)),
         selected=tuple(map(_without_user_words, answer.selected)),
         near_misses=tuple(map(_without_user_words, answer.near_misses)),
     )
 
 
 def _without_user_words(shown: Selected) -> Selected:
-    return replace(shown, reason="", title="", entity="") if shown.layer == Layer.USER else shown
+    if shown.layer == Layer.USER:
+        return replace(shown, reason="", title="", entity="")
+    return shown
 
 
 def _value(value: object) -> Json:

@@ -54,23 +54,13 @@ def judge_by_words(
     parts: PipelineParts, pooled: PooledTurn, deadline: Deadline
 ) -> tuple[Outcome, ...]:
     """Judge the whole pool of a turn, and report it once."""
-    began, pool = monotonic(), pooled.pool
-    candidates = pool.candidates
+    began = monotonic()
+    candidates = pooled.pool.candidates
     if not deadline.judging_left_s():
-        from xscore.pipeline.live_judging import STOP_DETAILS
-
-        cause = UnjudgedCause.DEADLINE
-        return tuple(
-            Outcome(
-                candidate,
-                Unjudged(candidate.content_hash, cause, STOP_DETAILS[cause]),
-                Origin.UNJUDGED,
-            )
-            for candidate in candidates
-        )
+        return _too_late(candidates)
     least = parts.settings.judge.reasons_from
     outcomes = lexical_outcomes(
-        parts, pooled.turn, candidates, terms=pool.terms, reasons_from=least
+        parts, pooled.turn, candidates, terms=pooled.pool.terms, reasons_from=least
     )
     related = [
         (judgment.score, judgment.content_hash, candidate)
@@ -78,6 +68,7 @@ def judge_by_words(
         if isinstance(judgment, Judgment) and judgment.score >= UNRELATED_BELOW
     ]
     best = nlargest(parts.settings.selection.top_k, related)
+    leaders = [Leader(leader.path, leader.entity, score) for score, _, leader in best]
     spent = StageUsage()
     parts.observer.on(
         Progress(
@@ -89,8 +80,20 @@ def judge_by_words(
             cost_usd=spent.cost_usd,
             elapsed_s=monotonic() - began,
             seconds_left=0.0,
-            leaders=tuple(Leader(leader.path, leader.entity, score) for score, _, leader in best),
+            leaders=tuple(leaders),
             settled=outcomes,
         )
     )
     return outcomes
+
+
+def _too_late(candidates: Sequence[Candidate]) -> tuple[Outcome, ...]:
+    """Return outcomes that say that the deadline came first."""
+    from xscore.pipeline.live_judging import STOP_DETAILS
+
+    cause = UnjudgedCause.DEADLINE
+    outcomes: list[Outcome] = []
+    for candidate in candidates:
+        absent = Unjudged(candidate.content_hash, cause, STOP_DETAILS[cause])
+        outcomes.append(Outcome(candidate, absent, Origin.UNJUDGED))
+    return tuple(outcomes)

@@ -49,9 +49,8 @@ def turn_to_continue(
             f"turn {past.turn.id} is done: every candidate was judged",
             hint="Ask again to see what has changed since.",
         )
-    return parts, replace(
-        _still_there(parts, past.turn), id="", continues=past.turn.id, changed=None
-    )
+    turn = _still_there(parts, past.turn)
+    return parts, replace(turn, id="", continues=past.turn.id, changed=None)
 
 
 def _with_its_models(parts: PipelineParts, past: PastTurn) -> PipelineParts:
@@ -90,30 +89,33 @@ def _if_its_judge(parts: PipelineParts, past: PastTurn) -> PipelineParts | None:
 def _still_there(parts: PipelineParts, turn: Turn) -> Turn:
     """Make the turn's paths absolute; leave out files and a checkpoint that are gone."""
     try:
-        for load_checkpoint in (
-            implementations("load_checkpoint", parts.settings) if turn.checkpoint else ()
-        ):
+        if turn.checkpoint:
+            (load_checkpoint,) = implementations("load_checkpoint", parts.settings)
             load_checkpoint(parts.store.connection, turn.checkpoint)
     except NothingMatched:
         parts.observer.note(
             f"gone since turn {turn.id}, and left out: checkpoint {turn.checkpoint}"
         )
         turn = replace(turn, checkpoint="")
-    within = turn.scope.within
-    named = dict.fromkeys([*([turn.file] if turn.file else []), *turn.recent, *within])
-    places = {name: parts.root.path / native_name(name) for name in named}
-    existing = {name: place for name, place in places.items() if is_there(place)}
-    gone = [name for name in named if name not in existing]
+    names = dict.fromkeys(filter(None, [turn.file, *turn.recent, *turn.scope.within]))
+    existing: dict[str, str] = {}
+    for name in names:
+        place = parts.root.path / native_name(name)
+        if is_there(place):
+            existing[name] = str(place)
+    gone = [name for name in names if name not in existing]
     if gone:
         parts.observer.note(f"gone since turn {turn.id}, and left out: {', '.join(gone)}")
+    recent = [existing[name] for name in turn.recent if name in existing]
+    within = [existing[name] for name in turn.scope.within if name in existing]
+    scope = turn.scope
+    # With none of them left the scope stays as it was: without it, all memories would be judged.
+    if within:
+        scope = replace(scope, within=tuple(within))
     return replace(
         turn,
-        file=str(existing.get(turn.file, "")),
+        file=existing.get(turn.file, ""),
         line=turn.line if turn.file in existing else 0,
-        recent=tuple(str(existing[name]) for name in turn.recent if name in existing),
-        # with none of them left the scope stays as it was: without it, all memories would be judged
-        scope=replace(
-            turn.scope,
-            within=tuple(str(existing[name]) for name in within if name in existing) or within,
-        ),
+        recent=tuple(recent),
+        scope=scope,
     )

@@ -69,12 +69,10 @@ class Pool(Struct, frozen=True):
     @property
     def carried(self) -> int:
         """How many candidates keep the judgment of an earlier wording without being sent."""
-        carried = self.thread.carried if self.thread else {}
-        return (
-            sum(candidate.content_hash in carried for candidate in self.candidates)
-            if carried
-            else 0
-        )
+        if self.thread is None or not self.thread.carried:
+            return 0
+        carried = self.thread.carried
+        return sum(candidate.content_hash in carried for candidate in self.candidates)
 
     def wording_of(self, outcome: Outcome | Ranked) -> "Wording | None":
         """Return the wording under which it was judged; None: this one."""
@@ -86,21 +84,17 @@ class Pool(Struct, frozen=True):
     def known_outcomes(self, turn: Turn) -> list[Outcome | None]:
         """Return the outcome of each candidate that has a judgment, in order; None for one that is
         to be judged."""
-        outcomes = Outcome.from_known(
-            self.candidates, self.known, Origin.CARRIED if turn.continues else Origin.CACHED
-        )
-        if fresh := self.judged_this_turn:
-            outcomes = [
-                outcome._replace(origin=Origin.JUDGED)
-                if outcome is not None and outcome.result.content_hash in fresh
-                else outcome
-                for outcome in outcomes
-            ]
+        # A turn that is continued carries over what it had judged.
+        origin = Origin.CARRIED if turn.continues else Origin.CACHED
+        outcomes = Outcome.from_known(self.candidates, self.known, origin)
+        if self.judged_this_turn:
+            for place, outcome in enumerate(outcomes):
+                if outcome and outcome.result.content_hash in self.judged_this_turn:
+                    outcomes[place] = outcome._replace(origin=Origin.JUDGED)
         if self.thread is not None and self.thread.carried:
             carried = Outcome.from_known(self.candidates, self.thread.carried, Origin.CARRIED)
-            outcomes = [
-                outcome or earlier for outcome, earlier in zip(outcomes, carried, strict=True)
-            ]
+            both = zip(outcomes, carried, strict=True)
+            outcomes = [outcome or earlier for outcome, earlier in both]
         return outcomes
 
 
@@ -139,14 +133,13 @@ def narrow_to_scope(all_candidates: tuple[Candidate, ...], scope: Scope) -> tupl
                 )
     if not (scope.paths or scope.kinds or scope.layers or scope.within):
         return all_candidates
+    candidates = all_candidates
+    if scope.kinds:
+        candidates = tuple([memory for memory in candidates if memory.kind in scope.kinds])
+    if scope.layers:
+        candidates = tuple([memory for memory in candidates if memory.layer in scope.layers])
     inside = _path_test(scope)
-    return tuple(
-        candidate
-        for candidate in all_candidates
-        if (not scope.kinds or candidate.kind in scope.kinds)
-        and (not scope.layers or candidate.layer in scope.layers)
-        and (not candidate.path or inside(candidate.path))
-    )
+    return tuple([memory for memory in candidates if not memory.path or inside(memory.path)])
 
 
 def refuse_empty_scope(
@@ -159,19 +152,16 @@ def refuse_empty_scope(
     is_about_files = bool(scope.paths or scope.within) and not (scope.kinds or scope.layers)
     if not all_candidates or any(candidate.path or not is_about_files for candidate in inside):
         return
-    named = [
-        ("", scope.within),
-        ("--glob", scope.paths),
-        ("--kind", scope.kinds),
-        ("--layer", scope.layers),
+    arguments = [
+        *scope.within,
+        *(f"--glob {glob}" for glob in scope.paths),
+        *(f"--kind {kind}" for kind in scope.kinds),
+        *(f"--layer {layer}" for layer in scope.layers),
     ]
-    scope_words = " ".join(
-        one_line(f"{flag} {word}".lstrip()) for flag, words in named for word in words
-    )
-    hint = "Globs are as in .gitignore, from the root of the repository. " if scope.paths else ""
-    raise NothingMatched(
-        f"no memory matches {scope_words}", hint=f"{hint}`xscore memory list` lists them."
-    )
+    hint = "`xscore memory list` lists them."
+    if scope.paths:
+        hint = f"Globs are as in .gitignore, from the root of the repository. {hint}"
+    raise NothingMatched(f"no memory matches {' '.join(map(one_line, arguments))}", hint=hint)
 
 
 def _path_test(scope: Scope) -> Callable[[str], bool]:
@@ -209,11 +199,9 @@ def known_judgments(store: Store, turn_key: str, *judges: str) -> Mapping[str, J
             first_draws = read_judgments(connection, (turn_key, judge, FIRST_DRAW))
             second_draws = read_judgments(connection, (turn_key, judge, SECOND_DRAW))
             judgments |= first_draws
-            judgments |= {
-                hash_: first_draws[hash_].averaged_with(second)
-                for hash_, second in second_draws.items()
-                if hash_ in first_draws
-            }
+            for hash_, second in second_draws.items():
+                if hash_ in first_draws:
+                    judgments[hash_] = first_draws[hash_].averaged_with(second)
     return judgments
 
 
@@ -242,10 +230,9 @@ def known_or_taken_over(
         return judgments
     from xscore.cache.judgment_store import copy_judgments  # few turns have one
 
-    taken = sum(
-        copy_judgments(store.connection, (turn_key, judge, draw), missing, stores)
-        for draw in (FIRST_DRAW, SECOND_DRAW)
-    )
+    taken = 0
+    for draw in (FIRST_DRAW, SECOND_DRAW):
+        taken += copy_judgments(store.connection, (turn_key, judge, draw), missing, stores)
     if not taken:
         return judgments
     note(f"{counted(taken, 'judgment')} came from other clones, without reasons")
@@ -256,8 +243,11 @@ def stored_reasons(
     store: Store, turn_key: str, judges: Iterable[str], hashes: Iterable[str]
 ) -> Mapping[str, str]:
     """Return the reasons that these judges (their keys) gave of these contents, by content hash."""
-    content_hashes, reasons = list(hashes), dict[str, str]()
-    for judge in judges if content_hashes else ():
+    content_hashes = list(hashes)
+    reasons: dict[str, str] = {}
+    if not content_hashes:
+        return reasons
+    for judge in judges:
         for connection in store.connections_of_a_turn():
             reasons |= read_reasons(connection, (turn_key, judge, FIRST_DRAW), content_hashes)
     return reasons

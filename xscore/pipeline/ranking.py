@@ -7,9 +7,11 @@ folded + below + over quota + beyond K + unjudged are all candidates. It does no
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import nlargest, nsmallest
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -36,6 +38,7 @@ from xscore.settings import SelectionSettings
 
 if TYPE_CHECKING:
     from xscore.pipeline.composition import FillRules, TaskAim
+    from xscore.pipeline.words_instead import WordsInstead
 
 FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
 """How many near misses are listed, however far below the threshold, and however many passed."""
@@ -64,27 +67,21 @@ def select(
     """
     passing, below = _split_at_threshold(ranked, thresholds)
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
-    least_close = thresholds.lowest - SCORE_TOLERANCE - settings.near_margin
-    close = [entry for entry in below if entry.score >= least_close]
-    fewest = settings.min_keep + FEWEST_NEAR_MISSES
-    best_below = (
-        nsmallest(settings.min_keep + MOST_NEAR_MISSES, close, key=by_rank)
-        if len(close) >= fewest
-        else _best(below, fewest)
-    )
-    not_kept = sorted([*over_quota, *beyond], key=by_rank) + best_below
+    not_kept = sorted([*over_quota, *beyond], key=by_rank)
+    not_kept += _best_below(below, thresholds, settings)
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
     filled, not_kept = not_kept[:missing], not_kept[missing:]
+    kept = sorted([*kept, *filled], key=by_rank)
     filled_ids = {entry.candidate.id for entry in filled}
     below_ids = frozenset(
         entry.candidate.id
         for entry in filled
         if not thresholds.reached_by(entry.candidate, entry.score)
     )
-    placed_by = {entry.candidate.id: PlacedBy.THRESHOLD for entry in (*kept, *filled)}
+    placed_by = {entry.candidate.id: PlacedBy.THRESHOLD for entry in kept}
     placed_by |= dict.fromkeys(below_ids, PlacedBy.MIN_KEEP)
     return Selection(
-        kept=tuple(sorted([*kept, *filled], key=by_rank)),
+        kept=tuple(kept),
         filled=below_ids,
         placed_by=placed_by,
         near_misses=_near_misses(not_kept, thresholds, settings),
@@ -95,6 +92,18 @@ def select(
         beyond_k=_without(beyond, filled_ids),
         unjudged=tuple(unjudged),
     )
+
+
+def _best_below(
+    below: Sequence[Ranked], thresholds: Thresholds, settings: SelectionSettings
+) -> list[Ranked]:
+    """Return the best below the threshold: all that are near it, and a few however far from it."""
+    least_close = thresholds.lowest - SCORE_TOLERANCE - settings.near_margin
+    close = [entry for entry in below if entry.score >= least_close]
+    fewest = settings.min_keep + FEWEST_NEAR_MISSES
+    if len(close) < fewest:
+        return _best(below, fewest)
+    return nsmallest(settings.min_keep + MOST_NEAR_MISSES, close, key=by_rank)
 
 
 def select_by_words(
@@ -130,16 +139,17 @@ def select_by_words(
     missing = max(0, min(settings.min_keep, settings.top_k) - len(places.taken))
     to_min_keep, rest = rest[:missing], rest[missing:]
     filled = frozenset(entry.candidate.id for entry in (*places.filled, *to_min_keep))
-    folded = [entry for group in places.behind.values() for entry in group]
-    kept = sorted([*places.taken, *to_min_keep], key=by_rank)
+    folded = list(chain.from_iterable(places.behind.values()))
     passed_by = sorted([*folded, *places.beyond], key=by_rank)
     placed_by = composition.placed_by(places)
-    placed_by |= dict.fromkeys([entry.candidate.id for entry in to_min_keep], PlacedBy.MIN_KEEP)
+    for entry in to_min_keep:
+        placed_by[entry.candidate.id] = PlacedBy.MIN_KEEP
+    kept: list[Ranked] = []
+    for entry in sorted([*places.taken, *to_min_keep], key=by_rank):
+        group = places.behind.get(entry.candidate.id, ())
+        kept.append(composition.with_group(entry, group))
     return Selection(
-        kept=tuple(
-            composition.with_group(entry, places.behind.get(entry.candidate.id, ()))
-            for entry in kept
-        ),
+        kept=tuple(kept),
         filled=filled,
         near_misses=_near_misses([*passed_by, *rest], thresholds, settings),
         thresholds=thresholds,
@@ -165,10 +175,12 @@ def _words_of_namesakes(
     """Return the words of what may be copies of each other, by id; texts: see `select_by_words`."""
     from xscore.pipeline import composition  # a model's turn needs none of it
 
-    alike = composition.namesakes(ranked) if texts else []
-    if texts is None or not alike:
+    if texts is None:
         return {}
-    return {id_: composition.words_of(text) for id_, text in texts(alike).items()}
+    namesakes = composition.namesakes(ranked)
+    if not namesakes:
+        return {}
+    return {id_: composition.words_of(text) for id_, text in texts(namesakes).items()}
 
 
 def _split_at_threshold(
@@ -188,20 +200,21 @@ def _near_misses(
     not_kept: Sequence[Ranked], thresholds: Thresholds, settings: SelectionSettings
 ) -> tuple[Ranked, ...]:
     """Return the first of what was not kept: some however far below, then only what is near."""
+    first, further = not_kept[:FEWEST_NEAR_MISSES], not_kept[FEWEST_NEAR_MISSES:MOST_NEAR_MISSES]
     near = [
         entry
-        for place, entry in enumerate(not_kept[:MOST_NEAR_MISSES])
-        if place < FEWEST_NEAR_MISSES
-        or thresholds.reached_by(entry.candidate, entry.score + settings.near_margin)
+        for entry in further
+        if thresholds.reached_by(entry.candidate, entry.score + settings.near_margin)
     ]
-    return tuple(near)
+    return (*first, *near)
 
 
 def is_about_tests(turn: Turn) -> bool:
     """Return whether a task mentions tests or is asked from a test file."""
     name = turn.file.rpartition("/")[2]
-    in_test = name.startswith(("test_", "tests.")) or bool(name and re.search(_TEST_ENDINGS, name))
-    return in_test or bool(re.search(_ABOUT_TESTS, turn.task))
+    if name.startswith(("test_", "tests.")) or re.search(_TEST_ENDINGS, name):
+        return True
+    return bool(re.search(_ABOUT_TESTS, turn.task))
 
 
 def aim_of(turn: Turn) -> "TaskAim":
@@ -218,8 +231,10 @@ def _without(entries: Sequence[Ranked], ids: AbstractSet[str]) -> int:
 
 def _best(below: Sequence[Ranked], count: int) -> list[Ranked]:
     """Return the best of many, in order, without sorting them all."""
-    least = min(nlargest(count, [entry.score for entry in below]), default=0.0)
-    return nsmallest(count, [entry for entry in below if entry.score >= least], key=by_rank)
+    scores = [entry.score for entry in below]
+    least = min(nlargest(count, scores), default=0.0)
+    best = [entry for entry in below if entry.score >= least]
+    return nsmallest(count, best, key=by_rank)
 
 
 def _within(
@@ -252,26 +267,29 @@ def rank_turn(parts: PipelineParts, opened: Opened, judged: Judged, *, isolated:
 
     isolated: words never stand in, since an evaluation measures one judge.
     """
-    instead = None
     # An earlier judgment, carried over, says more than words.
-    if judged.nothing_judged and not judged.left_by and not isolated:
+    may_rank_by_words = judged.nothing_judged and not judged.left_by and not isolated
+    if may_rank_by_words:
         from xscore.pipeline.words_instead import words_instead  # most turns are judged
 
         instead = words_instead(parts, judged)
-    if instead is None:
-        return rank(parts, judged.outcomes, opened.turn)
+        if instead is not None:
+            return _rank_by_words_instead(parts, opened, judged, instead)
+    return rank(parts, judged.outcomes, opened.turn)
+
+
+def _rank_by_words_instead(
+    parts: PipelineParts, opened: Opened, judged: Judged, instead: "WordsInstead"
+) -> Ranking:
+    """Rank a turn by words, and say why no model judged it."""
     from xscore.pipeline.judging_by_words import lexical_outcomes
 
+    outcomes = lexical_outcomes(parts, opened.turn, judged.pool.candidates)
+    thresholds = Thresholds(parts.settings.selection.lexical_threshold)
+    ranking = rank(parts, outcomes, opened.turn, thresholds=thresholds, by_words=True)
     # What the judge failed with is a warning already; it is not said twice.
     why = "" if judged.no_judge else f"{instead.why}, so no model judged: "
     way_on = f"`xscore continue {opened.turn.id}` has the model judge."
-    ranking = rank(
-        parts,
-        lexical_outcomes(parts, opened.turn, judged.pool.candidates),
-        opened.turn,
-        thresholds=Thresholds(parts.settings.selection.lexical_threshold),
-        by_words=True,
-    )
     # The receipt still says what the model left unjudged, and why.
     unjudged = unjudged_pairs(judged.outcomes)
     return replace(
@@ -310,9 +328,10 @@ def rank(
     by_words: whether words scored; None: where the judge is no model.
     now: Unix seconds; None: the present.
     """
+    settings = parts.settings.selection
     thresholds = thresholds or parts.judge.thresholds
     ranked = boosted(parts, outcomes, turn, thresholds=thresholds, now=now)
-    unjudged, settings = unjudged_pairs(outcomes), parts.settings.selection
+    unjudged = unjudged_pairs(outcomes)
     if by_words is None:
         by_words = parts.judge.scale is Scale.WORDS
     if not by_words:
@@ -327,6 +346,10 @@ def rank(
     # The lexical judge's own turn, or words in a model's place.
     from xscore.pipeline import composition  # a model's turn needs none of it
 
+    def texts_of(ids: Sequence[str]) -> dict[str, str]:
+        memories = parts.store.memories(ids)
+        return {id_: memory.text for id_, memory in memories.items()}
+
     ranked = composition.lend(ranked, _tested(parts, ranked), cap=parts.settings.boosts.cap)
     selection = select_by_words(
         ranked,
@@ -334,7 +357,7 @@ def rank(
         thresholds=thresholds,
         settings=settings,
         aim=aim_of(turn),
-        texts=lambda ids: {id_: memory.text for id_, memory in parts.store.memories(ids).items()},
+        texts=texts_of,
     )
     return Ranking(ranked, selection, by_words=True)
 
@@ -343,12 +366,14 @@ def _tested(parts: PipelineParts, ranked: Sequence[Ranked]) -> dict[str, list[st
     """Return what each test that lends its evidence is about."""
     from xscore.pipeline.composition import lenders  # a model's turn needs none of it
 
-    tests = lenders(ranked)
-    tested: dict[str, list[str]] = {test: [] for test in tests}
-    for edge in parts.store.edges_touching(tests) if tests else ():
-        if edge.relation is Relation.TESTS and edge.source in tested:
+    tests = set(lenders(ranked))
+    tested: dict[str, list[str]] = defaultdict(list)
+    if not tests:
+        return tested
+    for edge in parts.store.edges_touching(tests):
+        if edge.relation is Relation.TESTS and edge.source in tests:
             tested[edge.source].append(edge.target)
-    return {test: targets for test, targets in tested.items() if targets}
+    return tested
 
 
 def boosted(
@@ -368,7 +393,11 @@ def boosted(
         if isinstance(judgment, Judgment) and judgment.score >= floor
     ]
     edges = parts.store.edges_touching(near)
-    degrees = parts.store.degrees({end for edge in edges for end in (edge.source, edge.target)})
-    now = parts.clock() if now is None else now
+    linked: set[str] = set()
+    for edge in edges:
+        linked.update((edge.source, edge.target))
+    degrees = parts.store.degrees(linked)
+    if now is None:
+        now = parts.clock()
     rules = BoostRules(settings=settings, thresholds=thresholds, boosters=parts.boosters, now=now)
     return boost(outcomes, turn, rules, edges=edges, degrees=degrees)

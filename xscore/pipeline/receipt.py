@@ -21,7 +21,7 @@ from xscore.pipeline.ranking import unjudged_pairs
 from xscore.pipeline.turn_stages import Judged, TurnStages
 from xscore.platform.errors import ExitCode
 from xscore.prompts.turn_text import shown_turn_parts
-from xscore.records.calls import Stage, Traffic
+from xscore.records.calls import Answerer, Stage, Traffic
 from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import (
     SCORE_TOLERANCE,
@@ -55,6 +55,7 @@ from xscore.records.receipt import (
     UnjudgedSample,
 )
 from xscore.store.memory_rows import stale_memory_ids
+from xscore.store.store import Store
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
@@ -70,40 +71,36 @@ def judge_shares(
 ) -> tuple[ScoredBy, ...]:
     """Count what each judge scored, the turn's own first. by_fallback: content hash -> who else
     scored it."""
-    counts = {judge: Counter[Origin]()}
-    by_others = (
-        [outcome for outcome in outcomes if outcome.candidate.content_hash in by_fallback]
-        if by_fallback
-        else []
-    )
-    for outcome in by_others:
-        fallback = by_fallback[outcome.candidate.content_hash]
-        counts.setdefault(fallback, Counter())[outcome.origin] += 1
-    counts[judge] = origins - sum(counts.values(), Counter())
-    return tuple(
-        ScoredBy(
-            provider=who.provider,
-            model=who.model,
-            host=who.host,
-            key=judge_key(who),
-            judged=origin_counts[Origin.JUDGED],
-            cached=origin_counts[Origin.CACHED],
-            carried=origin_counts[Origin.CARRIED],
-        )
-        for who, origin_counts in counts.items()
+    counts = {judge: Counter(origins)}
+    # Most turns have no fallback, and then no outcome is looked at.
+    for outcome in outcomes if by_fallback else ():
+        fallback = by_fallback.get(outcome.candidate.content_hash)
+        if fallback is not None:
+            counts.setdefault(fallback, Counter())[outcome.origin] += 1
+            counts[judge][outcome.origin] -= 1
+    return tuple(_scored_by(who, of_judge) for who, of_judge in counts.items())
+
+
+def _scored_by(judge: JudgeIdentity, origins: "Counter[Origin]") -> ScoredBy:
+    return ScoredBy(
+        provider=judge.provider,
+        model=judge.model,
+        host=judge.host,
+        key=judge_key(judge),
+        judged=origins[Origin.JUDGED],
+        cached=origins[Origin.CACHED],
+        carried=origins[Origin.CARRIED],
     )
 
 
 def unjudged_account(selection: Selection) -> UnjudgedAccount:
     """Count the unjudged by cause and show the first of them."""
     by_cause = Counter(str(absent.cause) for _, absent in selection.unjudged)
-    sample = tuple(
-        UnjudgedSample(
-            candidate.id, candidate.path, candidate.entity, str(absent.cause), absent.detail
-        )
-        for candidate, absent in selection.unjudged[:UNJUDGED_SHOWN]
-    )
-    return UnjudgedAccount(dict(by_cause.most_common()), sample)
+    sample: list[UnjudgedSample] = []
+    for candidate, absent in selection.unjudged[:UNJUDGED_SHOWN]:
+        path, entity, cause = candidate.path, candidate.entity, str(absent.cause)
+        sample.append(UnjudgedSample(candidate.id, path, entity, cause, absent.detail))
+    return UnjudgedAccount(dict(by_cause.most_common()), tuple(sample))
 
 
 def to_selected(
@@ -168,9 +165,9 @@ def score_lines(
     for candidate, judgment, origin, boosts, score in ranked:
         reason = judgment.reason or reasons.get(candidate.content_hash, "")
         yield line(candidate, str(origin), judgment.score, score, reason, "", boosts)
-    for candidate, absent in sorted(
-        unjudged_pairs(outcomes), key=lambda pair: (pair[0].path, pair[0].start_line)
-    ):
+    unjudged = unjudged_pairs(outcomes)
+    by_place = sorted(unjudged, key=lambda pair: (pair[0].path, pair[0].start_line))
+    for candidate, absent in by_place:
         yield line(candidate, str(Origin.UNJUDGED), None, None, "", str(absent.cause))
 
 
@@ -179,13 +176,12 @@ def find_reasons(
 ) -> Mapping[str, str]:
     """Return the stored reasons of candidates not judged in this turn, by content hash."""
     pool = judged.pool
-    # What was judged just now has its reason.
-    hashes = ((ranked.candidate.content_hash, ranked.origin) for ranked in shown)
-    stored = [
-        hash_
-        for hash_, origin in hashes
-        if origin is not Origin.JUDGED or hash_ in pool.judged_this_turn
-    ]
+    stored: list[str] = []
+    for ranked in shown:
+        hash_ = ranked.candidate.content_hash
+        # What this turn's own calls judged brought its reason along.
+        if ranked.origin is not Origin.JUDGED or hash_ in pool.judged_this_turn:
+            stored.append(hash_)
     judges = dict.fromkeys((judged.judge, *judged.by_fallback.values()))
     reasons = stored_reasons(parts.store, turn_key, map(judge_key, judges), stored)
     if pool.thread is None or not pool.thread.wordings:
@@ -206,19 +202,12 @@ def make_receipt(
 
     resources: what the turn spent through; None: nothing could be spent.
     """
-    opened, judged = stages.opened, stages.judged
-    ranking, answered = stages.ranking, stages.answered
-    chosen = ranking.selection
+    opened, judged, chosen = stages.opened, stages.judged, stages.ranking.selection
     kept, near_misses = _shown_memories(parts, stages)
     origins = Counter([outcome.origin for outcome in judged.outcomes])
-    ends = (Origin.JUDGED, Origin.CACHED, Origin.CARRIED, Origin.UNJUDGED)
-    coverage = Coverage(len(opened.pool.candidates), *map(origins.__getitem__, ends))
-    answerer = parts.answerer if options.answer else None
+    coverage = _coverage(len(opened.pool.candidates), origins)
     assumed_price = _price_assumption(parts) if resources else _no_price
-    primary = None
-    if answerer:
-        price = assumed_price(answerer.model, answerer.host)
-        primary = PrimaryInfo(answerer.provider, answerer.model, price)
+    answerer = parts.answerer if options.answer else None
     return Answer(
         turn_id=opened.turn.id,
         continues=opened.turn.continues,
@@ -230,14 +219,14 @@ def make_receipt(
         thresholds=dict(chosen.thresholds.by_kind),
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(parts, stages, assumed_price),
-        primary=primary,
+        primary=_primary_info(answerer, assumed_price) if answerer else None,
         partial=coverage.unjudged > 0 or bool(judged.left_by) or opened.index.files_left > 0,
         warnings=_all_warnings(parts, stages, isolated=options.isolated),
         coverage=coverage,
         unjudged=unjudged_account(chosen),
         selected=kept,
         near_misses=near_misses,
-        answer=answered.text,
+        answer=stages.answered.text,
         bundle=_shown_bundle(options, stages),
         usage=_usage_by_stage(resources, answers=answerer is not None),
         routing=opened.routing,
@@ -248,26 +237,34 @@ def make_receipt(
         second_draws=_count_second_draws(judged),
         kept_out=opened.index.files.excluded.by_reason,
         files_left=opened.index.files_left,
-        ranked_by=ranking.ranked_by,
+        ranked_by=stages.ranking.ranked_by,
         judges=judge_shares(judged.outcomes, origins, judged.judge, judged.by_fallback),
         exit_code=_exit_code(coverage, stages, wants_answer=answerer is not None),
     )
+
+
+def _coverage(candidates: int, origins: "Counter[Origin]") -> Coverage:
+    """Count the ends that candidates came to. Raises BrokenReceipt if one has none."""
+    return Coverage(
+        candidates,
+        origins[Origin.JUDGED],
+        origins[Origin.CACHED],
+        origins[Origin.CARRIED],
+        origins[Origin.UNJUDGED],
+    )
+
+
+def _primary_info(answerer: Answerer, assumed_price: Callable[[str, str], str]) -> PrimaryInfo:
+    price = assumed_price(answerer.model, answerer.host)
+    return PrimaryInfo(answerer.provider, answerer.model, price)
 
 
 def _shown_memories(
     parts: PipelineParts, stages: TurnStages
 ) -> tuple[tuple[Selected, ...], tuple[Selected, ...]]:
     chosen = stages.ranking.selection
-    nameless = [
-        entry.candidate.id
-        for entry in (*chosen.kept, *chosen.near_misses)
-        if not entry.candidate.path
-    ]
-    titles = (
-        {id_: memory.title for id_, memory in parts.store.memories(nameless).items()}
-        if nameless
-        else {}
-    )
+    shown = [entry.candidate for entry in (*chosen.kept, *chosen.near_misses)]
+    titles = _titles_of(parts.store, [candidate.id for candidate in shown if not candidate.path])
     stale = stale_memory_ids(parts.store.connection)
 
     def show(ranked: Ranked, *, below_threshold: bool) -> Selected:
@@ -283,15 +280,20 @@ def _shown_memories(
             placed_by=chosen.placed_by.get(ranked.candidate.id, ""),
         )
 
-    kept = tuple(
-        [
-            show(ranked, below_threshold=ranked.candidate.id in chosen.filled)
-            for ranked in chosen.kept
-        ]
-    )
-    return kept, tuple(
-        [show(ranked, below_threshold=not chosen.passed(ranked)) for ranked in chosen.near_misses]
-    )
+    kept: list[Selected] = []
+    for ranked in chosen.kept:
+        kept.append(show(ranked, below_threshold=ranked.candidate.id in chosen.filled))
+    near_misses: list[Selected] = []
+    for ranked in chosen.near_misses:
+        near_misses.append(show(ranked, below_threshold=not chosen.passed(ranked)))
+    return tuple(kept), tuple(near_misses)
+
+
+def _titles_of(store: Store, ids: Sequence[str]) -> Mapping[str, str]:
+    """Read the titles of memories by id."""
+    if not ids:
+        return {}
+    return {id_: memory.title for id_, memory in store.memories(ids).items()}
 
 
 def _carried_over(stages: TurnStages, coverage: Coverage) -> CarriedOver:
@@ -308,11 +310,10 @@ def _carried_over(stages: TurnStages, coverage: Coverage) -> CarriedOver:
 def _count_second_draws(judged: Judged) -> SecondDraws:
     if not judged.judge.is_decision:
         return SecondDraws()
-    twice = {
-        result.content_hash
-        for _, result, _ in judged.outcomes
-        if isinstance(result, Judgment) and result.draws
-    }
+    twice: set[str] = set()
+    for outcome in judged.outcomes:
+        if isinstance(outcome.result, Judgment) and outcome.result.draws:
+            twice.add(outcome.result.content_hash)
     return replace(judged.second_draws, cached=len(twice) - judged.second_draws.drawn)
 
 
@@ -353,21 +354,21 @@ def _shown_bundle(options: TurnOptions, stages: TurnStages) -> str | None:
 def _exit_code(coverage: Coverage, stages: TurnStages, *, wants_answer: bool) -> int:
     """Return the exit code: of several ends, the one that matters most to a caller."""
     judged, ranking, answered = stages.judged, stages.ranking, stages.answered
-    causes = {absent.cause for _, absent in ranking.selection.unjudged} | set(judged.left_by)
-    nothing_judged = judged.nothing_judged and not judged.left_by
-    files_left = stages.opened.index.files_left > 0
+    if stages.interrupted:
+        return ExitCode.INTERRUPTED
+    causes = {absent.cause for _, absent in ranking.selection.unjudged}
+    causes.update(judged.left_by)
+    if answered.refused or UnjudgedCause.BUDGET in causes:
+        return ExitCode.BUDGET
+    if coverage.unjudged and judged.nothing_judged and not judged.left_by:
+        return ranking.unjudged_exit
+    if answered.failed:
+        return ExitCode.NO_ANSWER
+    is_partial = coverage.unjudged or judged.left_by or stages.opened.index.files_left
     # Nothing reached the threshold, and that is all the user gets; words say little by that.
     says_little = wants_answer or ranking.by_words
     is_left_open = ranking.is_empty and answered.text is None and says_little
-    ends = (
-        (stages.interrupted, ExitCode.INTERRUPTED),
-        (bool(answered.refused) or UnjudgedCause.BUDGET in causes, ExitCode.BUDGET),
-        (coverage.unjudged > 0 and nothing_judged, ranking.unjudged_exit),
-        (answered.failed, ExitCode.NO_ANSWER),
-        (coverage.unjudged > 0 or bool(judged.left_by) or files_left, ExitCode.PARTLY),
-        (is_left_open, ExitCode.PARTLY),
-    )
-    return next((code for holds, code in ends if holds), ExitCode.DONE)
+    return ExitCode.PARTLY if is_partial or is_left_open else ExitCode.DONE
 
 
 def _usage_by_stage(resources: "TurnResources | None", *, answers: bool) -> dict[Stage, StageUsage]:
@@ -429,7 +430,9 @@ def turn_figures(
         answer's.
     """
     ascending = sorted(scores)  # sorted and bisected: a third of the time of a check per score
-    judge, threshold = answer.judge, answer.threshold if threshold is None else threshold
+    judge = answer.judge
+    if threshold is None:
+        threshold = answer.threshold
     near_from = threshold - NEAR_THRESHOLD + SCORE_TOLERANCE
     near_to = threshold + NEAR_THRESHOLD - SCORE_TOLERANCE
     return TurnFigures(
@@ -447,5 +450,6 @@ def turn_figures(
 
 
 def _bins(ascending: Sequence[float]) -> tuple[int, ...]:
-    begins = [0, *(bisect_left(ascending, edge) for edge in _EDGES), len(ascending)]
-    return tuple(end - begin for begin, end in pairwise(begins))
+    ends = [bisect_left(ascending, edge) for edge in _EDGES]
+    bounds = [0, *ends, len(ascending)]
+    return tuple(end - begin for begin, end in pairwise(bounds))

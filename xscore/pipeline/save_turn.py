@@ -46,15 +46,15 @@ def save_turn(
         "unjudged": len(selection.unjudged),
     }
     is_new = turns.is_answered_first(parts.store.connection, answer.turn_id)
+    receipt = to_json(receipt_to_store(answer))
+    kept = [entry.candidate for entry in selection.kept]
     end = turns.TurnEnd(
         state=_state(answer),
-        receipt=json.dumps(to_json(receipt_to_store(answer)), ensure_ascii=False),
+        receipt=json.dumps(receipt, ensure_ascii=False),
         answer=answer.answer,
         figures=figures,
-        verdict=turns.SelectionOutcome(
-            tuple(entry.candidate.id for entry in selection.kept), rejected
-        ),
-        has_evidence=any(entry.candidate.kind is not Kind.EXCHANGE for entry in selection.kept),
+        verdict=turns.SelectionOutcome(tuple(candidate.id for candidate in kept), rejected),
+        has_evidence=any(candidate.kind is not Kind.EXCHANGE for candidate in kept),
         isolated=isolated,
     )
     turns.finish_turn(parts.store.connection, answer.turn_id, end, now=parts.clock())
@@ -89,12 +89,10 @@ def _cited_memories(answer: Answer) -> list[str]:
         return []
     from xscore.prompts.answer import cited_memory_ids
 
-    cited = cited_memory_ids(answer.answer)
-    return [
-        memory.id
-        for memory in answer.selected
-        if not memory.path and any(map(memory.id.startswith, cited))
-    ]
+    # An answer may cite only the beginning of an id.
+    cited = tuple(cited_memory_ids(answer.answer))
+    without_file = [memory.id for memory in answer.selected if not memory.path]
+    return [id_ for id_ in without_file if id_.startswith(cited)]
 
 
 def _count_use(parts: PipelineParts, answer: Answer, taken_up: list[str]) -> None:
@@ -129,8 +127,10 @@ def check_scores_path(path: Path, *, store_dir: Path) -> None:
         raise UsageError(
             f"--all-scores: {path} is not in an existing folder", hint="Create the folder first."
         )
+    # A file is replaced by a new one in its folder; a device or a pipe is written to.
     is_replaced = not path.exists() or path.is_file()
-    if not os.access(path.resolve().parent if is_replaced else path, os.W_OK):
+    written = path.resolve().parent if is_replaced else path
+    if not os.access(written, os.W_OK):
         raise UsageError(
             f"--all-scores: {path} cannot be written", hint="Name a file in a folder of yours."
         )

@@ -21,8 +21,12 @@ from xscore.store.turns import latest_turn_id
 def read_store_status(store: Store, settings: Settings) -> StoreStatus:
     """Count what the store holds, and say what its background process does and how the last hook
     failed."""
-    connection, data_dir = store.connection, user_data_dir(settings.store.user_data_dir)
-    git_dir = store.root.git_dir
+    connection = store.connection
+    data_dir = user_data_dir(settings.store.user_data_dir)
+    branch = commit = ""
+    if store.root.git_dir:
+        branch = redact(head_branch(store.root.git_dir)).text
+        commit = head_commit(store.root.git_dir)
 
     def grouped(table: str, column: str) -> dict[str, int]:
         sql = f"SELECT {column}, count(*) FROM {table} WHERE {column} <> '' GROUP BY 1 ORDER BY 1"
@@ -32,16 +36,17 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
     by_language = grouped("memory", "language")
+    without_grammar = read_index_meta(connection, GRAMMARS_MISSING).split()
+    database_files = store.path.parent.glob(f"{store.path.name}*")
+    store_dir = store.original_path.parent
     return StoreStatus(
         root=str(store.root.path),
-        branch=redact(head_branch(git_dir)).text if git_dir else "",
-        commit=head_commit(git_dir) if git_dir else "",
+        branch=branch,
+        commit=commit,
         store=str(store.original_path),
         store_id=store.store_id,
-        trusted=opening.is_trusted(
-            store.original_path.parent, user_data_dir=data_dir, copy=store.path
-        ),
-        bytes=sum(file.stat().st_size for file in store.path.parent.glob(f"{store.path.name}*")),
+        trusted=opening.is_trusted(store_dir, user_data_dir=data_dir, copy=store.path),
+        bytes=sum(file.stat().st_size for file in database_files),
         files=count("file WHERE excluded = ''"),
         files_left=files_left(connection),
         kept_out=files_kept_out(connection),
@@ -49,11 +54,7 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         by_layer=grouped("memory", "layer"),
         by_kind=grouped("memory", "kind"),
         by_language=by_language,
-        without_grammar=tuple(
-            language
-            for language in read_index_meta(connection, GRAMMARS_MISSING).split()
-            if language in by_language
-        ),
+        without_grammar=tuple(filter(by_language.__contains__, without_grammar)),
         edges=grouped("edge", "relation"),
         judgments=count("judgment"),
         turns=count("turn"),

@@ -149,6 +149,12 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
         from xscore.pipeline.turn_estimate import confirm_cost
 
         confirm_cost(parts, opened, answers=setup.wants_answer)
+    if _sends_to_judge(setup, opened):
+        from xscore.pipeline.estimating import forecast_judging
+
+        # Made once: caps, the announcement and the receipt go by the same figures.
+        forecast = forecast_judging(parts.judge, opened.turn, opened.pool)
+        opened = replace(opened, forecast=forecast)
     # Most fully cached turns spend nothing.
     if not (setup.wants_answer or (opened.pool.misses and parts.judge.paid)):
         return opened
@@ -156,6 +162,13 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
 
     warnings = announce_budget(parts, opened, answers=setup.wants_answer, isolated=options.isolated)
     return replace(opened, warnings=(*opened.warnings, *warnings))
+
+
+def _sends_to_judge(setup: _TurnSetup, opened: Opened) -> bool:
+    """Whether judging may send anything: not for a cached turn, a replay, or words alone."""
+    judge = setup.parts.judge
+    is_replay = setup.parts.settings.judge.replay and judge.paid
+    return bool(opened.pool.misses) and judge.needs_resources and not is_replay
 
 
 def _begin(setup: _TurnSetup, opened: Opened) -> Opened:
@@ -178,12 +191,9 @@ def _begin(setup: _TurnSetup, opened: Opened) -> Opened:
 async def _open_resources(
     setup: _TurnSetup, opened: Opened, stack: AsyncExitStack
 ) -> "TurnResources | None":
-    """Open the resources only if something may be spent: not for a cached turn, a replay, or words
-    alone."""
-    parts, judge = setup.parts, setup.parts.judge
-    is_replay = parts.settings.judge.replay and judge.paid
-    judges = opened.pool.misses and judge.needs_resources and not is_replay
-    if not (judges or setup.wants_answer):
+    """Open the resources only if something may be spent."""
+    parts = setup.parts
+    if not (_sends_to_judge(setup, opened) or setup.wants_answer):
         return None
     resources = await stack.enter_async_context(parts.open_resources(opened.turn.id))
     resources.deadline = setup.deadline
@@ -342,7 +352,7 @@ def _figures(setup: _TurnSetup, stages: TurnStages, answer: Answer) -> TurnFigur
         answer,
         scores,
         command=setup.options.command,
-        forecast=judged.forecast,
+        forecast=stages.opened.forecast if setup.parts.judge.paid else None,
         threshold=setup.parts.judge.thresholds.default if by_words else None,
     )
 

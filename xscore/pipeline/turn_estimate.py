@@ -21,6 +21,7 @@ from xscore.pipeline.factories import (
     with_dummy_keys,
     with_wire,
 )
+from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.judge_prompts import prompt_builder
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import known_judgments, pool_among
@@ -72,22 +73,25 @@ def confirm_estimate(parts: PipelineParts, estimate: Estimate, *, hint: str) -> 
     Raises UsageError when the user declines.
     """
     cost = estimate.cost_usd
-    if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(
-        estimate
-    ):
+    if cost is not None and cost <= parts.settings.budget.confirm_usd:
+        return
+    if not parts.observer.confirm(estimate):
         raise UsageError("nothing was sent: the estimate was declined", hint=hint)
 
 
 def estimate_turn(parts: PipelineParts, turn: Turn) -> Estimate:
     """Estimate a turn; sends nothing and opens or continues no session."""
-    for warning in parts.warnings if parts.settings.judge.replay else ():  # names the default judge
-        parts.observer.note(warning)
+    if parts.settings.judge.replay:
+        for warning in parts.warnings:  # names the default judge
+            parts.observer.note(warning)
     opened = open_turn(parts, turn, Stopwatch(), takes_up=False)
     estimate = estimate_opened(parts, opened, answers=parts.answerer is not None)
-    first = estimate.ways or (
-        (estimate.judge,) if lacks_key(parts.judge.spec, parts.settings) else ()
-    )
-    return replace(estimate, ways=(*first, *_other_ways(parts, opened))) if first else estimate
+    ways = estimate.ways
+    if not ways and lacks_key(parts.judge.spec, parts.settings):
+        ways = (estimate.judge,)
+    if not ways:
+        return estimate
+    return replace(estimate, ways=(*ways, *_other_ways(parts, opened)))
 
 
 def _other_ways(parts: PipelineParts, opened: Opened) -> Iterator[JudgeEstimate]:
@@ -118,11 +122,9 @@ def estimate_opened(parts: PipelineParts, opened: Opened, *, answers: bool) -> E
     model."""
     judging = estimate_judging(parts.judge, opened.turn, opened.pool)
     caps = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
-    answering = (
-        answer_estimate(parts.answerer, parts.settings)
-        if parts.answerer is not None and answers
-        else None
-    )
+    answering = None
+    if parts.answerer is not None and answers:
+        answering = answer_estimate(parts.answerer, parts.settings)
     return replace(judging, primary=answering, caps=caps)
 
 
@@ -131,9 +133,8 @@ def answer_estimate(answerer: Answerer, settings: Settings) -> PrimaryEstimate:
     tokens_in = settings.bundle.max_tokens + ANSWER_FRAME_TOKENS
     tokens_out = settings.primary.max_output_tokens
     usage = Usage(input_tokens=tokens_in, output_tokens=tokens_out)
-    cost = PriceList(settings.provider.price)(
-        answerer.provider, answerer.model, answerer.host, usage
-    )
+    prices = PriceList(settings.provider.price)
+    cost = prices(answerer.provider, answerer.model, answerer.host, usage)
     return PrimaryEstimate(
         input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost, host=answerer.host
     )
@@ -195,27 +196,26 @@ def _over_budget(parts: PipelineParts, opened: Opened, *, answers: bool) -> list
         return []
     warnings = list(_without_price(parts, judges=judges, answers=answers))
     cap = _tightest(parts, turn_id="")
-    judging = (
-        forecast_judging(parts.judge, opened.turn, opened.pool).cost_usd if judges else Decimal(0)
-    )
+    judging: Decimal | None = Decimal(0)
+    if judges and opened.forecast is not None:
+        judging = opened.forecast.cost_usd
     answering = _answer_cost(parts) if answers else Decimal(0)
     if warnings or cap is None or judging is None or answering is None:
         return warnings
     room = max(cap.left_usd, Decimal(0))
     if judging + answering <= room:
         return []
-    takes = [
-        f"judging may take about ${_usd_rounded_up(judging)}" if judging else "",
-        f"the answer at most ${_usd_rounded_up(answering)}" if answering else "",
-    ]
-    will = [
-        "some memories will stay unjudged" if judging > room else "",
-        "there may be no room for the answer" if answering else "",
-    ]
-    return [
-        f"{' and '.join(filter(None, takes))}, above {describe_cap(cap)}:"
-        f" {' and '.join(filter(None, will))}"
-    ]
+    costs: list[str] = []
+    consequences: list[str] = []
+    if judging:
+        costs.append(f"judging may take about ${_usd_rounded_up(judging)}")
+    if judging > room:
+        consequences.append("some memories will stay unjudged")
+    if answering:
+        costs.append(f"the answer at most ${_usd_rounded_up(answering)}")
+        consequences.append("there may be no room for the answer")
+    above = f"{' and '.join(costs)}, above {describe_cap(cap)}"
+    return [f"{above}: {' and '.join(consequences)}"]
 
 
 def how_to_continue(
@@ -226,19 +226,21 @@ def how_to_continue(
 
     refused: why a cap had no room for the answering call; empty if it had.
     """
-    unjudged = [
-        (outcome.candidate, outcome.result)
-        for outcome in judged.outcomes
-        if isinstance(outcome.result, Unjudged)
-    ]
-    why = refused or next(
-        (result.detail for _, result in unjudged if result.cause is UnjudgedCause.BUDGET), ""
-    )
+    rest: list[Candidate] = []
+    why = refused
+    for outcome in judged.outcomes:
+        if isinstance(outcome.result, Unjudged):
+            rest.append(outcome.candidate)
+            if outcome.result.cause is UnjudgedCause.BUDGET:
+                why = why or outcome.result.detail
     tightest = _tightest(parts, turn_id=opened.turn.id) if why else None
     if tightest is None:
         return []
-    undone = [*(["unjudged memories"] if unjudged else []), *(["no answer"] if refused else [])]
-    rest = [candidate for candidate, _ in unjudged]
+    undone: list[str] = []
+    if rest:
+        undone.append("unjudged memories")
+    if refused:
+        undone.append("no answer")
     enough = _enough_usd(parts, opened, rest, judged.judge)
     command = _continue_hint(parts, opened, enough, tightest, has_rest=bool(rest))
     return [f"the budget leaves {' and '.join(undone)}: {why}. What was judged is kept; {command}"]
@@ -253,11 +255,10 @@ def _continue_hint(
         if has_rest:
             remainder = "the rest and the answer" if parts.answerer else "the rest"
         return f"`xscore continue {opened.turn.id} --max-usd {enough:f}` is enough for {remainder}."
-    target = (
-        ""
-        if enough is None
-        else f" to ${(cap.cap_usd - cap.left_usd + enough).quantize(CENT, ROUND_UP):f}"
-    )
+    target = ""
+    if enough is not None:
+        raised_cap = cap.cap_usd - cap.left_usd + enough
+        target = f" to ${raised_cap.quantize(CENT, ROUND_UP):f}"
     later = ", or wait for the next day (UTC)" if cap.of == "day" else ""
     return f"raise {CAP_SETTINGS[cap.of]}{target}{later}; then run {command}."
 
@@ -267,30 +268,31 @@ def _enough_usd(
 ) -> Decimal | None:
     """Return a cap that the rest and the answer fit under, given that each call needs room for its
     upper bound."""
-    judge, dearest, judging = parts.judge, Decimal(0), Decimal(0)
-    if rest and judge.paid:
-        judge = replace(judge, identity=judged_by)
+    dearest = judging = Decimal(0)
+    if rest and parts.judge.paid:
+        judge = replace(parts.judge, identity=judged_by)
         work = forecast_judging(judge, opened.turn, replace(opened.pool, misses=tuple(rest)))
-        builder = prompt_builder(judge)
-        packs, model = builder.profile, builder.model
-        largest = Usage(
-            input_tokens=FORECAST_MARGIN * work.input_tokens // max(1, work.calls) + packs.tokens,
-            output_tokens=MOST_FRAME_TOKENS
-            + (SCORE_TOKENS + REASON_TOKENS) * packs.size
-            + model.reasoning_reserve,
-        )
-        price = PriceList(parts.settings.provider.price)(
-            judge.identity.provider, model.name, judge.host, largest
-        )
+        price = _price_of_largest_call(judge, work)
         if price is None or work.cost_usd is None:
             return None
         dearest, judging = price, work.cost_usd
     answering = _answer_cost(parts) if parts.answerer is not None else Decimal(0)
-    return (
-        None
-        if answering is None
-        else (FORECAST_MARGIN * (judging + answering) + dearest).quantize(CENT, ROUND_UP)
-    )
+    if answering is None:
+        return None
+    enough = FORECAST_MARGIN * (judging + answering) + dearest
+    return enough.quantize(CENT, ROUND_UP)
+
+
+def _price_of_largest_call(judge: JudgeDescription, work: JudgeEstimate) -> Decimal | None:
+    """Return the upper bound for one of the calls of this work, which the budget reserves."""
+    builder = prompt_builder(judge)
+    packs, model = builder.profile, builder.model
+    input_tokens = FORECAST_MARGIN * work.input_tokens // max(1, work.calls) + packs.tokens
+    scores_and_reasons = (SCORE_TOKENS + REASON_TOKENS) * packs.size
+    output_tokens = MOST_FRAME_TOKENS + scores_and_reasons + model.reasoning_reserve
+    largest = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+    prices = PriceList(judge.settings.provider.price)
+    return prices(judge.identity.provider, model.name, judge.host, largest)
 
 
 def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iterator[str]:
@@ -307,11 +309,9 @@ def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iter
 
 
 def _answer_cost(parts: PipelineParts) -> Decimal | None:
-    return (
-        answer_estimate(parts.answerer, parts.settings).cost_usd
-        if parts.answerer is not None
-        else None
-    )
+    if parts.answerer is None:
+        return None
+    return answer_estimate(parts.answerer, parts.settings).cost_usd
 
 
 def _tightest(parts: PipelineParts, *, turn_id: str) -> CapLeft | None:
@@ -325,4 +325,5 @@ def _tightest(parts: PipelineParts, *, turn_id: str) -> CapLeft | None:
 
 def _usd_rounded_up(usd: Decimal) -> str:
     """Format dollars with two figures, rounded up."""
-    return f"{usd.quantize(Decimal(1).scaleb(min(usd.adjusted() - 1, -2)), ROUND_UP):f}"
+    last_place = Decimal(1).scaleb(min(usd.adjusted() - 1, -2))
+    return f"{usd.quantize(last_place, ROUND_UP):f}"

@@ -22,7 +22,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import SECOND_DRAW, judge_key
-from xscore.pipeline.estimating import forecast_judging
 from xscore.pipeline.factories import choose_judge, describe_judge, settings_judged_by
 from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.known_hosts import remember_host
@@ -43,6 +42,7 @@ from xscore.records.judgment import (
     Judgment,
     Origin,
     Outcome,
+    Ranked,
     Unjudged,
     UnjudgedCause,
 )
@@ -91,8 +91,6 @@ class _FirstJudge(Struct, frozen=True):
     """With the name under which the host answered."""
     pooled: PooledTurn
     """What it judges."""
-    forecast: JudgeEstimate | None = None
-    """See `Judged.forecast`."""
     no_judge: str = ""
     """See `Judged.no_judge`."""
     warnings: tuple[str, ...] = ()
@@ -106,10 +104,8 @@ async def _open_first(
     A host that fails is an error only if nothing is cached and nothing may judge in its place.
     """
     described, pool = parts.judge, opened.pool
-    forecast = forecast_judging(described, opened.turn, pool)
-    if forecast.seconds >= FORECAST_FROM_S or (forecast.cost_usd or 0) >= FORECAST_FROM_USD:
-        parts.observer.on(forecast)
-    of_model = forecast if described.paid else None
+    if opened.forecast is not None and _is_worth_telling(opened.forecast):
+        parts.observer.on(opened.forecast)
     try:
         judge = await open_judge(described, resources, opened)
     except (ProviderError, NoUsableModel) as error:
@@ -118,15 +114,20 @@ async def _open_first(
             raise
         absent = NoJudge(UnjudgedCause.PROVIDER, error.message)
         warning = join_sentences(f"the judge could not be asked: {error.message}", error.hint)
-        return _FirstJudge(absent, described, opened, of_model, error.kind, (warning,))
+        return _FirstJudge(absent, described, opened, error.kind, (warning,))
     if not described.stored or isinstance(judge, NoJudge) or judge.identity == parts.judge.identity:
-        return _FirstJudge(judge, described, opened, of_model)
+        return _FirstJudge(judge, described, opened)
     # The first contact found which model answers under the name that the settings gave it. The
     # turn's row names it at once, so that a killed turn is continued with the judge that judged.
     turns.set_judge(parts.store.connection, opened.turn.id, judge_key(judge.identity))
     # What its thread has was judged by another, so nothing of it is carried over.
     pooled = PooledTurn(opened.turn, opened.key, replace(pool, thread=None))
-    return _FirstJudge(judge, replace(described, identity=judge.identity), pooled, of_model)
+    return _FirstJudge(judge, replace(described, identity=judge.identity), pooled)
+
+
+def _is_worth_telling(forecast: JudgeEstimate) -> bool:
+    """Whether judging takes long enough, or costs enough, to be announced."""
+    return forecast.seconds >= FORECAST_FROM_S or (forecast.cost_usd or 0) >= FORECAST_FROM_USD
 
 
 async def _judge_first(
@@ -139,7 +140,6 @@ async def _judge_first(
         pool=first.pooled.pool,
         judge=first.described.identity,
         interrupted=once.interrupted,
-        forecast=first.forecast,
         no_judge=first.no_judge,
         warnings=first.warnings,
     )
@@ -163,17 +163,22 @@ def _with_remarks(
     parts: PipelineParts, resources: TurnResources, first: _FirstJudge, judged: Judged
 ) -> Judged:
     """Add what the calls of the whole stage have shown."""
-    causes = {
-        outcome.result.cause for outcome in judged.outcomes if isinstance(outcome.result, Unjudged)
-    }
     warnings = list(judged.warnings)
-    if UnjudgedCause.DEADLINE in causes and (why := resources.why_unanswered()):
-        warnings.append(why)
+    if UnjudgedCause.DEADLINE in _causes(judged.outcomes):
+        why = resources.why_unanswered()
+        if why:
+            warnings.append(why)
     warnings += _remember_host(parts.judge)
     if not isinstance(first.judge, NoJudge):
         warnings += (*first.judge.warnings(), *resources.spending.warnings())
     failures = frozenset(resources.usage.failures)
     return replace(judged, failures=failures, warnings=tuple(warnings))
+
+
+def _causes(outcomes: Sequence[Outcome]) -> set[UnjudgedCause]:
+    """Return why candidates are unjudged."""
+    results = [outcome.result for outcome in outcomes]
+    return {result.cause for result in results if isinstance(result, Unjudged)}
 
 
 def _remember_host(judge: JudgeDescription) -> list[str]:
@@ -201,10 +206,7 @@ async def draw_again(
     near, beyond = _near_threshold(parts, pooled.turn, once.outcomes)
     if not near:
         return once, SecondDraws(missed=beyond)
-    causes = {
-        outcome.result.cause for outcome in once.outcomes if isinstance(outcome.result, Unjudged)
-    }
-    if causes & ENDS_ALL or not resources.deadline.judging_left_s():
+    if _causes(once.outcomes) & ENDS_ALL or not resources.deadline.judging_left_s():
         return once, SecondDraws(missed=len(near) + beyond)
     redrawn = PooledTurn(pooled.turn, pooled.key, pool_among(near, near, {}))
     judge: Judge | NoJudge
@@ -212,17 +214,22 @@ async def draw_again(
         judge = await open_judge(described, resources, redrawn, sample=SECOND_DRAW)
     except (ProviderError, NoUsableModel) as error:
         judge = NoJudge(UnjudgedCause.PROVIDER, error.message)
-    judged = await judge_pool(redrawn, judge, resources)
-    lost = [outcome.result for outcome in judged.outcomes if isinstance(outcome.result, Unjudged)]
-    merged = _averaged(once.outcomes, judged.outcomes)
-    drawn = {
-        outcome.result.content_hash
-        for outcome in judged.outcomes
-        if outcome.origin is Origin.JUDGED
-    }
+    second = await judge_pool(redrawn, judge, resources)
+    lost: list[Unjudged] = []
+    drawn: set[str] = set()
+    for outcome in second.outcomes:
+        if isinstance(outcome.result, Unjudged):
+            lost.append(outcome.result)
+        elif outcome.origin is Origin.JUDGED:
+            drawn.add(outcome.result.content_hash)
     counts = SecondDraws(drawn=len(drawn), missed=len(lost) + beyond)
-    interrupted = once.interrupted or judged.interrupted
-    return replace(once, outcomes=merged, interrupted=interrupted, warnings=_warning(lost)), counts
+    merged = replace(
+        once,
+        outcomes=_averaged(once.outcomes, second.outcomes),
+        interrupted=once.interrupted or second.interrupted,
+        warnings=_warning(lost),
+    )
+    return merged, counts
 
 
 def _averaged(
@@ -253,20 +260,20 @@ def _near_threshold(
     scores = [outcome.result.score for outcome in outcomes if isinstance(outcome.result, Judgment)]
     if max(scores, default=0.0) < least:  # no boost brings any of them near
         return (), 0
-    ranked = boosted(parts, outcomes, turn, thresholds=thresholds)
-    distances = [
-        (abs(entry.score - thresholds.of(entry.candidate)), entry.candidate.id, entry)
-        for entry in ranked
-        if entry.score >= least
-    ]
-    near = sorted(
-        distance
-        for distance in distances
-        if distance[0] <= settings.redraw_margin + SCORE_TOLERANCE
-    )
-    once = [entry.candidate for _, _, entry in near if not entry.judgment.draws]
-    room = max(0, settings.most_redrawn - (len(near) - len(once)))
-    return tuple(once[:room]), len(once[room:])
+    near: list[tuple[float, str, Ranked]] = []
+    for entry in boosted(parts, outcomes, turn, thresholds=thresholds):
+        if entry.score < least:
+            continue
+        distance = abs(entry.score - thresholds.of(entry.candidate))
+        if distance <= settings.redraw_margin + SCORE_TOLERANCE:
+            near.append((distance, entry.candidate.id, entry))
+    near.sort()
+    drawn_once = [entry.candidate for _, _, entry in near if not entry.judgment.draws]
+    # Those drawn twice in an earlier turn count towards the most of this one, so that a turn that
+    # is all cached makes no call.
+    drawn_twice = len(near) - len(drawn_once)
+    room = max(0, settings.most_redrawn - drawn_twice)
+    return tuple(drawn_once[:room]), len(drawn_once[room:])
 
 
 def _warning(lost: Sequence[Unjudged]) -> tuple[str, ...]:
@@ -298,16 +305,15 @@ async def _judge_by_fallback(
     """Have each model of the chain judge what those before it left, and put its outcomes in their
     place."""
     for name in _fallback_models(parts):
-        remaining = tuple(
-            outcome.candidate
-            for outcome in judged.outcomes
-            if isinstance(outcome.result, Unjudged) and outcome.result.cause in FAILURES
-        )
+        remaining: list[Candidate] = []
+        for outcome in judged.outcomes:
+            if isinstance(outcome.result, Unjudged) and outcome.result.cause in FAILURES:
+                remaining.append(outcome.candidate)
         if not remaining or judged.interrupted:
             return judged
         try:
             fallback = await _open_fallback(
-                parts, opened, resources, name, remaining=remaining, first=judged.judge
+                parts, opened, resources, name, remaining=tuple(remaining), first=judged.judge
             )
             if fallback is None:  # it is the judge itself
                 continue
@@ -383,17 +389,19 @@ async def _with_fallback(
     known_as = described.identity
     new_as = known_as if isinstance(judge, NoJudge) else judge.identity
     by_fallback = dict(judged.by_fallback)
-    outcomes = {outcome.candidate.id: outcome for outcome in rest.outcomes}
+    taken_over: dict[str, Outcome] = {}
     for outcome in rest.outcomes:
+        taken_over[outcome.candidate.id] = outcome
         if isinstance(outcome.result, Judgment):
             is_new = outcome.origin is Origin.JUDGED
             by_fallback[outcome.candidate.content_hash] = new_as if is_new else known_as
     warnings = list(judged.warnings)
     if not isinstance(judge, NoJudge):
         warnings += (*judge.warnings(), *_remember_host(described))
+    outcomes = [taken_over.get(outcome.candidate.id, outcome) for outcome in judged.outcomes]
     return replace(
         judged,
-        outcomes=tuple(outcomes.get(outcome.candidate.id, outcome) for outcome in judged.outcomes),
+        outcomes=tuple(outcomes),
         interrupted=rest.interrupted,
         by_fallback=by_fallback,
         warnings=tuple(warnings),

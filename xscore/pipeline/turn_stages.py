@@ -38,6 +38,8 @@ class Opened(PooledTurn, frozen=True):
     checkpoint: Checkpoint | None
     warnings: tuple[str, ...] = ()
     """What a reader should know before anything is judged."""
+    forecast: JudgeEstimate | None = None
+    """What judging will take; None: nothing will be sent to judge it."""
 
 
 class Judged(Struct, frozen=True, kw_only=True):
@@ -52,8 +54,6 @@ class Judged(Struct, frozen=True, kw_only=True):
     """The turn's judge, under the name by which its host answered."""
     interrupted: bool = False
     """The user stopped it; the outcomes hold all that was paid for until then."""
-    forecast: JudgeEstimate | None = None
-    """Of a model's judging, before it began."""
     no_judge: str = ""
     """Kind of the error for which the judge was not opened; empty: it was, or was not needed."""
     failures: frozenset[str] = frozenset()

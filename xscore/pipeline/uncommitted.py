@@ -64,16 +64,15 @@ def uncommitted_work(
     if not (settings.git and root.is_git):
         return UncommittedWork()
     diff = _admitted_diff(connection, root, settings)
-    ages = {
-        portable_name(path): max(0.0, now - at) / DAY_S for at, path in recent_commits(root.path)
-    }
     lines = edited_lines(diff)
     edited = [ChangedFile(path, 0.0, tuple(spans)) for path, spans in lines.items()]
-    recent = [
-        ChangedFile(path, days)
-        for path, days in ages.items()
-        if days <= MAX_RECENT_DAYS and path not in lines
-    ]
+    days_since_commit: dict[str, float] = {}
+    for committed_at, name in recent_commits(root.path):
+        days_since_commit[portable_name(name)] = max(0.0, now - committed_at) / DAY_S
+    recent: list[ChangedFile] = []
+    for path, days in days_since_commit.items():
+        if days <= MAX_RECENT_DAYS and path not in lines:
+            recent.append(ChangedFile(path, days))
     return UncommittedWork(shown_diff(diff), (*edited, *recent))
 
 
@@ -104,10 +103,10 @@ def _admitted_diff(
 def _redacted_line(name: str, value: str, *, allow_pii: bool) -> tuple[str, str]:
     """Redact name and value as one line, since a name such as `password` says that its value is a
     secret."""
-    line = " ".join(encodable_text(f"{name}: {value}").split())[
-        : SCREENED_FACTOR * MAX_CONTEXT_CHARS
-    ]
-    name, _, value = redact_said(line, allow_pii=allow_pii).text[:MAX_CONTEXT_CHARS].partition(": ")
+    words = encodable_text(f"{name}: {value}").split()
+    screened = " ".join(words)[: SCREENED_FACTOR * MAX_CONTEXT_CHARS]
+    line = redact_said(screened, allow_pii=allow_pii).text[:MAX_CONTEXT_CHARS]
+    name, _, value = line.partition(": ")
     return name, value
 
 
@@ -140,12 +139,18 @@ def edited_lines(diff: str) -> Mapping[str, list[tuple[int, int]]]:
     Lines that were only removed count as an edit of the two lines around them.
     """
     spans_by_file: dict[str, list[tuple[int, int]]] = {}
-    for section in re.split(_SECTION, diff) if diff else ():
-        names, (_, *hunks) = _names(section), re.split(r"^(?=@@ )", section, flags=re.MULTILINE)
-        if names and hunks and "\n+++ /dev/null" not in section.partition("\n@@")[0]:
-            spans_by_file[names[-1]] = [
-                span for hunk in hunks for span in _edits_of(hunk.split("\n"))
-            ]
+    if not diff:
+        return spans_by_file
+    for section in re.split(_SECTION, diff):
+        names = _names(section)
+        head, *hunks = re.split(r"^(?=@@ )", section, flags=re.MULTILINE)
+        is_deleted = "\n+++ /dev/null" in head
+        if not (names and hunks) or is_deleted:
+            continue
+        spans: list[tuple[int, int]] = []
+        for hunk in hunks:
+            spans += _edits_of(hunk.split("\n"))
+        spans_by_file[names[-1]] = spans
     return spans_by_file
 
 
@@ -187,36 +192,45 @@ def complete_turn(
     outside the root.
 
     work: what the turn does not bring itself.
-    allow_pii: leave e-mail addresses and the like in what the user asks
-    and pastes. indexed: the paths among which an error finds those nearest to a file that is not
-    there.
+    allow_pii: leave e-mail addresses and the like in what the user asks and pastes.
+    indexed: the paths among which an error finds those nearest to a file that is not there.
     """
     task = _usable_task(turn.task)
-    file = _path_in_root(turn.file, root, indexed) if turn.file else ""
-    file = file if is_safe_name(file) else ""
-    errors = turn.errors[-SCREENED_FACTOR * MAX_TASK_CHARS :]
-    public_diff = turn.diff
-    if "diff --git " in turn.diff:
-        public_diff = sections_among(turn.diff, lambda path: not is_secret_file(path))
+    file = ""
+    if turn.file:
+        path = _path_in_root(turn.file, root, indexed)
+        file = path if is_safe_name(path) else ""
     scope = turn.scope
     if scope.within:
         scope = _scope_in_root(scope, root, indexed, task=task)
+    recent = dict.fromkeys(_path_in_root(path, root, indexed) for path in turn.recent)
+    about = [_redacted_line(name, value, allow_pii=allow_pii) for name, value in turn.about]
     return replace(
         turn,
         task=redact_said(task, allow_pii=allow_pii).text,
-        errors=redact_said(errors, prose=False, allow_pii=allow_pii).text[-MAX_TASK_CHARS:].strip(),
-        about=tuple(_redacted_line(name, value, allow_pii=allow_pii) for name, value in turn.about),
+        errors=_shown_errors(turn.errors, allow_pii=allow_pii),
+        about=tuple(about),
         file=file,
         scope=scope,
         file_text=_file_text(file, root) if file else "",
-        recent=tuple(
-            name
-            for name in dict.fromkeys(_path_in_root(path, root, indexed) for path in turn.recent)
-            if is_safe_name(name)
-        ),
-        diff=shown_diff(public_diff) if turn.diff else work.diff,
+        recent=tuple(filter(is_safe_name, recent)),
+        diff=_own_diff(turn.diff) if turn.diff else work.diff,
         changed=work.changed if turn.changed is None else turn.changed,
     )
+
+
+def _shown_errors(errors: str, *, allow_pii: bool) -> str:
+    """Redact error output and keep its end, where the cause stands."""
+    screened = errors[-SCREENED_FACTOR * MAX_TASK_CHARS :]
+    redacted = redact_said(screened, prose=False, allow_pii=allow_pii).text
+    return redacted[-MAX_TASK_CHARS:].strip()
+
+
+def _own_diff(diff: str) -> str:
+    """Return the change that a turn brings itself, without files of secrets."""
+    if "diff --git " in diff:
+        diff = sections_among(diff, lambda path: not is_secret_file(path))
+    return shown_diff(diff)
 
 
 def _usable_task(text: str) -> str:
@@ -243,17 +257,16 @@ def _scope_in_root(
     Raises UsageError for a path that is not there.
     """
 
-    def known_paths() -> list[str]:
+    def files_and_folders() -> list[str]:
         files = list(indexed())
-        return [
-            *files,
-            *{f"{folder}/" for file in files for folder in map(str, PurePath(file).parents[:-1])},
-        ]
+        folders: set[str] = set()
+        for file in files:
+            folders.update(f"{folder}/" for folder in PurePath(file).parents[:-1])
+        return [*files, *folders]
 
     try:
-        return replace(
-            scope, within=tuple(_path_in_root(path, root, known_paths) for path in scope.within)
-        )
+        paths = [_path_in_root(path, root, files_and_folders) for path in scope.within]
+        return replace(scope, within=tuple(paths))
     except UsageError as error:
         if " " in task:
             raise  # the task was quoted, so this is a path and no further word of it
@@ -266,11 +279,14 @@ def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterabl
     """Return a path relative to the root; it may be given so, absolute, or relative to the working
     folder."""
     as_given = Path(path)
-    tried = [as_given] if as_given.is_absolute() else [Path.cwd() / as_given, root.path / as_given]
+    tried = [Path.cwd() / as_given, root.path / as_given]
+    if as_given.is_absolute():
+        tried = [as_given]
+    real_root = root.path.resolve()
     for candidate in tried:
         real = Path(os.path.realpath(candidate))  # `resolve` raises for a loop of links
-        if real.is_relative_to(root.path.resolve()) and is_there(real):
-            return portable_name(str(real.relative_to(root.path.resolve())))
+        if real.is_relative_to(real_root) and is_there(real):
+            return portable_name(str(real.relative_to(real_root)))
     from xscore.platform.near_names import did_you_mean, nearest_names  # for an error alone
 
     hint = did_you_mean(nearest_names(path, indexed()), "Give a path inside the repository.")

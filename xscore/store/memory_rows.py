@@ -83,6 +83,8 @@ _SHOWN = {
 }
 IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 """SQL condition on a column; the parameter is a JSON list."""
+STATED_CONDITION = "source <> 'index' AND kind NOT IN ('exchange', 'summary')"
+"""SQL condition for memories that are neither indexed from a file nor past exchanges."""
 LIVE_CONDITION = "status IN ('active', 'stale')"
 """SQL condition for candidates: neither superseded nor archived."""
 _OF_LAYER = f"layer = ? AND {LIVE_CONDITION}"

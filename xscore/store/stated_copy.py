@@ -74,6 +74,10 @@ _HAS_NEW_STATEMENT = f"""
         AND coalesce(json_extract(payload, '$.kind'), '') NOT IN ('exchange', 'summary')
     )
 """
+_HAS_STATED_OR_ERASED = f"""
+    SELECT EXISTS (SELECT 1 FROM memory WHERE {memory_rows.STATED_CONDITION})
+        OR EXISTS (SELECT 1 FROM erased_memory)
+"""
 _REMOVED_LAST = f"""
     SELECT subject FROM event WHERE subject {memory_rows.IN_JSON_LIST} GROUP BY subject
     HAVING max(id) = max(CASE WHEN name = '{EventName.REMOVED}' THEN id END)
@@ -168,17 +172,23 @@ def is_behind(source: CopiedStore) -> bool:
     return bool(memories) and not source.copy_path.exists()
 
 
+def _is_worth_a_copy(connection: sqlite3.Connection) -> bool:
+    """Whether a store holds anything that was stated, or ids that stay erased."""
+    (is_worth_it,) = connection.execute(_HAS_STATED_OR_ERASED).fetchone()
+    return bool(is_worth_it)
+
+
 def update_copy(source: CopiedStore) -> str:
     """Make the copy hold what the store holds; return what was wrong with the copy, empty: nothing.
 
     Raises StoreError if it cannot be written, or another process holds its lock for long.
     """
-    from xscore.store import stated_rows  # most closings copy nothing
-
     connection = source.connection
-    if not (source.copy_path.exists() or stated_rows.is_worth_a_copy(connection)):
+    if not (source.copy_path.exists() or _is_worth_a_copy(connection)):
         _note_copied(connection, 0, 0)  # no file is made for nothing
         return ""
+    from xscore.store import stated_rows  # most closings copy nothing
+
     with locked(source.user_data_dir):
         # Read under the lock: of two processes the later one to write also reads later.
         with database.read_snapshot(connection):

@@ -18,7 +18,6 @@ from xscore.store.evidence import citations_of
 
 CopyRow = tuple[str, str, str, str, str]
 """A row of table `stated`: id, title, text, card, rest."""
-_STATED = "source <> 'index' AND kind NOT IN ('exchange', 'summary')"
 _WRITE = """
     INSERT INTO stated (id, title, text, card, rest) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET title = excluded.title, text = excluded.text,
@@ -43,14 +42,6 @@ class StatedMemory(Struct, frozen=True):
     occurrences: tuple[CountedOccurrence, ...] = ()
 
 
-def is_worth_a_copy(connection: sqlite3.Connection) -> bool:
-    """Whether a store holds anything that was stated, or ids that stay erased."""
-    query = f"""
-        SELECT EXISTS (SELECT 1 FROM memory WHERE {_STATED}) OR EXISTS (SELECT 1 FROM erased_memory)
-    """
-    return bool(connection.execute(query).fetchone()[0])
-
-
 def rows_to_copy(connection: sqlite3.Connection) -> dict[str, CopyRow]:
     """Return what a store holds that was stated, by id."""
     return {stated.memory.id: _row_of(stated) for stated in _stated_memories(connection)}
@@ -72,7 +63,10 @@ def write_rows(connection: sqlite3.Connection, rows: Iterable[CopyRow]) -> None:
 def _stated_memories(connection: sqlite3.Connection) -> Iterator[StatedMemory]:
     """Yield the memories that are neither indexed from a file nor past exchanges."""
     # Ids first: ordered by path, the same condition would walk over every indexed memory.
-    threads = dict(connection.execute(f"SELECT id, thread FROM memory WHERE {_STATED}").fetchall())
+    ids_and_threads = connection.execute(
+        f"SELECT id, thread FROM memory WHERE {memory_rows.STATED_CONDITION}"
+    )
+    threads = dict(ids_and_threads.fetchall())
     memories = memory_rows.memories_with_ids(connection, threads)
     citations = citations_of(connection, threads)
     occurrences: dict[str, list[CountedOccurrence]] = {}

@@ -18,11 +18,9 @@ from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError
 from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.processes import is_process_at_work
-from xscore.records.memory import Memory
 from xscore.records.receipt import Coverage, StageUsage
 from xscore.records.reports import AnswerState, ListedTurn
 from xscore.records.turn import Turn
-from xscore.store import memory_rows
 from xscore.store.call_rows import (
     TOKEN_COLUMNS,
     VALID_CALL_SQL,
@@ -313,17 +311,6 @@ def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | N
             answer=answer,
             receipt=receipt,
         )
-
-
-def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) -> Sequence[Memory]:
-    """Return a thread's latest exchanges, newest first, for the session block of the answer
-    prompt."""
-    of_it = "layer = 'session' AND status = 'active' AND kind = 'exchange' AND thread = ?"
-    among = f"id IN (SELECT id FROM memory WHERE {of_it}"
-    memories = memory_rows.select_memories(
-        connection, f"{among} ORDER BY updated_at DESC, id LIMIT ?)", (thread, limit)
-    )
-    return sorted(memories, key=lambda memory: -memory.updated_at)
 
 
 def latest_judge(connection: sqlite3.Connection) -> str:

@@ -326,6 +326,17 @@ def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, no
     return memory
 
 
+def latest_exchanges(
+    connection: sqlite3.Connection, thread: str, *, limit: int = 3
+) -> Sequence[Memory]:
+    """Return a thread's latest exchanges, newest first, for the session block of the answer
+    prompt."""
+    of_thread = "layer = 'session' AND status = 'active' AND kind = 'exchange' AND thread = ?"
+    latest = f"SELECT id FROM memory WHERE {of_thread} ORDER BY updated_at DESC, id LIMIT ?"
+    exchanges = memory_rows.select_memories(connection, f"id IN ({latest})", (thread, limit))
+    return sorted(exchanges, key=lambda exchange: -exchange.updated_at)
+
+
 def keys_of_task(connection: sqlite3.Connection, task: str) -> frozenset[str]:
     """Return the turn keys under which this task was asked before, whatever file or change came
     with it."""
