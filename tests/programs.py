@@ -48,9 +48,10 @@ import ctypes, os, sys
 libc = ctypes.CDLL(None)
 if os.geteuid() == 0 and hasattr(libc, "prctl"):
     for may_read_anything in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-        libc.prctl(24, may_read_anything, 0, 0, 0)  # PR_CAPBSET_DROP: what is executed next has neither
+        # PR_CAPBSET_DROP: what is executed next has neither.
+        libc.prctl(24, may_read_anything, 0, 0, 0)
 os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
-"""  # noqa: E501  its lines are read by others
+"""
 
 
 def run_without_root_powers(code: str, *, cwd: Path) -> subprocess.CompletedProcess[str]:

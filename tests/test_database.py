@@ -133,7 +133,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a lost version": (lambda path: _store(path, "PRAGMA user_version = 0"), "not a store"),
     "a negative version": (lambda path: _store(path, "PRAGMA user_version = -5"), "not a store"),
     "an unknown format": (_of_an_unknown_format, "unsupported file format"),
-    "a name that is no text": (_with_a_name_that_is_no_text, "is damaged"),
+    "a name that is not text": (_with_a_name_that_is_no_text, "is damaged"),
     "a torn table": (_with_a_torn_table, "is damaged"),
     "a lost table": (lambda path: _store(path, "DROP TABLE meta"), "no such table"),
 }

@@ -48,7 +48,7 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
     "xscore.extensions.agents.planted_environment: pattern": [
         (pattern, 0) for pattern, _ in _EFFECTS
     ],
-    'xscore.extensions.learning.stack: f"""(?im)(?:^[ \\\\t]*|[\\\\"\'\\\\[.]){name}(?![\\\\w/-])"""': [  # noqa: E501  its lines are read by others
+    'xscore.extensions.learning.stack: f"""(?im)(?:^[ \\\\t]*|[\\\\"\'\\\\[.]){name}(?![\\\\w/-])"""': [  # noqa: E501  the expression as it is in the source
         (r"(?im)(?:^[ \t]*|[\"'\[.])django(?![\w/-])", 0)
     ],
     "xscore.indexer.admission: pattern": [(pattern, 0) for _, pattern in _BY_PATTERN],

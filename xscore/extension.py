@@ -193,4 +193,4 @@ def plugin_errors(
         raise
     except Exception as failed:  # the edge to code that is not ours
         said = one_line(f"the plugin {plugin} failed: {type(failed).__name__}: {failed}")
-        raise error(said, hint=f"Tell its author, or take it out of {setting}.") from failed
+        raise error(said, hint=f"Report it to its author, or remove it from {setting}.") from failed

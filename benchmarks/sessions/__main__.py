@@ -35,8 +35,9 @@ git init -q "$1"
 git -C "$2" archive "$3" | tar -x -C "$1"
 cd "$1"
 git add --all --force
-git -c user.name=sessions -c user.email=sessions@localhost commit -q -m "the files of a pinned commit"
-"""  # noqa: E501  its lines are read by others
+git -c user.name=sessions -c user.email=sessions@localhost \\
+    commit -q -m "the files of a pinned commit"
+"""
 
 
 class Task(Struct, frozen=True):

@@ -13,7 +13,7 @@ from tests.servers.openai_server import OpenAIServer
 QUESTIONS = """\
 {"id": "sum", "query": "add the prices up, with the discount", "gold": [{"path": "shop/prices.py", "name": "total"}]}
 {"id": "off", "query": "a tenth off above one hundred", "gold": [{"path": "shop/prices.py", "name": "discount"}]}
-"""  # noqa: E501  its lines are read by others
+"""  # noqa: E501  a JSONL file: a record is one line
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
 from tests import receipts
-from xscore.cli import answer_text
+from xscore.cli import answer_account, answer_text
 from xscore.records.calls import Stage, Usage
 from xscore.records.judgment import Boost
 from xscore.records.receipt import Coverage, Latency, StageUsage, UnjudgedAccount
@@ -59,8 +59,8 @@ def test_page(snapshot: SnapshotAssertion) -> None:
     """Each memory with score, place, name, reason and boosts; near misses; one cost line."""
     parts = [
         answer_text.render_selection(ANSWER),
-        answer_text.render_near_misses(ANSWER),
-        answer_text.render_cost_line(ANSWER),
+        answer_account.render_near_misses(ANSWER),
+        answer_account.render_cost_line(ANSWER),
     ]
     assert unstyle("\n".join(parts)) == snapshot
 
@@ -70,7 +70,7 @@ def test_what_reached_its_threshold_is_not_called_below_it() -> None:
     digits."""
     answer = replace(ANSWER, selected=(A_SHADE_LESS,), near_misses=(A_SHADE_LESS,))
     assert "below" not in unstyle(answer_text.render_selection(answer))
-    assert unstyle(answer_text.render_near_misses(answer)).startswith("passed, but not kept")
+    assert unstyle(answer_account.render_near_misses(answer)).startswith("passed, but not kept")
 
 
 def test_a_document_that_was_passed_over_is_not_called_just_below() -> None:
@@ -80,13 +80,13 @@ def test_a_document_that_was_passed_over_is_not_called_just_below() -> None:
     document = replace(MISS, kind="doc", path="README.md", entity="Usage", score=0.4, threshold=0.5)
     copy = replace(document, id="m_4", kind="function", path="copy.py", entity="same")
     answer = replace(ANSWER, threshold=0.5, selected=(WRITE, added), near_misses=(document, copy))
-    shown = unstyle(answer_text.render_near_misses(answer))
+    shown = unstyle(answer_account.render_near_misses(answer))
     assert (
         "README.md::Usage 0.40" in shown and "nearest below" not in shown and "copy.py" not in shown
     )
-    assert unstyle(answer_text.render_filled(answer)).startswith("~ marks 1 weaker match")
+    assert unstyle(answer_account.render_filled(answer)).startswith("~ marks 1 weaker match")
     alone = replace(answer, selected=(WRITE,))
-    assert unstyle(answer_text.render_near_misses(alone)).startswith(
+    assert unstyle(answer_account.render_near_misses(alone)).startswith(
         "nearest below 0.5: README.md::Usage 0.40"
     )
 
@@ -116,8 +116,8 @@ def test_the_rule_that_adds_weaker_matches_is_stated() -> None:
     question = replace(
         ANSWER, task="what is an idle room?", threshold=0.5, judge=words, selected=(near,)
     )
-    assert "came within 0.1 of it" in answer_text.render_filled(question)
-    assert "only 1 reached 0.5" in answer_text.render_filled(
+    assert "came within 0.1 of it" in answer_account.render_filled(question)
+    assert "only 1 reached 0.5" in answer_account.render_filled(
         replace(question, selected=(WRITE, near))
     )
     nothing = replace(question, selected=(), near_misses=(replace(near, score=0.15),))
@@ -142,19 +142,19 @@ def test_unpriced_is_not_free() -> None:
     named."""
     without_price = replace(ANSWER.spent(Stage.JUDGE), cost_usd=None)
     unpriced = replace(ANSWER, usage={Stage.JUDGE: without_price})
-    assert "unpriced" in answer_text.render_cost_line(
+    assert "unpriced" in answer_account.render_cost_line(
         unpriced
-    ) and "$" not in answer_text.render_cost_line(unpriced)
+    ) and "$" not in answer_account.render_cost_line(unpriced)
     by_words = replace(ANSWER.judge, by_model=False)
     lexical = replace(ANSWER, judge=by_words, usage={Stage.JUDGE: StageUsage()})
-    assert "no model judged · $0 · 3.2 s" in answer_text.render_cost_line(lexical)
+    assert "no model judged · $0 · 3.2 s" in answer_account.render_cost_line(lexical)
 
 
 def test_a_ranking_by_words_in_place_of_the_judge_is_called_so() -> None:
     """If the host was unreachable, page and cost line say that only words ranked; otherwise they do
     not."""
     away = replace(ANSWER, ranked_by="lexical")
-    for page in (answer_text.render_selection, answer_text.render_cost_line):
+    for page in (answer_text.render_selection, answer_account.render_cost_line):
         assert "by words alone" in page(away) and "by words alone" not in page(ANSWER)
 
 
@@ -165,13 +165,14 @@ def test_unjudged_are_counted_by_cause() -> None:
         coverage=Coverage(812, 31, 771, 0, 10),
         unjudged=UnjudgedAccount({"refused": 2, "budget": 8}, ()),
     )
-    assert "10 of 812 candidates are unjudged (8 budget, 2 refused)" in answer_text.render_unjudged(
+    assert (
+        "10 of 812 candidates are unjudged (8 budget, 2 refused)"
+        in answer_account.render_unjudged(partial)
+    )
+    assert f"`xscore continue {partial.turn_id}` judges the rest" in answer_account.render_unjudged(
         partial
     )
-    assert f"`xscore continue {partial.turn_id}` judges the rest" in answer_text.render_unjudged(
-        partial
-    )
-    assert answer_text.render_unjudged(ANSWER) == ""
+    assert answer_account.render_unjudged(ANSWER) == ""
 
 
 def test_hostile_names_are_harmless() -> None:

@@ -108,7 +108,7 @@ def test_a_gateway_on_this_machine_is_held_by_the_cap(
     free = {**environ, "XSCORE_PROVIDER_PRICE": "free"}
     rest = xscore("context", "prices of the shop", *ONE_EACH, cwd=shelf, environ=free)
     assert rest.returncode == 0, rest.stderr
-    assert "$0 (a model server of this machine: taken as free)" in rest.stderr
+    assert "$0 (a model server on this machine: assumed free)" in rest.stderr
 
 
 @pytest.mark.verify

@@ -135,7 +135,8 @@ def test_paths_alone(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None
 
 
 def test_lines(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
-    """`--format lines` prints `path:lines  score  reason`, best first, plain, without what is below the threshold."""  # noqa: E501  its lines are read by others
+    """`--format lines` prints `path:lines  score  reason`, best first, without color, and nothing
+    below the threshold."""
     arguments = ["context", TASK, "shop", "--format", "lines", *scripted]
     done = xscore(*arguments, "--color", "always", cwd=shop)
     assert done.stdout.splitlines() == [

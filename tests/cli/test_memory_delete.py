@@ -14,7 +14,7 @@ from tests.extensions.privacy.test_erasure_proof import reading
 from tests.extensions.shared.server_programs import free_port
 from tests.store.conftest import function, put, said
 from tests.store.recorded_turns import begin
-from xscore.extensions.privacy.erasure_rows import owed_erasures
+from xscore.extensions.privacy.owed_erasures import owed_erasures
 from xscore.extensions.shared.connect import shared_server_name
 from xscore.platform.paths import user_data_dir
 from xscore.platform.processes import process_identity

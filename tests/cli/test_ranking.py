@@ -79,7 +79,7 @@ def test_index_and_answer_are_timed_apart() -> None:
     from msgspec.structs import replace
 
     from tests import receipts
-    from xscore.cli.answer_text import render_cost_line
+    from xscore.cli.answer_account import render_cost_line
 
     latency = receipts.ANSWER.latency
     slow = replace(receipts.ANSWER, latency=replace(latency, index=20.0, total=20.5))

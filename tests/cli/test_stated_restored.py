@@ -316,7 +316,7 @@ def test_a_damaged_copy_is_named_and_made_again(folder: Path, xscore: Run) -> No
     (copy,) = holding("Prices are summed as decimals")
     copy.write_bytes(b"no database at all " * 500)
     added = xscore("memory", "add", "After the damage", "--kind", "todo", cwd=folder)
-    assert added.returncode == 0 and "was damaged, and was made again" in added.stderr
+    assert added.returncode == 0 and "was damaged, and was rebuilt" in added.stderr
     assert holding("Prices are summed as decimals") == [copy] == holding("After the damage")
 
 

@@ -4,6 +4,7 @@ left alone."""
 import json
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -134,6 +135,19 @@ def test_a_store_in_the_tree_is_taken_over_once(basket: Path, xscore: Run, judge
     assert counts["cached"] > 0 and counts["judged"] <= 1  # the decision alone is new
 
 
+def test_commands_at_once_take_a_store_over_once(
+    basket: Path, xscore: Run, process: Run, judge: Judge
+) -> None:
+    """Those that wait for the one that moves it find the work done: none calls the store
+    foreign."""
+    plain_folder_with_store(basket, xscore, judge)
+    with ThreadPoolExecutor(6) as pool:
+        runs = [pool.submit(process, "memory", "list", cwd=basket) for _ in range(6)]
+        messages = [run.result().stderr for run in runs]
+    assert sorted(map(bool, messages)) == [False] * 5 + [True]
+    assert "was taken over" in "".join(messages)
+
+
 SPOILT = {
     "tracked": "git tracks",
     "journal": "journal",
@@ -227,7 +241,8 @@ def test_a_foreign_journal_is_not_replayed(
         refused = xscore(*command, "--json", cwd=basket)
         assert refused.returncode == 6, refused.stdout
         assert (
-            "was not left by an xscore of yours" in json.loads(refused.stdout)["error"]["message"]
+            "was not left by one of your own xscore processes"
+            in json.loads(refused.stdout)["error"]["message"]
         )
     assert store.read_bytes() == before
     assert xscore("store", "trust", cwd=basket).returncode == 0
@@ -301,7 +316,7 @@ def test_a_store_can_be_accepted_where_git_is_not_asked(
     """Where git cannot say what a commit brought, the user can."""
     plain_folder_with_store(basket, xscore, judge)
     git(basket, "config", "include.path", "../elsewhere")
-    assert "git cannot be asked" in xscore("status", cwd=basket).stderr
+    assert "git cannot say" in xscore("status", cwd=basket).stderr
     assert xscore("store", "trust", cwd=basket).returncode == 0
     assert decisions(xscore, basket) == [DECISION]
 

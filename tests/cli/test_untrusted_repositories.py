@@ -213,5 +213,5 @@ def test_a_read_only_store_is_read_and_keeps_nothing(
     assert '"cached": ' + str(paid) in after
     assert "prices are cents" in after and "totals are cents" not in after
     notes = done.stderr.split("read-only\n")[1]
-    assert "cannot be written here: nothing of this run is kept" in notes
+    assert "cannot be written here: nothing from this run is kept" in notes
     assert not (root / ".xscore").exists()

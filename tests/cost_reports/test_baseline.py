@@ -146,8 +146,8 @@ def test_what_is_no_file_is_refused(tmp_path: Path, path: Path) -> None:
     folder.mkdir()
     for place, says in (
         (link, "is a link"),
-        (pipe, "is no file"),
-        (folder, "is no file"),
+        (pipe, "is not a file"),
+        (folder, "is not a file"),
         (path / "below.json", "cannot be read: Not a directory"),
     ):
         with pytest.raises(UsageError, match=says):

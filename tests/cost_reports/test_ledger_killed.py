@@ -33,7 +33,8 @@ from xscore.records.calls import Request, Stage
 from xscore.records.judgment import JudgeIdentity, Judgment
 
 CENT = Decimal("0.01")
-REQUEST = Request(stage=Stage.JUDGE, model="m", system="s", content=("c",), max_output_tokens=9, input_tokens=9,
+REQUEST = Request(stage=Stage.JUDGE, model="m", system="s", content=("c",),
+                  max_output_tokens=9, input_tokens=9,
                   reserved_input_tokens=20, candidates=1)
 
 
@@ -45,7 +46,8 @@ async def main(path):
     async with GroupCommit(Path(path)) as commits:
         turn = "t_" + uuid.uuid4().hex
         budget = turn_budget(commits, turn_id=turn, caps=Caps(repository=Decimal(10_000)))
-        scripted, tab = ScriptedProvider(Script(latency_s=0.002)), UsageTotals(Ledger(commits).record)
+        scripted = ScriptedProvider(Script(latency_s=0.002))
+        tab = UsageTotals(Ledger(commits).record)
         metered = Metered(scripted, turn_id=turn, record=tab.add, price=cent)
         line = Limited(metered, concurrency=16, budget=budget, price_of=cent)
         identity = JudgeIdentity("openai", "h", "m", "", "j", "memory_first", True)
@@ -60,7 +62,7 @@ async def main(path):
         await asyncio.gather(*(judge() for _ in range(16)))
 
 asyncio.run(main(sys.argv[1]))
-"""  # noqa: E501  its lines are read by others
+"""
 
 
 @pytest.mark.verify

@@ -14,20 +14,26 @@ from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import CostReport
 
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-SORTED = """Array.from(document.querySelector('.turns').tBodies[0].rows, row => row.cells[%d].textContent)"""  # noqa: E501  its lines are read by others
+SORTED = (
+    "Array.from(document.querySelector('.turns').tBodies[0].rows, row => row.cells[%d].textContent)"
+)
 COLUMN = (
     "Array.from(document.querySelector('.turns').tHead.rows[0].cells, c =>"
     " c.textContent).indexOf('%s')"
 )
 CLASHES = """Array.from(document.querySelectorAll('figure svg')).flatMap(svg => {
   const edge = svg.getBoundingClientRect();
-  const words = Array.from(svg.querySelectorAll('text'), one => [one.textContent, one.getBoundingClientRect()]);
+  const words = Array.from(svg.querySelectorAll('text'),
+    text => [text.textContent, text.getBoundingClientRect()]);
   const leaves = box => box.left < edge.left - 1 || box.right > edge.right + 1
     || box.top < edge.top - 1 || box.bottom > edge.bottom + 1;
-  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3;
-  return words.flatMap(([said, box], at) => [
-    ...(leaves(box) || box.height < 9 ? [said + ' is out or small'] : []),
-    ...words.slice(at + 1).filter(([, other]) => meet(box, other)).map(([other]) => said + ' / ' + other)]); })"""  # noqa: E501  its lines are read by others
+  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1
+    && a.top < b.bottom - 3 && b.top < a.bottom - 3;
+  return words.flatMap(([word, box], at) => [
+    ...(leaves(box) || box.height < 9 ? [word + ' is out or small'] : []),
+    ...words.slice(at + 1)
+      .filter(([, other]) => meet(box, other))
+      .map(([other]) => word + ' / ' + other)]); })"""
 
 
 pytestmark = [pytest.mark.verify, pytest.mark.xdist_group("browser")]
@@ -140,9 +146,10 @@ async def test_a_table_that_scrolls_on_a_phone_says_so(tab: browser.Tab, tmp_pat
     await tab.look(width=400)
     await show(tab, report_of(30, 3), tmp_path)
     scrolls = """Array.from(document.querySelectorAll('section > .wide'))
-        .filter(one => one.scrollWidth > one.clientWidth)
-        .map(one => getComputedStyle(one.querySelector('caption'), '::after').content.includes('scroll')
-            && getComputedStyle(one).backgroundImage.includes('gradient'))"""  # noqa: E501  its lines are read by others
+        .filter(wide => wide.scrollWidth > wide.clientWidth)
+        .map(wide =>
+            getComputedStyle(wide.querySelector('caption'), '::after').content.includes('scroll')
+            && getComputedStyle(wide).backgroundImage.includes('gradient'))"""
     assert await tab.run(scrolls) == [True] * 5
 
 
@@ -255,8 +262,10 @@ async def test_it_prints_whole(tab: browser.Tab, tmp_path: Path) -> None:
         == [True] * 6
     )
     assert await tab.run("document.querySelector('.tools').checkVisibility()") is False
-    cut = """Array.from(document.querySelectorAll('.wide')).filter(one => one.checkVisibility() &&
-        (one.scrollWidth > document.body.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1)).length"""  # noqa: E501  its lines are read by others
+    cut = """Array.from(document.querySelectorAll('.wide'))
+        .filter(wide => wide.checkVisibility()
+            && (wide.scrollWidth > document.body.clientWidth + 1
+                || wide.scrollHeight > wide.clientHeight + 1)).length"""
     assert await tab.run(cut) == 0
     printed = await tab.send("Page.printToPDF", printBackground=False)
     assert len(printed["data"]) > 40_000

@@ -37,7 +37,8 @@ def ledger(reader: Connection) -> Connection:
     for name in ("x", "y"):
         add_call(reader, name, "b_1")
     reader.execute(
-        "UPDATE call SET batch = 'xs_1', cost = ?, cost_live = ?, duration_s = 0.0 WHERE turn_id = 'b_1'",  # noqa: E501  its lines are read by others
+        "UPDATE call SET batch = 'xs_1', cost = ?, cost_live = ?, duration_s = 0.0"
+        " WHERE turn_id = 'b_1'",
         (ADOLLAR // 2, ADOLLAR),
     )
     add_call(reader, "z", "b_2")

@@ -48,7 +48,8 @@ results = []
 
 def tell():
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss, len(results[0].rows), results[0].note]))
+    cpu_s = used.ru_utime + used.ru_stime
+    print(json.dumps([cpu_s, used.ru_maxrss, len(results[0].rows), results[0].note]))
 
 atexit.register(tell)  # runs last, when every process has been waited for
 from xscore.indexer.parse_jobs import ParseJob
@@ -57,7 +58,7 @@ from xscore.records.memory import FileStamp
 path, text, window_lines, cpu_s = json.load(sys.stdin)
 job = ParseJob(FileStamp(path, len(text), 1, "h"), text, 1, window_lines, cpu_s)
 results += parse_in_processes([job], count=1)
-"""  # noqa: E501  its lines are read by others
+"""
 
 
 class FileCost(NamedTuple):

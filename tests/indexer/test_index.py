@@ -222,13 +222,14 @@ def test_a_no_change_run_loads_no_parser(make_repo: MakeRepo, tmp_path: Path) ->
         from xscore.store.opening import connect_store
         from xscore.indexer.index import index_repository as index
         from xscore.platform.paths import find_root
-        settings = SimpleNamespace(include=(), exclude=(), max_file_bytes=10**6, max_line_chars=5000, window_lines=60,
-                                   git=True, workers=None)
-        report = index(connect_store(Path({str(tmp_path / "s" / "m.db")!r})), find_root(Path({str(root)!r})), settings,
-                       now=time.time() + 60)
+        settings = SimpleNamespace(include=(), exclude=(), max_file_bytes=10**6,
+                                   max_line_chars=5000, window_lines=60, git=True, workers=None)
+        store = connect_store(Path({str(tmp_path / "s" / "m.db")!r}))
+        root = find_root(Path({str(root)!r}))
+        report = index(store, root, settings, now=time.time() + 60)
         print(report.files.indexed, *[m for m in sys.modules if m.partition(".")[0] in
               ("tree_sitter", "numpy", "pydantic", "multiprocessing")])
-        """)  # noqa: E501  its lines are read by others
+        """)
     run = [
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         for _ in "12"

@@ -28,8 +28,9 @@ from xscore.store.opening import connect_store
 from xscore.indexer.index import index_repository as index
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
-index(connect_store(Path(sys.argv[1])), find_root(Path(sys.argv[2])), IndexSettings(), now=time.time() + 3600)
-"""  # noqa: E501  its lines are read by others
+store, root = Path(sys.argv[1]), Path(sys.argv[2])
+index(connect_store(store), find_root(root), IndexSettings(), now=time.time() + 3600)
+"""
 
 
 def big_repository(root: Path, count: int) -> Path:
@@ -153,10 +154,12 @@ MEASURED = (
     RUN.replace("IndexSettings()", "IndexSettings(max_file_bytes=20_000_000)")
     + """
 import resource
-status = open("/proc/self/status").read().split()  # `ru_maxrss` begins with that of the process that started this
+# `ru_maxrss` begins with that of the process that started this one.
+status = open("/proc/self/status").read().split()
 own = int(status[status.index("VmHWM:") + 1])
-print([kilobytes // 1024 for kilobytes in (own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)])
-"""  # noqa: E501  its lines are read by others
+of_children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+print([kilobytes // 1024 for kilobytes in (own, of_children)])
+"""
 )
 LARGE_FILES = {
     "million_rows.py": "x = 1\n" * 1_000_000,

@@ -14,7 +14,8 @@ from tests.servers import OpenAIServer
 from tests.servers.decision_server import DecisionServer
 from tests.servers.faults import Fault
 from tests.servers.scoring import table
-from xscore.cli.answer_text import render_absent_reasons, render_selection
+from xscore.cli.answer_account import render_absent_reasons
+from xscore.cli.answer_text import render_selection
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.reasons import MOST_WORDS, reason_model
 from xscore.platform.errors import UsageError

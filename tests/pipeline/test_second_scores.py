@@ -15,7 +15,7 @@ from tests.pipeline.conftest import TASK, ask
 from tests.pipeline.test_decision_turns import scores, settings_for
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
-from xscore.cli.answer_text import render_cost_line
+from xscore.cli.answer_account import render_cost_line
 from xscore.pipeline.build import Pipeline
 from xscore.providers.scripted import ShownMemory
 from xscore.records.calls import Stage

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests import receipts
-from xscore.cli import answer_text
+from xscore.cli import answer_account, answer_text
 from xscore.pipeline.json_form import receipt_to_store, to_json
 from xscore.pipeline.stored_receipt import read_receipt
 from xscore.platform.errors import StoreDamaged
@@ -132,11 +132,11 @@ def page(answer: Answer) -> str:
     """Return everything that the page shows of a receipt."""
     parts = (
         answer_text.render_selection,
-        answer_text.render_near_misses,
-        answer_text.render_unjudged,
-        answer_text.render_traffic,
-        answer_text.render_routing,
-        answer_text.render_cost_line,
+        answer_account.render_near_misses,
+        answer_account.render_unjudged,
+        answer_account.render_traffic,
+        answer_account.render_routing,
+        answer_account.render_cost_line,
     )
     return "\n".join(part(answer) for part in parts)
 

@@ -21,7 +21,7 @@ from tests.pipeline.conftest import ask, settings_for
 from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.cli.answer_text import render_carried
+from xscore.cli.answer_account import render_carried
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.pipeline.build import Pipeline
 from xscore.records.calls import Stage

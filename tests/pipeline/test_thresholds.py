@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from tests.pipeline.conftest import TASK, settings_for
 from tests.servers import OpenAIServer
 from tests.servers.scoring import table
-from xscore.cli.answer_text import render_near_misses, render_selection
+from xscore.cli.answer_account import render_near_misses
+from xscore.cli.answer_text import render_selection
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.stored_receipt import read_receipt
 from xscore.settings import SelectionSettings

@@ -12,7 +12,8 @@ from tests.pipeline.test_decision_turns import settings_for as decision_settings
 from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
 from tests.store.conftest import put
-from xscore.cli.answer_text import render_routing, render_selection
+from xscore.cli.answer_account import render_routing
+from xscore.cli.answer_text import render_selection
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import StoreError
 from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource

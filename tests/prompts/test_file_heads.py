@@ -46,7 +46,8 @@ def test_what_all_use_and_short_heads_stay_as_they_are() -> None:
     ("head", "used", "kept", "gone"),
     [
         (
-            'import a from "x";\nimport { b as c, d } from "y";\nimport type { T } from "z";\nimport "./e.css";',  # noqa: E501  its lines are read by others
+            'import a from "x";\nimport { b as c, d } from "y";\n'
+            'import type { T } from "z";\nimport "./e.css";',
             "c()",
             "b as c",
             "type { T }",

@@ -45,7 +45,7 @@ Read rows faster
 </question>
 </questions>
 
-Score all 6 memories for each of the 2 questions: 12 scores. Give a reason for every score of 30 or more."""  # noqa: E501  its lines are read by others
+Score all 6 memories for each of the 2 questions: 12 scores. Give a reason for every score of 30 or more."""  # noqa: E501  the prompt as a model receives it, byte for byte
 SCORE = {"type": "integer", "minimum": 0, "maximum": 100}
 BREAKOUTS = (
     *HOSTILE,

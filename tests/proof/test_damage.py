@@ -13,7 +13,7 @@ from msgspec import Struct
 from tests.conftest import store_file
 from tests.programs import run
 from xscore.extensions.recovery import rebuild
-from xscore.extensions.recovery.salvage import SalvageReport
+from xscore.extensions.recovery.copied_tables import SalvageReport
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import StoreError
 from xscore.platform.paths import user_data_dir

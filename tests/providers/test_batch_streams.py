@@ -29,7 +29,8 @@ from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 async def main(name, url, path):
     urls = {"openai": url + "/v1", "anthropic": url}
     host = batch_host(connect_provider(ModelSpec(name, "m"), Settings(
-        openai=OpenAISettings(base_url=urls["openai"]), anthropic=AnthropicSettings(base_url=urls["anthropic"]))))
+        openai=OpenAISettings(base_url=urls["openai"]),
+        anthropic=AnthropicSettings(base_url=urls["anthropic"]))))
     seen = await host.look("batch_1")
     tracemalloc.start()
     with open(path, "rb") as lines:
@@ -45,7 +46,7 @@ async def main(name, url, path):
     print(json.dumps({"up": up, "down": tracemalloc.get_traced_memory()[1], "count": count}))
 
 asyncio.run(main(*sys.argv[1:]))
-"""  # noqa: E501  its lines are read by others
+"""
 
 
 class Sink(ThreadedServer):

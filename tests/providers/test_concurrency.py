@@ -221,7 +221,7 @@ def test_a_dead_host_costs_a_handful_of_attempts() -> None:
         isinstance(error, Unreachable) and error.retry_after_s == NEVER_RETRY_S
         for error in story.ended
     )
-    assert "was not reached" in str(story.ended[0]) and "no route" in str(story.ended[0])
+    assert "could not be reached" in str(story.ended[0]) and "no route" in str(story.ended[0])
 
 
 @pytest.mark.parametrize("lasts_s", [2.0, 60.0])

@@ -53,9 +53,10 @@ class ForwardProxy(ThreadedServer):
         headers = dict(entry.split(": ", 1) for entry in rest.strip().split("\r\n"))
         self.authorizations.add(headers.get("Proxy-Authorization", ""))
         if self.refuse_with:
-            writer.write(
-                f"HTTP/1.1 {self.refuse_with} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()  # noqa: E501  its lines are read by others
+            refusal = (
+                f"HTTP/1.1 {self.refuse_with} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
             )
+            writer.write(refusal.encode())
             await writer.drain()
         else:
             await self._pass_on(

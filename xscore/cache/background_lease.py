@@ -77,8 +77,9 @@ class BackgroundLease:
         watches: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """name: the lease written for this process, if any. watches: keep running when there is
-        nothing to do."""
+        """name: the lease written for this process, if any.
+        watches: keep running when there is nothing to do.
+        """
         self._connection, self._clock, self._lock = connection, clock, Lock()
         self._lease = Lease(clock, name=name)
         self._holder = _Holder(self._lease.id, "", clock(), watches)

@@ -154,7 +154,7 @@ class GroupCommit:
         return group or None
 
     def _commit(self, group: list[_Task]) -> None:
-        # Until it is done the commit counts as failed: a waiter never hears of a success too early.
+        # Until it is done the commit counts as failed: no waiter is told of a success too early.
         failure: Exception | None = StoreError(
             "the writing thread broke", hint="This is a bug of xscore."
         )
@@ -163,7 +163,7 @@ class GroupCommit:
             if self._failure is not None:
                 raise self._failure
             with database.transaction(self._connection):
-                # Within the transaction, so that nobody replaces the file before the commit.
+                # Within the transaction, so that no process replaces the file before the commit.
                 if database.inode_of(self._path) != self._file:
                     raise StoreError(
                         f"{self._path} was moved or replaced while it was written", hint=_REPLACED

@@ -178,7 +178,7 @@ def insert_judgments(
     # Rarely true; saves a statement per write.
     if connection.execute(_ANY_UNTRUSTED, names).fetchone():
         connection.execute(_DROP_UNTRUSTED, (*names, hashes))
-    # In the transaction that writes the judgments: nobody sees neither a claim nor a judgment, and
+    # In the transaction that writes the judgments: no process sees neither claim nor judgment, and
     # pays again.
     connection.execute(_DROP_CLAIMS, (query, hashes))
 

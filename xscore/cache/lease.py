@@ -65,8 +65,9 @@ class Lease:
     def __init__(
         self, clock: Callable[[], float] = time.time, *, name: str = "", pid: int = 0
     ) -> None:
-        """name: a lease that the parent process wrote for this one. pid: of a process just started,
-        to write it."""
+        """name: a lease that the parent process wrote for this one.
+        pid: of a process just started, to write it.
+        """
         self.id: str = name or random_hex(8)
         self._clock, self._pid, self._place = clock, pid or os.getpid(), process_place()
         _HELD.add(self.id)

@@ -99,8 +99,12 @@ class CacheStats(Struct, frozen=True, kw_only=True):
 
 
 def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: float) -> CacheStats:
-    """Return the statistics. path: the store file. judge: key of the configured judge. now: Unix
-    seconds."""
+    """Return the statistics.
+
+    path: the store file.
+    judge: key of the configured judge.
+    now: Unix seconds.
+    """
     reader = _TolerantReader(connection)
     judgments_of: dict[int, int] = {}
     shown = parts = needed = 0

@@ -204,10 +204,11 @@ def context(
 
     Does what `ask` does except the answering call, for your own model or editor. `-` reads TASK
     from standard input.
-    PATHs are files or folders to look in. `--format lines` prints `path:lines  score  reason` a memory, and on standard
-    error those that passed without a place; it and -l exit with 1 if nothing was chosen. `--json`
-    prints the whole receipt, with the context (but no lines) in it.
-    """  # noqa: E501  its lines are read by others
+    PATHs are files or folders to look in. `--format lines` prints
+    `path:lines  score  reason` a memory, and on standard error those that passed without a place;
+    it and -l exit with 1 if nothing was chosen. `--json` prints the whole receipt, with the context
+    (but no lines) in it.
+    """
     lists = form == "lines" or flags.given["files_with_matches"]
     if lists and max_tokens:
         raise UsageError(
@@ -226,9 +227,9 @@ def context(
         late_loop=True,
     )
     if explain_routing:
-        from xscore.cli import answer_text
+        from xscore.cli import answer_account
 
-        flags.terminal.lines(answer_text.render_routing(answer))
+        flags.terminal.lines(answer_account.render_routing(answer))
     if lists and not flags.terminal.as_json:
         return _print_list(answer, flags)
     return print_turn(
@@ -273,8 +274,10 @@ def print_turn(
 ) -> int:
     """Print a turn and return its exit code.
 
-    Without an answer, a terminal gets the ranking and a pipe or file the bundle. streamed: the part
-    of the answer already on stdout. texts: text by memory id, for the ranking.
+    Without an answer, a terminal gets the ranking and a pipe or file the bundle.
+
+    streamed: the part of the answer already on stdout.
+    texts: text by memory id, for the ranking.
     """
     if terminal.as_json:
         print_json(to_json(answer))
@@ -313,7 +316,7 @@ def _print_remarks(
     wants_answer: say how to get one.
     in_lines: name all that passed without a place, a line each.
     """
-    from xscore.cli import answer_text
+    from xscore.cli import answer_account
 
     hint = ""
     if wants_answer and answer.primary is None and _is_hint_due():
@@ -321,11 +324,11 @@ def _print_remarks(
     # the last line says in any case that no model judged
     is_told = wants_answer and not hint
     terminal.notes([warning for warning in answer.warnings if not (is_told and warning == NO_KEY)])
-    for text in answer_text.render_account(answer, verbose=terminal.verbose, in_lines=in_lines):
+    for text in answer_account.render_account(answer, verbose=terminal.verbose, in_lines=in_lines):
         terminal.lines(text)
     if hint:
         terminal.note(hint)
-    terminal.lines(answer_text.render_cost_line(answer))
+    terminal.lines(answer_account.render_cost_line(answer))
 
 
 def _is_hint_due() -> bool:

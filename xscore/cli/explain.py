@@ -234,10 +234,9 @@ def render_explanation(explanation: Explanation) -> str:
         if memory.draws:
             draws = " and ".join(f"{score:.2f}" for score in memory.draws)
             rows.append(("judged twice", draws))
-        rows += [
-            ("boost", f"+{boost.amount:.2f} {boost.name}: {one_line(boost.because)}")
-            for boost in memory.boosts
-        ]
+        for boost in memory.boosts:
+            why = f"+{boost.amount:.2f} {boost.name}: {one_line(boost.because)}"
+            rows.append(("boost", why))
         capped = ""
         if memory.is_capped:
             capped = " (capped at 1)"

@@ -109,9 +109,9 @@ Set up
     key     extensions.exchange.commands:print_new_key  Print a new key to sign exports with.
     trust   cli.store:trust_store  Accept a store that was made elsewhere.
     rebuild extensions.recovery.rebuild:rebuild  Set a store aside and build a new one.
-    encrypt extensions.privacy.commands:encrypt  Encrypt the store, or your own.
-    decrypt extensions.privacy.commands:decrypt  Decrypt the store, or your own.
-"""  # noqa: E501  its lines are read by others
+    encrypt extensions.privacy.encryption_commands:encrypt  Encrypt the store, or your own.
+    decrypt extensions.privacy.encryption_commands:decrypt  Decrypt the store, or your own.
+"""  # noqa: E501  a table of one command a line
 """Section; command, `module:function` inside xscore, one line; below a group (`-`) its commands,
 and first among them the one that the group's name alone runs."""
 
@@ -282,8 +282,9 @@ def show_version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool
 def xscore_command(directory: str | None, **_output: object) -> None:
     """Judge every memory of a repository against a task; keep exactly what matters.
 
-    \b An agent needs three: `context "TASK" [PATH]...` finds what matters, `explain MEMORY` says
-    why or why not, `memory add TEXT` keeps a decision.
+    \b
+    An agent needs three: `context "TASK" [PATH]...` finds what matters,
+    `explain MEMORY` says why or why not, `memory add TEXT` keeps a decision.
     """
     if directory is not None:
         try:

@@ -328,7 +328,7 @@ def list_memories(limit: int | None, match: str, references: tuple[str, ...], fl
 
     --match and --reference show what fixed rules select, best first, each with its score from 0 to
     2: 1 for the text, 0.3 for each reference, then scope, kind, importance and use. Exit code 1 if
-    --layer, --scope, --kind or these match nothing; an empty store is no error.
+    --layer, --scope, --kind or these match nothing; an empty store is not an error.
     """
     terminal = flags.terminal
     choice = choice_of(flags)
@@ -410,17 +410,16 @@ def memory_stats(flags: Flags) -> None:
 
 
 def _stats_cells(layer: LayerStats, now: float) -> tuple[str, ...]:
-    kinds = (
-        f"{layer.max_rows:,}" if layer.max_rows else "-",
-        format_bytes(layer.max_bytes) if layer.max_bytes else "-",
-    )
-    ages = [format_age(at, now) if layer.rows else "-" for at in (layer.oldest_at, layer.newest_at)]
+    most_rows = f"{layer.max_rows:,}" if layer.max_rows else "-"
+    most_bytes = format_bytes(layer.max_bytes) if layer.max_bytes else "-"
+    oldest = format_age(layer.oldest_at, now) if layer.rows else "-"
+    newest = format_age(layer.newest_at, now) if layer.rows else "-"
     counts = (
         f"{layer.rows:,}",
-        kinds[0],
+        most_rows,
         format_bytes(layer.bytes),
-        kinds[1],
+        most_bytes,
         f"{layer.uses:,}",
         f"{layer.never_used:,}",
     )
-    return (str(layer.layer), *counts, *ages)
+    return (str(layer.layer), *counts, oldest, newest)

@@ -194,7 +194,7 @@ def _note_what_is_missing(
         if statements:
             note(statements)
     elif not (has_store(root.store_dir) or _has_earlier_store(root)):
-        note(
-            earlier_statements(root, settings)
-            or f"there is no store here yet ({root.path}); `xscore index` or the first turn creates it"  # noqa: E501  its lines are read by others
+        no_store = (
+            f"there is no store here yet ({root.path}); `xscore index` or the first turn creates it"
         )
+        note(earlier_statements(root, settings) or no_store)

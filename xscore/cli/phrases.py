@@ -43,7 +43,7 @@ def describe_binding_limit(judge: "JudgeEstimate") -> str:
 
 
 def describe_seconds(judge: "JudgeEstimate", *, about: bool = False) -> str:
-    """Say how long judging takes; at most so long where no call to this model was timed yet."""
+    """Say how long judging takes; an upper limit where no call to this model was timed yet."""
     if judge.is_assumed:
         return f"at most {format_seconds(judge.seconds)}"
     return f"{'about ' if about else ''}{format_seconds(judge.seconds)}"
@@ -185,10 +185,11 @@ def render_progress(progress: "Progress") -> str:
 
 def render_leaders(progress: "Progress") -> list[str]:
     """Render the provisional best, one line each."""
-    return [
-        f"{leader.score:.2f}  {one_line(leader.path)}  {one_line(leader.entity)}"
-        for leader in progress.leaders
-    ]
+    lines: list[str] = []
+    for leader in progress.leaders:
+        place = f"{one_line(leader.path)}  {one_line(leader.entity)}"
+        lines.append(f"{leader.score:.2f}  {place}")
+    return lines
 
 
 TASK_CHARS = 72

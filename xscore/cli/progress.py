@@ -50,8 +50,8 @@ class TurnObserver(Observer):
         streams: bool = False,
         noun: str = "This turn",
     ) -> None:
-        """assume_yes: do not ask before a costly turn. streams: write the answer to stdout as it
-        arrives.
+        """assume_yes: do not ask before a costly turn.
+        streams: write the answer to stdout as it arrives.
 
         noun: what the confirmation says will take the calls and dollars.
         """

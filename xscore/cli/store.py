@@ -256,7 +256,7 @@ def trust_store(flags: Flags) -> None:
     if not (store_dir / STORE_FILE).exists():
         raise UsageError(
             f"there is no store at {store_dir}",
-            hint="`xscore index` makes one; it is trusted as yours.",
+            hint="`xscore index` creates one; it is trusted as yours.",
         )
     accept_store(store_dir, user_data_dir=data_dir)
     body = {"store": str(store_dir), "action": "trusted", "aside": None, "salvaged": None}

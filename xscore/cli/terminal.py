@@ -127,8 +127,10 @@ class Terminal(Struct):
             self.note(message)
 
     def confirm(self, question: str, *, yes: bool, otherwise: str, default: bool = False) -> bool:
-        """Ask before something that cannot be undone. otherwise: printed after a no. default: what
-        Enter means.
+        """Ask before something that cannot be undone.
+
+        otherwise: printed after a no.
+        default: what Enter means.
 
         Raises UsageError if there is no terminal to ask on and `yes` was not given.
         """

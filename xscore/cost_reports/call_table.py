@@ -95,7 +95,7 @@ _PLACE = f"""
 """
 _LOW_BITS = 32
 _COMMANDS = {"a_": "ask", "e_": "index", "p_": "doctor", "w_": "watch"}
-"""Prefixes of the ids of callers that are no turns."""
+"""Prefixes of the ids of callers that are not turns."""
 
 
 class CallTable:
@@ -225,6 +225,7 @@ def _cost_sum(column: str) -> str:
 
 def _spent(sums: Sequence[Any]) -> Spent:
     count = dict(zip(COUNT_COLUMNS, sums, strict=False))
+    # Each cost comes as its upper and its lower half.
     halves = iter(sums[len(COUNT_COLUMNS) :])
     cost: dict[str, int | None] = {}
     for column, high, low in zip(COST_COLUMNS, halves, halves, strict=True):
@@ -239,14 +240,19 @@ def _spent(sums: Sequence[Any]) -> Spent:
         unpriced=count["unpriced"],
         estimated=count["estimated"],
         otherwise=CounterfactualCost(
-            without_prefix_cache=_if_known(
-                cost["without_prefix_cache"], cost["beside_prefix_cache"]
-            ),
-            without_packs=_if_known(cost["without_packs"], cost["beside_packs"]),
-            by_batch=_if_known(cost["by_batch"], cost["beside_batch"]),
+            without_prefix_cache=_otherwise(cost, "prefix_cache", way="without_prefix_cache"),
+            without_packs=_otherwise(cost, "packs", way="without_packs"),
+            by_batch=_otherwise(cost, "batch", way="by_batch"),
         ),
     )
 
 
-def _if_known(amount: int | None, beside: int | None) -> Decimal | None:
-    return None if amount is None else money.dollars_of_picodollars(amount + (beside or 0))
+def _otherwise(cost: Mapping[str, int | None], name: str, *, way: str) -> Decimal | None:
+    """Return what another way would have cost; None if it is known of no call.
+
+    Calls without the figure count at their real cost.
+    """
+    amount = cost[way]
+    if amount is None:
+        return None
+    return money.dollars_of_picodollars(amount + (cost[f"beside_{name}"] or 0))

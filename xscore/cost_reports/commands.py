@@ -184,7 +184,7 @@ def _open_other_ledger(
     if not root.store_file.exists():
         raise UsageError(
             f"--repo: {root.path} has no store",
-            hint="`xscore index` makes one there; or leave it out.",
+            hint="Run `xscore index` there to create one, or leave it out.",
         )
     store = open_.enter_context(opened_store(flags, start=path))
     ledgers.append(RepositoryLedger(str(root.path), store.connection))
@@ -220,7 +220,9 @@ def _lines_to_read(forms: set[str], by: str | None, *, as_json: bool) -> int | N
     elif as_json:
         lines = JSON_LINES
     # Groups by turn say when the turn began, and what for.
-    return max(lines, MARKDOWN_GROUPS_SHOWN) if by == "turn" else lines
+    if by == "turn":
+        return max(lines, MARKDOWN_GROUPS_SHOWN)
+    return lines
 
 
 def _resolve_turn(turn: str, ledgers: list[RepositoryLedger]) -> str:

@@ -6,9 +6,9 @@ settings make it a failure. What cannot be compared is named: another number of 
 is another workload and fails; nothing of a damaged ledger is compared, because missing rows would
 look like savings. It prints nothing.
 The baseline is a JSON file that a person reviews in a diff (sorted keys, a figure on a line) and
-that is read back without trusting it. What is no baseline is neither read nor overwritten, and no
-link is followed: a mistyped name must not destroy a file. Trade-off: sums are compared, so a turn
-that got dearer can hide behind one that got cheaper.
+that is read back without trusting it. What is not a baseline is neither read nor overwritten, and
+no link is followed: a mistyped name must not destroy a file. Trade-off: sums are compared, so a
+turn that got dearer can hide behind one that got cheaper.
 """
 
 import json
@@ -81,16 +81,22 @@ NAME_ANOTHER = (
 def measure_report(report: CostReport) -> GateFigures:
     """Return the figures of a report that a gate can check."""
     spent = report.spent
-    evaluation = next((line for line in report.evaluations if not line.unjudged), None)
+    ended = sum(report.turns_by_state.values()) - report.turns_by_state.get("running", 0)
+    recall = None
+    for line in report.evaluations:
+        # The newest comes first. One that left questions unjudged says nothing of the judge.
+        if not line.unjudged:
+            recall = convert(line, EvaluationRecall, from_attributes=True)
+            break
     return GateFigures(
-        turns=sum(count for state, count in report.turns_by_state.items() if state != "running"),
+        turns=ended,
         coverage=report.coverage,
         calls=spent.calls,
         attempts=spent.attempts,
         usage=spent.usage,
         cost_usd=spent.cost_usd,
         unpriced=spent.unpriced,
-        recall=convert(evaluation, EvaluationRecall, from_attributes=True) if evaluation else None,
+        recall=recall,
         left_out=report.left_out,
         timings=tuple(convert(timing, StageP95, from_attributes=True) for timing in report.timings),
     )
@@ -102,18 +108,13 @@ def check_gates(now: GateFigures, baseline: GateFigures, gates: GateSettings) ->
     sums = (_dollars(now, baseline, gates), *_counts(now, baseline, gates))
     if any(line.verdict is GateVerdict.FAILED for line in workload):
         sums = tuple(map(_incomparable, sums))
-    times = () if gates.latency == "off" else tuple(_latencies(now, baseline, gates))
-    lines = (
-        *workload,
-        *sums,
-        _coverage(now, baseline, gates),
-        _recall(now, baseline, gates),
-        *times,
-    )
+    lines = [*workload, *sums, _coverage(now, baseline, gates), _recall(now, baseline, gates)]
+    if gates.latency != "off":
+        lines += _latencies(now, baseline, gates)
     if now.left_out:
         damaged = GateLine("damaged rows", "count", 0, now.left_out, 0, GateVerdict.FAILED, DAMAGED)
-        lines = (damaged, *map(_incomparable, lines))
-    return GateReport(lines=lines)
+        lines = [damaged, *map(_incomparable, lines)]
+    return GateReport(lines=tuple(lines))
 
 
 def _workload(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
@@ -121,7 +122,10 @@ def _workload(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> I
     calls."""
     before, current = baseline.coverage.candidates, now.coverage.candidates
     room = before * _exact(gates.calls)
-    allowed = before + _floor(room) if current >= before else before - _floor(room)
+    # Fewer candidates are another workload as well as more.
+    allowed = before - _floor(room)
+    if current >= before:
+        allowed = before + _floor(room)
     verdict, note = _sameness(now.turns == baseline.turns)
     yield GateLine("turns", "count", baseline.turns, now.turns, baseline.turns, verdict, note)
     verdict, note = _sameness(abs(current - before) <= room)
@@ -129,7 +133,9 @@ def _workload(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> I
 
 
 def _sameness(is_same: bool) -> tuple[GateVerdict, str]:
-    return (GateVerdict.HELD, "") if is_same else (GateVerdict.FAILED, ANOTHER_WORKLOAD)
+    if is_same:
+        return (GateVerdict.HELD, "")
+    return (GateVerdict.FAILED, ANOTHER_WORKLOAD)
 
 
 def _counts(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
@@ -181,12 +187,14 @@ def _recall(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Gat
     """Compare recall if both sides answered the same questions at the same k by the same judge."""
     before, current = baseline.recall, now.recall
     note = "no evaluation on one side" if before or current else "no evaluation"
-    if before and current and (before.questions, before.k) != (current.questions, current.k):
-        current, note = None, "other questions, or another k"
-    elif before and current and before.judge != current.judge:
-        current, note = None, "another judge"
-    shares = [_exact(recall.recall) if recall else None for recall in (before, current)]
-    return _share("recall", shares[0], shares[1], gates.recall, note=note)
+    if before and current:
+        if (before.questions, before.k) != (current.questions, current.k):
+            current, note = None, "other questions, or another k"
+        elif before.judge != current.judge:
+            current, note = None, "another judge"
+    recall_before = _exact(before.recall) if before else None
+    recall_now = _exact(current.recall) if current else None
+    return _share("recall", recall_before, recall_now, gates.recall, note=note)
 
 
 def _share(
@@ -198,10 +206,11 @@ def _share(
     if before is None or current is None:
         return GateLine(name, "share", was, now, None, GateVerdict.INCONCLUSIVE, note)
     allowed = max(Decimal(0), before - _exact(tolerance))
+    verdict = GateVerdict.HELD
     if current < allowed:
         verdict = GateVerdict.FAILED
-    else:
-        verdict = GateVerdict.BETTER if current > before else GateVerdict.HELD
+    elif current > before:
+        verdict = GateVerdict.BETTER
     return GateLine(name, "share", was, now, float(allowed), verdict)
 
 
@@ -222,11 +231,11 @@ def _p95_by_name(figures: GateFigures) -> dict[str, StageP95]:
 def _latency(
     name: str, before: StageP95 | None, current: StageP95 | None, gates: GateSettings
 ) -> GateLine:
-    was = before.p95_s if before else None
-    is_now = current.p95_s if current else None
-    allowed = None if was is None else max(was * (1 + gates.p95), was + LEAST_RISE_S)
-    samples_before = before.count if before else 0
-    samples_now = current.count if current else 0
+    was, samples_before = (before.p95_s, before.count) if before else (None, 0)
+    is_now, samples_now = (current.p95_s, current.count) if current else (None, 0)
+    allowed = None
+    if was is not None:
+        allowed = max(was * (1 + gates.p95), was + LEAST_RISE_S)
     has_enough = min(samples_before, samples_now) >= gates.min_samples
     if is_now is None or allowed is None or not has_enough:
         note = f"{samples_before} samples in the baseline, {samples_now} now"
@@ -240,7 +249,9 @@ def _latency(
 def _at_most(current: Figure, before: Figure, allowed: Figure) -> GateVerdict:
     if current > allowed:
         return GateVerdict.FAILED
-    return GateVerdict.BETTER if current < before else GateVerdict.HELD
+    if current < before:
+        return GateVerdict.BETTER
+    return GateVerdict.HELD
 
 
 def _incomparable(line: GateLine) -> GateLine:
@@ -263,7 +274,9 @@ def read_baseline(path: Path) -> GateFigures | None:
     except FileNotFoundError:
         return None
     except FileRefused as error:
-        fault = f"has more than {MAX_BYTES:,} bytes" if str(error) == "too_large" else "is no file"
+        fault = "is not a file"
+        if str(error) == "too_large":
+            fault = f"has more than {MAX_BYTES:,} bytes"
         raise UsageError(f"the baseline {path} {fault}", hint=NAME_IT) from error
     except OSError as error:
         fault = f"cannot be read: {error.strerror}"
@@ -290,14 +303,14 @@ def baseline_json(measured: GateFigures) -> str:
     """Return a baseline as its file has it."""
     body = to_builtins(measured)
     del body["left_out"]
+    body["schema"] = SCHEMA
+    body["cost_usd"] = f"{round(measured.cost_usd, 12).normalize():f}"
     timings = sorted(
         body["timings"], key=lambda timing: (timing["of"], timing["stage"], timing["kind"])
     )
-    body |= {
-        "schema": SCHEMA,
-        "cost_usd": f"{round(measured.cost_usd, 12).normalize():f}",
-        "timings": [{**timing, "p95_s": round(timing["p95_s"], 4)} for timing in timings],
-    }
+    for timing in timings:
+        timing["p95_s"] = round(timing["p95_s"], 4)
+    body["timings"] = timings
     return json.dumps(body, sort_keys=True, indent=2, allow_nan=False) + "\n"
 
 
@@ -325,11 +338,11 @@ def _parsed(data: bytes, path: Path) -> GateFigures:
 def _refuse_foreign(figures: GateFigures, value: dict[str, dict[str, object]]) -> None:
     """Raise ValueError for names and amounts that no report has."""
     if value["usage"].keys() != set(Usage.__struct_fields__) or min(astuple(figures.usage)) < 0:
-        raise ValueError("its tokens are not those of a baseline")
+        raise ValueError("its token counts are not those of a baseline")
     if min(astuple(figures.coverage)) < 0:
         raise ValueError("its coverage is below zero")
     if not 0 <= figures.cost_usd < MAX_USD:
-        raise ValueError("its dollars are no amount")
+        raise ValueError("its dollars are not a valid amount")
     stages = {*Latency.__struct_fields__, *map(str, Stage)}
     if any(timing.stage not in stages for timing in figures.timings):
-        raise ValueError("it times what no report has")
+        raise ValueError("it has a timing that no report has")

@@ -66,7 +66,9 @@ class Grouping(Struct, frozen=True, kw_only=True):
 
 def wire_of_call(stage: str, provider: str) -> str:
     """Return the protocol of a call."""
-    return Stage.EMBED.operation if stage == Stage.EMBED else _WIRES.get(provider, _CHAT)
+    if stage == Stage.EMBED:
+        return Stage.EMBED.operation
+    return _WIRES.get(provider, _CHAT)
 
 
 def _provider_of_judge(turn: LedgerTurn) -> str | None:
@@ -78,50 +80,50 @@ def _wire_of_judge(turn: LedgerTurn) -> str | None:
     if provider is None:
         return None
     by_model = turn.figures is not None and turn.figures.by_model
-    return _WIRES.get(provider, _CHAT) if by_model else "none"
+    if not by_model:
+        return "none"
+    return _WIRES.get(provider, _CHAT)
 
 
-GROUPINGS = {
-    grouping.name: grouping
-    for grouping in (
-        Grouping(
-            name="model",
-            of_call="provider || ':' || model",
-            of_turn=lambda turn: turn.judge or None,
-            candidates=Candidates.IF_JUDGED,
-        ),
-        Grouping(
-            name="day",
-            of_call="day_of(at)",
-            of_turn=lambda turn: day_of(turn.at),
-            order=Order.NAME,
-        ),
-        Grouping(name="repo", of_call=":repo", of_turn=lambda turn: turn.key.repo),
-        Grouping(
-            name="stage",
-            of_call="stage",
-            of_turn=lambda _: None,
-            candidates=Candidates.NONE,
-        ),
-        Grouping(
-            name="provider",
-            of_call="provider",
-            of_turn=_provider_of_judge,
-            candidates=Candidates.IF_JUDGED,
-        ),
-        Grouping(
-            name="wire",
-            of_call="wire_of(stage, provider)",
-            of_turn=_wire_of_judge,
-            candidates=Candidates.IF_JUDGED,
-        ),
-        Grouping(
-            name="command",
-            of_turn=lambda turn: turn.command,
-            of_other="command_of(turn)",
-        ),
-        Grouping(name="branch", of_turn=lambda turn: turn.branch),
-        Grouping(name="turn", of_call="turn", of_turn=lambda turn: turn.key.turn, order=Order.TIME),
-    )
-}
+_ALL = (
+    Grouping(
+        name="model",
+        of_call="provider || ':' || model",
+        of_turn=lambda turn: turn.judge or None,
+        candidates=Candidates.IF_JUDGED,
+    ),
+    Grouping(
+        name="day",
+        of_call="day_of(at)",
+        of_turn=lambda turn: day_of(turn.at),
+        order=Order.NAME,
+    ),
+    Grouping(name="repo", of_call=":repo", of_turn=lambda turn: turn.key.repo),
+    Grouping(
+        name="stage",
+        of_call="stage",
+        of_turn=lambda _: None,
+        candidates=Candidates.NONE,
+    ),
+    Grouping(
+        name="provider",
+        of_call="provider",
+        of_turn=_provider_of_judge,
+        candidates=Candidates.IF_JUDGED,
+    ),
+    Grouping(
+        name="wire",
+        of_call="wire_of(stage, provider)",
+        of_turn=_wire_of_judge,
+        candidates=Candidates.IF_JUDGED,
+    ),
+    Grouping(
+        name="command",
+        of_turn=lambda turn: turn.command,
+        of_other="command_of(turn)",
+    ),
+    Grouping(name="branch", of_turn=lambda turn: turn.branch),
+    Grouping(name="turn", of_call="turn", of_turn=lambda turn: turn.key.turn, order=Order.TIME),
+)
+GROUPINGS = {grouping.name: grouping for grouping in _ALL}
 """By name, in the order of the help page."""

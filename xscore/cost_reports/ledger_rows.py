@@ -57,10 +57,10 @@ _STAGES = Latency.__struct_fields__
 def read_turns(
     connection: sqlite3.Connection, query: ReportQuery, *, repository: str, now: float
 ) -> tuple[list[LedgerTurn], int]:
-    """Read the turns that began in the period, or the one asked for; also return how many rows are
-    damaged.
+    """Read the turns that began in the period, or the one asked for; count the damaged rows.
 
-    A turn whose figures are damaged is there without them, and counted. now: Unix seconds.
+    A turn whose figures are damaged is there without them, and counted.
+    now: Unix seconds.
     """
     where, values = _where(query, "started_at", "id")
     with lenient_text(connection):
@@ -72,15 +72,17 @@ def read_turns(
         ids = f"SELECT id FROM turn WHERE {where}"
         figures = _rows(connection, f"SELECT * FROM turn_figures WHERE turn_id IN ({ids})", values)
 
+    valid_figures, damaged = _valid(figures, lambda row: (_text(row["turn_id"]), _figures(row)))
+    figures_by_turn = dict(valid_figures)
+
     def turn(row: Mapping[str, Any]) -> LedgerTurn:
-        key, at = TurnKey(repository, _text(row["id"])), parse_timestamp(row["started_at"])
+        key = TurnKey(repository, _text(row["id"]))
+        at = parse_timestamp(row["started_at"])
         state = shown_state(TurnState(row["state"]), str(row["process"]), age_s=now - at)
         task, branch = _text(row["task"]), _text(row["branch"])
         return LedgerTurn(key, at, task, state, figures_by_turn.get(key.turn), branch)
 
-    believed, damaged = _believed(figures, lambda row: (_text(row["turn_id"]), _figures(row)))
-    figures_by_turn = dict(believed)
-    ledger_turns, left_out = _believed(turns, turn)
+    ledger_turns, left_out = _valid(turns, turn)
     return ledger_turns, left_out + damaged
 
 
@@ -91,7 +93,7 @@ def read_evaluations(
     where, values = ("0", ()) if query.turn_id else _where(query, "at", "id")
     with lenient_text(connection):
         rows = _rows(connection, f"SELECT * FROM evaluation WHERE {where}", values)
-    return _believed(rows, lambda row: convert(row, EvaluationLine))
+    return _valid(rows, lambda row: convert(row, EvaluationLine))
 
 
 def read_jobs(
@@ -103,31 +105,32 @@ def read_jobs(
     """
     with lenient_text(connection):
         rows = _rows(connection, _JOBS, ())
-    jobs, left_out = _believed(
+    jobs, left_out = _valid(
         rows, lambda row: (row["id"], parse_timestamp(row["created_at"]), _offline(row))
     )
     commands: dict[str, str] = {}
     for row in rows:
         commands[str(row["id"])] = "rescore" if row["command"] == "rescore" else "batch"
-    offline = sum_offline(totals for job, at, totals in jobs if _is_asked(job, at, query))
-    return offline, commands, left_out
+    asked_for = [totals for job, at, totals in jobs if _is_asked(job, at, query)]
+    return sum_offline(asked_for), commands, left_out
 
 
 def sum_offline(parts: Iterable[OfflineTotals]) -> OfflineTotals:
     """Add up the totals of jobs."""
+    summed = [name for name in OfflineTotals.__struct_fields__ if name != "hit_rate"]
     total = OfflineTotals()
     for part in parts:
-        names = (name for name in OfflineTotals.__struct_fields__ if name != "hit_rate")
-        total = OfflineTotals(
-            **{name: getattr(total, name) + getattr(part, name) for name in names}
-        )
-    return replace(total, hit_rate=total.cached / total.candidates if total.candidates else None)
+        sums = {name: getattr(total, name) + getattr(part, name) for name in summed}
+        total = OfflineTotals(**sums)
+    if not total.candidates:
+        return total
+    return replace(total, hit_rate=total.cached / total.candidates)
 
 
 def _offline(row: Mapping[str, Any]) -> OfflineTotals:
     candidates, cached = parse_count(row["candidates"]), parse_count(row["cached"])
     if not cached <= candidates < _MOST_CANDIDATES:
-        raise ValueError("more was cached than there was")
+        raise ValueError("more was cached than there were candidates")
     return OfflineTotals(
         jobs=1,
         questions=row["questions"],
@@ -164,10 +167,10 @@ def _rows(
     return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-def _believed(
+def _valid(
     rows: Sequence[Mapping[str, Any]], make: Callable[[Mapping[str, Any]], T]
 ) -> tuple[list[T], int]:
-    """Make records from rows; count the damaged ones."""
+    """Make records from rows; leave the damaged ones out, and count them."""
     records = []
     for row in rows:
         try:
@@ -179,15 +182,6 @@ def _believed(
 
 def _figures(row: Mapping[str, Any]) -> TurnFigures:
     """Raises TypeError, ValueError or BrokenReceipt for damaged figures."""
-    guessed = [row[f"expected_{name}"] for name in ("calls", "input_tokens", "output_tokens")]
-    counts = [parse_count(count) for count in guessed if count is not None]
-    expected = None
-    if len(counts) == len(guessed):
-        calls, input_tokens, output_tokens = counts
-        cost = dollars_from_row(row["expected_cost"])
-        expected = Expected(
-            calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost
-        )
     scores = tuple(map(parse_count, convert(json.loads(_text(row["scores"])), list)))
     causes = convert(json.loads(_text(row["unjudged_by_cause"])), dict)
     near = row["near"]
@@ -201,11 +195,24 @@ def _figures(row: Mapping[str, Any]) -> TurnFigures:
         near=None if near is None else parse_count(near),
         scores=scores if len(scores) == SCORE_BINS else (),
         latency=Latency(**{stage: parse_seconds(row[f"{stage}_s"]) for stage in _STAGES}),
-        expected=expected,
+        expected=_expected(row),
+    )
+
+
+def _expected(row: Mapping[str, Any]) -> Expected | None:
+    """Return the estimate of a turn; None if any of its counts is missing."""
+    columns = ("expected_calls", "expected_input_tokens", "expected_output_tokens")
+    counts = [parse_count(row[column]) for column in columns if row[column] is not None]
+    if len(counts) < len(columns):
+        return None
+    calls, input_tokens, output_tokens = counts
+    cost = dollars_from_row(row["expected_cost"])
+    return Expected(
+        calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost
     )
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not text")
     return value

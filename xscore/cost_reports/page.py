@@ -45,9 +45,13 @@ DETAILS_SHOWN = 10
 def render_page(report: CostReport) -> str:
     """Return the page."""
     style, script = _data("page.css"), _data("page.js")
-    places = {
-        detail.turn_id: f"#turn-{index}" for index, detail in enumerate(report.details, start=1)
-    }
+    places: dict[str, str] = {}
+    for index, detail in enumerate(report.details, start=1):
+        places[detail.turn_id] = f"#turn-{index}"
+    tables: list[tuple[str, ReportTable]] = []
+    for table in report_tables(report, paid=format_spent_short, groups=GROUPS_SHOWN):
+        caption = CAPTIONS.get(table.heads[0]) or f"Calls by {table.heads[0]}"
+        tables.append((caption, table))
     page = templates().get_template("page.html.j2")
     return page.render(
         policy=Markup(content_security_policy(style, script)),  # noqa: S704  from packaged files, as are the next two
@@ -58,10 +62,7 @@ def render_page(report: CostReport) -> str:
         total=sum(report.turns_by_state.values()),
         summary=[row for row in summary_rows(report) if row[1]],
         plots=report_plots(report),
-        tables=[
-            (CAPTIONS.get(table.heads[0]) or f"Calls by {table.heads[0]}", table)
-            for table in report_tables(report, paid=format_spent_short, groups=GROUPS_SHOWN)
-        ],
+        tables=tables,
         turns=_turns_table(report),
         first=DETAILS_SHOWN,
         lines={line.id: line for line in report.turns},
@@ -71,13 +72,18 @@ def render_page(report: CostReport) -> str:
 
 def content_security_policy(style: str, script: str) -> str:
     """Return the policy: only this style and this script."""
-    hashes = [b64encode(sha256(part.encode()).digest()).decode() for part in (style, script)]
     rules = (
         "default-src 'none'",
-        f"style-src 'sha256-{hashes[0]}'",
-        f"script-src 'sha256-{hashes[1]}'",
+        f"style-src 'sha256-{_sha256(style)}'",
+        f"script-src 'sha256-{_sha256(script)}'",
+        "base-uri 'none'",
+        "form-action 'none'",
     )
-    return "; ".join((*rules, "base-uri 'none'", "form-action 'none'"))
+    return "; ".join(rules)
+
+
+def _sha256(text: str) -> str:
+    return b64encode(sha256(text.encode()).digest()).decode()
 
 
 @cache
@@ -99,18 +105,22 @@ def templates() -> Environment:
         "share": format_share,
         "priced": format_priced,
         "spent": format_spent,
-        "task": lambda text: text if len(text) <= TASK_CHARS else text[: TASK_CHARS - 1] + "…",
+        "task": _shorten_task,
     }
     return environment
 
 
+def _shorten_task(text: str) -> str:
+    if len(text) <= TASK_CHARS:
+        return text
+    return text[: TASK_CHARS - 1] + "…"
+
+
 def _visible(value: Any) -> Any:
     """Show characters that reorder or hide text as escapes; Jinja then escapes the markup."""
-    return (
-        escape_controls(value)
-        if isinstance(value, str) and not isinstance(value, Markup)
-        else value
-    )
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return escape_controls(value)
+    return value
 
 
 def _turns_table(report: CostReport) -> ReportTable:

@@ -38,7 +38,7 @@ FASTEST_S = 0.001
 """Faster calls are shown at the left edge."""
 NO_TURNS = "there are no turns in this period"
 STAGES = tuple(dict.fromkeys((*Latency.__struct_fields__, *map(str, Stage))))
-"""In the order of the plot: the parts of a turn, then kinds of calls that are no part of one."""
+"""In the order of the plot: the parts of a turn, then kinds of calls that are not part of one."""
 ZERO = Decimal(0)
 CLOCK = "%H:%M"
 
@@ -103,7 +103,9 @@ class TurnBucket(Struct, frozen=True):
     def name(self) -> str:
         """Return the time of its first turn, and the number of turns if there are several."""
         began = format_time(self.turns[0].at)
-        return began if len(self.turns) == 1 else f"{began}, {counted(len(self.turns), 'turn')}"
+        if len(self.turns) == 1:
+            return began
+        return f"{began}, {counted(len(self.turns), 'turn')}"
 
     def cost(self, models: frozenset[str] | None = None) -> Decimal:
         """Return dollars per turn, of some models or all."""
@@ -128,10 +130,12 @@ class TurnBucket(Struct, frozen=True):
 
     def attempts(self) -> list[float]:
         """Return attempts per turn: answered, failed, limited by a 429."""
-        counts = [
-            (turn.spent.calls, turn.spent.failed, turn.spent.rate_limited) for turn in self.turns
-        ]
-        return [sum(column) / len(counts) for column in zip(*counts, strict=True)]
+        answered = failed = rate_limited = 0
+        for turn in self.turns:
+            answered += turn.spent.calls
+            failed += turn.spent.failed
+            rate_limited += turn.spent.rate_limited
+        return [count / len(self.turns) for count in (answered, failed, rate_limited)]
 
 
 def _share_of(part: int, total: int) -> float | None:
@@ -176,12 +180,15 @@ def cost_plot(buckets: Sequence[TurnBucket]) -> Figure:
         # Tenths of a dollar are written with cents.
         places = 2
     axis = [(mark, f"${mark:,.{places}f}" if mark else "$0") for mark in marks]
-    costs = [[bucket.cost(models) for models in series.values()] for bucket in buckets]
-    written = [
-        (format_dollars(bucket.cost()), *map(format_dollars, row))
-        for bucket, row in zip(buckets, costs, strict=True)
-    ]
-    hints = [f"{bucket.name}: {row[0]}" for bucket, row in zip(buckets, written, strict=True)]
+    costs: list[list[Decimal]] = []
+    rows: list[tuple[str, ...]] = []
+    hints: list[str] = []
+    for bucket in buckets:
+        cost_by_series = [bucket.cost(models) for models in series.values()]
+        costs.append(cost_by_series)
+        cost = format_dollars(bucket.cost())
+        rows.append((cost, *map(format_dollars, cost_by_series)))
+        hints.append(f"{bucket.name}: {cost}")
     legend = [(f"c{at}", ellipsize(name, 60)) for at, name in enumerate(series, start=1)]
     bars = _bars("dollars per turn", axis, [colour for colour, _ in legend], costs, hints)
     return _along_turns(
@@ -191,7 +198,7 @@ def cost_plot(buckets: Sequence[TurnBucket]) -> Figure:
             summary=f"Dollars per turn, stacked by model ({_describe(buckets)}).",
             panels=[bars],
             legend=legend,
-            numbers=ReportTable(("all", *series), written, words=0),
+            numbers=ReportTable(("all", *series), rows, words=0),
         ),
     )
 
@@ -199,11 +206,10 @@ def cost_plot(buckets: Sequence[TurnBucket]) -> Figure:
 def hit_rate_plot(buckets: Sequence[TurnBucket]) -> Figure:
     """Show the share of judgments that were cached, and of input tokens from prefix caches."""
     title, rates = "Cache hit rate", [bucket.hit_rates() for bucket in buckets]
+    if not buckets:
+        return Figure(title=title, why_empty=NO_TURNS)
     if all(pair == [None, None] for pair in rates):
-        return Figure(
-            title=title,
-            why_empty="nothing was judged and nothing was sent" if buckets else NO_TURNS,
-        )
+        return Figure(title=title, why_empty="nothing was judged and nothing was sent")
     names = ("judgments from the cache", "input tokens from prefix caches")
     panel = Panel(
         title="share",
@@ -230,7 +236,9 @@ def hit_rate_plot(buckets: Sequence[TurnBucket]) -> Figure:
 
 
 def _format_rate(rate: float | None) -> str:
-    return DASH if rate is None else format_share(rate, 1)
+    if rate is None:
+        return DASH
+    return format_share(rate, 1)
 
 
 def calls_plot(buckets: Sequence[TurnBucket]) -> Figure:
@@ -239,10 +247,9 @@ def calls_plot(buckets: Sequence[TurnBucket]) -> Figure:
     if not buckets:
         return Figure(title=title, why_empty=NO_TURNS)
     rows = [tuple(map(format_mean, counts)) for counts in attempts]
-    hints = [
-        f"{bucket.name}: {calls} calls, {failed} failed, {limited} 429s"
-        for bucket, (calls, failed, limited) in zip(buckets, rows, strict=True)
-    ]
+    hints: list[str] = []
+    for bucket, (calls, failed, limited) in zip(buckets, rows, strict=True):
+        hints.append(f"{bucket.name}: {calls} calls, {failed} failed, {limited} 429s")
     answered = [counts[:1] for counts in attempts]
     retried = [counts[1:] for counts in attempts]
     answered_bars = _bars(
@@ -298,22 +305,16 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
     """Show a line from p50 to p99 for each stage; a stage that took no time is only in the
     table."""
     title = "Latency by stage"
-    timed = sorted((timing for timing in timings if timing.count), key=_stage_order)
+    timed = sorted([timing for timing in timings if timing.count], key=_stage_order)
     drawn = [timing for timing in timed if timing.p99_s > 0 and isfinite(timing.p99_s)]
     if not drawn:
         return Figure(title=title, why_empty="nothing was timed")
-    slowest = max(timing.p99_s for timing in drawn)
-    first = floor(log10(max(min(timing.p50_s for timing in drawn), FASTEST_S)) + 1e-9)
-    last = max(ceil(log10(max(2 * FASTEST_S, slowest)) - 1e-9), first + 1)
+    first, last = _powers_of(drawn)
     rows = [(_name_of_timing(timing), timing.kind, *_format_timing(timing)) for timing in timed]
     spreads = [_spread(timing, first, last) for timing in drawn]
-    marks: list[Mark] = []
-    for power in range(first, last + 1, 1 if last - first < 6 else 2):
-        text = f"{10.0 ** (power + 3):g} ms" if power < 0 else f"{10.0**power:g} s"
-        marks.append(((power - first) / (last - first), text))
     panel = Panel(
         x_title="logarithmic scale",
-        x_marks=marks,
+        x_marks=_marks_of_powers(first, last),
         left=88,
         top=6,
         bottom=14 + 14 * len(spreads),
@@ -332,6 +333,28 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
         ],
         numbers=ReportTable(("stage", "kind", "count", "p50", "p95", "p99"), rows, words=2),
     )
+
+
+def _powers_of(timings: Sequence[Timing]) -> tuple[int, int]:
+    """Return the powers of ten of the ends of an axis that holds these timings."""
+    fastest = max(min([timing.p50_s for timing in timings]), FASTEST_S)
+    slowest = max([2 * FASTEST_S, *[timing.p99_s for timing in timings]])
+    # A power that is a hair off a whole number is that number.
+    first = floor(log10(fastest) + 1e-9)
+    last = ceil(log10(slowest) - 1e-9)
+    return first, max(last, first + 1)
+
+
+def _marks_of_powers(first: int, last: int) -> list[Mark]:
+    # All marks of a long axis would touch each other.
+    step = 1 if last - first < 6 else 2
+    marks: list[Mark] = []
+    for power in range(first, last + 1, step):
+        text = f"{10.0**power:g} s"
+        if power < 0:
+            text = f"{10.0 ** (power + 3):g} ms"
+        marks.append(((power - first) / (last - first), text))
+    return marks
 
 
 def _name_of_timing(timing: Timing) -> str:
@@ -364,13 +387,12 @@ def score_plot(of: ScoreHistogram) -> Figure:
     highest = max(counts, default=0)
     if not highest:
         return Figure(title=title, why_empty="no scores are recorded")
-    marks = [0.0, *(10.0**power for power in range(1, len(str(highest - 1)) + 1))]
-    rows = [
-        (f"{at / bins:.2f} to {(at + 1) / bins:.2f}", f"{count:,}")
-        for at, count in enumerate(counts)
-    ]
+    digits = len(str(highest - 1))
+    marks = [0.0, *[10.0**power for power in range(1, digits + 1)]]
+    rows: list[tuple[str, str]] = []
     stacks = []
     for at, count in enumerate(counts):
+        rows.append((f"{at / bins:.2f} to {(at + 1) / bins:.2f}", f"{count:,}"))
         height = log10(1 + count)
         passes = threshold is None or (at + 0.5) / bins >= threshold
         stacks.append((0.0, height) if passes else (height, 0.0))
@@ -407,8 +429,11 @@ def ticks(top: float, steps: int = 4) -> tuple[float, ...]:
         return (0.0, 1.0)
     rough = top / steps
     power = 10.0 ** floor(log10(rough))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999999)
-    return tuple(step * index for index in range(ceil(top / step - 1e-9) + 1))
+    # A step that is a hair too short is long enough.
+    steps_of_power = [power * factor for factor in (1, 2, 5, 10)]
+    step = next(step for step in steps_of_power if step >= rough * 0.999999)
+    count = ceil(top / step - 1e-9)
+    return tuple(step * index for index in range(count + 1))
 
 
 def _model_series(buckets: Sequence[TurnBucket]) -> dict[str, frozenset[str]]:
@@ -429,7 +454,9 @@ def _model_series(buckets: Sequence[TurnBucket]) -> dict[str, frozenset[str]]:
 
 def _describe(buckets: Sequence[TurnBucket]) -> str:
     size = len(buckets[0].turns)
-    return "each turn" if size == 1 else f"averages of {size} turns"
+    if size == 1:
+        return "each turn"
+    return f"averages of {size} turns"
 
 
 def _stage_order(timing: Timing) -> tuple[bool, int, str, bool]:
@@ -463,4 +490,6 @@ def _time_form(length_s: float) -> str:
     """Return how times are written on an axis of this length."""
     if length_s < 1.5 * DAY_S:
         return CLOCK
-    return "%-d %b" if length_s < 300 * DAY_S else "%b %Y"
+    if length_s < 300 * DAY_S:
+        return "%-d %b"
+    return "%b %Y"

@@ -28,6 +28,7 @@ from xscore.cost_reports.records import (
     ScoreHistogram,
     Spent,
     TurnDetail,
+    TurnKey,
     TurnLine,
 )
 from xscore.cost_reports.tables import (
@@ -46,6 +47,7 @@ from xscore.records.receipt import (
     NOTHING_JUDGED,
     SCORE_BINS,
     Expected,
+    Latency,
     TurnFigures,
 )
 from xscore.records.reports import EvaluationLine
@@ -100,9 +102,20 @@ def _report(
     stages = {stage: spent for (stage,), spent in calls.spent_by("stage").items()}
     sent = stages.get(str(Stage.JUDGE), Spent()).usage
     by_model = group_spending(calls, turns, "model")
-    cached = {turn.key for turn in turns if turn.key not in judging and _is_cached(turn.figures)}
-    finished = [turn.figures for turn in turns if turn.figures]
-    latencies = ((turn.figures.latency, turn.key in cached) for turn in turns if turn.figures)
+    cached: set[TurnKey] = set()
+    finished: list[TurnFigures] = []
+    latencies: list[tuple[Latency, bool]] = []
+    for turn in turns:
+        if turn.figures is None:
+            continue
+        finished.append(turn.figures)
+        is_cached = turn.key not in judging and _is_cached(turn.figures)
+        if is_cached:
+            cached.add(turn.key)
+        latencies.append((turn.figures.latency, is_cached))
+    prefix_hit_rate = None
+    if sent.input_tokens:
+        prefix_hit_rate = sent.cached_input_tokens / sent.input_tokens
     evaluations = sorted(read.evaluations, key=lambda line: (line.at, line.id), reverse=True)
     return CostReport(
         made_at=now,
@@ -110,7 +123,7 @@ def _report(
         since=query.since,
         until=query.until,
         turn_id=query.turn_id,
-        turns_by_state=dict(sorted(Counter(turn.state for turn in turns).items())),
+        turns_by_state=dict(sorted(Counter([turn.state for turn in turns]).items())),
         turns_cached=len(cached),
         **_candidates(finished),
         spent=calls.spent_by()[()],
@@ -122,7 +135,7 @@ def _report(
         accuracy=estimate_accuracy(judging, turns),
         evaluations=tuple(evaluations),
         turns=_turn_lines(calls, turns[: query.lines]),
-        prefix_hit_rate=sent.cached_input_tokens / sent.input_tokens if sent.input_tokens else None,
+        prefix_hit_rate=prefix_hit_rate,
         details=details,
         warnings=tuple(read.warnings),
         left_out=read.left_out,
@@ -159,18 +172,17 @@ def _read_ledgers(
             )
             read.warnings.append(f"{repository}: {remark}. {REBUILD_HINT}")
     read.turns.sort(key=lambda turn: (turn.at, turn.key.turn), reverse=True)
-    if ahead := sum(turn.at > now for turn in read.turns):
+    ahead = sum([turn.at > now for turn in read.turns])
+    if ahead:
         began = counted(ahead, "turn")
-        read.warnings.append(
-            f"{began} began in the future by this clock, which was set back or is slow"
-        )
+        read.warnings.append(f"{began} began in the future by this clock: was it set back?")
     return read
 
 
-def _is_cached(figures: TurnFigures | None) -> bool:
+def _is_cached(figures: TurnFigures) -> bool:
     """Whether a turn with a model judge found every score in the cache; a turn that could not ask
     does not count."""
-    if figures is None or not figures.by_model:
+    if not figures.by_model:
         return False
     return not figures.coverage.unjudged and not figures.coverage.judged
 
@@ -197,7 +209,9 @@ def _common_threshold(figures: Sequence[TurnFigures]) -> float | None:
     """Return the threshold of all these turns; None where they differ, since one says nothing of
     the others."""
     thresholds = {turn.threshold for turn in figures}
-    return thresholds.pop() if len(thresholds) == 1 else None
+    if len(thresholds) != 1:
+        return None
+    return thresholds.pop()
 
 
 def _histograms(figures: Sequence[TurnFigures]) -> tuple[ScoreHistogram, ...]:
@@ -265,6 +279,7 @@ def _turn_details(
                 replace(msgspec.json.decode(row[0], type=TurnDetail), turn_id=turn.key.turn)
             )
         except (msgspec.DecodeError, UnicodeError):
+            # Damaged, or written by a version with other fields.
             unreadable += 1
     if unreadable:
         warnings.append(
@@ -298,7 +313,7 @@ def compare_costs(
     ledgers: Iterable[sqlite3.Connection],
 ) -> Comparison:
     """Compare the cost with other ways. stages: all calls, by stage."""
-    actual = sum((spent.cost_usd for spent in stages.values()), Decimal(0))
+    actual = sum([spent.cost_usd for spent in stages.values()], Decimal(0))
     return Comparison(
         actual_usd=actual,
         without_cache_usd=_without_cache(actual, judging, turns, ledgers),
@@ -316,11 +331,18 @@ def _counterfactual_cost(
 ) -> Decimal | None:
     """Add up the alternative cost of calls; a call without one, or of another stage, counts at its
     real cost."""
-    total, is_known = Decimal(0), not any(spent.attempts for spent in stages.values())
+    total = Decimal(0)
+    # Without a call nothing is unknown.
+    is_known = not any(spent.attempts for spent in stages.values())
     for stage, spent in stages.items():
-        otherwise_usd = way(spent.otherwise) if only in (None, stage) else None
-        is_known = is_known or otherwise_usd is not None
-        total += spent.cost_usd if otherwise_usd is None else otherwise_usd
+        otherwise_usd = None
+        if only in (None, stage):
+            otherwise_usd = way(spent.otherwise)
+        if otherwise_usd is None:
+            total += spent.cost_usd
+        else:
+            total += otherwise_usd
+            is_known = True
     return total if is_known else None
 
 
@@ -357,15 +379,17 @@ def _without_cache(
 def _average_of_all_times(judge: str, ledgers: Iterable[sqlite3.Connection]) -> Decimal | None:
     """Return the average cost of a judgment by this judge; None if it has judged nothing priced."""
     provider, _, model = judge.partition(":")
-    judged, paid = 0, 0
+    judged = paid = 0
     for connection in ledgers:
-        count, amount, unpriced = connection.execute(
-            _JUDGED_AND_PAID, (judge, provider, model)
-        ).fetchone()
+        cursor = connection.execute(_JUDGED_AND_PAID, (judge, provider, model))
+        count, amount, unpriced = cursor.fetchone()
         if unpriced:
             return None
-        judged, paid = judged + count, paid + amount
-    return money.dollars_of_picodollars(paid) / judged if judged else None
+        judged += count
+        paid += amount
+    if not judged:
+        return None
+    return money.dollars_of_picodollars(paid) / judged
 
 
 def estimate_accuracy(judging: Judging, turns: Sequence[LedgerTurn]) -> Accuracy | None:
@@ -380,7 +404,8 @@ def estimate_accuracy(judging: Judging, turns: Sequence[LedgerTurn]) -> Accuracy
             continue
         if not figures.expected.calls or figures.coverage.unjudged:
             continue
-        expected, count = expected + figures.expected, count + 1
+        count += 1
+        expected += figures.expected
         actual += Expected(
             calls=taken.calls,
             input_tokens=taken.usage.input_tokens,

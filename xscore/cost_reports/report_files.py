@@ -80,7 +80,9 @@ def _csv_cell(value: object) -> object:
     """Return a value as CSV has it; dollars with all their decimals, never as 1E-9."""
     match value:
         case str():
-            return f"'{value}" if value.startswith(_FORMULA) else value
+            if value.startswith(_FORMULA):
+                return f"'{value}"
+            return value
         case Decimal():
             return f"{value:.{_DECIMALS}f}"
         case datetime():
@@ -141,12 +143,13 @@ def form_of_file(path: Path) -> str:
 
 
 def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: bool) -> None:
-    """Raise UsageError if any of these files cannot be written, before the first is. writes: the
-    baseline as well."""
-    named = [
-        *(("--output", path) for path in outputs),
-        *([("--baseline", baseline)] if baseline else []),
-    ]
+    """Raise UsageError if any of these files cannot be written, before the first is.
+
+    writes: the baseline is written as well.
+    """
+    named = [("--output", path) for path in outputs]
+    if baseline:
+        named.append(("--baseline", baseline))
     taken: dict[Path, str] = {}
     for option, path in named:
         if path in (Path(), Path("-")):
@@ -207,18 +210,26 @@ def render_markdown(report: CostReport) -> str:
 
 def _markdown_table(table: ReportTable) -> str:
     rules = ["---" if table.is_words(at) else "---:" for at in range(len(table.heads))]
-    written = [table.heads, rules, *(tuple(map(escape_markdown, row)) for row in table.rows)]
-    lines = "\n".join(f"| {' | '.join(line)} |" for line in written)
-    return lines + (f"\n\nand {table.more:,} more" if table.more else "")
+    lines = [_markdown_line(table.heads), _markdown_line(rules)]
+    for row in table.rows:
+        lines.append(_markdown_line(list(map(escape_markdown, row))))
+    if table.more:
+        lines += ["", f"and {table.more:,} more"]
+    return "\n".join(lines)
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def escape_markdown(text: str) -> str:
     """Escape whatever has a meaning in Markdown, HTML or on GitHub; one line, of bounded length."""
-    flat = one_line(text)
-    shown = flat if len(flat) <= _LONGEST else flat[:_LONGEST] + "…"
-    return _ACTIVE.sub(r"\\\g<0>", _BEGINS.sub(rf"\g<0>{_NO_WIDTH}", shown)).replace(
-        _NO_WIDTH, _NO_WIDTH_IN_HTML
-    )
+    shown = one_line(text)
+    if len(shown) > _LONGEST:
+        shown = shown[:_LONGEST] + "…"
+    parted = _BEGINS.sub(rf"\g<0>{_NO_WIDTH}", shown)
+    # As HTML only after the escapes, which would take its `&`, `#` and `;` apart.
+    return _ACTIVE.sub(r"\\\g<0>", parted).replace(_NO_WIDTH, _NO_WIDTH_IN_HTML)
 
 
 SMALL = Decimal("0.001")
@@ -262,13 +273,13 @@ def update_baseline(report: CostReport, *, baseline: Path, terminal: Terminal) -
     now = measure_report(report)
     if not now.turns:
         raise UsageError(
-            "there is no finished turn to make a baseline of",
+            "there is no finished turn to make a baseline from",
             hint="Run the workload first, or choose another range.",
         )
     if now.left_out:
         raise UsageError(
-            f"no baseline is made of a damaged ledger: {counted(now.left_out, 'row')} left out of"
-            " every figure",
+            "a baseline cannot come from a damaged ledger:"
+            f" {counted(now.left_out, 'row')} left out of every figure",
             hint=f"{REBUILD_HINT} Or choose a range without them by --since.",
         )
     before = read_baseline(baseline)
@@ -284,14 +295,16 @@ def update_baseline(report: CostReport, *, baseline: Path, terminal: Terminal) -
         if was != is_now:
             changed += 1
             terminal.note(f"baseline: {line.what}: {was} -> {is_now}{_change(line)}")
-    terminal.note(f"{baseline} is written anew: {counted(changed, 'figure')} changed")
+    terminal.note(f"{baseline} is updated: {counted(changed, 'figure')} changed")
 
 
 def _describe_gate_line(line: GateLine) -> str:
     now = f"{_format_figure(line.now, line.unit)} now{_change(line)}"
     before = f"{_format_figure(line.baseline, line.unit)} in the baseline"
     words = f"{line.what}: {before}, {now}, {_format_figure(line.allowed, line.unit)} allowed"
-    return f"{words} ({line.note})" if line.note else words
+    if line.note:
+        return f"{words} ({line.note})"
+    return words
 
 
 def gate_markdown(gate: GateReport) -> str:
@@ -305,11 +318,11 @@ def gate_markdown(gate: GateReport) -> str:
 
 
 def _gate_row(line: GateLine) -> tuple[str, ...]:
-    figures = [
-        _format_figure(value, line.unit) for value in (line.baseline, line.now, line.allowed)
-    ]
-    verdict = f"{line.verdict}: {line.note}" if line.note else str(line.verdict)
-    return (line.what, *figures, verdict)
+    values = (line.baseline, line.now, line.allowed)
+    verdict = str(line.verdict)
+    if line.note:
+        verdict += f": {line.note}"
+    return (line.what, *[_format_figure(value, line.unit) for value in values], verdict)
 
 
 def _format_figure(value: Figure | None, unit: str) -> str:

@@ -67,36 +67,41 @@ def line_of_turn(turn: TurnLine) -> ReportLine:
 def lines_of_groups(
     groups: Sequence[Group], by: str, turns: Iterable[TurnLine] = ()
 ) -> list[ReportLine]:
-    """Return a line for each group. turns: those that say when they began, and what for."""
+    """Return a line for each group.
+
+    turns: those that say when they began, and what for.
+    """
     grouping = GROUPINGS[by]
-    turn_by_id = {turn.id: turn for turn in turns} if by == "turn" else {}
+    turn_by_id: dict[str, TurnLine] = {}
+    if by == "turn":
+        turn_by_id = {turn.id: turn for turn in turns}
     lines: list[ReportLine] = []
     for group in groups:
-        counts = grouping.counts_candidates(group)
-        turn = turn_by_id.get(group.name)
-        lines.append(
-            ReportLine(
-                name=group.name,
-                turns=group.turns,
-                at=turn.at if turn else None,
-                task=turn.task if turn else "",
-                coverage=group.coverage if counts else None,
-                kept=group.kept if counts else None,
-                spent=group.spent,
-            )
+        line = ReportLine(
+            name=group.name, turns=group.turns, coverage=None, kept=None, spent=group.spent
         )
+        if grouping.counts_candidates(group):
+            line = replace(line, coverage=group.coverage, kept=group.kept)
+        turn = turn_by_id.get(group.name)
+        if turn is not None:
+            line = replace(line, at=turn.at, task=turn.task)
+        lines.append(line)
     return lines
 
 
 def format_spent(spent: Spent) -> str:
     """`~$1.27 + 3 unpriced`: priced calls (`~`: tokens are estimated), and the number of unpriced
     attempts."""
-    return " ".join(filter(None, (format_priced(spent), _format_unpriced(spent))))
+    if not _is_partly_unpriced(spent):
+        return format_priced(spent)
+    return f"{format_priced(spent)} + {spent.unpriced:,} unpriced"
 
 
 def format_spent_short(spent: Spent) -> str:
     """`~$1.27+?`, for a narrow column."""
-    return format_priced(spent) + ("+?" if _format_unpriced(spent) else "")
+    if _is_partly_unpriced(spent):
+        return f"{format_priced(spent)}+?"
+    return format_priced(spent)
 
 
 def format_priced(spent: Spent) -> str:
@@ -106,8 +111,8 @@ def format_priced(spent: Spent) -> str:
     return format_dollars(spent.cost_usd, estimated=spent.estimated > 0)
 
 
-def _format_unpriced(spent: Spent) -> str:
-    return f"+ {spent.unpriced:,} unpriced" if 0 < spent.unpriced != spent.attempts else ""
+def _is_partly_unpriced(spent: Spent) -> bool:
+    return 0 < spent.unpriced != spent.attempts
 
 
 class Column(Struct, frozen=True, kw_only=True):
@@ -178,11 +183,15 @@ def _of_otherwise(name: str) -> Callable[[ReportLine], Decimal | None]:
 
 
 def _began(line: ReportLine) -> datetime | None:
-    return None if line.at is None else datetime.fromtimestamp(line.at, UTC)
+    if line.at is None:
+        return None
+    return datetime.fromtimestamp(line.at, UTC)
 
 
 def _served_from_cache(line: ReportLine) -> int | None:
-    return None if line.coverage is None else line.coverage.cached + line.coverage.carried
+    if line.coverage is None:
+        return None
+    return line.coverage.cached + line.coverage.carried
 
 
 def _short(text: str) -> str:

@@ -48,9 +48,14 @@ def describe_period(report: CostReport) -> str:
     """The period in words."""
     if report.turn_id:
         return f"turn {one_line(report.turn_id)}"
-    ends = {"since": report.since, "until": report.until}
-    words = " ".join(f"{word} {format_time(at)}" for word, at in ends.items() if at is not None)
-    return f"{words} UTC" if words else "the whole ledger"
+    words: list[str] = []
+    if report.since is not None:
+        words.append(f"since {format_time(report.since)}")
+    if report.until is not None:
+        words.append(f"until {format_time(report.until)}")
+    if not words:
+        return "the whole ledger"
+    return f"{' '.join(words)} UTC"
 
 
 def summary_rows(report: CostReport) -> list[tuple[str, str]]:
@@ -79,28 +84,33 @@ def _would_have_cost(comparison: Comparison) -> str:
     }
     if {comparison.actual_usd, *ways.values()} == {Decimal(0)}:
         return ""
-    return " · ".join(
-        f"{'unknown' if usd is None else format_dollars(usd)} {way}" for way, usd in ways.items()
-    )
+    parts: list[str] = []
+    for way, usd in ways.items():
+        amount = "unknown" if usd is None else format_dollars(usd)
+        parts.append(f"{amount} {way}")
+    return " · ".join(parts)
 
 
 def _turns(report: CostReport) -> str:
-    total = sum(report.turns_by_state.values())
-    states = ", ".join(f"{count:,} {state}" for state, count in report.turns_by_state.items())
-    cached = f" · {report.turns_cached:,} needed no judging call" if report.turns_cached else ""
-    return f"{total:,}" + (f": {states}" if states else "") + cached
+    words = f"{sum(report.turns_by_state.values()):,}"
+    states = [f"{count:,} {state}" for state, count in report.turns_by_state.items()]
+    if states:
+        words += f": {', '.join(states)}"
+    if report.turns_cached:
+        words += f" · {report.turns_cached:,} needed no judging call"
+    return words
 
 
 def _candidates(report: CostReport) -> str:
     coverage = report.coverage
-    causes = ", ".join(
-        f"{count:,} {one_line(cause)}" for cause, count in report.unjudged_by_cause.items()
-    )
-    return (
+    words = (
         f"{coverage.candidates:,}: {coverage.judged:,} judged live, {coverage.cached:,} cached,"
         f" {coverage.carried:,} carried, {coverage.unjudged:,} unjudged"
-        + (f" ({causes})" if causes else "")
     )
+    causes = [f"{count:,} {one_line(cause)}" for cause, count in report.unjudged_by_cause.items()]
+    if causes:
+        words += f" ({', '.join(causes)})"
+    return words
 
 
 def _kept(report: CostReport) -> str:
@@ -115,16 +125,17 @@ def _calls(spent: Spent) -> str:
     if spent.attempts > spent.calls:
         attempts = counted(spent.attempts, "attempt")
         words += f" of {attempts}: {spent.rate_limited:,} × 429, {spent.failed:,} failed otherwise"
-    return words + (f" · {spent.estimated:,} with estimated tokens" if spent.estimated else "")
+    if spent.estimated:
+        words += f" · {spent.estimated:,} with estimated tokens"
+    return words
 
 
 def _tokens(report: CostReport) -> str:
-    usage, hit_rate = report.spent.usage, report.prefix_hit_rate
-    hits = "" if hit_rate is None else f" ({format_share(hit_rate, 1)} of the judging)"
-    parts = [
-        f"{format_tokens(usage.input_tokens)} in",
-        f"{format_tokens(usage.cached_input_tokens)} of them from prefix caches{hits}",
-    ]
+    usage = report.spent.usage
+    cached = f"{format_tokens(usage.cached_input_tokens)} of them from prefix caches"
+    if report.prefix_hit_rate is not None:
+        cached += f" ({format_share(report.prefix_hit_rate, 1)} of the judging)"
+    parts = [f"{format_tokens(usage.input_tokens)} in", cached]
     if usage.cache_write_tokens:
         parts.append(f"{format_tokens(usage.cache_write_tokens)} written to them")
     parts.append(f"{format_tokens(usage.output_tokens)} out")
@@ -208,8 +219,9 @@ def _group_table(
 def render_report(report: CostReport) -> str:
     """Return the report as a page; for an empty ledger, what to do next."""
     repositories = ", ".join(map(one_line, report.repositories[:3]))
-    unnamed = f" and {len(report.repositories) - 3} more" if len(report.repositories) > 3 else ""
-    heading = f"{bold(repositories + unnamed)}  {faint(describe_period(report))}"
+    if len(report.repositories) > 3:
+        repositories += f" and {len(report.repositories) - 3} more"
+    heading = f"{bold(repositories)}  {faint(describe_period(report))}"
     if not report.turns_by_state and not report.spent.attempts and not report.evaluations:
         if report.since is None and report.until is None:
             return f"{heading}\nNo turn is recorded here yet; `xscore ask` makes the first one."
@@ -219,11 +231,14 @@ def render_report(report: CostReport) -> str:
         )
     width = stdout_columns()
     facts = summary_rows(report)
-    several = len(report.histograms) > 1
-    facts[3:3] = [
-        (f"scores, {one_line(histogram.judge)}" if several else "scores", _histogram(histogram))
-        for histogram in report.histograms[:HISTOGRAMS_SHOWN]
-    ]
+    histograms: list[tuple[str, str]] = []
+    for histogram in report.histograms[:HISTOGRAMS_SHOWN]:
+        label = "scores"
+        if len(report.histograms) > 1:
+            label = f"scores, {one_line(histogram.judge)}"
+        histograms.append((label, _histogram(histogram)))
+    # Below how many were kept.
+    facts[3:3] = histograms
     parts = [heading, render_facts(facts)]
     for table in report_tables(report, paid=format_spent_short, groups=GROUPS_SHOWN):
         text = render_table(table.heads, table.rows, right=table.figures, width=width)

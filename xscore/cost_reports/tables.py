@@ -71,7 +71,11 @@ def _in_order(
 
 def sum_coverage(turns: Iterable[LedgerTurn]) -> Coverage:
     """Add up the outcomes of finished turns' candidates."""
-    return sum((turn.figures.coverage for turn in turns if turn.figures), NOTHING_JUDGED)
+    total = NOTHING_JUDGED
+    for turn in turns:
+        if turn.figures:
+            total += turn.figures.coverage
+    return total
 
 
 def call_timings(calls: CallTable) -> Iterator[Timing]:
@@ -92,7 +96,7 @@ def turn_timings(turns: Iterable[tuple[Latency, bool]]) -> Iterator[Timing]:
     for latency, is_cached in turns:
         for stage in Latency.__struct_fields__:
             seconds = getattr(latency, stage)
-            if seconds > 0:  # a stage that did not happen is no sample
+            if seconds > 0:  # a stage that did not happen is not a sample
                 taken[stage, _KINDS[is_cached]].append(seconds)
     for stage in Latency.__struct_fields__:
         for kind in _KINDS:
@@ -103,9 +107,14 @@ def turn_timings(turns: Iterable[tuple[Latency, bool]]) -> Iterator[Timing]:
 
 def _timing(of: str, stage: str, kind: str, samples: Sequence[float], in_a_second: float) -> Timing:
     """samples: in order."""
-    p50, p95, p99 = (_percentile(samples, share) / in_a_second for share in (0.5, 0.95, 0.99))
     return Timing(
-        of=of, stage=stage, kind=kind, count=len(samples), p50_s=p50, p95_s=p95, p99_s=p99
+        of=of,
+        stage=stage,
+        kind=kind,
+        count=len(samples),
+        p50_s=_percentile(samples, 0.5) / in_a_second,
+        p95_s=_percentile(samples, 0.95) / in_a_second,
+        p99_s=_percentile(samples, 0.99) / in_a_second,
     )
 
 

@@ -66,10 +66,9 @@ def update_source(store: Store, name: str, statements: Sequence[Statement]) -> N
     connection = store.connection
     where = f"json_extract(attrs, '$.origin') = ? AND {LIVE_CONDITION}"
     with transaction(connection):
-        stored = {
-            (memory.id, memory.text): memory
-            for memory in select_memories(connection, where, (origin.origin,))
-        }
+        stored = {}
+        for memory in select_memories(connection, where, (origin.origin,)):
+            stored[memory.id, memory.text] = memory
         gone = {memory.id: memory for key, memory in stored.items() if key not in stated}
         if gone:
             remove_memory_rows(connection, gone, now=now)

@@ -283,7 +283,9 @@ def _define(
 def _merged(first: Definition, second: Definition) -> Definition:
     """Merge two captures of one name (a decorated definition, a value that is both): the wider
     span, inner start."""
-    wide, narrow = (first, second) if first.start_byte <= second.start_byte else (second, first)
+    wide, narrow = first, second
+    if second.start_byte < first.start_byte:
+        wide, narrow = second, first
     return replace(
         wide,
         kind=min(first.kind, second.kind, key=_ENTITY_CAPTURES.index),
@@ -330,7 +332,9 @@ _ASSIGNED = re.compile(rb"[ \t]*[-+*/|&]{0,2}=(?![=~>])")
 
 def _argument_count(captures: "Captures") -> int:
     arguments = captures.get("arguments")
-    return arguments[0].named_child_count if arguments else -1
+    if not arguments:
+        return -1
+    return arguments[0].named_child_count
 
 
 def _chain(data: bytes, node: "Node") -> str:
@@ -359,7 +363,9 @@ def _seen_by_file(imported: Import) -> Import:
 def _last_row(node: "Node") -> int:
     """Return the last row of a node; an end at column 0 means the line break before."""
     end = node.end_point
-    return end.row - 1 if end.column == 0 and end.row > node.start_point.row else end.row
+    if end.column == 0 and end.row > node.start_point.row:
+        return end.row - 1
+    return end.row
 
 
 def _called(data: bytes, node: "Node") -> tuple[int, str]:

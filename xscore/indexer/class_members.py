@@ -31,8 +31,11 @@ class MemberIndex(ReachIndex):
         in_file: Callable[[str], Iterable[EntityRow]],
         named: Callable[[str], Iterable[EntityRow]],
     ) -> None:
-        """languages: of all files. mentions, in_file: of a path. named: the entities with this last
-        part of a name."""
+        """languages: of all files.
+        mentions: of a path.
+        in_file: of a path.
+        named: the entities with this last part of a name.
+        """
         super().__init__(languages, mentions, self.defines_nothing)
         self._rows = cache(lambda path: [*in_file(path)])
         self._in_file = cache(lambda path: _by_name(self._rows(path)))
@@ -52,9 +55,10 @@ class MemberIndex(ReachIndex):
     def names_reached(self, paths: set[str]) -> set[str]:
         """Return the last names of everything that is within reach through these files."""
         files = self.reached_from(paths)
-        return {
-            last_name(entity.entity) for file in files for entity in self._in_file(file).values()
-        }
+        names: set[str] = set()
+        for file in files:
+            names.update(last_name(entity.entity) for entity in self._in_file(file).values())
+        return names
 
     def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
         raise NotImplementedError
@@ -106,13 +110,14 @@ class MemberIndex(ReachIndex):
         The row alone, too, where there are more than `MOST_TWINS`: of eleven `impl From` a call
         means one.
         """
-        same_name = [
-            overload
-            for overload in self._overloads(row.path)[row.plain]
-            if overload.kind is row.kind
-        ]
+        same_name: list[EntityRow] = []
+        for overload in self._overloads(row.path)[row.plain]:
+            if overload.kind is row.kind:
+                same_name.append(overload)
         taking = [overload for overload in same_name if count < 0 or self._takes(overload, count)]
-        return taking if 0 < len(taking) <= MOST_TWINS else [row]
+        if 0 < len(taking) <= MOST_TWINS:
+            return taking
+        return [row]
 
     def _takes(self, row: EntityRow, count: int) -> bool:
         stated = self._mentions(row.path).types.get(row.id, {}).get(PARAMETERS, "")
@@ -151,7 +156,9 @@ class MemberIndex(ReachIndex):
         rows = [t for t in named if t.plain == plain]
         if rows and self._has_packages(holder.path):
             rows = [t for t in rows if folder_of(t.path) == folder_of(holder.path)]
-        return self._nearest_of(rows, holder.path) if rows else None
+        if not rows:
+            return None
+        return self._nearest_of(rows, holder.path)
 
     def _find_class_here(self, owner: str, path: str) -> EntityRow | None:
         """Return the class whose methods stand in this file, though it may be defined in

@@ -25,9 +25,10 @@ class ClassNameIndex(NameIndex):
         """Return the class that a bare name means in a file. within: the class or namespace where
         it stands."""
         last = name.rpartition(".")[2]
-        nested = self._class_around(name, last, path, within) if within else None
-        if nested is not None:
-            return nested
+        if within:
+            nested = self._class_around(name, last, path, within)
+            if nested is not None:
+                return nested
         row = self._in_file(path).get(name)
         if row is not None and self._is_class(row):
             return row
@@ -115,7 +116,9 @@ class ClassNameIndex(NameIndex):
         methods = [t for t in self._named(name) if t.kind is Kind.METHOD]
         methods = [t for t in methods if folder_of(t.path).startswith(within)]
         methods = [t for t in methods if self._is_given_outside(t, owner)]
-        return self._nearest_of(methods, path) if methods else None
+        if not methods:
+            return None
+        return self._nearest_of(methods, path)
 
     def _is_given_outside(self, row: EntityRow, owner: str) -> bool:
         """Whether a method belongs to a type that no class of the repository defines."""

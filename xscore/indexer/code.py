@@ -60,7 +60,9 @@ def with_test_card(
     if called:
         parts.append("Calls: " + ", ".join(called))
     card = "\n".join(parts)
-    return replace(draft, card=card) if len(card) < len(draft.text) else draft
+    if len(card) < len(draft.text):
+        return replace(draft, card=card)
+    return draft
 
 
 _REST_OF_ROW = re.compile(r"[\s;,)\]}]*(//.*|#.*|/\*.*)?\Z")
@@ -104,13 +106,14 @@ def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, i
     for entity in [*tops, None]:
         upto = entity.start - 1 if entity is not None else len(lines) - 1
         start, end = trim_rows(lines, row, upto)
-        beside = _neighbour(facts, (start, end), idle, last, entity) if start <= end else None
-        if beside is not None and beside is last:
-            last.end = end
-        elif beside is not None:
-            beside.start = start
-        elif start <= end:
-            runs.append((start, end))
+        if start <= end:
+            beside = _neighbour(facts, (start, end), idle, last, entity)
+            if beside is None:
+                runs.append((start, end))
+            elif beside is last:
+                last.end = end
+            else:
+                beside.start = start
         if entity is not None:
             row, last = max(row, entity.end + 1), entity
     return runs
@@ -140,7 +143,9 @@ def _neighbour(
     if not facts.source.is_test or end - start >= facts.source.window_lines:
         return None
     calls = facts.calls(facts.row_bytes[start], facts.row_bytes[end + 1])
-    return None if set(calls) - {"require"} else following
+    if set(calls) - {"require"}:
+        return None
+    return following
 
 
 def _entity_draft(
@@ -214,7 +219,9 @@ def _kind(facts: FileFacts, entity: Entity) -> Kind:
     if kind == "scope":
         return Kind.BLOCK
     in_class = entity.parent is not None and entity.parent.definition.kind in {"class", "extension"}
-    return Kind.METHOD if in_class or entity.definition.owner else Kind.FUNCTION
+    if in_class or entity.definition.owner:
+        return Kind.METHOD
+    return Kind.FUNCTION
 
 
 def _is_in_test_class(facts: FileFacts, entity: Entity) -> bool:
@@ -334,7 +341,9 @@ def _part_border(lines: Sequence[str], start: int, window: int) -> int:
         text = lines[row]
         if text.strip() and not _REST_OF_ROW.match(text):
             indents[len(text) - len(text.lstrip())] = row
-    return indents[min(indents)] if indents else start + window
+    if indents:
+        return indents[min(indents)]
+    return start + window
 
 
 def _block_name(
@@ -355,13 +364,21 @@ def _block_name(
 
 
 def _code_title(name: str, facts: CodeFacts) -> str:
+    if facts.docstring:
+        summary = _first_line(facts.docstring)
+        title = f"{name}: {summary}" if summary else name
+        return title[:_TITLE_CHARS]
     stated: list[str] = []
     for line in facts.signature.split("\n"):
+        # A decorator or an attribute says nothing of what it is.
         if not line.lstrip().startswith(("@", "#[")):
             stated.append(line)
-    summary = (facts.docstring or "\n".join(stated)).strip().split("\n", 1)[0].strip()
-    title = f"{name}: {summary}" if summary and facts.docstring else summary or name
+    title = _first_line("\n".join(stated)) or name
     return title[:_TITLE_CHARS]
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0].strip()
 
 
 MAX_SUBJECTS = 12
@@ -429,7 +446,9 @@ def _is_ambient(facts: FileFacts, head: str) -> bool:
 def _with_keywords(call: str, text: str) -> str:
     """`AsyncClient` -> `AsyncClient(app=, timeout=)`, by the first call in the text."""
     opened = _after_call(call, text)
-    keywords = list(dict.fromkeys(_keywords(text, opened))) if opened else []
+    if not opened:
+        return call
+    keywords = list(dict.fromkeys(_keywords(text, opened)))
     if not keywords:
         return call
     arguments = ", ".join(f"{name}=" for name in keywords[:MAX_KEYWORDS])

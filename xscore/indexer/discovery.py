@@ -109,7 +109,7 @@ def _list_files(root: RepositoryRoot, *, git: bool, until: float | None) -> File
     listing = walk_folder(root.path, until=until)
     if not listing.is_whole:
         listing.notes.append(
-            "the time was up before all files were listed, so the index was left as it was"
+            "time ran out before all files were listed, so the index was not updated"
         )
     if root.is_git and git:
         failed = f"took more than {LISTING_S:g} s to" if root.path in _too_slow else "could not"
@@ -119,7 +119,7 @@ def _list_files(root: RepositoryRoot, *, git: bool, until: float | None) -> File
     elif git and claims_git(root.path):
         listing.notes.append(
             "the .git here leads out of this folder (by a link, shared objects or an included"
-            " file): git is not asked, and the folder was read as a plain one"
+            " file): git is not used, and the folder was read as a plain one"
         )
     return listing
 
@@ -228,7 +228,7 @@ def _ignore_rules(file: Path) -> "GlobList | None":
     try:
         return GlobList(lines, below=False)
     except (ValueError, re.error):
-        # As in git, a line that is no glob ignores nothing.
+        # As in git, a line that is not a glob ignores nothing.
         return GlobList(filter(is_glob, lines), below=False)
 
 

@@ -67,7 +67,7 @@ def outline(syntax: Syntax, lines: Sequence[str], *, is_test: bool = False) -> l
     """Return the entities of a file in source order, members after their container, without empty
     objects.
 
-    is_test: the file holds tests, where a type on one row is no memory.
+    is_test: the file holds tests, where a type on one row is not a memory.
     """
     entities = _nested(syntax, lines, is_test=is_test)
     # In this order: what a call makes of an object is a function or a scope before idle scopes go.
@@ -112,7 +112,9 @@ def _last_row_taken(entities: Sequence[Entity], parent: Entity | None) -> int:
     if not entities:
         return -1
     last = entities[-1]
-    return last.definition.inner_start if last is parent else last.end
+    if last is parent:
+        return last.definition.inner_start
+    return last.end
 
 
 def _is_slight(definition: Definition, parent: Entity | None, *, is_test: bool) -> bool:
@@ -168,7 +170,9 @@ def _qualified(parent: Entity | None, definition: Definition) -> str:
     if parent is None or (parent.is_scope and parent.name in NAMELESS):
         return name  # `module.exports = {…}` and `export default {…}` name nothing
     joint = " > " if parent.definition.kind == "suite" else "."
-    return parent.qualifier + joint + name if parent.qualifier else name
+    if parent.qualifier:
+        return parent.qualifier + joint + name
+    return name
 
 
 def _title(definition: Definition) -> str:

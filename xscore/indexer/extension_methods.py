@@ -86,7 +86,9 @@ class ExtensionIndex(ClassNameIndex):
         ranked = [(self._nearness(method, row, written), method) for method in methods]
         best = max(rank for rank, _ in ranked)
         nearest = [method.row for rank, method in ranked if rank == best]
-        return nearest[0] if best and len(nearest) == 1 else None
+        if best and len(nearest) == 1:
+            return nearest[0]
+        return None
 
     def _nearness(self, method: ExtensionMethod, row: EntityRow | None, written: str) -> int:
         """Return how near a method is to an object; 0: it is none of its methods."""
@@ -102,7 +104,9 @@ class ExtensionIndex(ClassNameIndex):
             return _nearness_outside(type_, written)
         extended = self._class_named(type_, path)
         if extended is None:
-            return RELATED if type_ in self._base_names(row) else 0
+            if type_ in self._base_names(row):
+                return RELATED
+            return 0
         if extended.plain == row.plain:
             return SAME
         is_base = any(base.plain == extended.plain for base in self._with_bases(row))
@@ -123,7 +127,9 @@ def _nearness_outside(type_: str, written: str) -> int:
         return SAME
     if type_ not in _SEQUENCES or bare in _NO_SEQUENCES:
         return 0
-    return RELATED if "<" in written or bare == "string" else 0
+    if "<" in written or bare == "string":
+        return RELATED
+    return 0
 
 
 def _bare(written: str) -> str:

@@ -138,7 +138,7 @@ class FileFacts:
                 return rest[0], f"{target}#{imported.name}"
             return imported.name, "" if imported.name == "default" else target
         if not imported.alias and separator == ".":
-            # `import a.b` is used as `a.b.LIMIT`: the module's own parts are no value of it.
+            # `import a.b` is used as `a.b.LIMIT`: the module's own parts are not values of it.
             module = imported.module.split(".")
             rest = words[len(module) :] if words[: len(module)] == module else []
         return (rest[0], target) if rest else (head, "")
@@ -164,7 +164,9 @@ class FileFacts:
         for byte, written in self.syntax.docs[first : first + 1]:
             if byte == body or (body < end and not _has_code(self.data[body:byte])):
                 text = _QUOTES.sub("", written.strip())
-                return inspect.cleandoc(text) if "\n" in text else text.expandtabs().lstrip()
+                if "\n" in text:
+                    return inspect.cleandoc(text)
+                return text.expandtabs().lstrip()
         if entity is None or not entity.leads:
             return ""
         above = "\n".join(self._decode(lead.start_byte, lead.end_byte) for lead in entity.leads)
@@ -251,7 +253,9 @@ class FileFacts:
         that is imported."""
         above, _, name = base.rpartition(".")
         is_nested = "." in above and above.partition(".")[0] not in self.imported
-        return (name, f"typed:{above}") if is_nested else self.named_use(base, "")
+        if is_nested:
+            return (name, f"typed:{above}")
+        return self.named_use(base, "")
 
     def named_use(
         self, call: str, owner: str, *, is_path: bool | None = None
@@ -263,13 +267,17 @@ class FileFacts:
         """
         head, *rest = call.replace("?.", ".").split(".")
         name = rest[-1] if rest else head
-        if rest and head != "Self" and (self._is_path(call) if is_path is None else is_path):
-            return self.path_of([head, *rest])
+        if rest and head != "Self":
+            if is_path is None:
+                is_path = self._is_path(call)
+            if is_path:
+                return self.path_of([head, *rest])
         if head in self.imported and not (rest and self.source.language.module_separator == "::"):
             return self._imported(self.imported[head], head, rest)
         is_own = bool(rest) and head in self.source.language.receivers
         if is_own and owner and len(rest) == 1:
-            return name, f"super:{owner}" if head.startswith("super") else f"self:{owner}"
+            whose = "super" if head.startswith("super") else "self"
+            return name, f"{whose}:{owner}"
         if len(rest) == 1 and head[:1].isupper():  # `Class::create`, of the same namespace
             is_foreign = head in BUILTIN_NAMES and head not in self.defined_names  # `Object.assign`
             return None if is_foreign else (name, f"typed:{head}")
@@ -326,7 +334,7 @@ class FileFacts:
 
 
 def _namespace_words(definitions: Sequence[Definition]) -> set[str]:
-    """Return the words of namespaces, which are no content of the rows that open them."""
+    """Return the words of namespaces, which are not content of the rows that open them."""
     spaces = [d.name for d in definitions if d.kind == "namespace"]
     if not spaces:
         return set()

@@ -30,7 +30,10 @@ def is_usual_build(path: str, text: str) -> bool:
         return False
     before_package = text.partition("\npackage ")[0]
     constraint = _CONSTRAINT.search(before_package)
-    stated = constraint[1] if constraint else _in_new_form(_OLD_CONSTRAINT.findall(before_package))
+    if constraint:
+        stated = constraint[1]
+    else:
+        stated = _in_new_form(_OLD_CONSTRAINT.findall(before_package))
     tokens = _TOKEN.findall(stated)
     return not tokens or len(tokens) > MAX_TOKENS or _any_of(tokens)
 

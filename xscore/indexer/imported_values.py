@@ -93,7 +93,7 @@ def imported_values(
     *,
     is_rust: bool = False,
 ) -> list[tuple[int, str]]:
-    """Return the byte and the words (`config.LIMIT`) of each use that is no call, in order.
+    """Return the byte and the words (`config.LIMIT`) of each use that is not a call, in order.
 
     places: those of imported names.
     spans: of all definitions, in order of their starts.
@@ -118,7 +118,9 @@ def imported_values(
         scopes = hidden.get(written.partition(".")[0], ())
         if not any(start <= at < end for start, end in scopes):
             uses.append((at, written))
-    return sorted([*uses, *_rust_paths(root, data)]) if is_rust else uses
+    if is_rust:
+        return sorted([*uses, *_rust_paths(root, data)])
+    return uses
 
 
 def _is_head(data: bytes, at: int, name: str) -> bool:
@@ -145,7 +147,9 @@ def _leaf(root: "Node", at: int, name: str) -> "Node | None":
     node = root.descendant_for_byte_range(at, at + len(name.encode()))
     if node is None or node.child_count:
         return None
-    return node if node.type in _NAMES or node.type == _SHORT else None
+    if node.type in _NAMES or node.type == _SHORT:
+        return node
+    return None
 
 
 def _is_bound(node: "Node", parent: "Node") -> bool:

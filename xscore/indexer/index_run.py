@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from xscore.settings import IndexSettings
     from xscore.store.encoded_files import EncodedFile
 
-INDEX_VERSION = "24"
+INDEX_VERSION = "25"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed
 again."""
 _SAMPLE = 1_000
@@ -95,8 +95,11 @@ class IndexRun(Struct, dict=True):
             settings.max_file_bytes,
             settings.max_line_chars,
         )
+        rule_files = ["secrets.json"]
+        if not self.allow_pii:
+            rule_files.append("pii.json")
         rules = ""
-        for name in ("secrets.json",) if self.allow_pii else ("secrets.json", "pii.json"):
+        for name in rule_files:
             rules += file_digest(Path(index_rows.__file__).with_name(name).read_bytes())
         decisive = relevant + self.languages + self.taken_back.rules
         return digest(INDEX_VERSION, rules, repr(decisive), str(settings.window_lines))

@@ -1,7 +1,7 @@
 """Find out why a path has no memories: the file was kept out, or the folder that it is in.
 
 Files refused for what they hold or for their size are in the store with the reason. Folders kept
-out as a whole, links and secret files are not, so the listing is made anew. Only `explain` asks,
+out as a whole, links and secret files are not, so the files are listed again. Only `explain` asks,
 for a name that stands for nothing. Trade-off: it says what holds now, not what held in an earlier
 turn.
 """
@@ -75,7 +75,7 @@ def find_kept_out(
     path: as in the store, relative to the root; it may be cut at its front, if only one file ends
         so.
     """
-    # The root itself is no part of it, and `.git` holds no files of it.
+    # The root itself is not part of it, and `.git` holds no files of it.
     if path in ("", ".") or leads_out(path):
         return None
     for query in (_STORED, _STORED_CUT):
@@ -107,9 +107,9 @@ def _holds_file(place: Path) -> bool:
     """Whether it is a file, or a folder with one at any depth: git knows no empty folders."""
     if is_there(place, stat.S_ISREG, follow=False):
         return True
-    return is_there(place, stat.S_ISDIR, follow=False) and any(
-        files for _, _, files in os.walk(place)
-    )
+    if not is_there(place, stat.S_ISDIR, follow=False):
+        return False
+    return any(files for _, _, files in os.walk(place))
 
 
 def _with_parents(path: str) -> Iterator[str]:

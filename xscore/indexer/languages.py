@@ -157,18 +157,21 @@ _JAVASCRIPT = _code(
     test_files=r"[.-](test|spec)\.[cm]?[jt]sx?$|(^|/)test/",
     library=library_names.JAVASCRIPT,
 )
-_TYPESCRIPT = tuple(
+_TYPESCRIPT = (
     replace(
         _JAVASCRIPT,
-        name=name,
-        claims=claims,
-        grammar=f"tree_sitter_typescript:language_{name}",
-        queries=queries,
-    )
-    for name, claims, queries in (
-        ("typescript", ".ts .mts .cts", "ecmascript typescript"),
-        ("tsx", ".tsx", "ecmascript typescript jsx"),
-    )
+        name="typescript",
+        claims=".ts .mts .cts",
+        grammar="tree_sitter_typescript:language_typescript",
+        queries="ecmascript typescript",
+    ),
+    replace(
+        _JAVASCRIPT,
+        name="tsx",
+        claims=".tsx",
+        grammar="tree_sitter_typescript:language_tsx",
+        queries="ecmascript typescript jsx",
+    ),
 )
 _CLASSES = {
     "module_separator": ".",
@@ -318,8 +321,10 @@ _BY_LINES = (
     _blocks(
         "groovy",
         ".groovy .gradle Jenkinsfile",
-        r"[ \t]*(stage)\s*\(?\s*['\"]([^'\"\n]+)|(?:(?:public|private|static|final)\s+)*(class|interface|enum)\s+(\w+)"  # noqa: E501  its lines are read by others
-        r"|(?:(?:public|private|static|final)\s+)*(?:def|void|boolean|int|String|Map|List)\s+(\w+)\s*\("
+        r"[ \t]*(stage)\s*\(?\s*['\"]([^'\"\n]+)"
+        r"|(?:(?:public|private|static|final)\s+)*(class|interface|enum)\s+(\w+)"
+        r"|(?:(?:public|private|static|final)\s+)*"
+        r"(?:def|void|boolean|int|String|Map|List)\s+(\w+)\s*\("
         r"|(task)\s+(\w+)|(\w+)\s*\{",
         quote=r"'''|\"\"\"",
     ),
@@ -352,7 +357,7 @@ _OTHER_ROWS = """
     text xml - .xml .xsd
     text cython - .pyx .pxd
     text gomod - go.mod
-"""  # noqa: E501  its lines are read by others
+"""  # noqa: E501  a table of one row a line
 """Shape, name, whether a grammar wheel has that name, claims."""
 _OTHERS = [_other(*row.split(maxsplit=3)) for row in _OTHER_ROWS.strip().splitlines()]
 
@@ -390,7 +395,7 @@ def add_languages(rows: Sequence[Language]) -> None:
         if not isinstance(row, Language) or row.name in names:
             raise UsageError(
                 f"a plugin's language is no `Language` with a name of its own: {row!r:.200}",
-                hint="Tell its author, or take it out of plugins.enabled.",
+                hint="Report it to its author, or remove it from plugins.enabled.",
             )
         _added.append(row)
         for cached in (_claims, language_named, path_ends_of, module_suffixes):
@@ -453,7 +458,9 @@ def language_of(path: str) -> Language:
     if by_suffix is not None:
         return by_suffix
     stem = name.partition(".")[0]  # Dockerfile.dev, Makefile.am
-    return claims.get(stem, PLAIN_TEXT) if stem in _NAMED_VARIANTS else PLAIN_TEXT
+    if stem not in _NAMED_VARIANTS:
+        return PLAIN_TEXT
+    return claims.get(stem, PLAIN_TEXT)
 
 
 def family_of(language: str) -> str:

@@ -25,7 +25,7 @@ REF is a reference (see `languages`). What classes are, and what chains lead to,
 `class_names` and `receiver_types`. Trade-off: a method called on an object of which nothing is
 known is linked only if its name is unique and within reach, and no method that any object of the
 language has (`library_names`).
-"""  # noqa: E501  its lines are read by others
+"""  # noqa: E501  a table in two columns
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -57,8 +57,10 @@ class NameIndex(MemberIndex):
         in_file: Callable[[str], Iterable[EntityRow]],
         named: Callable[[str], Iterable[EntityRow]],
     ) -> None:
-        """languages: of all files. mentions, in_file: of a path. named: the entities with this last
-        part of a name.
+        """languages: of all files.
+        mentions: of a path.
+        in_file: of a path.
+        named: the entities with this last part of a name.
 
         Each is asked once for what the mentions lead to, so that linking one file does not read the
         others.
@@ -121,7 +123,9 @@ class NameIndex(MemberIndex):
         if entity is None and kind == "mod" and "#" not in rest:
             # What a call made and a name holds: `const Card = memo(Inner)`.
             return [*self._values(name, rest, path)]
-        return [] if entity is None else [*self._twins(entity, count)]
+        if entity is None:
+            return []
+        return [*self._twins(entity, count)]
 
     def _edges(
         self, path: str, mention: Mention, targets: Sequence[EntityRow | str]
@@ -174,7 +178,9 @@ class NameIndex(MemberIndex):
             return only_entity(of_class or [row for row in rows if _is_top_of(row, owner)])
         # A short word in quotes is a word, not the function of that name.
         is_word = name.islower() and "_" not in name and len(name) < 5
-        return None if is_word or name in BUILTIN_NAMES else only_entity(rows)
+        if is_word or name in BUILTIN_NAMES:
+            return None
+        return only_entity(rows)
 
     def _resolved(self, name: str, hint: str, path: str, count: int = -1) -> EntityRow | None:
         kind, _, rest = hint.partition(":")
@@ -257,7 +263,9 @@ class NameIndex(MemberIndex):
     def _class(self, name: str, path: str) -> EntityRow | None:
         """Return the only class of this name, if the file may hold objects of it."""
         class_row = self._unique(name, path, frozenset({Kind.CLASS}))
-        return class_row if class_row is not None and self._sees(path, class_row.path) else None
+        if class_row is not None and self._sees(path, class_row.path):
+            return class_row
+        return None
 
     def _attribute(self, name: str, path: str, *, dotted: bool | None = None) -> EntityRow | None:
         """Return the only method or function of a name that is within reach and overrides no
@@ -280,7 +288,9 @@ class NameIndex(MemberIndex):
             base_method = self._inherited(class_row, name, skips_first=True, count=count)
             only = base_method or self._attribute(name, path)
             # `super().run()` is never the method that says it.
-            return None if only is rows_by_name.get(f"{owner}.{name}") else only
+            if only is rows_by_name.get(f"{owner}.{name}"):
+                return None
+            return only
         while owner:
             method = self._inherited(self._class_here(owner, path), name, count=count)
             # What an object holds that a module exports has no name of that.
@@ -291,11 +301,11 @@ class NameIndex(MemberIndex):
         return self._attribute(name, path)
 
     def _find_stars(self, path: str) -> list[str]:
-        return [
-            self.resolve(_module_of(hint), path)
-            for name, hint in self._mentions(path).imports
-            if name == "*"
-        ]
+        files: list[str] = []
+        for name, hint in self._mentions(path).imports:
+            if name == "*":
+                files.append(self.resolve(_module_of(hint), path))
+        return files
 
     def _bare(self, name: str, path: str) -> EntityRow | None:
         if self._has_packages(path):
@@ -461,7 +471,9 @@ class NameIndex(MemberIndex):
         for row in rows_by_name.values():
             if "." not in row.plain and not row.entity.startswith(BLOCK_NAME):
                 tops[row.id] = row
-        return next(iter(tops.values())) if len(tops) == 1 else None
+        if len(tops) != 1:
+            return None
+        return next(iter(tops.values()))
 
 
 def _is_top_of(row: EntityRow, stem: str) -> bool:
@@ -478,9 +490,12 @@ def _by_alias(imports: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
 
 
 def _belonging(target: EntityRow, rows_by_name: Mapping[str, EntityRow]) -> Edge:
+    holder = None
     outer = target.entity.rpartition(" > ")[0] or target.entity.rpartition(".")[0]
-    holder = rows_by_name.get(outer) or rows_by_name.get(BLOCK_NAME + outer) if outer else None
-    return Edge(target.id, holder.id if holder else file_id(target.path), Relation.BELONGS_TO)
+    if outer:
+        holder = rows_by_name.get(outer) or rows_by_name.get(BLOCK_NAME + outer)
+    holder_id = holder.id if holder else file_id(target.path)
+    return Edge(target.id, holder_id, Relation.BELONGS_TO)
 
 
 def _module_of(hint: str) -> str:

@@ -8,12 +8,14 @@ Each fact is a mention whose hint begins with `module:`; `modules` and `script_p
     module:NAME#./SUB=PATH the same for `NAME/SUB`; a `*` in both stands for any part
     module:NAME#:SUB=PATH  within the package, `#SUB` means PATH
     module:NAME#only=      nothing but the above is exported
-    module:#to:NAME=PATH   for the scripts of the folder NAME means PATH; a `*` in both stands for any part
-    module:#has=GLOB       folders like this below hold packages of one workspace; `!GLOB`: these do not
+    module:#to:NAME=PATH   for the scripts of the folder NAME means PATH; a `*` in both stands for
+                           any part
+    module:#has=GLOB       folders like this below hold packages of one workspace; `!GLOB`: these
+                           do not
 
 A manifest may be anyone's: it is as long as an indexed file may be, and what is read of it is
 counted. Trade-off: which condition of `exports` holds is not asked; every path that exists counts.
-"""  # noqa: E501  its lines are read by others
+"""
 
 import json
 import posixpath
@@ -120,7 +122,9 @@ def _targets(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield ".", path
     yield ".", "index.js"
     private = manifest.get("imports")
-    for place, target in private.items() if isinstance(private, dict) else ():
+    if not isinstance(private, dict):
+        return
+    for place, target in private.items():
         if place.startswith("#"):
             for path in _paths(target):
                 yield f":{place[1:]}", path

@@ -1,8 +1,8 @@
 """Resolve module names to files.
 
 A *reference* is how the store names a module: `./src/pkg/x` is a path of this repository, `pkg/x` a
-name that some path may end in, `/x` one that is no package's, `:x` what a script package calls `#x`
-itself. `ModuleIndex` resolves it by the paths, and by what manifests call their modules (see
+name that some path may end in, `/x` one that is not a package's, `:x` what a script package calls
+`#x` itself. `ModuleIndex` resolves it by the paths, and by what manifests call their modules (see
 `manifests`). Trade-off: path aliases of bundlers alone and installed packages are not known; a
 module that cannot be resolved counts as external.
 """
@@ -64,7 +64,8 @@ def _in_crate(module: str, path: str) -> str:
             return posixpath.join("./" + f"{above}/src".strip("/"), *rest)
         case "self":
             is_root = name in _CRATE_ROOTS or folder.rpartition("/")[2] in _CRATE_FOLDERS
-            return "./" + posixpath.join(folder if is_root else path.removesuffix(".rs"), *rest)
+            own_folder = folder if is_root else path.removesuffix(".rs")
+            return "./" + posixpath.join(own_folder, *rest)
         case "super":
             for _ in range(rest.count("super")):
                 folder = posixpath.dirname(folder)
@@ -79,7 +80,7 @@ def _dotted(module: str, path: str) -> str:
     parts = [part.strip() for part in name.split(".") if part.strip()]
     if not up:
         return "/".join(parts)
-    folder = posixpath.dirname(path).split("/") if posixpath.dirname(path) else []
+    folder = [part for part in posixpath.dirname(path).split("/") if part]
     if up - 1 > len(folder):
         return ""
     return "./" + "/".join([*folder[: len(folder) - (up - 1)], *parts])
@@ -103,7 +104,9 @@ class ModuleIndex:
     def __init__(
         self, languages: Mapping[str, str], mentions: Callable[[str], FileMentions]
     ) -> None:
-        """languages: of all files. mentions: of a path."""
+        """languages: of all files.
+        mentions: of a path.
+        """
         self._languages, self._mentions = languages, cache(mentions)
         self._at = cache(self._find_at)
         self._nearest = cache(self._find_nearest)  # the files of a folder import the same modules

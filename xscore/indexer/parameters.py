@@ -29,12 +29,13 @@ def _after_bracket(signature: str, name: str) -> int:
     """Return where the parameters of a function begin; annotations and types may have brackets
     too."""
     at = signature.find(f"{name}(")
-    if at < 0:
-        opened = signature.find(f"{name}<")
-        depth, at = 0, max(0, opened)
-        for index in range(opened + len(name), len(signature)) if opened >= 0 else ():
+    opened = signature.find(f"{name}<")
+    if at < 0 and opened >= 0:
+        # They begin behind the generic types, whose brackets are skipped.
+        at, depth = opened, 0
+        for index in range(opened + len(name), len(signature)):
             depth += (signature[index] == "<") - (signature[index] == ">")
             if depth == 0:
                 at = index
                 break
-    return signature.find("(", at) + 1
+    return signature.find("(", max(0, at)) + 1

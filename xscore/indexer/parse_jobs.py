@@ -56,7 +56,7 @@ def framed(payload: bytes) -> bytes:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it. Raises OSError if nobody reads any more."""
+    """Write all of it. Raises OSError if the reader is gone."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]

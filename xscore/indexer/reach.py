@@ -4,7 +4,7 @@ language allows it.
 A method called on an object of unknown class, or a name that nothing states, is followed if one
 entity of the repository has the name and its file is within reach: imported, or imported by an
 imported file, or of the same package. A file that defines nothing and only passes on what others
-define is no step. What a package is differs by language (`languages.Reach`).
+define is not a step. What a package is differs by language (`languages.Reach`).
 Trade-off: an object handed through three files that do not import each other's is out of reach.
 """
 
@@ -30,8 +30,10 @@ class ReachIndex(ModuleIndex):
         mentions: Callable[[str], FileMentions],
         is_barrel: Callable[[str], bool],
     ) -> None:
-        """languages: of all files. mentions: of a path. is_barrel: whether a file defines nothing
-        itself."""
+        """languages: of all files.
+        mentions: of a path.
+        is_barrel: whether a file defines nothing itself.
+        """
         super().__init__(languages, mentions)
         self._is_barrel = cache(is_barrel)
         self._imports = cache(self._find_imports)
@@ -145,13 +147,15 @@ class ReachIndex(ModuleIndex):
         )
 
     def _named_file(self, place: str, path: str) -> str:
-        beside = path.rpartition("/")[0]
-        for candidate in (place, f"{beside}/{place}" if beside else place):
+        folder = path.rpartition("/")[0]
+        beside = f"{folder}/{place}" if folder else place
+        for candidate in (place, beside):
             if candidate in self._languages:
                 return candidate
         # The folders of headers are not stated.
-        is_telling = "/" in place or self._row(path).reach is Reach.HEADERS
-        named = self._by_file_name.get(place.rpartition("/")[2], ()) if is_telling else ()
+        if "/" not in place and self._row(path).reach is not Reach.HEADERS:
+            return ""
+        named = self._by_file_name.get(place.rpartition("/")[2], ())
         ending = [p for p in named if p.endswith("/" + place)]
         return ending[0] if len(ending) == 1 else ""
 

@@ -48,7 +48,7 @@ class ReceiverIndex(VariableIndex):
 
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
         held = self._in_file(path).get(f"{chain}.{name}")
-        # Of an object, which is no class.
+        # Of an object, which is not a class.
         if held is not None and self._in_file(path).get(chain) is None:
             return held
         value = self._value_of(chain, path)
@@ -97,7 +97,9 @@ class ReceiverIndex(VariableIndex):
         holder_name, interface_name = last_name(holder.plain), last_name(interface.plain)
         if holder_name in interface_name:
             return method
-        return interface if interface_name in holder_name else None
+        if interface_name not in holder_name:
+            return None
+        return interface
 
     def _declaring_base(self, holder: EntityRow, name: str) -> EntityRow | None:
         for base in self._with_bases(holder)[1:]:
@@ -108,7 +110,9 @@ class ReceiverIndex(VariableIndex):
     def _of_value(self, name: str, value: str, target: str, path: str) -> EntityRow | None:
         holder = self._imported_value(value, f"mod:{target}", path)
         member = None if holder is None else self._step(holder, name, count=-1)
-        return None if member is None or member.holder is None else member.row
+        if member is None or member.holder is None:
+            return None
+        return member.row
 
     def _value_of(self, chain: str, path: str) -> Value | None:
         """Return what a chain leads to; None: nothing is known of it."""
@@ -147,7 +151,9 @@ class ReceiverIndex(VariableIndex):
         if not stated.startswith(_PREDICATE):
             return None
         narrowed = self._type(type_arguments(stated)[0], row.path)
-        return narrowed if narrowed is not None and narrowed.row is not None else None
+        if narrowed is not None and narrowed.row is not None:
+            return narrowed
+        return None
 
     def _begin(self, head: str, path: str) -> Value | None:
         if not head:
@@ -195,7 +201,9 @@ class ReceiverIndex(VariableIndex):
             if near is not None:
                 return Value(near)
         alike = None if name in self._in_file(path) else self._alike(name, path)
-        return self._bare_value(name, path) if alike is None else Value(alike)
+        if alike is None:
+            return self._bare_value(name, path)
+        return Value(alike)
 
     def _type(self, written: str, path: str, holder: EntityRow | None = None) -> Value | None:
         """Return an object of a type."""
@@ -288,18 +296,20 @@ class ReceiverIndex(VariableIndex):
     def _of_row(self, value: Value, row: EntityRow, step: str, count: int) -> Value | None:
         if not self._is_class(row):
             return self._of_result(value, row, step, count)
-        member = None if step == INDEXED else self._member(value, step, count=count)
-        if member is not None:
-            return member
+        if step != INDEXED:
+            member = self._member(value, step, count=count)
+            if member is not None:
+                return member
         if step in ("new", "class") and self._is_ruby(row.path):
             return Value(row, holder=row)
         meant = self._types(row.path).get(row.id, {}).get("", "")
         alias = self._value_of(meant, row.path) if meant else None
         if alias is not None and alias.row is not row:
             return self._step(alias, step, count=count)
-        extending = None if count == NOT_CALLED else self._extension_of(row, "", step, row.path)
-        if extending is not None:
-            return Value(extending, holder=extending)
+        if count != NOT_CALLED:
+            extending = self._extension_of(row, "", step, row.path)
+            if extending is not None:
+                return Value(extending, holder=extending)
         # A member without a known type may be anything; a method that no class defines belongs to
         # none.
         return None if step == INDEXED or count == NOT_CALLED else OUTSIDE
@@ -320,7 +330,9 @@ class ReceiverIndex(VariableIndex):
         if exported is not None or not value.written:
             return exported
         default = self._default_value(value.written, place)
-        return None if default is None else self._step(default, step, count=count)
+        if default is None:
+            return None
+        return self._step(default, step, count=count)
 
     def _default_value(self, alias: str, file: str) -> Value | None:
         """Return what a module exports without a name."""
@@ -346,7 +358,9 @@ class ReceiverIndex(VariableIndex):
         if PARAMETERS in types:
             row = self._overload(row, count) or row
         stated = self._types(row.path).get(row.id, {}).get("", "")
-        return self._result(stated, value) if stated else None
+        if not stated:
+            return None
+        return self._result(stated, value)
 
     def _result(self, stated: str, value: Value) -> Value | None:
         row = value.row
@@ -401,7 +415,9 @@ class ReceiverIndex(VariableIndex):
                 if nearest is not None and nearest.plain != f"{this.plain}.{name}":
                     break
                 return Value(this, holder=value.row, result=members[name + DECLARED] or ":?")
-        return None if nearest is None else Value(nearest, holder=value.row)
+        if nearest is None:
+            return None
+        return Value(nearest, holder=value.row)
 
     def _of_foreign(self, value: Value, step: str, count: int) -> Value | None:
         """Return what is known of a member of a type outside of the repository: what its arguments

@@ -143,18 +143,24 @@ class Receivers:
     ) -> tuple[str, str] | None:
         """Return the use of a name that is called without an object."""
         if name == "super":  # what the constructor of the base is
-            return (name, f"at:^{scope.owner}") if scope.owner else None
+            if not scope.owner:
+                return None
+            return (name, f"at:^{scope.owner}")
         if scope.suite and name in self._facts.suite_names and name not in self._facts.imported:
             return name, f"in:{scope.suite}"
         if bound is not None and not self._language.has_overloads:
             return self._held_function(bound, scope)
-        return None if name == "?" else self._without_object(name, scope)
+        if name == "?":
+            return None
+        return self._without_object(name, scope)
 
     def _held_function(self, bound: tuple[int, str], scope: "Scope") -> tuple[str, str] | None:
         """Return the function that a variable was given: `const { open } = store`."""
         at, chain = bound
         begins, _, name = self.expand(chain, at - 1, scope).rpartition(STEP)
-        return (name, f"at:{begins}") if begins and name.isidentifier() else None
+        if begins and name.isidentifier():
+            return (name, f"at:{begins}")
+        return None
 
     def _without_object(self, name: str, scope: "Scope") -> tuple[str, str] | None:
         if name.startswith(TYPE_MARK):
@@ -212,7 +218,9 @@ class Receivers:
         """Return the class that a variable may be named for, where no type is ever stated; empty:
         none."""
         class_name = class_named_like(name) if self._language.name == "ruby" else ""
-        return ALIKE_MARK + class_name if class_name else ""
+        if not class_name:
+            return ""
+        return ALIKE_MARK + class_name
 
     def _of_name(self, head: str, steps: list[str], scope: "Scope") -> str:
         first, *rest = head.split("::")
@@ -225,7 +233,9 @@ class Receivers:
             steps = [head, *steps]
         elif not is_super:
             is_name = head[0].isalpha() or head[0] == "_"
-            return self._looked_up(head, steps, scope) if is_name else ""
+            if not is_name:
+                return ""
+            return self._looked_up(head, steps, scope)
         if not scope.owner:
             return ""
         return _joined(f"{'^' if is_super else '@'}{scope.owner}", steps)
@@ -251,12 +261,13 @@ class Receivers:
         if imported.name not in {"", "default", "*"}:
             return _joined(f"mod:{place}!{imported.name}", steps)
         if not imported.alias and separator == ".":
-            # `import a.b` is used as `a.b.open`: the parts of the module are no steps.
+            # `import a.b` is used as `a.b.open`: the parts of the module are not steps.
             module = imported.module.split(".")
             if [head, *steps][: len(module)] == module:
                 return _joined(f"mod:{place}!", steps[len(module) - 1 :])
-        is_default = separator == "/" and imported.alias
-        return _joined(f"mod:{place}#default!{head}" if is_default else f"mod:{place}!", steps)
+        if separator == "/" and imported.alias:
+            return _joined(f"mod:{place}#default!{head}", steps)
+        return _joined(f"mod:{place}!", steps)
 
     def type_of(self, written: str, at: int) -> str:
         """Return a type at a byte, whose names other files can look up; empty: it has no name."""
@@ -325,7 +336,9 @@ class Receivers:
     def _of_parameter(self, name: str) -> str:
         """Return what a parameter without a type is: in a test, what the fixture of its name
         gives."""
-        return f"{name}{STEP}{PARAMETER}" if self._facts.source.is_test else ""
+        if not self._facts.source.is_test:
+            return ""
+        return f"{name}{STEP}{PARAMETER}"
 
     def alias_of(self, entity: Entity) -> str:
         """Return the type that another name is given to; empty: the entity is none."""
@@ -431,14 +444,18 @@ class Scope:
         self._outer, self._closures = outer, closures
         self.suite: str = ""
         """The suite of tests whose functions it may call."""
-        self.names: set[str] = {*bound} if outer is None else {*bound, *outer.names}
+        self.names: set[str] = set(bound)
+        if outer is not None:
+            self.names |= outer.names
 
     def last(self, name: str, at: int) -> tuple[int, str] | None:
         """Return what a variable was last given before a byte, and where; None: it is none of
         these."""
         assigned = self.bound.get(name)
         if assigned is None:
-            return None if self._outer is None else self._outer.last(name, at)
+            if self._outer is None:
+                return None
+            return self._outer.last(name, at)
         above = bisect_left(assigned, (at + 1, ""))
         for place, chain in reversed(assigned[max(0, above - _LOOKED_BACK) : above]):
             if self._is_seen(place, at):
@@ -456,7 +473,9 @@ class Scope:
 
 def _joined(begins: str, steps: Sequence[str]) -> str:
     chain = STEP.join((begins, *steps))
-    return chain if len(chain) <= MAX_CHAIN_CHARS else ""
+    if len(chain) > MAX_CHAIN_CHARS:
+        return ""
+    return chain
 
 
 def _within(places: Sequence[Place], start: int, end: int) -> Sequence[Place]:

@@ -87,8 +87,11 @@ def _rewired(
     *,
     linked: set[str],
 ) -> Rewired:
-    """Return the files whose imports lead elsewhere than before. linked: those linked again; edges:
-    what they have."""
+    """Return the files whose imports lead elsewhere than before.
+
+    linked: those linked again.
+    edges: what they have.
+    """
     imported: dict[str, set[str]] = defaultdict(set)
     for path, edge in edges:
         if edge.relation is Relation.IMPORTS:
@@ -120,7 +123,7 @@ def _seeing(
     seeing: set[str] = set()
     for path, changed in rewired.items():
         near = _importers(connection, index, {path})
-        if path not in paths or index.defines_nothing(path):  # it is no step itself
+        if path not in paths or index.defines_nothing(path):  # it is not a step itself
             near |= _importers(connection, index, near)
         if f"/{path}".endswith(f"/{FIXTURES}"):
             folder = path.removesuffix(FIXTURES)

@@ -25,7 +25,9 @@ class RubyNameIndex(ExtensionIndex):
     def _alike(self, name: str, path: str) -> EntityRow | None:
         """Return the class that a variable is named for."""
         class_name = class_named_like(name) if self._is_ruby(path) else ""
-        return self._class_named(class_name, path) if class_name else None
+        if not class_name:
+            return None
+        return self._class_named(class_name, path)
 
     def _reads(self, class_row: EntityRow, name: str) -> bool:
         """Whether a class reads a variable of its object under a name, as `attr_reader` has it."""
@@ -45,4 +47,6 @@ class RubyNameIndex(ExtensionIndex):
         if name in names_in(self._row(path).library):
             return None
         method = self._unique(name, path, _MIXED_IN, dotted=True)
-        return method if method is not None and " > " not in method.entity else None
+        if method is not None and " > " not in method.entity:
+            return method
+        return None

@@ -50,8 +50,9 @@ class ScriptPackages:
     def __init__(
         self, manifests: Iterable[tuple[str, Iterable[str]]], file_at: Callable[[str], str]
     ) -> None:
-        """manifests: folders, each with its hints. file_at: the file that a path of a module means,
-        or nothing."""
+        """manifests: folders, each with its hints.
+        file_at: the file that a path of a module means, or nothing.
+        """
         self._file_at = file_at
         self._named: dict[str, list[ScriptPackage]] = {}
         self._folders: dict[str, ScriptPackage] = {}
@@ -96,7 +97,9 @@ class ScriptPackages:
     def main(self, folder: str) -> str:
         """Return the file that a folder with a manifest means; empty: there is none."""
         package = self._folders.get(folder.removeprefix("."))
-        return self._in_package(package, ".") if package is not None else ""
+        if package is None:
+            return ""
+        return self._in_package(package, ".")
 
     def aliased(self, target: str, importer: str) -> str:
         """Return the file that a name means by the nearest paths of a `tsconfig.json`; empty: none
@@ -117,12 +120,16 @@ class ScriptPackages:
     def _find(self, target: str, folder: str) -> str | None:
         if target.startswith(":"):
             around = [self._folders[up] for up in _upward(folder) if up in self._folders]
-            return self._in_package(around[0], target) if around else ""
+            if not around:
+                return ""
+            return self._in_package(around[0], target)
         parts = target.split("/")
         length = 2 if target.startswith("@") else 1
         name, rest = "/".join(parts[:length]), parts[length:]
         package = self._meant(name, folder)
-        return None if package is None else self._in_package(package, "/".join([".", *rest]))
+        if package is None:
+            return None
+        return self._in_package(package, "/".join([".", *rest]))
 
     def _meant(self, name: str, folder: str) -> ScriptPackage | None:
         """Return the one package of this name that a file of this folder may import."""
@@ -180,7 +187,9 @@ def importable_name(hint: str) -> str:
         return place.removeprefix(ALIAS).rstrip("/*").rpartition("/")[2]
     if place == ".":
         return name.rpartition("/")[2]
-    return place.rpartition("/")[2] if place.startswith(("./", ":")) else ""
+    if not place.startswith(("./", ":")):
+        return ""
+    return place.rpartition("/")[2]
 
 
 def _targets_of(package: ScriptPackage, place: str) -> Iterator[str]:

@@ -151,13 +151,19 @@ def _line_name(line: str) -> str:
     words = " ".join(line.split())
     element = _ELEMENT.match(words)
     if element:
+        heading = element[1]
         inner = _ELEMENTS.sub(" ", words).strip()
-        return f"{element[1]} {inner if _WORDS.match(inner) else ''}"[:NAME_CHARS].rstrip()
+        if _WORDS.match(inner):
+            heading = f"{heading} {inner}"
+        return heading[:NAME_CHARS].rstrip()
     if words.startswith(("{%", "{{")):
         words = words.strip("{%} ")
     name = words.lstrip(_MARKS_AROUND)
-    # `>` may end `<who@example.org>`.
-    name = name.rstrip(_MARKS_AROUND.replace(">", "") if "<" in name else _MARKS_AROUND)
+    marks_behind = _MARKS_AROUND
+    if "<" in name:
+        # `>` may end `<who@example.org>`.
+        marks_behind = _MARKS_AROUND.replace(">", "")
+    name = name.rstrip(marks_behind)
     if name[:1] in _QUOTED and name.endswith(name[0]) and name.count(name[0]) == 2:
         name = name[1:-1]
     name = _without_half_pairs(name[:NAME_CHARS].lstrip(")]}").rstrip())
@@ -407,8 +413,9 @@ def _block_starts(language: Language, lines: Sequence[str]) -> list[tuple[int, s
 def _block_name(match: re.Match[str]) -> str:
     words: list[str] = []
     for word in filter(None, match.groups()):
-        words.append(_QUOTES.sub("", word) if _NAME.fullmatch(word) else word)
-    return " ".join(" ".join(words).split())[:_KEY_CHARS] or "block"
+        bare = _QUOTES.sub("", word) if _NAME.fullmatch(word) else word
+        words.extend(bare.split())
+    return " ".join(words)[:_KEY_CHARS] or "block"
 
 
 def _with_comment_text(draft: MemoryDraft) -> MemoryDraft:
@@ -416,8 +423,10 @@ def _with_comment_text(draft: MemoryDraft) -> MemoryDraft:
 
 
 def _keys(syntax: Syntax | None, kind: str) -> list[tuple[int, str]]:
+    if syntax is None:
+        return []
     keys: list[tuple[int, str]] = []
-    for d in syntax.definitions if syntax else ():
+    for d in syntax.definitions:
         if d.kind == kind:
             name = " ".join(d.name.strip().strip("\"'").split())[:_KEY_CHARS]
             keys.append((d.start, name or "element"))

@@ -3,8 +3,9 @@
 
 A type becomes its name and its arguments, `Optional<Store>`; an array or slice is `[]<Store>`, a
 tuple `()<Store,error>`, a map `map<Key,Store>`. Marks of pointers, references and nullability are
-left out, and of a union the first that is no null is taken. Pure text, bounded in length and depth.
-Trade-off: types of functions and objects written in place have no name, so they count as unknown.
+left out, and of a union the first that is not null is taken. Pure text, bounded in length and
+depth. Trade-off: types of functions and objects written in place have no name, so they count as
+unknown.
 """
 
 import re
@@ -75,7 +76,9 @@ def read_type(text: str) -> str:
     """Return a type as its name with arguments in `<>`; empty: it has no name."""
     unquoted = _QUOTED.sub(r"\2", text.lstrip(": "))
     tokens = _TOKEN.findall(unquoted.replace("::<", "<").replace("<-", ""))
-    return "" if len(tokens) > MAX_TOKENS else _Reader(tokens).union(0)
+    if len(tokens) > MAX_TOKENS:
+        return ""
+    return _Reader(tokens).union(0)
 
 
 def with_names(written: str, name: Callable[[str], str]) -> str:
@@ -92,7 +95,9 @@ class _Reader:
 
     @property
     def _next(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+        if self._at >= len(self._tokens):
+            return ""
+        return self._tokens[self._at]
 
     def _take(self, token: str) -> bool:
         if self._next != token:
@@ -101,7 +106,7 @@ class _Reader:
         return True
 
     def union(self, depth: int) -> str:
-        """Read `A | B`, of which the first counts that is no null."""
+        """Read `A | B`, of which the first counts that is not null."""
         meant = self._array(depth)
         while self._next in ("|", "/", "+", "&") and self._next:
             is_union = self._next in ("|", "/")
@@ -111,7 +116,9 @@ class _Reader:
                 meant = alternative
         if self._take("is"):  # `value is Store`, of a function that tells it
             narrowed = self.union(depth + 1)
-            return f"{PREDICATE}<{narrowed}>" if narrowed else ""
+            if not narrowed:
+                return ""
+            return f"{PREDICATE}<{narrowed}>"
         return meant
 
     def _array(self, depth: int) -> str:
@@ -183,7 +190,9 @@ class _Reader:
         return self._generic(name, arguments)
 
     def _generic(self, name: str, arguments: list[str]) -> str:
-        return f"{name}<{','.join(arguments)}>" if arguments else name
+        if arguments:
+            return f"{name}<{','.join(arguments)}>"
+        return name
 
     def _list(self, closing: str, depth: int) -> list[str]:
         """Read types up to a closing bracket; in Go a type may stand behind a name, in C# before

@@ -57,7 +57,9 @@ class VariableIndex(RubyNameIndex):
         return None if row is None else Value(row)
 
     def _fixture(self, name: str, path: str) -> EntityRow | None:
-        for file in self._fixtures_of(path) if path.endswith(".py") else ():
+        if not path.endswith(".py"):
+            return None
+        for file in self._fixtures_of(path):
             if name in self._in_file(file):
                 return self._in_file(file)[name]
         return None
@@ -86,14 +88,18 @@ class VariableIndex(RubyNameIndex):
         if file:
             return Value(module=file, written=alias)
         folder = self._package(target) if self._has_packages(path) else None
-        return OUTSIDE if folder is None else Value(module=folder)
+        if folder is None:
+            return OUTSIDE
+        return Value(module=folder)
 
     def _in_folder(self, name: str, folder: str) -> Value | None:
         row = self._in_package(name, folder)
         if row is not None:
             return Value(row)
         file, written = self._variable_of(name, folder)
-        return self._value_of(self._variables(file)[written], file) if file else None
+        if not file:
+            return None
+        return self._value_of(self._variables(file)[written], file)
 
     def _variable_of(self, name: str, folder: str) -> tuple[str, str]:
         """Return the file of a package's variable, and its name there: first one of a usual build;

@@ -49,18 +49,20 @@ _RESULT = Decoder(EncodedFile)
 _CRASHED = f"its grammar crashed, or took more than {MEMORY_BYTES >> 20} MB"
 _TOO_SLOW = "its grammar took more than {:.1f} s"
 _NO_PROCESS = "no process could be started to parse it"
-_LEFT_OUT = "{}: even without its grammar it took too much; left out"
+_LEFT_OUT = "{}: it took too much even without its grammar; left out"
 _START = """
 import gc, signal, sys
 gc.disable()  # until all is loaded
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent closes the pipe
+# Ctrl-C reaches the whole process group; the parent closes the pipe.
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 sys.path[:] = sys.argv[1:]
-sys.modules["typing_extensions"] = None  # msgspec needs nothing of it, and it takes an eighth of the start
+# msgspec needs nothing of it, and it takes an eighth of the start.
+sys.modules["typing_extensions"] = None
 import msgspec
 del sys.modules["typing_extensions"]
 from xscore.indexer.parse_process import serve_jobs
 serve_jobs()
-"""  # noqa: E501  its lines are read by others
+"""
 
 
 def parse_in_processes(

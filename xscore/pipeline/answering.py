@@ -88,13 +88,13 @@ async def _ask_within_deadline(
             )
     except TimeoutError as error:
         raise CallTimedOut(
-            "the deadline of the turn came before the answer was whole",
-            hint="Allow more with --deadline; the chosen context is given.",
+            "the deadline of the turn passed before the answer was complete",
+            hint="Raise --deadline; the chosen context is printed.",
         ) from error
     if completion.finish is Finish.REFUSAL or not completion.text.strip():
         raise UnreadableResponse(
-            f"{parts.answerer.model} declined or said nothing",
-            hint="The bundle is given; try --model with another.",
+            f"{parts.answerer.model} declined or returned nothing",
+            hint="The context is printed; try another --model.",
         )
     shown = {*bundle.citable, *(exchange.id for exchange in conversation.exchanges)}
     known_ids = shown | {*(checkpoint.memory_ids if checkpoint else ())}

@@ -2,7 +2,7 @@
 
 With other models or another cap they are put together again, from the settings that the caller
 gave; what a caller has replaced (its observer, an index that is already up to date, resources with
-prices of their own) stays. Trade-off: a new cap chooses the judge anew, which reads what the store
+prices of their own) stays. Trade-off: a new cap chooses the judge again, which reads what the store
 knows of its host, so that a list goes on with what its first turn learned.
 """
 
@@ -38,6 +38,12 @@ def assemble_parts(
     """
     settings, warnings = _usable_settings(store, given_settings)
     judge_spec, judge_warnings = factories.choose_judge(settings)
+    if loaded is not None:
+        warnings = (*loaded.warnings, *warnings)
+
+    def update_index(until: float | None) -> IndexReport:
+        return _update_index(store, settings, observer, now=store.clock(), until=until)
+
     return PipelineParts(
         root=store.root,
         given=given_settings,
@@ -45,12 +51,10 @@ def assemble_parts(
         settings=settings,
         store=store,
         observer=observer,
-        warnings=(*(loaded.warnings if loaded else ()), *warnings, *judge_warnings),
+        warnings=(*warnings, *judge_warnings),
         judge=factories.describe_judge(judge_spec, settings, store=store),
         answerer=factories.choose_answerer(settings),
-        index=lambda until: _update_index(
-            store, settings, observer, now=store.clock(), until=until
-        ),
+        index=update_index,
         boosters=load_boosters(settings),
         clock=store.clock,
         listener=listener,
@@ -61,22 +65,23 @@ def with_models(parts: PipelineParts, judge: str, primary: str) -> PipelineParts
     """Return the parts with this judge and answering model, except for those that the caller has
     named.
 
-    judge, primary: `provider:model`; empty: as it is.
+    judge: `provider:model`; empty: as it is.
+    primary: `provider:model`; empty: as it is.
     """
-    given_settings, loaded = parts.given, parts.loaded
+    given_settings = parts.given
     changed: dict[str, SettingsGroup] = {}
-    for name, group, model in (
-        ("judge", given_settings.judge, judge),
-        ("primary", given_settings.primary, primary),
-    ):
-        # what the caller named stays: by a flag, or in its own settings
-        if loaded is not None:
-            is_named = loaded.origins[f"{name}.model"] == "flag"
-        else:
-            is_named = factories.is_model_named(group)
-        if model and not is_named:
-            changed[name] = replace(group, model=model, is_named=True)
+    if judge and not _is_named_by_caller(parts, "judge"):
+        changed["judge"] = replace(given_settings.judge, model=judge, is_named=True)
+    if primary and not _is_named_by_caller(parts, "primary"):
+        changed["primary"] = replace(given_settings.primary, model=primary, is_named=True)
     return _with_settings(parts, replace(given_settings, **changed))
+
+
+def _is_named_by_caller(parts: PipelineParts, group: str) -> bool:
+    """Whether the caller named the model of these settings: by a flag, or in its own settings."""
+    if parts.loaded is not None:
+        return parts.loaded.origins[f"{group}.model"] == "flag"
+    return factories.is_model_named(getattr(parts.given, group))
 
 
 def with_cap(parts: PipelineParts, max_usd: Decimal) -> PipelineParts:
@@ -107,13 +112,13 @@ def _update_index(
 ) -> IndexReport:
     """Bring the index up to date, notify the user, and record that it changed if it did. until:
     `index_repository`."""
-    allow_pii, began = settings.memory.allow_pii, time.monotonic()
+    began = time.monotonic()
     report = index_repository(
         store.connection,
         store.root,
         settings.index,
         now=now,
-        allow_pii=allow_pii,
+        allow_pii=settings.memory.allow_pii,
         until=until,
         siblings=store.siblings,
         languages=tuple(enabled_plugins("languages", settings).values()),
@@ -128,7 +133,8 @@ def _update_index(
     }
     if any(changes.values()):
         emit_event(store.connection, EventName.INDEXED, at=now, payload=changes)
-    if store.connection.execute("SELECT EXISTS (SELECT 1 FROM evidence)").fetchone()[0]:
+    has_evidence = store.connection.execute("SELECT EXISTS (SELECT 1 FROM evidence)")
+    if has_evidence.fetchone()[0]:
         _check_citations(store, observer, now=now)
     return report
 

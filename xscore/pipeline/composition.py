@@ -130,7 +130,9 @@ def compose(
 ) -> Places:
     """Give places to what passed, best first, and fill up from below.
 
-    passing, below: best first. words: of the memories that `namesakes` names, by id.
+    passing: best first.
+    below: best first.
+    words: of the memories that `namesakes` names, by id.
     """
     places = Places(words=words)
     for ranked in passing:
@@ -281,8 +283,11 @@ def words_of(text: str) -> frozenset[str]:
 def lend(
     ranked: Sequence[Ranked], tested: Mapping[str, Sequence[str]], *, cap: float
 ) -> tuple[Ranked, ...]:
-    """Lift what tests are about by their evidence. tested: test id -> what it tests. cap: most that
-    boosts add."""
+    """Lift what tests are about by their evidence.
+
+    tested: test id -> what it tests.
+    cap: most that boosts add.
+    """
     if not tested:
         return tuple(ranked)
     scores = {entry.candidate.id: entry.score for entry in ranked if entry.candidate.id in tested}

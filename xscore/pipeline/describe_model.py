@@ -27,20 +27,28 @@ def describe_model_judge(
     rubric: what it is told to look for; None: what the settings name.
     Raises what `connect_provider` raises.
     """
-    provider, model = connect_provider(spec, settings), model_name(spec)
-    rubric, form = rubric or rubric_of(settings), _decision_form(spec, settings.judge)
+    provider = connect_provider(spec, settings)
+    model = model_name(spec)
+    rubric = rubric or rubric_of(settings)
+    form = _decision_form(spec, settings.judge)
     declared = model_settings(spec.provider, spec.model)
+    # Each question of a decision model stands alone: it has no order and no pack.
+    order, is_packed = DECISION_ORDER, False
+    if form is None:
+        order = settings.judge.order or declared.order
+        is_packed = settings.judge.pack_size != 1
+    identity = JudgeIdentity(
+        provider=provider.name,
+        host=provider.host,
+        model=model,
+        reasoning=declared.reasoning,
+        prompt_version=rubric.version(form),
+        order=order,
+        packed=is_packed,
+    )
     judge = JudgeDescription(
         spec=spec,
-        identity=JudgeIdentity(
-            provider=provider.name,
-            host=provider.host,
-            model=model,
-            reasoning=declared.reasoning,
-            prompt_version=rubric.version(form),
-            order=DECISION_ORDER if form else settings.judge.order or declared.order,
-            packed=settings.judge.pack_size != 1 and form is None,
-        ),
+        identity=identity,
         paid=True,
         stored=True,
         packed=True,
@@ -57,13 +65,15 @@ def describe_model_judge(
     )
     if not isinstance(provider, Adaptable):
         return judge
-    return judge.knowing(known_capability(store.connection, provider, model, now=store.clock()))
+    capability = known_capability(store.connection, provider, model, now=store.clock())
+    return judge.knowing(capability)
 
 
 def rubric_of(settings: Settings) -> Rubric:
     """Return the rubric that the settings name, redacted where it is the user's own text."""
     text = encodable_text(settings.judge.rubric)
-    return named_rubric(redact_said(text, allow_pii=settings.memory.allow_pii).text)
+    redacted = redact_said(text, allow_pii=settings.memory.allow_pii)
+    return named_rubric(redacted.text)
 
 
 def _decision_form(spec: ModelSpec, judge: JudgeSettings) -> DecisionForm | None:

@@ -52,9 +52,9 @@ REASONING_A_JUDGMENT = 2
 """More reasoning tokens than this for a judgment and the judge is the wrong one."""
 NAMES_SHOWN = 5
 REPLY_FORMS = {
-    ReplyForm.JSON_SCHEMA: "keeps to a strict schema",
+    ReplyForm.JSON_SCHEMA: "follows a strict schema",
     ReplyForm.JSON_OBJECT: "gives JSON, without a schema",
-    ReplyForm.TEXT: "gives JSON only when asked for it in words",
+    ReplyForm.TEXT: "gives JSON only if the prompt asks for it",
 }
 
 
@@ -209,7 +209,7 @@ class _CheckedModel(Struct, frozen=True):
                 "price", "no price is known for this model at this host", ok=False, hint=hint
             )
         if not price_in and not price_out:
-            return self.line("price", "free: a model server of this machine, or nothing is sent")
+            return self.line("price", "free: a model server on this machine, or nothing is sent")
         million = 1_000_000 // SHORT_CALL
         price_words = (
             f"${price_in * million:.2f} in and ${price_out * million:.2f} out, for a million tokens"
@@ -226,7 +226,7 @@ class _CheckedModel(Struct, frozen=True):
         seconds."""
         if capability is None or not capability.probed_at:
             return self.line("capability", unknown)
-        usage = "does not tell how many tokens were used, so they are estimated"
+        usage = "does not report token usage, so tokens are estimated"
         if capability.reports_usage:
             usage = "tells tokens used" + (
                 ", and which came from its cache" if capability.reports_cached_tokens else ""
@@ -239,7 +239,7 @@ class _CheckedModel(Struct, frozen=True):
                 else REPLY_FORMS[capability.reply_form]
             ),
             usage,
-            f"holds {length:,} tokens" if length else "does not tell how much it holds",
+            f"holds {length:,} tokens" if length else "does not report its context size",
             f"refuses {', '.join(capability.without)}" if capability.without else "",
         ]
         return self.line(

@@ -50,7 +50,7 @@ DECISIONS, COLD, WARM = "decisions", "chat cold", "chat warm"
 """How a judge is asked: `JudgeEstimate.way`."""
 SECONDS_A_MEMORY = 25e-6
 """CPU of scoring one by words, measured on 1,600 to 11,559 memories (22 µs); start-up, half a
-second, is no part of it."""
+second, is not part of it."""
 CACHE_STEP_TOKENS = 128
 """A host that caches prefixes by itself serves whole steps of this many tokens."""
 
@@ -66,8 +66,9 @@ def cost_of_calls(
     """Price the average call and multiply, so that the sum does not hit a long-prompt tier; None:
     no price.
 
-    cache_ttl_s: for how long the host is asked to keep the prompts; is_kept_unasked: it may keep
-        them by itself. Either way they are priced as first writes to its cache.
+    cache_ttl_s: for how long the host is asked to keep the prompts.
+    is_kept_unasked: it may keep them by itself. Either way they are priced as first writes to its
+        cache.
     """
     if not work.calls:
         return Decimal(0)

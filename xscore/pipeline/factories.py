@@ -112,7 +112,7 @@ def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple
         judge = replace(judge, model=str(keyed or newest or judge.model))
         if keyed is None:
             why = "which judged here last" if newest else "the default"
-            note += f"; no judge is named and no key tells, so it is {judge.model}, {why}"
+            note += f"; no judge is set and no key suggests one, so it is {judge.model}, {why}"
     embedding = settings.embedding
     if embedding.model.strip().startswith("openai:"):
         embedding = replace(embedding, model="terms")

@@ -171,7 +171,7 @@ def _passed(
         memory = memories.get(entry.candidate.id)
         if memory is None or memory.kind is not kind or not selection.passed(entry):
             continue
-        # A pattern that is no antipattern tells of no failure.
+        # A pattern that is not an antipattern reports no failure.
         if kind is not Kind.PATTERN or memory.particulars.polarity == "antipattern":
             passed_memories.append(memory)
     return tuple(_dated_lines(passed_memories, now=now))

@@ -31,7 +31,6 @@ from xscore.records.judgment import (
     Unjudged,
     UnjudgedCause,
 )
-from xscore.records.memory import Candidate
 from xscore.records.receipt import StageUsage
 from xscore.scorer.judge import Judge
 
@@ -181,33 +180,29 @@ async def judge_pool(
         return JudgedPool(tuple(filter(None, known_outcomes)), interrupted=False)
     progress = _Collected(pool, observer or Observer(), resources, leaders)
     ended: UnjudgedCause | None
+    paid: Mapping[str, Decimal | None] = {}
     if isinstance(judge, NoJudge):
         ended, detail, elsewhere = judge.cause, judge.detail, frozenset[str]()
     else:
         assert resources is not None
         ended, detail = await _judge(judge, pooled, resources, progress), ""
-        elsewhere = frozenset(judge.judged_elsewhere)
+        elsewhere, paid = frozenset(judge.judged_elsewhere), judge.paid
     progress.report(final=True)
     cause = ended or UnjudgedCause.INTERRUPTED
-    judged = {
-        hash_: result for hash_, result in progress.found.items() if isinstance(result, Judgment)
-    }
-    new_outcomes = Outcome.from_known(pool.candidates, judged, Origin.JUDGED)
-
-    def settled(candidate: Candidate, outcome: Outcome | None) -> Outcome:
+    detail = detail or STOP_DETAILS[cause]
+    # Nobody is lost: what has neither a score nor a cause of its own gets the cause of the end.
+    outcomes: list[Outcome] = []
+    for candidate, known_outcome in zip(pool.candidates, known_outcomes, strict=True):
         hash_ = candidate.content_hash
-        if outcome is not None:
-            return outcome._replace(origin=Origin.CACHED) if hash_ in elsewhere else outcome
-        result = progress.found.get(hash_) or Unjudged(hash_, cause, detail or STOP_DETAILS[cause])
-        return Outcome(candidate, result, Origin.UNJUDGED)
-
-    outcomes = [
-        known_outcome or settled(candidate, new)
-        for candidate, known_outcome, new in zip(
-            pool.candidates, known_outcomes, new_outcomes, strict=True
-        )
-    ]
-    paid = {} if isinstance(judge, NoJudge) else judge.paid
+        result = progress.results.get(hash_)
+        if known_outcome is not None:
+            outcomes.append(known_outcome)
+        elif isinstance(result, Judgment):
+            origin = Origin.CACHED if hash_ in elsewhere else Origin.JUDGED
+            outcomes.append(Outcome(candidate, result, origin))
+        else:
+            absent = result or Unjudged(hash_, cause, detail)
+            outcomes.append(Outcome(candidate, absent, Origin.UNJUDGED))
     return JudgedPool(tuple(outcomes), ended is UnjudgedCause.INTERRUPTED, paid)
 
 
@@ -264,11 +259,14 @@ async def _wait_until_deadline(
     work: asyncio.Task[None], resources: TurnResources, stop: Callable[[UnjudgedCause], None]
 ) -> None:
     deadline, usage = resources.deadline, resources.usage
-    while (
-        not work.done()
-        and (left_s := deadline.judging_left_s() - CALL_TIME_MARGIN * usage.call_s(Stage.JUDGE)) > 0
-    ):
-        await asyncio.wait([work], timeout=None if left_s == inf else min(left_s, POLL_S))
+    while not work.done():
+        # A call that begins now ends in time only if about the time of one is left.
+        left_s = deadline.judging_left_s() - CALL_TIME_MARGIN * usage.call_s(Stage.JUDGE)
+        if left_s <= 0:
+            break
+        # Without a deadline nothing is polled; with one, calls may have become slower meanwhile.
+        timeout_s = None if left_s == inf else min(left_s, POLL_S)
+        await asyncio.wait([work], timeout=timeout_s)
     if not work.done():
         stop(UnjudgedCause.DEADLINE)
         await asyncio.wait([work], timeout=deadline.judging_left_s())
@@ -281,21 +279,19 @@ class _Collected:
         self, pool: Pool, observer: Observer, resources: TurnResources | None, leaders: int
     ) -> None:
         self.resources, self.leaders = resources, leaders
-        self.progress = JudgingProgress(
-            observer, len(pool.candidates), len(pool.candidates) - len(pool.misses)
-        )
-        self.found: dict[str, Judgment | Unjudged] = {}
+        in_pool = len(pool.candidates)
+        self.progress = JudgingProgress(observer, in_pool, in_pool - len(pool.misses))
+        self.results: dict[str, Judgment | Unjudged] = {}
         self.named = {candidate.content_hash: candidate for candidate in pool.candidates}
         self.judged = 0
         self.unreported: list[Judgment | Unjudged] = []
-        known_scores = [
-            (pool.known[hash_].score, hash_) for hash_ in self.named if hash_ in pool.known
-        ]
-        self.best = heapq.nlargest(leaders, known_scores)[::-1]
+        hashes = [hash_ for hash_ in self.named if hash_ in pool.known]
+        scores = [(pool.known[hash_].score, hash_) for hash_ in hashes]
+        self.best = heapq.nlargest(leaders, scores)[::-1]
         """Heap of the provisional best: (score, content hash)."""
 
     def add(self, result: Judgment | Unjudged) -> None:
-        self.found[result.content_hash] = result
+        self.results[result.content_hash] = result
         self.unreported.append(result)
         if isinstance(result, Judgment):
             self.judged += 1
@@ -305,25 +301,22 @@ class _Collected:
             self.report()
 
     def report(self, *, final: bool = False) -> None:
-        best = [(self.named[hash_], score) for score, hash_ in sorted(self.best, reverse=True)]
-        settled = [
-            Outcome(
-                self.named[result.content_hash],
-                result,
-                Origin.JUDGED if isinstance(result, Judgment) else Origin.UNJUDGED,
-            )
-            for result in self.unreported
-        ]
+        leaders: list[Leader] = []
+        for score, hash_ in sorted(self.best, reverse=True):
+            if score >= UNRELATED_BELOW:
+                candidate = self.named[hash_]
+                leaders.append(Leader(candidate.path, candidate.entity, score))
+        settled: list[Outcome] = []
+        for result in self.unreported:
+            origin = Origin.JUDGED if isinstance(result, Judgment) else Origin.UNJUDGED
+            settled.append(Outcome(self.named[result.content_hash], result, origin))
         self.unreported.clear()
+        spent = self.resources.usage.spent(Stage.JUDGE) if self.resources else StageUsage()
         self.progress.report(
             self.judged,
-            len(self.found) - self.judged,
-            self.resources.usage.spent(Stage.JUDGE) if self.resources else StageUsage(),
-            leaders=tuple(
-                Leader(candidate.path, candidate.entity, score)
-                for candidate, score in best
-                if score >= UNRELATED_BELOW
-            ),
+            len(self.results) - self.judged,
+            spent,
+            leaders=tuple(leaders),
             settled=tuple(settled),
             final=final,
         )

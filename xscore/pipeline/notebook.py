@@ -22,7 +22,7 @@ class NotebookObserver(Observer):
     """Shows where the turn of a cell stands."""
 
     _line: Any = None
-    """IPython's handle of the line; the kernel is no dependency."""
+    """IPython's handle of the line; the kernel is not a dependency."""
 
     def on(self, event: TurnEvent) -> None:
         """Show it."""

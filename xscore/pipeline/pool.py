@@ -61,7 +61,7 @@ class Pool(Struct, frozen=True):
     judged_this_turn: AbstractSet[str] = frozenset()
     """Known contents that were judged for this turn, in prompts shared with other turns."""
     thread: ThreadPlan | None = None
-    """None: it is no follow-up in a thread, or nothing is missing."""
+    """None: it is not a follow-up in a thread, or nothing is missing."""
     terms: TermColumn = TermColumn()
     """Term vectors of all candidates; empty: the judge is a model, which needs none where all is
     known."""

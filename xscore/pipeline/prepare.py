@@ -45,7 +45,7 @@ from xscore.records.turn import (
 )
 from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store import turns
-from xscore.store.memory_rows import WithoutExchanges
+from xscore.store.memory_rows import FetchedPool, WithoutExchanges
 from xscore.store.working_session import resume_session, session_of_branch, thread_of_latest_turn
 
 INDEX_SHARE, LEAST_INDEX_S = 1 / 2, 0.2
@@ -56,10 +56,10 @@ start."""
 def index_until(deadline: Deadline) -> float | None:
     """Return when the index must stop (`time.monotonic`), so that there is time to judge what it
     has read."""
+    if deadline.at == inf:
+        return None
     now = monotonic()
-    return (
-        None if deadline.at == inf else now + max(LEAST_INDEX_S, (deadline.at - now) * INDEX_SHARE)
-    )
+    return now + max(LEAST_INDEX_S, (deadline.at - now) * INDEX_SHARE)
 
 
 def open_turn(
@@ -79,8 +79,7 @@ def open_turn(
     exchanges: earlier exchanges are candidates, except those of this session and of the same task.
     index_until: when to leave the rest of the index to later (`time.monotonic`).
     """
-    settings, judge = parts.settings, parts.judge
-    now = parts.clock()
+    settings, now = parts.settings, parts.clock()
     checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
     with stopwatch.stage("index"):
@@ -91,20 +90,13 @@ def open_turn(
     with gc_paused(), stopwatch.stage("pool"):
         key = turn_key(turn_block(ready, sees=settings.judge.sees))
         session = _session(parts, turn, now=now, takes_up=takes_up)
-        fetched = parts.store.fetch(
-            tests=settings.judge.tests,
-            deadline_s=settings.routing.deadline_ms / 1000,
-            with_terms=judge.scale is Scale.WORDS,
-            without=WithoutExchanges(
-                session.thread,
-                turns.keys_of_task(parts.store.connection, ready.task) | {key},
-                any=not exchanges,
-            ),
-        )
-        _refuse_unreadable_layers(fetched.layers, strict=settings.routing.strict)
-        routing = Routing(
-            plan_turn(ready, routing=settings.routing, bundle=settings.bundle), fetched.layers
-        )
+        # The same task asked before is no evidence for itself, nor is this session, which the
+        # answering model is shown anyway.
+        asked_before = turns.keys_of_task(parts.store.connection, ready.task) | {key}
+        without = WithoutExchanges(session.thread, asked_before, any=not exchanges)
+        fetched = _fetch(parts, without)
+        plan = plan_turn(ready, routing=settings.routing, bundle=settings.bundle)
+        routing = Routing(plan, fetched.layers)
     with gc_paused(), stopwatch.stage("cache"):
         inside = narrow_to_scope(fetched.candidates, ready.scope)
         looked_up = _looked_up(parts, key, fetched.candidates, inside)
@@ -112,20 +104,35 @@ def open_turn(
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
     saved = checkpoint.name if checkpoint else ""
     ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry, checkpoint=saved)
-    pool = with_thread_plan(parts, ready, pool, key, judge)
+    pool = with_thread_plan(parts, ready, pool, key, parts.judge)
     warnings = _opening_warnings(routing.layers, report)
     return Opened(ready, key, pool, report, routing, session, checkpoint, warnings)
 
 
 def _completed(parts: PipelineParts, turn: Turn, *, now: float) -> Turn:
     """Return the turn with what the working tree adds to it."""
+    work = uncommitted_work(parts.store.connection, parts.root, parts.settings.index, now=now)
     return complete_turn(
         turn,
         parts.root,
-        work=uncommitted_work(parts.store.connection, parts.root, parts.settings.index, now=now),
+        work=work,
         allow_pii=parts.settings.memory.allow_pii,
         indexed=lambda: _indexed_files(parts),
     )
+
+
+def _fetch(parts: PipelineParts, without: WithoutExchanges) -> FetchedPool:
+    """Fetch the candidates of all layers in time. Raises StoreError for one that cannot be read, if
+    all are wanted (`--strict`)."""
+    settings = parts.settings
+    fetched = parts.store.fetch(
+        tests=settings.judge.tests,
+        deadline_s=settings.routing.deadline_ms / 1000,
+        with_terms=parts.judge.scale is Scale.WORDS,
+        without=without,
+    )
+    _refuse_unreadable_layers(fetched.layers, strict=settings.routing.strict)
+    return fetched
 
 
 def _looked_up(
@@ -135,11 +142,8 @@ def _looked_up(
     if not parts.judge.stored:
         return pool_among(everything, inside, {})
     name = judge_key(parts.judge.identity)
-    return pool_among(
-        everything,
-        inside,
-        known_or_taken_over(parts.store, key, name, inside, note=parts.observer.note),
-    )
+    judgments = known_or_taken_over(parts.store, key, name, inside, note=parts.observer.note)
+    return pool_among(everything, inside, judgments)
 
 
 def with_thread_plan(
@@ -214,12 +218,13 @@ def _opening_warnings(layers: Sequence[LayerReport], index: IndexReport) -> tupl
     """Return a warning for each layer that is left out, and one if the deadline left files that are
     in no memory."""
     warnings: list[str] = []
-    if files_left := index.files_left:
+    files_left = index.files_left
+    if files_left:
         count = f"{files_left:,} of {files_left + index.files.seen:,} files left"
         warnings.append(f"the index is still being built: {count}. `xscore index` finishes it.")
     for layer in layers:
         if layer.problem:
-            warnings.append(f"the {layer.layer} layer took no part: {layer.problem}")
+            warnings.append(f"the {layer.layer} layer was skipped: {layer.problem}")
     return tuple(warnings)
 
 
@@ -235,10 +240,10 @@ _TASK_WORDS: Mapping[TaskType, str] = {
         r"compare survey research investigate alternatives options evaluate benchmark\w* audit"
     ),
     TaskType.EXPLAIN: (
-        r"""explain\w* why how\sdoes how\sdo what\sis what\sare what\sdoes where who which
-        understand describe document walk\s(?:me|us)\sthrough show\s(?:me|us) tell\s(?:me|us)
-        overview (?:is|are)\sthere
-        \A(?:is|are|does|did|was|were)"""
+        r"""explain\w* why how\sdoes how\sdo what\sis what\sare what\sdoes what\shappens where who
+        which understand describe document overview (?:is|are)\sthere
+        (?:walk|guide|take)\s(?:me|us)\sthrough (?:show|tell|give)\s(?:me|us)
+        \A(?:is|are|does|did|was|were|list)"""
     ),
     TaskType.EDIT: (
         r"""fix\w* add implement\w* change make update remove delete bug error fail\w* crash\w*
@@ -268,13 +273,14 @@ def plan_turn(turn: Turn, *, routing: RoutingSettings, bundle: BundleSettings) -
     to the task, which says more than keywords.
     """
     kind, because = classify_task(turn, chosen_type=routing.task_type)
-    profile = TASK_CEILINGS[kind]
-    ceilings = {
-        Layer(name): min(share, profile.get(Layer(name), 1.0))
-        for name, share in bundle.ceilings.items()
-    }
+    of_kind = TASK_CEILINGS[kind]
+    ceilings: dict[Layer, float] = {}
+    for name, of_user in bundle.ceilings.items():
+        layer = Layer(name)
+        ceilings[layer] = min(of_user, of_kind.get(layer, 1.0))
     total = max(1.0, sum(ceilings.values()))
-    return BundlePlan(kind, because, {layer: share / total for layer, share in ceilings.items()})
+    shares = {layer: ceiling / total for layer, ceiling in ceilings.items()}
+    return BundlePlan(kind, because, shares)
 
 
 def classify_task(turn: Turn, *, chosen_type: str = "auto") -> tuple[TaskType, str]:

@@ -243,7 +243,7 @@ class _Prober(Struct):
             )
         if self.prompts.layout.is_independent:
             return NoUsableModel(
-                f"{who} answers a question or more with no probability",
+                f"{who} answers at least one question without a probability",
                 hint="Check the wire (`decisions:` or `systemone:`), or use another model.",
             )
         return NoUsableModel(

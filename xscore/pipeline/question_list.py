@@ -90,22 +90,15 @@ def read_question_file(path: Path) -> QuestionList:
 
 def parse_questions_file(data: bytes, name: str) -> QuestionList:
     """Parse the questions. name: their source. Raises UsageError that names the line."""
-    questions = tuple(
-        Question(id=line.id, task=line.task or line.query, file=line.file, errors=line.errors)
-        for line in parse_lines(data, name, _QuestionLine, hint=QUESTION_LINE_HINT)
-    )
+    questions: list[Question] = []
+    texts: list[str] = []
+    for line in parse_lines(data, name, _QuestionLine, hint=QUESTION_LINE_HINT):
+        task = line.task or line.query
+        questions.append(Question(id=line.id, task=task, file=line.file, errors=line.errors))
+        texts += (line.id, task, line.file, line.errors)
     if not questions:
         raise UsageError(f"{name} holds no question", hint=QUESTION_LINE_HINT)
-    return QuestionList(
-        questions,
-        digest(
-            *(
-                field
-                for question in questions
-                for field in (question.id, question.task, question.file, question.errors)
-            )
-        ),
-    )
+    return QuestionList(tuple(questions), digest(*texts))
 
 
 class PreparedQuestion(PooledTurn, frozen=True):
@@ -127,14 +120,10 @@ class ListMemories(Struct, frozen=True):
     def of_repository(self) -> "ListMemories":
         """Return these without the candidates of the user's own store; packs are still made of
         all."""
-        if not any(candidate.layer is Layer.USER for candidate in self.candidates):
+        of_repository = [memory for memory in self.candidates if memory.layer is not Layer.USER]
+        if len(of_repository) == len(self.candidates):
             return self
-        return replace(
-            self,
-            candidates=tuple(
-                candidate for candidate in self.candidates if candidate.layer is not Layer.USER
-            ),
-        )
+        return replace(self, candidates=tuple(of_repository))
 
 
 def fetch_list_memories(

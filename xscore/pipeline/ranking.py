@@ -37,7 +37,7 @@ from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 
 if TYPE_CHECKING:
-    from xscore.pipeline.composition import FillRules, TaskAim
+    from xscore.pipeline.composition import FillRules, Places, TaskAim
     from xscore.pipeline.words_instead import WordsInstead
 
 FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
@@ -144,12 +144,8 @@ def select_by_words(
     placed_by = composition.placed_by(places)
     for entry in to_min_keep:
         placed_by[entry.candidate.id] = PlacedBy.MIN_KEEP
-    kept: list[Ranked] = []
-    for entry in sorted([*places.taken, *to_min_keep], key=by_rank):
-        group = places.behind.get(entry.candidate.id, ())
-        kept.append(composition.with_group(entry, group))
     return Selection(
-        kept=tuple(kept),
+        kept=_with_groups([*places.taken, *to_min_keep], places),
         filled=filled,
         near_misses=_near_misses([*passed_by, *rest], thresholds, settings),
         thresholds=thresholds,
@@ -161,6 +157,16 @@ def select_by_words(
         folded=len(folded),
         placed_by=placed_by,
     )
+
+
+def _with_groups(entries: Sequence[Ranked], places: "Places") -> tuple[Ranked, ...]:
+    """Return what is kept, best first, each with those that stand behind it."""
+    from xscore.pipeline.composition import with_group  # a model's turn needs none of it
+
+    kept: list[Ranked] = []
+    for entry in sorted(entries, key=by_rank):
+        kept.append(with_group(entry, places.behind.get(entry.candidate.id, ())))
+    return tuple(kept)
 
 
 def _with_words(not_passing: Sequence[Ranked]) -> Sequence[Ranked]:
@@ -325,7 +331,7 @@ def rank(
     """Boost and select.
 
     thresholds: None: the judge's.
-    by_words: whether words scored; None: where the judge is no model.
+    by_words: whether words scored; None: where the judge is not a model.
     now: Unix seconds; None: the present.
     """
     settings = parts.settings.selection

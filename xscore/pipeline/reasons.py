@@ -9,6 +9,7 @@ model may see less in a memory than the judge did, and its reason then says so.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.judgment_store import add_reasons
@@ -27,6 +28,7 @@ from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISIONS_OF_OPENAI
 from xscore.providers.provider import Adaptable
 from xscore.providers.spec import LEXICAL, ModelSpec, import_for_judging, parse_model_spec
 from xscore.records.calls import Stage
+from xscore.records.judgment import Selection
 from xscore.records.memory import Candidate
 from xscore.records.receipt import ReasonsAccount
 from xscore.records.turn import Turn
@@ -76,45 +78,70 @@ async def give_reasons(
 
     stored: by content hash. Raises StoreError.
     """
-    chosen = ranking.selection
-    near = [ranked for ranked in chosen.near_misses if chosen.came_near(ranked)]
-    without = [ranked for ranked in (*chosen.kept, *near) if not reason_of(ranked, stored)]
-    without = without[:MOST_ASKED]
+    without = _without_reason(ranking.selection, stored)
     if not without:
         return Reasons(stored)
     if resources is None or not opened.pool.misses or judged.interrupted:
         absent = "none were given when these memories were judged"
         return Reasons(stored, ReasonsAccount(absent=absent))
+    reply = await _ask_in_time(parts, resources, opened.turn, without)
+    if reply.reasons:
+        key = (opened.key, judge_key(judged.judge), FIRST_DRAW)
+        for connection in parts.store.connections_of_a_turn():
+            add_reasons(connection, key, reply.reasons)
+    by_hash = {**stored, **reply.reasons}
+    absent = reply.absent
+    if not absent and not all(reason_of(ranked, by_hash) for ranked in ranking.selection.kept):
+        absent = f"{reply.model} gave none for some memories"
+    asked_about = len(without) if reply.model else 0
+    account = ReasonsAccount(reply.model, asked_about, len(reply.reasons), absent)
+    return Reasons(by_hash, account, reply.interrupted)
+
+
+def _without_reason(chosen: Selection, stored: Mapping[str, str]) -> list[Candidate]:
+    """Return the kept and nearly kept memories of which no reason is known, the best first."""
+    near = [ranked for ranked in chosen.near_misses if chosen.came_near(ranked)]
+    without = [ranked for ranked in (*chosen.kept, *near) if not reason_of(ranked, stored)]
+    return [ranked.candidate for ranked in without[:MOST_ASKED]]
+
+
+class _Reply(Struct, frozen=True):
+    """What came of the call."""
+
+    model: str = ""
+    """Empty: none was asked."""
+    reasons: Mapping[str, str] = {}
+    """By content hash."""
+    absent: str = ""
+    """Why there are none."""
+    interrupted: bool = False
+
+
+async def _ask_in_time(
+    parts: PipelineParts, resources: "TurnResources", turn: Turn, candidates: Sequence[Candidate]
+) -> _Reply:
+    """Make the call if there is a model and time for it; what fails is said, not raised."""
     import asyncio  # a cached turn needs no event loop
 
-    absent, new, spec, interrupted = "", dict[str, str](), None, False
+    model = ""
     try:
         spec = reason_model(parts.settings.judge.reason_model, parts.judge.spec)
         if spec is None:
-            absent = NO_MODEL
-        else:
-            candidates = [ranked.candidate for ranked in without]
-            async with asyncio.timeout(min(WITHIN_S, resources.deadline.judging_left_s())):
-                new = await _asked(parts, resources, opened.turn, spec, candidates)
+            return _Reply(absent=NO_MODEL)
+        model = str(spec)
+        async with asyncio.timeout(min(WITHIN_S, resources.deadline.judging_left_s())):
+            return _Reply(model, await _asked(parts, resources, turn, spec, candidates))
     except TimeoutError:
-        absent = "there was no time left to ask for them"
+        return _Reply(model, absent="there was no time left to ask for them")
     except asyncio.CancelledError:
         # Taken back here: the ranking stands, and only the stages that would send are left out.
-        absent, interrupted = "the turn was stopped before they were given", True
         take_back_cancellation()
+        absent = "the turn was stopped before they were given"
+        return _Reply(model, absent=absent, interrupted=True)
     except StoreError:
         raise
     except XscoreError as error:
-        absent = f"the call failed: {error.message}"
-    for connection in parts.store.connections_of_a_turn() if new else ():
-        add_reasons(connection, (opened.key, judge_key(judged.judge), FIRST_DRAW), new)
-    by_hash = {**stored, **new}
-    if not absent and any(not reason_of(ranked, by_hash) for ranked in chosen.kept):
-        absent = f"{spec} gave none for some memories"
-    asked_about = len(without) if spec else 0
-    return Reasons(
-        by_hash, ReasonsAccount(str(spec or ""), asked_about, len(new), absent), interrupted
-    )
+        return _Reply(model, absent=f"the call failed: {error.message}")
 
 
 async def _asked(
@@ -130,31 +157,34 @@ async def _asked(
     await import_for_judging(provider.name)
     if chat.capability is not None and isinstance(provider, Adaptable):
         provider.adopt(chat.capability)
-    texts = judged_texts(chat, candidates)
-    pieces = [
-        MemoryPart(
-            candidate.content_hash,
-            candidate.kind.value,
-            candidate.path,
-            candidate.entity,
-            shorten_middle(texts[candidate.id], MOST_CHARS),
-            candidate.content_hash,
-        )
-        for candidate in {
-            candidate.content_hash: candidate for candidate in candidates if candidate.id in texts
-        }.values()
-    ]
+    memory_parts = _shown_parts(candidates, judged_texts(chat, candidates))
     builder = replace(prompt_builder(chat), reasons_from=0.0)
-    prompt = PackPrompt("reasons", tuple(pieces))
+    prompt = PackPrompt("reasons", tuple(memory_parts))
     request, codes = builder.request(prompt, turn_block(turn, sees=parts.settings.judge.sees))
-    completion = await resources.metered_provider(provider).complete(
-        replace(request, stage=Stage.REASON)
-    )
+    metered = resources.metered_provider(provider)
+    completion = await metered.complete(replace(request, stage=Stage.REASON))
     reasons = builder.layout.read(completion.text, frozenset(codes)).reasons
-    named = {
-        piece.content_hash: reasons.get(code, "") for code, piece in zip(codes, pieces, strict=True)
-    }
-    return {hash_: _shortened(reason) for hash_, reason in named.items() if reason}
+    by_hash: dict[str, str] = {}
+    for code, part in zip(codes, memory_parts, strict=True):
+        if reasons.get(code):
+            by_hash[part.content_hash] = _shortened(reasons[code])
+    return by_hash
+
+
+def _shown_parts(candidates: Sequence[Candidate], texts: Mapping[str, str]) -> list[MemoryPart]:
+    """Return the memories as the prompt shows them, each content once; texts: by id."""
+    by_hash: dict[str, MemoryPart] = {}
+    for candidate in candidates:
+        if candidate.id in texts:
+            by_hash[candidate.content_hash] = MemoryPart(
+                candidate.content_hash,
+                candidate.kind.value,
+                candidate.path,
+                candidate.entity,
+                shorten_middle(texts[candidate.id], MOST_CHARS),
+                candidate.content_hash,
+            )
+    return list(by_hash.values())
 
 
 def _shortened(reason: str) -> str:

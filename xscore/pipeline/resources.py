@@ -36,7 +36,7 @@ from xscore.store.store import Store
 if TYPE_CHECKING:
     from xscore.providers.limits import DollarBudget, Limited
     from xscore.providers.rate_limits import LocalRates, RateBudget
-    from xscore.scorer.model_judge import ReplyFaults
+    from xscore.scorer.reply_faults import ReplyFaults
 
 
 @asynccontextmanager
@@ -287,4 +287,4 @@ class TurnResources(Struct, kw_only=True):
         self.last_failure = error
         if isinstance(error, Unreachable) and error.message not in self.silent_hosts:
             self.silent_hosts.add(error.message)
-            self.note(f"{error.message.rstrip('.')}; trying again for a moment")
+            self.note(f"{error.message.rstrip('.')}; retrying briefly")

@@ -139,7 +139,7 @@ def check_scores_path(path: Path, *, store_dir: Path) -> None:
 def write_scores(parts: PipelineParts, path: Path, finished: Answer, stages: TurnStages) -> Answer:
     """Write `--all-scores`; if that fails, warn in the receipt, since the turn was paid for."""
     judged, ranking = stages.judged, stages.ranking
-    # Words that ranked in the judge's place are no scores of its own.
+    # Words that ranked in the judge's place are not scores of its own.
     ranked = [] if ranking.ranked_by else ranking.in_order()
     reasons = find_reasons(parts, stages.opened.key, judged, ranked) if ranked else {}
     lines = score_lines(judged.outcomes, ranked, reasons)

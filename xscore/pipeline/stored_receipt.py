@@ -16,7 +16,7 @@ from xscore.platform.errors import BrokenReceipt, StoreDamaged
 from xscore.records.calls import Stage
 from xscore.records.receipt import Answer, StageUsage
 
-_HINT = "`--json` shows what is there of it; the store's other turns are as they were."
+_HINT = "`--json` shows what is left of it; the store's other turns are not affected."
 
 
 def receipt_body(text: str) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def receipt_body(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise StoreDamaged(f"the receipt is damaged: {error}", hint=_HINT) from error
     if not isinstance(body, dict):
-        raise StoreDamaged("the receipt is damaged: it is no object", hint=_HINT)
+        raise StoreDamaged("the receipt is damaged: it is not an object", hint=_HINT)
     return body
 
 
@@ -47,7 +47,7 @@ def read_receipt(text: str) -> Answer:
 
 
 def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _as_record(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -186,7 +186,7 @@ def _remember_host(judge: JudgeDescription) -> list[str]:
     try:
         remember_host(judge)
     except StoreError as error:  # the judgments are worth more
-        warning = f"what the host can do was not remembered: {error.message}"
+        warning = f"the host's capabilities could not be stored: {error.message}"
         return [join_sentences(warning, error.hint)]
     return []
 

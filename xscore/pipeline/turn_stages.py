@@ -143,7 +143,7 @@ class TurnStages(Struct, frozen=True):
     ranking: Ranking
     reasons: Reasons = Reasons()
     bundle: "Bundle | None" = None
-    """None: nobody sees it."""
+    """None: it is not shown."""
     answered: Answered = Answered()
 
     @property

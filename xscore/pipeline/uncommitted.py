@@ -5,7 +5,7 @@ what is judged. Everything that may leave the machine is redacted here, before i
 key or a prompt; long texts are cut afterwards. The change is shown to the answering model, so only
 files that the index admits are in it: not what is excluded by a glob, by its class or by its
 content, and no file of secrets. A deleted file is judged by its name alone. Trade-off: new files
-that git does not track yet are no part of the change.
+that git does not track yet are not part of the change.
 """
 
 import os
@@ -44,7 +44,7 @@ _SECTION = r"(?m)^(?=diff --git )"
 _NAMES = r'(?m)^(?:(?:---|\+\+\+) "?(?:[ab]/)?|(?:rename|copy) (?:from|to) "?)(.+?)"?\t?$'
 """Names in the head of a section.
 
-One that git quotes stays escaped, with a backslash, so it is no name of a file."""
+One that git quotes stays escaped, with a backslash, so it is not the name of a file."""
 _HUNK = r"@@ -\d+(?:,\d+)? \+(\d+)"
 
 

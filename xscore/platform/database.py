@@ -39,7 +39,7 @@ class Migration(Struct, frozen=True):
     """Its schema number until then."""
     after: int
     copy: Path
-    """The folder with a copy of what cannot be made again."""
+    """The folder with a copy of what cannot be rebuilt."""
 
 
 ROOM_BYTES = 1_000_000

@@ -29,8 +29,8 @@ class DatabaseHeader(Struct, frozen=True):
 
 
 def read_header(path: Path) -> DatabaseHeader | None:
-    """Return the header of the database at `path`; None if that is no plain database, or is open in
-    this process."""
+    """Return the header of the database at `path`; None if that is not a plain database, or is open
+    in this process."""
     data = b""
     with suppress(OSError), kept_from_sqlite(path) as may_read:
         if may_read and stat.S_ISREG(path.lstat().st_mode):  # reading a pipe would never end

@@ -99,7 +99,7 @@ def key_of_note(path: Path, noted: str, keys: KeySource | None) -> bytes:
     if key_id(key) != noted:
         raise StoreError(
             f"{path} is encrypted with key {noted}, and your key is {key_id(key)}",
-            hint="Put the right key back; nothing can be read without it, and nothing was changed.",
+            hint="Restore the right key; nothing can be read without it, and nothing was changed.",
         )
     return key
 

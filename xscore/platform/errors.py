@@ -103,7 +103,7 @@ def newer_file_error(name: str, version: int, readable: int) -> UsageError:
     touched."""
     return UsageError(
         f"{name} was made by a newer xscore (schema {version}; this one reads {readable})",
-        hint="Upgrade xscore, or have the file made again by this one.",
+        hint="Upgrade xscore, or create the file again with this one.",
     )
 
 

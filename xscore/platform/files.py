@@ -55,8 +55,10 @@ def is_there(
     """Whether something, or a file of this kind, can be seen there.
 
     Unlike `Path.exists` and `is_file`, it raises nothing where that is denied or the path is longer
-    than the system takes. is_kind: such as `stat.S_ISREG`. follow: whether a link stands for what
-    it leads to.
+    than the system takes.
+
+    is_kind: such as `stat.S_ISREG`.
+    follow: whether a link stands for what it leads to.
     """
     try:
         mode = place.stat(follow_symlinks=follow).st_mode

@@ -11,7 +11,7 @@ import re
 
 _INCLUDE = re.compile(r"\[include(?:if)?\b", re.IGNORECASE)
 _LINE = re.compile(r"\S[^\n]*")
-"""A line from its first character that is no space."""
+"""A line from its first character that is not a space."""
 
 
 def includes_files(text: str) -> bool:

@@ -62,7 +62,10 @@ def name_lines_file(path: Path) -> str:
 
 
 def parse_lines(data: bytes, name: str, shape: type[Line], *, hint: str) -> tuple[Line, ...]:
-    """Return the parsed lines. name: their source, for errors. hint: what a line looks like.
+    """Return the parsed lines.
+
+    name: their source, for errors.
+    hint: what a line looks like.
 
     Raises UsageError with the line number for a line of another shape or a repeated id.
     """
@@ -92,7 +95,7 @@ def decode_line(
     """Return what a line holds. place: file and line number, for errors.
 
     schema: the highest number that the line's `schema` may have; None: lines have none.
-    checks_keys: refuse a key that stands twice in one object; a program writes none.
+    checks_keys: refuse a key that appears twice in one object; a program writes none.
     Raises UsageError.
     """
     try:
@@ -163,6 +166,6 @@ def _once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     members: dict[str, object] = {}
     for key, value in pairs:
         if key in members:
-            raise ValueError(f"the key {json.dumps(key[:80])} stands twice in one object")
+            raise ValueError(f"the key {json.dumps(key[:80])} appears twice in one object")
         members[key] = value
     return members

@@ -1,4 +1,4 @@
-"""Bring an older database to today's schema: a copy of what cannot be made again, then every step
+"""Bring an older database to today's schema: a copy of what cannot be rebuilt, then every step
 in one transaction.
 
 The write lock is held from before the copy until the last step is committed. So a process that is
@@ -27,15 +27,16 @@ from xscore.platform.set_aside import make_set_aside_folder, set_aside_folders
 from xscore.platform.sqlite_drivers import KeySource
 
 NO_ROWS = "false"
-"""SQL condition: every row of the table can be made again."""
+"""SQL condition: every row of the table can be rebuilt."""
 _UNFINISHED = ".new"
 _COPY_ROWS = 'INSERT INTO main."{0}" SELECT * FROM source."{0}" WHERE {1}'
 _MARK = re.compile(r"schema-\d+\.txt")
 _MARK_TEXT = """\
-This is a copy of what could not be made again of {name}, from before it was brought from schema {before} to {after}.
-The xscore that wrote schema {before} opens it; the index is left out, since it is made again from the files.
+This is a copy of the parts of {name} that cannot be rebuilt, made before it was migrated
+from schema {before} to {after}. The xscore that wrote schema {before} opens it. The index
+is left out, since it is rebuilt from the files.
 The next migration removes this folder, and you may remove it at any time.
-"""  # noqa: E501  its lines are read by others
+"""
 
 
 StepFunction = Callable[[sqlite3.Connection], None]
@@ -47,7 +48,7 @@ class Step(Struct, frozen=True):
 
     run: StepFunction
     kept_rows: Mapping[str, str]
-    """Of the schema before: each table with rows that can be made again -> SQL condition of those
+    """Of the schema before: each table with rows that can be rebuilt -> SQL condition of those
     that cannot."""
 
 
@@ -100,7 +101,7 @@ def _refuse_dangling(connection: sqlite3.Connection, path: Path) -> None:
 def _write_copy(
     path: Path, versions: tuple[int, int], kept_rows: Mapping[str, str], keys: KeySource | None
 ) -> Path:
-    """Copy what cannot be made again into a folder of its own; return it once it is on disk."""
+    """Copy what cannot be rebuilt into a folder of its own; return it once it is on disk."""
     before, after = versions
     _remove_unfinished(path)
     try:
@@ -141,7 +142,7 @@ def _not_copied_error(folder: Path, error: OSError) -> StoreError:
 
 
 def _copy_rows(copy: sqlite3.Connection, path: Path, kept_rows: Mapping[str, str]) -> None:
-    """Write all tables, and their rows that cannot be made again, into an empty database.
+    """Write all tables, and their rows that cannot be rebuilt, into an empty database.
 
     They are read by a connection of their own, which sees what is committed; the write lock keeps
     that as it is.

@@ -27,13 +27,13 @@ def picodollars(usd: Decimal) -> int:
     except InvalidOperation:  # not a number
         is_amount = False
     if not is_amount:
-        raise ValueError(f"{usd} is no amount of dollars that a ledger holds")
+        raise ValueError(f"{usd} is not an amount of dollars that a ledger can hold")
     return round(usd * PER_DOLLAR)  # half to even
 
 
 def dollars_of_picodollars(amount: int) -> Decimal:
     """Return picodollars as dollars. Raises ValueError for anything but a non-negative integer."""
     if not isinstance(amount, int) or amount < 0:
-        raise ValueError(f"{amount!r} is no amount of picodollars")
+        raise ValueError(f"{amount!r} is not an amount of picodollars")
     # exact, since no column holds more than 19 digits, and without trailing zeros.
     return Decimal(amount) / PER_DOLLAR

@@ -1,4 +1,4 @@
-"""Which database files this process has open, so that nobody else in it opens and closes one.
+"""Which database files this process has open, so that nothing else in it opens and closes one.
 
 SQLite locks files with POSIX locks, which the system drops as soon as the process closes *any*
 descriptor of the file: then another process takes itself for the last one, and removes a journal

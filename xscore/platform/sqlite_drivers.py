@@ -123,7 +123,7 @@ def _translating_connection(driver: Any) -> Any:
                 arguments[0].close()
                 if _is_unusable(error):
                     # What this statement misses may have gone in a migration by a newer xscore,
-                    # which is no damage.
+                    # which is not damage.
                     _refuse_if_migrated(driver, connection, place)
                 _translate(error, place)
 
@@ -155,8 +155,7 @@ def too_new_error(path: Path | None, version: int, readable: int) -> StoreTooNew
     return StoreTooNew(
         f"{_named(path)} was made by a newer xscore (schema {version}; this one reads {readable})",
         hint=(
-            "Upgrade xscore; end and start again what still runs of the older one. Nothing was"
-            " changed."
+            "Upgrade xscore, and restart any older one that is still running. Nothing was changed."
         ),
     )
 
@@ -215,7 +214,7 @@ encrypted database."""
 
 NOTE_SUFFIX = "-key"
 _NOTE_PATTERN = rb"encrypted with key ([0-9a-f]{16})\n?"
-REWRITE_NOTE_HINT = "`xscore store encrypt` writes it again, if your key is the right one."
+REWRITE_NOTE_HINT = "`xscore store encrypt` rewrites it, if your key is the right one."
 
 
 def note_path(path: Path) -> Path:

@@ -1,10 +1,10 @@
 """Make text safe to display and to hand to an agent, and join it to sentences.
 
 Control characters, bidirectional overrides, lone surrogates and noncharacters are escaped, so that
-text from a repository cannot move the cursor, recolor or reorder the output. Characters that nobody
-sees are escaped, too; an agent does not get them at all, since a model reads what a person who
-looks at the same text does not. Stored text is never changed, and neither is what a judge or an
-answering model is asked.
+text from a repository cannot move the cursor, recolor or reorder the output. Invisible characters
+are escaped, too; an agent does not get them at all, since a model would read what a person looking
+at the same text does not. Stored text is never changed, and neither is what a judge or an answering
+model is asked.
 
 Of the characters without a shape (Unicode's Default_Ignorable_Code_Point, and the marks of
 interlinear annotation) text needs a few, and only directly after a character that they change: a
@@ -68,7 +68,7 @@ def escape_piece(text: str, before: str) -> str:
 
 
 def without_invisible(text: str) -> str:
-    """Remove the characters that nobody sees, for a text that an agent reads; controls stay, to be
+    """Remove invisible characters from a text that an agent reads; controls stay, to be
     escaped.
 
     Do this before tags are escaped: an invisible character within a tag would hide it from that.
@@ -79,7 +79,7 @@ def without_invisible(text: str) -> str:
 
 
 def without_invisible_values(value: object) -> object:
-    """Remove the characters that nobody sees from every text of a JSON value."""
+    """Remove invisible characters from every text of a JSON value."""
     if isinstance(value, str):
         return without_invisible(value)
     if isinstance(value, dict):

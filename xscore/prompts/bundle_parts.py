@@ -32,7 +32,7 @@ from xscore.settings import BundleSettings
 SYSTEM_CONTEXT_LAYERS = frozenset({Layer.SESSION, Layer.PROJECT, Layer.USER})
 """Layers of the first section, *system context*; the others are *evidence*."""
 PAST_ANSWER_KINDS = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
-"""Kinds of the last section: what was answered earlier, which is no evidence."""
+"""Kinds of the last section: what was answered earlier, which is not evidence."""
 MAX_NAMED_SPANS = 3
 """Name at most this many changed spans or redacted lines; count the rest."""
 

@@ -66,7 +66,8 @@ def _depth(line: str) -> int:
 
 
 def _imported_names(statement: Sequence[str]) -> set[str]:
-    """Return the names that an import binds; none where it is no import, or they cannot be told."""
+    """Return the names that an import binds; none where it is not an import, or they cannot be
+    told."""
     source = " ".join(re.sub(r"(?:#|//).*", "", line) for line in statement).strip().rstrip(";")
     if not _STARTS.match(source) or "*" in source:
         return set()

@@ -49,9 +49,8 @@ _OURS = {
 _OPENING = "|".join(
     [
         *(rf"(?P<{tag}>{opening})" for tag, opening in _OURS.items()),
-        (
-            rf"<(?P<foreign>{'|'.join(sorted(_FOREIGN, key=len, reverse=True))})(?:\s[^<>\n]{{0,400}})?>"  # noqa: E501  its lines are read by others
-        ),
+        rf"<(?P<foreign>{'|'.join(sorted(_FOREIGN, key=len, reverse=True))})"
+        r"(?:\s[^<>\n]{0,400})?>",
     ]
 )
 _CAPTION = rf"\[m_[0-9a-f]{{20}}\] (?:{'|'.join(Kind)})\b"

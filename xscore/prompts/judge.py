@@ -141,8 +141,8 @@ def make_judging_request(
     """Build a judging request from its rendered parts.
 
     is_stable: the first part is the same in later turns.
-    frame_chars: what separate prompts would repeat per
-    judgment. questions: codes of the questions that share the prompt; empty: one turn.
+    frame_chars: what separate prompts would repeat per judgment.
+    questions: codes of the questions that share the prompt; empty: one turn.
     """
     model = options.model
     chars = tokens.size(system, *content)
@@ -249,7 +249,7 @@ def decision_request(
         reply_ids=tuple(entry.code_id for entry in entries),
         decision=form,
         levels=levels,
-        max_output_tokens=0,  # answers are no text, and free
+        max_output_tokens=0,  # answers are not text, and free
         input_tokens=ceil(chars / ratio),
         reserved_input_tokens=ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, ratio)),
         candidates=len(entries),

@@ -74,11 +74,10 @@ def question_codes(count: int) -> tuple[str, ...]:
 def questions_block(turn_texts: Sequence[str]) -> str:
     """Render turn blocks (`turn_text.turn_block`) as questions that can neither imitate another nor
     close their own."""
-    questions = [
-        "<question"
-        f' id="{code}">\n{escape_tags(text.removeprefix(_TURN).removesuffix(_END), tags=_TAGS)}\n</question>'  # noqa: E501  its lines are read by others
-        for code, text in zip(question_codes(len(turn_texts)), turn_texts, strict=True)
-    ]
+    questions: list[str] = []
+    for code, text in zip(question_codes(len(turn_texts)), turn_texts, strict=True):
+        body = escape_tags(text.removeprefix(_TURN).removesuffix(_END), tags=_TAGS)
+        questions.append(f'<question id="{code}">\n{body}\n</question>')
     return "\n".join(["<questions>", *questions, "</questions>"])
 
 
@@ -88,7 +87,8 @@ def questions_request(
     """Build the request that judges these entries for each of these rendered turns."""
     system = questions_rubric()
     pack = escape_tags(pack_block(entries), tags=_TAGS)  # no text in it can imitate a question
-    question_text = f"{questions_block(turn_texts)}\n\n{_asked(len(entries), len(turn_texts), options.reasons_from)}"  # noqa: E501  its lines are read by others
+    instruction = _asked(len(entries), len(turn_texts), options.reasons_from)
+    question_text = f"{questions_block(turn_texts)}\n\n{instruction}"
     frame = tokens.size(system, question_text)
     prompt_size = tokens.size(system, pack, question_text)
     return make_judging_request(

@@ -80,9 +80,8 @@ def _editor_blocks(turn: Turn) -> Iterable[str]:
     if turn.file:
         line = f' line="{turn.line}"' if turn.line else ""
         head = f'<current_file path="{escape_attribute(turn.file)}"{line}>'
-        yield (
-            f"{head}\n{escape_tags(_around(turn.file_text, turn.line), tags=MEMORY_TAGS)}\n</current_file>"  # noqa: E501  its lines are read by others
-        )
+        excerpt = escape_tags(_around(turn.file_text, turn.line), tags=MEMORY_TAGS)
+        yield f"{head}\n{excerpt}\n</current_file>"
     if turn.diff:
         yield _fenced("diff", shorten_middle(turn.diff, CONTEXT_CHARS))
     if turn.recent:

@@ -2,8 +2,8 @@
 attempt.
 
 Retrying depends on the type of error, never on its message. It wraps the limits, so each attempt
-takes its own tokens, budget and ledger row, and no slot is held during a wait. A 429 is no failed
-attempt: the call waits as long as the host asks, plus jitter, and queues again, up to
+takes its own tokens, budget and ledger row, and no slot is held during a wait. A 429 is not a
+failed attempt: the call waits as long as the host asks, plus jitter, and queues again, up to
 `MAX_REFUSALS` times. An unreadable reply is asked for once more. Metering is innermost, so it times
 each call separately. Trade-off: without adaptive concurrency inside, each call handles a storm of
 429s on its own.
@@ -105,7 +105,7 @@ class Retrying(ProviderWrapper):
             # A slow model, not a dead one: give it more time.
             if isinstance(last, CallTimedOut) and self._is_local:
                 request = replace(request, timeout_s=request.timeout_s * 2)
-            # A refusal is no failure of the host, so it does not lengthen the backoff.
+            # A refusal is not a failure of the host, so it does not lengthen the backoff.
             attempts = 1 if isinstance(last, RateLimited) else failed
             await self._sleep(retry_wait_s(attempts, last, jitter=self._jitter))
 

@@ -73,8 +73,9 @@ class AdaptiveConcurrency:
         host: str = "",
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """ceiling: most calls at once; None: as many as the host takes. start: what it has just
-        handled; 0: unknown."""
+        """ceiling: most calls at once; None: as many as the host takes.
+        start: what it has just handled; 0: unknown.
+        """
         self._first_calls = start or FIRST_CALLS
         start = max(START_LIMIT, start)
         self.limit: int = start if ceiling is None else min(start, ceiling)
@@ -304,7 +305,7 @@ class AdaptiveConcurrency:
         asked_s = last.retry_after_s or 0.0
         why = f"refused for {GIVE_UP_AFTER_S:.0f} s"
         if isinstance(last, ConnectionFailed):
-            why = f"was not reached in {self._broken} attempts"
+            why = f"could not be reached in {self._broken} attempts"
         elif asked_s > LONGEST_RETRY_AFTER_S:
             why = f"asks to wait {format_wait(asked_s)}"
         message = f"{self._host or 'the host'} {why} ({last.message})"

@@ -46,7 +46,7 @@ class HttpReply(Struct, frozen=True):
 
 
 class HostRefused(Exception):
-    """A reply that is no success; `DialectProfile.translate` reads it like an SDK's error."""
+    """A reply that is not a success; `DialectProfile.translate` reads it like an SDK's error."""
 
     def __init__(self, reply: HttpReply) -> None:
         super().__init__(f"status {reply.status}")

@@ -93,32 +93,31 @@ class DecisionProvider(HostConnection):
         """Return the JSON body of a request."""
         assert request.decision is not None, "a decision model is sent decision requests only"
         state, *questions = request.content
-        numbered = zip(request.reply_ids, questions, strict=True)
-        levels = request.levels
-        if self.declared.wire is DecisionWire.DECISIONS:
-            kind = "score" if levels else "predicate"
-            rated: dict[str, Any] = (
-                {"levels": [{"label": name} for name in levels]} if levels else {}
-            )
+        is_decisions_wire = self.declared.wire is DecisionWire.DECISIONS
+        kind = "predicate" if is_decisions_wire else "noul"
+        rated: dict[str, Any] = {}
+        if request.levels:
+            kind = "score"
+            if is_decisions_wire:
+                rated["levels"] = [{"label": name} for name in request.levels]
+            else:
+                rated["criteria"] = list(request.levels)
+        forms: dict[str, dict[str, Any]] = {}
+        for name, text in zip(request.reply_ids, questions, strict=True):
+            forms[name] = {"type": kind, "instructions": text, **rated}
+        if is_decisions_wire:
             return {
                 "model": request.model,
                 "input": [
                     {"type": "message", "role": "developer", "content": request.system},
                     {"type": "message", "role": "user", "content": state},
                 ],
-                "questions": [
-                    {"name": name, "type": kind, "instructions": text, **rated}
-                    for name, text in numbered
-                ],
+                "questions": [{"name": name, **form} for name, form in forms.items()],
             }
-        kind = "score" if levels else "noul"
-        rated = {"criteria": list(levels)} if levels else {}
         return {
             "model": request.model,
             "state": f"{request.system}\n\n{state}",
-            "questions": {
-                name: {"type": kind, "instructions": text, **rated} for name, text in numbered
-            },
+            "questions": forms,
         }
 
     async def context_tokens(self, model: str) -> int | None:
@@ -222,11 +221,14 @@ def _decoded(
 
 
 def _by_name(answers: object) -> dict[str, object] | None:
-    """Return the answers of the System One wire; one whose name stood twice is no answer."""
+    """Return the answers of the System One wire; one whose name stood twice is not an answer."""
     if not isinstance(answers, dict):
         return None
     repeated = _repeated(answers)
-    return {name: None if name in repeated else answer for name, answer in answers.items()}
+    for name in repeated:
+        # Answered twice: which answer counts cannot be told.
+        answers[name] = None
+    return answers
 
 
 def _in_order(answers: object, ids: Sequence[str]) -> dict[str, object] | None:
@@ -245,7 +247,7 @@ def _in_order(answers: object, ids: Sequence[str]) -> dict[str, object] | None:
 
 
 def _value(answer: object, levels: Sequence[str]) -> object:
-    """Return a probability, one for each level, `DECLINED`, or None for what is no answer."""
+    """Return a probability, one for each level, `DECLINED`, or None for what is not an answer."""
     if not isinstance(answer, dict) or _repeated(answer):
         return None
     kind = answer.get("type")

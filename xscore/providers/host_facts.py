@@ -145,7 +145,7 @@ def token_count(value: object, *, least: int = 0, highest: int = MAX_COUNT) -> i
 def cached_count(usage: Mapping[str, Any]) -> int | None:
     """Return how many tokens the host's cache served, in whichever spelling it says so; None if it
     does not."""
-    places = (sub_object(usage, part) if part else usage for part, _ in CACHED_PLACES)
+    places = [sub_object(usage, part) if part else usage for part, _ in CACHED_PLACES]
     counts = []
     for place, (_, name) in zip(places, CACHED_PLACES, strict=True):
         counts.append(token_count(place.get(name)))

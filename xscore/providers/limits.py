@@ -63,8 +63,9 @@ class Limited(ProviderWrapper):
         price_of: PriceFunction = call_price,
         rates: RateBudget | None = None,
     ) -> None:
-        """concurrency: most calls in flight, tried from `start` up. rates: a minute; None: as the
-        host states."""
+        """concurrency: most calls in flight, tried from `start` up.
+        rates: a minute; None: as the host states.
+        """
         super().__init__(provider)
         self._front = asyncio.Lock()
         self._rates: RateBudget = rates or LocalRates()

@@ -109,7 +109,7 @@ class PriceList(Struct, frozen=True):
     ) -> Decimal | None:
         """Return the dollars of one call at this host, or None where it is unpriced. at: Unix
         seconds; None: now."""
-        if provider in DECISION_HOSTS:  # answers are no text, and free
+        if provider in DECISION_HOSTS:  # answers are not text, and free
             usage = replace(usage, output_tokens=0, reasoning_tokens=0)
         return self._price(model, host, usage, at, batch=False, table=_own_table(provider))
 

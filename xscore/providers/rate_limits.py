@@ -179,7 +179,7 @@ class LocalRates:
         requests, *tokens = astuple(stated)
         news: list[int | None] = [requests]
         for per_minute in tokens:
-            # Fewer than one call takes is no limit of tokens a minute.
+            # Fewer than one call takes is not a limit of tokens a minute.
             is_limit = (per_minute or 0) >= MIN_TOKENS_PER_MINUTE
             news.append(per_minute if is_limit else None)
         self._stated = tuple(new or old for new, old in zip(news, self._stated, strict=True))

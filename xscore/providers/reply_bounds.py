@@ -89,7 +89,7 @@ class BoundedBody:
         for piece in (data,) if self._unpacking is None else self._unpacked(data):
             self._left -= len(piece)
             if self._left < 0:
-                self._stop(f"more than {self._limit:,} bytes, where no reply is so long")
+                self._stop(f"more than {self._limit:,} bytes, longer than any reply")
                 return
             yield piece
 

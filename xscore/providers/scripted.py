@@ -51,10 +51,13 @@ class ScriptRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             (self.text, memory.text),
             (self.task, turn),
         )
-        return all(
-            fnmatchcase(text, pattern) if "*" in pattern or "?" in pattern else pattern in text
-            for pattern, text in pairs
-        )
+        return all(_fits(text, pattern) for pattern, text in pairs)
+
+
+def _fits(text: str, pattern: str) -> bool:
+    if "*" in pattern or "?" in pattern:
+        return fnmatchcase(text, pattern)
+    return pattern in text
 
 
 class PlannedError(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,7 +76,7 @@ class PlannedError(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def error(self) -> ProviderError:
         """Return the error to raise."""
         return error_kinds()[self.kind](
-            f"scripted: call {self.at} fails so", retry_after_s=self.retry_after_s
+            f"scripted: call {self.at} fails as planned", retry_after_s=self.retry_after_s
         )
 
 

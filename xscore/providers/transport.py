@@ -64,7 +64,7 @@ class Route(Struct, frozen=True):
         for link in reversed(error_chain(error)):
             causes.update({base.__name__: link for base in type(link).__mro__})
         if oversized := causes.get("OversizedReply"):
-            hint = f"Check what answers at {self.host}; nothing more was read of it."
+            hint = f"Check what answers at {self.host}; nothing more was read from it."
             return UnreadableResponse(f"{self.host} answered {oversized}", hint=hint)
         if untrusted := causes.get("ClientConnectorCertificateError"):
             why = (
@@ -148,7 +148,7 @@ def route_to(base_url: str) -> Route:
         scheme = named.scheme
         is_usable = bool(named.hostname) and named.port != 0
     except ValueError as error:  # its words may repeat a password
-        raise UsageError("the environment names a proxy that is no URL", hint=hint) from error
+        raise UsageError("the environment names a proxy that is not a URL", hint=hint) from error
     if scheme not in PROXY_SCHEMES or not is_usable:
         raise UsageError(
             f"the environment names a `{scheme}` proxy; only http and https proxies can be used",
@@ -162,17 +162,15 @@ def headers_of_environment(vendor: str, *, is_vendors_own: bool) -> dict[str, st
 
     is_vendors_own: whether they go to the vendor's own host.
     """
-    lines = (
-        line.partition(":")
-        for line in os.environ.get(f"{vendor.upper()}_CUSTOM_HEADERS", "").split("\n")
-    )
-    header_values = {name.strip(): value.strip() for name, colon, value in lines if colon}
+    header_values: dict[str, str] = {}
+    for line in os.environ.get(f"{vendor.upper()}_CUSTOM_HEADERS", "").split("\n"):
+        name, colon, value = line.partition(":")
+        if colon:
+            header_values[name.strip()] = value.strip()
     if vendor == "openai" and is_vendors_own:
-        header_values |= {
-            header: os.environ[name]
-            for name, header in ACCOUNT_HEADERS.items()
-            if os.environ.get(name)
-        }
+        for name, header in ACCOUNT_HEADERS.items():
+            if os.environ.get(name):
+                header_values[header] = os.environ[name]
     return header_values
 
 
@@ -193,9 +191,9 @@ def trusted_ssl_context() -> "ssl.SSLContext":
     try:
         # `requests` takes a folder in its variable as well.
         is_folder = file is not None and Path(file).is_dir()
-        return ssl.create_default_context(
-            cafile=None if is_folder else file, capath=file if is_folder else folder
-        )
+        if is_folder:
+            return ssl.create_default_context(capath=file)
+        return ssl.create_default_context(cafile=file, capath=folder)
     except (OSError, ssl.SSLError) as error:
         raise UsageError(
             f"{name or CERTIFICATE_FOLDER} names {file or folder}, where no certificates can be"

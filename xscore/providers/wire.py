@@ -263,7 +263,7 @@ class WireProvider(HostConnection):
         try:
             async for event in stream:
                 if not isinstance(event, Mapping):
-                    raise self.profile.unreadable("a stream that is not of objects", call)
+                    raise self.profile.unreadable("a stream of something other than objects", call)
                 reader.take(event)
         except (ValueError, RecursionError) as error:
             raise self.profile.unreadable("a stream whose events are not JSON", call) from error

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 _PAGE = """
 {% if answer.answer %}<div style="white-space: pre-wrap">{{ answer.answer }}</div>{% endif %}
 {% if rows %}<table>
-<thead><tr><th>score</th><th style="text-align: left">memory</th><th style="text-align: left">why</th></tr></thead>
+<thead><tr><th>score</th>
+<th style="text-align: left">memory</th><th style="text-align: left">why</th></tr></thead>
 <tbody>{% for score, name, why in rows %}
-<tr><td>{{ score }}</td><td style="text-align: left">{{ name }}</td><td style="text-align: left">{{ why }}</td></tr>
+<tr><td>{{ score }}</td>
+<td style="text-align: left">{{ name }}</td><td style="text-align: left">{{ why }}</td></tr>
 {% endfor %}</tbody></table>{% endif %}
 <p>{{ receipt }}</p>
 {% for warning in answer.warnings %}<p>{{ warning }}</p>{% endfor %}
-"""  # noqa: E501  its lines are read by others
+"""
 
 
 def answer_text(answer: "Answer") -> str:

@@ -297,7 +297,7 @@ class PlacedBy(StrEnum):
 
     THRESHOLD = "threshold"
     MIN_KEEP = "min_keep"
-    """Below the threshold; taken in because the user wants at least so many."""
+    """Below the threshold; added because the user wants a minimum number."""
     FILLED = "filled"
     """Below the threshold; taken in where words ranked and places were free
     (`pipeline.composition`)."""

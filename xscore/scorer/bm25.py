@@ -66,8 +66,8 @@ HELD_SHORT, HELD_LONG = 0.44, 0.22
 questions, long ones. Cross-validated by repository on questions about what is there and what is not
 (decision 0036)."""
 SHORT_UNTIL, LONG_FROM = 6, 12
-"""A question of at most so many words is short, of so many long; between them the share falls
-evenly."""
+"""Up to how many words a question is short, and from how many it is long; between them the share
+falls evenly."""
 UNHELD_FALLS = 3.0
 """Power of the held share of what is needed, by which all evidence is multiplied."""
 NAMED_LEAST = 0.75
@@ -96,8 +96,8 @@ their own memories; documents count in full where there is no code. Windows of t
 they are the code of languages that have no grammar here."""
 CODE = frozenset({Kind.CLASS, Kind.FUNCTION, Kind.METHOD})
 COMMON = 0.5
-"""A word that stands in more than this share of all memories is no evidence, unless the task has no
-other."""
+"""A word that stands in more than this share of all memories is not evidence, unless the task has
+no other."""
 COMMON_LEAST = 10
 """A word that no more memories than this have is never common, however small the pool."""
 IMAGINED = 50
@@ -190,11 +190,12 @@ def weigh_candidates(
     evidence = weights.evidence
     amounts = _amounts(hits, evidence, words=words)
     by_file = _in_file(candidates, hits, evidence)
-    shares = [
-        weighed.term.share if counted else 0.0
-        for weighed, counted in zip(terms, weights.counted, strict=True)
-    ]
-    breadth, worth = _breadth(hits, shares), _kind_weights(candidates, terms)
+    shares = [0.0] * len(terms)
+    for number, weighed in enumerate(terms):
+        if weights.counted[number]:
+            shares[number] = weighed.term.share
+    breadth = _breadth(hits, shares)
+    worth = _kind_weights(candidates, terms)
     for row, amount in amounts.items():
         if amount > 0:
             candidate = candidates[row]
@@ -226,7 +227,9 @@ def _weigh_terms(
         is_everyday_word = is_everyday(weighed.term.word)
         if is_everyday_word and is_question:
             amount *= EVERYDAY_WEIGHT
-        idf.append(0.0 if has_telling and count > common_above else amount)
+        if has_telling and count > common_above:
+            amount = 0.0
+        idf.append(amount)
         counted.append(not weighed.term.joined and (count > 0 or not is_everyday_word))
     asked_idf = missing_idf = 0.0
     for amount, is_asked, count in zip(idf, counted, have, strict=True):
@@ -268,7 +271,10 @@ def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence
             lengths[row] = length(place)
     total = sum_of(vectors.entries[4 :: TERM_ENTRY.size])
     if None in rows_by_place:
-        total -= sum([length(place) for place, row in enumerate(rows_by_place) if row is None])
+        # The mean is that of the candidates alone.
+        for place, row in enumerate(rows_by_place):
+            if row is None:
+                total -= length(place)
     mean = total / max(1, len(candidates))
     return TermHits(rows, terms, counts, fields, lengths, mean or 1.0, len(candidates))
 
@@ -302,16 +308,19 @@ def sum_of(data: bytes) -> int:
     """
     if len(data) <= 256:
         return (adler32(data) & 0xFFFF) - 1
-    return sum(
-        (adler32(data[start : start + 256]) & 0xFFFF) - 1 for start in range(0, len(data), 256)
-    )
+    total = 0
+    # At most 256 bytes at a time: their sum stays below the modulus.
+    for start in range(0, len(data), 256):
+        total += (adler32(data[start : start + 256]) & 0xFFFF) - 1
+    return total
 
 
 def _amounts(hits: TermHits, idf: Sequence[float], *, words: int) -> dict[int, float]:
     """Return the evidence of each candidate's own words, by row."""
     short = 1 / max(4, words)
     length = LENGTH_WEIGHT + LENGTH_SHORT * short
-    fixed, by_length = SATURATION * (1 - length), SATURATION * length / hits.mean_length
+    fixed = SATURATION * (1 - length)
+    by_length = SATURATION * length / hits.mean_length
     field_weight = 1 + FIELDS_SHORT * short
     in_fields: dict[int, float] = {}
     for marks in set(hits.fields):
@@ -358,9 +367,10 @@ def _held_share(amounts: Mapping[int, float], hits: TermHits, weights: _TermWeig
     size = min(BEST_ASKED, max(1, hits.pool // ONE_OF))
     best = set(sorted(amounts, key=lambda row: (-amounts[row], row))[:size])
     asked_for = weights.asked_for
-    held = sum(
-        asked_for[term] for row, term in zip(hits.row, hits.term, strict=True) if row in best
-    )
+    held = 0.0
+    for row, term in zip(hits.row, hits.term, strict=True):
+        if row in best:
+            held += asked_for[term]
     return held / size / weights.asked
 
 
@@ -370,13 +380,13 @@ def _shrink_all(
     """Shrink all evidence to what is left of it where the best memories hold little of what is
     asked."""
     # A name that was asked for stays in sight, whatever unknown words stand beside it.
-    named = {
-        row
-        for row, term, marks in zip(hits.row, hits.term, hits.fields, strict=True)
-        if marks & WHOLE_NAME and weights.idf[term] > 0
-    }
+    named: set[int] = set()
+    for row, term, marks in zip(hits.row, hits.term, hits.fields, strict=True):
+        if marks & WHOLE_NAME and weights.idf[term] > 0:
+            named.add(row)
+    kept_of_named = max(kept_share, NAMED_LEAST)
     for row in amounts:
-        amounts[row] *= max(kept_share, NAMED_LEAST) if row in named else kept_share
+        amounts[row] *= kept_of_named if row in named else kept_share
 
 
 def _needed(words: int) -> float:
@@ -400,11 +410,10 @@ def _kind_weights(
 ) -> dict[Kind, float]:
     """Return what the evidence of each kind is worth; 1 of a kind that is missing."""
     first_words = _first_words(terms)
-    worth = {
-        kind: share
-        for kind, (share, words) in KIND_WEIGHTS.items()
-        if first_words.isdisjoint(words.split())
-    }
+    worth: dict[Kind, float] = {}
+    for kind, (share, words) in KIND_WEIGHTS.items():
+        if first_words.isdisjoint(words.split()):
+            worth[kind] = share
     if CODE.isdisjoint([candidate.kind for candidate in candidates]):
         worth.pop(Kind.DOC, None)
     return worth
@@ -413,5 +422,6 @@ def _kind_weights(
 def _kind_of(candidate: Candidate) -> Kind:
     """Return the kind that a candidate counts as: `.gitignore` lists names of everything and is
     about none of it."""
-    is_settings = candidate.kind is Kind.TEXT and candidate.path.rpartition("/")[2].startswith(".")
-    return Kind.CONFIG if is_settings else candidate.kind
+    if candidate.kind is Kind.TEXT and candidate.path.rpartition("/")[2].startswith("."):
+        return Kind.CONFIG
+    return candidate.kind

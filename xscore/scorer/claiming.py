@@ -140,7 +140,9 @@ class PackQueue:
 
     def next_units(self) -> tuple[ClaimNext, ...]:
         """Return `CLAIM_NEXT` if any packs are left. There is one at a time."""
-        return (CLAIM_NEXT,) if self._waiting or self._deferred else ()
+        if self._waiting or self._deferred:
+            return (CLAIM_NEXT,)
+        return ()
 
     def _most(self, taken: int = 0) -> int:
         """Return how many packs to claim at a time. taken: those in hand."""
@@ -173,14 +175,15 @@ def claim_by_store(
     claims = _ClaimsByStore(repository[1], user[1], set(contents))
 
     async def write(judgments: Sequence[Judgment]) -> None:
-        for is_own, (write_here, _) in ((False, repository), (True, user)):
-            of_store = [
-                judgment
-                for judgment in judgments
-                if (judgment.content_hash in claims.contents) is is_own
-            ]
-            if of_store:
-                await write_here(of_store)
+        of_repository: list[Judgment] = []
+        of_user: list[Judgment] = []
+        for judgment in judgments:
+            is_own = judgment.content_hash in claims.contents
+            (of_user if is_own else of_repository).append(judgment)
+        if of_repository:
+            await repository[0](of_repository)
+        if of_user:
+            await user[0](of_user)
 
     return write, claims
 

@@ -67,15 +67,14 @@ def fuse_ranks(priors: Mapping[str, float], likeness: Mapping[str, float]) -> di
     likeness."""
     if not likeness:
         return dict(priors)
-    words = _ranks({identifier: prior for identifier, prior in priors.items() if prior > 0})
-    meaning = _ranks(
-        {identifier: likeness[identifier] for identifier in priors if identifier in likeness}
-    )
+    prior_of_matching = {memory: prior for memory, prior in priors.items() if prior > 0}
+    by_words = _ranks(prior_of_matching)
+    by_meaning = _ranks({memory: likeness[memory] for memory in priors if memory in likeness})
     best_possible = 2 / (RANK_CONSTANT + 1)
-    return {
-        identifier: (_share(words, identifier) + _share(meaning, identifier)) / best_possible
-        for identifier in priors
-    }
+    fused: dict[str, float] = {}
+    for memory in priors:
+        fused[memory] = (_share(by_words, memory) + _share(by_meaning, memory)) / best_possible
+    return fused
 
 
 def lift_by_likeness(score: float, cosine: float) -> float:
@@ -84,20 +83,21 @@ def lift_by_likeness(score: float, cosine: float) -> float:
     return 1 - (1 - score) * (1 - LIFT * strength)
 
 
-def _share(ranks: Mapping[str, int], identifier: str) -> float:
-    return 1 / (RANK_CONSTANT + ranks[identifier]) if identifier in ranks else 0.0
+def _share(ranks: Mapping[str, int], memory: str) -> float:
+    if memory not in ranks:
+        return 0.0
+    return 1 / (RANK_CONSTANT + ranks[memory])
 
 
 def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
     """Return the rank of each from 1; equals share one."""
     ranks: dict[str, int] = {}
+    best_first = sorted(scores.items(), key=lambda pair: -pair[1])
     last, rank = None, 0
-    for place, (identifier, score) in enumerate(
-        sorted(scores.items(), key=lambda pair: -pair[1]), start=1
-    ):
+    for place, (memory, score) in enumerate(best_first, start=1):
         if score != last:
             last, rank = score, place
-        ranks[identifier] = rank
+        ranks[memory] = rank
     return ranks
 
 
@@ -118,7 +118,8 @@ MOST_TERMS = 400
 """Terms read of one task; a pasted log has no more to say."""
 
 _FRAME = re.compile(
-    r"(\bhow\b[^.?!\n]*?)(?<!\bthe)\s+work(?:s|ed|ing)?(?=\s*(?:[.?!,;:]|$)|\s+(?:when|if|in|inside|on|for|with|under)\b)",
+    r"(\bhow\b[^.?!\n]*?)(?<!\bthe)\s+work(?:s|ed|ing)?"
+    r"(?=\s*(?:[.?!,;:]|$)|\s+(?:when|if|in|inside|on|for|with|under)\b)",
     re.I | re.M,
 )
 """`how does X work?`: the verb belongs to the question, not to what it is about."""
@@ -194,10 +195,10 @@ class LexicalJudge:
 
         A content hash that several candidates share is judged once.
         """
+        judgments = self.judge_all(turn, candidates)
+        judgments.sort(key=lambda judgment: -judgment.score)
         seen: set[str] = set()
-        for judgment in sorted(
-            self.judge_all(turn, candidates), key=lambda judgment: -judgment.score
-        ):
+        for judgment in judgments:
             if judgment.content_hash not in seen:
                 seen.add(judgment.content_hash)
                 yield judgment
@@ -217,21 +218,11 @@ class LexicalJudge:
         for row, reason in reasons.items():
             reason_of_row[row] = reason
         hashes = [candidate.content_hash for candidate in candidates]
+        scores = scored.scores
         # Made by `zip`: a loop takes three times as long, and every prompt waits for each memory of
-        # the pool.
-        return Judgment.from_rows(
-            list(
-                zip(
-                    hashes,
-                    scored.scores,
-                    reason_of_row,
-                    repeat(""),
-                    repeat(0),
-                    scored.scores,
-                    repeat(()),
-                )
-            )
-        )
+        # the pool. The score is its own prior.
+        rows = zip(hashes, scores, reason_of_row, repeat(""), repeat(0), scores, repeat(()))
+        return Judgment.from_rows(list(rows))
 
 
 def lexical_priors(
@@ -240,7 +231,8 @@ def lexical_priors(
     """Return the lexical score of each candidate by id, 0..1: the order in which a model judge
     reads its packs."""
     scored = _ScoredPool(turn, candidates, vectors)
-    return {candidate.id: score for candidate, score in zip(candidates, scored.scores, strict=True)}
+    ids = [candidate.id for candidate in candidates]
+    return dict(zip(ids, scored.scores, strict=True))
 
 
 class _ScoredPool:
@@ -276,9 +268,8 @@ class _ScoredPool:
                     self.evidence.amounts[row] /= KIND_WEIGHTS[Kind.TEST][0]
         self.scores = _scores(self.evidence, candidates, self.named)
         if self.likeness:
-            self.scores = [
-                lift_by_likeness(score, self._cosine(row)) for row, score in enumerate(self.scores)
-            ]
+            for row, score in enumerate(self.scores):
+                self.scores[row] = lift_by_likeness(score, self._cosine(row))
         if stale:
             for row, candidate in enumerate(candidates):
                 if candidate.id in stale:
@@ -288,7 +279,9 @@ class _ScoredPool:
         """Return the blocks that define a value of each name, which their own made-up names do not
         say."""
         name_of_hash: dict[int, str] = {}
-        for last_name in dict.fromkeys(name.rpartition(".")[2] for name in names):
+        last_names = dict.fromkeys(name.rpartition(".")[2] for name in names)
+        for last_name in last_names:
+            # Its last term is that of the whole name.
             for _, term_hash in split_word(last_name)[-1:]:
                 name_of_hash[term_hash] = last_name
         hits = self.evidence.hits
@@ -309,30 +302,34 @@ class _ScoredPool:
 
         if not weighs_tests_less(self.terms):
             return []
-        named = {
-            candidate.id: candidate
-            for candidate in self.candidates
-            if candidate.id in self.named and self.named[candidate.id].in_task
-        }
-        file_names = [candidate.path.rpartition("/")[2] for candidate in named.values()]
-        stems = {name.partition(".")[0] for name in file_names}
-        tests = set(tests_of(named)) if tests_of and named else set()
-        return [
-            row
-            for row, candidate in enumerate(self.candidates)
-            if candidate.kind is Kind.TEST
-            and (candidate.id in tests or tested_name(candidate.path) in stems)
-        ]
+        named_ids: list[str] = []
+        stems: set[str] = set()
+        for candidate in self.candidates:
+            if candidate.id in self.named and self.named[candidate.id].in_task:
+                named_ids.append(candidate.id)
+                file_name = candidate.path.rpartition("/")[2]
+                stems.add(file_name.partition(".")[0])
+        test_ids: set[str] = set()
+        if tests_of and named_ids:
+            test_ids.update(tests_of(named_ids))
+        rows: list[int] = []
+        for row, candidate in enumerate(self.candidates):
+            if candidate.kind is not Kind.TEST:
+                continue
+            if candidate.id in test_ids or tested_name(candidate.path) in stems:
+                rows.append(row)
+        return rows
 
     def _cosine(self, row: int) -> float:
         return self.likeness.get(self.candidates[row].id, 0.0)
 
     def reasons(self, least: float) -> dict[int, str]:
         """Return why each memory from this score up has it, by row."""
-        telling = [
-            row for row, score in enumerate(self.scores) if score >= least and self._has_reason(row)
-        ]
-        return {row: self.reason(row) for row in telling}
+        reasons: dict[int, str] = {}
+        for row, score in enumerate(self.scores):
+            if score >= least and self._has_reason(row):
+                reasons[row] = self.reason(row)
+        return reasons
 
     def _has_reason(self, row: int) -> bool:
         # Most memories share no word with the task.
@@ -371,8 +368,9 @@ class _ScoredPool:
 
 def why_less(held: float, needed: float) -> str:
     """Say how much of a question the best memories hold, and how much would do."""
-    # One is rounded down and one up: the same figure twice would explain nothing.
-    held_percent, needed_percent = math.floor(100 * held), math.ceil(round(100 * needed, 6))
+    # Rounded apart: the same figure twice would explain nothing.
+    held_percent = math.floor(100 * held)
+    needed_percent = math.ceil(round(100 * needed, 6))
     return f"scores less: the best hold {held_percent}% of what is asked, not {needed_percent}%"
 
 
@@ -402,7 +400,9 @@ def _field(marks: int) -> str:
         return "name matches"
     if marks & OWNER:
         return "class or module name matches"
-    return "path matches" if marks & (FILE | FOLDER) else "text has"
+    if marks & (FILE | FOLDER):
+        return "path matches"
+    return "text has"
 
 
 def _terms(turn: Turn, *, own_name: Set[int]) -> list[WeighedTerm]:
@@ -427,15 +427,15 @@ def _own_name(candidates: Sequence[Candidate]) -> Set[int]:
     readmes = {path for path in paths if path[:6].upper() == "README"}
     if not readmes:
         return frozenset()
-    titles = {
-        candidate.entity.partition(" > ")[0]
-        for candidate in candidates
-        if candidate.path in readmes
-    }
+    titles: set[str] = set()
+    for candidate in candidates:
+        if candidate.path in readmes:
+            titles.add(candidate.entity.partition(" > ")[0])
     folders = set[str]()
     for path in paths:
-        first, _, rest = path.partition("/")
-        folder = rest.partition("/")[0] if first in GENERIC_FOLDERS else first
+        folder, _, rest = path.partition("/")
+        if folder in GENERIC_FOLDERS:
+            folder = rest.partition("/")[0]
         folders.add(folder.lower())
     hashes = set[int]()
     for title in titles:
@@ -450,7 +450,8 @@ def _own_name(candidates: Sequence[Candidate]) -> Set[int]:
 def _scores(
     evidence: LexicalEvidence, candidates: Sequence[Candidate], named: Mapping[str, NamedInTask]
 ) -> list[float]:
-    half = HALF * evidence.asked**HALF_BY_ASKED * math.log1p(evidence.pool) ** (1 - HALF_BY_ASKED)
+    rare_idf = math.log1p(evidence.pool)
+    half = HALF * evidence.asked**HALF_BY_ASKED * rare_idf ** (1 - HALF_BY_ASKED)
     half *= math.exp(HALF_BY_STRANGE * evidence.strange**2)
     half_cubed = max(half, 1e-9) ** STEEPNESS
     scores = [0.0] * len(candidates)

@@ -52,7 +52,8 @@ _CODE_NAME = re.compile(
     r"`([^\W\d][\w.:]*)(?:\(\))?`"
     r"|(?<![\w.`])([^\W\d]\w*(?:(?:\.|::)[^\W\d]\w*)+)"
     r"|(?<![\w.`])([^\W\d]\w*)(?=\(\))"
-    r"|(?<![\w.`])((?:[a-z0-9]+_\w+|[A-Z0-9]+_[A-Z]\w*|_+[a-z]\w*|[a-z]+[A-Z]\w*|[A-Z]+[a-z0-9]+[A-Z]\w*)\b)"
+    r"|(?<![\w.`])((?:[a-z0-9]+_\w+|[A-Z0-9]+_[A-Z]\w*|_+[a-z]\w*"
+    r"|[a-z]+[A-Z]\w*|[A-Z]+[a-z0-9]+[A-Z]\w*)\b)"
 )
 
 
@@ -107,16 +108,24 @@ def find_mentions(task: str, errors: str = "") -> Mentions:
     through."""
     frames = tuple(_frames(f"{task}\n{errors}"))
     rest = without_frames(task)
-    files = tuple(dict.fromkeys(_slashes(path) for path in _FILE.findall(rest) if _is_file(path)))
-    names = (next(filter(None, groups)) for groups in _CODE_NAME.findall(rest))
-    return Mentions(tuple(dict.fromkeys(name.replace("::", ".") for name in names)), files, frames)
+    # Each once, in the order of the task.
+    files: dict[str, None] = {}
+    for path in _FILE.findall(rest):
+        if _is_file(path):
+            files[_slashes(path)] = None
+    names: dict[str, None] = {}
+    for groups in _CODE_NAME.findall(rest):
+        name = next(filter(None, groups))
+        names[name.replace("::", ".")] = None
+    return Mentions(tuple(names), tuple(files), frames)
 
 
 _ASKS = r"(?:where|how|which|what|why|who|when)"
 _QUESTION = re.compile(
     rf"\A\s*(?:{_ASKS}|is|are|does|do(?!\s+not)|did|can|has)\b"
     r"|\A[^\n]*\?(?=\s|$)"
-    rf"|\A[^\n]*\b(?:find|see|show|tell|know|learn|explain|understand)(?:\s+(?:me|us|out|to|please)){{0,2}}"
+    r"|\A[^\n]*\b(?:find|see|show|tell|know|learn|explain|understand)"
+    r"(?:\s+(?:me|us|out|to|please)){0,2}"
     rf"\s+(?:{_ASKS}|the\s+(?:place|code|function)s?)\b",
     re.I,
 )
@@ -151,14 +160,20 @@ def find_named(
     *,
     defining: Mapping[str, Sequence[Candidate]] = {},
 ) -> Mapping[str, NamedInTask]:
-    """Return the candidates that are named, by id. defining: the blocks that define a value of each
-    name."""
-    result: dict[str, NamedInTask] = {}
-    by_name = _by_name(mentions.names, candidates, defining) if mentions.names else ()
-    by_place = _by_place(mentions, candidates) if mentions.files or mentions.frames else ()
-    for candidate, strength, words in chain(by_name, by_place):
-        result.setdefault(candidate.id, NamedInTask()).add(strength, words)
-    return result
+    """Return the candidates that are named, by id.
+
+    defining: the blocks that define a value of each name.
+    """
+    # Most tasks name nothing: then the pool is not walked.
+    matches: list[Iterable[tuple[Candidate, float, str]]] = []
+    if mentions.names:
+        matches.append(_by_name(mentions.names, candidates, defining))
+    if mentions.files or mentions.frames:
+        matches.append(_by_place(mentions, candidates))
+    named: dict[str, NamedInTask] = {}
+    for candidate, strength, words in chain.from_iterable(matches):
+        named.setdefault(candidate.id, NamedInTask()).add(strength, words)
+    return named
 
 
 def _by_name(
@@ -174,17 +189,15 @@ def _by_name(
         last = _last_name(candidate)
         if last in bearers_of:
             bearers_of[last].append(candidate)
-    yield from _by_near_name(
-        [last for last, bearers in bearers_of.items() if not bearers], candidates
-    )
+    unknown = [last for last, bearers in bearers_of.items() if not bearers]
+    if unknown:
+        yield from _by_near_name(unknown, candidates)
     for name in names:
         bearers = bearers_of[name.rpartition(".")[2]]
         strength = BARE
         if "." in name:
             # A qualified name points at nothing where only its last part is known.
-            bearers = [
-                bearer for bearer in bearers if f".{_dotted(bearer, name)}".endswith(f".{name}")
-            ]
+            bearers = [bearer for bearer in bearers if _is_called(bearer, name)]
             strength = QUALIFIED
         if len(bearers) <= MOST_BEARERS:
             for bearer in bearers:
@@ -195,7 +208,7 @@ def _by_near_name(
     unknown: Sequence[str], candidates: Sequence[Candidate]
 ) -> Iterator[tuple[Candidate, float, str]]:
     bearers: dict[str, list[Candidate]] = {}
-    for candidate in candidates if unknown else ():
+    for candidate in candidates:
         bearers.setdefault(_last_name(candidate), []).append(candidate)
     bearers.pop("", None)
     long_enough = [name for name in unknown if len(name) >= NEAR_LETTERS]
@@ -240,12 +253,10 @@ def traced_line(mentions: Mentions, path: str, first: int, last: int) -> int | N
     """Return the line of the innermost frame that points between these lines of a file; None: none
     does."""
     enough = min(2, path.count("/") + 1)
-    frames = (
-        frame
-        for frame in mentions.frames
-        if first <= frame.line <= last and _shared(path, frame.path) >= enough
-    )
-    return next((frame.line for frame in frames), None)
+    for frame in mentions.frames:
+        if first <= frame.line <= last and _shared(path, frame.path) >= enough:
+            return frame.line
+    return None
 
 
 def _frames(text: str) -> Iterator[StackFrame]:
@@ -265,7 +276,7 @@ def _frames(text: str) -> Iterator[StackFrame]:
     for depth, (path, line, function) in enumerate(places):
         last_name = (function or "").strip().rpartition(".")[2]
         if last_name.startswith("<"):
-            # `<module>` and `<lambda>` are no names.
+            # `<module>` and `<lambda>` are not names.
             last_name = ""
         yield StackFrame(_slashes(path), int(line), last_name, FRAME * NEXT_FRAME**depth)
 
@@ -279,17 +290,23 @@ def _shared(path: str, other_path: str) -> int:
 def _last_name(candidate: Candidate) -> str:
     """Return the last part of its name; empty for a block of module-level code, whose name is made
     up."""
-    return "" if candidate.entity.startswith(BLOCK_NAME) else candidate.entity.rpartition(".")[2]
+    if candidate.entity.startswith(BLOCK_NAME):
+        return ""
+    return candidate.entity.rpartition(".")[2]
 
 
-def _dotted(candidate: Candidate, name: str) -> str:
-    """Return the entity behind its module, so that `cache.writer.flush` and `Writer.flush` are both
+def _is_called(candidate: Candidate, name: str) -> bool:
+    """Whether this dotted name is the ending of its full one.
+
+    Its full name begins with its module, so that both `cache.writer.flush` and `Writer.flush` are
     its ending.
-
-    name: what a block defines, as the task writes it.
     """
+    entity = candidate.entity
+    if not _last_name(candidate):
+        # A block is called by the value that it defines, as the task writes it.
+        entity = name.rpartition(".")[2]
     module = candidate.path.rpartition(".")[0].replace("/", ".")
-    return f"{module}.{candidate.entity if _last_name(candidate) else name.rpartition('.')[2]}"
+    return f".{module}.{entity}".endswith(f".{name}")
 
 
 def _slashes(path: str) -> str:

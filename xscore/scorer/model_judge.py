@@ -9,7 +9,6 @@ again, among other neighbours.
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from decimal import Decimal
-from math import inf
 
 from msgspec import Struct, field
 
@@ -22,7 +21,6 @@ from xscore.platform.errors import (
     RequestRejected,
     XscoreError,
 )
-from xscore.platform.text import counted
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.provider import Provider
 from xscore.records.calls import Completion, Request
@@ -35,118 +33,16 @@ from xscore.scorer.claiming import ClaimedPack, ClaimNext, NoClaims, OpenedPack,
 from xscore.scorer.fanout import StopSignal, fan_out
 from xscore.scorer.giving_up import MOST_LARGE_REJECTED, GiveUpRule
 from xscore.scorer.judge import Texts
+from xscore.scorer.judging_run import JudgingResult, JudgingRun
 from xscore.scorer.packs import Pack, packs_to_send
 from xscore.scorer.prompt_builder import PromptBuilder
-from xscore.scorer.repair import MemoryPart, PackPrompt, PartTally
-from xscore.scorer.replies import ParsedReply, parse_completion
+from xscore.scorer.repair import MemoryPart, PackPrompt
+from xscore.scorer.replies import parse_completion
+from xscore.scorer.reply_faults import ReplyFaults
 
-JudgingResult = Judgment | Unjudged
 ALIKE = 0.75
 """A request of this share of one that was too long is taken for too long as well: estimates are no
 more exact."""
-
-
-class ReplyFaults(Struct):
-    """What was wrong with replies so far; for the receipt's warnings."""
-
-    repaired: int = 0
-    """Replies that were not JSON as they stood."""
-    foreign: int = 0
-    """Scores for ids that were not asked for."""
-    void: int = 0
-    """Scores that are no integer 0..100, or given twice with different values."""
-    asked_again: int = 0
-    """Prompts sent for pieces that an earlier one left without a score."""
-
-    def count(self, reply: ParsedReply) -> None:
-        """Add what was wrong with one reply."""
-        self.repaired += reply.repaired
-        self.foreign += reply.foreign
-        self.void += reply.void
-
-    def in_words(self) -> str:
-        """`2 replies repaired, 1 score void; 3 prompts asked again`; empty if nothing was wrong."""
-        counts = (
-            (self.repaired, "reply repaired", "replies repaired"),
-            (self.foreign, "score for unknown ids", "scores for unknown ids"),
-            (self.void, "score void", "scores void"),
-        )
-        clauses = [", ".join(counted(*fault) for fault in counts if fault[0])]
-        if self.asked_again:
-            clauses.append(f"{counted(self.asked_again, 'prompt')} asked again")
-        return "; ".join(filter(None, clauses))
-
-    def warnings(self) -> tuple[str, ...]:
-        """Say for a receipt what was wrong, if anything was."""
-        words = self.in_words()
-        return (f"the judge's replies had to be repaired: {words}",) if words else ()
-
-
-class JudgingRun(Struct):
-    """One pass over the candidates."""
-
-    turn_text: str
-    priors: Mapping[str, float]
-    """By content hash of the memory."""
-    waiting: PackQueue
-    rule: GiveUpRule
-    too_long: tuple[float, str] = (inf, "")
-    """Tokens of the shortest request that the host found too long, and its words."""
-    _parts: PartTally = field(default_factory=PartTally)
-    _parts_of: dict[str, list[str]] = field(default_factory=dict)
-
-    def contents(self, pack: Pack, pieces: Sequence[MemoryPart]) -> list[str]:
-        """Name all that judging this pack judges: its members and, where a member is in parts,
-        those."""
-        parts = [piece for piece in pieces if piece.is_part]
-        # Made anew for these memories: a pack that was deferred is opened a second time.
-        for piece in parts:
-            self._parts_of[piece.memory] = []
-        for piece in parts:
-            self._parts_of[piece.memory].append(piece.content_hash)
-        members = [member.content_hash for member in pack.members]
-        return members + [piece.content_hash for piece in parts]
-
-    def with_parts(self, memories: Iterable[str]) -> list[str]:
-        """Name these memories and the parts they are judged in."""
-        contents: list[str] = []
-        for memory in memories:
-            contents.append(memory)
-            contents.extend(self._parts_of.pop(memory, ()))
-        return contents
-
-    def take(
-        self, piece_results: Iterable[tuple[MemoryPart, JudgingResult | None]]
-    ) -> list[JudgingResult]:
-        """Take the results of pieces; give those of the memories that are complete with them."""
-        complete: list[JudgingResult] = []
-        for piece, piece_result in piece_results:
-            if piece_result is None:
-                continue
-            result = self._parts.add(piece, piece_result)
-            if result is not None:
-                complete.append(result)
-        return complete
-
-    def lose(
-        self, pieces: Sequence[MemoryPart], cause: UnjudgedCause, detail: str
-    ) -> list[JudgingResult]:
-        """Take pieces that will have no score."""
-        return self.take((piece, Unjudged(piece.content_hash, cause, detail)) for piece in pieces)
-
-    @staticmethod
-    def lost_texts(pack: Pack, pieces: Sequence[MemoryPart]) -> list[JudgingResult]:
-        """Account for members whose text is gone: another run changed the store meanwhile."""
-        readable = {piece.memory for piece in pieces}
-        return [
-            Unjudged(
-                member.content_hash,
-                UnjudgedCause.UNREADABLE,
-                "it left the store before it was judged",
-            )
-            for member in pack.members
-            if member.content_hash not in readable
-        ]
 
 
 KnownParts = Callable[[Sequence[str]], Mapping[str, Judgment]]
@@ -196,7 +92,10 @@ class ModelJudge:
 
     def warnings(self) -> tuple[str, ...]:
         """Say what was wrong so far, with replies above all, for the receipt's warnings."""
-        return (*self._plan.remarks, *(() if self._plan.faults else self.faults.warnings()))
+        if self._plan.faults is not None:
+            # Its caller tells of them, for several judges together.
+            return self._plan.remarks
+        return (*self._plan.remarks, *self.faults.warnings())
 
     def stop(self, cause: UnjudgedCause) -> None:
         """Send nothing more; calls in flight finish, and the rest is yielded as unjudged with this
@@ -213,7 +112,7 @@ class ModelJudge:
         packs = self._packs(candidates)
         workers = max(1, min(self._plan.concurrency, len(candidates)))
         run = self._run(turn, packs, workers=workers)
-        missing = {member.content_hash for pack in packs for member in pack.members}
+        missing = set(run.priors)
         units: Iterator[WorkUnit] = iter(run.waiting.next_units())
         batches = fan_out(
             units,
@@ -226,10 +125,9 @@ class ModelJudge:
         # process need not wait for them to expire.
         async with self._plan.claims, aclosing(batches):
             async for batch in batches:
+                unjudged = [result for result in batch if isinstance(result, Unjudged)]
                 # Before they are yielded: whoever asks next may judge them at once.
-                self._release(
-                    run, [result.content_hash for result in batch if isinstance(result, Unjudged)]
-                )
+                self._release(run, [result.content_hash for result in unjudged])
                 for result in batch:
                     _count_once(missing, result)
                     yield result
@@ -238,10 +136,13 @@ class ModelJudge:
 
     def _run(self, turn: Turn, packs: Sequence[Pack], *, workers: int) -> JudgingRun:
         is_independent = self._prompts.layout.is_independent
-        members = [member for pack in packs for member in pack.members]
+        priors: dict[str, float] = {}
+        for pack in packs:
+            for member in pack.members:
+                priors[member.content_hash] = self._plan.priors.get(member.id, 0.0)
         return JudgingRun(
             turn_block(turn, sees=self._plan.sees),
-            {member.content_hash: self._plan.priors.get(member.id, 0.0) for member in members},
+            priors,
             PackQueue(packs, self._plan.claims, workers=workers),
             GiveUpRule(MOST_LARGE_REJECTED) if is_independent else GiveUpRule(),
         )
@@ -263,9 +164,8 @@ class ModelJudge:
 
     def _promise(self, member: Candidate) -> float:
         """How early it should be judged; only the prior is kept with its judgment."""
-        return self._plan.priors.get(member.id, 0.0) + self._plan.head_starts.get(
-            member.content_hash, 0.0
-        )
+        prior = self._plan.priors.get(member.id, 0.0)
+        return prior + self._plan.head_starts.get(member.content_hash, 0.0)
 
     async def _work_on(self, run: JudgingRun, unit: WorkUnit) -> UnitResult:
         match unit:
@@ -289,8 +189,13 @@ class ModelJudge:
             pieces = self._prompts.pieces_of(pack, texts)
             opened.append(OpenedPack(pack, pieces, run.contents(pack, pieces)))
         claimed = await run.waiting.claim(opened)
-        judged = [(pack.opened.pack, pack.claimed) for pack in claimed if pack.is_judged]
-        ours = [pack for pack in claimed if not pack.is_judged]
+        judged = []
+        ours: list[ClaimedPack] = []
+        for unit in claimed:
+            if unit.is_judged:
+                judged.append((unit.opened.pack, unit.claimed))
+            else:
+                ours.append(unit)
         # The next claim comes after these packs: claiming further ahead would keep them from other
         # processes.
         return self._take_judged(run, judged), [*ours, *run.waiting.next_units()]
@@ -300,9 +205,9 @@ class ModelJudge:
     ) -> Sequence[JudgingResult]:
         """Take packs that others have judged as a whole; release our claims on parts of their
         memories."""
-        judgments = [
-            claimed.known[member.content_hash] for pack, claimed in packs for member in pack.members
-        ]
+        judgments: list[Judgment] = []
+        for pack, claimed in packs:
+            judgments += [claimed.known[member.content_hash] for member in pack.members]
         memories = [judgment.content_hash for judgment in judgments]
         self.judged_elsewhere.update(memories)
         parts = set(run.with_parts(memories)).difference(memories)
@@ -313,11 +218,8 @@ class ModelJudge:
     async def _judge_pack(self, run: JudgingRun, ours: ClaimedPack) -> UnitResult:
         """Judge what of a claimed pack has no judgment yet."""
         pack, pieces, claimed = ours.opened.pack, ours.opened.pieces, ours.claimed
-        elsewhere = [
-            claimed.known[member.content_hash]
-            for member in pack.members
-            if member.content_hash in claimed.known
-        ]
+        hashes = [member.content_hash for member in pack.members]
+        elsewhere = [claimed.known[hash_] for hash_ in hashes if hash_ in claimed.known]
         if elsewhere:
             # Judged by another process between the look-up in the cache and this claim: paying for
             # it again would buy nothing, and its claim is no longer needed.
@@ -482,8 +384,11 @@ class ModelJudge:
             return run.lose(unit.pieces, cause, detail)
         # `ClaimNext` stands for all that is still in the queue.
         packs = [unit.opened.pack] if isinstance(unit, ClaimedPack) else run.waiting.drain()
-        members = [member for pack in packs for member in pack.members]
-        return [Unjudged(member.content_hash, cause, detail) for member in members]
+        unjudged: list[JudgingResult] = []
+        for pack in packs:
+            for member in pack.members:
+                unjudged.append(Unjudged(member.content_hash, cause, detail))
+        return unjudged
 
     async def _keep(self, judgments: Sequence[Judgment]) -> None:
         if judgments:

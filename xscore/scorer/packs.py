@@ -148,7 +148,7 @@ class PackAssigner(Struct):
         """Take out what has grown longer than a pack; alone in its pack it may stay."""
         if len(draft.members) == 1:
             return
-        for member in [member for member in draft.members if self._is_oversized(member)]:
+        for member in list(filter(self._is_oversized, draft.members)):
             draft.members.remove(member)
             draft.tokens -= packed_tokens(member)
             draft.touched = True
@@ -270,16 +270,16 @@ class PackAssigner(Struct):
         del self.drafts[draft.id]
 
     def _open(self, draft: PackDraft | None) -> PackDraft | None:
-        return None if draft is None or self._is_oversized(draft.members[0]) else draft
+        if draft is None or self._is_oversized(draft.members[0]):
+            return None
+        return draft
 
     def _taken(self, before: PackDraft | None, members: Sequence[Candidate]) -> int:
         """How many of the members, from the first, fit into the pack before them."""
+        if before is None:
+            return 0
         count = 0
-        while (
-            before is not None
-            and count < len(members)
-            and before.fits(members[: count + 1], *self._fill)
-        ):
+        while count < len(members) and before.fits(members[: count + 1], *self._fill):
             count += 1
         return count
 
@@ -416,10 +416,11 @@ def packs_to_send(
 
 def _own_and_others(misses: Sequence[Candidate]) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
     """Tell the user's own memories from the repository's."""
-    of_user = [miss for miss in misses if miss.layer is Layer.USER]
-    if not of_user:
-        return (), misses
-    return of_user, [miss for miss in misses if miss.layer is not Layer.USER]
+    of_user: list[Candidate] = []
+    of_repository: list[Candidate] = []
+    for miss in misses:
+        (of_user if miss.layer is Layer.USER else of_repository).append(miss)
+    return of_user, of_repository
 
 
 def filled_packs(misses: Sequence[Candidate], profile: PackProfile) -> list[Pack]:
@@ -445,10 +446,14 @@ def throwaway_packs(misses: Iterable[Candidate], profile: PackProfile) -> list[P
     """Pack memories for one turn only, as full as the limits allow; the stored assignment is not
     touched."""
     ordered = sorted(misses, key=natural_order)
-    groups = [[miss] for miss in ordered if miss.tokens > profile.tokens]
-    groups += group_in_order(
-        [miss for miss in ordered if miss.tokens <= profile.tokens], profile.tokens, profile.size
-    )
+    groups: list[list[Candidate]] = []
+    in_packs: list[Candidate] = []
+    for miss in ordered:
+        if miss.tokens > profile.tokens:
+            groups.append([miss])
+        else:
+            in_packs.append(miss)
+    groups += group_in_order(in_packs, profile.tokens, profile.size)
     packs: list[Pack] = []
     for group in groups:
         name = digest(*(member.id for member in group))

@@ -145,15 +145,17 @@ class PromptBuilder(Struct, frozen=True):
     def asks(self, pack: Pack, todo: Sequence[MemoryPart]) -> list[PackPrompt]:
         """Return the prompts of a pack: one for whole memories, and one per part of a split
         memory."""
+        prompts: list[PackPrompt] = []
         unsplit = tuple(piece for piece in todo if not piece.is_part)
-        parts = [piece for piece in todo if piece.is_part]
-        name = pack.id or (unsplit[0].content_hash[:16] if unsplit else "")
-        is_all = pack.is_kept and len(unsplit) == len(pack.members)
-        asks = [PackPrompt(name, unsplit, is_kept=is_all)] if unsplit else []
-        for piece in parts:
-            name = f"w_{piece.content_hash[:16]}"
-            asks.append(PackPrompt(name, (piece,), is_kept=pack.is_kept))
-        return asks
+        if unsplit:
+            name = pack.id or unsplit[0].content_hash[:16]
+            is_all = pack.is_kept and len(unsplit) == len(pack.members)
+            prompts.append(PackPrompt(name, unsplit, is_kept=is_all))
+        for piece in todo:
+            if piece.is_part:
+                name = f"w_{piece.content_hash[:16]}"
+                prompts.append(PackPrompt(name, (piece,), is_kept=pack.is_kept))
+        return prompts
 
     def first_requests(
         self, packs: Iterable[Pack], turn_text: str, texts: Texts
@@ -183,16 +185,15 @@ class PromptBuilder(Struct, frozen=True):
 
     def entries(self, ask: PackPrompt) -> list[PackEntry]:
         """Return the pieces with their ids, as the prompt shows them."""
-        named = self.layout.name_questions
-        codes = (
-            named(len(ask.pieces))
-            if named
-            else dealt_ids(len(ask.pieces), secret=self.secret, pack=ask.pack)
-        )
-        return [
-            PackEntry(code, piece.kind, piece.path, piece.entity, piece.text)
-            for code, piece in zip(codes, ask.pieces, strict=True)
-        ]
+        count = len(ask.pieces)
+        if self.layout.name_questions is not None:
+            codes = self.layout.name_questions(count)
+        else:
+            codes = dealt_ids(count, secret=self.secret, pack=ask.pack)
+        entries: list[PackEntry] = []
+        for code, piece in zip(codes, ask.pieces, strict=True):
+            entries.append(PackEntry(code, piece.kind, piece.path, piece.entity, piece.text))
+        return entries
 
     def output_cap(self, ask: PackPrompt) -> int:
         """Return the output limit: every id scored and explained, plus the model's reasoning."""
@@ -207,7 +208,7 @@ class PromptBuilder(Struct, frozen=True):
         """Return the expected reply tokens for `count` memories; reasoning counts only if past
         replies had it."""
         if self.layout.is_independent:
-            return 0  # probabilities are no text
+            return 0  # probabilities are not text
         share = 1.0 if self.reasons_from <= 0 else EXPECTED_REASONS
         tokens_per_memory = self.model.reply_tokens or SCORE_USUAL_TOKENS + share * REASON_TOKENS
         return round(tokens.REPLY_FRAME + tokens_per_memory * count)
@@ -241,9 +242,13 @@ def _score(value: object) -> float | None:
     if isinstance(value, list):
         if abs(sum(value) - 1) > SUM_TOLERANCE:
             return None
-        weighted = sum(share * middle for share, (_, middle) in zip(value, LEVELS, strict=True))
+        weighted = 0.0
+        for share, (_, middle) in zip(value, LEVELS, strict=True):
+            weighted += share * middle
         value = weighted / sum(value)
-    return round(100 * value, SCORE_DIGITS - 2) if isinstance(value, int | float) else None
+    if isinstance(value, int | float):
+        return round(100 * value, SCORE_DIGITS - 2)
+    return None
 
 
 def chat_layout(rubric: Rubric) -> PromptLayout:

@@ -125,8 +125,13 @@ class PartTally(Struct):
 
 def score_of_parts(memory: str, parts: Sequence[Judgment | Unjudged]) -> Judgment | Unjudged:
     """Score a memory by its best part, or say why a part of it has no score."""
-    judged = [part for part in parts if isinstance(part, Judgment)]
-    lost = [part for part in parts if isinstance(part, Unjudged)]
+    judged: list[Judgment] = []
+    lost: list[Unjudged] = []
+    for part in parts:
+        if isinstance(part, Unjudged):
+            lost.append(part)
+        else:
+            judged.append(part)
     if lost:
         detail = f"{len(lost)} of {len(parts)} parts: {lost[0].detail or lost[0].cause.value}"
         return Unjudged(memory, lost[0].cause, detail)

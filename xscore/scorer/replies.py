@@ -47,7 +47,7 @@ class ParsedReply(Struct, frozen=True):
     foreign: int = 0
     """Ids that were not asked for; void."""
     void: int = 0
-    """Values that are no integer 0..100, or ids given twice with different values."""
+    """Values that are not integers 0..100, or ids given twice with different values."""
     repaired: bool = False
     """The reply was not JSON as it stood."""
     refused: frozenset[str] = frozenset()
@@ -98,8 +98,10 @@ def _without_thinking(text: str) -> str:
 
 
 def find_object(text: str, *, scores: int) -> ReplyObject | None:
-    """Find the object of a reply, bare, in prose, or repaired; None: there is none. scores: how
-    many it should hold."""
+    """Find the object of a reply, bare, in prose, or repaired; None: there is none.
+
+    scores: how many it should hold.
+    """
     if len(text) > MAX_REPLY_CHARS:
         return None
     strict = _strict(text)
@@ -139,7 +141,9 @@ def printable_reason(reason: str) -> str:
     make up."""
     line = " ".join(_UNPRINTABLE.sub(" ", reason).split())
     line = redact(line.encode("utf-8", "replace").decode("utf-8")).text
-    return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 1] + "…"
+    if len(line) <= MAX_REASON_CHARS:
+        return line
+    return line[: MAX_REASON_CHARS - 1] + "…"
 
 
 def _in_doubt(value: object) -> bool:
@@ -242,18 +246,18 @@ def believed_scores(
 ) -> ParsedReply:
     """Read an object of scores: integers 0..100 given once; of a damaged reply only what its text
     plainly states."""
-    of_pack = {id_: value for id_, value in scores.items() if id_ in ids}
-    kept = {
-        id_: value
-        for id_, value in of_pack.items()
-        if type(value) is int and 0 <= value <= 100 and not has_conflict(scores, id_)
-    }
+    valid: dict[str, int] = {}
+    foreign = 0
+    for id_, value in scores.items():
+        if id_ not in ids:
+            foreign += 1
+        elif type(value) is int and 0 <= value <= 100 and not has_conflict(scores, id_):
+            valid[id_] = value
     if reply.damaged:
-        kept = stated_scores(kept, reply.damaged)
-    kept_reasons = {id_: reason for id_, reason in reasons.items() if id_ in kept}
-    return ParsedReply(
-        kept, kept_reasons, len(scores) - len(of_pack), len(of_pack) - len(kept), reply.repaired
-    )
+        valid = stated_scores(valid, reply.damaged)
+    reasons_of_valid = {id_: reason for id_, reason in reasons.items() if id_ in valid}
+    void = len(scores) - foreign - len(valid)
+    return ParsedReply(valid, reasons_of_valid, foreign, void, reply.repaired)
 
 
 def _reasons(data: object, *, question: str = "") -> dict[str, str]:
@@ -296,14 +300,16 @@ def parse_completion(
     priors: Mapping[str, float],
     read: ReplyParser = parse_reply,
 ) -> ParsedCompletion:
-    """Read a completion. codes: the id of each piece, in their order. priors: by content hash of
-    the memory.
+    """Read a completion.
 
+    codes: the id of each piece, in their order.
+    priors: by content hash of the memory.
     read: as the prompt's layout has its replies read.
     """
     refused = completion.finish is Finish.REFUSAL
     reply = EMPTY_REPLY if refused else read(completion.text, frozenset(codes))
-    pack = ask.pack if len(ask.pieces) > 1 or ask.pieces[0].is_part else ""  # parts are known by it
+    # A memory alone in its prompt is judged by itself; a part is known by its pack.
+    pack = ask.pack if len(ask.pieces) > 1 or ask.pieces[0].is_part else ""
     pieces: list[MemoryPart] = []
     rows: list[tuple[str, float, str, str, int, float, tuple[float, ...]]] = []
     missing: list[MemoryPart] = []
@@ -313,7 +319,8 @@ def parse_completion(
         if score is None:
             (declined if code in reply.refused else missing).append(piece)
             continue
-        prior, reason = priors.get(piece.memory, 0.0), reply.reasons.get(code, "")
+        prior = priors.get(piece.memory, 0.0)
+        reason = reply.reasons.get(code, "")
         pieces.append(piece)
         rows.append((piece.content_hash, score / 100, reason, pack, position, prior, ()))
     judged = list(zip(pieces, Judgment.from_rows(rows), strict=True))

@@ -58,7 +58,7 @@ class SettingsGroup(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Secret:
     """Text that no print, log or traceback shows; blanks around it, as copying and files leave
-    them, are no part."""
+    them, are not part."""
 
     __slots__ = ("_text",)
 

@@ -26,8 +26,9 @@ VALID_CALL_SQL = f"""
     typeof({" + ".join(_COUNTS + _COSTS)}) = 'integer'
     AND min({", ".join(_COUNTS + _COSTS)}) >= 0
     AND max({", ".join(_COUNTS)}) < {MOST_TOKENS} AND max({", ".join(_COSTS)}) < {MOST_PICODOLLARS}
-    AND duration_s >= 0 AND duration_s <= {MOST_SECONDS} AND +started_at >= 0 AND +started_at <= {LATEST_TIMESTAMP}
-"""  # noqa: E501  its lines are read by others
+    AND duration_s >= 0 AND duration_s <= {MOST_SECONDS}
+    AND +started_at >= 0 AND +started_at <= {LATEST_TIMESTAMP}
+"""
 """SQL: whether tokens, dollars and times of a row of `call` are what a call can have: whole numbers
 within bounds.
 
@@ -49,9 +50,9 @@ def dollars_from_row(cost: object) -> Decimal | None:
 def parse_count(value: object) -> int:
     """Return a whole number from 0 on; TypeError or ValueError for anything else."""
     if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no count")
+        raise TypeError(f"{value!r} is not a count")
     if value < 0:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value
 
 
@@ -68,7 +69,7 @@ def parse_seconds(value: object) -> float:
 def parse_number(value: object, *, most: float) -> float:
     """Return a number from 0 to `most`; TypeError or ValueError for anything else."""
     if not isinstance(value, float | int):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     if not 0 <= value <= most:
-        raise ValueError(f"{value!r} lies beyond 0..{most}")
+        raise ValueError(f"{value!r} is outside 0..{most}")
     return float(value)

@@ -4,7 +4,7 @@ config changes.
 Anyone may have written those configs, and a first index in one repository asks all of them, so the
 looking ends after `PATIENCE_S`; what was found by then is in the user's folder for the next time.
 Of a web address only a hash is kept, since it may hold a password. Trade-off: a clone that is not
-reached in time is no sibling until the next look.
+reached in time is not a sibling until the next look.
 """
 
 import time

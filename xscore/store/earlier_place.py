@@ -71,7 +71,8 @@ def _move_or_merge(
     what to say."""
     try:
         with user_secret.user_lock(user_data_dir):
-            # Under the lock: another process may have moved it since it was seen.
+            if not os.path.lexists(earlier / STORE_FILE):
+                return []  # another process moved it while this one waited for the lock
             check()
             is_merged = os.path.lexists(root.store_file)
             if is_merged:
@@ -116,8 +117,7 @@ def _check_owner(
         return
     if tracked is None or root.store_dir == fallback_store_dir(root.path):
         raise StoreUntrusted(
-            "git cannot be asked here whether a commit brought it, or the git folder cannot be"
-            " written",
+            "git cannot say here whether a commit added it, or the git folder cannot be written",
             hint=ACCEPT_HINT,
         )
     if was_ever_tracked(root):
@@ -176,6 +176,10 @@ def _move(path: Path, target: Path, user_data_dir: Path) -> None:
     store_id = opening.read_store_id(path, user_data_dir)
     if store_id is None:
         raise StoreError("it has no store id", hint="Rebuild it with `xscore store rebuild`.")
+    with closing(database.open_unchecked(path, keys)) as connection:
+        # Before the move: the first command at the new place would make a rollback journal for
+        # it, which the others there refuse.
+        connection.execute("PRAGMA journal_mode = WAL")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(target))
     note = sqlite_drivers.note_path(path)

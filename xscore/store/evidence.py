@@ -51,7 +51,7 @@ _REFUSED = {
     "not_a_file": "is not a regular file",
     "FileNotFoundError": "is not there",
     "PermissionError": "may not be read",
-    "ValueError": "is no text",
+    "ValueError": "is not text",
 }
 """Why a file cannot be cited, by the message or the type of the error."""
 _SHOWN = 5
@@ -104,7 +104,7 @@ def _split_lines(data: bytes) -> list[bytes]:
     if data.startswith(_UTF16_MARKS):
         data = data.decode("utf-16").encode("utf-8")
     elif b"\0" in data[:_HEAD_BYTES]:
-        raise ValueError("it is no text")
+        raise ValueError("it is not text")
     data = data.removeprefix(_UTF8_MARK).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     lines = [line.rstrip(b" \t") for line in data.split(b"\n")]
     if lines[-1] == b"":

@@ -52,8 +52,11 @@ def read_with_bodies(
     """Yield these columns of the memories that match, and attrs, card and text, by path, line and
     id.
 
-    columns, where: SQL, never user input. table: `memory` for what this worktree has, `memory_row`
-    for what any has. Raises StoreDamaged for a body that is missing or unreadable.
+    columns: SQL, never user input.
+    where: SQL, never user input.
+    table: `memory` for what this worktree has, `memory_row` for what any has.
+
+    Raises StoreDamaged for a body that is missing or unreadable.
     """
     with read_snapshot(connection):
         rows = connection.execute(

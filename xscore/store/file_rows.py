@@ -3,7 +3,7 @@ together.
 
 Callers wrap every write in one transaction. Pending links are stored (`index_rows.links_due`)
 together with the files that cause them, so a killed process leaves a consistent store. Trade-off:
-all memories of a changed file are written again, changed or not; ids and use counts survive.
+all memories of a changed file are rewritten, changed or not; ids and use counts survive.
 """
 
 import sqlite3
@@ -91,7 +91,7 @@ class _Replacing(Struct):
         """Replace everything of a file by what parsing it gave."""
         path = file.stamp.path
         listed = file_versions.listed_version(self.connection, path)
-        # Compared before it is written: a version that nobody else lists is overwritten in place.
+        # Compared before it is written: a version that no other worktree lists is overwritten.
         before = self.content(path, listed)
         self.note_changes(file.stamp, before, file_versions.encoded_content(file))
         number = file_versions.put_version(self.connection, file, rules=rules, listed=listed)

@@ -112,7 +112,7 @@ def put_version(
     """Store a parsed file as a version; return its number. listed: the version that this worktree
     lists, or 0.
 
-    A version of the same bytes is written again, since it may be damaged. One that no other
+    A version of the same bytes is rewritten, since it may be damaged. One that no other
     worktree lists is replaced, which costs less than another beside it.
     """
     stamp = file.stamp

@@ -3,9 +3,9 @@ session.
 
 It is one small private file per repository, in the user's own folder and not in the store: a hook
 must be able to record that the store is damaged, and a cloned repository must not be able to write
-here. A missing or damaged file counts as empty; failing to write it is no error. Hooks that end at
-once wait for each other, but not for long. Trade-off: behind a hook that hangs while it writes, the
-next one may overwrite what it stored.
+here. A missing or damaged file counts as empty; failing to write it is not an error. Hooks that end
+at once wait for each other, but not for long. Trade-off: behind a hook that hangs while it writes,
+the next one may overwrite what it stored.
 """
 
 import fcntl

@@ -85,7 +85,7 @@ def touch_files(connection: sqlite3.Connection, touched: Mapping[FileStamp, floa
     """Store the stamps of files whose bytes are the same. touched: stamp -> when it was modified,
     in Unix seconds.
 
-    What another worktree has too keeps its date, or each checkout would date it anew.
+    What another worktree has too keeps its date, or each checkout would give it a new one.
     """
     write_stamps(connection, touched)
     connection.executemany(

@@ -33,7 +33,7 @@ JOURNALS = ("-wal", "-shm", "-journal")
 FILE_SUFFIXES = ("", *JOURNALS, NOTE_SUFFIX)
 """Suffixes of a database and of everything that may lie beside it."""
 REPLAYED = ("-wal", "-journal")
-"""Those whose pages SQLite takes over; the shared-memory file is made again by the first
+"""Those whose pages SQLite takes over; the shared-memory file is rebuilt by the first
 process."""
 NOTE = "-writer-"
 """In the name of a note, between that of the database and the journal's inode, which the process
@@ -59,8 +59,8 @@ def refuse_foreign_journal(path: Path, user_data_dir: Path) -> None:
         inode = _inode_of(journal)
         if inode and not _is_noted(path, inode, user_data_dir) and not _predates_notes(path):
             raise StoreUntrusted(
-                f"{journal} was not left by an xscore of yours: it may have come with an archive or"
-                " a backup",
+                f"{journal} was not left by one of your own xscore processes: it may have come with"
+                " an archive or a backup",
                 hint=(
                     "If you put it there, accept it with `xscore store trust`. Otherwise `xscore"
                     " store rebuild` sets store and journal aside and makes a new store."

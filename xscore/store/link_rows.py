@@ -185,7 +185,7 @@ def _insert_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edg
         ends.add(edge.source)
         ends.add(edge.target)
     numbers = _numbered(connection, ends)
-    # SQLite asks an adapter for each that is no plain text.
+    # SQLite asks an adapter for each that is not plain text.
     words = {relation: relation.value for relation in Relation}
     rows: list[tuple[int, int, str, float, int]] = []
     for path, edge in edges:

@@ -164,7 +164,7 @@ def _ids_hint(store: "Store", prefix: str) -> str:
         return "`xscore memory list` shows the ids."
     omission = ", …" if len(ids) > _SHOWN else ""
     shown = ", ".join(sorted(ids)[:_SHOWN])
-    return f"Ids are given whole. These begin so: {shown}{omission}"
+    return f"IDs must be complete. These begin with it: {shown}{omission}"
 
 
 _COUNTED = """

@@ -163,12 +163,12 @@ def stale_memory_ids(connection: sqlite3.Connection) -> frozenset[str]:
 
 
 class WithoutExchanges(Struct, frozen=True):
-    """Which exchanges are no candidates of a turn."""
+    """Which exchanges are not candidates of a turn."""
 
     thread: str = ""
     """Those of this working session, which the answer prompt shows anyway."""
     keys: frozenset[str] = frozenset()
-    """Those of these turn keys: an earlier answer to the same question is no evidence for it."""
+    """Those of these turn keys: an earlier answer to the same question is not evidence for it."""
     any: bool = False
     """All of them."""
 

@@ -1,6 +1,6 @@
 """Small changes of stored memories: their use, trust, importance and key.
 
-What may change of a memory without being written again is one page: rooms above the store call
+What may change of a memory without being rewritten is one page: rooms above the store call
 these functions and hold no such SQL. `written_rows` and `memory_writer` write whole memories.
 Nothing here opens a transaction or tells anyone. Trade-off: each change names its columns, so a
 change of a new kind is one function more.

@@ -85,7 +85,7 @@ before."""
 SETTINGS_FILES = (".ini", ".cfg", ".conf", ".properties", ".env")
 """Endings of files that are redacted as prose, whatever their memories are."""
 _LASTING = ("id", "superseded_by", "created_at", "accessed_at", "access_count")
-"""Fields that stay when a memory is made again."""
+"""Fields that stay when a memory is rebuilt."""
 WITHIN = " > "
 """Separates the headings or suites of an entity."""
 _OF_KEY = """

@@ -176,7 +176,7 @@ POINTS_BACK = frozenset(WORDS["points_back"].split())
 """First words of an afterthought. Any other last sentence is a separate statement, which is not
 merged."""
 TAKES_BACK = frozenset(WORDS["takes_back"].split())
-"""Words that change the meaning of what precedes; a sentence with one is no afterthought."""
+"""Words that change the meaning of what precedes; a sentence with one is not an afterthought."""
 
 _Form = tuple[tuple[str, ...], ...]
 """Clauses of words, by their keys."""

@@ -76,11 +76,12 @@ def connect_store(
     create: bool = True,
     check: Callable[[sqlite3.Connection], None] = lambda _: None,
 ) -> sqlite3.Connection:
-    """Open the store in this file. create: make it if it is missing. Raises as `database.connect`
-    does.
+    """Open the store in this file. Raises as `database.connect` does.
 
-    keys: of the user whose journal the store's becomes; None: of nobody, for databases that are
-    thrown away. check: may raise, before anything is written.
+    keys: of the user whose journal the store's becomes; None: of no user, for databases that are
+        thrown away.
+    create: create the file if it is missing.
+    check: may raise, before anything is written.
     """
 
     def before_writing(connection: sqlite3.Connection) -> None:
@@ -243,8 +244,8 @@ def refuse_links(store_dir: Path) -> None:
             continue
         if not (stat.S_ISDIR(mode) if place == store_dir else stat.S_ISREG(mode)):
             raise StoreUntrusted(
-                f"{place} is not what a store has there",
-                hint="Move it away, then run it again: a new store is made.",
+                f"{place} does not belong in a store",
+                hint="Move it away, then run it again: a new store is created.",
             )
     if not database_file.exists() and any(journal.exists() for journal in journals):
         raise StoreUntrusted(

@@ -72,7 +72,9 @@ def redact_said(
 ) -> Redacted:
     """Replace secrets, and personal data unless they are allowed, in what was said.
 
-    prose, literals: see `redact`. rules: see `redact_pii`.
+    prose: see `redact`.
+    literals: see `redact`.
+    rules: see `redact_pii`.
     """
     redacted = redact(text, prose=prose, literals=literals)
     if allow_pii:

@@ -70,7 +70,7 @@ def open_database(
         connection.place = root.store_file  # type: ignore[attr-defined]  # errors name the original
         user = user_secret.known_user_secret(user_data_dir)
         unwritable = user_data_dir if can_write(root.store_dir) else root.store_dir.parent
-        notes.append(f"{unwritable} cannot be written here: nothing of this run is kept")
+        notes.append(f"{unwritable} cannot be written here: nothing from this run is kept")
         return OpenedDatabase(connection, copy, user, keys, siblings=siblings, notes=notes)
     connection = opening.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust)
     user = user_secret.load_user_secret(user_data_dir)

@@ -27,7 +27,7 @@ NAME_CHARS = 80
 """Longer values are not names."""
 
 SHORT_WORDS = 2.5
-"""Letters a word, on average, up to which mixed case is no name."""
+"""Letters a word, on average, up to which mixed case is not a name."""
 
 
 _OPERATORS = "!&*~+-@"

@@ -23,7 +23,7 @@ from xscore.store import opening
 from xscore.store.journals import refuse_foreign_journal
 
 COPIED = ("", "-wal", sqlite_drivers.NOTE_SUFFIX)
-"""Suffixes of the files that make a store; shared memory is made again from the journal."""
+"""Suffixes of the files that make a store; shared memory is rebuilt from the journal."""
 _MOST_TRIES = 10
 _PREFIX = "xscore-copy-"
 
@@ -104,7 +104,7 @@ def _copy_store(path: Path, copy: Path) -> None:
         for suffix in COPIED:
             Path(f"{copy}{suffix}").unlink(missing_ok=True)
     raise StoreError(
-        f"{path} is being written without a pause",
+        f"{path} is being written continuously",
         hint="Wait for the other xscore, then run it again.",
     )
 

@@ -46,8 +46,8 @@ def _migrate(
     connection: sqlite3.Connection, path: Path, keys: KeySource | None
 ) -> database.Migration | None:
     raise StoreDamaged(
-        f"{path} has a schema that no xscore made",
-        hint="Remove it: it is made again from the store.",
+        f"{path} has a schema that no version of xscore wrote",
+        hint="Remove it: it is rebuilt from the store.",
     )
 
 
@@ -367,7 +367,7 @@ def _or_made_again(copy: Path, write: Callable[[], Result]) -> tuple[Result, str
         return (
             write(),
             (
-                "the copy of what you stated was damaged, and was made again from the store:"
+                "the copy of what you stated was damaged, and was rebuilt from the store:"
                 f" {error.message}"
             ),
         )

@@ -56,7 +56,7 @@ _WANTED = """
 """
 _EVER = "started_at >= -9e999"
 _WITHIN = f"started_at >= :since AND started_at <= {LATEST_TIMESTAMP}"
-"""A start that is no valid time is in no period; a list of all turns counts it as damaged."""
+"""A start that is not a valid time is in no period; a list of all turns counts it as damaged."""
 _SAYING_BEFORE = """
     SELECT id FROM turn LEFT JOIN receipt ON turn_id = id
     WHERE started_at < ? AND (task <> '' OR answer <> '' OR context <> '{}' OR turn_id IS NOT NULL)
@@ -164,8 +164,11 @@ def find_erasable_turns(
     """Return the ids of the turns with these names, and of those begun before a time that still say
     something.
 
-    before, now: Unix seconds. Raises NothingMatched; UsageError for several of a name, and for one
-    that is running, since it would write its answer later.
+    before: Unix seconds.
+    now: Unix seconds.
+
+    Raises NothingMatched; UsageError for several of a name, and for one that is running, since it
+    would write its answer later.
     """
     ids = dict.fromkeys(find_turn_id(connection, name) for name in names)
     if before is not None:
@@ -199,7 +202,7 @@ def _row(row: Sequence[object], *, now: float) -> ListedTurn:
     with database.damage_if_invalid("a turn"):
         at = parse_timestamp(began)
         if not isinstance(task, str) or not isinstance(thread, str):
-            raise TypeError(f"turn {identifier} has a task or session that is no text")
+            raise TypeError(f"turn {identifier} has a task or session that is not text")
         context = TurnContext.from_json(str(stored_context))
         return ListedTurn(
             id=str(identifier),

@@ -25,7 +25,10 @@ from xscore.store.session_summary import MOST_FILES, TurnContext
 IDLE_S = 15 * 60.0
 """Work after a longer pause counts as resumed."""
 
-_TICKET = r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-[0-9]{1,6})(?![A-Za-z0-9])|(?:#|\b(?:issue|gh)[-_/])([0-9]{1,6})(?![0-9])"  # noqa: E501  its lines are read by others
+_TICKET = (
+    r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-[0-9]{1,6})(?![A-Za-z0-9])"
+    r"|(?:#|\b(?:issue|gh)[-_/])([0-9]{1,6})(?![0-9])"
+)
 _COLUMNS = (
     "thread, branch, active_ticket, active_task, files_open, last_edit_file, last_edit_line,"
     " conversation_summary, opened_at, last_updated, closed_at, (SELECT count(*) FROM turn WHERE"

@@ -25,7 +25,8 @@ PATIENCE_S = 0.25
 HERE = "(SELECT number FROM temp.here)"
 """SQL: the number of the connection's worktree."""
 IS_VISIBLE = f"""(version = 0 OR EXISTS (
-    SELECT 1 FROM main.file_row AS listed WHERE listed.version = memory_row.version AND listed.worktree = {HERE}))"""  # noqa: E501  its lines are read by others
+    SELECT 1 FROM main.file_row AS listed
+    WHERE listed.version = memory_row.version AND listed.worktree = {HERE}))"""
 """SQL condition on `memory_row`: stated, or of a file as this worktree has it. For few rows."""
 LISTED_HERE = (
     f"version IN (SELECT version FROM main.file_row WHERE worktree = {HERE} AND version > 0)"

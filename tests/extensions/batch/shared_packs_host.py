@@ -25,7 +25,9 @@ from xscore.settings.model import BatchSettings
 
 MANY = {
     f"src/part_{at}.py": "".join(
-        f'def step_{at}_{nth}(row):\n    """Step {nth} of part {at}."""\n    return row + {at * 10 + nth}\n\n\n'  # noqa: E501  its lines are read by others
+        f"def step_{at}_{nth}(row):\n"
+        f'    """Step {nth} of part {at}."""\n'
+        f"    return row + {at * 10 + nth}\n\n\n"
         for nth in range(12)
     )
     for at in range(4)

@@ -8,7 +8,7 @@ from tests.waiting import rows
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.results import write_job_results
 from xscore.extensions.privacy import erasure
-from xscore.extensions.privacy.erasure import verify_erasure
+from xscore.extensions.privacy.erasure_proof import verify_erasure
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.conftest import store_file
 from tests.extensions.batch.batch_vendor import BatchVendor, batch_vendor, judgments, questions
 from tests.waiting import rows
+from xscore.extensions.recovery.copied_tables import SalvageReport
 from xscore.extensions.recovery.rebuild import rebuild_store
-from xscore.extensions.recovery.salvage import SalvageReport
 from xscore.pipeline.build import Pipeline
 from xscore.platform.paths import find_root, user_data_dir
 

@@ -16,7 +16,8 @@ from tests.store.encrypted_stores import (
     open_store,
 )
 from xscore.extensions.privacy import encryption
-from xscore.extensions.privacy.erasure import erase_memories, erased_lines, verify_erasure
+from xscore.extensions.privacy.erasure import erase_memories, erased_lines
+from xscore.extensions.privacy.erasure_proof import verify_erasure
 from xscore.extensions.recovery import rebuild
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged
@@ -28,10 +29,11 @@ import pathlib, sys
 from xscore.store.store import Store
 from xscore.platform.paths import find_root
 from tests.statements import say
-with Store.open(find_root(pathlib.Path(sys.argv[1])), user_data_dir=pathlib.Path(sys.argv[2])) as store:
+root, user_dir = find_root(pathlib.Path(sys.argv[1])), pathlib.Path(sys.argv[2])
+with Store.open(root, user_data_dir=user_dir) as store:
     for number in range(20):
         say(store, f"heron {sys.argv[3]} says {number}", now=30.0)
-"""  # noqa: E501  its lines are read by others
+"""
 
 
 def test_a_rebuilt_store_is_encrypted_too(tmp_path: Path, user_dir: Path) -> None:

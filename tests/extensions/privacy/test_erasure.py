@@ -11,6 +11,7 @@ from tests.statements import list_events
 from tests.store.conftest import WORDS, function, put, said
 from tests.store.recorded_turns import begin, finish
 from xscore.extensions.privacy import erasure
+from xscore.extensions.privacy.erasure_proof import verify_erasure
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest, judgment_checksums, turn_checksum
@@ -244,7 +245,7 @@ def test_a_memory_and_its_turns_leave_no_byte(store: Store, files: Callable[[], 
     wording = erasure.erased_lines(store, ids, turns=gone)
     done = erasure.erase_memories(store, ids, turns=gone, now=9.0)
     assert (done.is_clean, done.answers, done.checkpoints, done.reasons) == (True, 1, 1, 2)
-    proof = erasure.verify_erasure(store, wording)
+    proof = verify_erasure(store, wording)
     assert proof.holds and proof.lines > 5
     remaining = files()
     for words in (

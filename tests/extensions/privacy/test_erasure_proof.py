@@ -19,7 +19,7 @@ from tests.extensions.privacy.test_erasure import judge, play, raw
 from tests.store.conftest import put, said
 from xscore.cache.judgments import read_judgments
 from xscore.extensions.privacy import erasure
-from xscore.extensions.privacy.erasure import verify_erasure
+from xscore.extensions.privacy.erasure_proof import verify_erasure
 from xscore.platform import database
 from xscore.platform.paths import find_root
 from xscore.records.memory import Memory

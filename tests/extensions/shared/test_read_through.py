@@ -187,7 +187,7 @@ async def test_without_the_server_the_local_store_goes_on(
     assert "continuing with only the local store" in once
     assert len(link.warnings()) == 1
     assert machine_store.through.warnings() == (
-        "only in the local store, since the shared server was away: 3 judgments",
+        "only in the local store, since the shared server was unreachable: 3 judgments",
     )
 
 

@@ -14,7 +14,7 @@ from tests.servers.openai_server import OpenAIServer
 from tests.statements import say
 from tests.store.conftest import put, said
 from xscore.extensions.privacy import erasure
-from xscore.extensions.privacy.erasure_rows import owed_erasures, settle_owed_erasures
+from xscore.extensions.privacy.owed_erasures import owed_erasures, settle_owed_erasures
 from xscore.extensions.shared.connect import server_factory, shared_server_name
 from xscore.extensions.shared.server import SharedServer
 from xscore.pipeline.build import Pipeline

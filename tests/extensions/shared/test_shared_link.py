@@ -66,6 +66,6 @@ async def test_a_required_server_that_dies_at_the_end_ends_the_run(
             await link.wait_until_back()
         await through.aclose()
     assert through.warnings() == (
-        "only in the local store, since the shared server was away: 1 judgment",
+        "only in the local store, since the shared server was unreachable: 1 judgment",
     )
     await link.aclose()

@@ -71,13 +71,13 @@ async def test_who_cannot_be_told_costs_one_warning(shop: Path, server: OpenAISe
     """An exporter that raises does not affect the turn or the stored receipt."""
 
     def fail(turn: object) -> str:
-        raise ValueError("OTEL_EXPORTER_OTLP_TIMEOUT is no number")
+        raise ValueError("OTEL_EXPORTER_OTLP_TIMEOUT is not a number")
 
     async with Pipeline.open(shop, settings_for(server), listener=trace_listener(fail)) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
         (body,) = pipeline.store.connection.execute("SELECT body FROM receipt").fetchone()
     assert answer.exit_code == 0
-    assert answer.warnings == ("telemetry: OTEL_EXPORTER_OTLP_TIMEOUT is no number",)
+    assert answer.warnings == ("telemetry: OTEL_EXPORTER_OTLP_TIMEOUT is not a number",)
     assert json.loads(body)["warnings"] == []
 
 

@@ -9,8 +9,8 @@ Agents limit this text in different units (Claude Code, Gemini and Cursor in cha
 bytes of UTF-8). It is measured in bytes, since a text never has fewer bytes than characters. It
 holds no time, price or turn id, so the same state always gives the same bytes and a provider's
 prompt cache stays valid. Repository text stands between tags that it cannot close, and without
-characters that nobody sees. Trade-off: a body that does not fit is skipped for a smaller one ranked
-lower; only the best is ever cut.
+invisible characters. Trade-off: a body that does not fit is skipped for a smaller one ranked lower;
+only the best is ever cut.
 """
 
 from collections.abc import Mapping, Sequence
@@ -83,10 +83,10 @@ def render_agent_bundle(
     head = (
         f"{coverage_line(answer)}\n{DATA_NOTE}\n<{FENCE}>\n{BY_WORDS if by_words else RELEVANT}\n"
     )
-    listed = [
-        f"~ {place_of(entry)}  {entry.score_text}, below the cut of {entry.threshold:g}"
-        for entry in below
-    ]
+    listed: list[str] = []
+    for entry in below:
+        cut = f"below the cut of {entry.threshold:g}"
+        listed.append(f"~ {place_of(entry)}  {entry.score_text}, {cut}")
     tail_lines = [BELOW, *listed] if below else []
     tail = "\n".join([*tail_lines, f"</{FENCE}>"])
     room = max_chars - size_of(head) - size_of(tail)

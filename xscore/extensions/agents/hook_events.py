@@ -2,7 +2,7 @@
 exchange, after an edit.
 
 An event adds its text as soon as it has it; streams, time and failures are the guard's. What cannot
-be done in time is left to the background process. Trade-off: each event opens the store anew, since
+be done in time is left to the background process. Trade-off: each event opens the store, since
 a hook is a process of its own.
 """
 
@@ -101,7 +101,7 @@ def before_prompt(call: HookCall) -> str:
     if answer is None or answer.partial:
         call.wake()
     if answer:
-        return _problem_of(answer)
+        return turn_problem(answer)
     return ""
 
 
@@ -163,13 +163,16 @@ class _StageNotice(Observer):
             self._call.notice = INDEXING if event.name == "index" else ""
 
 
-def _problem_of(answer: Answer) -> str:
+def turn_problem(answer: Answer) -> str:
+    """Return why no host or cap allowed judging, as `xscore status` names it; empty where one
+    did."""
     if not (answer.ranked_by or answer.exit_code in _NOTHING_JUDGED):
         return ""
-    return (
-        next(iter(answer.warnings), "")
-        or f"{counted(answer.coverage.unjudged, 'memory', 'memories')} unjudged"
-    )
+    # The words' judge has no host that could fail: what its turn warns of is not the reason.
+    if answer.judge.by_model and answer.warnings:
+        return answer.warnings[0]
+    causes = ", ".join(answer.unjudged.by_cause)
+    return f"{counted(answer.coverage.unjudged, 'memory', 'memories')} unjudged ({causes})"
 
 
 def at_session_start(call: HookCall) -> str:
@@ -243,4 +246,4 @@ EVENTS: Mapping[str, Callable[[HookCall], str]] = {
     "stop": at_stop,
     "post-edit": after_edit,
 }
-"""Each returns what it could not do; that is no error, since the agent got its answer."""
+"""Each returns what it could not do; that is not an error, since the agent got its answer."""

@@ -152,8 +152,9 @@ class Watchdog:
     """Ends the process with exit code 0 when its time is up."""
 
     def __init__(self, until: float, last_words: Callable[[], None]) -> None:
-        """until: `time.monotonic` seconds. last_words: writes the answer and stores why; abandoned
-        if it hangs."""
+        """until: `time.monotonic` seconds.
+        last_words: writes the answer and stores why; abandoned if it hangs.
+        """
         self.until = until
         """May change while the thread waits."""
         self._last_words = last_words

@@ -78,7 +78,7 @@ class CallThread(Generic[Result]):
                 task.cancel()
             self._stop = lambda: loop.call_soon_threadsafe(task.cancel)
         await asyncio.wait([task])
-        with self._lock:  # nobody may wake a loop that is closed
+        with self._lock:  # no thread may wake a loop that is closed
             self._stop = lambda: None
         return task
 

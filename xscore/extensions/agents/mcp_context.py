@@ -91,7 +91,9 @@ class ToolResult(Struct, frozen=True):
             "content": [{"type": "text", "text": well_formed(self.text)}],
             "isError": self.is_error,
         }
-        return {**found, "_meta": {"xscore": self.about}} if self.about else found
+        if self.about:
+            return {**found, "_meta": {"xscore": self.about}}
+        return found
 
 
 class Workplace(Struct, frozen=True):
@@ -194,12 +196,14 @@ def scope_of(paths: tuple[str, ...], root: Path) -> Scope:
     globs = [path for path in inside if _GLOB.search(path) and not os.path.lexists(root / path)]
     if not globs:
         return Scope(within=tuple(inside))
-    return Scope(
-        paths=tuple(
-            path if path in globs else "/" + re.sub(r"([*?\[\]\\])", r"\\\1", path)
-            for path in inside
-        )
-    )
+    patterns: list[str] = []
+    for path in inside:
+        if path in globs:
+            patterns.append(path)
+        else:
+            # From the root, and with its own `*` and brackets as letters.
+            patterns.append("/" + re.sub(r"([*?\[\]\\])", r"\\\1", path))
+    return Scope(paths=tuple(patterns))
 
 
 def _confined(path: str, root: Path) -> str:
@@ -233,9 +237,9 @@ def _text(pipeline: "Pipeline", answer: Answer, given: ContextArguments) -> str:
     from xscore.extensions.agents.agent_bundle import coverage_line, quoted, render_from_store
 
     room = int((given.max_tokens or pipeline.parts.settings.bundle.max_tokens) * OTHER)
-    notes = "".join(
-        f"\nNote: {quoted(said, WARNING_CHARS)}" for said in answer.warnings[:MOST_WARNINGS]
-    )
+    notes = ""
+    for warning in answer.warnings[:MOST_WARNINGS]:
+        notes += f"\nNote: {quoted(warning, WARNING_CHARS)}"
     notes = notes if len(notes.encode()) < room // 4 else ""
     room -= len(notes.encode())
     bundle = render_from_store(
@@ -247,17 +251,19 @@ def _text(pipeline: "Pipeline", answer: Answer, given: ContextArguments) -> str:
 
 
 def _about(answer: Answer) -> dict[str, Any]:
+    kept: list[dict[str, object]] = []
+    for memory in answer.selected:
+        kept.append(
+            {
+                "path": memory.path,
+                "start_line": memory.start_line,
+                "end_line": memory.end_line,
+                "score": round(memory.score, 4),
+            }
+        )
     return {
         "turn": answer.turn_id,
         "receipt": f"xscore://turn/{answer.turn_id}",
         "coverage": msgspec.to_builtins(answer.coverage),
-        "kept": [
-            {
-                "path": one.path,
-                "start_line": one.start_line,
-                "end_line": one.end_line,
-                "score": round(one.score, 4),
-            }
-            for one in answer.selected
-        ],
+        "kept": kept,
     }

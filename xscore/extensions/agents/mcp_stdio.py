@@ -1,8 +1,8 @@
 """The two ends of `xscore mcp` on its client's pipes: lines in, and a file that answers go out by.
 
 While it serves, file descriptor 1 is standard error and descriptor 0 is empty, so neither a stray
-`print` nor a child process can disturb the protocol. A thread of its own reads, so that a client
-that says nothing keeps nobody from ending. Trade-off: what is read waits in memory, however many
+`print` nor a child process can disturb the protocol. A separate thread reads, so that a silent
+client does not keep the server from ending. Trade-off: what is read waits in memory, however many
 calls a client sends at once.
 """
 
@@ -20,7 +20,7 @@ import msgspec
 from xscore.platform.json_lines import decode_agent_json
 
 MOST_LINE_BYTES = 4_000_000
-"""A longer line is no message, and dropped to its end."""
+"""A longer line is not a message; it is dropped to its end."""
 _SURROGATE = b"\\ud"
 
 

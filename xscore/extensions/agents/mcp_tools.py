@@ -164,18 +164,19 @@ class Tool(Struct, frozen=True, kw_only=True):
     def listed(self) -> dict[str, Any]:
         """Return the definition for `tools/list`."""
         _, schemas = msgspec.json.schema_components([self.arguments])
-        return {
+        hints = {"readOnlyHint": True}
+        if self.writes:
+            hints = {"readOnlyHint": False, "destructiveHint": False}
+        description: dict[str, Any] = {
             "name": self.name,
             "title": self.title,
             "description": self.description,
             "inputSchema": schemas[self.arguments.__name__],
-            "annotations": (
-                {"readOnlyHint": False, "destructiveHint": False}
-                if self.writes
-                else {"readOnlyHint": True}
-            ),
-            **({"_meta": self.meta} if self.meta else {}),
+            "annotations": hints,
         }
+        if self.meta:
+            description["_meta"] = self.meta
+        return description
 
     def work(
         self, place: Workplace, given: object
@@ -238,7 +239,10 @@ _REMEMBER = Tool(
 
 def offered_tools(*, everything: bool) -> dict[str, Tool]:
     """Return the tools by name. everything: all of them, not just `context`."""
-    return {tool.name: tool for tool in (_CONTEXT, *((_EXPLAIN, _REMEMBER) if everything else ()))}
+    tools = [_CONTEXT]
+    if everything:
+        tools += [_EXPLAIN, _REMEMBER]
+    return {tool.name: tool for tool in tools}
 
 
 def failure_result(error: XscoreError) -> dict[str, Any]:

@@ -132,7 +132,7 @@ async def _while_held(job: Coroutine[Any, Any, None], held: BackgroundLease, sto
         )
     if keeper.lost:
         raise StoreError(
-            "another process has taken this work over", hint="`xscore status` says which."
+            "another process has taken over this work", hint="`xscore status` says which."
         )
 
 

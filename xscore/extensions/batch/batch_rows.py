@@ -40,8 +40,9 @@ LEAVES = {
 
 
 _COLUMNS = """
-    job, number, token, state, marked_at, requests, bytes, input_tokens, vendor_id, status, seen_at, problem
-"""  # noqa: E501  its lines are read by others
+    job, number, token, state, marked_at, requests, bytes, input_tokens, vendor_id, status,
+    seen_at, problem
+"""
 
 
 def read_batches(

@@ -38,10 +38,10 @@ from xscore.platform.errors import (
 from xscore.records.judgment import Judgment
 from xscore.scorer import repair
 from xscore.scorer.giving_up import GiveUpRule
-from xscore.scorer.model_judge import ReplyFaults
 from xscore.scorer.prompt_builder import dealt_ids
 from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason
 from xscore.scorer.replies import parse_completion
+from xscore.scorer.reply_faults import ReplyFaults
 
 MAX_WITHOUT_SCORE = 8
 """After this many refusals, or replies without a usable score, and no other in the whole job, the
@@ -74,7 +74,8 @@ def _read_results(
 
     prompts: by number.
     secret: deals their ids.
-    rule, faults: of the job; updated.
+    rule: of the job; updated.
+    faults: of the job; updated.
     """
     readings = _ReadResults()
     unscored: list[tuple[RequestName, Sequence[MemoryPart], RepairReason]] = []

@@ -391,7 +391,7 @@ def _prompt(job_id: str, row: tuple[int, str, int, int, str, int]) -> PackPrompt
 
 
 def part_without_text(content: str, memory: str = "", parts: int = 1) -> MemoryPart:
-    """Return a piece of a prompt. memory: empty where it is no part of another."""
+    """Return a piece of a prompt. memory: empty where it is not part of another."""
     return MemoryPart(content, "", "", "", "", memory or content, parts)
 
 

@@ -84,7 +84,7 @@ class BatchPlanner:
     """Plans one question at a time."""
 
     def __init__(self, builder: PromptBuilder, *, slots: Slots, texts: Texts) -> None:
-        """slots, texts: of the judge."""
+        """Take the slots and texts of the judge."""
         self.prompts: list[PackPrompt] = []
         self.requests: list[RequestName] = []
         self._builder = builder
@@ -321,7 +321,7 @@ def plan_live_list(parts: PipelineParts, questions: QuestionList, options: ListO
 def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
     """Return the cost of as many average calls by the Batch API; None if nothing is known of it.
 
-    Nothing is known where the calls are no chat prompts, which are all that a Batch API takes.
+    Nothing is known where the calls are not chat prompts, which are all that a Batch API takes.
     """
     judge = parts.judge
     count = estimate.calls
@@ -427,7 +427,7 @@ def save_job(parts: PipelineParts, draft: JobDraft) -> str:
         if under_way.keys() - draft.plan.under_way.keys():
             raise StoreError(
                 "another job was submitted meanwhile",
-                hint="Run it again: what that one asks is left out.",
+                hint="Run it again; the requests of that job are left out.",
             )
         job_rows.add_job(
             connection, draft.job, draft.plan.rows, draft.planner.prompts, draft.planner.requests

@@ -44,8 +44,8 @@ from xscore.store.store import Store
 LISTING_DELAY_S = 60.0
 """A vendor lists a batch at most this long after it was created."""
 NEVER_CREATED = "the vendor never had it"
-ABANDONED = "given up as lost, at what it may have cost at most"
-BUSY_ELSEWHERE = "another process is taking this job further just now"
+ABANDONED = "given up as lost, and charged at its upper bound"
+BUSY_ELSEWHERE = "another process is working on this job right now"
 RUNNING = (BatchState.WORKING, BatchState.CANCELLING)
 
 
@@ -83,7 +83,7 @@ async def advance_job(
         try:
             reached = host or batch_host_of_job(store, settings, job)
         except (ProviderError, UsageError) as error:
-            # With --forget nothing is asked of the vendor, so a lost key or host is no obstacle.
+            # With --forget nothing is asked of the vendor, so a lost key or host does not matter.
             if forget:
                 return _abandon_open_batches(context)
             problem = join_sentences(error.message, error.hint)
@@ -237,9 +237,8 @@ class _JobPass(Struct):
         )
         way_out = ""
         if is_lost:
-            way_out = (
-                f"`xscore batch cancel {context.job.id} --forget` gives up what it cannot tell of"
-            )
+            cancel = f"`xscore batch cancel {context.job.id} --forget`"
+            way_out = f"{cancel} gives up the batches that it cannot account for"
         if status.planned:
             status = replace(
                 status, held_back=self.sender.held_back, over_budget=self.sender.over_budget

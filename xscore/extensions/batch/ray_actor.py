@@ -139,7 +139,9 @@ class ChunkJudge:
         take: TakeDollars | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """take: None without a cap. clock: Unix seconds."""
+        """take: None without a cap.
+        clock: Unix seconds.
+        """
         self._context = context
         self._take = take
         self._clock = clock

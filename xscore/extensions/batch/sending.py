@@ -68,8 +68,11 @@ class BatchInput(Struct):
     """The limit that the next request would exceed: `requests`, `bytes`, `dollars`; empty: none."""
 
     def exceeded(self, size: int, usd: Decimal | None, limits: BatchLimits) -> str:
-        """Return the limit that another request would exceed; empty: none. size: bytes. usd: its
-        highest price."""
+        """Return the limit that another request would exceed; empty: none.
+
+        size: bytes.
+        usd: its highest price.
+        """
         if len(self.taken) >= limits.requests:
             return "requests"
         if self.bytes + size > limits.bytes:

@@ -228,12 +228,11 @@ def _list_and_judge(parts: PipelineParts, plan: ListPlan) -> list[tuple[str, str
 def _exclusion_lines(draft: JobDraft) -> list[str]:
     plan = draft.plan
     of_user = draft.plan.of_user
+    user_memories = counted(of_user, "memory", "memories")
     lines = {
         f"{plan.repeated:,} are sent once for questions that are the same": plan.repeated,
         f"{plan.elsewhere:,} are under way in {', '.join(plan.elsewhere_jobs)}": plan.elsewhere,
-        f"{counted(of_user, 'memory', 'memories')} of your own are left out: live judging has them": (  # noqa: E501  its lines are read by others
-            of_user
-        ),
+        f"{user_memories} of your own are left out: live judging has them": of_user,
     }
     return [line for line, count in lines.items() if count]
 

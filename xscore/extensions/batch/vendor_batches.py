@@ -172,15 +172,15 @@ OPENAI_NOT_RUN = {
 """Code in the error file -> outcome of the request."""
 TOO_MUCH_WAITING = "token_limit_exceeded"
 PROBLEMS = {
-    TOO_MUCH_WAITING: "more input tokens would wait at the host than your account may have there",
+    TOO_MUCH_WAITING: "it would exceed the input tokens that your account may have queued there",
     "duplicate_custom_id": "two requests have one id",
     "empty_file": "its input is empty",
     "invalid_json_line": "a line of its input is not JSON",
     "mismatched_model": "its requests name different models",
     "model_not_found": "the host has no such model for batches",
-    "too_many_tasks": "it has more requests than the host takes",
-    "billing_hard_limit_reached": "the account has spent what it may",
-    "insufficient_quota": "the account has spent what it may",
+    "too_many_tasks": "it has more requests than the host accepts",
+    "billing_hard_limit_reached": "the account has reached its spending limit",
+    "insufficient_quota": "the account has reached its spending limit",
 }
 """Code of a failed batch -> why, in our words."""
 

@@ -137,7 +137,7 @@ class BatchHost(ABC):
     async def cancel(self, vendor_id: str) -> VendorBatch:
         """Ask for its cancellation; finished requests are kept and charged.
 
-        Asking twice is no error.
+        Asking twice is not an error.
         """
         try:
             reply = await self._post(f"{self._at(vendor_id)}/cancel", of=f"batch {vendor_id}")

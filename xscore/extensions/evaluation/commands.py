@@ -71,7 +71,7 @@ def _render_evaluation(evaluation: Evaluation, *, verbose: bool) -> str:
     head = f"{evaluation.asked} of {questions} · judge {one_line(evaluation.judge)}"
     lines = [bold(f"{head} · threshold {evaluation.threshold:.2f} · k {evaluation.k}")]
     if evaluation.found is None:
-        return "\n".join([*lines, "no question was judged to its end, so there are no figures"])
+        return "\n".join([*lines, "no question was fully judged, so there are no figures"])
     parts = [
         "\n".join(lines),
         _figures(evaluation, evaluation.found),
@@ -87,7 +87,7 @@ def render_evaluation_account(evaluation: Evaluation) -> str:
     lines = []
     if evaluation.ended:
         questions = counted(evaluation.of, "question")
-        lines.append(f"{evaluation.asked} of {questions} judged to the end; {_why(evaluation)}.")
+        lines.append(f"{evaluation.asked} of {questions} fully judged; {_why(evaluation)}.")
     cover = evaluation.coverage
     if cover.unjudged:
         lines.append(f"{describe_unjudged(cover, evaluation.unjudged_by_cause)}.")

@@ -65,9 +65,11 @@ def calibration_bins(
         at = min(int(score * bins + SCORE_TOLERANCE), bins - 1)
         memories[at] += 1
         gold[at] += is_gold
-    return tuple(
-        CalibrationBin(at / bins, (at + 1) / bins, memories[at], gold[at]) for at in range(bins)
-    )
+    calibration: list[CalibrationBin] = []
+    for at in range(bins):
+        low, high = at / bins, (at + 1) / bins
+        calibration.append(CalibrationBin(low, high, memories[at], gold[at]))
+    return tuple(calibration)
 
 
 def match_gold(ranked: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[int | None]:

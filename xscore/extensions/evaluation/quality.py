@@ -180,10 +180,10 @@ def absent_gold_warning(results: Sequence[QuestionResult]) -> tuple[str, ...]:
 def labelled_scores(ranking: Ranking, gold: Sequence[EntityRef]) -> list[LabelledScore]:
     """Return each judged candidate's final score and whether it is gold."""
     are_gold = metrics.are_gold([entity_ref(entry.candidate) for entry in ranking.ranked], gold)
-    return [
-        LabelledScore(entry.score, is_gold)
-        for entry, is_gold in zip(ranking.ranked, are_gold, strict=True)
-    ]
+    scores: list[LabelledScore] = []
+    for entry, is_gold in zip(ranking.ranked, are_gold, strict=True):
+        scores.append(LabelledScore(entry.score, is_gold))
+    return scores
 
 
 def mean_quality(qualities: Sequence[JudgeQuality]) -> JudgeQuality | None:

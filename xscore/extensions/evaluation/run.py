@@ -65,9 +65,7 @@ class QrelCase(Struct, frozen=True):
             raise ValueError("gold names no file")
         for place in self.gold:
             if not (place.start == place.end == 0 or 0 < place.start <= place.end):
-                raise ValueError(
-                    f"start {place.start} and end {place.end} are no lines; both or neither, from 1"
-                )
+                raise ValueError(f"start {place.start} and end {place.end} are not lines")
 
 
 class Qrels(Struct, frozen=True):
@@ -137,7 +135,7 @@ class _EvaluationRun(Struct):
             confirm_list_cost(parts, reduce(add, map(self._forecast, self.questions.cases)))
 
     def _forecast(self, case: QrelCase) -> JudgeEstimate:
-        # Past answers are no evidence unless the user says so.
+        # Past answers are not evidence unless the user says so.
         has_session = Layer.SESSION in self.scope.layers
         opened = open_turn(
             self.turns.parts, self._turn(case), Stopwatch(), takes_up=False, exchanges=has_session

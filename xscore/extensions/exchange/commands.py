@@ -188,6 +188,7 @@ def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
             "a snapshot always holds everything",
             hint="Leave out --layer, --scope and --kind, or --snapshot.",
         )
+    body: dict[str, object] | None = None
     with opened_store(flags, make=False) as store:
         if snapshot:
             taken = take_snapshot(store)
@@ -197,21 +198,21 @@ def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
             chosen = choice if choice.layers else replace(choice, layers=_OF_THE_REPOSITORY)
             memories = list(exported_memories(store, chosen))
             count = len(memories)
-            body = _memories_json(memories)
             if as_json:
+                body = _memories_json(memories)
                 text = escape_in_json(msgspec.json.encode(body).decode()).encode() + b"\n"
             else:
                 # Nothing at all where there is no memory: a first line would look like a result.
                 text = encode_file(Contents.MEMORIES, memories) if memories else b""
+    place = ""
     if output is not None:
         write_atomically(output, text, mode=0o600)
-    elif as_json and not snapshot:
+        place = f" written to {output}"
+    elif body is not None:
         print_json(body)
     elif text:
         flags.terminal.data(text.decode(), is_json=True)
-    flags.terminal.note(
-        counted(count, "memory", "memories") + (f" written to {output}" if output else "")
-    )
+    flags.terminal.note(counted(count, "memory", "memories") + place)
     if not count and is_narrow(flags):
         return NothingMatched.exit_code
     return 0

@@ -49,7 +49,7 @@ USE_ITS_KEY = (
     " with --untrusted into quarantine, where it orders work and never scores."
 )
 _EXPORT_AGAIN = (
-    "Have it exported again, or take it with --untrusted into quarantine, where it orders work and"
+    "Ask for a new export, or take it with --untrusted into quarantine, where it orders work and"
     " never scores."
 )
 EXPORT_HINT = "Name what `xscore store export` of this version wrote."
@@ -65,7 +65,7 @@ _JUDGMENTS_OF_TURN = """
 def read_export(path: Path, key: ExchangeKey | None) -> SavedFile:
     """Return a file signed with this key and unchanged since; without a key, any file of judgments.
 
-    Raises StoreUntrusted with the reason, UsageError for what is no file of judgments.
+    Raises StoreUntrusted with the reason, UsageError for what is not a file of judgments.
     """
     data = read_input_file(path, max_bytes=MAX_BYTES, hint=EXPORT_HINT)
     name = str(path)
@@ -275,13 +275,13 @@ def _read_rows(file: SavedFile, key: ExchangeKey | None) -> Iterator[SavedJudgme
     """Yield the rows, each checked. Raises UsageError for a value that no judgment has, and for too
     many rows."""
     max_rows = _max_rows(key)
-    # No person writes judgments by hand: which of two equal keys was meant is no question.
+    # No person writes judgments by hand, so the same key twice is not an error.
     records = read_records(file, hint=EXPORT_HINT, checks_keys=False)
     for count, (_, record) in enumerate(records, start=1):
         if count > max_rows:
             raise UsageError(
                 f"{file.name} holds more than {max_rows:,} judgments",
-                hint="Have less exported at a time: `xscore store export --since 30d`.",
+                hint="Export less at a time: `xscore store export --since 30d`.",
             )
         if isinstance(record, SavedJudgment):
             yield record

@@ -11,7 +11,6 @@ in memory, so its size is limited.
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
@@ -60,11 +59,13 @@ class MemoryImport(Struct):
 
 def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[SavedMemory]:
     """Yield the chosen memories that are not from the index, sorted."""
-    memories = [memory for memory in filter_memories(store, choice) if memory.source != "index"]
+    memories = []
+    for memory in filter_memories(store, choice):
+        if memory.source is not MemorySource.INDEX:
+            memories.append(memory)
+    memories.sort(key=lambda memory: (memory.layer, memory.kind, memory.key, memory.id))
     cited = evidence.citations_of(store.connection, [memory.id for memory in memories])
-    for memory in sorted(
-        memories, key=lambda memory: (memory.layer, memory.kind, memory.key, memory.id)
-    ):
+    for memory in memories:
         yield saved_memory(memory, cited.get(memory.id, ()))
 
 
@@ -96,15 +97,24 @@ def import_memories(
     """Import memories of a file that nobody vouches for, all or none. users: see `import_lines`."""
     moment = store.clock()
     _check_together(memories, latest=moment + _CLOCK_SKEW_S)
-    chosen = [memory for memory in memories if users or memory.layer is not Layer.USER]
+    chosen = list(memories)
+    if not users:
+        chosen = [memory for memory in memories if memory.layer is not Layer.USER]
     done = MemoryImport(refused=len(memories) - len(chosen))
+    if not chosen:
+        return done
     layers = {memory.layer for memory in chosen}
     homes = {layer: store.home_of(layer) for layer in layers}
-    allow_pii = store.settings.allow_pii
-    with store.transaction(layers) if layers else nullcontext():
+    with store.transaction(layers):
         for memory in chosen:
-            _import_memory(homes[memory.layer], memory, done, now=moment, allow_pii=allow_pii)
-        if layers - {Layer.USER}:
+            _import_memory(
+                homes[memory.layer],
+                memory,
+                done,
+                now=moment,
+                allow_pii=store.settings.allow_pii,
+            )
+        if layers != {Layer.USER}:
             link_mentions(store.connection, done.added)
     return replace(done, kept=list(dict.fromkeys(done.kept)))
 
@@ -173,21 +183,18 @@ def _import_memory(
 def _conflicting(connection: sqlite3.Connection, memory: Memory) -> list[Memory]:
     """Find memories with its id, its words, or its key if both are live."""
     conflicting = memory_rows.select_memories(connection, "id = ?", (memory.id,))
-    same_start = memories_starting_with(connection, memory.layer, memory.kind, memory.text)
-    conflicting += [stored for stored in same_start if _says_the_same(stored, memory)]
+    for stored in memories_starting_with(connection, memory.layer, memory.kind, memory.text):
+        if _says_the_same(stored, memory):
+            conflicting.append(stored)
     if memory.key and memory.status in LIVE_STATUSES:
+        of_key = (memory.layer, memory.scope, memory.key)
         for status in LIVE_STATUSES:
+            # The status stands in the text, so that SQLite uses the index of that status.
             where = f"layer = ? AND scope = ? AND key = ? AND key <> '' AND status = '{status}'"
-            conflicting += memory_rows.select_memories(
-                connection, where, (memory.layer, memory.scope, memory.key)
-            )
+            conflicting += memory_rows.select_memories(connection, where, of_key)
     return conflicting
 
 
 def _says_the_same(first: Memory, second: Memory) -> bool:
-    return (first.layer, first.kind, first.text, first.key) == (
-        second.layer,
-        second.kind,
-        second.text,
-        second.key,
-    )
+    is_of_kind = first.layer == second.layer and first.kind == second.kind
+    return is_of_kind and first.text == second.text and first.key == second.key

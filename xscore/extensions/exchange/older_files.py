@@ -92,7 +92,7 @@ def _judgments_error(first_line: bytes, name: str, hint: str) -> UsageError:
     if form < _JUDGMENTS_FORM:
         return UsageError(
             f"{name} was made by an older xscore (schema {form}; this one reads {_JUDGMENTS_FORM})",
-            hint="Have it exported again by `xscore store export` of this version.",
+            hint="Export it again with `xscore store export` of this version.",
         )
     return UsageError(f"{name} is not a file of judgments", hint=hint)
 

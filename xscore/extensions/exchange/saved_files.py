@@ -136,7 +136,7 @@ def join_file(holds: Contents, body: bytes, key: ExchangeKey | None) -> bytes:
 def decode_file(data: bytes, name: str, holds: Contents, *, hint: str) -> SavedFile:
     """Return the file, its first line read and its records not.
 
-    Raises UsageError for what is no file of ours, holds something else or is a newer xscore's.
+    Raises UsageError for what is not a file of ours, holds something else or is a newer xscore's.
     """
     first_line, _, body = data.partition(b"\n")
     value = first_value(first_line)
@@ -190,8 +190,8 @@ def read_records(
 ) -> Iterator[tuple[int, SavedRecord]]:
     """Yield each record with the number of its line, checked.
 
-    checks_keys: refuse a key that stands twice in one object, as in what people write by hand.
-    Raises UsageError naming the line that is no record of such a file.
+    checks_keys: refuse a key that appears twice in one object, as in what people write by hand.
+    Raises UsageError naming the line that is not a record of such a file.
     """
     decoder = msgspec.json.Decoder(_SHAPES[file.header.holds])
     first = 2 if file.first_line else 1

@@ -4,13 +4,13 @@ maps, out and back.
 A snapshot is a saved file: a memory a line, as `memory export` writes it plus hashes, thread and
 use counts, then the other records. A file that this store signed is restored exactly; of any other
 the memories alone come in, as `memory import` takes them. Judgments and the user's own store are
-never in it. Trade-off: restoring adds and changes but erases nothing; the index is made again from
+never in it. Trade-off: restoring adds and changes but erases nothing; the index is rebuilt from
 the files.
 """
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct, field
@@ -213,34 +213,33 @@ def restore_snapshot(store: Store, snapshot: Snapshot) -> SnapshotRestored:
     """
     connection = store.connection
     done = SnapshotRestored()
-    to_link = list[str]()
     with database.transaction(connection):
-        erased = set()
-        for (id_,) in connection.execute("SELECT memory_id FROM erased_memory").fetchall():
-            erased.add(id_)
+        erased = _erased_ids(connection)
         memories = [memory for memory in snapshot.memories if memory.id not in erased]
-        gone = {memory.id for memory in snapshot.memories} & erased
-        for memory in sorted(memories, key=lambda saved: saved.status is MemoryStatus.ACTIVE):
-            if _restore_memory(store, memory, done):
-                to_link.append(memory.id)
-        link_mentions(connection, to_link)
-        set_use(connection, memories)
-        edges = [edge for edge in snapshot.edges if gone.isdisjoint((edge.source, edge.target))]
-        existing = set(_retrievals(connection))
-        fresh = [trace for trace in snapshot.retrievals if trace not in existing]
-        for trace in fresh:
-            payload = {"memories": list(trace.memories)}
-            emit_event(
-                connection, EventName.RETRIEVED, at=trace.at, subject=trace.turn, payload=payload
-            )
-        (before,) = connection.execute(_COUNT_EDGES).fetchone()
-        state_edges(
-            connection, [(edge.source, edge.target, edge.relation, edge.weight) for edge in edges]
-        )
-        done.edges = connection.execute(_COUNT_EDGES).fetchone()[0] - before
-        done.retrievals, done.forgotten = len(fresh), len(gone)
+        done.forgotten = len(snapshot.memories) - len(memories)
+        _restore_memories(store, memories, done)
+        done.retrievals = _keep_retrievals(connection, snapshot.retrievals)
+        done.edges = _keep_edges(connection, snapshot.edges, without=erased)
         done.repository_maps = _keep_maps(connection, snapshot.repository_maps)
     return done
+
+
+def _erased_ids(connection: sqlite3.Connection) -> set[str]:
+    rows = connection.execute("SELECT memory_id FROM erased_memory").fetchall()
+    return {id_ for (id_,) in rows}
+
+
+def _restore_memories(
+    store: Store, memories: Sequence[SavedMemory], done: SnapshotRestored
+) -> None:
+    to_link = list[str]()
+    # The active one with a key comes after those that it superseded, and displaces none.
+    for memory in sorted(memories, key=lambda saved: saved.status is MemoryStatus.ACTIVE):
+        if _restore_memory(store, memory, done):
+            to_link.append(memory.id)
+    link_mentions(store.connection, to_link)
+    # Last, since writing a memory sets its age and use.
+    set_use(store.connection, memories)
 
 
 def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored) -> bool:
@@ -258,11 +257,11 @@ def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored) ->
         raise UsageError(
             f"nothing was restored: {memory.id} is the id of code that is indexed here", hint=_HINT
         )
-    threads = connection.execute(
+    thread = connection.execute(
         "SELECT thread FROM memory_row WHERE id = ?", (memory.id,)
-    ).fetchall()
+    ).fetchone()
     cited = evidence.citations_of(connection, [memory.id]).get(memory.id, ())
-    if before == memory and threads == [(saved.thread,)] and cited == saved.citations:
+    if before == memory and thread == (saved.thread,) and cited == saved.citations:
         done.unchanged += 1
         return False
     write_memory(
@@ -278,29 +277,73 @@ def _retrievals(connection: sqlite3.Connection) -> tuple[RetrievalTrace, ...]:
     retrievals = []
     for at, turn, payload in connection.execute(_RETRIEVED, (EventName.RETRIEVED,)).fetchall():
         with database.damage_if_invalid("an event"):
-            retrievals.append(
-                RetrievalTrace(at, turn, tuple(map(str, json.loads(payload)["memories"])))
-            )
+            memory_ids = tuple(map(str, json.loads(payload)["memories"]))
+            retrievals.append(RetrievalTrace(at, turn, memory_ids))
     return tuple(retrievals)
+
+
+def _keep_retrievals(connection: sqlite3.Connection, retrievals: Sequence[RetrievalTrace]) -> int:
+    """Keep the retrievals that are new; return how many."""
+    existing = set(_retrievals(connection))
+    count = 0
+    for trace in retrievals:
+        if trace not in existing:
+            payload = {"memories": list(trace.memories)}
+            emit_event(
+                connection, EventName.RETRIEVED, at=trace.at, subject=trace.turn, payload=payload
+            )
+            count += 1
+    return count
+
+
+def _keep_edges(
+    connection: sqlite3.Connection, edges: Sequence[SavedEdge], *, without: Collection[str]
+) -> int:
+    """Keep the edges that are new; return how many. without: memories that stay erased."""
+    rows = []
+    for edge in edges:
+        if edge.source not in without and edge.target not in without:
+            rows.append((edge.source, edge.target, edge.relation, edge.weight))
+    (before,) = connection.execute(_COUNT_EDGES).fetchone()
+    state_edges(connection, rows)
+    (after,) = connection.execute(_COUNT_EDGES).fetchone()
+    return int(after - before)
 
 
 def _repository_maps(connection: sqlite3.Connection) -> tuple[RepositoryMap, ...]:
     """Return the index's map, if any, and those of stored snapshots, sorted by time."""
+    by_id: dict[str, RepositoryMap] = {}
     with database.damage_if_invalid("a repository map"):
-        bodies = connection.execute("SELECT body FROM repository_map").fetchall()
-        maps = [msgspec.json.decode(body, type=RepositoryMap) for (body,) in bodies]
-    files = tuple(MappedFile(*row) for row in connection.execute(_FILES).fetchall())
-    if files:
-        (indexed_at,) = connection.execute(_INDEXED, (EventName.INDEXED,)).fetchone()
-        links = {Relation(name): count for name, count in connection.execute(_LINK_COUNTS)}
-        maps.append(RepositoryMap(indexed_at, files, links))
-    by_id = {map_.id: map_ for map_ in maps}
+        for (body,) in connection.execute("SELECT body FROM repository_map").fetchall():
+            map_ = msgspec.json.decode(body, type=RepositoryMap)
+            by_id[map_.id] = map_
+    current = _map_of_index(connection)
+    if current is not None:
+        by_id[current.id] = current
     return tuple(sorted(by_id.values(), key=lambda map_: (map_.indexed_at, map_.id)))
 
 
-def _keep_maps(connection: sqlite3.Connection, maps: tuple[RepositoryMap, ...]) -> int:
+def _map_of_index(connection: sqlite3.Connection) -> RepositoryMap | None:
+    """Return what the index holds now; None: no file."""
+    files = tuple(MappedFile(*row) for row in connection.execute(_FILES).fetchall())
+    if not files:
+        return None
+    (indexed_at,) = connection.execute(_INDEXED, (EventName.INDEXED,)).fetchone()
+    links = {Relation(name): count for name, count in connection.execute(_LINK_COUNTS)}
+    return RepositoryMap(indexed_at, files, links)
+
+
+def _keep_maps(connection: sqlite3.Connection, maps: Sequence[RepositoryMap]) -> int:
     """Keep the maps that are new; return how many."""
-    existing = {map_.id for map_ in _repository_maps(connection)}
-    rows = {map_.id: msgspec.json.encode(map_).decode() for map_ in maps if map_.id not in existing}
-    connection.executemany("INSERT INTO repository_map (id, body) VALUES (?, ?)", rows.items())
-    return len(rows)
+    kept_ids = {map_.id for map_ in _repository_maps(connection)}
+    count = 0
+    for map_ in maps:
+        if map_.id in kept_ids:
+            continue
+        kept_ids.add(map_.id)
+        connection.execute(
+            "INSERT INTO repository_map (id, body) VALUES (?, ?)",
+            (map_.id, msgspec.json.encode(map_).decode()),
+        )
+        count += 1
+    return count

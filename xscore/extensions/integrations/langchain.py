@@ -2,7 +2,7 @@
 found.
 
 Both are synchronous; LangChain runs them in a thread for async callers. Trade-off: each query opens
-the store anew.
+the store again.
 """
 
 import json
@@ -48,9 +48,9 @@ class XscoreCompressor(KeepsPassages, BaseDocumentCompressor):
     ) -> list[Document]:
         """Judge every document against the query. Raises what `xscore.judge` raises."""
         kept = self.kept_passages(query, [document.page_content for document in documents])
-        return [
-            documents[place].model_copy(
-                update={"metadata": documents[place].metadata | row_metadata(row)}
-            )
-            for place, row in kept
-        ]
+        compressed: list[Document] = []
+        for place, row in kept:
+            document = documents[place]
+            metadata = document.metadata | row_metadata(row)
+            compressed.append(document.model_copy(update={"metadata": metadata}))
+        return compressed

@@ -32,10 +32,9 @@ class XscorePostprocessor(KeepsPassages, BaseNodePostprocessor):
         kept_nodes = []
         for place, row in self.kept_passages(query_bundle.query_str, texts):
             kept_nodes.append((nodes[place].node, row))
-        return [
-            NodeWithScore(
-                node=node.model_copy(update={"metadata": node.metadata | row_metadata(row)}),
-                score=row.score,
-            )
-            for node, row in kept_nodes
-        ]
+        scored: list[NodeWithScore] = []
+        for node, row in kept_nodes:
+            metadata = node.metadata | row_metadata(row)
+            copy = node.model_copy(update={"metadata": metadata})
+            scored.append(NodeWithScore(node=copy, score=row.score))
+        return scored

@@ -138,10 +138,10 @@ def _duplicates(memories: Sequence[Memory]) -> Iterator[AuditFinding]:
         best_first = sorted(group, key=_best_first)
         distinct_texts = {" ".join(memory.text.split()) for memory in group}
         problem = AuditProblem.NEAR_DUPLICATE
-        because = f"{len(group)} memories say the same"
+        because = f"{len(group)} memories mean the same"
         if len(distinct_texts) == 1:
             problem = AuditProblem.DUPLICATE
-            because = f"{len(group)} memories say the very same"
+            because = f"{len(group)} memories are identical"
         yield _finding(problem, best_first, because)
 
 

@@ -164,7 +164,7 @@ def mute_key(key: str, show: bool, undo: bool, flags: Flags) -> None:
     """Stop suggesting KEY, in any project; `--undo` takes it back."""
     if show == bool(key) or (show and undo):
         raise UsageError(
-            "give a key or --list, one of them", hint="`xscore memory mute orm`, or `--list`."
+            "give either a key or --list", hint="`xscore memory mute orm`, or `--list`."
         )
     with opened_store(flags) as store:
         if key:

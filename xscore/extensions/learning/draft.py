@@ -50,7 +50,7 @@ class ActionKind(StrEnum):
     PRUNE = "prune"
     """Erased: unused for a year."""
     INFER = "infer"
-    """A part of the stack that manifests or imports show is noted, or cites its line anew."""
+    """A part of the stack that manifests or imports show is noted, or its citation is updated."""
     OBSERVE = "observe"
     """The user's store records, or no longer records, what this project states for a key."""
     PROMOTE = "promote"

@@ -134,7 +134,7 @@ def judge(question: str, items: Any, **options: Unpack[JudgeOptions]) -> Any:
     uses must allow that, as a SQLite connection with `check_same_thread=False` does. Secrets and
     personal data are redacted, as in tasks.
 
-    Raises UsageError if `items` is no list, lacks the column, or is an iterator of over 100,000
+    Raises UsageError if `items` is not a list, lacks the column, or is an iterator of over 100,000
     items where no model judges; NoUsableModel, AuthenticationFailed and the like if nothing can be
     judged; StoreUntrusted for another user's store; SourceFailed if the iterator raises anything;
     Interrupted after Ctrl-C, whose `receipt` is what

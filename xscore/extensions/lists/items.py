@@ -168,7 +168,7 @@ def is_in_memory(items: object) -> bool:
 
 
 def require_list(items: object) -> None:
-    """Raise UsageError if this is no list of items."""
+    """Raise UsageError if this is not a list of items."""
     is_list = isinstance(items, Iterable | AsyncIterable) or is_frame(items)
     if not is_list or isinstance(items, str | bytes | Mapping):
         raise UsageError(f"a `{type(items).__name__}` is not a list of items", hint=_FORMS)
@@ -418,7 +418,5 @@ def _row(
 def _unjudgeable(item: Item) -> Unjudged:
     if item.text is None or len(item.text) <= LONGEST_ITEM:
         return Unjudged("", UnjudgedCause.UNREADABLE, "there is no text")
-    detail = (
-        f"{len(item.text):,} characters, and {LONGEST_ITEM:,} are the most of one item: cut it up"
-    )
+    detail = f"{len(item.text):,} characters, and an item may have {LONGEST_ITEM:,}: split it"
     return Unjudged("", UnjudgedCause.TOO_LONG, detail)

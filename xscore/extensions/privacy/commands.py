@@ -1,29 +1,26 @@
-"""The commands `memory delete | wipe`, `history delete` and `store encrypt | decrypt`.
+"""The commands `memory delete | wipe` and `history delete`.
 
-`erasure` decides which rows go with a memory. A store is opened before it is converted, to check
-that it is trusted.
+`erasure` decides which rows go with a memory, `erasure_report` says what went. Trade-off: the
+question that is asked first makes a dry run, so an erasure is planned twice.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import fields
 
 from xscore.cli.memory import NARROWING, choice_of, is_narrow
 from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN, YES, Flags, command, option, utc_time
 from xscore.extension import load
-from xscore.extensions.privacy import encryption, erasure
-from xscore.extensions.privacy.erasure_rows import LEFT_ON_PURPOSE, settle_owed_erasures
-from xscore.pipeline.json_form import record_json, to_json
+from xscore.extensions.privacy import erasure
+from xscore.extensions.privacy.erasure_proof import verify_erasure
+from xscore.extensions.privacy.erasure_report import ErasureReport, print_erasure, rows_along
+from xscore.extensions.privacy.owed_erasures import settle_owed_erasures
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.paths import decode_path_argument, find_root, refuse_wide_folder, user_data_dir
-from xscore.platform.text import counted, one_line
+from xscore.platform.paths import decode_path_argument
+from xscore.platform.text import counted
 from xscore.records.reports import ServerErasure
-from xscore.store import opening
-from xscore.store.line_search import SHORTEST
 from xscore.store.lookup import count_observations, wipeable_ids
 from xscore.store.turn_history import find_erasable_turns
 
@@ -31,22 +28,12 @@ if TYPE_CHECKING:
     from xscore.settings import Settings
     from xscore.store.store import Store
 
-ERASURE_NOT_VERIFIED = 6
 DECLINED = 1
-IDS_SHOWN = 20
-_STILL_READ = (
-    "another process reads the store and keeps its journal, which still holds the text: end that"
-    " process, then run the same command again"
-)
 ERASING = [
     option(
         "--verify", is_flag=True, help="Then search every file for the text; exit code 6 if found."
     ),
     option("--here-only", is_flag=True, help="Do not contact the shared server."),
-]
-WHICH_STORE = [
-    option("--user", is_flag=True, help="Your own store instead of the one of this repository."),
-    option("--all", "both", is_flag=True, help="Both."),
 ]
 
 
@@ -160,9 +147,10 @@ def _may_erase_memories(store: "Store", ids: Sequence[str], flags: Flags) -> boo
     preview = erasure.preview_erasure(store, ids)
     if not preview.ids:
         return True
-    along = ", ".join(_rows_along(preview))
-    memories = counted(preview.memories, "memory", "memories")
-    return _may_erase(f"{memories} with {along}" if along else memories, flags)
+    subject = counted(preview.memories, "memory", "memories")
+    if along := rows_along(preview):
+        subject += f" with {', '.join(along)}"
+    return _may_erase(subject, flags)
 
 
 def _may_erase(subject: str, flags: Flags) -> bool:
@@ -212,234 +200,5 @@ def _erase_and_report(
         )
         # Of what an earlier call erased no text is left.
         if verify and (done.ids or turns or done.observations):
-            proof = erasure.verify_erasure(store, lines)
-    return _print_erasure(_Report(done, proof, servers, turns, dry_run=flags.dry_run), flags)
-
-
-class _Report(NamedTuple):
-    done: erasure.Erasure
-    proof: erasure.ErasureProof | None
-    servers: tuple[ServerErasure, ...]
-    turns: Sequence[str]
-    dry_run: bool
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether this call completed an earlier erasure."""
-        return self.done.is_finished or bool(self.servers)
-
-    @property
-    def exit_code(self) -> int:
-        """Return 0 where everything was erased, and proven where a proof was wanted."""
-        reached = all(
-            not server.left and server.problem in ("", LEFT_ON_PURPOSE) for server in self.servers
-        )
-        proven = self.proof is None or self.proof.holds
-        if self.done.is_clean and reached and proven:
-            return 0
-        return ERASURE_NOT_VERIFIED
-
-
-def _print_erasure(report: _Report, flags: Flags) -> int:
-    done = report.done
-    proof = report.proof
-    terminal = flags.terminal
-    missing = f"there is no memory {_listed(done.missing)}"
-    if (
-        not (done.ids or report.turns or done.observations)
-        and done.is_clean
-        and not report.is_finished
-    ):
-        raise NothingMatched(missing, hint="`xscore memory list` shows IDs; they are exact.")
-    details = {
-        "turns": list(report.turns),
-        "dry_run": report.dry_run,
-        "proof": record_json(proof) if proof else None,
-        "servers": [record_json(server) for server in report.servers],
-    }
-    terminal.print_result(to_json(done) | details, _render_erasure(report))
-    earlier = (
-        f"superseded memories that led to these stay: {_listed(done.earlier)} (--earlier erases"
-        " them too)"
-    )
-    terminal.notes([missing if done.missing else "", earlier if done.earlier else ""])
-    if not done.is_clean:
-        terminal.note(f"not clean yet: {_STILL_READ}")
-    elif proof and proof.found_in:
-        files = _listed(proof.found_in)
-        terminal.note(f"still in the bytes of {files}: this is a bug of xscore; please report it")
-    elif proof and not (proof.lines or proof.still_said):
-        terminal.note(
-            f"not verified: no line of it has {SHORTEST} characters, and shorter ones cannot be"
-            " searched for"
-        )
-    terminal.notes(_server_note(server) for server in report.servers)
-    return report.exit_code
-
-
-def _server_note(server: ServerErasure) -> str:
-    name = one_line(server.server)
-    if server.problem == LEFT_ON_PURPOSE:
-        return f"judgments and reasons at {name} stay there (--here-only)"
-    if server.problem:
-        return (
-            f"not erased at {name}: {server.problem}. Its judgments and reasons are still there;"
-            " any later erasure here asks it again, --here-only gives it up"
-        )
-    if server.left:
-        returned = counted(server.left, "judgment")
-        return f"{returned} came back at {name} meanwhile: someone judges the same"
-    return ""
-
-
-def _render_erasure(report: _Report) -> str:
-    done = report.done
-    turns = report.turns
-    erased, removed = ("would erase", "would remove") if report.dry_run else ("erased", "removed")
-    along = _rows_along(done)
-    lines = [f"{erased} {counted(len(turns), 'turn')}: {_listed(turns)}"] if turns else []
-    if done.ids or not turns:
-        lines.append(
-            f"{erased} {counted(done.memories, 'memory', 'memories')}: {_listed(done.ids)}"
-        )
-    lines += [f"  with {', '.join(along)}"] if along else []
-    shared = (
-        f"  {counted(done.shared, 'content')} shown by other memories too: their judgments stay"
-    )
-    lines += [shared] if done.shared else []
-    lines += [f"  {removed} {one_line(place)}, which holds the text" for place in done.asides]
-    if done.is_finished:
-        lines.append("completed an erasure that had been cut short: the files are rewritten")
-    for server in report.servers:
-        if not server.problem:
-            removed_there = counted(server.removed, "judgment")
-            lines.append(f"removed {removed_there} with reasons at {one_line(server.server)}")
-    return "\n".join(
-        [*lines, *(_render_proof(report.proof, report.servers) if report.proof else ())]
-    )
-
-
-def _rows_along(done: erasure.Erasure) -> list[str]:
-    """Return `3 receipts, 2 payloads`, each in its own words: what goes with memories or turns."""
-    rows = {}
-    for field in fields(done):
-        if field.name not in {"memories", "shared"} and type(getattr(done, field.name)) is int:
-            rows[field.name] = getattr(done, field.name)
-    return [counted(count, name.removesuffix("s"), name) for name, count in rows.items() if count]
-
-
-def _render_proof(proof: erasure.ErasureProof, servers: Sequence[ServerErasure]) -> list[str]:
-    """List what was searched, what was found, and each place that was not searched."""
-    searched = f"searched {counted(proof.files, 'file')} for {counted(proof.lines, 'line')}"
-    result = "found none"
-    if proof.found_in:
-        result = f"found in {_listed(proof.found_in)}"
-    left_out = f", {proof.still_said:,} left out, since memories or tasks that stay say them"
-    word = "not verified"
-    if proof.holds and proof.lines:
-        word = "verified"
-    lines = [f"{word}: {searched}, {result}{left_out if proof.still_said else ''}"]
-    if proof.encrypted:
-        lines.append(
-            "  an encrypted store was rewritten and its rows were read: its raw bytes prove nothing"
-        )
-    if not proof.user_store_searched:
-        lines.append("  not looked at: your own store, since memory.user_learning is off")
-    for server in servers:
-        server_line = ""
-        if server.left is not None:
-            server_line = f"asked {one_line(server.server)} again: {server.left:,} left"
-        lines.append(f"  {server_line or f'not looked at: {one_line(server.server)}'}")
-    return lines
-
-
-def _listed(names: Sequence[str]) -> str:
-    rest = ""
-    if len(names) > IDS_SHOWN:
-        rest = f" and {len(names) - IDS_SHOWN:,} more"
-    return ", ".join(map(one_line, names[:IDS_SHOWN])) + rest
-
-
-@command(WHICH_STORE)
-@click.option(
-    "--drop-asides", is_flag=True, help="Remove set-aside stores, which would stay readable."
-)
-def encrypt(*, drop_asides: bool, flags: Flags) -> None:
-    """Encrypt the store of this repository (AES-256); needs `xscore[crypt]`, and no other xscore at
-    work on it.
-
-    The key is made once, in the keyring, or in the file store.key of your data folder. Keep a copy
-    of it elsewhere: without it the store cannot be read again.
-    """
-    user_data, paths = _opened_once(flags)
-    done = []
-    for path in paths:
-        # First the copies: no plain one is ever beside an encrypted store.
-        encryption.convert_copies(path, encryption.encrypt_store, user_data_dir=user_data)
-        done.append(
-            encryption.encrypt_store(path, user_data_dir=user_data, drop_asides=drop_asides)
-        )
-    _print_conversions(done, flags)
-    if any(conversion.changed for conversion in done):
-        flags.terminal.note(
-            f"the key is in {one_line(done[0].key)}: without it this cannot be read again"
-        )
-
-
-@command(WHICH_STORE)
-def decrypt(flags: Flags) -> None:
-    """Write the store of this repository as a plain one again. The key stays where it is."""
-    user_data, paths = _opened_once(flags)
-    done = []
-    for path in paths:
-        done.append(encryption.decrypt_store(path, user_data_dir=user_data))
-        encryption.convert_copies(path, encryption.decrypt_store, user_data_dir=user_data)
-    _print_conversions(done, flags)
-
-
-def _opened_once(flags: Flags) -> tuple[Path, list[Path]]:
-    """Return the user's data folder and the chosen databases, made if missing, so that later rows
-    are encrypted too."""
-    settings = read_settings(flags).settings
-    paths = list[Path]()
-    user = flags.given["user"]
-    both = flags.given["both"]
-    user_data = user_data_dir(settings.store.user_data_dir)
-    if both or not user:
-        root = find_root(Path.cwd())
-        refuse_wide_folder(root)
-        encryption.restore_note(root.store_file, user_data_dir=user_data)
-        opening.open_store(
-            root.store_dir, user_data_dir=user_data, trust=settings.store.trust
-        ).close()
-        paths.append(root.store_file)
-    if user or both:
-        if not settings.memory.user_learning:
-            raise UsageError(
-                "your own store stays closed: `memory.user_learning` is false here",
-                hint="Run it elsewhere, or turn the setting on in your own file.",
-            )
-        paths.append(opening.user_store_path(user_data))
-        encryption.restore_note(paths[-1], user_data_dir=user_data)
-        opening.open_user_store(user_data).close()
-    return user_data, paths
-
-
-def _print_conversions(done: list[encryption.Conversion], flags: Flags) -> None:
-    lines = []
-    for conversion in done:
-        if conversion.is_encrypted:
-            word = "encrypted"
-        elif conversion.changed:
-            word = "decrypted"
-        else:
-            word = "plain"
-        lines.append(
-            f"{word if conversion.changed else f'already {word}'}: {one_line(conversion.path)}"
-        )
-        lines += [
-            f"  removed {one_line(place)}, which anyone could read" for place in conversion.removed
-        ]
-    flags.terminal.print_result(
-        {"stores": [record_json(conversion) for conversion in done]}, "\n".join(lines)
-    )
+            proof = verify_erasure(store, lines)
+    return print_erasure(ErasureReport(done, proof, servers, turns, dry_run=flags.dry_run), flags)

@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
+from itertools import product
 from pathlib import Path
 
 from msgspec import Struct
@@ -121,7 +122,7 @@ def restore_note(path: Path, *, user_data_dir: Path) -> None:
         except StoreDamaged as error:
             raise StoreError(
                 f"{path} seems to be encrypted, and your key does not open it",
-                hint="Put the right key back.",
+                hint="Restore the right key.",
             ) from error
         encrypted_sqlite.write_note(path, key)
 
@@ -218,19 +219,20 @@ def _take_its_place(copy: tuple[Path, sqlite3.Connection], path: Path, former: P
 
 def _leftovers(path: Path) -> list[Path]:
     """Remove the remains of a killed call."""
-    files = [Path(f"{path}{end}{suffix}") for end in _SCRATCH for suffix in FILE_SUFFIXES]
-    return _removed(file for file in files if os.path.lexists(file))
+    files = [Path(f"{path}{end}{suffix}") for end, suffix in product(_SCRATCH, FILE_SUFFIXES)]
+    return _removed(filter(os.path.lexists, files))
 
 
 def _removed(places: Iterable[Path]) -> list[Path]:
     gone = []
     for place in places:
-        files = [file for file in place.rglob("*") if file.is_file()] if place.is_dir() else [place]
-        for file in files:
-            _wipe(file)
         if place.is_dir():
+            for file in list(filter(Path.is_file, place.rglob("*"))):
+                _wipe(file)
             with suppress(OSError):
                 shutil.rmtree(place)
+        else:
+            _wipe(place)
         gone.append(place)
     return gone
 

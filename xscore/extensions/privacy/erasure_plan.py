@@ -8,6 +8,7 @@ found.
 
 import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct, field
@@ -109,33 +110,31 @@ def plan_erasure(
     texts: Iterable[str] = (),
     turn_keys: Collection[str] = (),
 ) -> ErasurePlan:
-    """Follow the memories with these ids through one store. Raises UsageError for memories of
-    files.
+    """Follow the memories with these ids through one store, which may mention those of the other.
 
     deleted_turns: past turns that go with question, answer and exchange.
-    other_store_ids, texts, turn_keys: of what is erased from the other store at once, which this
-    one may mention.
+    other_store_ids: memories that are erased from the other store in the same run.
+    texts: of those memories.
+    turn_keys: of their turns.
+
+    Raises UsageError for memories of files.
     """
     # The exchange of a question that another turn asked as well is that turn's, too, so it stays.
     asked_again = _column(connection, _ASKED_AGAIN, deleted_turns, deleted_turns)
-    named = read_removable(connection, ids) | _exchanges(
-        connection, set(deleted_turns) - asked_again
-    )
-    memories = dict(named)
     turns = set(deleted_turns) - asked_again
+    named = read_removable(connection, ids) | _exchanges(connection, turns)
+    memories = dict(named)
     threads = _column(connection, _TURN_THREADS, deleted_turns)
     _follow(connection, memories, turns, threads, other_store_ids)
     erased_tasks = _column(connection, _TURNS_OF, named) | set(deleted_turns)
-    rows = connection.execute(_TURN_TEXTS, (json.dumps(sorted(erased_tasks)),))
-    turn_texts = tuple(text for (text,) in rows)
     erased_texts = tuple(map(_text_of, memories.values()))
+    turn_texts = tuple(_column(connection, _TURN_TEXTS, erased_tasks))
     lines = searchable_lines([*texts, *erased_texts])
     # A line that another memory holds as well is still in the store, and no trace of these.
     lines -= lines_still_stored(connection, lines, but=memories)
-    tasks = searchable_lines(turn_texts)
-    tasks -= lines_still_stored(
-        connection, tasks, but={*memories, *erased_tasks, *threads}, tasks=True
-    )
+    task_lines = searchable_lines(turn_texts)
+    their_own = {*memories, *erased_tasks, *threads}
+    task_lines -= lines_still_stored(connection, task_lines, but=their_own, tasks=True)
     only_asked_there = _column(connection, _ONLY_ASKED_THERE, erased_tasks, erased_tasks)
     return ErasurePlan(
         memories=memories,
@@ -148,7 +147,7 @@ def plan_erasure(
         other_store_ids=frozenset(other_store_ids),
         turn_keys=frozenset(only_asked_there).union(turn_keys),
         texts=erased_texts + turn_texts,
-        lines=LineMatcher(lines | tasks),
+        lines=LineMatcher(lines | task_lines),
     )
 
 
@@ -163,12 +162,16 @@ def _follow(
 
     A derived memory may have been seen by further turns, so it goes on until nothing is new.
     """
-    used = connection.execute(_USED).fetchall()
+    turns_by_id = defaultdict[str, set[str]](set)
+    for turn, id_ in connection.execute(_USED):
+        turns_by_id[id_].add(turn)
     fresh = set(memories) | set(other_store_ids)
     while fresh:
-        affected = {turn for turn, id_ in used if id_ in fresh}
-        affected |= _column(connection, _TURNS_OF, fresh)
+        affected = _column(connection, _TURNS_OF, fresh)
+        for id_ in fresh & turns_by_id.keys():
+            affected |= turns_by_id[id_]
         threads |= _column(connection, _THREADS, fresh)
+        # The sessions of earlier turns are in `threads` already.
         threads |= _column(connection, _TURN_THREADS, affected - turns)
         turns |= affected
         new = {**_exchanges(connection, turns), **_summaries(connection, fresh, threads)}
@@ -192,6 +195,7 @@ def _text_of(memory: Memory) -> str:
 
 
 def _column(connection: sqlite3.Connection, sql: str, *ids: Iterable[str]) -> set[str]:
+    """Return the only column of a query about lists of ids."""
     lists = [json.dumps(list(among)) for among in ids]
     return {value for (value,) in connection.execute(sql, lists)}
 
@@ -214,10 +218,7 @@ def _summaries(
 
 def _failures(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Memory]:
     """Return failures found only in these exchanges, and the patterns of failures that go."""
-    among = json.dumps(list(ids))
-    return read_removable(
-        connection, [id_ for (id_,) in connection.execute(_ONLY_THERE, (among, among))]
-    )
+    return read_removable(connection, _column(connection, _ONLY_THERE, ids, ids))
 
 
 def _predecessors(connection: sqlite3.Connection, going: Collection[str]) -> tuple[str, ...]:

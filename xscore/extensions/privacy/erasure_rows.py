@@ -1,29 +1,23 @@
 """Carry out a plan of erasure in one store, inside an open transaction.
 
 What mentions an erased memory is stripped, not dropped: a receipt keeps its numbers, an event its
-time, a checkpoint the rest of its content. Shared servers know contents by hash alone, which cannot
-be computed once the text is gone; so what they have yet to erase is a row of `meta` for each
-server, and every later erasure asks again. Trade-off: every receipt, answer and payload is read,
+time, a checkpoint the rest of its content. Trade-off: every receipt, answer and payload is read,
 about 50 ms for a thousand turns.
 """
 
-import asyncio
 import json
 import sqlite3
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
-
-import msgspec
 
 from xscore import extension
 from xscore.extensions.privacy.erasure_plan import ErasurePlan
-from xscore.platform import database
+from xscore.extensions.privacy.owed_erasures import owe_erasure
 from xscore.records.memory import MemorySource
-from xscore.records.reports import ErasureRequest, ServerErasure
-from xscore.settings import Settings
+from xscore.store.line_search import LineMatcher
 from xscore.store.memory_rows import IN_JSON_LIST
-from xscore.store.removal import remove_memory_rows, shared_servers
+from xscore.store.removal import remove_memory_rows
 from xscore.store.session_summary import save_session_summary
 
 _QUERIES = f"SELECT id, turn_key, judge, sample FROM query WHERE turn_key {IN_JSON_LIST}"
@@ -35,6 +29,9 @@ _KEPT_FIELDS = frozenset({"id", "layer", "kind", "scope", "status", "language", 
 """Fields of a receipt entry that say nothing of its text."""
 _MADE_WITH = frozenset({"answer", "bundle"})
 """Parts of a receipt that go whole when the turn used an erased memory."""
+_BLANK_SUMMARY = "UPDATE session SET conversation_summary = '' WHERE thread = ?"
+_ALL_CONTENTS = ""
+"""In place of a content's hash."""
 
 
 def erase_rows(
@@ -46,26 +43,24 @@ def erase_rows(
     """
     done = remove_memory_rows(connection, plan.memories, now=now)
     done["exchanges"] = len(plan.dependents)
-    done["reasons"] += _reasons(connection, plan)
-    done["answers"] = _answers(connection, plan)
+    done["reasons"] += _erase_reasons(connection, plan)
+    done["answers"] = _erase_answers(connection, plan)
     done["receipts"] = connection.execute(
         f"DELETE FROM receipt WHERE turn_id {IN_JSON_LIST}",
         (json.dumps(sorted(plan.deleted_turns)),),
     ).rowcount
-    done["receipts"] += _rewrite(connection, plan, ("receipt", "turn_id", "body"))
-    done["sessions"] = _sessions(connection, plan)
-    done["checkpoints"] = _rewrite(connection, plan, ("checkpoint", "name", "payload"), drops=True)
-    done["payloads"] = _payloads(connection, plan)
+    done["receipts"] += _strip_receipts(connection, plan)
+    done["sessions"] = _erase_summaries(connection, plan)
+    done["checkpoints"] = _strip_checkpoints(connection, plan)
+    done["payloads"] = _erase_payloads(connection, plan)
     for hook in extension.HOOKS["erase"]:
         done.update(extension.load(hook.target)(connection, plan.hashes, plan.lines))
-    connection.executemany(
-        "INSERT INTO erased_memory (memory_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
-        [
-            (id_, now)
-            for id_, memory in plan.memories.items()
-            if forget or memory.source is MemorySource.IMPORT
-        ],
-    )
+    for id_, memory in plan.memories.items():
+        if forget or memory.source is MemorySource.IMPORT:
+            connection.execute(
+                "INSERT INTO erased_memory (memory_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                (id_, now),
+            )
     return done
 
 
@@ -74,106 +69,104 @@ def remove_observations(
 ) -> int:
     """Remove the user store's observations of these memories, by key and by text, of one project or
     of all."""
-    keys = {memory.key for memory in plan.memories.values() if memory.key}
+    keys = {memory.key for memory in plan.memories.values()} - {""}
     texts = {memory.text for memory in plan.memories.values()}
     rows = connection.execute("SELECT project, key, value FROM observation").fetchall()
     gone = []
-    for where, key, value in rows:
-        if project in (None, where) and (
-            key in keys or value in texts or plan.lines.found_in(value)
-        ):
-            gone.append((where, key))
+    for observed_in, key, value in rows:
+        is_of_memory = key in keys or value in texts or plan.lines.found_in(value)
+        if is_of_memory and project in (None, observed_in):
+            gone.append((observed_in, key))
     connection.executemany("DELETE FROM observation WHERE project = ? AND key = ?", gone)
     return len(gone)
 
 
-def _reasons(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
+def _erase_reasons(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     """Remove the reasons given for erased questions, and those of other judgments that quote an
     erased line."""
-    queries = connection.execute(_QUERIES, (json.dumps(sorted(plan.turn_keys)),)).fetchall()
-    rows = connection.execute(_REASONS).fetchall() if plan.lines else []
-    quoting = [row for row in rows if plan.lines.found_in(row[2])]
-    gone = sum(
-        connection.execute("DELETE FROM reason WHERE query_id = ?", row[:1]).rowcount
-        for row in queries
-    )
-    gone += connection.executemany(
-        "DELETE FROM reason WHERE query_id = ? AND content_id = ?", [row[:2] for row in quoting]
+    count = 0
+    owed = []
+    # The quotes are looked for first: reasons of erased questions are among them, and are owed too.
+    quoting = []
+    for row in connection.execute(_REASONS).fetchall() if plan.lines else ():
+        query_id, content_id, text, *judgment = row
+        if plan.lines.found_in(text):
+            quoting.append((query_id, content_id))
+            owed.append(tuple(judgment))
+    of_questions = (json.dumps(sorted(plan.turn_keys)),)
+    for query_id, *turn in connection.execute(_QUERIES, of_questions).fetchall():
+        count += connection.execute("DELETE FROM reason WHERE query_id = ?", (query_id,)).rowcount
+        owed.append((*turn, _ALL_CONTENTS))
+    count += connection.executemany(
+        "DELETE FROM reason WHERE query_id = ? AND content_id = ?", quoting
     ).rowcount
-    owe_erasure(
-        connection, plan, [*((*row[1:], "") for row in queries), *(row[3:] for row in quoting)]
-    )
-    return gone
+    owe_erasure(connection, plan, owed)
+    return count
 
 
-def _answers(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
-    connection.executemany(
-        "UPDATE turn SET task = '', context = '{}', branch = '' WHERE id = ?",
-        [(turn,) for turn in plan.erased_tasks],
-    )
-    stored = connection.execute("SELECT id, answer FROM turn WHERE answer <> ''").fetchall()
-    gone = [(turn,) for turn, answer in stored if turn in plan.turns or plan.lines.found_in(answer)]
-    connection.executemany("UPDATE turn SET answer = '' WHERE id = ?", gone)
-    _paths_of_answers(connection, [turn for (turn,) in gone])
+def _erase_answers(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
+    for turn in plan.erased_tasks:
+        connection.execute(
+            "UPDATE turn SET task = '', context = '{}', branch = '' WHERE id = ?", (turn,)
+        )
+    gone = []
+    for turn, answer in connection.execute(
+        "SELECT id, answer FROM turn WHERE answer <> ''"
+    ).fetchall():
+        if turn in plan.turns or plan.lines.found_in(answer):
+            connection.execute("UPDATE turn SET answer = '' WHERE id = ?", (turn,))
+            gone.append(turn)
+    _erase_paths(connection, gone)
     return len(gone)
 
 
-def _paths_of_answers(connection: sqlite3.Connection, turns: Iterable[str]) -> None:
+def _erase_paths(connection: sqlite3.Connection, turns: Iterable[str]) -> None:
     """Of the paths noted with a turn whose answer is gone, keep what was asked about; ids stay, as
     tombstones do."""
     query = f"SELECT id, task, context FROM turn WHERE id {IN_JSON_LIST}"
-    for turn, task, stored_context in connection.execute(
-        query, (json.dumps(list(turns)),)
-    ).fetchall():
+    of_turns = (json.dumps(list(turns)),)
+    for turn, task, stored_context in connection.execute(query, of_turns).fetchall():
         context = json.loads(stored_context)
-        own_paths = {context.get("file"), *context.get("recent", ())}
-        paths = [path for path in context.get("paths", ()) if path in own_paths or path in task]
-        if paths != context.get("paths", []):
+        noted = context.get("paths", [])
+        asked_about = {context.get("file"), *context.get("recent", ())}
+        paths = [path for path in noted if path in asked_about or path in task]
+        if paths != noted:
             blanked = json.dumps(context | {"paths": paths}, ensure_ascii=False)
             connection.execute("UPDATE turn SET context = ? WHERE id = ?", (blanked, turn))
 
 
-def _sessions(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
-    kept = connection.execute(
-        "SELECT thread, conversation_summary, active_task FROM session"
-    ).fetchall()
+def _erase_summaries(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
+    """Blank the tasks and summaries of working sessions; what is left of a session is told anew."""
     gone = []
-    for thread, summary, _ in kept:
-        if summary and (thread in plan.threads or plan.lines.found_in(summary)):
-            gone.append((thread,))
-    connection.executemany("UPDATE session SET conversation_summary = '' WHERE thread = ?", gone)
-    named = [
-        (thread,)
-        for thread, _, task in kept
-        if task and plan.erased_tasks and thread in plan.threads
-    ]
-    mentioned = [(thread,) for thread, _, task in kept if plan.lines.found_in(task)]
-    connection.executemany(
-        "UPDATE session SET active_task = '' WHERE thread = ?", named + mentioned
-    )
-    quoting = [
-        thread
-        for thread in gone
-        if plan.lines.found_in(save_session_summary(connection, *thread).text)
-    ]
-    connection.executemany("UPDATE session SET conversation_summary = '' WHERE thread = ?", quoting)
+    for thread, summary, task in connection.execute(
+        "SELECT thread, conversation_summary, active_task FROM session"
+    ).fetchall():
+        is_of_session = thread in plan.threads
+        if task and ((is_of_session and plan.erased_tasks) or plan.lines.found_in(task)):
+            connection.execute("UPDATE session SET active_task = '' WHERE thread = ?", (thread,))
+        if summary and (is_of_session or plan.lines.found_in(summary)):
+            connection.execute(_BLANK_SUMMARY, (thread,))
+            gone.append(thread)
+    for thread in gone:
+        # A turn that stays may quote an erased line; then the session goes without a summary.
+        if plan.lines.found_in(save_session_summary(connection, thread).text):
+            connection.execute(_BLANK_SUMMARY, (thread,))
     return len(gone)
 
 
-def _payloads(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
+def _erase_payloads(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     """Blank the payloads of events about them.
 
     A trigger allows it only while the store says that it is erasing.
     """
-    rows = connection.execute(
-        "SELECT id, subject, payload FROM event WHERE payload <> '{}'"
-    ).fetchall()
     ids = plan.ids
-    clean = _cleaner(plan, drops=True)
-    events = [(event, subject, json.loads(payload)) for event, subject, payload in rows]
+    traces = ids | plan.turns
     gone = []
-    for event, subject, payload in events:
-        if subject in ids or clean(payload) != payload:
+    for event, subject, payload in connection.execute(
+        "SELECT id, subject, payload FROM event WHERE payload <> '{}'"
+    ).fetchall():
+        value = json.loads(payload)
+        if subject in ids or without_traces(value, traces, plan.lines) != value:
             gone.append((event,))
     connection.execute("INSERT INTO meta (key, value) VALUES ('erasing', '1')")
     connection.executemany("UPDATE event SET payload = '{}' WHERE id = ?", gone)
@@ -181,151 +174,96 @@ def _payloads(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     return len(gone)
 
 
-def _rewrite(
-    connection: sqlite3.Connection,
-    plan: ErasurePlan,
-    column_of: tuple[str, str, str],
-    *,
-    drops: bool = False,
-) -> int:
-    """Clean the JSON of each row; return how many changed. column_of: table, key, column. drops:
-    see `_cleaner`."""
-    (table, key, column), clean = column_of, _cleaner(plan, drops=drops)
-    changed: list[tuple[str, str]] = []
-    for name, body in connection.execute(f"SELECT {key}, {column} FROM {table}"):
-        before = json.loads(body)
-        after = clean(before)
-        emptied = (_MADE_WITH if name in plan.turns else set()) | (
-            {"task"} if name in plan.erased_tasks else set()
-        )
-        after |= {part: "" for part in emptied if after.get(part)}
+def _strip_checkpoints(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
+    """Take every entry about an erased memory or turn out of the checkpoints; return how many
+    changed."""
+    changed = 0
+    traces = plan.ids | plan.turns
+    for name, payload in connection.execute("SELECT name, payload FROM checkpoint").fetchall():
+        before = json.loads(payload)
+        after = without_traces(before, traces, plan.lines)
         if after != before:
-            changed.append((json.dumps(after, ensure_ascii=False), name))
-    connection.executemany(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", changed)
-    return len(changed)
-
-
-def _cleaner(plan: ErasurePlan, *, drops: bool) -> Callable[[Any], Any]:
-    """Return what empties each string of a JSON value that holds an erased line, or is of an erased
-    memory's entry.
-
-    drops: leave such entries, and what names an erased memory or turn, out of lists and objects
-        instead.
-    """
-    ids = plan.ids
-    gone = ids | plan.turns
-
-    def clean(value: Any, *, is_erased: bool = False) -> Any:
-        if isinstance(value, dict):
-            is_erased = is_erased or (not drops and value.get("id") in ids)
-            cleaned: dict[str, object] = {}
-            for name, inner in value.items():
-                if drops and name in gone:
-                    continue
-                is_kept = name in _KEPT_FIELDS and not drops
-                cleaned[name] = inner if is_kept else clean(inner, is_erased=is_erased)
-            return cleaned
-        if isinstance(value, list):
-            pairs = [(inner, clean(inner, is_erased=is_erased)) for inner in value]
-            return [cleaned for inner, cleaned in pairs if not (drops and is_gone(inner, cleaned))]
-        if isinstance(value, str) and (
-            is_erased or (drops and value in gone) or plan.lines.found_in(value)
-        ):
-            return ""
-        return value
-
-    def is_gone(value: Any, cleaned: Any) -> bool:
-        if isinstance(value, dict):
-            return not gone.isdisjoint(
-                {value.get("id"), value.get("exchange"), value.get("turn_id")}
+            changed += 1
+            connection.execute(
+                "UPDATE checkpoint SET payload = ? WHERE name = ?",
+                (json.dumps(after, ensure_ascii=False), name),
             )
-        return bool(cleaned == "" != value)
-
-    return clean
+    return changed
 
 
-_OWED = "erase_at "
-"""Start of the keys in `meta`, followed by the server's name."""
-_SHOWN = f"SELECT hash FROM content WHERE memories > 0 AND hash {IN_JSON_LIST}"
-LEFT_ON_PURPOSE = "left there, as --here-only says"
+def _strip_receipts(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
+    """Blank every word about an erased memory in the receipts, which keep their numbers; return how
+    many changed."""
+    changed = 0
+    ids = plan.ids
+    for turn, body in connection.execute("SELECT turn_id, body FROM receipt").fetchall():
+        before = json.loads(body)
+        after = without_words(before, ids, plan.lines)
+        emptied = set[str]()
+        if turn in plan.turns:
+            emptied |= _MADE_WITH
+        if turn in plan.erased_tasks:
+            emptied.add("task")
+        for part in emptied:
+            if after.get(part):
+                after[part] = ""
+        if after != before:
+            changed += 1
+            connection.execute(
+                "UPDATE receipt SET body = ? WHERE turn_id = ?",
+                (json.dumps(after, ensure_ascii=False), turn),
+            )
+    return changed
 
 
-def owe_erasure(
-    connection: sqlite3.Connection,
-    plan: ErasurePlan,
-    judgments: Collection[tuple[str, str, int, str]],
-) -> None:
-    """Record what the servers must erase, after the rows are gone and in the same transaction.
+def without_words(
+    value: Any, ids: frozenset[str], lines: LineMatcher, *, is_erased: bool = False
+) -> Any:
+    """Return a JSON value with every string blanked that holds an erased line, or is in the entry
+    of an erased memory.
 
-    judgments: turn key, judge key, sample and content hash of judgments whose reasons are erased;
-        "": of all contents.
+    is_erased: the value is in such an entry.
     """
-    servers = shared_servers(connection)
-    if not servers:
-        return
-    shown = set()
-    for (hash_,) in connection.execute(
-        _SHOWN, (msgspec.json.encode(sorted(plan.hashes)).decode(),)
-    ):
-        shown.add(hash_)
-    by_turn = defaultdict[tuple[str, str, int], set[str]](set)
-    for turn_key, judge, sample, content in judgments:
-        by_turn[turn_key, judge, sample].add(content)
-    turns: list[tuple[str, str, int, tuple[str, ...]]] = []
-    for (turn_key, judge, sample), contents_of_turn in sorted(by_turn.items()):
-        # An empty content stands for all contents of the turn.
-        hashes = () if "" in contents_of_turn else tuple(sorted(contents_of_turn))
-        turns.append((turn_key, judge, sample, hashes))
-    new = ErasureRequest(contents=tuple(sorted(plan.hashes - shown)), turns=tuple(turns))
-    if not (new.contents or new.turns):
-        return
-    owed = owed_erasures(connection)
-    for server in servers:
-        old = owed.get(server, ErasureRequest())
-        contents = tuple(dict.fromkeys([*old.contents, *new.contents]))
-        merged = ErasureRequest(contents=contents, turns=(*old.turns, *new.turns))
-        connection.execute(
-            "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
-            (_OWED + server, msgspec.json.encode(merged).decode()),
-        )
+    if isinstance(value, dict):
+        is_erased = is_erased or value.get("id") in ids
+        stripped = dict(value)
+        for name in value.keys() - _KEPT_FIELDS:
+            stripped[name] = without_words(value[name], ids, lines, is_erased=is_erased)
+        return stripped
+    if isinstance(value, list):
+        return [without_words(inner, ids, lines, is_erased=is_erased) for inner in value]
+    if isinstance(value, str) and (is_erased or lines.found_in(value)):
+        return ""
+    return value
 
 
-def owed_erasures(connection: sqlite3.Connection) -> dict[str, ErasureRequest]:
-    """Return what each server must still erase. Raises StoreDamaged."""
-    rows = connection.execute(
-        "SELECT key, value FROM meta WHERE key GLOB ?", (_OWED + "*",)
-    ).fetchall()
-    with database.damage_if_invalid("an erasure that is owed"):
-        return {
-            key.removeprefix(_OWED): msgspec.json.decode(value, type=ErasureRequest)
-            for key, value in rows
-        }
+def without_traces(value: Any, traces: frozenset[str], lines: LineMatcher) -> Any:
+    """Return a JSON value without what names an erased memory or turn, and without the strings that
+    hold an erased line.
 
-
-def settle_owed_erasures(
-    connection: sqlite3.Connection,
-    settings: Settings,
-    *,
-    verify: bool = False,
-    here_only: bool = False,
-) -> tuple[ServerErasure, ...]:
-    """Let the servers erase what is owed; what one erased is owed no more.
-
-    verify: ask again and count what is left.
-    here_only: ask no server, and drop what is owed.
+    traces: ids of the memories and turns.
     """
-    owed = owed_erasures(connection)
-    done = list[ServerErasure]()
-    if here_only:
-        done = [ServerErasure(server=server, problem=LEFT_ON_PURPOSE) for server in owed]
-    elif owed:
-        (erase,) = extension.implementations("erase_shared", settings)
-        done = asyncio.run(erase(settings.shared, owed, verify=verify))
-    settled = []
-    for asked_server in done:
-        if here_only or not asked_server.problem:
-            settled.append(asked_server.server)
-    connection.executemany(
-        "DELETE FROM meta WHERE key = ?", [(_OWED + server,) for server in settled]
-    )
-    return tuple(done)
+    if isinstance(value, dict):
+        stripped = {}
+        for name, inner in value.items():
+            if name not in traces:
+                stripped[name] = without_traces(inner, traces, lines)
+        return stripped
+    if isinstance(value, list):
+        remaining = []
+        for inner in value:
+            rest = without_traces(inner, traces, lines)
+            is_blanked = rest == "" and inner != ""
+            if not (is_blanked or _is_entry_of(inner, traces)):
+                remaining.append(rest)
+        return remaining
+    if isinstance(value, str) and (value in traces or lines.found_in(value)):
+        return ""
+    return value
+
+
+def _is_entry_of(value: Any, traces: frozenset[str]) -> bool:
+    """Whether this is the entry of an erased memory or turn."""
+    if not isinstance(value, dict):
+        return False
+    return not traces.isdisjoint({value.get("id"), value.get("exchange"), value.get("turn_id")})

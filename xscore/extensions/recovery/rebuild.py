@@ -19,7 +19,8 @@ from xscore.cache.lease import refuse_busy_store
 from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import YES, Flags, command
 from xscore.cli.terminal import Terminal
-from xscore.extensions.recovery.salvage import SalvageReport, salvage_store
+from xscore.extensions.recovery.copied_tables import SalvageReport
+from xscore.extensions.recovery.salvage import salvage_store
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreUntrusted, UsageError
 from xscore.platform.paths import STORE_FILE, find_root, refuse_wide_folder, user_data_dir

@@ -3,7 +3,7 @@
 They are written as any statement is: redacted by today's rules, hashed and linked; ids, times,
 authors, citations and use stay. What was erased in the meantime stays erased, and what was stated
 in the meantime is not replaced: an older memory with its key comes back as superseded by it.
-Trade-off: links to code are made again from the text.
+Trade-off: links to code are rebuilt from the text.
 """
 
 from collections.abc import Iterable

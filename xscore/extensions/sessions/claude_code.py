@@ -90,10 +90,9 @@ class ClaudeCodeReader(SessionReader):
 
     def _read_user(self, record: dict[str, Any], line: SessionLine) -> None:
         message = _message(record, line)
-        identity, session, cwd = (
-            required_text(record, name, line, "a user record")
-            for name in ("uuid", "sessionId", "cwd")
-        )
+        identity = required_text(record, "uuid", line, "a user record")
+        session = required_text(record, "sessionId", line, "a user record")
+        cwd = required_text(record, "cwd", line, "a user record")
         at = required_time(record, "timestamp", line, "a user record")
         self.known()
         for block in object_list(message, "content"):

@@ -97,9 +97,8 @@ class CodexReader(SessionReader):
 
     def _read_meta(self, payload: dict[str, Any], line: SessionLine) -> None:
         """The first names the folder; a parent's, before the first exchange, names the session."""
-        name, cwd = (
-            required_text(payload, field, line, "a session_meta record") for field in ("id", "cwd")
-        )
+        name = required_text(payload, "id", line, "a session_meta record")
+        cwd = required_text(payload, "cwd", line, "a session_meta record")
         if not self._session:
             self._cwd = cwd
             self._is_agent = "subagent" in object_field(payload, "source")
@@ -219,9 +218,8 @@ def _rollouts(folder: Path, *, depth: int) -> Iterator[Path]:
 def _patched_files(patch: str) -> list[str]:
     """Return the files named in a patch of the form `*** Update File: …`."""
     heads = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
-    return [
-        line.partition(": ")[2].strip() for line in patch.splitlines() if line.startswith(heads)
-    ]
+    heading_lines = [line for line in patch.splitlines() if line.startswith(heads)]
+    return [line.partition(": ")[2].strip() for line in heading_lines]
 
 
 def _command_of(call: dict[str, Any]) -> str:
@@ -229,7 +227,9 @@ def _command_of(call: dict[str, Any]) -> str:
     command = call.get("command", call.get("cmd"))
     if isinstance(command, str):
         return command
-    words = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
+    words: list[str] = []
+    if isinstance(command, list):
+        words = [word for word in command if isinstance(word, str)]
     if (
         len(words) >= 3
         and words[0].rpartition("/")[2] in ("bash", "sh", "zsh")

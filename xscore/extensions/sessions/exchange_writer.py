@@ -349,9 +349,11 @@ class ExchangeWriter:
         stored = (
             f"SELECT id, text_hash, status, source, updated_at FROM memory WHERE id {IN_JSON_LIST}"
         )
-        stored_states: dict[str, StoredState] = {
-            row[0]: row[1:] for row in self._connection.execute(stored, ids)
-        } | self._seen
+        stored_states: dict[str, StoredState] = {}
+        for id_, *state in self._connection.execute(stored, ids):
+            stored_states[id_] = tuple(state)
+        # What this import has written counts as stored.
+        stored_states |= self._seen
         erased = f"SELECT memory_id FROM erased_memory WHERE memory_id {IN_JSON_LIST}"
         forgotten = {id_ for (id_,) in self._connection.execute(erased, ids)}
         chosen: dict[str, ExchangeMemory] = {}

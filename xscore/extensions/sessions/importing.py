@@ -125,7 +125,7 @@ def imported_ids(
 
 
 FORMATS: dict[str, type[SessionReader]] = {
-    each.origin: each for each in (ClaudeCodeReader, CodexReader, AiderReader, ClineReader)
+    reader.origin: reader for reader in (ClaudeCodeReader, CodexReader, AiderReader, ClineReader)
 }
 LARGE_LOG_BYTES = 24 << 20
 """About half a second."""
@@ -140,7 +140,10 @@ def import_sessions(
     since: float = 0.0,
     dry_run: bool = False,
 ) -> SessionImportReport:
-    """Import the exchanges of all agents, or of some. now, since: unix seconds.
+    """Import the exchanges of all agents, or of some.
+
+    now: unix seconds.
+    since: unix seconds.
 
     Raises StoreError.
     """
@@ -398,17 +401,15 @@ def list_imported_sessions(flags: Flags) -> int:
 
 
 def _render_imported_sessions(imported: ImportedSessions) -> str:
-    return render_table(
-        (),
-        [
-            (
-                datetime.fromtimestamp(session.last_at).strftime("%Y-%m-%d %H:%M"),
-                session.origin,
-                one_line(session.session),
-                counted(session.exchanges, "exchange"),
-                f"confidence {session.confidence:.2f}",
-                one_line(session.title),
-            )
-            for session in imported.sessions
-        ],
-    )
+    rows: list[tuple[str, ...]] = []
+    for session in imported.sessions:
+        row = (
+            datetime.fromtimestamp(session.last_at).strftime("%Y-%m-%d %H:%M"),
+            session.origin,
+            one_line(session.session),
+            counted(session.exchanges, "exchange"),
+            f"confidence {session.confidence:.2f}",
+            one_line(session.title),
+        )
+        rows.append(row)
+    return render_table((), rows)

@@ -71,7 +71,7 @@ async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
         away = "a run stops without it"
     cap = ""
     if settings.max_usd_day is not None:
-        cap = f"; at most ${settings.max_usd_day:f} a day over all"
+        cap = f"; at most ${settings.max_usd_day:f} a day in total"
     return [
         DoctorFinding(
             ASPECT,

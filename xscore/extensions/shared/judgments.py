@@ -79,7 +79,7 @@ class SharedJudgmentStore:
         if unsent:
             return (
                 (
-                    "only in the local store, since the shared server was away:"
+                    "only in the local store, since the shared server was unreachable:"
                     f" {counted(unsent, 'judgment')}"
                 ),
             )

@@ -44,7 +44,9 @@ class SharedBudget:
         clock: Callable[[], float] = time.time,
         lease_s: float = LEASE_S,
     ) -> None:
-        """local: the caps of the store. clock: Unix seconds, for the day and the lease."""
+        """local: the caps of the store.
+        clock: Unix seconds, for the day and the lease.
+        """
         self._own, self._backend = local, _ServerBackend(link, cap_usd, clock, lease_s)
         self._tenants = Budget(self._backend, clock=clock, lease_s=lease_s)
 

@@ -40,8 +40,9 @@ class ServerLink:
         note: Callable[[str], None] = lambda _: None,
         look_again_s: float = LOOK_AGAIN_S,
     ) -> None:
-        """open_server: called at the first request. note: tells the user that the server is away,
-        or back."""
+        """open_server: called at the first request.
+        note: tells the user that the server is away, or back.
+        """
         self.require = require
         self.is_unavailable: bool = False
         self._open_server = open_server

@@ -29,7 +29,7 @@ REDIS = frozenset({"redis", "rediss"})
 """`rediss` uses TLS."""
 POSTGRES = frozenset({"postgresql", "postgres"})
 CHECK_IT = (
-    "Look whether it runs and whether shared.url, user and password are right: `xscore doctor`"
+    "Check that it is running and that shared.url, user and password are right: `xscore doctor`"
     " asks it."
 )
 _FORMS = (
@@ -262,11 +262,14 @@ class SharedServer:
         (0: none).
 
         Amounts are always taken: buckets go into debt, so runners are served in the order in which
-        they ask. Negative amounts are given back. amounts, limits: kind (`requests`, `tokens`,
-        `input_tokens`, `output_tokens`) -> amount taken, and limit a minute. A bucket starts full
-        and holds `BURST_S` of its limit; a larger amount waits until it is full. With `level` after
-        refilling: wait (min(amount, capacity) - level) / rate, then level -= amount; the longest
-        wait of all kinds is returned.
+        they ask. Negative amounts are given back.
+
+        amounts: kind (`requests`, `tokens`, `input_tokens`, `output_tokens`) -> amount taken.
+        limits: the same kinds -> limit a minute.
+
+        A bucket starts full and holds `BURST_S` of its limit; a larger amount waits until it is
+        full. With `level` after refilling: wait (min(amount, capacity) - level) / rate, then level
+        -= amount; the longest wait of all kinds is returned.
         """
         rates = [float(limits[kind]) for kind in amounts]
         terms = (
@@ -290,10 +293,12 @@ class SharedServer:
         """Replace what a reservation holds and has spent on a day (UTC, as 2026-11-22); return what
         the cap leaves.
 
-        Below zero it was refused, and nothing was changed. held_usd: for calls in flight, until the
-        lease is over. spent_usd: in total, for the whole day, so that reporting it twice counts
-        once. cap_usd: without one nothing is refused, and no more is held than before. lease_s:
-        from now on; None: as long as before.
+        Below zero it was refused, and nothing was changed.
+
+        held_usd: for calls in flight, until the lease is over.
+        spent_usd: in total, for the whole day, so that reporting it twice counts once.
+        cap_usd: without one nothing is refused, and no more is held than before.
+        lease_s: from now on; None: as long as before.
         """
         held, spent = (_nano(usd, ROUND_CEILING) for usd in (held_usd, spent_usd))
         cap = None if cap_usd is None else _nano(cap_usd, ROUND_FLOOR)

@@ -62,13 +62,12 @@ def turn_attributes(closed: "ClosedTurn", calls: Sequence[CallRecord], *, error:
             "xscore.judge": _judge_name(figures.judge),
             "xscore.judge.is_model": figures.by_model,
             "xscore.exit_code": closed.exit_code,
-            **{
-                f"xscore.coverage.{name}": count for name, count in asdict(figures.coverage).items()
-            },
             "xscore.kept": figures.kept,
             "xscore.near_threshold": figures.near,
             "xscore.threshold": figures.threshold,
         }
+        for name, count in asdict(figures.coverage).items():
+            attributes[f"xscore.coverage.{name}"] = count
     return _known(attributes)
 
 

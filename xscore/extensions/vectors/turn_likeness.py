@@ -170,17 +170,18 @@ class EmbeddingsProvider(OpenAIProvider):
         return replace(completion, text=text)
 
 
+def _is_embedding(row: object) -> bool:
+    if not isinstance(row, Mapping):
+        return False
+    return type(row.get("index")) is int and isinstance(row.get("embedding"), list)
+
+
 def _rows(data: object, call: CallContext) -> bytes:
     """Return the rows in the order of the texts, each of length 1, as float16."""
     import numpy as np
 
-    entries = [row for row in data if isinstance(row, Mapping)] if isinstance(data, list) else []
-    entries = [
-        row
-        for row in entries
-        if type(row.get("index")) is int and isinstance(row.get("embedding"), list)
-    ]
-    ordered = sorted(entries, key=lambda row: row["index"])
+    ordered = [row for row in data if _is_embedding(row)] if isinstance(data, list) else []
+    ordered.sort(key=lambda row: row["index"])
     # The prompt begins with the system text.
     if [row["index"] for row in ordered] != list(range(len(call.prompt) - 1)):
         raise EMBEDDINGS_PROFILE.unreadable("another number of vectors than of texts", call)
@@ -323,13 +324,15 @@ async def embed_missing(connection: sqlite3.Connection, embedder: Embedder) -> N
         )
         # A memory that changed or went while its vector was made gets none.
         with database.transaction(connection):
+            new_vectors: list[tuple[str, bytes, str, str]] = []
+            for row, memory in zip(vectors, part, strict=True):
+                data = row.astype("<f2").tobytes()
+                new_vectors.append((embedder.name, data, memory.id, memory.text_hash))
+            # Only for a text that is still there: it may have been edited meanwhile.
             connection.executemany(
                 "INSERT OR REPLACE INTO vec (text_hash, embedder, data)"
                 " SELECT text_hash, ?, ? FROM memory WHERE id = ? AND text_hash = ?",
-                [
-                    (embedder.name, row.astype("<f2").tobytes(), memory.id, memory.text_hash)
-                    for row, memory in zip(vectors, part, strict=True)
-                ],
+                new_vectors,
             )
 
 

@@ -5,7 +5,7 @@ Schema 1 changed five times without a number, so tables are compared, not assume
 is kept with its citations, occurrences, names and edges, and so are the vectors of paid embedders;
 rows of the index go, since the next index run reads every file again. Judgments keep the integers
 of their contents. Packs become those of the main worktree. Trade-off: a linked worktree whose store
-was the first to come over packs its memories anew.
+was migrated first packs its memories again.
 """
 
 import sqlite3
@@ -108,8 +108,7 @@ def run(connection: sqlite3.Connection) -> None:
 
 
 def _forget_indexed_memories(connection: sqlite3.Connection) -> None:
-    """Remove what refers to memories that are gone, count contents again, and let the index begin
-    anew."""
+    """Remove what refers to memories that are gone, count contents again, and restart the index."""
     for table in ("evidence", "occurrence"):
         connection.execute(
             f"DELETE FROM {table} WHERE memory_id NOT IN (SELECT id FROM memory_row)"

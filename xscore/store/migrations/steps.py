@@ -4,7 +4,7 @@ A change of `schema.sql` is a number and a step here: keep the schema as it was 
 as `migrations/<number>.sql` if a step aims at it, write `step_<number>.py`, raise `SCHEMA` in
 `store.opening`, and add a fixture of the number before (`tests/store/schemas`). Judgments,
 statements, receipts and the ledger are always kept; what the index made may be dropped, since it is
-made again from the files. `meta` and its `store_id` stay what they are: they are read before
+rebuilt from the files. `meta` and its `store_id` stay what they are: they are read before
 anything else is known of a store.
 """
 

@@ -1,0 +1,112 @@
+"""What shared servers have yet to erase, and letting them do it.
+
+Servers know contents by hash alone, which cannot be computed once the text is gone. So what they
+have yet to erase is noted in the transaction that removes the text: a row of `meta` for each
+server, and every later erasure asks again. Trade-off: a server that is gone for good is owed until
+the user gives it up (`--here-only`).
+"""
+
+import asyncio
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Collection
+
+import msgspec
+
+from xscore import extension
+from xscore.extensions.privacy.erasure_plan import ErasurePlan
+from xscore.platform import database
+from xscore.records.reports import ErasureRequest, ServerErasure
+from xscore.settings import Settings
+from xscore.store.memory_rows import IN_JSON_LIST
+from xscore.store.removal import shared_servers
+
+_OWED = "erase_at "
+"""Start of the keys in `meta`, followed by the server's name."""
+_SHOWN = f"SELECT hash FROM content WHERE memories > 0 AND hash {IN_JSON_LIST}"
+LEFT_ON_PURPOSE = "left there, as --here-only says"
+
+
+def owe_erasure(
+    connection: sqlite3.Connection,
+    plan: ErasurePlan,
+    judgments: Collection[tuple[str, str, int, str]],
+) -> None:
+    """Record what the servers must erase, after the rows are gone and in the same transaction.
+
+    judgments: turn key, judge key, sample and content hash of judgments whose reasons are erased;
+        "": of all contents.
+    """
+    servers = shared_servers(connection)
+    if not servers:
+        return
+    # What another memory shows as well is still judged there, as it is here.
+    shown = {hash_ for (hash_,) in connection.execute(_SHOWN, (json.dumps(sorted(plan.hashes)),))}
+    contents = tuple(sorted(plan.hashes - shown))
+    turns = _by_turn(judgments)
+    if not (contents or turns):
+        return
+    owed = owed_erasures(connection)
+    for server in servers:
+        earlier = owed.get(server, ErasureRequest())
+        merged = ErasureRequest(
+            contents=tuple(dict.fromkeys([*earlier.contents, *contents])),
+            turns=(*earlier.turns, *turns),
+        )
+        connection.execute(
+            "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
+            (_OWED + server, msgspec.json.encode(merged).decode()),
+        )
+
+
+def _by_turn(
+    judgments: Collection[tuple[str, str, int, str]],
+) -> list[tuple[str, str, int, tuple[str, ...]]]:
+    """Return each turn's key, judge and sample with its contents; without any: all of them."""
+    contents_by_turn = defaultdict[tuple[str, str, int], set[str]](set)
+    for turn_key, judge, sample, content in judgments:
+        contents_by_turn[turn_key, judge, sample].add(content)
+    turns: list[tuple[str, str, int, tuple[str, ...]]] = []
+    for (turn_key, judge, sample), contents in sorted(contents_by_turn.items()):
+        # An empty content stands for all contents of the turn.
+        hashes = () if "" in contents else tuple(sorted(contents))
+        turns.append((turn_key, judge, sample, hashes))
+    return turns
+
+
+def owed_erasures(connection: sqlite3.Connection) -> dict[str, ErasureRequest]:
+    """Return what each server must still erase. Raises StoreDamaged."""
+    rows = connection.execute(
+        "SELECT key, value FROM meta WHERE key GLOB ?", (_OWED + "*",)
+    ).fetchall()
+    with database.damage_if_invalid("an erasure that is owed"):
+        return {
+            key.removeprefix(_OWED): msgspec.json.decode(value, type=ErasureRequest)
+            for key, value in rows
+        }
+
+
+def settle_owed_erasures(
+    connection: sqlite3.Connection,
+    settings: Settings,
+    *,
+    verify: bool = False,
+    here_only: bool = False,
+) -> tuple[ServerErasure, ...]:
+    """Let the servers erase what is owed; what one erased is owed no more.
+
+    verify: ask again and count what is left.
+    here_only: ask no server, and drop what is owed.
+    """
+    owed = owed_erasures(connection)
+    done = list[ServerErasure]()
+    if here_only:
+        done = [ServerErasure(server=server, problem=LEFT_ON_PURPOSE) for server in owed]
+    elif owed:
+        (erase,) = extension.implementations("erase_shared", settings)
+        done = asyncio.run(erase(settings.shared, owed, verify=verify))
+    for asked_server in done:
+        if here_only or not asked_server.problem:
+            connection.execute("DELETE FROM meta WHERE key = ?", (_OWED + asked_server.server,))
+    return tuple(done)
