@@ -15,17 +15,17 @@ from collections.abc import Set as AbstractSet
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.cache import capabilities
-from xscore.cli.ask import print_turn
 from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import Flags
 from xscore.cli.progress import TurnObserver
 from xscore.cli.start import STARTED_AT
-from xscore.cli.terminal import print_json, write_stdout
+from xscore.cli.terminal import Terminal, print_json, write_stdout
 from xscore.cli.text_layout import bold
 from xscore.extensions.batch.shared_account import (
     AskListReport,
@@ -298,7 +298,15 @@ OF_ONE = {
 """Options of a single question, which a list has in its lines or not at all."""
 
 
-def ask_batch(path: Path, flags: Flags) -> int:
+class PrintTurn(Protocol):
+    """Prints a turn as `ask` does."""
+
+    def __call__(self, answer: Answer, terminal: Terminal, *, wants_answer: bool) -> object:
+        """Print this turn. wants_answer: say how to get one where no model gave it."""
+        ...
+
+
+def ask_batch(path: Path, flags: Flags, *, print_turn: PrintTurn) -> int:
     """Ask every question of the list; return the exit code of the worst."""
     for name, flag in OF_ONE.items():
         if flags.given.get(name):

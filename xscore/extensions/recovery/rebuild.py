@@ -20,6 +20,7 @@ from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import YES, Flags, command
 from xscore.cli.terminal import Terminal
 from xscore.extensions.recovery.copied_tables import SalvageReport
+from xscore.extensions.recovery.restoring import find_restorable, restore
 from xscore.extensions.recovery.salvage import salvage_store
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreUntrusted, UsageError
@@ -168,8 +169,6 @@ def rebuild(*, user: bool, stated: bool, flags: Flags) -> None:
 
 def _offer(source: CopiedStore, flags: Flags, *, allow_pii: bool) -> int:
     """Put back what was stated, after asking; return how many memories were."""
-    from xscore.extensions.recovery.restoring import find_restorable, restore
-
     restorable = find_restorable(source)
     terminal = flags.terminal
     terminal.notes(

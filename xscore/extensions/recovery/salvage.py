@@ -6,7 +6,8 @@ Trade-off: what could not be read is counted by places, since nobody knows how m
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -32,8 +33,13 @@ from xscore.store.mention_links import link_mentions
 from xscore.store.worktrees import enter_worktree
 
 _MEMORIES = (
-    f"SELECT rowid, thread, {', '.join(memory_rows.MEMORY_COLUMNS)} FROM {{table}}"
+    "SELECT rowid, thread, {columns} FROM {table}"
     " WHERE source <> 'index' AND rowid >= ? ORDER BY rowid"
+)
+_VIEWS = "SELECT memory, hash FROM memory_view WHERE memory >= ? AND worktree = 0 ORDER BY memory"
+_PAIRS = (
+    "SELECT rowid, content_hash, text_hash FROM {table} WHERE source <> 'index' AND rowid >= ?"
+    " ORDER BY rowid"
 )
 _JUDGMENTS = """
     SELECT content_id, score, prior, pack, position, checksum FROM judgment
@@ -160,9 +166,11 @@ def _memories(reader: DamagedReader, target: sqlite3.Connection, report: Salvage
     table = "memory"
     if reader.columns("memory_row") or not reader.columns("memory"):
         table = "memory_row"
-    for _, thread, *row in reader.read(_MEMORIES.format(table=table), NUMBERS):
+    hashes = _hashes_of_views(reader, table)
+    query = _memories_query(table, reader.columns(table))
+    for number, thread, *row in reader.read(query, NUMBERS):
         try:
-            memory = _behind_newer(_valid_memory(row), target)
+            memory = _behind_newer(_valid_memory(row, hashes[number]), target)
             if memory is None:
                 continue
             memory_writer.put_memories(target, [memory], thread=thread)
@@ -172,10 +180,34 @@ def _memories(reader: DamagedReader, target: sqlite3.Connection, report: Salvage
             report.kept["memories"] += 1
 
 
-def _valid_memory(row: list[Any]) -> Memory:
+def _memories_query(table: str, stored_columns: Collection[str]) -> str:
+    """Return the query for the memories of a table of any schema."""
+    columns = list(memory_rows.MEMORY_COLUMNS)
+    if "origin" not in stored_columns:
+        # Schema 1 to 3 said none, and knew no place but the path of a file.
+        unstated = {"origin": memory_rows.UNSTATED_ORIGIN, "place": "''"}
+        columns = [unstated.get(name, name) for name in columns]
+    return _MEMORIES.format(columns=", ".join(columns), table=table)
+
+
+def _hashes_of_views(reader: DamagedReader, table: str) -> Mapping[int, set[str]]:
+    """Return the hashes by which a row of this table can be checked, by its number."""
+    hashes: dict[int, set[str]] = defaultdict(set)
+    if reader.columns("memory_view"):
+        for number, hash_ in reader.read(_VIEWS, NUMBERS):
+            hashes[number].add(hash_)
+    else:
+        # Schema 1 to 3 had them beside the text.
+        for number, *pair in reader.read(_PAIRS.format(table=table), NUMBERS):
+            hashes[number].update(pair)
+    return hashes
+
+
+def _valid_memory(row: list[Any], hashes: set[str]) -> Memory:
     """Return the memory of a row. Raises one of INVALID_ROW, also where its hashes do not match."""
-    memory = memory_rows.memory_from_row(tuple(row))
-    if memory_writer.with_status(memory, memory.status) != memory:
+    raw = memory_rows.memory_from_row(tuple(row))
+    memory = memory_writer.with_status(raw, raw.status)
+    if {view.hash for view in memory.views} != hashes:
         raise ValueError(memory.id)
     return memory
 
