@@ -25,7 +25,6 @@ from tests.conftest import commit_all, write_files
 from tests.servers.openai_server import OpenAIServer
 from tests.statements import decide, prefer, say
 from xscore.cache.judgment_store import keep_untrusted
-from xscore.extensions.exchange.checkpoints import save_checkpoint
 from xscore.pipeline.build import Pipeline
 from xscore.platform.hashing import row_checksum
 from xscore.platform.paths import find_root
@@ -40,6 +39,7 @@ from xscore.settings import (
     StoreSettings,
     validate_group,
 )
+from xscore.store.checkpoints import save_checkpoint
 from xscore.store.evidence import parse_citation
 from xscore.store.failures import record_failure
 from xscore.store.opening import SCHEMA

@@ -12,10 +12,10 @@ from xscore.cli.text_layout import bold, faint, render_facts
 from xscore.pipeline.json_form import Json, record_json
 from xscore.platform.text import counted, ellipsize, escape_controls, format_place, one_line
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
-from xscore.records.statement import StatementEffect, StoredStatement
+from xscore.records.statement import Failure, StatementEffect, StoredStatement
+from xscore.store.evidence import citations_of
 
 if TYPE_CHECKING:
-    from xscore.records.statement import Failure
     from xscore.store.store import Store
 
 _TITLE_CHARS = 90
@@ -119,8 +119,6 @@ def memory_json(memory: Memory, citations: Iterable[Citation] = ()) -> dict[str,
 
 def print_remembered(store: "Store", remembered: StoredStatement, terminal: Terminal) -> None:
     """Print a stored statement: the record to stdout, notes about it to stderr."""
-    from xscore.store.evidence import citations_of
-
     memory = remembered.memory
     cites: Sequence[Citation] = ()
     # A user memory belongs to no repository, so it cites no code.

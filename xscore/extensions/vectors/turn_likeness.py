@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
-from xscore.extension import installed, load_plugin, plugin_errors
-from xscore.pipeline.likeness import Likeness
+from xscore.extension import implements, installed, load_plugin, plugin_errors
+from xscore.pipeline.likeness import TURN_LIKENESS, Likeness
+from xscore.pipeline.parts import AFTER_INDEX, DOCTOR_CHECKS
 from xscore.pipeline.resources import TurnResources
 from xscore.platform import database, tokens
 from xscore.platform.errors import BudgetExhausted, ProviderError, RequestRejected, UsageError
@@ -241,6 +242,7 @@ def make_embedder(settings: Settings, wrap: Callable[[Provider], Provider]) -> E
     return EndpointEmbedder(wrap(EmbeddingsProvider(base_url, key)), model)
 
 
+@implements(DOCTOR_CHECKS)
 async def check_embedder(settings: Settings) -> list[DoctorFinding]:
     """Report for `doctor` which embedder is used, and whether it works; nothing is sent."""
     try:
@@ -257,6 +259,7 @@ async def check_embedder(settings: Settings) -> list[DoctorFinding]:
         return [DoctorFinding("embedder", False, error.message, error.hint)]
 
 
+@implements(TURN_LIKENESS)
 async def turn_likeness(
     turn: Turn, settings: Settings, *, store: Store, resources: TurnResources
 ) -> Likeness:
@@ -276,6 +279,7 @@ async def turn_likeness(
             return Likeness(warnings=(f"judging is ordered by words only: {error.message}",))
 
 
+@implements(AFTER_INDEX)
 async def embed_all(settings: Settings, *, store: Store, resources: TurnResources) -> str:
     """Embed every memory without a vector, however long it takes; return what went wrong.
 
