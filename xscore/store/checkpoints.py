@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
@@ -80,16 +80,16 @@ def save_checkpoint(
                 " given now stay."
             )
             raise UsageError(f"there is a checkpoint `{checked}` already", hint=hint)
-        session = load_session(connection, thread)
         payload = CheckpointPayload(
             thread=thread,
-            branch=session.branch if session else "",
-            ticket=session.ticket if session else "",
             persona=persona,
             notes=kept_notes,
             goals=kept_goals,
             entries=tuple(session_entries(connection, thread)),
         )
+        session = load_session(connection, thread)
+        if session:
+            payload = structs.replace(payload, branch=session.branch, ticket=session.ticket)
         connection.execute(
             "INSERT OR REPLACE INTO checkpoint (name, created_at, payload) VALUES (?, ?, ?)",
             (checked, now, msgspec.json.encode(payload).decode()),
@@ -105,10 +105,9 @@ def load_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
     if row is not None:
         with database.damage_if_invalid("a checkpoint"):
             return _checkpoint(*row)
-    names = []
-    for (existing,) in connection.execute("SELECT name FROM checkpoint ORDER BY name"):
-        names.append(str(existing))
-    hint = did_you_mean(nearest_names(name, names), "`xscore session checkpoints` names them.")
+    rows = connection.execute("SELECT name FROM checkpoint ORDER BY name").fetchall()
+    likely = nearest_names(name, [str(existing) for (existing,) in rows])
+    hint = did_you_mean(likely, "`xscore session checkpoints` names them.")
     raise NothingMatched(f"there is no checkpoint `{name}`", hint=hint)
 
 

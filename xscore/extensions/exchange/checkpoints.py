@@ -66,10 +66,7 @@ def save_session(
             replace=replace,
             now=store.clock(),
         )
-    line = (
-        f"saved {one_line(saved.name)}: {counted(len(saved.entries), 'task')}, {len(saved.pending)}"
-        " left to do"
-    )
+    line = f"saved {one_line(saved.name)}: {_work(saved)}"
     flags.terminal.print_result(_checkpoint_json(saved), line)
 
 
@@ -116,15 +113,19 @@ def delete_checkpoint(name: str, flags: Flags) -> int:
 
 
 def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
-    return {name: value for name, value in record_json(checkpoint).items() if name != "entries"}
+    body: dict[str, object] = {**record_json(checkpoint)}
+    del body["entries"]
+    return body
 
 
 def _checkpoint_line(checkpoint: Checkpoint, *, now: float) -> str:
-    work = f"{counted(len(checkpoint.entries), 'task')}, {len(checkpoint.pending)} left to do"
-    goals = ""
-    if checkpoint.goals:
-        goals = f"  {'; '.join(checkpoint.goals)}"
+    branch = format_branch(checkpoint.branch)
     age = format_age(checkpoint.created_at, now)
-    return escape_controls(
-        one_line(f"{checkpoint.name}  {format_branch(checkpoint.branch)}{age}, {work}{goals}")
-    )
+    line = f"{checkpoint.name}  {branch}{age}, {_work(checkpoint)}"
+    if checkpoint.goals:
+        line += f"  {'; '.join(checkpoint.goals)}"
+    return escape_controls(one_line(line))
+
+
+def _work(checkpoint: Checkpoint) -> str:
+    return f"{counted(len(checkpoint.entries), 'task')}, {len(checkpoint.pending)} left to do"

@@ -7,7 +7,6 @@ Trade-off: the order of the rules is part of the result, and every memory that i
 read at each run, which keeps the rules pure.
 """
 
-import json
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
@@ -49,7 +48,7 @@ from xscore.store.events import EventName, emit_event
 from xscore.store.evidence import attach_citations
 from xscore.store.link_rows import delete_members, state_edges
 from xscore.store.lookup import delete_observations, record_observations, record_project
-from xscore.store.memory_rows import IN_JSON_LIST
+from xscore.store.memory_queries import has_keyed_memory
 from xscore.store.memory_updates import release_keys, stated_threads
 from xscore.store.memory_writer import for_all_worktrees, note_staleness, write_memory
 from xscore.store.redaction import redact
@@ -60,9 +59,6 @@ from xscore.store.working_session import load_sessions, mark_session_closed
 from xscore.store.written_rows import set_facts
 
 _FADED = "faded_at:"
-_COMPARABLE = (
-    f"SELECT 1 FROM memory WHERE source <> 'index' AND key <> '' AND kind {IN_JSON_LIST} LIMIT 1"
-)
 
 
 def read_draft(
@@ -189,8 +185,7 @@ def consolidate(
 def _has_news(store: Store, stack: Sequence[StackPart]) -> bool:
     if stack:
         return True
-    compared = (json.dumps(sorted(COMPARED)),)
-    return store.connection.execute(_COMPARABLE, compared).fetchone() is not None
+    return has_keyed_memory(store.connection, COMPARED)
 
 
 def _apply_rules(

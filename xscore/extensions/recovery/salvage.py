@@ -29,6 +29,7 @@ from xscore.platform.sqlite_drivers import KeySource
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Memory, MemoryStatus
 from xscore.store import memory_rows, memory_writer
+from xscore.store.memory_queries import all_ids, stands_instead
 from xscore.store.mention_links import link_mentions
 from xscore.store.worktrees import enter_worktree
 
@@ -67,13 +68,6 @@ _SPENDING_OF_ALL_CALLS = """
     WHERE (SELECT total(cost) FROM call) < 9e18
 """
 """The same for a store that had calls already."""
-_SAME_KEY = ("id", "layer", "scope", "key", "updated_at")
-_NEWER = """
-    SELECT id FROM memory WHERE id = :id AND updated_at >= :updated_at UNION ALL
-    SELECT id FROM memory WHERE layer = :layer AND scope = :scope AND key = :key AND key <> ''
-        AND status IN ('active', 'stale') AND updated_at > :updated_at AND id <> :id LIMIT 1
-"""
-"""What a store that is added to says instead of a memory."""
 _RESERVED = (
     "SELECT id, turn_id, day, leased_until, amount FROM reservation WHERE id >= ? ORDER BY id"
 )
@@ -106,9 +100,7 @@ def salvage_store(
         for table in TABLES_AFTER_MEMORIES:
             table.copy(reader, target, report)
         _batches(reader, target, report)
-        link_mentions(
-            target, [id_ for (id_,) in target.execute("SELECT id FROM memory").fetchall()]
-        )
+        link_mentions(target, all_ids(target))
     report.damaged_places = reader.places
     return report
 
@@ -215,16 +207,15 @@ def _valid_memory(row: list[Any], hashes: set[str]) -> Memory:
 def _behind_newer(memory: Memory, target: sqlite3.Connection) -> Memory | None:
     """Return the memory, superseded where the store has a newer one with its key; None where it has
     this one as it was stated again."""
-    of_key = {name: getattr(memory, name) for name in _SAME_KEY}
-    newer = target.execute(_NEWER, of_key).fetchone()
-    if newer is None:
+    newer = stands_instead(target, memory)
+    if not newer:
         return memory
-    if newer[0] == memory.id:
+    if newer == memory.id:
         return None
     if memory.status not in (MemoryStatus.ACTIVE, MemoryStatus.STALE):
         return memory
     superseded = memory_writer.with_status(memory, MemoryStatus.SUPERSEDED)
-    return replace(superseded, superseded_by=newer[0])
+    return replace(superseded, superseded_by=newer)
 
 
 def _batches(reader: DamagedReader, target: sqlite3.Connection, report: SalvageReport) -> None:
