@@ -21,7 +21,10 @@ WHOLE_FILES = frozenset(
         "tests/proof/test_estimates.py",
         "tests/proof/test_real_server.py",
         "tests/proof/test_real_trees.py",
+        "tests/scorer/test_lexical.py",
+        "tests/test_extras.py",
         "tests/test_patterns.py",
+        "tests/test_start_up.py",
     }
 )
 """Their fixtures are made once; xdist begins them before single tests."""
@@ -38,7 +41,7 @@ LONG_FILES = frozenset(
 """Each has a test that takes tens of seconds."""
 
 
-class WholeFiles(LoadScopeScheduling):
+class WholeFiles(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist states no types
     """Sends single tests to the workers, and some files as a whole."""
 
     def _split_scope(self, nodeid: str) -> str:
