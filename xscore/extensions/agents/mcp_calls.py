@@ -120,7 +120,9 @@ class ProgressQueue:
         """Say that nothing more will come."""
         self._waiting.put_nowait(None)
 
-    async def send_all(self) -> None:
-        """Send what was queued, until `close`."""
+    async def send_all(self, call: Call) -> None:
+        """Send what was queued, until `close`; nothing more once the call is cancelled."""
         while (report := await self._waiting.get()) is not None:
+            if call.is_cancelled:
+                return
             await self._send(*report)
