@@ -173,7 +173,7 @@ def index(path: Path, flags: Flags) -> None:
 
 
 def _accept_folder(path: Path, flags: Flags) -> None:
-    """Make the store of a home folder, or one above it, which no other command does."""
+    """Create the store of a home folder, or of one above it, which no other command does."""
     root = find_root(path.resolve())
     try:
         refuse_wide_folder(root)

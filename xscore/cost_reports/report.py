@@ -78,7 +78,7 @@ _OF_FIGURES = ("coverage", "kept", "near", "threshold", "latency", "expected")
 def build_report(
     ledgers: Sequence[RepositoryLedger], query: ReportQuery, *, now: float
 ) -> CostReport:
-    """Add up the asked turns of the ledgers. now: Unix seconds.
+    """Add up the requested turns of the ledgers. now: Unix seconds.
 
     Raises StoreDamaged where a database itself cannot be read.
     """
