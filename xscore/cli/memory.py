@@ -353,19 +353,18 @@ def list_memories(limit: int | None, match: str, references: tuple[str, ...], fl
         memories = filter_memories(store, choice)
         limit_shown = limit or (len(memories) if terminal.as_json else MEMORIES_SHOWN)
         if query is not None:
-            selected = select_by_rules(memories, query, now=now)
-            memories = [memory for _, memory in selected]
-            scores = {memory.id: score for score, memory in selected}
+            scored = select_by_rules(memories, query, now=now)
+            memories = [memory for _, memory in scored]
+            scores = [score for score, _ in scored[:limit_shown]]
             shown = memories[:limit_shown]
         else:
+            scores = []
             shown = newest_memories(memories, limit_shown)
-            scores = {}
         body = _memories_json(store, shown)
-    if scores:
-        for entry in body["memories"]:
-            entry["score"] = round(scores[entry["id"]], 6)
-    ranks = {memory_id: f"{score:.2f}  " for memory_id, score in scores.items()}
-    lines = [ranks.get(memory.id, "") + render_memory_line(memory, now=now) for memory in shown]
+    lines = [render_memory_line(memory, now=now) for memory in shown]
+    for place, score in enumerate(scores):
+        body["memories"][place]["score"] = round(score, 6)
+        lines[place] = f"{score:.2f}  {lines[place]}"
     is_filtered = bool(query) or is_narrow(flags)
     none = "no memory matches; `xscore memory stats` counts what there is"
     if not is_filtered:

@@ -104,10 +104,11 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
     from xscore.store.naming import name_forms
 
     with opened_store(flags, make=False) as store:
-        names_by_id = (
-            form for form in name_forms(path, store.root.path) if ends_named(store.connection, form)
-        )
-        name = next(names_by_id, decode_path_argument(path).removeprefix("./"))
+        name = decode_path_argument(path).removeprefix("./")
+        for form in name_forms(path, store.root.path):
+            if ends_named(store.connection, form):
+                name = form
+                break
         reached = follow_links(store.connection, question, name, depth=depth)
         starts = ends_named(store.connection, name, question)
         # With one start the line says "it"; with several, which of them.
