@@ -87,13 +87,13 @@ class ToolResult(Struct, frozen=True):
         """Return the result of `tools/call`."""
         from xscore.prompts.fences import well_formed
 
-        found: dict[str, Any] = {
+        body: dict[str, Any] = {
             "content": [{"type": "text", "text": well_formed(self.text)}],
             "isError": self.is_error,
         }
         if self.about:
-            return {**found, "_meta": {"xscore": self.about}}
-        return found
+            return {**body, "_meta": {"xscore": self.about}}
+        return body
 
 
 class Workplace(Struct, frozen=True):
@@ -115,7 +115,7 @@ class Workplace(Struct, frozen=True):
 
 
 def find_workplace(flags: Flags, folder: str = "") -> Workplace:
-    """Change to `folder` if one is given, and return the repository around the working folder.
+    """Change to `folder` if it is given, and return the repository around the working folder.
 
     Raises UsageError.
     """
@@ -155,7 +155,7 @@ class ProgressReporter(Observer):
         self._report(self._shown, total, words)
 
 
-async def find_context(place: Workplace, given: ContextArguments, call: Call) -> ToolResult:
+async def find_context(place: Workplace, arguments: ContextArguments, call: Call) -> ToolResult:
     """Run a turn and return what is relevant. Raises XscoreError if the turn fails."""
     from xscore.pipeline.build import Pipeline
     from xscore.pipeline.parts import TurnOptions
@@ -163,14 +163,18 @@ async def find_context(place: Workplace, given: ContextArguments, call: Call) ->
 
     started = time.monotonic()
     refuse_unlikely_root(place.root)
-    turn = Turn(task=given.task, errors=given.errors, scope=scope_of(given.paths, place.root.path))
-    loaded = _settings_of_call(place, given, call)
+    turn = Turn(
+        task=arguments.task,
+        errors=arguments.errors,
+        scope=scope_of(arguments.paths, place.root.path),
+    )
+    loaded = _settings_of_call(place, arguments, call)
     async with Pipeline.open(
         place.root.path, loaded, observer=ProgressReporter(call.report)
     ) as pipeline:
         options = TurnOptions(answer=False, command="mcp")
         answer = await run_turn(pipeline.parts, turn, options.asked_at(started))
-        text = _text(pipeline, answer, given)
+        text = _text(pipeline, answer, arguments)
         is_cut = bool(answer.files_left) or UnjudgedCause.DEADLINE in answer.unjudged.by_cause
         if is_cut and not call.is_cancelled:
             wake_background(pipeline.parts.root, settings=pipeline.parts.settings)
@@ -218,14 +222,16 @@ def _confined(path: str, root: Path) -> str:
     return plain
 
 
-def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> "LoadedSettings":
+def _settings_of_call(
+    place: Workplace, arguments: ContextArguments, call: Call
+) -> "LoadedSettings":
     """Return the settings with this call's deadline, and a cap of `budget.confirm_usd`, since no
     one can confirm."""
     loaded = place.settings()
     settings, budget = loaded.settings, loaded.settings.budget
     usual = PROGRESS_DEADLINE_S if call.wants_progress else DEADLINE_S
     usual = max(usual, settings.agents.hook_deadline_s)
-    budget = replace(budget, deadline_s=given.deadline_s or budget.deadline_s or usual)
+    budget = replace(budget, deadline_s=arguments.deadline_s or budget.deadline_s or usual)
     if loaded.origins["budget.max_usd"] == "default":
         budget = replace(
             budget, max_usd=min(budget.max_usd or budget.confirm_usd, budget.confirm_usd)
@@ -233,17 +239,17 @@ def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> 
     return replace(loaded, settings=replace(settings, budget=budget))
 
 
-def _text(pipeline: "Pipeline", answer: Answer, given: ContextArguments) -> str:
+def _text(pipeline: "Pipeline", answer: Answer, arguments: ContextArguments) -> str:
     from xscore.extensions.agents.agent_bundle import coverage_line, quoted, render_from_store
 
-    room = int((given.max_tokens or pipeline.parts.settings.bundle.max_tokens) * OTHER)
+    room = int((arguments.max_tokens or pipeline.parts.settings.bundle.max_tokens) * OTHER)
     notes = ""
     for warning in answer.warnings[:MOST_WARNINGS]:
         notes += f"\nNote: {quoted(warning, WARNING_CHARS)}"
     notes = notes if len(notes.encode()) < room // 4 else ""
     room -= len(notes.encode())
     bundle = render_from_store(
-        pipeline.store, answer, max_chars=room, errors=given.errors, spares=False
+        pipeline.store, answer, max_chars=room, errors=arguments.errors, spares=False
     )
     if not bundle:
         bundle = f"{coverage_line(answer)}\nNothing in it is relevant enough to list."

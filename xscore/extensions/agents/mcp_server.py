@@ -104,8 +104,8 @@ class McpServer:
     ) -> types.CallToolResult:
         tool = self._tools.get(params.name)
         if tool is None:
-            known = ", ".join(self._tools)
-            raise MCPError(types.INVALID_PARAMS, f"There is no such tool. Known: {known}.")
+            names = ", ".join(self._tools)
+            raise MCPError(types.INVALID_PARAMS, f"There is no such tool. Known: {names}.")
         try:
             result = await self._run(tool, params.arguments, context)
         except XscoreError as error:

@@ -76,7 +76,7 @@ class RememberArguments(Struct, frozen=True, forbid_unknown_fields=True):
     ] = ""
 
 
-async def explain(place: Workplace, given: ExplainArguments, _call: Call) -> ToolResult:
+async def explain(place: Workplace, arguments: ExplainArguments, _call: Call) -> ToolResult:
     """Say why a memory was or was not chosen. Raises NothingMatched, UsageError, StoreError."""
     from click import unstyle
 
@@ -86,35 +86,35 @@ async def explain(place: Workplace, given: ExplainArguments, _call: Call) -> Too
     from xscore.prompts.fences import escape_tags
 
     async with Pipeline.open(place.root.path, place.settings(), make=False) as pipeline:
-        found = await pipeline.explain(given.memory, turn_id=given.turn)
-    shown = msgspec.convert(without_invisible_values(msgspec.to_builtins(found)), Explanation)
+        explanation = await pipeline.explain(arguments.memory, turn_id=arguments.turn)
+    shown = msgspec.convert(without_invisible_values(msgspec.to_builtins(explanation)), Explanation)
     page = escape_tags(unstyle(render_explanation(shown)), tags=FENCE)
-    about = {"turn": found.turn_id, "memory": found.id, "outcome": found.outcome}
+    about = {"turn": explanation.turn_id, "memory": explanation.id, "outcome": explanation.outcome}
     return ToolResult(f"{DATA_NOTE}\n<{FENCE}>\n{page}\n</{FENCE}>", about)
 
 
-async def remember(place: Workplace, given: RememberArguments, _call: Call) -> ToolResult:
+async def remember(place: Workplace, arguments: RememberArguments, _call: Call) -> ToolResult:
     """Store a statement or a failure. Raises UsageError, StoreError."""
     from xscore.store import remembering
     from xscore.store.failures import record_failure
 
     with place.open_store(make=True) as store:
-        if given.kind == "failure":
+        if arguments.kind == "failure":
             failure = record_failure(
-                store, text=given.text, details=MemoryDetails(rationale=given.because)
+                store, text=arguments.text, details=MemoryDetails(rationale=arguments.because)
             )
             return ToolResult(
                 "Remembered this failure; `context` will judge it.", {"memory": failure.memory.id}
             )
-        said = Statement(
-            text=given.text,
-            kind=Kind(given.kind),
-            because=given.because,
-            key=given.key,
+        statement = Statement(
+            text=arguments.text,
+            kind=Kind(arguments.kind),
+            because=arguments.because,
+            key=arguments.key,
             confidence=store.settings.inferred_confidence,
             source=MemorySource.INFERRED,
         )
-        stored = remembering.remember(store, said)
+        stored = remembering.remember(store, statement)
     about = {"memory": stored.memory.id, "became": str(stored.became)}
     return ToolResult(
         f"Remembered as {stored.memory.id}; `context` will judge it from now on.", about
@@ -179,7 +179,7 @@ class Tool(Struct, frozen=True, kw_only=True):
         return description
 
     def work(
-        self, place: Workplace, given: object
+        self, place: Workplace, values: object
     ) -> Callable[[Call], Coroutine[Any, Any, dict[str, Any]]]:
         """Return the work of a call.
 
@@ -188,7 +188,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
         async def work(call: Call) -> dict[str, Any]:
             try:
-                arguments = msgspec.convert({} if given is None else given, self.arguments)
+                arguments = msgspec.convert({} if values is None else values, self.arguments)
             except msgspec.ValidationError as error:
                 why = f"the arguments of `{self.name}` are invalid: {without_values(error)}"
                 raise UsageError(why, hint="See the tool's input schema.") from error
@@ -254,9 +254,9 @@ def failure_result(error: XscoreError) -> dict[str, Any]:
     from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, quoted
     from xscore.store.redaction import redact  # an error may repeat what was given
 
-    said = redact(join_sentences(f"xscore: {error.message}", error.hint)).text
+    message = redact(join_sentences(f"xscore: {error.message}", error.hint)).text
     text = (
         "xscore could not do this."
-        f" {DATA_NOTE}\n<{FENCE}>\n{quoted(said, MOST_ERROR_CHARS)}\n</{FENCE}>"
+        f" {DATA_NOTE}\n<{FENCE}>\n{quoted(message, MOST_ERROR_CHARS)}\n</{FENCE}>"
     )
     return ToolResult(text, {"error": error.kind}, is_error=True).to_wire()
