@@ -4,6 +4,7 @@ left alone."""
 import json
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -132,6 +133,19 @@ def test_a_store_in_the_tree_is_taken_over_once(basket: Path, xscore: Run, judge
     assert decisions(xscore, basket) == [DECISION]
     counts = coverage(xscore, basket, judge)
     assert counts["cached"] > 0 and counts["judged"] <= 1  # the decision alone is new
+
+
+def test_commands_at_once_take_a_store_over_once(
+    basket: Path, xscore: Run, process: Run, judge: Judge
+) -> None:
+    """Those that wait for the one that moves it find the work done: none calls the store
+    foreign."""
+    plain_folder_with_store(basket, xscore, judge)
+    with ThreadPoolExecutor(6) as pool:
+        runs = [pool.submit(process, "memory", "list", cwd=basket) for _ in range(6)]
+        messages = [run.result().stderr for run in runs]
+    assert sorted(map(bool, messages)) == [False] * 5 + [True]
+    assert "was taken over" in "".join(messages)
 
 
 SPOILT = {

@@ -157,19 +157,14 @@ def chain_of(node: "Node", data: bytes) -> str:
 
 def _into_choice(node: "Node", steps: list[str], data: bytes) -> "Node | None":
     """Go on with one of two values: the one that says its type, or the first that is not null."""
-    # Of Python.
-    if node.type == "conditional_expression" and node.child_by_field_name("condition") is None:
-        first, second = node.named_children[0], node.named_children[-1]
-    else:
-        has_sides = node.child_by_field_name("left")
-        parts = ("left", "right") if has_sides else ("consequence", "alternative")
-        first, second = (_child(node, part) or node for part in parts)
-        operator = node.child_by_field_name("operator")
-        if operator is not None and operator.type not in _CHOICES:
-            steps.clear()
-            return None
-        if operator is not None and operator.type in ("and", "&&"):
-            return second
+    first, second = _child(node, _FIRST_VALUE), _child(node, _SECOND_VALUE)
+    operator = node.child_by_field_name("operator")
+    is_choice = operator is None or operator.type in _CHOICES
+    if first is None or second is None or not is_choice:
+        steps.clear()
+        return None
+    if operator is not None and operator.type in ("and", "&&"):
+        return second
     if first.type in _LITERALS:
         return second
     is_made = _MADE.match(data, second.start_byte) is not None
@@ -178,6 +173,10 @@ def _into_choice(node: "Node", steps: list[str], data: bytes) -> "Node | None":
     return first
 
 
+_FIRST_VALUE = "left consequence body condition *"
+"""Without a `consequence` the condition is the value (`a ?: b`); PHP calls it `body`, and Python
+names no part: `a if b else c`."""
+_SECOND_VALUE = "right alternative -*"
 _CHOICES = frozenset({"or", "and", "||", "&&", "??"})
 _LITERALS = frozenset(
     {"none", "null", "undefined", "list", "array", "dictionary", "object", "false"}
@@ -219,7 +218,10 @@ def _into_call(node: "Node", steps: list[str], data: bytes) -> "Node | None":
             return None
     # Kotlin and Swift give no names to the parts.
     if called is None and _child(node, " ".join(_METHODS)) is None:
-        arguments = node.named_children[-1]
+        arguments = _child(node, "-*")
+        if arguments is None:
+            steps.clear()
+            return None
         is_index = data[arguments.start_byte : arguments.start_byte + 1] == b"["
         steps.append(INDEXED if is_index else ANY_CALL)
         return node.named_children[0]
@@ -321,7 +323,7 @@ def _head(node: "Node", kind: str, data: bytes) -> str:
     """Return what a chain begins with: a name, a path of names, or a stated type."""
     if kind in _TYPED:
         is_cast = kind == "as_expression"
-        stated = node.named_children[-1] if is_cast else _child(node, _TYPED[kind])
+        stated = _child(node, "-*" if is_cast else _TYPED[kind])
         if stated is None:
             return ""
         return TYPE_MARK + type_chars(stated, data)
@@ -358,7 +360,7 @@ def _step_into(
 ) -> "Node | None":
     """Add the name of a member to the steps; return the object that has it, None without one."""
     object_fields, name_fields = fields
-    name = _child(node, name_fields) if name_fields else node.named_children[-1]
+    name = _child(node, name_fields or "-*")
     written = ""
     if name is not None:
         written = data[name.start_byte : name.end_byte].decode("utf-8", "replace")
@@ -407,9 +409,17 @@ def narrowed_by(data: bytes, condition: "Node", branch: "Node") -> list[tuple[in
 
 
 def _child(node: "Node", fields: str) -> "Node | None":
-    """Return the child of the first of these fields that a node has; `*`: its first child."""
+    """Return the child of the first of these fields that a node has.
+
+    `*`: its first named child, `-*`: its last. Code with an error in it may have neither.
+    """
     for field in fields.split():
-        child = node.named_child(0) if field == "*" else node.child_by_field_name(field)
+        if field not in ("*", "-*"):
+            child = node.child_by_field_name(field)
+        elif node.named_child_count:
+            child = node.named_child(0 if field == "*" else node.named_child_count - 1)
+        else:
+            child = None
         if child is not None:
             return child
     return None

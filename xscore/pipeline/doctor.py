@@ -10,11 +10,11 @@ from contextlib import suppress
 from msgspec import Struct
 
 from xscore.cache import capabilities
-from xscore.extension import implementations
+from xscore.extensions.agents.planted_environment import environment_warnings
 from xscore.pipeline.factories import choose_judge, settings_judged_by
 from xscore.pipeline.judge_prompts import pack_profile
 from xscore.pipeline.known_hosts import known_capability
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import DOCTOR_CHECKS, PipelineParts
 from xscore.pipeline.probe import probe_host
 from xscore.pipeline.reasons import NO_MODEL, reason_model
 from xscore.platform import sqlite_drivers
@@ -124,7 +124,7 @@ def _own_store(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
 
 async def _extensions(parts: PipelineParts) -> list[DoctorFinding]:
-    checks = implementations("doctor_findings", parts.settings)
+    checks = DOCTOR_CHECKS.implementations(parts.settings)
     findings = [finding for check in checks for finding in await check(parts.settings)]
     terms = DoctorFinding(
         "embedder", True, "terms: the words of each memory, hashed; no model, nothing sent"
@@ -139,9 +139,8 @@ def _agents(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
     It may be the user's own wish, so there is nothing to fix.
     """
-    for warnings_of in implementations("environment_warnings", parts.settings):
-        for warning in warnings_of(parts.root.path):
-            yield DoctorFinding("agents", True, warning)
+    for warning in environment_warnings(parts.root.path):
+        yield DoctorFinding("agents", True, warning)
 
 
 SHORTEST_KEY = 8

@@ -13,7 +13,6 @@ from itertools import chain, takewhile
 
 from msgspec import Struct, field
 
-from xscore.platform.near_names import nearest_names
 from xscore.records.memory import BLOCK_NAME, Candidate
 
 QUALIFIED = 0.9
@@ -213,6 +212,9 @@ def _by_near_name(
     bearers.pop("", None)
     long_enough = [name for name in unknown if len(name) >= NEAR_LETTERS]
     for name in long_enough[:MOST_MISSPELT]:
+        # Most tasks spell their names right.
+        from xscore.platform.near_names import nearest_names
+
         for near in nearest_names(name, bearers, limit=1, likeness=NEAR_LIKENESS):
             if len(bearers[near]) > MOST_BEARERS:
                 continue

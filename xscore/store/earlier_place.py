@@ -16,7 +16,6 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
-from xscore.extension import HOOKS, load
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreError, StoreUntrusted, XscoreError
 from xscore.platform.files import sync_to_disk
@@ -71,7 +70,8 @@ def _move_or_merge(
     what to say."""
     try:
         with user_secret.user_lock(user_data_dir):
-            # Under the lock: another process may have moved it since it was seen.
+            if not os.path.lexists(earlier / STORE_FILE):
+                return []  # another process moved it while this one waited for the lock
             check()
             is_merged = os.path.lexists(root.store_file)
             if is_merged:
@@ -175,6 +175,10 @@ def _move(path: Path, target: Path, user_data_dir: Path) -> None:
     store_id = opening.read_store_id(path, user_data_dir)
     if store_id is None:
         raise StoreError("it has no store id", hint="Rebuild it with `xscore store rebuild`.")
+    with closing(database.open_unchecked(path, keys)) as connection:
+        # Before the move: the first command at the new place would make a rollback journal for
+        # it, which the others there refuse.
+        connection.execute("PRAGMA journal_mode = WAL")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(target))
     note = sqlite_drivers.note_path(path)
@@ -207,11 +211,12 @@ def _merge(path: Path, target: Path, user_data_dir: Path) -> None:
     keys = opening.key_source(user_data_dir)
     _close_to_others(path, keys)
     opening.connect_store(path, keys, create=False).close()  # brings it to today's schema
-    (hook,) = HOOKS["merge_store"]
+    from xscore.extensions.recovery.salvage import merge_store  # an extension
+
     with closing(
         opening.open_store(target.parent, user_data_dir=user_data_dir, trust=False)
     ) as connection:
-        load(hook.target)(path, connection, keys)
+        merge_store(path, connection, keys)
     for suffix in FILE_SUFFIXES:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 

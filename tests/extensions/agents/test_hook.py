@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.conftest import MakeRepo, store_dir, store_file
 from tests.extensions.agents.hook_process import (
@@ -24,9 +25,12 @@ from tests.extensions.agents.hook_process import (
     run_hook,
     xscore,
 )
-from xscore.extensions.agents.hook_events import INDEXING
+from tests.receipts import ANSWER
+from xscore.extensions.agents.hook_events import INDEXING, turn_problem
 from xscore.extensions.agents.hook_run import REFUSED
+from xscore.platform.errors import ExitCode
 from xscore.platform.paths import find_root, user_data_dir
+from xscore.records.receipt import Coverage, UnjudgedAccount
 from xscore.store.hook_state import hook_state_file, may_advise, read_hook_state
 
 SCRIPT = {"default": 0.05, "rules": [{"entity": "total", "score": 0.9, "reason": "sums prices"}]}
@@ -67,6 +71,23 @@ def test_what_is_relevant_joins_the_prompt_once(root: Path) -> None:
     start = message(root, "SessionStart", source="compact")
     assert "prices of a cart" in added(run_hook("session-start", start))
     assert added(run_hook("prompt", message(root))) == first  # the agent had dropped it
+
+
+def test_a_failed_turn_names_its_own_reason() -> None:
+    """Without a key every turn warns that words rank it: what left its memories unjudged is
+    something else, which is named. With a model the warning is the reason."""
+    by_words = replace(
+        ANSWER,
+        exit_code=ExitCode.NOTHING_JUDGED,
+        warnings=("ranked by words",),
+        coverage=Coverage(3, 0, 0, 0, 3),
+        unjudged=UnjudgedAccount({"deadline": 3}, ()),
+        judge=replace(ANSWER.judge, by_model=False),
+    )
+    assert "deadline" in turn_problem(by_words) and "by words" not in turn_problem(by_words)
+    by_model = replace(by_words, judge=ANSWER.judge, warnings=("the host answered 401",))
+    assert turn_problem(by_model) == "the host answered 401"
+    assert turn_problem(ANSWER) == ""
 
 
 def test_a_hook_without_an_index_says_one_line(make_repo: MakeRepo) -> None:

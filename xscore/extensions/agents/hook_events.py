@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cli.opening import earlier_statements
-from xscore.extension import implementations
+from xscore.cli.start import STARTED_AT
 from xscore.extensions.agents.agent_bundle import render_from_store
 from xscore.extensions.agents.hook_protocols import HookMessage, spoken_task
 from xscore.platform.errors import ExitCode
@@ -101,14 +101,13 @@ def before_prompt(call: HookCall) -> str:
     if answer is None or answer.partial:
         call.wake()
     if answer:
-        return _problem_of(answer)
+        return turn_problem(answer)
     return ""
 
 
 def _run_turn(call: HookCall, task: str) -> Answer | None:
     """Run the turn within the deadline and add its bundle; None where nothing is indexed yet."""
     from xscore.cli.interrupt import run_interruptible
-    from xscore.cli.start import STARTED_AT
     from xscore.pipeline.build import Pipeline
     from xscore.pipeline.parts import TurnOptions
     from xscore.pipeline.turn import run_turn
@@ -163,13 +162,16 @@ class _StageNotice(Observer):
             self._call.notice = INDEXING if event.name == "index" else ""
 
 
-def _problem_of(answer: Answer) -> str:
+def turn_problem(answer: Answer) -> str:
+    """Return why no host or cap allowed judging, as `xscore status` names it; empty where one
+    did."""
     if not (answer.ranked_by or answer.exit_code in _NOTHING_JUDGED):
         return ""
-    return (
-        next(iter(answer.warnings), "")
-        or f"{counted(answer.coverage.unjudged, 'memory', 'memories')} unjudged"
-    )
+    # The words' judge has no host that could fail: what its turn warns of is not the reason.
+    if answer.judge.by_model and answer.warnings:
+        return answer.warnings[0]
+    causes = ", ".join(answer.unjudged.by_cause)
+    return f"{counted(answer.coverage.unjudged, 'memory', 'memories')} unjudged ({causes})"
 
 
 def at_session_start(call: HookCall) -> str:
@@ -206,22 +208,24 @@ def _remember_exchange(call: HookCall) -> str:
     now = time.time()
     if not (message.prompt_response or message.transcript_path):
         return ""
+    from xscore.extensions.sessions import importing  # another extension; only at a stop
+
     with Store.open_with(call.root, call.settings, create=False) as store:
         if message.prompt_response:
-            words = (message.prompt, message.prompt_response)
-            for remember in implementations("remember_exchange", call.settings):
-                remember(
-                    store,
-                    *words,
-                    origin=call.client,
-                    session=message.session_id,
-                    thread=call.thread,
-                    now=now,
-                )
+            importing.remember_exchange(
+                store,
+                message.prompt,
+                message.prompt_response,
+                origin=call.client,
+                session=message.session_id,
+                thread=call.thread,
+                now=now,
+            )
         elif message.transcript_path:
             log = Path(message.transcript_path)
-            for remember in implementations("import_session", call.settings):
-                problem = remember(store, log, origin=call.client, thread=call.thread, now=now)
+            problem = importing.import_session(
+                store, log, origin=call.client, thread=call.thread, now=now
+            )
     return problem
 
 
