@@ -17,10 +17,9 @@ from tests.extensions.privacy.test_erasure import raw
 from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, cline_task, say
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.store.generated_secrets import HEX, SecretGenerator, provider_keys
-from xscore.extensions.exchange import checkpoints
 from xscore.records.memory import Kind, MemoryDetails
 from xscore.records.statement import LAYERS_BY_KIND, Statement
-from xscore.store import failures
+from xscore.store import checkpoints, failures
 from xscore.store.file_bodies import read_with_bodies
 from xscore.store.remembering import remember
 from xscore.store.working_session import resume_session

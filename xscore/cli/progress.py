@@ -4,6 +4,7 @@ Under --verbose or a deadline the plain line includes the leaders. It only repor
 decides what is sent, kept or stopped. rich is imported when a board is first drawn.
 """
 
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -155,8 +156,6 @@ class TurnObserver(Observer):
         if not self.can_confirm:
             return True
         self.close()
-        import signal
-
         from xscore.cli.phrases import describe_estimate
 
         write_stderr(describe_estimate(estimate, self._noun))

@@ -10,11 +10,11 @@ from contextlib import suppress
 from msgspec import Struct
 
 from xscore.cache import capabilities
-from xscore.extension import implementations
+from xscore.extensions.agents.planted_environment import environment_warnings
 from xscore.pipeline.factories import choose_judge, settings_judged_by
 from xscore.pipeline.judge_prompts import pack_profile
 from xscore.pipeline.known_hosts import known_capability
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import DOCTOR_CHECKS, PipelineParts
 from xscore.pipeline.probe import probe_host
 from xscore.pipeline.reasons import NO_MODEL, reason_model
 from xscore.platform import sqlite_drivers
@@ -123,7 +123,7 @@ def _own_store(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
 async def _extensions(parts: PipelineParts) -> list[DoctorFinding]:
     findings: list[DoctorFinding] = []
-    for check in implementations("doctor_findings", parts.settings):
+    for check in DOCTOR_CHECKS.implementations(parts.settings):
         findings += await check(parts.settings)
     terms = DoctorFinding(
         "embedder", True, "terms: the words of each memory, hashed; no model, nothing sent"
@@ -138,9 +138,8 @@ def _agents(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
     It may be the user's own wish, so there is nothing to fix.
     """
-    for warnings_of in implementations("environment_warnings", parts.settings):
-        for warning in warnings_of(parts.root.path):
-            yield DoctorFinding("agents", True, warning)
+    for warning in environment_warnings(parts.root.path):
+        yield DoctorFinding("agents", True, warning)
 
 
 SHORTEST_KEY = 8

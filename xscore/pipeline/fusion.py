@@ -19,6 +19,7 @@ from xscore.pipeline.turn_stages import Opened, Ranking
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import head_branch
 from xscore.platform.text import join_sentences
+from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_parts import (
     RANKED_BY_WORDS,
     BesideMemories,
@@ -51,8 +52,6 @@ def build_bundle(
 
     reasons: by content hash.
     """
-    from xscore.prompts.bundle import render_bundle
-
     settings, now = parts.settings.bundle, parts.clock()
     form = options.bundle or "xml"
     budget = options.max_tokens or settings.max_tokens
