@@ -35,6 +35,7 @@ from xscore.settings import (
 from xscore.settings.load import DECISION_VENDORS, VENDORS
 from xscore.settings.values import OTHER_JUDGES, OTHER_PRIMARIES
 from xscore.store.store import Store
+from xscore.store.term_vectors import TERM_EMBEDDER
 
 NO_KEY = "no key: ranked by matching words only"
 """Warning of a turn without a key."""
@@ -167,8 +168,6 @@ def describe_judge(spec: ModelSpec, settings: Settings, *, store: Store) -> Judg
 
 def describe_lexical_judge(settings: Settings, *, store: Store) -> JudgeDescription:
     """Describe the judge without a model. An embedder's likeness makes it another judge."""
-    from xscore.store.term_vectors import TERM_EMBEDDER  # a model needs none of it
-
     embeds = settings.embedding.by_model
     identity = lexical_identity(TERM_EMBEDDER)
     if embeds:

@@ -15,7 +15,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tree_sitter_json
 from msgspec import Struct
+from tree_sitter import Language, Parser
 
 from xscore.platform.errors import UsageError
 from xscore.platform.toml_text import parse_toml
@@ -208,9 +210,6 @@ class _Source:
     """
 
     def __init__(self, data: bytes, file: Path) -> None:
-        import tree_sitter_json
-        from tree_sitter import Language, Parser
-
         # Places are counted in bytes: a byte order mark is read as spaces.
         self.data = data
         self.file = file
