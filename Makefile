@@ -32,6 +32,10 @@ EXTRAS_test := [test]
 EXTRAS_verify := [test,verify]
 EXTRAS_site := [site]
 
+# Tests start xscore some thousand times; without bytecode on the disk each start compiles all of it,
+# which takes as long again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The question travels by environment: make expands nothing in it, and no shell reads it.
 override Q := $(value Q)
 export Q
@@ -54,10 +58,10 @@ test: .venv/.installed-test
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 verify: .venv/.installed-verify wheel
-	$(BIN)/pytest $(PYTEST_ARGS) -m verify -rs
+	$(BIN)/pytest $(PYTEST_ARGS) --timeout 600 -m "verify and not nightly" -rs
 
 nightly: .venv/.installed-verify
-	HYPOTHESIS_PROFILE=search $(BIN)/pytest $(PYTEST_ARGS) -m "verify or nightly" -rs
+	HYPOTHESIS_PROFILE=search $(BIN)/pytest $(PYTEST_ARGS) --timeout 600 -m "verify or nightly" -rs
 
 fuzz: .venv/.installed-test
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest $(PYTEST_ARGS) -m fuzz --timeout 0 tests
@@ -78,7 +82,7 @@ sbom: .venv/.installed-verify
 
 wheel: .venv/.installed-verify
 	rm -rf build/wheel
-	$(BIN)/python -m build --wheel --outdir build/wheel .
+	$(BIN)/python -m build --no-isolation --wheel --outdir build/wheel .
 	ci/try-wheel build/wheel/*.whl
 
 measure: .venv/.installed-verify

@@ -18,10 +18,26 @@ HEAD = """# Floor plan
 
 Imports point down; rooms of one floor do not know each other. `make test` holds this
 (`lint-imports`). A plain `ask` loads the core alone. A command or setting that needs an extension
-loads it: `xscore/extension.py` names each hook, `cli/main.py` each command.
+loads it: `cli/main.py` names each command, the lists below each other place.
 
 | room | what it is for |
 |---|---|
+"""
+
+SEAMS = """
+## Where the core calls an extension
+
+Where settings choose (a `Hook` of `xscore/extension.py`):
+
+{hooks}
+
+In every installation, imported where it is used (the lists of the import contracts):
+
+{calls}
+
+And one extension another:
+
+{among}
 """
 
 
@@ -56,7 +72,37 @@ def page() -> str:
         for path in inner
         if path.name != "__init__"
     ]
-    return HEAD + "\n".join(rows) + "\n"
+    core, extensions = contracts[:2]
+    seams = SEAMS.format(
+        hooks="\n".join(hooks(package)),
+        calls="\n".join(calls_listed(core)),
+        among="\n".join(calls_listed(extensions)),
+    )
+    return HEAD + "\n".join(rows) + "\n" + seams
+
+
+def hooks(package: Path) -> list[str]:
+    """List each module that declares hooks, with the extensions that may implement them."""
+    lines = []
+    for path in sorted(package.rglob("*.py")):
+        places = set()
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Choice":
+                places.add(ast.literal_eval(node.args[0]))
+        for place in sorted(places):
+            caller = path.relative_to(package).with_suffix("").as_posix()
+            lines.append(f"- `{caller}` → `{place.removeprefix('xscore.')}`")
+    return lines
+
+
+def calls_listed(contract: dict[str, list[str]]) -> list[str]:
+    """List the imports that a contract allows by name."""
+    lines = []
+    for entry in contract["ignore_imports"]:
+        caller, callee = (name.removeprefix("xscore.") for name in entry.split(" -> "))
+        if "*" not in entry:
+            lines.append(f"- `{caller.replace('.', '/')}` → `{callee}`")
+    return lines
 
 
 def main() -> int:

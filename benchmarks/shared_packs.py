@@ -31,7 +31,7 @@ from tests.proof.test_real_trees import fetched, unpack
 from tests.servers.billing import BillingServer, vendor
 from tests.servers.tokenizing import TokenizingServer, counting
 from xscore.extensions.batch.ask_list import ask_list
-from xscore.extensions.batch.shared_packs import AskListReport
+from xscore.extensions.batch.shared_account import AskListReport
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import TurnOptions
 from xscore.pipeline.question_list import Question, QuestionList

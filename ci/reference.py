@@ -17,8 +17,8 @@ from typing import Any
 import click
 from msgspec import Meta
 
+from xscore.cli.config import format_setting
 from xscore.cli.main import EXIT_CODES, HELP_OPTIONS, xscore_command
-from xscore.cli.repository import format_setting
 from xscore.platform.errors import ProviderError, XscoreError
 from xscore.settings import hosts as settings_hosts
 from xscore.settings import model as settings_model

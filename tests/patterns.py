@@ -10,7 +10,7 @@ import ast
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from re import _constants as codes  # type: ignore[attr-defined]  # the parser of `re` states its own tree only here
@@ -60,8 +60,8 @@ def used_patterns(
     unknown: list[str] = []
     compiled_patterns = set[str | bytes]()
     for module in package_modules():
-        tree = ast.parse(_source_of(module))
-        methods = _methods_by_name(tree)
+        nodes = list(ast.walk(ast.parse(_source_of(module))))
+        methods = _methods_by_name(nodes)
         for name, compiled in _compiled_in(vars(module), module.__name__):
             used_by = methods.get(name.split(".")[0].split("[")[0], set())
             is_searched = not used_by or bool(used_by - _ANCHORED)
@@ -70,7 +70,7 @@ def used_patterns(
             patterns[compiled.pattern, compiled.flags, is_searched] = UsedPattern(
                 place, compiled.pattern, compiled.flags, is_searched
             )
-        for call in _calls_of_re(tree):
+        for call in _calls_of_re(nodes):
             place = f"{module.__name__}: {ast.unparse(call.args[0])}"
             for pattern, flags in _stated(call, vars(module)) or built_later.get(place, []):
                 method = call.func.attr  # type: ignore[attr-defined]  # `_calls_of_re` yields only such calls
@@ -108,8 +108,8 @@ def _source_of(module: ModuleType) -> str:
     return Path(module.__file__).read_text("utf-8")
 
 
-def _calls_of_re(tree: ast.AST) -> Iterator[ast.Call]:
-    for node in ast.walk(tree):
+def _calls_of_re(nodes: Sequence[ast.AST]) -> Iterator[ast.Call]:
+    for node in nodes:
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -120,12 +120,12 @@ def _calls_of_re(tree: ast.AST) -> Iterator[ast.Call]:
                 yield node
 
 
-def _methods_by_name(tree: ast.AST) -> dict[str, set[str]]:
+def _methods_by_name(nodes: Sequence[ast.AST]) -> dict[str, set[str]]:
     """Return which methods are called on which name; a name used in any other way counts as
     searched."""
     methods: dict[str, set[str]] = {}
     called = set[int]()
-    for node in ast.walk(tree):
+    for node in nodes:
         if (
             isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
@@ -133,7 +133,7 @@ def _methods_by_name(tree: ast.AST) -> dict[str, set[str]]:
         ):
             methods.setdefault(node.value.id, set()).add(node.attr)
             called.add(id(node.value))
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in called:
             methods.setdefault(node.id, set()).add("search")
     return methods

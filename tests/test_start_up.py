@@ -239,7 +239,7 @@ run()
 
 
 @pytest.mark.parametrize(
-    "module", ["xscore.cli.main", "click", "xscore.platform.errors", "xscore.cli.repository"]
+    "module", ["xscore.cli.main", "click", "xscore.platform.errors", "xscore.cli.status"]
 )
 def test_ctrl_c_while_modules_load_is_quiet(repository: Path, module: str) -> None:
     """From the first import on it ends with 130, without a traceback."""

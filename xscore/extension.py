@@ -1,13 +1,15 @@
-"""The single point where the core meets its extensions.
+"""The single point where settings add to the core: hooks for our extensions, plugins of others.
 
-The core asks `implementations(hook, settings)` and imports no extension itself. `HOOKS` lists each
-extension with the setting that turns it on; it is imported when a turn first uses it. Commands of
+A hook stands where settings choose who implements it, if anyone. The module that calls it declares
+it as `Hook[Protocol]`, with the place of each implementation and the setting that turns it on; an
+implementation is imported when it is first used, and says `@implements(HOOK)`, so that mypy checks
+both sides. Where nothing is to be chosen, the core imports an extension's function in the place
+that needs it; import-linter's first contract (pyproject.toml) lists those places. Commands of
 extensions are listed by name in `cli.main`.
 
 What other packages offer is an entry point of the group `xscore.KIND`: providers, boosters,
 embedders, languages, sources. It is searched for and imported only if the user's settings name it.
-Trade-off: hooks and plugins are looked up by name, so their types are stated in words and checked
-where they are called.
+Trade-off: plugins are looked up by name, so their types are checked where they are called.
 """
 
 import sys
@@ -15,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from xscore.platform.errors import UsageError, XscoreError
 from xscore.platform.text import one_line
@@ -25,103 +27,43 @@ if TYPE_CHECKING:
 
     from xscore.settings import Settings
 
+Implementation = TypeVar("Implementation")
+"""The protocol of a hook's implementations."""
 
-class Hook(NamedTuple):
-    """What an extension implements, and when it is used."""
 
-    target: str
+class Choice(NamedTuple):
+    """An implementation that settings may choose."""
+
+    place: str
     """`module:function`."""
-    is_on: "Callable[[Settings], bool]" = lambda _: True
+    is_on: "Callable[[Settings], bool]"
+
+    def load(self) -> Any:
+        """Import the function."""
+        module, _, name = self.place.partition(":")
+        return getattr(import_module(module), name)
 
 
-def _shares(settings: "Settings") -> bool:
-    return bool(settings.shared.url.reveal()) or settings.shared.require
+class Hook(Generic[Implementation]):
+    """What extensions may add in one place."""
+
+    def __init__(self, *choices: Choice) -> None:
+        self.choices = choices
+
+    def implementations(self, settings: "Settings") -> list[Implementation]:
+        """Import and return the implementations that these settings turn on, in order."""
+        return [choice.load() for choice in self.choices if choice.is_on(settings)]
 
 
-def _embeds(settings: "Settings") -> bool:
-    return settings.embedding.model.strip() != "terms"
-
-
-_VECTORS = "xscore.extensions.vectors.turn_likeness"
-
-HOOKS: Mapping[str, list[Hook]] = {
-    # (settings.shared) -> str, the server and tenant that judgments are shared through
-    "shared_server_name": [Hook("xscore.extensions.shared.connect:shared_server_name", _shares)],
-    # (settings.shared, requests: server name -> `ErasureRequest`, verify=) -> awaitable list of
-    # `ServerErasure`
-    "erase_shared": [Hook("xscore.extensions.shared.connect:erase_shared")],
-    # (settings, judgments=, budget=, note=, clock=) -> async context of
-    # `pipeline.resources.SpendingStores`
-    "shared_resources": [Hook("xscore.extensions.shared.connect:open_shared_resources", _shares)],
-    # (turn, settings, store=, resources=) -> awaitable `pipeline.likeness.Likeness`, which orders
-    # the judging
-    "likeness": [Hook(f"{_VECTORS}:turn_likeness", _embeds)],
-    # (settings, store=, resources=) -> awaitable warning, after the index was brought up to date
-    "after_index": [
-        Hook(
-            "xscore.extensions.sources:read_sources",
-            lambda settings: bool(settings.plugins.enabled),
-        ),
-        Hook(f"{_VECTORS}:embed_all", _embeds),
-    ],
-    # (settings) -> awaitable sequence of `DoctorFinding`
-    "doctor_findings": [
-        Hook(f"{_VECTORS}:check_embedder", _embeds),
-        Hook("xscore.extensions.shared.connect:check_shared_server", _shares),
-    ],
-    # (root of a project) -> iterable of str, what its files set for agents that would redirect
-    # xscore
-    "environment_warnings": [
-        Hook("xscore.extensions.agents.planted_environment:environment_warnings")
-    ],
-    # (store, path of an agent's log, origin=, thread=, now=) -> str, why it could not be read;
-    # empty: it was
-    "import_session": [Hook("xscore.extensions.sessions.importing:import_session")],
-    # (store, asked, answered, origin=, session=, thread=, now=) -> None, the exchange of a message
-    # is remembered
-    "remember_exchange": [Hook("xscore.extensions.sessions.importing:remember_exchange")],
-    # (path of a store, connection to another, keys) -> None, the rows of the first are in the
-    # second as well
-    "merge_store": [Hook("xscore.extensions.recovery.salvage:merge_store")],
-    # (store, memory ids, now=) -> `Erasure`, whose `missing` names the ids that were not there
-    "forget": [Hook("xscore.extensions.privacy.erasure:erase_memories")],
-    # a `scorer.prompt_builder.PromptLayout` in which several questions share a prompt
-    "shared_prompt_layout": [Hook("xscore.extensions.batch.shared_prompts:QUESTIONS_LAYOUT")],
-    # () -> `pipeline.parts.TurnListener`
-    "turn_listener": [
-        Hook("xscore.extensions.telemetry.notify:otlp_listener", lambda s: s.telemetry.otel)
-    ],
-    # (connection, cited memory ids, amounts=, now=), in the transaction that is open
-    "memories_cited": [Hook("xscore.extensions.learning.feedback:record_adoptions")],
-    # (connection, content hashes, `LineMatcher`) -> counts by field of `Erasure`, in the
-    # transaction that is open
-    "erase": [Hook("xscore.extensions.batch.job_rows:erase_from_jobs")],
-    # (connection, name) -> `Checkpoint`; raises NothingMatched
-    "load_checkpoint": [Hook("xscore.extensions.exchange.checkpoints:load_checkpoint")],
-}
+def implements(_hook: Hook[Implementation]) -> Callable[[Implementation], Implementation]:
+    """Mark a function as an implementation of this hook; mypy checks that it fits."""
+    return lambda function: function
 
 
 ENABLED_SETTING = "plugins.enabled"
 ENABLED_KINDS = ("boosters", "languages", "sources")
 """Kinds that this setting names; providers and embedders are named as part of a model."""
 PLUGIN_KINDS = (*ENABLED_KINDS, "providers", "embedders")
-
-
-def implementations(hook: str, settings: "Settings") -> list[Any]:
-    """Import and return the implementations of a hook that these settings turn on, in table
-    order."""
-    return [load(one.target) for one in HOOKS[hook] if one.is_on(settings)]
-
-
-def is_used(hook: str, settings: "Settings") -> bool:
-    """Return whether these settings turn on an implementation of a hook."""
-    return any(implementation.is_on(settings) for implementation in HOOKS[hook])
-
-
-def load(target: str) -> Any:
-    """Import `module:name`."""
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)
 
 
 def installed() -> "dict[str, dict[str, EntryPoint]]":
@@ -132,11 +74,13 @@ def installed() -> "dict[str, dict[str, EntryPoint]]":
     from importlib.metadata import distributions
 
     places = [place for place in sys.path if place and Path(place).resolve() != Path.cwd()]
-    found: dict[str, dict[str, EntryPoint]] = {kind: {} for kind in PLUGIN_KINDS}
+    plugins: dict[str, dict[str, EntryPoint]] = {kind: {} for kind in PLUGIN_KINDS}
     for package in distributions(path=places):
-        for one in package.entry_points:
-            found.get(one.group.removeprefix("xscore."), {})[one.name] = one
-    return found
+        for entry_point in package.entry_points:
+            kind = entry_point.group.removeprefix("xscore.")
+            if kind in plugins:
+                plugins[kind][entry_point.name] = entry_point
+    return plugins
 
 
 def load_plugin(kind: str, name: str, *, setting: str) -> Any:
@@ -147,7 +91,7 @@ def load_plugin(kind: str, name: str, *, setting: str) -> Any:
     offered = installed()[kind]
     if name not in offered:
         raise UsageError(
-            f"{setting}: no package offers `{name}` (`xscore.{kind}`)", hint=_known(offered)
+            f"{setting}: no package offers `{name}` (`xscore.{kind}`)", hint=_name_all(offered)
         )
     return _import(offered[name], setting)
 
@@ -165,19 +109,20 @@ def enabled_plugins(kind: str, settings: "Settings") -> dict[str, Any]:
     names = settings.plugins.enabled
     if not names:
         return {}
-    every = installed()
-    offered = {name: one for kind in ENABLED_KINDS for name, one in every[kind].items()}
+    by_kind = installed()
+    offered: dict[str, EntryPoint] = {}
+    for enabled_kind in ENABLED_KINDS:
+        offered.update(by_kind[enabled_kind])
     for name in names:
         if name not in offered:
             raise UsageError(
-                f"plugins.enabled names `{name}`, which no package offers", hint=_known(offered)
+                f"plugins.enabled names `{name}`, which no package offers", hint=_name_all(offered)
             )
-    return {
-        name: _import(every[kind][name], ENABLED_SETTING) for name in names if name in every[kind]
-    }
+    plugins = by_kind[kind]
+    return {name: _import(plugins[name], ENABLED_SETTING) for name in names if name in plugins}
 
 
-def _known(offered: "Mapping[str, EntryPoint]") -> str:
+def _name_all(offered: "Mapping[str, EntryPoint]") -> str:
     return f"Installed: {', '.join(sorted(offered)) or 'none'}."
 
 
@@ -192,5 +137,7 @@ def plugin_errors(
     except XscoreError:
         raise
     except Exception as failed:  # the edge to code that is not ours
-        said = one_line(f"the plugin {plugin} failed: {type(failed).__name__}: {failed}")
-        raise error(said, hint=f"Report it to its author, or remove it from {setting}.") from failed
+        message = one_line(f"the plugin {plugin} failed: {type(failed).__name__}: {failed}")
+        raise error(
+            message, hint=f"Report it to its author, or remove it from {setting}."
+        ) from failed

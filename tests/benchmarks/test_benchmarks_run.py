@@ -40,7 +40,8 @@ ONLY_IMPORTED = {
 only."""
 
 
-LONG = {"cached_turn", "calls_cpu", "fanout", "report_million"}
+LONG = {"cached_turn", "calls_cpu", "fanout", "house", "report_million"}
+"""Run by `make nightly`; `house` by `make measure` as well."""
 
 
 @pytest.mark.parametrize(

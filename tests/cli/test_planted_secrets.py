@@ -3,8 +3,10 @@
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -15,10 +17,9 @@ from tests.extensions.privacy.test_erasure import raw
 from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, cline_task, say
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.store.generated_secrets import HEX, SecretGenerator, provider_keys
-from xscore.extensions.exchange import checkpoints
 from xscore.records.memory import Kind, MemoryDetails
 from xscore.records.statement import LAYERS_BY_KIND, Statement
-from xscore.store import failures
+from xscore.store import checkpoints, failures
 from xscore.store.file_bodies import read_with_bodies
 from xscore.store.remembering import remember
 from xscore.store.working_session import resume_session
@@ -191,80 +192,72 @@ def _past_sessions(root: Path, home: Path, planting: Planting) -> None:
     cline_task(home / ".cline/data", "t1", messages, cwd=root)
 
 
-def _commands(root: Path, outside: Path, planting: Planting) -> list[tuple[tuple[str, ...], str]]:
-    """Return arguments and stdin of what is run, with secrets in all that a user, an agent or a
-    file gives."""
-    hook_event = {"session_id": "s-1", "cwd": str(root), "transcript_path": None}
-    prompt = hook_event | {
+class _Command(NamedTuple):
+    arguments: tuple[str, ...]
+    stdin: str = ""
+    is_wrong: bool = False
+    """It is refused, with a secret in what is wrong with it."""
+
+
+def _commands(root: Path, outside: Path, planting: Planting) -> Iterator[_Command]:
+    """Yield what is run, with secrets in all that a user, an agent or a file gives."""
+    yield _Command(("memory", "import-sessions", "--json"))
+    errors = root.parent / "errors.txt"
+    errors.write_text("Traceback:\n" + planting.at("errors"))
+    task = "mend the reader " + planting.at("a task")
+    model = ("--model", "openai:strong-1", "--max-usd", "50")
+    files = ("--errors", str(errors), "--file", "code.py", "--judge-sees", "full")
+    scores = ("--all-scores", str(outside / "scores.jsonl"), "--threshold", "0")
+    yield _Command(("ask", task, *model, *files, *scores, "-y", "--json"))
+    question = "what does read hold? " + planting.at("another task")
+    yield _Command(("context", question, "-v", "-y"))
+    yield from _hooks(root, planting)
+    yield from _lists(root, outside, planting)
+    yield _Command(("memory", "list", "--json"))
+    yield _Command(("memory", "export", "-o", str(outside / "memories.jsonl")))
+    yield _Command(("memory", "audit", "-v"))
+    name = planting.one("a checkpoint's name")  # that `_say` has taken, without its secret
+    yield _Command(("session", "save", name), is_wrong=True)
+    yield _Command(("session", "checkpoints"))
+    yield _Command(("session", "show", "--json"))
+    yield _Command(("history", "list", "--json"))
+    yield _Command(("history", "show", "--json"))
+    yield _Command(("explain", "escaped.py::escaped", "-v"))
+    yield _Command(("report", "--json"))
+    yield _Command(("report", *(f"-o{outside / name}" for name in ("a.html", "a.md", "a.csv"))))
+    yield _Command(("store", "export", str(outside / "judgments"), "-y"))
+    yield _Command(("status", "-v"))
+    yield _Command(("doctor", "-v"))
+    yield _Command(("ask", "--no-such-option", planting.one("a wrong command")), is_wrong=True)
+    yield _Command(("memory", "delete", planting.one("a wrong id")), is_wrong=True)
+
+
+def _hooks(root: Path, planting: Planting) -> Iterator[_Command]:
+    event = {"session_id": "s-1", "cwd": str(root), "transcript_path": None}
+    prompt = event | {
         "hook_event_name": "UserPromptSubmit",
         "prompt": "what is more? " + planting.at("a prompt"),
     }
-    start = hook_event | {"hook_event_name": "SessionStart", "source": "startup"}
-    questions_file, refused, errors = (
-        root.parent / name for name in ("asked.jsonl", "refused.jsonl", "errors.txt")
-    )
+    yield _Command(("hook", "prompt"), json.dumps(prompt))
+    start = event | {"hook_event_name": "SessionStart", "source": "startup"}
+    yield _Command(("hook", "session-start"), json.dumps(start))
+
+
+def _lists(root: Path, outside: Path, planting: Planting) -> Iterator[_Command]:
+    refused = root.parent / "refused.jsonl"
+    question_id = planting.one("a question's id")
+    refused.write_text(json.dumps({"id": question_id, "task": "what is read?"}) + "\n")
+    yield _Command(("batch", "submit", str(refused), "-y", "-v"), is_wrong=True)
+    questions = root.parent / "questions.jsonl"
     question = {
+        "id": "q1",
         "task": "what does plot hold? " + planting.at("a question"),
         "errors": planting.at("its errors"),
     }
-    questions_file.write_text(json.dumps({"id": "q1", **question}) + "\n")
-    refused.write_text(
-        json.dumps({"id": planting.one("a question's id"), "task": "what is read?"}) + "\n"
-    )
-    errors.write_text("Traceback:\n" + planting.at("errors"))
-    task = (
-        "ask",
-        "mend the reader " + planting.at("a task"),
-        "--model",
-        "openai:strong-1",
-        "--max-usd",
-        "50",
-    )
-    scores = str(outside / "scores.jsonl")
-    return [
-        (("memory", "import-sessions", "--json"), ""),
-        (
-            (
-                *task,
-                "--errors",
-                str(errors),
-                "--judge-sees",
-                "full",
-                "--file",
-                "code.py",
-                "--all-scores",
-                scores,
-                "--threshold",
-                "0",
-                "-y",
-                "--json",
-            ),
-            "",
-        ),
-        (("context", "what does read hold? " + planting.at("another task"), "-v", "-y"), ""),
-        (("hook", "prompt"), json.dumps(prompt)),
-        (("hook", "session-start"), json.dumps(start)),
-        (("batch", "submit", str(refused), "-y", "-v"), ""),
-        (("batch", "submit", str(questions_file), "-y", "-v"), ""),
-        (("batch", "collect", "-o", str(outside / "list.jsonl"), "-v"), ""),
-        (("batch", "status", "--json"), ""),
-        (("memory", "list", "--json"), ""),
-        (("memory", "export", "-o", str(outside / "memories.jsonl")), ""),
-        (("memory", "audit", "-v"), ""),
-        (("session", "save", planting.one("a checkpoint's name")), ""),
-        (("session", "checkpoints"), ""),
-        (("session", "show", "--json"), ""),
-        (("history", "list", "--json"), ""),
-        (("history", "show", "--json"), ""),
-        (("explain", "escaped.py::escaped", "-v"), ""),
-        (("report", "--json"), ""),
-        (("report", *(f"-o{outside / name}" for name in ("a.html", "a.md", "a.csv"))), ""),
-        (("store", "export", str(outside / "judgments"), "-y"), ""),
-        (("status", "-v"), ""),
-        (("doctor", "-v"), ""),
-        (("ask", "--no-such-option", planting.one("a wrong command")), ""),
-        (("memory", "delete", planting.one("a wrong id")), ""),
-    ]
+    questions.write_text(json.dumps(question) + "\n")
+    yield _Command(("batch", "submit", str(questions), "-y", "-v"))
+    yield _Command(("batch", "collect", "-o", str(outside / "list.jsonl"), "-v"))
+    yield _Command(("batch", "status", "--json"))
 
 
 def test_no_planted_secret_is_stored_printed_or_sent(
@@ -283,44 +276,50 @@ def test_no_planted_secret_is_stored_printed_or_sent(
         score=lambda memory, turn: (90, "it holds " + planting.one("a judge's reason"))
     ) as server:
         server.answer = "Done. " + planting.at("the model's answer")
-        environ = {
-            "OPENAI_BASE_URL": server.url,
-            "OPENAI_API_KEY": "local",
-            "XSCORE_JUDGE_MODEL": "openai:judge-2",
-            "XSCORE_JUDGE_PROBE": "0",
-            "XSCORE_AGENTS_HOOK_DEADLINE_S": "30",
-            "XSCORE_CACHE_KEY": SecretGenerator(0).text(64, HEX),
-        }
+        environ = _environ_at(server)
         printed = {}
-        for arguments, stdin in _commands(root, outside, planting):
-            done = process(*arguments, cwd=root, stdin=stdin, environ=environ)
-            is_wrong = "refused.jsonl" in str(arguments) or arguments[-1].startswith("ghp_")
-            assert done.returncode in (0, 1) or is_wrong, (arguments[:2], done.stderr)
+        for command in _commands(root, outside, planting):
+            done = process(*command.arguments, cwd=root, stdin=command.stdin, environ=environ)
+            name = command.arguments[:2]
+            assert done.returncode in (0, 1) or command.is_wrong, (name, done.stderr)
             leaked = planting.found_in((done.stdout + done.stderr).encode())
-            assert not {place for place in leaked if "the model's answer" not in place}, arguments[
-                :2
-            ]
-            assert not leaked or arguments[0] == "ask", "the answer alone is as it came"
-            printed[arguments[:2]] = done.stdout
+            # The answer alone is printed as it came.
+            is_answer = command.arguments[0] == "ask"
+            assert not leaked or is_answer, name
+            assert not {place for place in leaked if "the model's answer" not in place}, name
+            printed[name] = done.stdout
         with started(root, **environ) as (client, _):
             client.initialize()
             task = "what does escaped hold? " + planting.at("a tool's task")
             answer = json.dumps(client.answer(client.call({"task": task})), ensure_ascii=False)
         assert "<SECRET:" in answer and planting.found_in(answer.encode()) == set()
-        sent = json.dumps(
-            [server.counts.bodies, [str(file) for file in server.files.values()]],
-            ensure_ascii=False,
-        )
+        files = [str(file) for file in server.files.values()]
+        sent = json.dumps([server.counts.bodies, files], ensure_ascii=False)
     origins = json.loads(printed["memory", "import-sessions"])["by_origin"]
     assert origins == {"aider": 1, "claude-code": 1, "cline": 1, "codex": 2}
     assert printed["hook", "prompt"].count("additionalContext") == server.batches.created == 1
     assert "a judge's reason" in str(planting.planted.values())
     assert b"it holds <SECRET:" in (outside / "scores.jsonl").read_bytes()
     assert planting.found_in(sent.encode()) == set()
-    ours = [place for place in own_home.iterdir() if place.name not in AGENTS]
-    stored = raw(outside, store_dir(root), *ours)
-    # The texts of files are compressed.
-    with closing(sqlite3.connect(store_file(root))) as connection:
-        stored += str(list(read_with_bodies(connection, "id", "true"))).encode()
+    stored = _stored(root, outside, own_home)
     assert stored.count(b"<SECRET:") > 300, "the entrances were reached"
     assert planting.found_in(stored) == set()
+
+
+def _environ_at(server: OpenAIBatchServer) -> dict[str, str]:
+    return {
+        "OPENAI_BASE_URL": server.url,
+        "OPENAI_API_KEY": "local",
+        "XSCORE_JUDGE_MODEL": "openai:judge-2",
+        "XSCORE_JUDGE_PROBE": "0",
+        "XSCORE_AGENTS_HOOK_DEADLINE_S": "30",
+        "XSCORE_CACHE_KEY": SecretGenerator(0).text(64, HEX),
+    }
+
+
+def _stored(root: Path, outside: Path, home: Path) -> bytes:
+    """Return all that was written, with the texts of files, which are stored compressed."""
+    ours = [place for place in home.iterdir() if place.name not in AGENTS]
+    stored = raw(outside, store_dir(root), *ours)
+    with closing(sqlite3.connect(store_file(root))) as connection:
+        return stored + str(list(read_with_bodies(connection, "id", "true"))).encode()

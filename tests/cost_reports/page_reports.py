@@ -75,6 +75,24 @@ NASTY = (
     "w" * 5_000,
 )
 
+GUESS = Expected(calls=900, input_tokens=5_100_000, output_tokens=160_000, cost_usd=Decimal("2.51"))
+REAL = Expected(calls=931, input_tokens=4_890_000, output_tokens=171_000, cost_usd=Decimal("2.437"))
+EVALUATION = EvaluationLine(
+    id="v_1",
+    at=NOON - 4_000,
+    questions="9f8e7d6c5b4a",
+    judge=MODELS[0],
+    cases=40,
+    k=15,
+    recall=0.93,
+    precision=0.41,
+    hit=0.98,
+    reciprocal_rank=0.81,
+    ndcg=0.86,
+    candidates=41_000,
+    unjudged=3,
+)
+
 
 def empty() -> CostReport:
     """Return the report of an empty ledger."""
@@ -127,97 +145,85 @@ def report_of(turns: int, details: int = 50, seed: int = 5) -> CostReport:
 
 def with_turns(lines: Sequence[TurnLine], details: Sequence[TurnDetail] = ()) -> CostReport:
     """Return the report of these turns, newest first."""
-    total = sum((line.spent.cost_usd for line in lines), Decimal(0))
-    usage = sum((line.spent.usage for line in lines), Usage())
-    spent = Spent(
-        calls=sum(line.spent.calls for line in lines),
-        attempts=sum(line.spent.attempts for line in lines),
-        rate_limited=sum(line.spent.rate_limited for line in lines),
-        failed=sum(line.spent.failed for line in lines),
-        usage=usage,
-        cost_usd=total,
-        unpriced=2,
-        estimated=7,
-        otherwise=CounterfactualCost(
-            without_prefix_cache=total * 2, without_packs=total * 4, by_batch=total / 2
-        ),
+    spent = _spent_on(lines)
+    turns_of_ask = Group(
+        name="ask",
+        turns=len(lines),
+        spent=spent,
+        coverage=_coverage_of(lines),
+        kept=15 * len(lines),
     )
-    coverages = [line.coverage for line in lines if line.coverage]
-    coverage = Coverage(
-        candidates=sum(of_turn.candidates for of_turn in coverages),
-        judged=sum(of_turn.judged for of_turn in coverages),
-        cached=sum(of_turn.cached for of_turn in coverages),
-        carried=sum(of_turn.carried for of_turn in coverages),
-        unjudged=sum(of_turn.unjudged for of_turn in coverages),
-    )
-    guess = Expected(
-        calls=900, input_tokens=5_100_000, output_tokens=160_000, cost_usd=Decimal("2.51")
-    )
-    real = Expected(
-        calls=931, input_tokens=4_890_000, output_tokens=171_000, cost_usd=Decimal("2.437")
-    )
-    return CostReport(
-        made_at=NOON,
-        repositories=("shop",),
+    return replace(
+        empty(),
         since=NOON - 14 * 86_400,
-        until=None,
-        turn_id="",
         turns_by_state={"done": max(len(lines) - 2, 0), "partial": 1, "failed": 1},
         turns_cached=len(lines) // 5,
-        coverage=coverage,
+        coverage=turns_of_ask.coverage,
         unjudged_by_cause={"budget": 31, "deadline": 12, "too_long": 2},
-        kept=15 * len(lines),
+        kept=turns_of_ask.kept,
         near=4 * len(lines),
         scores=SCORES,
         histograms=(
             ScoreHistogram(judge=MODELS[0], turns=len(lines), scores=SCORES, threshold=0.7),
             ScoreHistogram(judge="lexical", turns=2, scores=SCORES[::-1], threshold=0.5),
         ),
-        threshold=0.7,
         spent=spent,
-        comparison=Comparison(
-            actual_usd=total,
-            without_cache_usd=total * Decimal("2.7"),
-            without_packs_usd=total * 4,
-            without_prefix_cache_usd=total * 2,
-            by_batch_usd=None,
-        ),
+        comparison=_compared(spent.cost_usd),
         by_model=tuple(
             Group(
                 name=name,
                 turns=len(lines),
-                spent=replace(spent, calls=900 // at, cost_usd=total / (at + 1)),
+                spent=replace(spent, calls=900 // at, cost_usd=spent.cost_usd / (at + 1)),
             )
             for at, name in enumerate(MODELS, start=1)
         ),
         by="command",
-        groups=(
-            Group(
-                name="ask", turns=len(lines), spent=spent, coverage=coverage, kept=15 * len(lines)
-            ),
-        ),
+        groups=(turns_of_ask,),
         timings=timings(),
-        accuracy=Accuracy(turns=max(len(lines) - 3, 1), expected=guess, actual=real),
-        evaluations=(
-            EvaluationLine(
-                id="v_1",
-                at=NOON - 4_000,
-                questions="9f8e7d6c5b4a",
-                judge=MODELS[0],
-                cases=40,
-                k=15,
-                recall=0.93,
-                precision=0.41,
-                hit=0.98,
-                reciprocal_rank=0.81,
-                ndcg=0.86,
-                candidates=41_000,
-                unjudged=3,
-            ),
-        ),
+        accuracy=Accuracy(turns=max(len(lines) - 3, 1), expected=GUESS, actual=REAL),
+        evaluations=(EVALUATION,),
         turns=tuple(lines),
         details=tuple(details),
         warnings=("2 rows of the ledger are damaged and left out: `xscore doctor`",),
+    )
+
+
+def _spent_on(lines: Sequence[TurnLine]) -> Spent:
+    """Add up what turns took, of which some calls have no price or an estimated one."""
+    total_usd = sum((line.spent.cost_usd for line in lines), Decimal(0))
+    return Spent(
+        calls=sum(line.spent.calls for line in lines),
+        attempts=sum(line.spent.attempts for line in lines),
+        rate_limited=sum(line.spent.rate_limited for line in lines),
+        failed=sum(line.spent.failed for line in lines),
+        usage=sum((line.spent.usage for line in lines), Usage()),
+        cost_usd=total_usd,
+        unpriced=2,
+        estimated=7,
+        otherwise=CounterfactualCost(
+            without_prefix_cache=total_usd * 2, without_packs=total_usd * 4, by_batch=total_usd / 2
+        ),
+    )
+
+
+def _compared(total_usd: Decimal) -> Comparison:
+    return Comparison(
+        actual_usd=total_usd,
+        without_cache_usd=total_usd * Decimal("2.7"),
+        without_packs_usd=total_usd * 4,
+        without_prefix_cache_usd=total_usd * 2,
+        by_batch_usd=None,
+    )
+
+
+def _coverage_of(lines: Sequence[TurnLine]) -> Coverage:
+    coverages = [line.coverage for line in lines if line.coverage]
+    return Coverage(
+        candidates=sum(of_turn.candidates for of_turn in coverages),
+        judged=sum(of_turn.judged for of_turn in coverages),
+        cached=sum(of_turn.cached for of_turn in coverages),
+        carried=sum(of_turn.carried for of_turn in coverages),
+        unjudged=sum(of_turn.unjudged for of_turn in coverages),
     )
 
 

@@ -105,12 +105,19 @@ async def check_full_at(root: Path, server: OpenAIServer, frames: int) -> str:
     return ended
 
 
-@pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.verify)])
+@pytest.mark.parametrize(
+    "step",
+    [
+        6,
+        pytest.param(3, marks=pytest.mark.verify),
+        pytest.param(1, marks=pytest.mark.nightly),
+    ],
+)
 @pytest.mark.timeout(300)
 async def test_a_disk_that_is_full_at_the_nth_page(
     shop: Path, server: OpenAIServer, tmp_path: Path, step: int
 ) -> None:
-    """For every n: a clear end, spending stops at once, commits stay, and the next run pays only
+    """At each n tried: a clear end, spending stops, commits stay, and the next run pays only
     for the rest."""
     ends: list[str] = []
     frames = 0

@@ -18,12 +18,12 @@ from tests.proof.faults_setup import environment_at, models_of
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from tests.waiting import wait_until
-from xscore.extensions.exchange.checkpoints import save_checkpoint
 from xscore.pipeline.build import Pipeline
 from xscore.prompts.answer import PERSONAS
 from xscore.records.receipt import Answer
 from xscore.records.turn import SessionInfo, Turn
 from xscore.settings import Settings
+from xscore.store.checkpoints import save_checkpoint
 from xscore.store.working_session import load_session
 
 

@@ -15,6 +15,8 @@ from xscore.records.memory import (
     MemoryDetails,
     MemorySource,
     MemoryStatus,
+    View,
+    ViewName,
 )
 from xscore.settings import BundleSettings
 
@@ -43,8 +45,7 @@ def memory(
         kind=kind,
         title=entity,
         text=text,
-        content_hash=hashed,
-        text_hash=hashed,
+        views=(View(ViewName.WHOLE, hashed, len(text) // 4),),
         path=path,
         entity=entity,
         start_line=start_line,

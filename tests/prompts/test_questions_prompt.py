@@ -10,11 +10,9 @@ from tests.prompts.test_judge_prompt import ENTRIES, HOSTILE
 from tests.scorer.test_protocol_document import ENTRIES as PAGE_ENTRIES
 from tests.scorer.test_protocol_document import TURN as EXAMPLE
 from xscore.extensions.batch.shared_prompts import (
-    CODE_TOKENS,
     MOST_OUTPUT_TOKENS,
-    MOST_SCORES,
+    PAIR_TOKENS,
     QUESTION_TOKENS,
-    read_questions,
 )
 from xscore.platform.hashing import digest
 from xscore.prompts.judge import JudgeModel, PackEntry, PromptOptions, pack_block
@@ -25,7 +23,8 @@ from xscore.providers.scripted import shown_memories, shown_questions
 from xscore.providers.wire import reply_schema
 from xscore.records.calls import Request
 from xscore.records.turn import Turn
-from xscore.scorer.prompt_builder import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
+from xscore.scorer.prompt_builder import MOST_FRAME_TOKENS
+from xscore.scorer.replies import parse_replies
 
 TURNS = (Turn(task="Fix the lost write", errors="KeyError: 'row'"), Turn(task="Read rows faster"))
 LAYOUT = """
@@ -143,21 +142,11 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
         assert system.count(of_one_turn) == 1
         system = system.replace(of_one_turn, of_questions)
     assert (system, shown_request) == (prompt.system, prompt.content[1])
-    parsed = read_questions(reply, prompt.reply_questions, prompt.reply_ids)
-    assert not parsed.faults.repaired and {
-        len(answer.scores) for answer in parsed.by_question.values()
-    } == {4}
-    for answer in parsed.by_question.values():
-        assert answer.reasons.keys() == {id_ for id_, score in answer.scores.items() if score >= 30}
+    for parsed in parse_replies(reply, prompt.reply_ids, prompt.reply_questions):
+        assert not parsed.repaired and len(parsed.scores) == 4
+        assert parsed.reasons.keys() == {id_ for id_, score in parsed.scores.items() if score >= 30}
     assert f"`{QUESTIONS_VERSION}`" in section and "at most 16" in section
-    tokens_each = SCORE_TOKENS + REASON_TOKENS + CODE_TOKENS
-    for documented in (
-        MOST_SCORES,
-        QUESTION_TOKENS,
-        tokens_each,
-        MOST_FRAME_TOKENS,
-        MOST_OUTPUT_TOKENS,
-    ):
+    for documented in (QUESTION_TOKENS, PAIR_TOKENS, MOST_FRAME_TOKENS, MOST_OUTPUT_TOKENS):
         assert f"{documented:,}" in section
 
 

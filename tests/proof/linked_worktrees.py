@@ -72,6 +72,20 @@ _SOUND = {
         "SELECT id FROM memory_row WHERE version > 0 AND version NOT IN (SELECT number FROM"
         " file_version)"
     ),
+    "memories without their full text": (
+        "SELECT id FROM memory_row WHERE number NOT IN (SELECT memory FROM memory_view WHERE"
+        " view = 'whole' AND worktree = 0)"
+    ),
+    "views of no memory": (
+        "SELECT hash FROM memory_view WHERE memory NOT IN (SELECT number FROM memory_row)"
+    ),
+    "views of memories that are not stale there": (
+        """
+        SELECT id FROM memory_view JOIN memory_row ON number = memory
+        WHERE worktree <> 0 AND (id, worktree) NOT IN (
+            SELECT memory_id, worktree FROM stale_memory)
+    """
+    ),
     "names without a version": (
         "SELECT version FROM mentioned_name WHERE version NOT IN (SELECT number FROM file_version)"
     ),
@@ -94,13 +108,8 @@ _SOUND = {
     ),
     "wrong counts of contents": (
         """
-        WITH shown (hash) AS (
-            SELECT content_hash FROM memory_row UNION ALL
-            SELECT text_hash FROM memory_row WHERE text_hash <> content_hash UNION ALL
-            SELECT content_hash FROM stale_memory UNION ALL
-            SELECT text_hash FROM stale_memory WHERE text_hash <> content_hash)
-        SELECT hash FROM content WHERE memories <> (SELECT count(*) FROM shown
-          WHERE shown.hash = content.hash)
+        SELECT hash FROM content WHERE memories <> (SELECT count(*) FROM memory_view
+          WHERE memory_view.hash = content.hash)
     """
     ),
 }

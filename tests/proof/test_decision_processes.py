@@ -100,14 +100,17 @@ def ask(host: Host, root: Path, *options: str) -> subprocess.Popen[str]:
     return begin("ask", TASK, *FLAGS, *options, cwd=root, environ=environ(host))
 
 
-def test_sigkill_at_twenty_points_loses_what_was_in_flight(tree: Path, host: Host) -> None:
+@pytest.mark.parametrize("kills", [8, pytest.param(20, marks=pytest.mark.nightly)])
+def test_sigkill_at_many_points_loses_what_was_in_flight(
+    tree: Path, host: Host, kills: int
+) -> None:
     """After every SIGKILL all committed judgments have their calls; only calls in flight are paid
     again."""
     dice = random.Random(14)
     host.latency_s = 0.3
     kept = wasted = 0
     # Every second kill waits for a call however slow the machine is; the others strike anywhere.
-    for kill in range(20):
+    for kill in range(kills):
         process, goal = ask(host, tree), host.requests + (dice.randrange(1, 4) if kill % 2 else 3)
         patience = time.monotonic() + (60.0 if kill % 2 else dice.uniform(0.2, 6.0))
         while time.monotonic() < patience and process.poll() is None and host.requests < goal:

@@ -35,7 +35,7 @@ from xscore.settings import (
     validate_group,
 )
 
-pytestmark = [pytest.mark.verify, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 HTTPX = Release(
     "pypi",
@@ -160,8 +160,12 @@ async def play(root: Path, settings: Settings, server: TokenizingServer) -> list
 
 @pytest.mark.parametrize(
     ("release", "percent"),
-    [(HTTPX, USUAL), (FLASK, USUAL), (FASTIFY, USUAL), (HTTPX, WORDY)],
-    ids=["httpx", "flask", "fastify", "httpx-wordy"],
+    [
+        pytest.param(HTTPX, USUAL, marks=pytest.mark.verify, id="httpx"),
+        pytest.param(FLASK, USUAL, marks=pytest.mark.verify, id="flask"),
+        pytest.param(FASTIFY, USUAL, marks=pytest.mark.nightly, id="fastify"),
+        pytest.param(HTTPX, WORDY, marks=pytest.mark.verify, id="httpx-wordy"),
+    ],
 )
 async def test_an_estimate_holds_at_a_host_that_counts_for_itself(
     release: Release,

@@ -244,7 +244,7 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.parametrize(
     ("examples", "steps"),
     [
-        pytest.param(8, 20, marks=pytest.mark.verify),
+        pytest.param(5, 20, marks=pytest.mark.verify),
         pytest.param(60, 25, marks=[pytest.mark.nightly, pytest.mark.timeout(900)]),
     ],
 )

@@ -55,26 +55,27 @@ def edit(pool: dict[str, Candidate], number: int, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "seed"),
+    ("limits", "seed", "edits"),
     [
-        (PackProfile(tokens=4_600, size=60), 2),
-        pytest.param(PackProfile(), 1, marks=pytest.mark.verify),
+        (PackProfile(tokens=4_600, size=60), 2, 300),
+        pytest.param(PackProfile(), 1, 300, marks=pytest.mark.verify),
+        pytest.param(PackProfile(), 1, 1_000, marks=pytest.mark.nightly),
     ],
 )
-def test_a_thousand_edits_change_about_one_pack_each(limits: PackProfile, seed: int) -> None:
+def test_many_edits_change_about_one_pack_each(limits: PackProfile, seed: int, edits: int) -> None:
     """Random inserts, deletes and rewrites on a real tree change at most 1.1 packs each, and packs
     stay full."""
     rng = random.Random(seed)
     pool = {memory.id: memory for memory, _ in real_code()[:1_200]}
     slots: Mapping[str, Slot] = assign_packs(pool.values(), {}, limits).slots
     shown, changed = contents(pool, slots), 0
-    for number in range(EDITS):
+    for number in range(edits):
         edit(pool, number, rng)
         slots = assign_packs(pool.values(), slots, limits).slots
         now = contents(pool, slots)
         changed += sum(shown.get(pack) != members for pack, members in now.items())
         shown = now
-    assert changed / EDITS <= 1.1
+    assert changed / edits <= 1.1
     assert len(shown) <= 1.25 * len(throwaway_packs(pool.values(), limits))
 
 

@@ -25,7 +25,6 @@ from tests.conftest import commit_all, write_files
 from tests.servers.openai_server import OpenAIServer
 from tests.statements import decide, prefer, say
 from xscore.cache.judgment_store import keep_untrusted
-from xscore.extensions.exchange.checkpoints import save_checkpoint
 from xscore.pipeline.build import Pipeline
 from xscore.platform.hashing import row_checksum
 from xscore.platform.paths import find_root
@@ -40,6 +39,7 @@ from xscore.settings import (
     StoreSettings,
     validate_group,
 )
+from xscore.store.checkpoints import save_checkpoint
 from xscore.store.evidence import parse_citation
 from xscore.store.failures import record_failure
 from xscore.store.opening import SCHEMA
@@ -80,7 +80,7 @@ BY_HAND = {
     "job_ask": [f"('{JOB}', 0, 'p', 0, 0, '[]', {row_checksum(JOB, '0', 'p', PIECES)})"],
     "job_request": [f"('{JOB}', 0, 0, 1, 'sent', '', 1)"],
     "batch": [f"('{JOB}', 1, 'tok', 'created', 1.0, 'batch_1', 'in_progress', 2.0, 1, 10, 10, '')"],
-    "stale_memory": ["('{memory}', 1, '{zeros}', '{zeros}')"],
+    "stale_memory": ["('{memory}', 1)"],
     "occurrence": ["('o_one', '{memory}', '')"],
     "checkpoint": ["('c', 1.0, '{{}}')"],
 }

@@ -80,13 +80,16 @@ def test_a_killed_migration_leaves_the_old_store(path: Path) -> None:
     _kill_at(path, statements_of_a_migration(path.parent / "counted" / "memory.db") - 4)
 
 
-@pytest.mark.verify
 @pytest.mark.timeout(600)
-def test_a_migration_may_be_killed_at_any_statement(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(25, marks=pytest.mark.verify), pytest.param(6, marks=pytest.mark.nightly)],
+)
+def test_a_migration_may_be_killed_at_any_statement(tmp_path: Path, step: int) -> None:
     """Wherever it is killed, the next opening finds everything and leaves one whole copy."""
     total = statements_of_a_migration(tmp_path / "counted" / "memory.db")
     assert total > 200
-    for number in range(1, total, 11):
+    for number in range(1, total, step):
         _kill_at(tmp_path / str(number) / "memory.db", number)
 
 

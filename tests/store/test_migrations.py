@@ -17,13 +17,13 @@ from tests.store.older_stores import (
     write_older_store,
 )
 from xscore.cache.judgments import read_judgments
-from xscore.extensions.exchange.checkpoints import list_checkpoints
 from xscore.pipeline.stored_receipt import read_receipt
 from xscore.platform import database
 from xscore.platform.errors import StoreTooNew
 from xscore.platform.migration import NO_ROWS
 from xscore.platform.table_changes import _normalised
 from xscore.store import turn_history
+from xscore.store.checkpoints import list_checkpoints
 from xscore.store.migrations.steps import STEPS
 from xscore.store.opening import SCHEMA, connect_store
 from xscore.store.working_session import load_session

@@ -15,8 +15,6 @@ DECISION = Memory(
     kind=Kind.DECISION,
     title="Retry policy",
     text="we use tenacity",
-    content_hash="c",
-    text_hash="c",
     particulars=MemoryDetails(links=("docs/net.md",), paths=("src/retry.py",)),
     importance=1.0,
     source=MemorySource.EXPLICIT,

@@ -189,7 +189,10 @@ def test_damage_does_not_spread(world: Worktrees) -> None:
     with world.open(MAIN) as first, world.open("second") as second:
         index(first)
         sound = held(first.connection)
-        first.connection.execute("UPDATE memory_row SET content_hash = 'x' WHERE path = 'pkg/b.py'")
+        first.connection.execute(
+            "UPDATE memory_view SET hash = 'x' WHERE memory IN (SELECT number FROM memory_row WHERE"
+            " path = 'pkg/b.py')"
+        )
         index(second)
         assert held(second.connection) == held(first.connection) == sound
 

@@ -32,7 +32,8 @@ def turn_key(rendered_turn_block: str) -> str:
 
 def judge_key(judge: JudgeIdentity) -> str:
     """Return the key of a judge, from everything that may change its scores: 32 hex characters."""
-    return digest("judge", *(f"{name}={getattr(judge, name)}" for name in judge.__struct_fields__))
+    fields = [f"{name}={getattr(judge, name)}" for name in judge.__struct_fields__]
+    return digest("judge", *fields)
 
 
 _DIGITS = tuple("0123456789")

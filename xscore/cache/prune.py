@@ -40,10 +40,9 @@ parts of a turn stay while any memory large enough to be split is not judged for
 """
 JUDGMENT_COUNTS = f"""
     WITH large AS MATERIALIZED (
-        SELECT shown.id AS shown, told.id AS told FROM memory_row
-        JOIN content AS shown ON shown.hash = content_hash
-          JOIN content AS told ON told.hash = text_hash
-        WHERE max(tokens, text_tokens) > {MIN_SPLIT_TOKENS}
+        SELECT memory, max(tokens) AS tokens, json_group_array(content.id) AS contents
+        FROM memory_view JOIN content USING (hash) WHERE worktree = 0 GROUP BY memory
+        HAVING max(tokens) > {MIN_SPLIT_TOKENS}
     ), counted AS (
         SELECT query_id AS query, count(*) AS judgments, total(memories > 0) AS shown,
           total({IS_PART}) AS parts
@@ -52,7 +51,7 @@ JUDGMENT_COUNTS = f"""
     SELECT query, judgments, shown, parts, parts > 0 AND EXISTS (
         SELECT 1 FROM large WHERE NOT EXISTS (
             SELECT 1 FROM judgment WHERE query_id = query
-              AND content_id IN (large.shown, large.told)))
+              AND content_id IN (SELECT value FROM json_each(large.contents))))
     FROM counted
 """
 """By turn and judge: judgments, those of contents that a memory has, those of parts, whether the

@@ -108,27 +108,31 @@ def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: f
     reader = _TolerantReader(connection)
     judgments_of: dict[int, int] = {}
     shown = parts = needed = 0
-    for query, count, shown_count, parts_count, needs_parts in reader.rows(
-        "judgments", JUDGMENT_COUNTS
-    ):
+    rows = reader.rows("judgments", JUDGMENT_COUNTS)
+    for query, count, shown_count, parts_count, needs_parts in rows:
         judgments_of[query] = count
         shown += int(shown_count)
         parts += int(parts_count)
         needed += int(parts_count) if needs_parts else 0
     judgments = sum(judgments_of.values())
+    # Before an index nothing tells which contents are still there, so all parts may be needed.
     indexed = reader.read("memories", is_indexed, False)
+    unreachable, spare = 0, 0
+    if indexed:
+        unreachable, spare = judgments - shown - parts, parts - needed
+    database_files = path.parent.glob(f"{path.name}*")
     return CacheStats(
         judgments=judgments,
         turns=reader.count("query"),
         contents=reader.count("content"),
         reasons=reader.count("reason"),
         quarantined=reader.count("untrusted_score"),
-        unreachable=judgments - shown - parts if indexed else 0,
-        parts_needed=needed if indexed else parts,
-        parts_spare=parts - needed if indexed else 0,
+        unreachable=unreachable,
+        parts_needed=parts - spare,
+        parts_spare=spare,
         is_indexed=indexed,
         judges=tuple(_judges(reader, judgments_of, judge)),
-        bytes=sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")),
+        bytes=sum(file.stat().st_size for file in database_files),
         free_bytes=reader.pragma("freelist_count") * reader.pragma("page_size"),
         parts=_bytes_by_part(reader) if path.exists() else {},
         hit_rates=tuple(_hit_rates(reader, now=now)),

@@ -4,6 +4,7 @@ As a page, as lines like grep's, or as paths. `answer_account` says the rest: wh
 and what it cost.
 """
 
+import textwrap
 from collections.abc import Mapping
 
 from xscore.cli.phrases import describe_kept_out
@@ -11,6 +12,7 @@ from xscore.cli.text_layout import bold, faint, truncate
 from xscore.platform.text import counted, escape_controls, format_place, one_line, telling_lines
 from xscore.records.judgment import READS_AS_ZERO_BELOW, UNRELATED_BELOW
 from xscore.records.receipt import Answer, Selected
+from xscore.store.term_vectors import query_terms
 
 BEST_SHOWN = 5
 """Nearest memories shown where nothing reached the threshold."""
@@ -139,8 +141,6 @@ def _has_no_words(answer: Answer) -> bool:
     best = max([miss.score for miss in answer.near_misses], default=0.0)
     if best >= READS_AS_ZERO_BELOW or not answer.ranked_by_words:
         return False
-    from xscore.store.term_vectors import query_terms  # only for a ranking by words
-
     return not query_terms(answer.task)
 
 
@@ -164,8 +164,6 @@ def cut_in_words(answer: Answer) -> str:
 def _telling_lines(text: str, task: str) -> list[str]:
     """Return the first line of a text, and the two that have most words of the task (by their first
     five letters)."""
-    import textwrap
-
     lines = []
     for line in textwrap.dedent(escape_controls(text).expandtabs(4)).splitlines():
         if line.strip():

@@ -30,12 +30,11 @@ from xscore.cli.options import (
 from xscore.cli.progress import TurnObserver
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdout
-from xscore.extension import load
 from xscore.pipeline.factories import NO_KEY
 from xscore.pipeline.json_form import to_json
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import ExitCode, UsageError
-from xscore.platform.files import is_there
+from xscore.platform.files import is_there, write_atomically
 from xscore.platform.paths import user_cache_dir
 from xscore.platform.text import escape_controls, escape_in_json
 from xscore.records.receipt import Answer
@@ -101,8 +100,9 @@ def ask(task: str | None, flags: Flags) -> int:
     if batch is not None and task is not None:
         raise UsageError("TASK and --batch are two ways to ask", hint="Give one of them.")
     if batch is not None:
-        code: int = load("xscore.extensions.batch.ask_list:ask_batch")(batch, flags)
-        return code
+        from xscore.extensions.batch.ask_list import ask_batch  # an extension
+
+        return ask_batch(batch, flags, print_turn=print_turn)
     if task is None:
         raise UsageError(
             "there is no TASK",
@@ -332,7 +332,7 @@ def _print_remarks(
 
 
 def _is_hint_due() -> bool:
-    """Whether this user was not told today how to get a model; notes that it is said now."""
+    """Whether the daily hint on how to get a model is due; records that it is shown now."""
     mark = user_cache_dir() / HINT_MARK
     try:
         if is_there(mark) and 0 <= time.time() - mark.stat().st_mtime < DAY_S:
@@ -350,8 +350,6 @@ def _write_result(
     if output is None:
         terminal.data(text, is_json=is_json)
         return
-    from xscore.platform.files import write_atomically
-
     safe = escape_in_json(text) if is_json else escape_controls(text)
     write_atomically(output, (safe if not safe or safe.endswith("\n") else safe + "\n").encode())
     terminal.note(f"written to {output}")

@@ -14,6 +14,7 @@ import click
 from xscore.cli.terminal import discard_stream, print_json, write_stderr
 from xscore.platform.errors import ExitCode, UsageError, XscoreError
 from xscore.platform.text import escape_controls
+from xscore.store.redaction import redact
 
 MOST_CHARS = 1_000
 """Of an error's message; a longer one loses its middle."""
@@ -72,8 +73,7 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
 def _tell(code: int, kind: str, message: str, hint: str, *, as_json: bool) -> int:
     """Write the error to stdout as JSON or to stderr as text, with secrets redacted; return the
     code."""
-    from xscore.pipeline.json_form import SCHEMA
-    from xscore.store.redaction import redact
+    from xscore.pipeline.json_form import SCHEMA  # an MCP server needs none of it
 
     message = redact(message).text  # it may repeat what was typed
     if len(message) > MOST_CHARS:

@@ -91,16 +91,16 @@ Set up
   index     cli.repository:index  Bring the memories of a repository up to date.
   mcp       extensions.agents.mcp_command:mcp  Serve this repository to an agent (MCP, stdio).
   watch     extensions.agents.watch:watch  Keep index and open threads up to date while you work.
-  status    cli.repository:status  Show what the store of this repository holds.
+  status    cli.status:status  Show what the store of this repository holds.
   hook      extensions.agents.hook:hook  Add context to a coding agent's prompts; agents run it.
   doctor    cli.repository:doctor  Check keys, hosts, store and settings.
-  graph     cli.repository:graph  What a file depends on, and what depends on it.
+  graph     cli.graph:graph  What a file depends on, and what depends on it.
   agent     - Install xscore in coding agents; list where it is.
     list    extensions.agents.install:list_agents  Show which agents have xscore installed.
     install extensions.agents.install:install  Add xscore to an agent's files; --print, --write, --remove.
   config    - Show the settings and where each comes from; print shell completion.
-    show       cli.repository:show_config  Every effective setting; --origin shows its source.
-    completion cli.repository:completion  Print the completion script of a shell.
+    show       cli.config:show_config  Every effective setting; --origin shows its source.
+    completion cli.config:completion  Print the completion script of a shell.
   store     - Judgments, trust, encryption and repair of this store.
     cache   cli.store:show_cache  Count cached judgments and their hit rate.
     prune   cli.store:prune_cache  Remove judgments that nothing can reach.

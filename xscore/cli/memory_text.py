@@ -12,10 +12,10 @@ from xscore.cli.text_layout import bold, faint, render_facts
 from xscore.pipeline.json_form import Json, record_json
 from xscore.platform.text import counted, ellipsize, escape_controls, format_place, one_line
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
-from xscore.records.statement import StatementEffect, StoredStatement
+from xscore.records.statement import Failure, StatementEffect, StoredStatement
+from xscore.store.evidence import citations_of
 
 if TYPE_CHECKING:
-    from xscore.records.statement import Failure
     from xscore.store.store import Store
 
 _TITLE_CHARS = 90
@@ -68,7 +68,7 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
     added = format_age(memory.created_at, now)
     if memory.updated_at > memory.created_at:
         added += f", changed {format_age(memory.updated_at, now)}"
-    place = ""
+    place = f"{memory.origin} {one_line(memory.place)}" if memory.place else ""
     if memory.path:
         place = format_place(memory.path, memory.start_line, memory.end_line)
     origin = ""
@@ -108,13 +108,17 @@ def _citation(citation: Citation) -> str:
 
 def memory_json(memory: Memory, citations: Iterable[Citation] = ()) -> dict[str, Json]:
     """Return the record with its citations, without a `schema` field."""
-    return {**record_json(memory), "citations": [record_json(citation) for citation in citations]}
+    body = record_json(memory)
+    del body["views"]
+    # Only what came from elsewhere has a place.
+    if not memory.place:
+        del body["origin"], body["place"]
+    hashes = {"content_hash": memory.content_hash, "text_hash": memory.text_hash}
+    return body | hashes | {"citations": [record_json(citation) for citation in citations]}
 
 
 def print_remembered(store: "Store", remembered: StoredStatement, terminal: Terminal) -> None:
     """Print a stored statement: the record to stdout, notes about it to stderr."""
-    from xscore.store.evidence import citations_of
-
     memory = remembered.memory
     cites: Sequence[Citation] = ()
     # A user memory belongs to no repository, so it cites no code.

@@ -14,16 +14,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.git_folder import bare_repository
-from xscore.platform.paths import find_root, refuse_wide_folder, user_config_file
+from xscore.platform.paths import (
+    RepositoryRoot,
+    find_root,
+    refuse_wide_folder,
+    user_config_file,
+    user_data_dir,
+)
+from xscore.settings import LoadedSettings, Settings, load_settings
+from xscore.store.opening import has_store, key_source
+from xscore.store.store import Store
 
 if TYPE_CHECKING:  # a hook has no flags, and loads no click
     from xscore.cli.options import Flags
     from xscore.cli.progress import TurnObserver
     from xscore.cli.terminal import Terminal
     from xscore.pipeline.build import Pipeline
-    from xscore.platform.paths import RepositoryRoot
-    from xscore.settings import LoadedSettings, Settings
-    from xscore.store.store import Store
 
 T = TypeVar("T")
 
@@ -48,8 +54,6 @@ def read_overridden(
 
     Raises UsageError.
     """
-    from xscore.settings import load_settings
-
     return load_settings(
         repo_root=root,
         user_file=user_config_file(),
@@ -118,8 +122,6 @@ def opened_store(
     make: create the store if it is missing.
     settings: None reads them here.
     """
-    from xscore.store.store import Store
-
     chosen = settings or read_settings(flags, start=start).settings
     _note_what_is_missing(start, chosen, flags.terminal.note, is_new=make)
     with Store.open_with(find_root(start.resolve()), chosen, create=make) as store:
@@ -134,8 +136,6 @@ def opened_store(
 
 def _refuse_empty_folder(start: Path, settings: "Settings", terminal: "Terminal") -> None:
     """Raise NothingMatched, before a store is made, where there is no file to read."""
-    from xscore.store.opening import has_store
-
     root = find_root(start.resolve())
     if has_store(root.store_dir):
         return
@@ -164,11 +164,8 @@ def _refuse_empty_folder(start: Path, settings: "Settings", terminal: "Terminal"
 def earlier_statements(root: "RepositoryRoot", settings: "Settings") -> str:
     """Say what was stated in an earlier store at this place; empty: nothing, or there is a
     store."""
-    from xscore.store.opening import has_store, key_source
-
     if has_store(root.store_dir):
         return ""
-    from xscore.platform.paths import user_data_dir
     from xscore.store.stated_copy import describe_earlier_statements
 
     user_data = user_data_dir(settings.store.user_data_dir)
@@ -177,8 +174,6 @@ def earlier_statements(root: "RepositoryRoot", settings: "Settings") -> str:
 
 def _has_earlier_store(root: "RepositoryRoot") -> bool:
     """Whether there is a store of an older version that opening takes over, or names."""
-    from xscore.store.opening import has_store
-
     return root.earlier_store_dir is not None and has_store(root.earlier_store_dir)
 
 
@@ -186,8 +181,6 @@ def _note_what_is_missing(
     start: Path, settings: "Settings", note: Callable[[str], None], *, is_new: bool
 ) -> None:
     """Note that there is no store yet; if one is made now, what was stated in an earlier one."""
-    from xscore.store.opening import has_store
-
     root = find_root(start.resolve())
     if is_new:
         statements = earlier_statements(root, settings)

@@ -118,6 +118,11 @@ def describe_kept_out(by_reason: Mapping[str, int]) -> str:
     return ""
 
 
+def describe_files_left(files: int) -> str:
+    """Say how many files an index run has left, and what reads them."""
+    return f"{files:,} still to be read: `xscore index`"
+
+
 def list_kept_out(excluded: ExcludedCounts) -> list[str]:
     """One line for each file kept out of the index, and how many more there are."""
     lines = [f"{one_line(file.path)}: {file.reason}" for file in excluded.sample]

@@ -26,11 +26,13 @@ from xscore.cli.options import DRY_RUN, JUDGE, YES, Flags, command, period_s
 from xscore.cli.phrases import format_age
 from xscore.cli.terminal import Terminal
 from xscore.cli.text_layout import render_facts
+from xscore.pipeline.factories import configured_judge
 from xscore.platform.errors import ExitCode, StoreError, UsageError, XscoreError
 from xscore.platform.figures import format_bytes, format_share
 from xscore.platform.paths import STORE_FILE, find_root, user_data_dir
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted, one_line
+from xscore.store.opening import accept_store
 
 if TYPE_CHECKING:
     from xscore.store.store import Store
@@ -225,8 +227,6 @@ def _hit_rates(rates: Sequence[HitRate]) -> Iterator[tuple[str, str]]:
 
 
 def _configured_judge(store: "Store", flags: Flags) -> str | None:
-    from xscore.pipeline.factories import configured_judge
-
     try:
         return configured_judge(read_settings(flags).settings, store=store)
     except XscoreError as error:
@@ -241,8 +241,6 @@ def trust_store(flags: Flags) -> None:
     The maker of a store chose its scores. Accept one you copied yourself; `xscore store rebuild`
     one that came with a clone.
     """
-    from xscore.store.opening import accept_store
-
     settings = read_settings(flags).settings
     root = find_root(Path.cwd())
     data_dir = user_data_dir(settings.store.user_data_dir)

@@ -5,6 +5,7 @@ written, so a text for a terminal is set again for its width.
 """
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TextIO, TypeVar
@@ -150,8 +151,6 @@ class Terminal(Struct):
 def _stream_columns(stream: TextIO) -> int | None:
     if not stream.isatty():
         return None
-    import shutil
-
     return shutil.get_terminal_size(
         (os.get_terminal_size(stream.fileno()).columns or 80, 24)
     ).columns

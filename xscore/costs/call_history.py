@@ -131,18 +131,16 @@ def typical_latency_s(
     A new host starts from its class: the median of calls to hosts on this machine, or elsewhere;
     else an assumption.
     """
-    taken_s: list[float] = [row[0] for row in connection.execute(_DURATIONS, (host, model, stage))]
-    if not taken_s:
-        timed_hosts = connection.execute(_DURATIONS_AT_HOSTS, (stage,)).fetchall()
-        taken_s = [
-            seconds
-            for timed_host, seconds in timed_hosts
-            if is_loopback(str(timed_host)) is is_loopback(host)
-        ]
-    if taken_s:
-        return median(taken_s)
+    is_here = is_loopback(host)
+    durations_s = [row[0] for row in connection.execute(_DURATIONS, (host, model, stage))]
+    if not durations_s:
+        for timed_host, seconds in connection.execute(_DURATIONS_AT_HOSTS, (stage,)).fetchall():
+            if is_loopback(str(timed_host)) is is_here:
+                durations_s.append(seconds)
+    if durations_s:
+        return float(median(durations_s))
     assumed_s = ASSUMED_LATENCY_OF_STAGE_S.get(stage, ASSUMED_LATENCY_S)
-    return assumed_s * LOOPBACK_FACTOR if is_loopback(host) else assumed_s
+    return assumed_s * LOOPBACK_FACTOR if is_here else assumed_s
 
 
 def is_timed(
@@ -158,14 +156,20 @@ def calls_handled(connection: sqlite3.Connection, *, host: str, model: str, now:
 
     0: there was none, or more than `MOST_FAILED` of them failed. now: Unix seconds.
     """
-    rows = connection.execute(
-        _IN_FLIGHT, (host, model, Stage.JUDGE, now - BORNE_FOR_S, now)
-    ).fetchall()
-    answered = [(at, took_s) for at, took_s, outcome in rows if outcome == "ok"]
-    if len(rows) - len(answered) > MOST_FAILED * len(rows):
+    parameters = (host, model, Stage.JUDGE, now - BORNE_FOR_S, now)
+    # One more is in flight where a call begins, one fewer where it ends.
+    steps: list[tuple[float, int]] = []
+    failed = calls = 0
+    for began_at, took_s, outcome in connection.execute(_IN_FLIGHT, parameters).fetchall():
+        calls += 1
+        if outcome == "ok":
+            steps += ((began_at, 1), (began_at + took_s, -1))
+        else:
+            failed += 1
+    if failed > MOST_FAILED * calls:
         return 0
-    steps = sorted(step for at, took_s in answered for step in ((at, 1), (at + took_s, -1)))
-    return max(accumulate(step for _, step in steps), default=0)
+    in_flight = accumulate(step for _, step in sorted(steps))
+    return max(in_flight, default=0)
 
 
 def latest_call_s(connection: sqlite3.Connection, *, host: str, model: str, now: float) -> float:
@@ -174,11 +178,10 @@ def latest_call_s(connection: sqlite3.Connection, *, host: str, model: str, now:
 
     now: Unix seconds.
     """
-    rows = connection.execute(
-        _IN_FLIGHT, (host, model, Stage.JUDGE, now - BORNE_FOR_S, now)
-    ).fetchall()
-    answered = [took_s for _, took_s, outcome in rows if outcome == "ok"]
-    return median(answered) if answered else 0.0
+    parameters = (host, model, Stage.JUDGE, now - BORNE_FOR_S, now)
+    rows = connection.execute(_IN_FLIGHT, parameters).fetchall()
+    answered_s = [took_s for _, took_s, outcome in rows if outcome == "ok"]
+    return median(answered_s) if answered_s else 0.0
 
 
 def best_cache_ttl_s(
@@ -192,7 +195,9 @@ def best_cache_ttl_s(
     """
     cheapest, ttl_s = 1.0, 0
     for write in sorted(writes, key=lambda write: write.ttl_s):
-        share = (sum(gap <= write.ttl_s for gap in gaps_s) + 1) / (len(gaps_s) + 2)
+        in_time = sum(gap <= write.ttl_s for gap in gaps_s)
+        # Laplace's rule: few gaps say little, so none makes it an even chance.
+        share = (in_time + 1) / (len(gaps_s) + 2)
         price = share * read_factor + (1 - share) * write.price_factor
         if price < cheapest:
             cheapest, ttl_s = price, write.ttl_s
@@ -228,5 +233,6 @@ def output_tokens_per_memory(
     tokens, memories, calls = connection.execute(_REPLIES, (host, model)).fetchone()
     if not memories:
         return None
-    per_memory = (tokens - REPLY_FRAME * calls) / memories
-    return float(per_memory) if LEAST_TOKENS <= per_memory <= MOST_REPLY_TOKENS else None
+    per_memory = float((tokens - REPLY_FRAME * calls) / memories)
+    is_believable = LEAST_TOKENS <= per_memory <= MOST_REPLY_TOKENS
+    return per_memory if is_believable else None

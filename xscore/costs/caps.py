@@ -114,7 +114,8 @@ def reserved_amounts(
     A process on this machine holds its rows while it runs: an expired lease may mean a clock was
     set forward. A process elsewhere (in another container) cannot be seen; only its lease counts.
     """
-    held, expired = list[ReservedAmount](), list[str]()
+    held: list[ReservedAmount] = []
+    expired: list[str] = []
     with damage_if_invalid("what is set aside"):
         rows = connection.execute(_RESERVED).fetchall()
         for name, turn_id, day, amount, process, leased_until, is_batch in rows:
@@ -130,7 +131,9 @@ def reserved_amounts(
 def _holds(process: str, *, is_over: bool) -> bool:
     """Return whether the process that wrote a row may still need it; a batch's row names no
     process."""
-    return is_process_at_work(process, age_s=inf if is_over else 0.0) if process else not is_over
+    if not process:
+        return not is_over
+    return is_process_at_work(process, age_s=inf if is_over else 0.0)
 
 
 def delete_expired(connection: Connection, *, now: float) -> list[ReservedAmount]:
@@ -183,20 +186,24 @@ def remaining_under_caps(
     set_aside: Sequence[ReservedAmount],
 ) -> tuple[CapLeft, ...]:
     """Return what is left of each cap that is set. Raises StoreDamaged."""
+    held_for = {"turn": ZERO_USD, "day": ZERO_USD, "repository": ZERO_USD}
+    for row in set_aside:
+        held_for["repository"] += row.usd
+        if row.turn_id == turn_id:
+            held_for["turn"] += row.usd
+        if row.day in (day, ""):
+            held_for["day"] += row.usd
     periods = (
-        ("turn", turn_id, caps.turn, [row.usd for row in set_aside if row.turn_id == turn_id]),
-        ("day", day, caps.day, [row.usd for row in set_aside if row.day in (day, "")]),
-        ("repository", REPOSITORY_PERIOD, caps.repository, [row.usd for row in set_aside]),
+        ("turn", turn_id, caps.turn),
+        ("day", day, caps.day),
+        ("repository", REPOSITORY_PERIOD, caps.repository),
     )
-    return tuple(
-        CapLeft(
-            of=of,
-            cap_usd=cap,
-            left_usd=cap - spent_in_period(connection, period) - sum(held, ZERO_USD),
-        )
-        for of, period, cap, held in periods
-        if cap is not None
-    )
+    caps_left: list[CapLeft] = []
+    for of, period, cap in periods:
+        if cap is not None:
+            left_usd = cap - spent_in_period(connection, period) - held_for[of]
+            caps_left.append(CapLeft(of=of, cap_usd=cap, left_usd=left_usd))
+    return tuple(caps_left)
 
 
 def cap_status(

@@ -130,13 +130,11 @@ def insert_batch_calls(
 
     An existing row is kept: its id is its custom_id.
     """
-    connection.executemany(
-        f"{_INSERT} ON CONFLICT (id) DO NOTHING",
-        (
-            _row_of_call(call, mark, None if live is None else money.picodollars(live))
-            for call, live in calls
-        ),
-    )
+    rows: list[tuple[object, ...]] = []
+    for call, live_usd in calls:
+        live = None if live_usd is None else money.picodollars(live_usd)
+        rows.append(_row_of_call(call, mark, live))
+    connection.executemany(f"{_INSERT} ON CONFLICT (id) DO NOTHING", rows)
 
 
 def total_spent(connection: sqlite3.Connection) -> Decimal | None:
@@ -146,17 +144,15 @@ def total_spent(connection: sqlite3.Connection) -> Decimal | None:
     """
     unpriced, damaged, millions, rest = connection.execute(_SPENT).fetchone()
     with damage_if_invalid("a cost"):
-        amount = money.dollars_of_picodollars(
-            millions * 10**6 + rest if damaged is None else damaged
-        )
+        picodollars = millions * 10**6 + rest if damaged is None else damaged
+        amount = money.dollars_of_picodollars(picodollars)
     return None if unpriced else amount
 
 
 def is_estimated(connection: sqlite3.Connection) -> bool:
     """Return whether the usage of any call in the store is our estimate."""
-    return bool(
-        connection.execute("SELECT EXISTS (SELECT 1 FROM call WHERE estimated <> 0)").fetchone()[0]
-    )
+    estimated = connection.execute("SELECT EXISTS (SELECT 1 FROM call WHERE estimated <> 0)")
+    return bool(estimated.fetchone()[0])
 
 
 def learned_chars_per_token(
@@ -185,13 +181,17 @@ def _ratio_updates(calls: Sequence[CallRecord]) -> list[tuple[object, ...]]:
     learned: dict[tuple[str, str, str], tuple[float, float, float]] = {}
     for call in calls:
         used = call.usage.input_tokens
-        if not call.estimated and used > 0 and _is_believable(call.chars / used):
-            key = call.provider, call.host, call.model
-            chars, tokens, weight = learned.get(key, (0.0, 0.0, 1.0))
-            learned[key] = chars * _FADE + call.chars, tokens * _FADE + used, weight * _FADE
-    return [
-        (*key, chars, tokens, weight, weight) for key, (chars, tokens, weight) in learned.items()
-    ]
+        # Our own estimate would only confirm itself.
+        if call.estimated or used <= 0 or not _is_believable(call.chars / used):
+            continue
+        key = call.provider, call.host, call.model
+        chars, tokens, weight = learned.get(key, (0.0, 0.0, 1.0))
+        # Earlier calls fade: the latest say most.
+        learned[key] = (chars * _FADE + call.chars, tokens * _FADE + used, weight * _FADE)
+    updates: list[tuple[object, ...]] = []
+    for key, (chars, tokens, weight) in learned.items():
+        updates.append((*key, chars, tokens, weight, weight))
+    return updates
 
 
 def _row_of_call(
@@ -216,18 +216,8 @@ def calls_of_turn(connection: sqlite3.Connection, turn_id: str) -> list[CallReco
 
 
 def _call_from_row(row: tuple[object, ...]) -> CallRecord:
-    (
-        identifier,
-        turn_id,
-        stage,
-        provider,
-        host,
-        model,
-        started_at,
-        duration_s,
-        outcome,
-        candidates,
-    ) = row[:10]
+    identifier, turn_id, stage, provider, host, model, *timing = row[:10]
+    started_at, duration_s, outcome, candidates = timing
     cost, estimated, *tokens = row[10:]
     return CallRecord(
         id=str(identifier),

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from xscore.extension import ENABLED_SETTING, enabled_plugins, plugin_errors
+from xscore.extension import ENABLED_SETTING, enabled_plugins, implements, plugin_errors
+from xscore.pipeline.parts import AFTER_INDEX
 from xscore.pipeline.resources import TurnResources
 from xscore.platform.database import transaction
 from xscore.platform.errors import UsageError
@@ -24,6 +25,7 @@ from xscore.store.removal import remove_memory_rows
 from xscore.store.store import Store
 
 
+@implements(AFTER_INDEX)
 async def read_sources(settings: Settings, *, store: Store, resources: TurnResources) -> str:
     """Bring the memories of every source up to date; return which failed. Raises StoreError."""
     failed = []

@@ -13,11 +13,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
+from xscore.indexer.first_lines import declared_encoding
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused
+from xscore.platform.globs import GlobList
+from xscore.store.redaction import is_secret_file, redact
 
 if TYPE_CHECKING:
-    from xscore.platform.globs import GlobList
     from xscore.settings import IndexSettings
     from xscore.store.secret_screen import FoundLiterals
 
@@ -130,9 +132,6 @@ class AdmissionRules:
     def refusal_by_path(self, path: str, literals: "FoundLiterals | None" = None) -> str:
         """Return why a file of this name is excluded, whatever it holds; empty: it is not.
         literals: see `refusal`."""
-        # lazy: a run without new files asks for no path.
-        from xscore.store.redaction import is_secret_file, redact
-
         # Secrets come first: no setting readmits a file that is named for one.
         if is_secret_file(path) or redact(path, literals=literals).count:
             return "secret"
@@ -152,8 +151,6 @@ class AdmissionRules:
 def _spec(globs: tuple[str, ...]) -> "GlobList | None":
     if not globs:
         return None
-    from xscore.platform.globs import GlobList
-
     try:
         return GlobList(globs)
     except (ValueError, re.error) as error:
@@ -236,8 +233,6 @@ def _text(data: bytes) -> str:
 def _in_declared_encoding(data: bytes) -> str:
     """Return the text in the encoding that the file declares; empty if it declares none, or is in
     another."""
-    from xscore.indexer.first_lines import declared_encoding  # few files have one
-
     try:
         return data.decode(declared_encoding(data) or "ascii")
     except UnicodeDecodeError:

@@ -13,14 +13,12 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
-from typing import TYPE_CHECKING
+
+from tree_sitter import Language as Grammar
+from tree_sitter import Parser
 
 from xscore.indexer.conditionals import with_whole_definitions
 from xscore.indexer.languages import Language, language_named
-
-if TYPE_CHECKING:
-    from tree_sitter import Language as Grammar
-    from tree_sitter import Parser
 
 NOT_INSTALLED = "the grammar is not installed"
 _MACRO = (
@@ -43,9 +41,6 @@ _KOTLIN_CONSTRUCTOR = (
 
 def load_parser(language: Language) -> "tuple[Parser, Grammar]":
     """Return the parser and the grammar of a language; importing its package may raise anything."""
-    from tree_sitter import Language as Grammar
-    from tree_sitter import Parser
-
     module, function = language.grammar.split(":")
     compiled = _compiled_part(module)
     home = compiled if hasattr(compiled, function) else import_module(module)

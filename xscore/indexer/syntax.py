@@ -14,18 +14,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from tree_sitter import Node, Parser, Query, QueryCursor, TreeCursor
 
 from xscore.indexer.captures import Import, Syntax, collect
 from xscore.indexer.grammars import for_grammar, load_parser
 from xscore.indexer.imported_values import imported_values, is_class_name, name_places
 from xscore.indexer.languages import Language
 from xscore.records.memory import CodeFacts, Kind
-
-if TYPE_CHECKING:
-    from tree_sitter import Node, Parser, Query, TreeCursor
 
 
 class SourceFile(Struct, frozen=True, dict=True):
@@ -111,8 +108,6 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
 
     Raises GrammarGaveUp.
     """
-    from tree_sitter import QueryCursor
-
     if _is_too_deep(data):
         raise GrammarGaveUp(f"it nests more than {MAX_DEPTH} deep")
     parser, query = load_queries(language)
@@ -220,8 +215,6 @@ def _width(node: "Node | None") -> int:
 def load_queries(language: Language) -> "tuple[Parser, Query | None]":
     """Return the parser and the compiled query; None: the query does not fit the installed version
     of the grammar."""
-    from tree_sitter import Query
-
     parser, grammar = load_parser(language)
     source = language.query
     if not source:

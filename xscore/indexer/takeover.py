@@ -104,6 +104,16 @@ _FROM_CLONE = {
         FROM sibling.memory_row JOIN temp.copied ON theirs = version WHERE is_new
     """
     ),
+    "views": (
+        """
+        INSERT INTO main.memory_view (memory, view, hash, tokens)
+        SELECT mine.number, view, hash, tokens FROM temp.copied
+        JOIN sibling.memory_row AS theirs ON theirs.version = copied.theirs
+        JOIN main.memory_row AS mine ON mine.id = theirs.id AND mine.version = copied.mine
+        JOIN sibling.memory_view AS view ON view.memory = theirs.number AND view.worktree = 0
+        WHERE is_new
+    """
+    ),
     "unused": (
         """
         UPDATE main.memory_row SET accessed_at = 0, access_count = 0 WHERE access_count > 0
@@ -147,8 +157,8 @@ _FROM_CLONE = {
         """
         INSERT INTO main.vec (text_hash, embedder, data) SELECT text_hash, embedder, data
           FROM sibling.vec
-        WHERE text_hash IN (SELECT text_hash FROM main.memory_row
-          WHERE version IN (SELECT mine FROM temp.copied))
+        WHERE text_hash IN (SELECT hash FROM main.memory_view JOIN main.memory_row
+          ON number = memory WHERE version IN (SELECT mine FROM temp.copied))
         ON CONFLICT DO NOTHING
     """
     ),

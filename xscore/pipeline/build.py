@@ -4,6 +4,7 @@ Opening costs no time or money: an SDK is imported at the first call, and module
 commands need when they run.
 """
 
+import os
 import stat
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -15,9 +16,14 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 from msgspec.structs import replace
 
-from xscore.extension import implementations
 from xscore.pipeline.assembly import assemble_parts
-from xscore.pipeline.parts import PipelineParts, TurnListener, TurnOptions
+from xscore.pipeline.parts import (
+    AFTER_INDEX,
+    TURN_LISTENER,
+    PipelineParts,
+    TurnListener,
+    TurnOptions,
+)
 from xscore.platform.errors import NothingMatched, UsageError, require_kind
 from xscore.platform.files import is_there
 from xscore.platform.paths import RepositoryRoot, find_root, user_config_file
@@ -79,8 +85,9 @@ class Pipeline:
         else:
             loaded = settings or _load_settings(root)
             chosen = loaded.settings
-        for make_listener in implementations("turn_listener", chosen):
-            listener = listener or make_listener()
+        if listener is None:
+            for make_listener in TURN_LISTENER.implementations(chosen):
+                listener = make_listener()
         with closing(Store.open_with(root, chosen, create=make, clock=clock)) as store:
             feed = _EventFeed(observer or Observer())
             store.listen(feed.note)
@@ -100,7 +107,7 @@ class Pipeline:
     async def index(self) -> IndexReport:
         """Bring the index up to date with the files, and the vectors if an embedder is set."""
         report, parts = self.parts.index(None), self.parts
-        for finish in implementations("after_index", parts.settings):
+        for finish in AFTER_INDEX.implementations(parts.settings):
             async with parts.open_resources(f"e_{random_hex(8)}") as resources:
                 failed = await finish(parts.settings, store=parts.store, resources=resources)
             if failed:
@@ -247,8 +254,9 @@ class Pipeline:
         Raises NothingMatched if there is none, and UsageError for what a file says.
         """
         require_kind(str, memory_id=memory_id)
-        (erase,) = implementations("forget", self.parts.settings)
-        if erase(self.parts.store, [memory_id], now=self.parts.clock()).missing:
+        from xscore.extensions.privacy.erasure import erase_memories  # an extension
+
+        if erase_memories(self.parts.store, [memory_id], now=self.parts.clock()).missing:
             raise NothingMatched(
                 f"no memory has the id {memory_id}", hint="`remember` returns ids."
             )
@@ -321,8 +329,6 @@ def as_turn(turn: Turn | str, about: Mapping[str, object] | None = None) -> Turn
 
 def _load_settings(root: RepositoryRoot) -> LoadedSettings:
     """Read the user's and the repository's settings, and the environment."""
-    import os
-
     return load_settings(repo_root=root.path, user_file=user_config_file(), environ=os.environ)
 
 

@@ -30,7 +30,9 @@ from xscore.records.judgment import (
 )
 from xscore.records.receipt import CarriedFrom, CarriedOver
 from xscore.records.turn import Turn
+from xscore.scorer.lexical import lexical_priors
 from xscore.store.store import Store
+from xscore.store.term_vectors import TERM_EMBEDDER
 from xscore.store.turns import Wording, shown_in_turn, wordings_of_thread
 
 JUDGED_AGAIN = 0.19
@@ -153,9 +155,6 @@ def _earlier_judgments(
 
 
 def _priors(store: Store, turn: Turn, pool: Pool) -> Mapping[str, float]:
-    from xscore.scorer.lexical import lexical_priors  # only a follow-up needs it this early
-    from xscore.store.term_vectors import TERM_EMBEDDER
-
     return lexical_priors(turn, pool.candidates, lambda: store.vectors(TERM_EMBEDDER))
 
 

@@ -10,11 +10,11 @@ from contextlib import suppress
 from msgspec import Struct
 
 from xscore.cache import capabilities
-from xscore.extension import implementations
+from xscore.extensions.agents.planted_environment import environment_warnings
 from xscore.pipeline.factories import choose_judge, settings_judged_by
 from xscore.pipeline.judge_prompts import pack_profile
 from xscore.pipeline.known_hosts import known_capability
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import DOCTOR_CHECKS, PipelineParts
 from xscore.pipeline.probe import probe_host
 from xscore.pipeline.reasons import NO_MODEL, reason_model
 from xscore.platform import sqlite_drivers
@@ -63,14 +63,12 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
     answerer = parts.answerer
     probed = await _probe(parts) if probe else []
     kind = "git repository" if parts.root.is_git else "plain folder"
-    where = _where_kept(parts.root)
+    store_place = NO_STORE
+    if has_store(parts.root.store_dir):
+        store_place = f"{parts.store.original_path}{_where_kept(parts.root)}"
     findings = [
         DoctorFinding("root", True, f"{parts.root.path} ({kind})"),
-        DoctorFinding(
-            "store",
-            True,
-            f"{parts.store.original_path}{where}" if has_store(parts.root.store_dir) else NO_STORE,
-        ),
+        DoctorFinding("store", True, store_place),
         *_own_store(parts),
         *_judge(parts),
         *_fallbacks(parts),
@@ -124,8 +122,9 @@ def _own_store(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
 
 async def _extensions(parts: PipelineParts) -> list[DoctorFinding]:
-    checks = implementations("doctor_findings", parts.settings)
-    findings = [finding for check in checks for finding in await check(parts.settings)]
+    findings: list[DoctorFinding] = []
+    for check in DOCTOR_CHECKS.implementations(parts.settings):
+        findings += await check(parts.settings)
     terms = DoctorFinding(
         "embedder", True, "terms: the words of each memory, hashed; no model, nothing sent"
     )
@@ -139,9 +138,8 @@ def _agents(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
     It may be the user's own wish, so there is nothing to fix.
     """
-    for warnings_of in implementations("environment_warnings", parts.settings):
-        for warning in warnings_of(parts.root.path):
-            yield DoctorFinding("agents", True, warning)
+    for warning in environment_warnings(parts.root.path):
+        yield DoctorFinding("agents", True, warning)
 
 
 SHORTEST_KEY = 8
@@ -250,7 +248,9 @@ class _CheckedModel(Struct, frozen=True):
 
 def _fallbacks(parts: PipelineParts) -> Iterator[DoctorFinding]:
     """Report each model that takes over what the judge leaves; a judge by words needs none."""
-    names = [name for name in parts.settings.judge.fallback if name != LEXICAL and parts.judge.paid]
+    if not parts.judge.paid:
+        return
+    names = [name for name in parts.settings.judge.fallback if name != LEXICAL]
     for number, name in enumerate(names, 1):
         try:
             spec, _ = choose_judge(settings_judged_by(name, parts.settings))
@@ -258,9 +258,8 @@ def _fallbacks(parts: PipelineParts) -> Iterator[DoctorFinding]:
         except (NoUsableModel, UsageError) as error:
             yield DoctorFinding(f"fallback {number}", False, f"{name}: {error.message}", error.hint)
         else:
-            yield from _CheckedModel(
-                f"fallback {number}", spec.provider, spec.model, host
-            ).findings(parts.settings)
+            model = _CheckedModel(f"fallback {number}", spec.provider, spec.model, host)
+            yield from model.findings(parts.settings)
 
 
 def _reasons(parts: PipelineParts) -> Iterator[DoctorFinding]:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
-from xscore.extension import is_used
 from xscore.pipeline.judge_description import JudgeDescription, Scale
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, DECISIONS_OF_OPENAI
@@ -36,6 +35,7 @@ from xscore.settings import (
 from xscore.settings.load import DECISION_VENDORS, VENDORS
 from xscore.settings.values import OTHER_JUDGES, OTHER_PRIMARIES
 from xscore.store.store import Store
+from xscore.store.term_vectors import TERM_EMBEDDER
 
 NO_KEY = "no key: ranked by matching words only"
 """Warning of a turn without a key."""
@@ -168,9 +168,7 @@ def describe_judge(spec: ModelSpec, settings: Settings, *, store: Store) -> Judg
 
 def describe_lexical_judge(settings: Settings, *, store: Store) -> JudgeDescription:
     """Describe the judge without a model. An embedder's likeness makes it another judge."""
-    from xscore.store.term_vectors import TERM_EMBEDDER  # a model needs none of it
-
-    embeds = is_used("likeness", settings)
+    embeds = settings.embedding.by_model
     identity = lexical_identity(TERM_EMBEDDER)
     if embeds:
         model = f"{identity.model}+{settings.embedding.model.strip()}"
@@ -182,7 +180,7 @@ def describe_lexical_judge(settings: Settings, *, store: Store) -> JudgeDescript
         stored=False,
         packed=False,
         # Words alone need nothing but the store; a shared server is asked whether it answers.
-        needs_resources=embeds or is_used("shared_resources", settings),
+        needs_resources=embeds or settings.shared.is_used,
         scale=Scale.WORDS,
         thresholds=Thresholds(settings.selection.lexical_threshold),
         settings=settings,

@@ -13,7 +13,6 @@ from xscore.costs.call_history import (
     output_tokens_per_memory,
 )
 from xscore.costs.ledger import learned_chars_per_token
-from xscore.extension import implementations
 from xscore.pipeline.judge_description import JudgeDescription
 from xscore.platform import tokens
 from xscore.prompts.judge import JudgeModel
@@ -143,8 +142,10 @@ def sharing_prompts(judge: JudgeDescription) -> JudgeDescription:
     """
     if not judge.packed or judge.spec.is_decision:
         return judge
-    (layout,) = implementations("shared_prompt_layout", judge.settings)
-    shared = replace(judge, shared_layout=layout)
+    # An extension: only lists of questions share prompts.
+    from xscore.extensions.batch.shared_prompts import QUESTIONS_LAYOUT
+
+    shared = replace(judge, shared_layout=QUESTIONS_LAYOUT)
     builder = prompt_builder(shared)
     identity = builder.identity(provider=judge.connected().name, host=judge.host)
     return replace(shared, identity=identity)

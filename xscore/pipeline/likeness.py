@@ -5,11 +5,11 @@ It orders the judging, and the lexical judge adds it to its words; the vectors t
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
-from xscore.extension import implementations
+from xscore.extension import Choice, Hook
 from xscore.records.turn import Turn
 from xscore.settings import Settings
 
@@ -26,11 +26,28 @@ class Likeness(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
+class TurnLikeness(Protocol):
+    """Asks an embedder how like the task each memory is."""
+
+    async def __call__(
+        self, turn: Turn, settings: Settings, *, store: "Store", resources: "TurnResources"
+    ) -> Likeness:
+        """Return the likeness of this turn."""
+        ...
+
+
+TURN_LIKENESS: "Hook[TurnLikeness]" = Hook(
+    Choice(
+        "xscore.extensions.vectors.turn_likeness:turn_likeness",
+        lambda settings: settings.embedding.by_model,
+    )
+)
+
+
 async def find_likeness(
     turn: Turn, settings: Settings, *, store: "Store", resources: "TurnResources"
 ) -> Likeness:
     """Ask the embedder of the settings; empty without one."""
-    for likeness in implementations("likeness", settings):
-        meaning: Likeness = await likeness(turn, settings, store=store, resources=resources)
-        return meaning
+    for turn_likeness in TURN_LIKENESS.implementations(settings):
+        return await turn_likeness(turn, settings, store=store, resources=resources)
     return Likeness()

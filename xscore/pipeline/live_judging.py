@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from xscore.cache.keys import FIRST_DRAW
 from xscore.pipeline.judge_description import JudgeDescription
+from xscore.pipeline.model_opening import open_model_judge
 from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.pipeline.resources import TurnResources
 from xscore.platform.event_loop import take_back_cancellation
@@ -150,12 +151,10 @@ async def open_judge(
 async def _open(
     described: JudgeDescription, resources: TurnResources, pooled: PooledTurn, sample: int
 ) -> Judge:
-    """Open a model or words; each loads what the other has no use for."""
+    """Open a model or words."""
     if described.paid:
-        from xscore.pipeline.model_opening import open_model_judge
-
         return await open_model_judge(described, resources, pooled, sample)
-    from xscore.pipeline.lexical_opening import open_lexical_judge
+    from xscore.pipeline.lexical_opening import open_lexical_judge  # a model needs none of it
 
     return await open_lexical_judge(described, resources, pooled)
 

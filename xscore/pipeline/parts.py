@@ -1,7 +1,9 @@
 """What `build` puts together for a turn: one opened repository with its settings, its judge and its
 answerer.
 
-It also holds the options of a turn, and the record passed to a listener when a turn has ended.
+It also holds the options of a turn, the record passed to a listener when a turn has ended, and what
+settings add around turns: after an index, in `doctor`, at the end of a turn. (Hooks within a turn
+are declared where they are called, in `likeness` and `resources`.)
 """
 
 import sqlite3
@@ -9,11 +11,12 @@ from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from xscore.extension import Choice, Hook
 from xscore.platform.paths import RepositoryRoot
 from xscore.records.calls import Answerer
 from xscore.records.events import Observer
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
     from xscore.pipeline.turn_clock import Stopwatch
     from xscore.pipeline.turn_stages import Ranking
+    from xscore.records.reports import DoctorFinding
     from xscore.store.store import Store
 
 
@@ -135,3 +139,40 @@ class ClosedTurn(Struct, frozen=True, kw_only=True):
 
 TurnListener = Callable[[ClosedTurn], Awaitable[str]]
 """Takes a closed turn and returns a warning, or nothing. It must not raise."""
+
+
+class FinishIndex(Protocol):
+    """Runs after the index was brought up to date."""
+
+    async def __call__(
+        self, settings: "Settings", *, store: "Store", resources: "TurnResources"
+    ) -> str:
+        """Return a warning, or nothing."""
+        ...
+
+
+AFTER_INDEX: "Hook[FinishIndex]" = Hook(
+    Choice(
+        "xscore.extensions.sources:read_sources", lambda settings: bool(settings.plugins.enabled)
+    ),
+    Choice(
+        "xscore.extensions.vectors.turn_likeness:embed_all",
+        lambda settings: settings.embedding.by_model,
+    ),
+)
+DOCTOR_CHECKS: "Hook[Callable[[Settings], Awaitable[list[DoctorFinding]]]]" = Hook(
+    Choice(
+        "xscore.extensions.vectors.turn_likeness:check_embedder",
+        lambda settings: settings.embedding.by_model,
+    ),
+    Choice(
+        "xscore.extensions.shared.connect:check_shared_server",
+        lambda settings: settings.shared.is_used,
+    ),
+)
+TURN_LISTENER: Hook[Callable[[], TurnListener]] = Hook(
+    Choice(
+        "xscore.extensions.telemetry.notify:otlp_listener", lambda settings: settings.telemetry.otel
+    )
+)
+"""Makes the listener."""

@@ -8,7 +8,6 @@ current file and diff are not stored with a turn, so `continue` uses today's.
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
-from xscore.extension import implementations
 from xscore.pipeline import pool
 from xscore.pipeline.assembly import with_models
 from xscore.pipeline.judge_prompts import sharing_prompts
@@ -18,6 +17,7 @@ from xscore.platform.files import is_there
 from xscore.platform.paths import native_name
 from xscore.records.turn import Turn
 from xscore.store import turns
+from xscore.store.checkpoints import load_checkpoint
 from xscore.store.turn_history import PastTurn, find_turn_id, past_turn
 
 
@@ -90,7 +90,6 @@ def _still_there(parts: PipelineParts, turn: Turn) -> Turn:
     """Make the turn's paths absolute; leave out files and a checkpoint that are gone."""
     try:
         if turn.checkpoint:
-            (load_checkpoint,) = implementations("load_checkpoint", parts.settings)
             load_checkpoint(parts.store.connection, turn.checkpoint)
     except NothingMatched:
         parts.observer.note(

@@ -16,7 +16,6 @@ from time import monotonic
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
-from xscore.extension import implementations
 from xscore.pipeline.judge_description import JudgeDescription, Scale
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import (
@@ -172,9 +171,9 @@ def _indexed_files(parts: PipelineParts) -> list[str]:
 
 
 def _checkpoint(parts: PipelineParts, name: str) -> Checkpoint:
-    (load_checkpoint,) = implementations("load_checkpoint", parts.settings)
-    checkpoint: Checkpoint = load_checkpoint(parts.store.connection, name)
-    return checkpoint
+    from xscore.store.checkpoints import load_checkpoint  # few turns continue from one
+
+    return load_checkpoint(parts.store.connection, name)
 
 
 def _session(parts: PipelineParts, turn: Turn, *, now: float, takes_up: bool) -> SessionInfo:

@@ -10,6 +10,7 @@ about a form, so a model that failed once by chance is asked in a weaker form un
 expires.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from math import ceil, inf
 from time import monotonic
@@ -94,8 +95,6 @@ async def adopt_capability(
     is_probed = capability is not None and capability.probed_at > 0
     if provider.is_vendors_own or is_probed or not judge.settings.judge.probe:
         return capability
-    import asyncio  # a turn that is all cached looks up what is known, and no more
-
     try:
         async with asyncio.timeout(SHARE_OF_DEADLINE * left_s):
             return (await probe_host(judge, wrapped)).capability

@@ -6,8 +6,8 @@ closes connections.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
@@ -17,26 +17,30 @@ from xscore.cache.keys import FIRST_DRAW
 from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger, UsageTotals
 from xscore.costs.reservation import turn_budget
-from xscore.extension import implementations
+from xscore.extension import Choice, Hook
 from xscore.pipeline.turn_clock import Deadline
 from xscore.platform.database import require_room
 from xscore.platform.errors import ProviderError, Unreachable, UsageError
 from xscore.platform.event_loop import ensure_event_loop
+from xscore.providers.attempts import Metered, Retrying
+from xscore.providers.decision_hosts import DECISION_HOSTS, SECOND_BURST_S
+from xscore.providers.limits import DollarBudget, Limited
 from xscore.providers.prices import PriceFunction, PriceList
 from xscore.providers.provider import Provider
+from xscore.providers.rate_limits import BURST_S, LocalRates, RateBudget, bucket_name
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.records.calls import Answerer, RateLimits, Stage, Traffic
 from xscore.records.judgment import JudgeIdentity
 from xscore.records.memory import Candidate, Layer
+from xscore.scorer.claiming import claim_by_store
 from xscore.scorer.fanout import StopSignal
 from xscore.settings import Settings
 from xscore.store.opening import user_store_path
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
-    from xscore.providers.limits import DollarBudget, Limited
-    from xscore.providers.rate_limits import LocalRates, RateBudget
     from xscore.scorer.reply_faults import ReplyFaults
+    from xscore.settings.model import SharedSettings
 
 
 @asynccontextmanager
@@ -75,12 +79,12 @@ async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnRes
     models at the end."""
     shared, clock = resources.settings.shared, resources.clock
     async with resources.stack:
-        for server_name in implementations("shared_server_name", resources.settings):
+        for server_name in SHARED_SERVER_NAME.implementations(resources.settings):
             from xscore.store.removal import note_shared_server  # only where something is shared
 
             if resources.store is not None:
                 note_shared_server(resources.store.connection, server_name(shared))
-        for open_shared in implementations("shared_resources", resources.settings):
+        for open_shared in OPEN_SHARED.implementations(resources.settings):
             judgments, budget = resources.spending.judgments, resources.spending.budget
             with_others = open_shared(
                 shared, judgments=judgments, budget=budget, note=resources.note, clock=clock
@@ -109,6 +113,40 @@ class SpendingStores(Struct):
     def warnings(self) -> tuple[str, ...]:
         """Return warnings for the receipt about what could not be shared."""
         return ()
+
+
+class OpenShared(Protocol):
+    """Opens what a turn spends through, joined to other machines."""
+
+    def __call__(
+        self,
+        settings: "SharedSettings",
+        *,
+        judgments: JudgmentStore,
+        budget: "DollarBudget",
+        note: Callable[[str], None],
+        clock: Callable[[], float],
+    ) -> AbstractAsyncContextManager[SpendingStores]:
+        """Return the joined stores, to be entered.
+
+        note: tells the user when the server goes away, and when it is back.
+        """
+        ...
+
+
+OPEN_SHARED: Hook[OpenShared] = Hook(
+    Choice(
+        "xscore.extensions.shared.connect:open_shared_resources",
+        lambda settings: settings.shared.is_used,
+    )
+)
+SHARED_SERVER_NAME: "Hook[Callable[[SharedSettings], str]]" = Hook(
+    Choice(
+        "xscore.extensions.shared.connect:shared_server_name",
+        lambda settings: settings.shared.is_used,
+    )
+)
+"""Names the server and the tenant that judgments are shared through."""
 
 
 class TurnResources(Struct, kw_only=True):
@@ -157,8 +195,6 @@ class TurnResources(Struct, kw_only=True):
         hashes_of_user = {miss.content_hash for miss in misses if miss.layer is Layer.USER}
         if not hashes_of_user:
             return both
-        from xscore.scorer.claiming import claim_by_store
-
         assert self.store is not None and self.store.user_data_dir is not None
         if self.judgments_of_user is None:
             path = user_store_path(self.store.user_data_dir)
@@ -193,11 +229,6 @@ class TurnResources(Struct, kw_only=True):
             if connected is provider:
                 return line
         self._require_room()
-        from xscore.providers.decision_hosts import DECISION_HOSTS, SECOND_BURST_S
-
-        # The lexical judge makes no call.
-        from xscore.providers.rate_limits import BURST_S, LocalRates, bucket_name
-
         limits = self.settings.judge
         burst_s = SECOND_BURST_S if provider.name in DECISION_HOSTS else BURST_S
         local_rates = LocalRates(rpm=limits.rpm, tpm=limits.tpm, remembered=stated, burst_s=burst_s)
@@ -256,9 +287,6 @@ class TurnResources(Struct, kw_only=True):
                 "a replay sends nothing",
                 hint="Leave out --replay (judge.replay) to have models asked.",
             )
-        from xscore.providers.attempts import Metered, Retrying
-        from xscore.providers.limits import Limited
-
         limited = Limited(
             Metered(
                 provider,

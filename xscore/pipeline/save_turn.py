@@ -12,7 +12,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from xscore.extension import implementations
 from xscore.pipeline.json_form import receipt_to_store, record_json, to_json
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.receipt import find_reasons, score_lines
@@ -108,11 +107,12 @@ def _count_use(parts: PipelineParts, answer: Answer, taken_up: list[str]) -> Non
             turns.count_use(user, ids_of_user, now=now)
     if not taken_up:
         return
-    learners = implementations("memories_cited", parts.settings)
+    from xscore.extensions.learning.feedback import record_adoptions  # an extension
+
+    amounts = parts.settings.memory.feedback
     for connection in parts.store.connections_of_a_turn():
         with database.transaction(connection):
-            for learn in learners:
-                learn(connection, taken_up, amounts=parts.settings.memory.feedback, now=now)
+            record_adoptions(connection, taken_up, amounts=amounts, now=now)
 
 
 def check_scores_path(path: Path, *, store_dir: Path) -> None:
@@ -142,10 +142,11 @@ def write_scores(parts: PipelineParts, path: Path, finished: Answer, stages: Tur
     # Words that ranked in the judge's place are not scores of its own.
     ranked = [] if ranking.ranked_by else ranking.in_order()
     reasons = find_reasons(parts, stages.opened.key, judged, ranked) if ranked else {}
-    lines = score_lines(judged.outcomes, ranked, reasons)
-    text = "".join(json.dumps(record_json(line), ensure_ascii=False) + "\n" for line in lines)
+    lines: list[str] = []
+    for line in score_lines(judged.outcomes, ranked, reasons):
+        lines.append(json.dumps(record_json(line), ensure_ascii=False) + "\n")
     try:
-        write_atomically(path, text.encode())
+        write_atomically(path, "".join(lines).encode())
     except UsageError as error:
         warnings = (*finished.warnings, f"--all-scores: {error.message}")
         return replace(finished, warnings=warnings, exit_code=finished.exit_code or error.exit_code)

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from xscore.platform import sqlite_drivers
-from xscore.platform.database_header import read_header
+from xscore.platform.database_files import read_header
 from xscore.platform.errors import BrokenReceipt, StoreDamaged, StoreError, StoreTooNew
 from xscore.platform.sqlite_drivers import (
     BUSY_TIMEOUT_S,

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from xscore.platform.database_header import SQLITE_MAGIC
+from xscore.platform.database_files import SQLITE_MAGIC
 from xscore.platform.errors import StoreDamaged, StoreError, install_hint
 from xscore.platform.files import write_private_file
 from xscore.platform.sqlite_drivers import REWRITE_NOTE_HINT, KeySource, note_path, open_with

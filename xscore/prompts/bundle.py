@@ -92,9 +92,13 @@ def choose_fitting(
     past = int(PAST_ANSWERS_SHARE * max_tokens)
     ranked = [piece for piece in ordered if piece.entry.ranked is not None]
     for layer, room in tokens_left.items():
-        of_layer = [piece for piece in ranked if piece.memory.layer == layer]
-        stated = _fill([piece for piece in of_layer if not _is_past(piece)], room, chosen)
-        answers = _fill(list(filter(_is_past, of_layer)), min(past, room - stated), chosen)
+        stated_pieces: list[BundlePiece] = []
+        past_answers: list[BundlePiece] = []
+        for piece in ranked:
+            if piece.memory.layer == layer:
+                (past_answers if _is_past(piece) else stated_pieces).append(piece)
+        stated = _fill(stated_pieces, room, chosen)
+        answers = _fill(past_answers, min(past, room - stated), chosen)
         past -= answers
         tokens_left[layer] = room - stated - answers
         spent += stated + answers
@@ -150,17 +154,14 @@ def render_bundle(
     form: `xml`, `markdown`, `json` or `memory`.
     now: Unix seconds.
     """
-    texts: defaultdict[str, list[str]] = defaultdict(list)
-    for entry in entries:
-        texts[entry.memory.path].append(entry.memory.text)
-    pieces = [
-        _piece(entry, texts[entry.memory.path], now, token_limit=HEADER_SHARE * max_tokens)
-        for entry in sorted(entries, key=lambda entry: _worth(entry, settings, now))
-    ]
+    best_first = sorted(entries, key=lambda entry: _worth(entry, settings, now))
+    pieces = _pieces(best_first, now, header_limit=HEADER_SHARE * max_tokens)
     ceilings = {Layer(name): share for name, share in settings.ceilings.items()}
     chosen = choose_fitting(pieces, max_tokens=max_tokens, ceilings=ceilings)
     naming = int(LEFT_OUT_SHARE * max_tokens)
-    if beside.near or any(piece.memory.id not in chosen for piece in pieces if piece.entry.ranked):
+    ranked_ids = {piece.memory.id for piece in pieces if piece.entry.ranked}
+    if beside.near or ranked_ids - chosen:
+        # Not all fits, or something came near: room is kept for naming it.
         chosen = choose_fitting(pieces, max_tokens=max_tokens, ceilings=ceilings, reserved=naming)
         pieces = _with_parts(pieces, chosen, max_tokens - naming, beside.task)
     # What a piece takes is estimated, so the rendered text may be too long: the worst piece goes,
@@ -201,6 +202,19 @@ def _worst(pieces: Sequence[BundlePiece], settings: BundleSettings, now: float) 
 
 def _worth(entry: BundleEntry, settings: BundleSettings, now: float) -> tuple[float, str]:
     return -memory_value(entry.memory, entry.score, settings=settings, now=now), entry.memory.id
+
+
+def _pieces(
+    entries: Sequence[BundleEntry], now: float, *, header_limit: float
+) -> list[BundlePiece]:
+    """Return what is shown of each entry. header_limit: see `_piece`."""
+    texts: defaultdict[str, list[str]] = defaultdict(list)
+    for entry in entries:
+        texts[entry.memory.path].append(entry.memory.text)
+    pieces: list[BundlePiece] = []
+    for entry in entries:
+        pieces.append(_piece(entry, texts[entry.memory.path], now, token_limit=header_limit))
+    return pieces
 
 
 def _piece(
@@ -244,30 +258,29 @@ def _with_parts(
         memory = piece.memory
         if tokens_left < FEWEST_PART_TOKENS:
             break
-        if (
-            memory.id in chosen
-            or memory.kind not in PARTIAL_KINDS
-            or memory.layer not in CODE_LAYERS
-        ):
+        if memory.id in chosen or memory.layer not in CODE_LAYERS:
+            continue
+        if memory.kind not in PARTIAL_KINDS:
             continue
         chars = int((tokens_left - CAPTION_TOKENS) * len(piece.text) / max(1, piece.tokens))
         words = telling_words(task, piece.entry.reason)
         text = show_in_part(piece.text, words, first_line=max(1, memory.start_line), limit=chars)
         if text:
-            with_parts[place] = replace(
-                piece, text=text, tokens=memory_tokens(memory, len(text)), header="", in_part=True
-            )
-            tokens_left -= with_parts[place].tokens + CAPTION_TOKENS
+            size = memory_tokens(memory, len(text))
+            with_parts[place] = replace(piece, text=text, tokens=size, header="", in_part=True)
+            tokens_left -= size + CAPTION_TOKENS
             chosen.add(memory.id)
     return with_parts
 
 
 def _room_left(pieces: Sequence[BundlePiece], room: int) -> int:
     """Return about how many tokens these leave, captions and each file's header included."""
-    headers = {}
+    headers: dict[str, int] = {}
+    tokens_left = room
     for piece in pieces:
+        tokens_left -= piece.tokens + CAPTION_TOKENS
         headers[piece.memory.path] = memory_tokens(piece.memory, len(piece.header))
-    return room - sum(piece.tokens + CAPTION_TOKENS for piece in pieces) - sum(headers.values())
+    return tokens_left - sum(headers.values())
 
 
 def _left_out(piece: BundlePiece) -> LeftOut:
@@ -297,13 +310,13 @@ def _in_place(pieces: Sequence[BundlePiece]) -> list[BundlePiece]:
     summaries = {piece.memory.id for piece in pieces if piece.memory.kind is Kind.SUMMARY}
     for piece in pieces:
         groups.setdefault(_group(piece, summaries), []).append(piece)
-    placed = sorted(
-        groups.items(), key=lambda group: (list(Section).index(group[0][0]), not group[0][1])
-    )
+    section_order = list(Section)
+    # A stable sort: within a section groups keep the order of their best members.
+    keys = sorted(groups, key=lambda key: (section_order.index(key[0]), not key[1]))
     ordered: list[BundlePiece] = []
-    for _, group in placed:
+    for key in keys:
         # A file's summary stands before what it sums up.
-        ordered += sorted(group, key=lambda piece: piece.memory.id not in summaries)
+        ordered += sorted(groups[key], key=lambda piece: piece.memory.id not in summaries)
     return ordered
 
 
@@ -334,14 +347,13 @@ def _laid_out(included: Sequence[BundlePiece]) -> tuple[BundlePiece, ...]:
         if memory.path not in opened:
             header = piece.header
         opened.add(memory.path)
+        if header.strip() in own_text:
+            header = ""  # it is a memory of its own, and shown as one
         text = piece.text
-        if memory.kind in OUTLINE_KINDS and (
-            stubs := members[memory.path, memory.entity.removeprefix(BLOCK_NAME)]
-        ):
+        stubs = members[memory.path, memory.entity.removeprefix(BLOCK_NAME)]
+        if memory.kind in OUTLINE_KINDS and stubs:
             text = name_methods(without_stubs(_shown(piece.entry), stubs))
-        pieces.append(
-            replace(piece, text=text, header="" if header.strip() in own_text else header)
-        )
+        pieces.append(replace(piece, text=text, header=header))
     return tuple(pieces)
 
 

@@ -62,9 +62,8 @@ def render_memory_context(layout: BundleLayout) -> str:
         ("## Decision History", beside.history),
     ):
         if entries:
-            parts.append(
-                "\n".join([heading, "", *(f"- {collapse_blanks(line)}" for line in entries)])
-            )
+            lines = [f"- {collapse_blanks(entry)}" for entry in entries]
+            parts.append("\n".join([heading, "", *lines]))
     return "\n\n".join(parts)
 
 
@@ -86,9 +85,8 @@ def _memory(number: int, piece: BundlePiece) -> str:
         why = f"; why: {piece.entry.reason}"
     beside = f"[{memory.id}] {piece_remarks(piece)}{why}"
     first = f"[{number}] ({memory.kind.value}, {score}) {piece_heading(piece)}{lines}{below}"
-    return "\n".join(
-        [collapse_blanks(first), collapse_blanks(beside), *_header_block(piece), _text_block(piece)]
-    )
+    captions = [collapse_blanks(first), collapse_blanks(beside)]
+    return "\n".join([*captions, *_header_block(piece), _text_block(piece)])
 
 
 def _header_block(piece: BundlePiece) -> list[str]:
@@ -109,10 +107,8 @@ def _repository(layout: BundleLayout) -> Sequence[str]:
     beside = layout.beside
     lines = []
     if beside.branch:
-        lines.append(
-            f"Branch: {collapse_blanks(beside.branch)}"
-            + (f" ({beside.commit})" if beside.commit else "")
-        )
+        commit = f" ({beside.commit})" if beside.commit else ""
+        lines.append(f"Branch: {collapse_blanks(beside.branch)}{commit}")
     files = dict.fromkeys(piece.memory.path for piece in layout.pieces if piece.memory.path)
     if files:
         lines += ["Relevant files:", *(f"- {collapse_blanks(path)}" for path in files)]
@@ -138,14 +134,16 @@ def render_xml(layout: BundleLayout) -> str:
         blocks: list[str] = []
         for run in _runs(pieces):
             fenced = "\n".join(map(_xml_piece, run))
-            blocks.append(
-                _tabled(run, fenced, lambda toon: f"<facts>\n{escape_tags(toon)}\n</facts>")
-            )
+            blocks.append(_tabled(run, fenced, _facts_tag))
         parts.append("\n".join([f"<{tag}>", *blocks, f"</{tag}>"]))
     for name, lines in (("governance", layout.governance()), ("left_out", _names(layout))):
         if lines:
             parts.append("\n".join([f"<{name}>", *lines, f"</{name}>"]))
     return "\n".join(parts)
+
+
+def _facts_tag(toon: str) -> str:
+    return f"<facts>\n{escape_tags(toon)}\n</facts>"
 
 
 def render_markdown(layout: BundleLayout) -> str:
@@ -155,15 +153,18 @@ def render_markdown(layout: BundleLayout) -> str:
         parts.append(f"# {section.replace('_', ' ').capitalize()}")
         path = ""
         for run in _runs(pieces):
-            heading = "" if is_fact(run[0].memory) else run[0].memory.path or run[0].memory.title
-            if heading and (heading != path or not run[0].memory.path):
+            memory = run[0].memory
+            heading = "" if is_fact(memory) else memory.path or memory.title
+            # Memories of the same file stand under one heading.
+            if heading and (heading != path or not memory.path):
                 parts.append(f"## {collapse_blanks(heading)}")
-            path = run[0].memory.path
+            path = memory.path
             fenced = "\n\n".join(map(_markdown_piece, run))
             parts.append(_tabled(run, fenced, lambda toon: _markdown_block(toon, "toon")))
-    if governance := layout.governance():
+    governance, names = layout.governance(), _names(layout)
+    if governance:
         parts.append("\n".join(["# Governance", "", *governance]))
-    if names := _names(layout):
+    if names:
         headings = HEADINGS.values()
         lines = ["# Left out"]
         for line in names:
@@ -225,33 +226,27 @@ def _rows_and_ids(layout: BundleLayout) -> tuple[list[dict[str, object]], list[s
     sizes = [tokens.estimate(len(_json(row))) for row in rows]
     if sum(sizes) <= budget:
         return rows, []
-    rows = [row | {"reason": ""} for row in rows]
-    size_of = {
-        left_memory.candidate.id: tokens.estimate(len(_json(row)))
-        for left_memory, row in zip(left_out, rows, strict=True)
-    }
-    named = name_within(
-        left_out, budget // 2, size=lambda left_memory: size_of[left_memory.candidate.id]
-    )
-    passed = [
-        left_memory
-        for left_memory in left_out[len(named) :]
-        if left_memory.cause is not LeftOutCause.BELOW
-    ]
-    by_id = name_within(
-        passed,
-        budget - budget // 2,
-        size=lambda left_memory: tokens.estimate(len(left_memory.candidate.id) + 4),
-    )
-    return rows[: len(named)], [left_memory.candidate.id for left_memory in by_id]
+    row_tokens: dict[str, int] = {}
+    for left_memory, row in zip(left_out, rows, strict=True):
+        row["reason"] = ""
+        row_tokens[left_memory.candidate.id] = tokens.estimate(len(_json(row)))
+
+    def id_tokens(left_memory: LeftOut) -> int:
+        return tokens.estimate(len(left_memory.candidate.id) + 4)
+
+    for_rows = budget // 2
+    named = name_within(left_out, for_rows, size=lambda memory: row_tokens[memory.candidate.id])
+    unnamed = left_out[len(named) :]
+    passed = [memory for memory in unnamed if memory.cause is not LeftOutCause.BELOW]
+    by_id = name_within(passed, budget - for_rows, size=id_tokens)
+    return rows[: len(named)], [memory.candidate.id for memory in by_id]
 
 
 def _row_of(left_memory: LeftOut) -> dict[str, object]:
-    body = _named(left_memory.candidate) | {
+    return {
+        **_named(left_memory.candidate),
         "tokens": left_memory.tokens,
         "score": round(left_memory.score, 6),
-    }
-    return body | {
         "cause": left_memory.cause.name.lower(),
         "reason": well_formed(left_memory.reason),
     }
@@ -303,9 +298,9 @@ def _tabled(run: Sequence[BundlePiece], fenced: str, frame: Callable[[str], str]
 
 
 def _row(piece: BundlePiece) -> dict[str, str | float]:
-    remarks = piece_remarks(piece) + (
-        "; ~ below the threshold" if piece.entry.below_threshold else ""
-    )
+    remarks = piece_remarks(piece)
+    if piece.entry.below_threshold:
+        remarks += "; ~ below the threshold"
     return {
         "id": piece.memory.id,
         "kind": piece.memory.kind.value,
@@ -318,18 +313,16 @@ def _row(piece: BundlePiece) -> dict[str, str | float]:
 def _xml_piece(piece: BundlePiece) -> str:
     memory = piece.memory
     parts = []
+    file = escape_attribute(memory.path)
     if piece.header:
-        parts.append(
-            "<header"
-            f' file="{escape_attribute(memory.path)}">\n{escape_tags(piece.header)}\n</header>'
-        )
+        parts += [f'<header file="{file}">', escape_tags(piece.header), "</header>"]
     score = "" if piece.score is None else f' score="{piece.score:.2f}"'
     if memory.kind in CODE_KINDS:
-        named = f'file="{escape_attribute(memory.path)}" entity="{escape_attribute(memory.entity)}"'
-        fence = f"<code {named}{score}>", "</code>"
+        entity = escape_attribute(memory.entity)
+        begin, end = f'<code file="{file}" entity="{entity}"{score}>', "</code>"
     else:
-        fence = f'<memory id="{memory.id}"{score}>', "</memory>"
-    parts += [piece_caption(piece), fence[0], escape_tags(piece.text).strip("\n"), fence[1]]
+        begin, end = f'<memory id="{memory.id}"{score}>', "</memory>"
+    parts += [piece_caption(piece), begin, escape_tags(piece.text).strip("\n"), end]
     return "\n".join(parts)
 
 
@@ -339,9 +332,8 @@ def _markdown_piece(piece: BundlePiece) -> str:
     if memory.entity and memory.kind in CODE_KINDS:
         entity = f"; `{collapse_blanks(memory.entity)}`"
     score = "" if piece.score is None else f"; score {piece.score:.2f}"
-    return "\n\n".join(
-        [*_header_block(piece), f"{piece_caption(piece)}{entity}{score}", _text_block(piece)]
-    )
+    caption = f"{piece_caption(piece)}{entity}{score}"
+    return "\n\n".join([*_header_block(piece), caption, _text_block(piece)])
 
 
 def _named(memory: Memory | Candidate) -> dict[str, object]:
@@ -361,5 +353,6 @@ def _markdown_block(text: str, language: str) -> str:
     """Return text as a fenced block of Markdown, with a fence longer than any run of backticks in
     it."""
     clean = well_formed(text)
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`{3,}", clean)), default=0))
+    longest_run = max(map(len, re.findall("`{3,}", clean)), default=0)
+    fence = "`" * max(3, longest_run + 1)
     return f"{fence}{language}\n{clean}\n{fence}"

@@ -272,12 +272,14 @@ def memory_value(memory: Memory, rel: float, *, settings: BundleSettings, now: f
 PRIOR_CONTEXT_NOTE = "prior context, not immutable law"
 """Added to every decision."""
 MAX_AUTHOR_CHARS = 60
+MAX_PLACE_CHARS = 120
 
 
 def provenance_text(entry: BundleEntry, *, now: float) -> str:
     """Return the provenance of a memory, such as `said by the user 3 days ago`; may be empty."""
     memory = entry.memory
-    statements = [_who(entry, age_text(now - memory.updated_at))]
+    age = age_text(now - memory.updated_at)
+    statements = [_from_elsewhere(memory, age) if memory.place else _who(entry, age)]
     if memory.kind is Kind.DECISION:
         statements.append(PRIOR_CONTEXT_NOTE)
     if memory.particulars.occurrences:
@@ -321,6 +323,12 @@ def _who(entry: BundleEntry, age: str) -> str:
             return f"said by {_author(memory, 'the user')} {age}"
         case _:
             return f"written {age}" if memory.kind is Kind.DECISION else ""
+
+
+def _from_elsewhere(memory: Memory, age: str) -> str:
+    """Say what a memory was made from that is no file here, such as `commit 1a2b3c, 3 days ago`."""
+    place = re.sub(r"[^\w./:@#?=&+-]+", "-", memory.place)
+    return f"{memory.origin} {place[:MAX_PLACE_CHARS]}, {age}"
 
 
 def _author(memory: Memory, default: str) -> str:

@@ -140,51 +140,11 @@ AROUND = 2
 """Lines shown before and after a line that matters."""
 SHORTEST_WORD = 4
 _COMMON = frozenset(
-    {
-        *(
-            "about",
-            "after",
-            "also",
-            "because",
-            "before",
-            "change",
-            "code",
-            "does",
-            "each",
-            "from",
-            "have",
-            "into",
-            "line",
-        ),
-        *(
-            "lines",
-            "make",
-            "more",
-            "only",
-            "should",
-            "take",
-            "than",
-            "that",
-            "their",
-            "them",
-            "then",
-            "there",
-            "these",
-        ),
-        *(
-            "they",
-            "this",
-            "those",
-            "what",
-            "when",
-            "where",
-            "which",
-            "while",
-            "will",
-            "with",
-            "would",
-        ),
-    }
+    """
+    about after also because before change code does each from have into line lines make
+    more only should take than that their them then there these they this those what
+    when where which while will with would
+    """.split()
 )
 _REDACTED = re.compile(r"<(?:SECRET|PII):\w+>")
 _NAME_AT_END = re.compile(r"(?<![\w$])[\w$]+\Z")
@@ -224,10 +184,8 @@ def name_methods(outline: str) -> str:
     mark = "#"
     if lines[stubs[0][1]].rstrip().endswith("}"):
         mark = "//"
-    named = (
-        f"{indent}{mark} {len(stubs)} methods, only named:"
-        f" {', '.join(name for _, _, name in stubs)}"
-    )
+    names = ", ".join(name for _, _, name in stubs)
+    named = f"{indent}{mark} {len(stubs)} methods, only named: {names}"
     kept = []
     for at, line in enumerate(lines):
         # Where the first stub stood, one line names them all.
@@ -285,37 +243,44 @@ def show_in_part(text: str, words: Collection[str], *, first_line: int, limit: i
     first_line: the number of the first line in its file, for what is said of the gaps.
     """
     lines = text.split("\n")
-    worth = [sum(word in line.lower() for word in words) for line in lines]
-    shown = {0}
-    size = len(lines[0])
-    for place in sorted(range(1, len(lines)), key=lambda at: (-worth[at], at)):
-        near = [
-            at
-            for at in range(max(0, place - AROUND), min(len(lines), place + AROUND + 1))
-            if at not in shown
-        ]
-        near_chars = sum(len(lines[at]) + 1 for at in near)
-        if not worth[place] or size + near_chars > limit:
-            break
-        shown.update(near)
-        size += near_chars
+    shown = _telling_lines(lines, words, limit)
     if len(shown) == 1:
         return ""
     parts: list[str] = []
-    gap = 0
-    for at, line in enumerate([*lines, ""]):
-        if at < len(lines) and at not in shown:
-            gap += 1
-            continue
-        if gap:
-            parts.append(f"[… lines {first_line + at - gap}-{first_line + at - 1} left out …]")
-        gap = 0
-        parts += [line] if at < len(lines) else []
+    gap_from = 0
+    # One place past the end, where the last gap is named.
+    for place in sorted([*shown, len(lines)]):
+        if place > gap_from:
+            numbers = f"{first_line + gap_from}-{first_line + place - 1}"
+            parts.append(f"[… lines {numbers} left out …]")
+        parts += lines[place : place + 1]
+        gap_from = place + 1
     return "\n".join(parts)
+
+
+def _telling_lines(lines: Sequence[str], words: Collection[str], limit: int) -> set[int]:
+    """Return the head and the places of the lines with the most of these words, and around them.
+
+    limit: about how many characters they may have together.
+    """
+    worth: list[int] = []
+    for line in lines:
+        lowered = line.lower()
+        worth.append(sum(word in lowered for word in words))
+    shown = {0}
+    size = len(lines[0])
+    for place in sorted(range(1, len(lines)), key=lambda at: (-worth[at], at)):
+        around = range(max(0, place - AROUND), min(len(lines), place + AROUND + 1))
+        new = [at for at in around if at not in shown]
+        new_chars = sum(len(lines[at]) + 1 for at in new)
+        if not worth[place] or size + new_chars > limit:
+            break
+        shown.update(new)
+        size += new_chars
+    return shown
 
 
 def redacted_lines(text: str, *, first_line: int) -> tuple[int, ...]:
     """Return the numbers of the lines in which something was redacted."""
-    return tuple(
-        first_line + at for at, line in enumerate(text.split("\n")) if _REDACTED.search(line)
-    )
+    numbered = enumerate(text.split("\n"), first_line)
+    return tuple(number for number, line in numbered if _REDACTED.search(line))

@@ -1,11 +1,15 @@
 """An answer and its receipt as a `print` and a notebook show them.
 
 The command line has a layout of its own, with lines of code. Trade-off: memories are named, not
-quoted; the texts are in `context(...).bundle`.
+quoted; the texts are in `context(...).bundle`. It knows no record, so that the receipt can use it.
 """
 
+from collections.abc import Mapping
+from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from xscore.platform.figures import format_dollars, format_seconds
 from xscore.platform.text import counted
@@ -13,53 +17,68 @@ from xscore.platform.text import counted
 if TYPE_CHECKING:
     import jinja2
 
-    from xscore.records.receipt import Answer, Selected
-
 _PAGE = """
-{% if answer.answer %}<div style="white-space: pre-wrap">{{ answer.answer }}</div>{% endif %}
+{% if answer %}<div style="white-space: pre-wrap">{{ answer }}</div>{% endif %}
 {% if rows %}<table>
 <thead><tr><th>score</th>
 <th style="text-align: left">memory</th><th style="text-align: left">why</th></tr></thead>
-<tbody>{% for score, name, why in rows %}
-<tr><td>{{ score }}</td>
-<td style="text-align: left">{{ name }}</td><td style="text-align: left">{{ why }}</td></tr>
+<tbody>{% for row in rows %}
+<tr><td>{{ row.score }}</td>
+<td style="text-align: left">{{ row.name }}</td>
+<td style="text-align: left">{{ row.reason }}</td></tr>
 {% endfor %}</tbody></table>{% endif %}
 <p>{{ receipt }}</p>
-{% for warning in answer.warnings %}<p>{{ warning }}</p>{% endfor %}
+{% for warning in warnings %}<p>{{ warning }}</p>{% endfor %}
 """
 
 
-def answer_text(answer: "Answer") -> str:
-    """Return the answer, the kept memories, the receipt in a line, and the warnings."""
-    kept = [f"{score}  {name}  {why}".rstrip() for score, name, why in map(_row, answer.selected)]
-    parts = [answer.answer or "", "\n".join(kept), receipt_line(answer), *answer.warnings]
-    return "\n\n".join(filter(None, parts))
+class AnswerRow(Struct, frozen=True):
+    """A kept memory."""
+
+    score: str
+    name: str
+    reason: str
 
 
-def answer_html(answer: "Answer") -> str:
-    """Return the same as HTML; every text is escaped."""
-    rows = [_row(memory) for memory in answer.selected]
-    return _template().render(answer=answer, rows=rows, receipt=receipt_line(answer))
+class AnswerForm(Struct, frozen=True, kw_only=True):
+    """What is shown of an answer."""
 
+    answer: str
+    """Empty: there is none."""
+    rows: tuple[AnswerRow, ...]
+    candidates: int
+    counts: Mapping[str, int]
+    """Memories by how they were judged, such as `cached`."""
+    judge: str
+    cost_usd: Decimal | None
+    took_s: float
+    turn_id: str
+    warnings: tuple[str, ...]
 
-def receipt_line(answer: "Answer") -> str:
-    """Return how many memories were judged and kept, what that cost in dollars, and the seconds it
-    took."""
-    coverage, judge = answer.coverage, answer.judge
-    counts = {name: getattr(coverage, name) for name in ("judged", "cached", "carried", "unjudged")}
-    how = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-    dollars = format_dollars(answer.spent().cost_usd)
-    kept = f"{len(answer.selected)} of {counted(coverage.candidates, 'memory', 'memories')} kept"
-    took = format_seconds(answer.latency.total)
-    return (
-        f"{kept} ({how or 'none'}) by {judge.provider}:{judge.model}, {dollars}, {took}; turn"
-        f" {answer.turn_id}"
-    )
+    def as_text(self) -> str:
+        """Return the answer, the kept memories, the receipt in a line, and the warnings."""
+        kept = [f"{row.score}  {row.name}  {row.reason}".rstrip() for row in self.rows]
+        parts = [self.answer, "\n".join(kept), self.receipt_line(), *self.warnings]
+        return "\n\n".join(filter(None, parts))
 
+    def as_html(self) -> str:
+        """Return the same as HTML; every text is escaped."""
+        return _template().render(
+            answer=self.answer,
+            rows=self.rows,
+            receipt=self.receipt_line(),
+            warnings=self.warnings,
+        )
 
-def _row(memory: "Selected") -> tuple[str, str, str]:
-    place = "::".join(filter(None, (memory.path, memory.entity))) or memory.title or memory.id
-    return f"{memory.score:.2f}", place, memory.reason
+    def receipt_line(self) -> str:
+        """Return how many memories were judged and kept, what that cost in dollars, and the seconds
+        it took."""
+        how = ", ".join(f"{count:,} {name}" for name, count in self.counts.items() if count)
+        kept = f"{len(self.rows)} of {counted(self.candidates, 'memory', 'memories')} kept"
+        return (
+            f"{kept} ({how or 'none'}) by {self.judge}, {format_dollars(self.cost_usd)},"
+            f" {format_seconds(self.took_s)}; turn {self.turn_id}"
+        )
 
 
 @cache

@@ -1,8 +1,8 @@
 """Memories with their facts and edges, the candidates of a turn, and the report of an index run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
@@ -77,6 +77,47 @@ class MemoryStatus(StrEnum):
     STALE = "stale"
     SUPERSEDED = "superseded"
     ARCHIVED = "archived"
+
+
+class MemoryOrigin(StrEnum):
+    """What a memory was made from. Only a file of the worktree has a path; the others have a
+    place."""
+
+    FILE = "file"
+    """A file here: `path` and lines say where."""
+    COMMIT = "commit"
+    EXCHANGE = "exchange"
+    """A question with its answer, or a summary of several."""
+    STATED = "stated"
+    DOCUMENT = "document"
+    """One that lies elsewhere, such as a page of a wiki."""
+    PACKAGE = "package"
+
+
+class ViewName(StrEnum):
+    """A text by which a memory may be judged."""
+
+    WHOLE = "whole"
+    """Its full text, which every memory has."""
+    CARD = "card"
+    """A shorter text that says what it is for; tests and exchanges have one."""
+
+
+TestView = Literal["cards", "full"]
+"""How the judge is shown tests: as cards or in full."""
+JUDGED_VIEWS: Mapping[TestView, tuple[ViewName, ...]] = {
+    "cards": (ViewName.CARD, ViewName.WHOLE),
+    "full": (ViewName.WHOLE,),
+}
+"""Which view a turn judges: the first of these that a memory has."""
+DEFAULT_VIEWS = JUDGED_VIEWS["cards"]
+"""Which view is judged unless a setting says otherwise."""
+
+
+def judged_views(layer: Layer, tests: TestView) -> tuple[ViewName, ...]:
+    """Return which view of this layer's memories a turn judges: the first that a memory has."""
+    # Only tests are shown whole on demand; the card of an exchange is what it is judged by.
+    return JUDGED_VIEWS[tests] if layer.is_indexed else DEFAULT_VIEWS
 
 
 class Relation(StrEnum):
@@ -158,6 +199,24 @@ class Citation(Struct, frozen=True):
     is_changed: bool = False
 
 
+def view_texts(text: str, card: str) -> dict[ViewName, str]:
+    """Return the text of each view of a memory, the full text first."""
+    texts = {ViewName.WHOLE: text}
+    if card and card != text:
+        texts[ViewName.CARD] = card
+    return texts
+
+
+class View(Struct, frozen=True):
+    """What identifies a memory as a judge sees it by one of its texts."""
+
+    name: ViewName
+    hash: str
+    """`hashing.content_hash` of the text with its place, marked if the memory is stale."""
+    tokens: int
+    """Estimated, of the text."""
+
+
 class Memory(Struct, frozen=True, kw_only=True):
     """A memory with all its fields, as the store keeps it."""
 
@@ -171,13 +230,15 @@ class Memory(Struct, frozen=True, kw_only=True):
     card: str = ""
     """What the judge is shown instead of `text`, when that is shorter (tests); empty: the text
     itself."""
-    content_hash: str
-    """`hashing.content_hash` of what the judge is shown by default (the card where there is
-    one)."""
-    text_hash: str
-    """`hashing.content_hash` of the full text; equals `content_hash` where there is no card."""
+    views: tuple[View, ...] = ()
+    """One of each of its texts (`texts`); empty until it is named and hashed."""
+    origin: MemoryOrigin = MemoryOrigin.FILE
+    place: str = ""
+    """Where it is in its origin: id of a commit, address of a document, name of a package; never a
+    path of this worktree. Empty for a file, whose path says it, and for what has no place."""
     path: str = ""
-    """Relative to the root, `/` between parts, percent-escaped where not UTF-8; empty: no file."""
+    """A file of this worktree: relative to the root, `/` between parts, percent-escaped where not
+    UTF-8; empty: it is made from something else."""
     entity: str = ""
     """Qualified name inside the file, e.g. `Store.write`, `Installation > Linux`, `[tool.ruff]`."""
     start_line: int = 0
@@ -202,10 +263,36 @@ class Memory(Struct, frozen=True, kw_only=True):
     access_count: int = 0
 
     def __post_init__(self) -> None:
-        if not self.id or not self.content_hash:
-            raise ValueError("a memory needs an id and a content hash")
+        if not self.id:
+            raise ValueError("a memory needs an id")
+        is_from_file = self.origin is MemoryOrigin.FILE
+        if self.place if is_from_file else self.path or self.source is MemorySource.INDEX:
+            raise ValueError(f"{self.id} has the path of a file here, or a place elsewhere")
         if not (0.0 <= self.importance <= 1.0 and 0.0 <= self.confidence <= 1.0):
             raise ValueError(f"importance and confidence of {self.id} lie in 0..1")
+
+    @property
+    def texts(self) -> dict[ViewName, str]:
+        """The text of each view that it has."""
+        return view_texts(self.text, self.card)
+
+    def view(self, names: Iterable[ViewName] = DEFAULT_VIEWS) -> View:
+        """Return the first of these views that it has. Raises ValueError."""
+        views = {view.name: view for view in self.views}
+        for name in names:
+            if name in views:
+                return views[name]
+        raise ValueError(f"{self.id} has none of these views: {', '.join(names)}")
+
+    @property
+    def content_hash(self) -> str:
+        """The hash of what the judge is shown by default."""
+        return self.view().hash
+
+    @property
+    def text_hash(self) -> str:
+        """The hash of the full text."""
+        return self.view((ViewName.WHOLE,)).hash
 
     @property
     def is_stated(self) -> bool:

@@ -6,6 +6,7 @@ as a list line.
 
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import astuple
@@ -14,6 +15,9 @@ from xscore.platform.errors import BrokenReceipt
 from xscore.records.calls import Stage, Traffic, Usage
 from xscore.records.judgment import SCORE_TOLERANCE, Boost, score_text
 from xscore.records.turn import Routing, Scope, SessionInfo
+
+if TYPE_CHECKING:
+    from xscore.records.answer_form import AnswerForm
 
 
 class Coverage(Struct, frozen=True):
@@ -299,14 +303,32 @@ class Answer(Struct, frozen=True, kw_only=True):
         return totals
 
     def __str__(self) -> str:
-        from xscore.records.answer_form import answer_text
-
-        return answer_text(self)
+        return self._form().as_text()
 
     def _repr_html_(self) -> str:
-        from xscore.records.answer_form import answer_html
+        return self._form().as_html()
 
-        return answer_html(self)
+    def _form(self) -> "AnswerForm":
+        # The command line has a layout of its own.
+        from xscore.records.answer_form import AnswerForm, AnswerRow
+
+        rows = []
+        for memory in self.selected:
+            place = "::".join(filter(None, (memory.path, memory.entity)))
+            name = place or memory.title or memory.id
+            rows.append(AnswerRow(f"{memory.score:.2f}", name, memory.reason))
+        counts = ("judged", "cached", "carried", "unjudged")
+        return AnswerForm(
+            answer=self.answer or "",
+            rows=tuple(rows),
+            candidates=self.coverage.candidates,
+            counts={name: getattr(self.coverage, name) for name in counts},
+            judge=f"{self.judge.provider}:{self.judge.model}",
+            cost_usd=self.spent().cost_usd,
+            took_s=self.latency.total,
+            turn_id=self.turn_id,
+            warnings=self.warnings,
+        )
 
     def __post_init__(self) -> None:
         hint = "This is a bug of xscore; please report it."

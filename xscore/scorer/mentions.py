@@ -13,7 +13,6 @@ from itertools import chain, takewhile
 
 from msgspec import Struct, field
 
-from xscore.platform.near_names import nearest_names
 from xscore.records.memory import BLOCK_NAME, Candidate
 
 QUALIFIED = 0.9
@@ -212,6 +211,10 @@ def _by_near_name(
         bearers.setdefault(_last_name(candidate), []).append(candidate)
     bearers.pop("", None)
     long_enough = [name for name in unknown if len(name) >= NEAR_LETTERS]
+    if not long_enough:
+        return
+    from xscore.platform.near_names import nearest_names  # most tasks spell their names right
+
     for name in long_enough[:MOST_MISSPELT]:
         for near in nearest_names(name, bearers, limit=1, likeness=NEAR_LIKENESS):
             if len(bearers[near]) > MOST_BEARERS:

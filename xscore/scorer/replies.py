@@ -3,7 +3,7 @@ Pure.
 
 Strict JSON first. A reply that is not JSON is repaired by json-repair, and a score counts only if
 the raw text plainly states the same one, because a repair may turn a truncated score into a lower
-one. Nothing is clamped or rounded. Trade- off: `92.0` is void, because otherwise the `1.0` of a
+one. Nothing is clamped or rounded. Trade-off: `92.0` is void, because otherwise the `1.0` of a
 model that scores 0..1 would pass as the lowest score.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.records.calls import Completion, Finish
 from xscore.records.judgment import Judgment
@@ -25,6 +26,9 @@ MAX_REPLY_CHARS = 200_000
 MAX_REPAIRED_CHARS = 30_000
 """Longer replies are not repaired, nor are those with more brackets than scores and reasons need:
 repairing takes time quadratic in both, and half a minute of it was provoked by 100,000 braces."""
+MOST_REPAIRED_SCORES = 60
+"""Bounds the brackets of a reply to several questions that is repaired, by what the reply to one
+turn can hold."""
 MAX_REASON_CHARS = 240
 
 _THINKING = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
@@ -72,7 +76,7 @@ class ReplyObject(NamedTuple):
     repaired: bool = False
     """The reply was not JSON as it stood."""
     damaged: str = ""
-    """What the object was repaired out of; empty: it stood there whole."""
+    """The text that the object was repaired from; empty: it was intact."""
 
 
 EMPTY_REPLY = ParsedReply({}, {})
@@ -81,7 +85,7 @@ EMPTY_REPLY = ParsedReply({}, {})
 def _without_thinking(text: str) -> str:
     """Drop what a model thinks aloud.
 
-    One pattern over both marks would read the rest of the text for each begin.
+    One pattern over both marks would scan the rest of the text for each opening mark.
     """
     kept: list[str] = []
     place = 0
@@ -147,7 +151,7 @@ def _in_doubt(value: object) -> bool:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_ConflictTrackingDict)
-"""Kept: making one takes as long as a small reply takes to be read."""
+"""Kept, since creating one takes as long as parsing a small reply."""
 
 
 def _strict(text: str) -> object | None:
@@ -172,16 +176,66 @@ def parse_reply(text: str, ids: Collection[str]) -> ParsedReply:
 
     Every other id, and every value in doubt, is void.
     """
-    reply = find_object(text, scores=len(ids))
+    (reply,) = parse_replies(text, ids)
+    return reply
+
+
+def parse_replies(
+    text: str, ids: Collection[str], questions: Sequence[str] = ()
+) -> list[ParsedReply]:
+    """Read a reply to a prompt with these ids, and with these questions if several may share it.
+
+    Returns one result for each question, or one for a prompt that names none. A score counts only
+    for the question under whose code it stands, and a damaged reply to several for none. What is
+    wrong with the reply as a whole stands in the first result.
+    """
+    expected = len(ids)
+    if questions:
+        expected = min(len(questions) * (len(ids) + 1), MOST_REPAIRED_SCORES)
+    nothing = [EMPTY_REPLY] * max(1, len(questions))
+    reply = find_object(text, scores=expected)
     if reply is None:
-        return EMPTY_REPLY
+        return nothing
+    nothing[0] = ParsedReply({}, {}, repaired=reply.repaired)
     data = reply.data
-    if not isinstance(data, dict) or has_conflict(data, "scores"):
-        return ParsedReply({}, {}, repaired=reply.repaired)
+    # Which question a score of a damaged reply belongs to cannot be told for certain.
+    if (reply.damaged and len(questions) > 1) or not isinstance(data, dict):
+        return nothing
     scores = data.get("scores")
-    if not isinstance(scores, dict):
-        return ParsedReply({}, {}, repaired=reply.repaired)
-    return believed_scores(scores, ids, dict(_reasons(data.get("reasons"))), reply)
+    if has_conflict(data, "scores") or not isinstance(scores, dict):
+        return nothing
+    if not questions:
+        return [believed_scores(scores, ids, _reasons(data.get("reasons")), reply)]
+    return _by_question(scores, data.get("reasons"), reply, ids, questions)
+
+
+def _by_question(
+    scores: Mapping[str, object],
+    reasons: object,
+    reply: ReplyObject,
+    ids: Collection[str],
+    questions: Sequence[str],
+) -> list[ParsedReply]:
+    """Read an object of scores by question and id."""
+    results: list[ParsedReply] = []
+    void = 0
+    for code in questions:
+        of_question = scores.get(code, {})
+        if not isinstance(of_question, dict) or has_conflict(scores, code):
+            of_question = {}
+            void += 1
+        reasons_by_id = _reasons(reasons, question=code)
+        result = believed_scores(of_question, ids, reasons_by_id, reply)
+        # The reply is one, so that its repair is counted once.
+        results.append(replace(result, repaired=False))
+    first = results[0]
+    results[0] = replace(
+        first,
+        foreign=first.foreign + len(scores.keys() - set(questions)),
+        void=first.void + void,
+        repaired=reply.repaired,
+    )
+    return results
 
 
 def believed_scores(
@@ -206,19 +260,20 @@ def believed_scores(
     return ParsedReply(valid, reasons_of_valid, foreign, void, reply.repaired)
 
 
-def _reasons(data: object) -> list[tuple[str, str]]:
+def _reasons(data: object, *, question: str = "") -> dict[str, str]:
+    """Return the reasons by id. question: whose, where several questions share the reply."""
     pairs: list[tuple[object, object]] = []
-    if isinstance(data, dict):
+    if isinstance(data, dict) and not question:
         pairs = list(data.items())
     elif isinstance(data, list):
         for entry in data:
-            if isinstance(entry, dict):
+            if isinstance(entry, dict) and (not question or entry.get("q") == question):
                 reason = entry.get("reason", entry.get("reasoning"))
                 pairs.append((entry.get("id"), reason))
-    reasons: list[tuple[str, str]] = []
+    reasons: dict[str, str] = {}
     for id_, text in pairs:
         if isinstance(id_, str) and isinstance(text, str):
-            reasons.append((id_, printable_reason(text)))
+            reasons[id_] = printable_reason(text)
     return reasons
 
 

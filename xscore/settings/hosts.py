@@ -15,6 +15,11 @@ class EmbeddingSettings(SettingsGroup, frozen=True):
     base_url: str = ""
     """Host of the embeddings endpoint; empty: that of `openai.base_url`."""
 
+    @property
+    def by_model(self) -> bool:
+        """Whether a model makes the vectors, and not the words alone."""
+        return self.model.strip() != "terms"
+
 
 class OpenAISettings(SettingsGroup, frozen=True):
     """Where the OpenAI dialect goes."""

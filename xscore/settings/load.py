@@ -33,13 +33,13 @@ DECISION_VENDORS = ("typesafe", "perplexity", "openrouter", "fireworks", "decisi
 """Their key and base URL are `<NAME>_API_KEY` and `<NAME>_BASE_URL` in the environment."""
 ENVIRONMENT = "environment"
 VARIABLES = {
-    **{
-        f"{vendor}.{name}": f"{vendor}_{name}".upper()
-        for vendor in VENDORS
-        for name in ("api_key", "base_url")
-    },
+    "openai.api_key": "OPENAI_API_KEY",
+    "openai.base_url": "OPENAI_BASE_URL",
+    "anthropic.api_key": "ANTHROPIC_API_KEY",
+    "anthropic.base_url": "ANTHROPIC_BASE_URL",
     "store.trust": "XSCORE_TRUST_STORE",
 }
+"""Settings whose variable has a name that is not made from theirs."""
 NOT_OURS = "XSCORE_PYTHON"
 """A variable of the GitHub action's own steps."""
 MAX_FILE_BYTES = 1_000_000

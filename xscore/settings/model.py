@@ -362,6 +362,11 @@ class SharedSettings(SettingsGroup, frozen=True):
     max_usd_day: Decimal | None = None
     """Cap on one day (UTC) of the tenant, over all its processes and machines; unset: none."""
 
+    @property
+    def is_used(self) -> bool:
+        """Whether a server is named, or must be."""
+        return bool(self.url.reveal()) or self.require
+
 
 class CacheSettings(SettingsGroup, frozen=True):
     """The key that machines share to exchange caches."""

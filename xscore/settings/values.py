@@ -41,10 +41,15 @@ OTHER_JUDGES = ("typesafe:jev-1.14.0", "anthropic:claude-haiku-5-5")
 """Used instead of the default when only they have a key; at the same prices, like the answering
 models below."""
 OTHER_PRIMARIES = ("anthropic:claude-sonnet-5-5",)
-JUDGE_KEYS, ANSWER_KEYS = (
-    tuple(f"{model.partition(':')[0].upper()}_API_KEY" for model in models)
-    for models in ((DEFAULT_JUDGE, *OTHER_JUDGES), (DEFAULT_PRIMARY, *OTHER_PRIMARIES))
-)
+
+
+def _key_variable(model: str) -> str:
+    vendor, _, _ = model.partition(":")
+    return f"{vendor.upper()}_API_KEY"
+
+
+JUDGE_KEYS = tuple(map(_key_variable, (DEFAULT_JUDGE, *OTHER_JUDGES)))
+ANSWER_KEYS = tuple(map(_key_variable, (DEFAULT_PRIMARY, *OTHER_PRIMARIES)))
 """Variables of which one is enough, if no model is named."""
 _OR_OWN = "or OPENAI_BASE_URL for a server of your own"
 _JUDGES = ", ".join(key if key in ANSWER_KEYS else f"{key} (judges only)" for key in JUDGE_KEYS)

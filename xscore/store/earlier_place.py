@@ -16,7 +16,6 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
-from xscore.extension import HOOKS, load
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreError, StoreUntrusted, XscoreError
 from xscore.platform.files import sync_to_disk
@@ -212,11 +211,12 @@ def _merge(path: Path, target: Path, user_data_dir: Path) -> None:
     keys = opening.key_source(user_data_dir)
     _close_to_others(path, keys)
     opening.connect_store(path, keys, create=False).close()  # brings it to today's schema
-    (hook,) = HOOKS["merge_store"]
+    from xscore.extensions.recovery.salvage import merge_store  # an extension
+
     with closing(
         opening.open_store(target.parent, user_data_dir=user_data_dir, trust=False)
     ) as connection:
-        load(hook.target)(path, connection, keys)
+        merge_store(path, connection, keys)
     for suffix in FILE_SUFFIXES:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 

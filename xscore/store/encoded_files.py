@@ -17,6 +17,7 @@ from xscore.platform.hashing import file_id
 from xscore.records.memory import FileStamp, Memory, Mention, Relation
 from xscore.store.file_bodies import Body, compress, decompress, encode_bodies
 from xscore.store.memory_rows import SqlRow
+from xscore.store.memory_views import ViewRow, view_rows
 from xscore.store.written_rows import (
     chain_names,
     memory_row,
@@ -38,6 +39,8 @@ class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
     rows: list[tuple[Any, ...]]
     """Rows of table `memory` (`written_rows.ROW_COLUMNS`), each id once; what they say is in the
     body."""
+    views: list[ViewRow]
+    """All views of each memory."""
     body: bytes
     """Attributes, cards and texts (`file_bodies`)."""
     mentions: bytes
@@ -132,17 +135,20 @@ def encode_file(
     compressed record."""
     memories_by_id = {memory.id: memory for memory in memories}
     rows: list[SqlRow] = []
+    views: list[ViewRow] = []
     bodies: dict[str, Body] = {}
     defines: dict[str, tuple[str, ...]] = {}
     for id_, memory in memories_by_id.items():
         row, bodies[id_] = without_body(memory_row(memory))
         rows.append(row)
+        views += view_rows(id_, memory.views)
         if memory.facts.defines:
             defines[id_] = memory.facts.defines
     file_mentions = _file_mentions(mentions, defines, types)
     return EncodedFile(
         stamp=stamp,
         rows=rows,
+        views=views,
         body=encode_bodies(bodies),
         mentions=compress(msgpack.encode(file_mentions)),
         names=file_mentions.names(stamp.path),

@@ -14,13 +14,16 @@ from typing import NamedTuple
 from xscore.platform.database import damage_if_invalid, transaction
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.hashing import content_hash
+from xscore.records.memory import ViewName, view_texts
 from xscore.store.encoded_files import EncodedFile, FileMentions, decode_mentions
 from xscore.store.file_bodies import read_with_bodies
 from xscore.store.link_rows import drop_unused_file_ends
+from xscore.store.memory_views import decode_views, of_judged_view, views_in, write_views
 from xscore.store.worktrees import HERE, remove_own_rows
 from xscore.store.written_rows import ROW_COLUMNS, USES, upsert_rows
 
 _ID = ROW_COLUMNS.index("id")
+_TEXT_HASH = of_judged_view("hash", 0, (ViewName.WHOLE,))
 _PUT = """
     INSERT INTO file_version (path, file_hash, rules, language, mentions, body)
       VALUES (?, ?, ?, ?, ?, ?)
@@ -47,13 +50,13 @@ class StoredMemory(NamedTuple):
     """The columns of an indexed memory that tell what a change of it affects."""
 
     entity: str
-    text_hash: str
     kind: str
     language: str
     overrides: int
+    text_hash: str
 
 
-_STORED_COLUMNS = tuple(map(ROW_COLUMNS.index, StoredMemory._fields))
+_STORED_COLUMNS = tuple(map(ROW_COLUMNS.index, StoredMemory._fields[:-1]))
 
 
 class FileContent(NamedTuple):
@@ -66,7 +69,16 @@ class FileContent(NamedTuple):
 
 def encoded_content(file: EncodedFile) -> FileContent:
     """Return the content of a parsed file."""
-    memories = {row[_ID]: StoredMemory(*(row[at] for at in _STORED_COLUMNS)) for row in file.rows}
+    text_hashes: dict[str, str] = {}
+    for identifier, view, hash_, _ in file.views:
+        if view == ViewName.WHOLE:
+            text_hashes[identifier] = hash_
+    memories: dict[str, StoredMemory] = {}
+    for row in file.rows:
+        identifier = row[_ID]
+        columns = [row[at] for at in _STORED_COLUMNS]
+        columns.append(text_hashes[identifier])
+        memories[identifier] = StoredMemory(*columns)
     return FileContent(memories, decode_mentions(file.mentions))
 
 
@@ -75,8 +87,8 @@ def version_content(connection: sqlite3.Connection, path: str, version: int) -> 
     if not version:
         return FileContent({}, FileMentions())
     rows = connection.execute(
-        "SELECT id, entity, text_hash, kind, language, overrides FROM memory_row WHERE path = ? AND"
-        " version = ?",
+        f"SELECT id, entity, kind, language, overrides, {_TEXT_HASH} FROM memory_row WHERE path = ?"
+        " AND version = ?",
         (path, version),
     )
     return FileContent(
@@ -127,6 +139,7 @@ def put_version(
     else:
         ((number,),) = connection.execute(_PUT, values).fetchall()
     upsert_rows(connection, file.rows, version=number)
+    write_views(connection, file.views, version=number)
     # A replaced version may hold memories that are new to this worktree alone.
     if connection.execute(_HAS_OTHERS, (stamp.path, number)).fetchone():
         connection.execute(_KEEP_USES, {"path": stamp.path, "version": number})
@@ -210,12 +223,17 @@ def unsound_paths(
     Raises StoreDamaged.
     """
     unsound = set[str]()
+    # The table of what any worktree has, unlike the view, has no such column.
+    views_column = views_in(0) if table == "memory_row" else "views"
     rows = read_with_bodies(
-        connection, "path, entity, content_hash, text_hash, status", where, parameters, table=table
+        connection, f"path, entity, status, {views_column}", where, parameters, table=table
     )
-    for path, entity, shown_hash, text_hash, status, _, card, text in rows:
-        fits = content_hash(path, entity, text) == text_hash
-        fits = fits and (content_hash(path, entity, card) if card else text_hash) == shown_hash
+    for path, entity, status, views, _, card, text in rows:
+        hashes = {view.name: view.hash for view in decode_views(views)}
+        fits = hashes == {
+            name: content_hash(path, entity, view_text)
+            for name, view_text in view_texts(text, card).items()
+        }
         if not fits or status != "active":
             unsound.add(path)
     return unsound

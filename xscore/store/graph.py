@@ -38,7 +38,7 @@ _HERE = """
     )
 """
 _STEP = """
-    SELECT place, relation, {incoming} AS incoming,
+    SELECT here.place, relation, {incoming} AS incoming,
            CASE WHEN :files AND far.source = 'index' THEN 'f_' || far.path
              ELSE edge.{there} END AS other, count(*)
     FROM here CROSS JOIN edge ON edge.{here} = own LEFT JOIN memory AS far ON far.id = edge.{there}
@@ -54,7 +54,7 @@ _STEP = """
     GROUP BY 1, 2, 4
 """
 _CITES = """
-    SELECT place, 'references', 0 AS incoming,
+    SELECT here.place, 'references', 0 AS incoming,
            CASE WHEN code.id IS NULL THEN 'f_' || evidence.path ELSE code.id END AS other, count(*)
     FROM here CROSS JOIN evidence_here AS evidence ON evidence.memory_id = own
       LEFT JOIN memory AS code
@@ -63,12 +63,12 @@ _CITES = """
     GROUP BY 1, 2, 4
 """
 _CITED = """
-    SELECT place, 'references', 1 AS incoming, evidence.memory_id AS other, count(*)
+    SELECT here.place, 'references', 1 AS incoming, evidence.memory_id AS other, count(*)
     FROM here CROSS JOIN evidence_here AS evidence ON evidence.path = substr(own, 3)
     WHERE substr(own, 1, 2) = 'f_' AND 'references' IN (SELECT value FROM json_each(:relations))
     GROUP BY 1, 2, 4
     UNION ALL
-    SELECT place, 'references', 1 AS incoming, evidence.memory_id AS other, count(*)
+    SELECT here.place, 'references', 1 AS incoming, evidence.memory_id AS other, count(*)
     FROM here CROSS JOIN memory AS code ON code.id = own AND NOT :files
          CROSS JOIN evidence_here AS evidence ON evidence.path = code.path AND {same_lines}
     WHERE 'references' IN (SELECT value FROM json_each(:relations))

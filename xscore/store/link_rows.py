@@ -10,7 +10,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -18,11 +17,9 @@ from msgspec import Struct
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Edge, Kind, Mention, Relation
+from xscore.store.encoded_files import FileMentions, decode_mentions
 from xscore.store.worktrees import HERE, IS_VISIBLE, LISTED_HERE, worktree_number
 from xscore.store.written_rows import last_name, name_crc
-
-if TYPE_CHECKING:
-    from xscore.store.encoded_files import FileMentions
 
 
 class EntityRow(Struct, frozen=True):
@@ -76,8 +73,6 @@ def entities_named(connection: sqlite3.Connection, name: str) -> list[EntityRow]
 
 def all_mentions(connection: sqlite3.Connection) -> "dict[str, FileMentions]":
     """Return the mentions of every file that has some, by path. Raises StoreDamaged."""
-    from xscore.store.encoded_files import decode_mentions
-
     listed = f"SELECT version FROM file_row WHERE worktree = {HERE}"
     rows = connection.execute(
         f"SELECT path, mentions FROM file_version WHERE number IN ({listed})"
@@ -88,8 +83,6 @@ def all_mentions(connection: sqlite3.Connection) -> "dict[str, FileMentions]":
 
 def file_mentions(connection: sqlite3.Connection, path: str) -> "FileMentions":
     """Return the mentions of a file. Raises StoreDamaged."""
-    from xscore.store.encoded_files import FileMentions, decode_mentions
-
     query = "SELECT mentions FROM file JOIN file_version ON number = version WHERE file.path = ?"
     row = connection.execute(query, (path,)).fetchone()
     with damage_if_invalid("a mention"):
@@ -98,8 +91,6 @@ def file_mentions(connection: sqlite3.Connection, path: str) -> "FileMentions":
 
 def check_mentions(connection: sqlite3.Connection) -> None:
     """Raise StoreDamaged if the mentions of an indexed file are missing or unreadable."""
-    from xscore.store.encoded_files import decode_mentions
-
     query = (
         "SELECT mentions FROM file LEFT JOIN file_version ON number = version WHERE excluded = ''"
     )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from operator import itemgetter
 from time import perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -22,9 +22,21 @@ from msgspec import Struct
 from xscore.platform.database import damage_if_invalid, read_snapshot
 from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.sqlite_drivers import recovery_hint
-from xscore.records.memory import Candidate, Edge, Kind, Layer, Memory, Relation, TermColumn
+from xscore.records.memory import (
+    Candidate,
+    Edge,
+    Kind,
+    Layer,
+    Memory,
+    Relation,
+    TermColumn,
+    TestView,
+    View,
+    judged_views,
+)
 from xscore.records.turn import LayerReport
-from xscore.store.worktrees import HERE, SHOWN_HERE, visible_memories
+from xscore.store.memory_views import decode_views, join_judged_view
+from xscore.store.worktrees import HERE, visible_memories
 
 MEMORY_COLUMNS = (
     *(
@@ -33,6 +45,8 @@ MEMORY_COLUMNS = (
         "kind",
         "scope",
         "status",
+        "origin",
+        "place",
         "path",
         "entity",
         "start_line",
@@ -40,8 +54,6 @@ MEMORY_COLUMNS = (
         "language",
     ),
     *(
-        "content_hash",
-        "text_hash",
         "updated_at",
         "importance",
         "confidence",
@@ -60,9 +72,15 @@ MEMORY_COLUMNS = (
         "text",
     ),
 )
-"""Columns of a whole memory, named after its fields; `attrs` holds facts and particulars."""
+"""Columns of a whole memory without its views, named after its fields; `attrs` holds facts and
+particulars."""
 HEAD_COLUMNS = MEMORY_COLUMNS[: MEMORY_COLUMNS.index("attrs")]
 """Those before attrs, card and text, which may be in the body of a file (`file_bodies`)."""
+UNSTATED_ORIGIN = """
+    CASE WHEN path <> '' OR source = 'index' THEN 'file'
+    WHEN kind IN ('exchange', 'summary') THEN 'exchange' ELSE 'stated' END
+"""
+"""SQL: the origin of a memory of which an older schema says none (`memory_writer.origin_of`)."""
 _TICKS = 1 << 22
 """Ticks of a second, so that a time of this century is a whole number of them: JSON of SQLite
 rounds other numbers."""
@@ -74,13 +92,6 @@ _CANDIDATE_COLUMNS = (
 """Each is read as one JSON list of a whole layer: a fetched row costs a lock for each of its
 values."""
 _texts, _numbers = msgspec.json.Decoder(list[str]).decode, msgspec.json.Decoder(list[int]).decode
-_INDEXED_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
-TestView = Literal["cards", "full"]
-"""How the judge is shown tests: as cards or in full."""
-_SHOWN = {
-    "cards": {"hash": "content_hash", "tokens": "tokens"},
-    "full": {"hash": "text_hash", "tokens": "text_tokens"},
-}
 IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 """SQL condition on a column; the parameter is a JSON list."""
 STATED_CONDITION = "source <> 'index' AND kind NOT IN ('exchange', 'summary')"
@@ -111,12 +122,13 @@ class FetchedPool(NamedTuple):
     """Their term vectors, if asked for."""
 
 
-def memory_from_row(row: SqlRow) -> Memory:
+def memory_from_row(row: SqlRow, views: tuple[View, ...] = ()) -> Memory:
     """Turn a row of `MEMORY_COLUMNS` into a memory. Raises StoreDamaged for invalid values."""
     values: dict[str, Any] = dict(zip(MEMORY_COLUMNS, row, strict=True))
     with damage_if_invalid("a memory"):
         attrs = json.loads(values.pop("attrs"))  # keys of other writers are ignored
-        return msgspec.convert(values | {"facts": attrs, "particulars": attrs}, Memory)
+        values |= {"facts": attrs, "particulars": attrs, "views": views}
+        return msgspec.convert(values, Memory)
 
 
 def edges_from_rows(rows: Iterable[SqlRow]) -> list[Edge]:
@@ -135,8 +147,9 @@ def select_memories(
     # A turn that keeps nothing reads no memory.
     from xscore.store.file_bodies import read_with_bodies
 
-    rows = read_with_bodies(connection, ", ".join(HEAD_COLUMNS), where, tuple(parameters))
-    return [memory_from_row(row) for row in rows]
+    columns = ", ".join(("views", *HEAD_COLUMNS))
+    rows = read_with_bodies(connection, columns, where, tuple(parameters))
+    return [memory_from_row(row[1:], decode_views(row[0])) for row in rows]
 
 
 def memories_with_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> list[Memory]:
@@ -234,21 +247,23 @@ def fetch_pool(
 def _layer_query(layer: Layer, tests: TestView, visible: str, *, with_terms: bool) -> str:
     """Return the query for the candidates of a layer. visible: SQL condition, what this worktree
     has."""
-    # Only tests are shown whole on demand; the card of an exchange is what it is judged by.
-    columns = _SHOWN[tests if layer in _INDEXED_LAYERS else "cards"]
-    if layer not in _INDEXED_LAYERS:
-        # Stated memories are in all worktrees, and stale where the code that they cite has changed.
-        columns, visible = columns | {"hash": SHOWN_HERE[columns["hash"]]}, "true"
+    # Stated memories are in all worktrees, and stale where the code that they cite has changed.
+    views = join_judged_view(
+        judged_views(layer, tests), ("0",) if layer.is_indexed else (HERE, "0")
+    )
+    if not layer.is_indexed:
+        visible = "true"
     # Nearly all rows are of the graph: reading the table from end to end takes a fifth less than by
     # the index.
     way = "NOT INDEXED" if layer is Layer.GRAPH else "INDEXED BY memory_by_layer"
     lists = [
-        f"CAST(json_group_array({column.format(**columns)}) AS BLOB)"
+        f"CAST(json_group_array({column.format(hash=views.hash, tokens=views.tokens)}) AS BLOB)"
         for column in _CANDIDATE_COLUMNS
     ]
     terms = "CAST(group_concat(terms, '') AS BLOB)" if with_terms else "NULL"
     return (
-        f"SELECT {', '.join(lists)}, {terms} FROM memory_row {way} WHERE {_OF_LAYER} AND {visible}"
+        f"SELECT {', '.join(lists)}, {terms} FROM memory_row {way} {views.joins}"
+        f" WHERE {_OF_LAYER} AND {visible}"
     )
 
 

@@ -15,6 +15,7 @@ from typing import Required, TypedDict, Unpack, cast
 
 from msgspec.structs import replace
 
+from xscore.platform import tokens
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import content_hash, memory_id
 from xscore.records.memory import (
@@ -24,12 +25,15 @@ from xscore.records.memory import (
     Layer,
     Memory,
     MemoryDetails,
+    MemoryOrigin,
     MemoryScope,
     MemorySource,
     MemoryStatus,
+    View,
 )
 from xscore.store import memory_rows, written_rows
 from xscore.store.events import EventName, emit_event
+from xscore.store.memory_views import ViewRow, view_rows, write_views, write_views_here
 from xscore.store.personal_data import redact_said
 from xscore.store.secret_screen import FoundLiterals
 from xscore.store.worktrees import HERE
@@ -97,8 +101,7 @@ _OF_KEY = """
 text."""
 _FORGET_STALENESS = f"DELETE FROM stale_memory WHERE memory_id = ? AND worktree = {HERE}"
 _NOTE_STALENESS = f"""
-    INSERT INTO stale_memory (memory_id, worktree, content_hash, text_hash) VALUES (?, {HERE}, ?, ?)
-    ON CONFLICT DO NOTHING
+    INSERT INTO stale_memory (memory_id, worktree) VALUES (?, {HERE}) ON CONFLICT DO NOTHING
 """
 
 
@@ -109,6 +112,8 @@ class MemoryFields(TypedDict, total=False):
     kind: Required[Kind]
     title: Required[str]
     text: Required[str]
+    origin: MemoryOrigin
+    place: str
     path: str
     entity: str
     card: str
@@ -148,20 +153,20 @@ def make_memory(
     # Nearly always; the rest would take twice as long.
     if is_code and literals is not None and literals.is_clean:
         return _named(parts, ordinal), 0
-    raw = Memory(id="-", content_hash="-", text_hash="-", **parts)
+    raw = Memory(id="-", **parts)
+    raw = replace(raw, origin=origin_of(raw))
     redactor = _redactor_of(raw, literals, allow_pii=allow_pii)
     # Redacted before it is named and hashed: neither may depend on a secret.
     entity = redactor.redact_name(raw.entity)
     # Two headings that differ only in their secrets must not become one memory.
     if entity != raw.entity:
         ordinal += (raw.start_line + 1) << 20
+    place = redactor.redact_name(raw.place)
     card, text = redactor.redact(raw.card), redactor.redact(raw.text)
-    shown_hash, text_hash = _hashes(raw.path, entity, text, card, status=raw.status)
     memory = replace(
         raw,
-        id=memory_id(raw.layer, raw.path, raw.kind, entity, ordinal),
-        content_hash=shown_hash,
-        text_hash=text_hash,
+        id=memory_id(raw.layer, raw.path or place, raw.kind, entity, ordinal),
+        place=place,
         entity=entity,
         card=card,
         text=text,
@@ -171,14 +176,25 @@ def make_memory(
         key=redactor.redact_name(raw.key, is_repeated=raw.key in raw.entity),
         created_at=raw.created_at or raw.updated_at,
     )
-    return memory, redactor.count
+    return _with_views(memory), redactor.count
+
+
+def origin_of(memory: Memory) -> MemoryOrigin:
+    """Return what a memory was made from; a file without a path means that nothing is said of
+    it."""
+    is_file = bool(memory.path) or memory.source is MemorySource.INDEX
+    if memory.origin is not MemoryOrigin.FILE or is_file:
+        return memory.origin
+    if memory.kind in (Kind.EXCHANGE, Kind.SUMMARY):
+        return MemoryOrigin.EXCHANGE
+    return MemoryOrigin.STATED
 
 
 def _redactor_of(raw: Memory, literals: FoundLiterals | None, *, allow_pii: bool) -> "_Redactor":
     """Return what redacts the parts of a memory, by where they come from."""
     facts, particulars = raw.facts, raw.particulars
     from_file, is_config = raw.source is MemorySource.INDEX, raw.kind is Kind.CONFIG
-    names = [raw.entity, raw.title, raw.key]
+    names = [raw.entity, raw.title, raw.key, raw.place]
     names += [facts.signature, *facts.imports, *facts.dependencies, *facts.defines]
     names += [particulars.origin, particulars.session, particulars.author]
     if from_file:
@@ -197,17 +213,9 @@ def _redactor_of(raw: Memory, literals: FoundLiterals | None, *, allow_pii: bool
 def _named(parts: MemoryFields, ordinal: int) -> Memory:
     """Name and hash an indexed memory in which nothing is to be redacted."""
     path, entity = parts.get("path", ""), parts.get("entity", "")
-    status = parts.get("status", MemoryStatus.ACTIVE)
-    shown_hash, text_hash = _hashes(
-        path, entity, parts["text"], parts.get("card", ""), status=status
-    )
     parts["created_at"] = parts.get("created_at", 0.0) or parts.get("updated_at", 0.0)
-    return Memory(
-        id=memory_id(parts["layer"], path, parts["kind"], entity, ordinal),
-        content_hash=shown_hash,
-        text_hash=text_hash,
-        **parts,
-    )
+    identifier = memory_id(parts["layer"], path, parts["kind"], entity, ordinal)
+    return _with_views(Memory(id=identifier, **parts))
 
 
 def remake_memory(memory: Memory, *, allow_pii: bool, **changes: object) -> tuple[Memory, int]:
@@ -227,24 +235,19 @@ def fields_of(memory: Memory, **changes: object) -> MemoryFields:
 
 
 def with_status(memory: Memory, status: MemoryStatus) -> Memory:
-    """Return the memory with another status and new hashes, since they identify what the judge is
+    """Return the memory with another status and new views, since they identify what the judge is
     shown."""
-    shown_hash, text_hash = _hashes(
-        memory.path, memory.entity, memory.text, memory.card, status=status
-    )
-    return replace(memory, status=status, content_hash=shown_hash, text_hash=text_hash)
+    return _with_views(replace(memory, status=status))
 
 
-def _hashes(
-    path: str, entity: str, text: str, card: str, *, status: MemoryStatus
-) -> tuple[str, str]:
-    """Return the hashes of what is shown by default and of the full text."""
-    full = judge_text(text, card, status=status, tests="full")
-    text_hash = content_hash(path, entity, full)
-    if not card:
-        return text_hash, text_hash
-    shown = judge_text(text, card, status=status, tests="cards")
-    return content_hash(path, entity, shown), text_hash
+def _with_views(memory: Memory) -> Memory:
+    """Return the memory with a view of each of its texts."""
+    views: list[View] = []
+    for name, text in memory.texts.items():
+        shown = judge_text(text, status=memory.status)
+        count = tokens.estimate(len(text), kind=memory.kind, language=memory.language)
+        views.append(View(name, content_hash(memory.path, memory.entity, shown), count))
+    return replace(memory, views=tuple(views))
 
 
 def put_memories(
@@ -263,6 +266,7 @@ def put_memories(
     stored = for_all_worktrees(connection, memories)
     rows = [written_rows.memory_row(memory, thread) for memory in stored]
     written_rows.upsert_rows(connection, rows)
+    write_views(connection, _view_rows(stored), version=0)
     note_staleness(connection, memories, stored)
     return tuple(superseded)
 
@@ -301,16 +305,21 @@ def note_staleness(
 
 def note_stale(connection: sqlite3.Connection, memories: Iterable[Memory]) -> None:
     """Note that these stale memories are stale in this worktree."""
-    connection.executemany(
-        _NOTE_STALENESS, [(memory.id, memory.content_hash, memory.text_hash) for memory in memories]
-    )
+    noted = list(memories)
+    connection.executemany(_NOTE_STALENESS, [(memory.id,) for memory in noted])
+    write_views_here(connection, _view_rows(noted), worktree=HERE)
 
 
-def judge_text(text: str, card: str, *, status: str, tests: str) -> str:
-    """Return what a judge is shown of a memory: its card unless `tests` is `full`, marked when
-    stale."""
-    shown = text if tests == "full" or not card else card
-    return STALE_MARK + shown if status == MemoryStatus.STALE else shown
+def _view_rows(memories: Iterable[Memory]) -> list[ViewRow]:
+    rows: list[ViewRow] = []
+    for memory in memories:
+        rows += view_rows(memory.id, memory.views)
+    return rows
+
+
+def judge_text(text: str, *, status: str) -> str:
+    """Return what a judge is shown of a text of a memory: the text, marked when stale."""
+    return STALE_MARK + text if status == MemoryStatus.STALE else text
 
 
 class _Redactor:
@@ -405,16 +414,17 @@ def _supersede(connection: sqlite3.Connection, memory: Memory) -> list[str]:
     for status in (MemoryStatus.ACTIVE, MemoryStatus.STALE):
         rows = connection.execute(_OF_KEY.format(status=status), of_key).fetchall()
         ids += [id_ for (id_,) in rows]
-    updates: list[tuple[str, str, str, str]] = []
-    for live in memory_rows.memories_with_ids(connection, ids):
-        superseded = with_status(live, MemoryStatus.SUPERSEDED)
-        updates.append((memory.id, superseded.content_hash, superseded.text_hash, superseded.id))
+    superseded = [
+        with_status(live, MemoryStatus.SUPERSEDED)
+        for live in memory_rows.memories_with_ids(connection, ids)
+    ]
     connection.executemany(
-        "UPDATE memory_row SET status = 'superseded', superseded_by = ?, content_hash = ?,"
-        " text_hash = ? WHERE id = ? AND version = 0",
-        updates,
+        "UPDATE memory_row SET status = 'superseded', superseded_by = ? WHERE id = ?"
+        " AND version = 0",
+        [(memory.id, former.id) for former in superseded],
     )
-    return [id_ for *_, id_ in updates]
+    write_views(connection, _view_rows(superseded), version=0)
+    return [former.id for former in superseded]
 
 
 def write_memory(

@@ -17,6 +17,8 @@ from pathlib import Path
 from xscore.platform.errors import NothingMatched
 from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.paths import decode_path_argument
+from xscore.store.memory_rows import memories_with_ids
+from xscore.store.term_vectors import TERM_ENTRY, WHOLE_NAME, split_word
 from xscore.store.worktrees import HERE
 
 MOST_COLONS = 4
@@ -129,9 +131,6 @@ def _of_files(
 def _blocks_defining(connection: sqlite3.Connection, name: str, path: str = "") -> list[str]:
     """Return the ids of the blocks of module-level code that define a value, in one file or in
     any."""
-    from xscore.store.memory_rows import memories_with_ids
-    from xscore.store.term_vectors import TERM_ENTRY, WHOLE_NAME, split_word
-
     likely: list[str] = []
     # By their term vectors first: the texts of all blocks would have to be decompressed.
     for _, term in split_word(name)[-1:]:

@@ -10,18 +10,17 @@ synonyms, and clauses moved without a comma, are missed.
 
 import re
 import unicodedata
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from xscore.store.term_vectors import WORDS, stem
 
 _TOKEN = re.compile(
-    r"\w+"
+    r"(?<!`)`++[^`\n]+`+"
+    r"|\w+(?:[./:]+\w+)*"  # a path, a dotted name or a version is one word
     r"|(?<=\w)(?:\+\+|#)"  # C++, C#
     r"|[<>=!~]=|[<>=+%&|^~$@]"
     r"|(?<![\w)])-(?=\d)"  # a sign, not a dash
@@ -29,9 +28,9 @@ _TOKEN = re.compile(
     # ticks, crosses, arrows, currencies.
     r"|[^\w\s\x00-\x7f\u00a1\u00ab\u00b7\u00bb\u00bf\u2010-\u206f]"
 )
+_IN_CODE = re.compile(r"[^`\s,;:]+")
 _CLAUSE = re.compile(r"[,;:.!?()\[\]\n–—]")
 _SENTENCE = re.compile(r"[.!?;](?=\s|$)|\n")
-_CODE = re.compile(r"(?<!`)`++([^`\n]+)`+")
 _CAN_NOT = re.compile(r"\bcan(?:['’]t|not)\b", re.IGNORECASE)
 _NOT = re.compile(r"(?<=[a-z])n['’]t\b", re.IGNORECASE)
 _IS = re.compile(r"\b(it|that|there|what|he|she)['’]s\b", re.IGNORECASE)
@@ -42,15 +41,13 @@ _MARKERS = frozenset(WORDS["clause_markers"].split())
 Phrase = tuple[str, ...]
 
 
-class ComparableWord(Struct, frozen=True):
-    """One word of a text."""
+class ComparableWord(NamedTuple):
+    """One word of a text. A named tuple: there is one for every word of every text."""
 
     key: str
-    """The form compared: its stem, its synonym group, or itself."""
+    """The form compared: its stem, its synonym group, or itself, as in code."""
     spelled: str
-    """As written, in lower case."""
-    code: bool
-    """It is in backticks or part of a dotted name, so its spelling matters."""
+    """As written, in lower case; with a backtick before it if it stands in backticks."""
     clause: bool
     """A clause begins with it."""
     sentence: int
@@ -64,52 +61,44 @@ def comparable_words(text: str) -> list[ComparableWord]:
     plain = _CAN_NOT.sub("can not", plain)
     plain = _NOT.sub(" not", plain)
     plain = _IS.sub(r"\1 is", plain)
-    raw = list(_raw(plain, [match.span(1) for match in _CODE.finditer(plain)]))
+    raw = list(_raw(plain))
     return list(_without_fillers(raw)) or raw
 
 
-def _raw(text: str, code: list[tuple[int, int]]) -> Iterator[ComparableWord]:
-    ends = [match.start() for match in _SENTENCE.finditer(text)]
-    starts = [start for start, _ in code]
-    end = 0
+def _raw(text: str) -> Iterator[ComparableWord]:
+    end = sentence = 0
     for match in _TOKEN.finditer(text):
-        spelled, start = match[0].lower(), match.start()
-        span = bisect_right(starts, start) - 1
+        start = match.start()
+        spelled = match[0].lower()
+        if spelled.startswith("`"):
+            # The mark keeps a name in code from being taken for the word.
+            spelled = "`" + " ".join(_IN_CODE.findall(spelled))
+        # One character more than lies between them: a full stop before a letter ends nothing.
+        sentence += _SENTENCE.search(text, end, start + 1) is not None
         clause = not end or bool(_CLAUSE.search(text, end, start)) or spelled in _MARKERS
-        is_code = (span >= 0 and start < code[span][1]) or _is_dotted(text, start, match.end())
-        yield ComparableWord(_key(spelled), spelled, is_code, clause, bisect_left(ends, start))
+        yield ComparableWord(_key(spelled), spelled, clause, sentence)
         end = match.end()
-
-
-def _is_dotted(text: str, start: int, end: int) -> bool:
-    """Whether a dot, slash or colon binds the word to another without a space."""
-    before = start >= 2 and text[start - 1] in "./:" and text[start - 2].isalnum()
-    return before or (text[end : end + 1] in tuple("./:") and text[end + 1 : end + 2].isalnum())
 
 
 def _without_fillers(raw: list[ComparableWord]) -> Iterator[ComparableWord]:
     """Yield the words without fillers, with synonym phrases replaced by their group."""
-    phrases, at, begins = _phrases(), 0, False
+    phrases = _phrases()
+    at = 0
+    begins = False
     while at < len(raw):
         word = raw[at]
-        name, length = _longest_phrase(phrases.get(word.spelled, ()), raw, at)
         begins = begins or word.clause
-        for part in name:
-            yield ComparableWord(
-                part, word.spelled if length == 1 else part, word.code, begins, word.sentence
-            )
+        length = 1
+        parts = [(word.key, word.spelled)]
+        for phrase, becomes in phrases.get(word.spelled, ()):
+            if tuple(later.spelled for later in raw[at : at + len(phrase)]) == phrase:
+                length = len(phrase)
+                parts = [(key, key) for key in becomes]
+                break
+        for key, spelled in parts:
+            yield ComparableWord(key, spelled, begins, word.sentence)
             begins = False
         at += length
-
-
-def _longest_phrase(
-    phrases: Iterable[tuple[Phrase, Phrase]], raw: list[ComparableWord], at: int
-) -> tuple[Phrase, int]:
-    if not raw[at].code:
-        for phrase, name in phrases:
-            if tuple(word.spelled for word in raw[at : at + len(phrase)]) == phrase:
-                return name, len(phrase)
-    return (raw[at].key,), 1
 
 
 @lru_cache(maxsize=1 << 14)
@@ -189,8 +178,8 @@ merged."""
 TAKES_BACK = frozenset(WORDS["takes_back"].split())
 """Words that change the meaning of what precedes; a sentence with one is not an afterthought."""
 
-_Form = tuple[tuple[tuple[str, str], ...], ...]
-"""Clauses of words; a word is its key, with its spelling if it is code."""
+_Form = tuple[tuple[str, ...], ...]
+"""Clauses of words, by their keys."""
 
 
 def near_duplicates(texts: Mapping[str, str]) -> list[tuple[str, ...]]:
@@ -200,55 +189,60 @@ def near_duplicates(texts: Mapping[str, str]) -> list[tuple[str, ...]]:
     order of `texts` does not matter.
     """
     words = {id_: comparable_words(texts[id_]) for id_ in sorted(texts)}
-    group_of: dict[_Form, list[str]] = {}
-    for id_, of_text in words.items():  # equal in either form
-        forms = _forms(of_text)
-        group = next((group_of[form] for form in forms if form in group_of), list[str]())
-        for form in forms:
-            equal = group_of.setdefault(form, group)
-            if equal is not group:
-                # The text is equal to both, by one form each: they are one group from now on.
-                group += equal
-                _move_forms(group_of, equal, group)
-        group.append(id_)
-    groups = list({id(group): group for group in group_of.values()}.values())
-    _join_afterthoughts(groups, group_of, words)
-    return sorted(tuple(sorted(ids)) for ids in groups if len(ids) > 1)
-
-
-def _move_forms(group_of: dict[_Form, list[str]], source: list[str], target: list[str]) -> None:
-    for form, group in group_of.items():
-        if group is source:
-            group_of[form] = target
-
-
-def _join_afterthoughts(
-    groups: list[list[str]],
-    group_of: Mapping[_Form, list[str]],
-    words: Mapping[str, list[ComparableWord]],
-) -> None:
-    """Add texts that only add an afterthought to another text's group, shortest first."""
-    joined = set[int]()
-    for group in sorted(groups, key=lambda ids: min((len(words[id_]), id_) for id_ in ids)):
-        for base in _groups_of_beginnings(group, group_of, words):
-            if base and base is not group and id(base) not in joined:
-                base.extend(group)
-                group.clear()
-                joined |= {id(base), id(group)}
+    ids_by_form = _Groups()
+    for id_, of_text in words.items():
+        # Equal in either form, to one text by the one and to another by the other.
+        for form in _forms(of_text):
+            ids_by_form.join(form, id_)
+    groups = ids_by_form.members(words)
+    by_length = sorted(groups, key=lambda root: min((len(words[id_]), id_) for id_ in groups[root]))
+    joined = set[object]()
+    for root in by_length:
+        for base in _groups_of_beginnings(groups[root], ids_by_form, words):
+            if base != root and base not in joined:
+                groups[base] += groups.pop(root)
+                joined |= {base, root}
                 break
+    return sorted(tuple(sorted(ids)) for ids in groups.values() if len(ids) > 1)
+
+
+class _Groups:
+    """Ids and forms that belong together, found by following each to its group's root."""
+
+    def __init__(self) -> None:
+        self._next: dict[object, object] = {}
+
+    def __contains__(self, form: _Form) -> bool:
+        return form in self._next
+
+    def root(self, item: object) -> object:
+        """Return the one item that stands for its group."""
+        while (following := self._next.setdefault(item, item)) != item:
+            self._next[item] = self._next[following]
+            item = following
+        return item
+
+    def join(self, form: _Form, id_: str) -> None:
+        """Make one group of the groups of a form and of an id."""
+        self._next[self.root(form)] = self.root(id_)
+
+    def members(self, ids: Iterable[str]) -> dict[object, list[str]]:
+        """Return these ids by the root of their group."""
+        groups: dict[object, list[str]] = {}
+        for id_ in ids:
+            groups.setdefault(self.root(id_), []).append(id_)
+        return groups
 
 
 def _groups_of_beginnings(
-    group: Sequence[str],
-    group_of: Mapping[_Form, list[str]],
-    words: Mapping[str, list[ComparableWord]],
-) -> Iterator[list[str]]:
-    """Yield the groups of texts with which one of these texts begins."""
-    for id_ in group:
+    ids: Sequence[str], ids_by_form: _Groups, words: Mapping[str, list[ComparableWord]]
+) -> Iterator[object]:
+    """Yield the groups of texts with which one of these texts begins, by their roots."""
+    for id_ in ids:
         for beginning in _beginnings(words[id_]):
             for form in _forms(beginning):
-                if form in group_of:
-                    yield group_of[form]
+                if form in ids_by_form:
+                    yield ids_by_form.root(form)
 
 
 def _beginnings(words: list[ComparableWord]) -> Iterator[list[ComparableWord]]:
@@ -280,11 +274,11 @@ def _afterthought(sentence: Sequence[ComparableWord]) -> bool:
 def _forms(words: Sequence[ComparableWord]) -> set[_Form]:
     """Return the words in order, and with sorted clauses unless one is a single word (it may be a
     name)."""
-    clauses: list[list[tuple[str, str]]] = []
+    clauses: list[list[str]] = []
     for word in words:
         if word.clause or not clauses:
             clauses.append([])
-        clauses[-1].append((word.key, word.spelled if word.code else ""))
+        clauses[-1].append(word.key)
     in_order: _Form = (tuple(chain.from_iterable(clauses)),)
     if len(clauses) < 2 or min(map(len, clauses)) < SHORTEST_CLAUSE:
         return {in_order}

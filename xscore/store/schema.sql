@@ -51,21 +51,20 @@ CREATE TABLE mentioned_name (                   -- which files mention a name
 ) WITHOUT ROWID;
 
 CREATE TABLE memory_row (                       -- stated memories, and those of each version of a file
+    number         INTEGER PRIMARY KEY,         -- names the row in `memory_view`
     id             TEXT NOT NULL,
     version        INTEGER NOT NULL DEFAULT 0,  -- of `file_version`; 0: stated, so that every worktree has it
     layer          TEXT NOT NULL CHECK (layer IN ('session', 'project', 'user', 'vector', 'graph', 'governance')),
     kind           TEXT NOT NULL,
     scope          TEXT NOT NULL CHECK (scope IN ('global', 'session', 'workspace', 'repository')),
     status         TEXT NOT NULL CHECK (status IN ('active', 'stale', 'superseded', 'archived')),
-    path           TEXT NOT NULL DEFAULT '',
+    origin         TEXT NOT NULL DEFAULT 'file',  -- `records.memory.MemoryOrigin`
+    place          TEXT NOT NULL DEFAULT '',    -- where it is in an origin that is no file here
+    path           TEXT NOT NULL DEFAULT '',    -- of a file here; empty: it has another origin
     entity         TEXT NOT NULL DEFAULT '',
     start_line     INTEGER NOT NULL DEFAULT 0,
     end_line       INTEGER NOT NULL DEFAULT 0,
     language       TEXT NOT NULL DEFAULT '',
-    content_hash   TEXT NOT NULL,
-    text_hash      TEXT NOT NULL,
-    tokens         INTEGER NOT NULL,            -- estimated, of what the judge is shown by default
-    text_tokens    INTEGER NOT NULL,            -- estimated, of the full text
     updated_at     REAL NOT NULL,
     importance     REAL NOT NULL CHECK (importance BETWEEN 0 AND 1),
     confidence     REAL NOT NULL CHECK (confidence BETWEEN 0 AND 1),
@@ -91,25 +90,9 @@ CREATE INDEX memory_by_path ON memory_row (path, entity);
 CREATE INDEX memory_by_name ON memory_row (name_crc) WHERE layer = 'graph';
 CREATE UNIQUE INDEX memory_one_active_by_key ON memory_row (layer, scope, key)
     WHERE status = 'active' AND key <> '' AND version = 0;
-CREATE TRIGGER content_of_new_memory AFTER INSERT ON memory_row
+CREATE TRIGGER views_of_gone_memory AFTER DELETE ON memory_row
 BEGIN
-    INSERT INTO content (hash, memories) VALUES (NEW.content_hash, 1)
-        ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
-    INSERT INTO content (hash, memories) SELECT NEW.text_hash, 1 WHERE NEW.text_hash <> NEW.content_hash
-        ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
-END;
-CREATE TRIGGER content_of_gone_memory AFTER DELETE ON memory_row
-BEGIN
-    UPDATE content SET memories = memories - 1 WHERE hash IN (OLD.content_hash, OLD.text_hash);
-END;
-CREATE TRIGGER content_of_changed_memory AFTER UPDATE OF content_hash, text_hash ON memory_row
-WHEN OLD.content_hash <> NEW.content_hash OR OLD.text_hash <> NEW.text_hash
-BEGIN
-    UPDATE content SET memories = memories - 1 WHERE hash IN (OLD.content_hash, OLD.text_hash);
-    INSERT INTO content (hash, memories) VALUES (NEW.content_hash, 1)
-        ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
-    INSERT INTO content (hash, memories) SELECT NEW.text_hash, 1 WHERE NEW.text_hash <> NEW.content_hash
-        ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
+    DELETE FROM memory_view WHERE memory = OLD.number;
 END;
 CREATE TRIGGER links_of_gone_memory AFTER DELETE ON memory_row
 WHEN NOT EXISTS (SELECT 1 FROM memory_row WHERE id = OLD.id)
@@ -123,17 +106,46 @@ BEGIN
     DELETE FROM stale_memory WHERE memory_id = OLD.id;
     DELETE FROM occurrence WHERE memory_id = OLD.id;
 END;
-CREATE TRIGGER staleness_of_changed_memory AFTER UPDATE OF content_hash, status ON memory_row
-WHEN NEW.version = 0 AND (NEW.content_hash <> OLD.content_hash OR NEW.status <> OLD.status)
+CREATE TRIGGER staleness_of_changed_memory AFTER UPDATE OF status ON memory_row
+WHEN NEW.version = 0 AND NEW.status <> OLD.status
 BEGIN
     DELETE FROM stale_memory WHERE memory_id = NEW.id;
 END;
 CREATE INDEX memory_by_words ON memory_row (layer, kind, substr(text, 1, 80)) WHERE source <> 'index';
 
+CREATE TABLE memory_view (                      -- what identifies each text of a memory that a judge may be shown
+    memory   INTEGER NOT NULL,                  -- the number of its row
+    view     TEXT NOT NULL,                     -- `records.memory.ViewName`; every memory has `whole`
+    worktree INTEGER NOT NULL DEFAULT 0,        -- of a stated memory that is stale there; else 0
+    hash     TEXT NOT NULL,                     -- content hash
+    tokens   INTEGER NOT NULL,                  -- estimated
+    PRIMARY KEY (memory, view, worktree)
+) WITHOUT ROWID;
+CREATE TRIGGER content_of_new_view AFTER INSERT ON memory_view
+BEGIN
+    INSERT INTO content (hash, memories) VALUES (NEW.hash, 1)
+        ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
+END;
+CREATE TRIGGER content_of_gone_view AFTER DELETE ON memory_view
+BEGIN
+    UPDATE content SET memories = memories - 1 WHERE hash = OLD.hash;
+END;
+CREATE TRIGGER content_of_changed_view AFTER UPDATE OF hash ON memory_view WHEN OLD.hash <> NEW.hash
+BEGIN
+    UPDATE content SET memories = memories - 1 WHERE hash = OLD.hash;
+    INSERT INTO content (hash, memories) VALUES (NEW.hash, 1)
+        ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
+END;
+CREATE TRIGGER staleness_of_changed_view AFTER UPDATE OF hash ON memory_view
+WHEN NEW.worktree = 0 AND OLD.hash <> NEW.hash
+BEGIN
+    DELETE FROM stale_memory WHERE memory_id = (SELECT id FROM memory_row WHERE number = NEW.memory AND version = 0);
+END;
+
 CREATE TABLE content (                          -- content hash -> integer; kept while a memory or judgment uses it
     id       INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused, so a judgment cannot move to another content
     hash     TEXT NOT NULL UNIQUE,
-    memories INTEGER NOT NULL DEFAULT 0 CHECK (memories >= 0)  -- how many memories show it; maintained by triggers
+    memories INTEGER NOT NULL DEFAULT 0 CHECK (memories >= 0)  -- how many views show it; maintained by triggers
 );
 
 CREATE TRIGGER vectors_of_gone_content AFTER UPDATE OF memories ON content WHEN NEW.memories = 0
@@ -172,23 +184,15 @@ CREATE TABLE evidence_state (                   -- what a worktree has of the ci
 CREATE INDEX evidence_changed ON evidence_state (worktree, memory_id) WHERE changed;
 
 CREATE TABLE stale_memory (                     -- memories that cite code which has changed in a worktree
-    memory_id    TEXT NOT NULL,
-    worktree     INTEGER NOT NULL,
-    content_hash TEXT NOT NULL,                 -- of what the judge is shown there: the text with the mark of stale ones
-    text_hash    TEXT NOT NULL,
+    memory_id TEXT NOT NULL,
+    worktree  INTEGER NOT NULL,
     PRIMARY KEY (memory_id, worktree)
 ) WITHOUT ROWID;
 CREATE INDEX stale_by_worktree ON stale_memory (worktree);
-CREATE TRIGGER content_of_stale_memory AFTER INSERT ON stale_memory
+CREATE TRIGGER views_of_mended_memory AFTER DELETE ON stale_memory
 BEGIN
-    INSERT INTO content (hash, memories) VALUES (NEW.content_hash, 1)
-        ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
-    INSERT INTO content (hash, memories) SELECT NEW.text_hash, 1 WHERE NEW.text_hash <> NEW.content_hash
-        ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
-END;
-CREATE TRIGGER content_of_mended_memory AFTER DELETE ON stale_memory
-BEGIN
-    UPDATE content SET memories = memories - 1 WHERE hash IN (OLD.content_hash, OLD.text_hash);
+    DELETE FROM memory_view WHERE worktree = OLD.worktree
+        AND memory = (SELECT number FROM memory_row WHERE id = OLD.memory_id AND version = 0);
 END;
 
 CREATE TABLE edge_end (                         -- memory ids (m_) and file ids (f_) -> integer
@@ -578,7 +582,11 @@ CREATE TABLE batch (                            -- a batch at a vendor; the row 
 -- Views for people who read a store with their own tools: they show what any worktree has. Every connection of ours has
 -- temporary views of these names, which show what its own worktree has (`worktrees.enter_worktree`).
 
-CREATE VIEW memory AS SELECT * FROM memory_row;
+CREATE VIEW memory AS
+    SELECT *, coalesce((SELECT hash FROM memory_view WHERE memory = number AND view = 'card' AND worktree = 0),
+                       whole_hash) AS content_hash, whole_hash AS text_hash
+    FROM (SELECT *, (SELECT hash FROM memory_view WHERE memory = number AND view = 'whole' AND worktree = 0)
+              AS whole_hash FROM memory_row);
 CREATE VIEW file AS
     SELECT path, size, mtime_ns, file_hash, language, excluded, version, worktree.name AS worktree
     FROM file_row JOIN worktree ON worktree.number = worktree;

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.records.memory import Citation, Memory
-from xscore.store import memory_rows
+from xscore.store import memory_rows, memory_writer
 from xscore.store.evidence import citations_of
 
 CopyRow = tuple[str, str, str, str, str]
@@ -85,7 +85,7 @@ def _stated_memories(connection: sqlite3.Connection) -> Iterator[StatedMemory]:
 
 def _row_of(stated: StatedMemory) -> CopyRow:
     memory = stated.memory
-    rest = replace(stated, memory=replace(memory, title="", text="", card=""))
+    rest = replace(stated, memory=replace(memory, title="", text="", card="", views=()))
     return memory.id, memory.title, memory.text, memory.card, msgspec.json.encode(rest).decode()
 
 
@@ -95,4 +95,6 @@ def memory_of(row: CopyRow) -> StatedMemory:
     stated = msgspec.json.decode(rest, type=StatedMemory)
     if stated.memory.id != identifier:
         raise ValueError(f"{identifier} holds another memory")
-    return replace(stated, memory=replace(stated.memory, title=title, text=text, card=card))
+    memory = replace(stated.memory, title=title, text=text, card=card)
+    # Its views are made of its texts, so a copy holds none.
+    return replace(stated, memory=memory_writer.with_status(memory, memory.status))

@@ -20,13 +20,20 @@ from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.hashing import content_hash
 from xscore.platform.paths import RepositoryRoot, user_data_dir
-from xscore.records.memory import Candidate, Edge, Layer, Memory
+from xscore.records.memory import (
+    Candidate,
+    Edge,
+    Layer,
+    Memory,
+    TestView,
+    judged_views,
+    view_texts,
+)
 from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
 from xscore.store.memory_rows import (
     IN_JSON_LIST,
     FetchedPool,
-    TestView,
     WithoutExchanges,
     fetch_pool,
     memories_with_ids,
@@ -311,35 +318,25 @@ class Store:
         hash.
         """
         hash_of = {candidate.id: candidate.content_hash for candidate in candidates}
-        columns, among = (
-            "id, layer, content_hash, text_hash, path, entity, status",
-            (json.dumps([*hash_of]),),
-        )
+        among = (json.dumps([*hash_of]),)
         from xscore.store.file_bodies import read_with_bodies  # a cached turn reads no text
+        from xscore.store.memory_views import decode_views
         from xscore.store.memory_writer import judge_text
 
         texts: dict[str, str] = {}
+        columns = "id, layer, path, entity, status, views"
         for connection in self.connections_of_a_turn():
             rows = read_with_bodies(connection, columns, f"id {IN_JSON_LIST}", among)
-            for (
-                identifier,
-                layer,
-                shown_hash,
-                text_hash,
-                path,
-                entity,
-                status,
-                _,
-                card,
-                text,
-            ) in rows:
-                view = tests if Layer(layer).is_indexed else "cards"
-                hash_ = text_hash if view == "full" else shown_hash
-                if hash_ == hash_of[identifier]:
-                    shown = texts[identifier] = judge_text(text, card, status=status, tests=view)
-                    with database.damage_if_invalid("a memory"):
-                        if content_hash(path, entity, shown) != hash_:
-                            raise ValueError("its text does not fit its hash")
+            for identifier, layer, path, entity, status, written, _, card, text in rows:
+                views = {view.name: view for view in decode_views(written)}
+                judged = next(name for name in judged_views(Layer(layer), tests) if name in views)
+                if views[judged].hash != hash_of[identifier]:
+                    continue
+                with database.damage_if_invalid("a memory"):
+                    shown = judge_text(view_texts(text, card)[judged], status=status)
+                    if content_hash(path, entity, shown) != hash_of[identifier]:
+                        raise ValueError("its text does not fit its hash")
+                texts[identifier] = shown
         return texts
 
     def _rows_of_a_turn(self, query: str, *parameters: object) -> list[memory_rows.SqlRow]:

@@ -17,6 +17,8 @@ from xscore.platform.database import is_busy, lock_wait_until
 from xscore.platform.errors import StoreError
 from xscore.platform.git_folder import git_folders
 from xscore.platform.paths import RepositoryRoot
+from xscore.records.memory import ViewName
+from xscore.store.memory_views import of_judged_view, views_in
 
 NOWHERE = -1
 """Number of a worktree that is unknown to a store which cannot be written: it has no files."""
@@ -36,24 +38,19 @@ _STALE_HERE = (
     "FROM main.stale_memory AS stale WHERE stale.memory_id = memory_row.id AND stale.worktree ="
     " {number}"
 )
-_DIFFERING = {
-    "status": f"iif(version = 0 AND EXISTS (SELECT 1 {_STALE_HERE}), 'stale', status)",
-    **{
-        name: f"iif(version = 0, coalesce((SELECT stale.{name} {_STALE_HERE}), {name}), {name})"
-        for name in ("content_hash", "text_hash")
-    },
-}
-"""Columns of a stated memory that differ where the code that it cites has changed."""
-SHOWN_HERE = {name: _DIFFERING[name].format(number=HERE) for name in _DIFFERING}
-"""SQL on `memory_row`: these columns as they are in this worktree."""
+_STATUS = f"iif(version = 0 AND EXISTS (SELECT 1 {_STALE_HERE}), 'stale', status)"
+"""Of a memory, as it is where the code that it cites may have changed."""
 _MEMORY_COLUMNS = (
     *(
+        "number",
         "id",
         "version",
         "layer",
         "kind",
         "scope",
         "status",
+        "origin",
+        "place",
         "path",
         "entity",
         "start_line",
@@ -61,10 +58,6 @@ _MEMORY_COLUMNS = (
         "language",
     ),
     *(
-        "content_hash",
-        "text_hash",
-        "tokens",
-        "text_tokens",
         "updated_at",
         "importance",
         "confidence",
@@ -82,8 +75,18 @@ _MEMORY_COLUMNS = (
     ),
     *("access_count", "title", "attrs", "card", "text", "terms"),
 )
+_DIFFERING = {
+    "status": _STATUS,
+    "views": views_in("{number}"),
+    "content_hash": of_judged_view("hash", "{number}"),
+    "tokens": of_judged_view("tokens", "{number}"),
+    "text_hash": of_judged_view("hash", "{number}", (ViewName.WHOLE,)),
+    "text_tokens": of_judged_view("tokens", "{number}", (ViewName.WHOLE,)),
+}
+"""What is computed of a memory, in part by what is stale in a worktree."""
 _SHOWN = ", ".join(
-    f"{_DIFFERING[name]} AS {name}" if name in _DIFFERING else name for name in _MEMORY_COLUMNS
+    [name for name in _MEMORY_COLUMNS if name not in _DIFFERING]
+    + [f"{expression} AS {name}" for name, expression in _DIFFERING.items()]
 )
 _VIEWS = {
     "here": "SELECT {number} AS number",

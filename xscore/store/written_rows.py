@@ -14,12 +14,13 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import asdict
 
-from xscore.platform import tokens
 from xscore.records.memory import NOTHING_STATED, CodeFacts, Kind, Layer, Memory, MemoryDetails
 from xscore.store.file_bodies import Body
 from xscore.store.memory_rows import HEAD_COLUMNS, MEMORY_COLUMNS, SqlRow
+from xscore.store.memory_views import view_rows, write_views
+from xscore.store.term_vectors import memory_vector
 
-ROW_COLUMNS = (*MEMORY_COLUMNS, "tokens", "text_tokens", "thread", "name_crc", "overrides", "terms")
+ROW_COLUMNS = (*MEMORY_COLUMNS, "thread", "name_crc", "overrides", "terms")
 """Columns of a row as it is written."""
 COUNT_MARK = "~"
 """Before the number of arguments of a call, at the end of a hint."""
@@ -38,7 +39,7 @@ _UPSERT = (
     f" ON CONFLICT (id, version) DO UPDATE SET {_CHANGED}"
 )
 _FACT_COLUMNS = (
-    *("status", "content_hash", "text_hash", "superseded_by", "confidence", "importance"),
+    *("status", "superseded_by", "confidence", "importance"),
     *("evidence_count", "key", "updated_at", "source"),
 )
 """Columns of `set_facts`, under the names of the record."""
@@ -59,11 +60,6 @@ _HEAD = attrgetter(*HEAD_COLUMNS)
 
 def memory_row(memory: Memory, thread: str = "") -> SqlRow:
     """Return a memory as a row of `ROW_COLUMNS`."""
-    from xscore.store.term_vectors import memory_vector  # lazy: its word lists are read from a file
-
-    text_tokens = tokens.estimate(len(memory.text), kind=memory.kind, language=memory.language)
-    shown = memory.card or memory.text
-    shown_tokens = tokens.estimate(len(shown), kind=memory.kind, language=memory.language)
     attrs = facts_to_json(memory.facts, memory.particulars)
     body = (attrs, memory.card, memory.text)
     overrides = (
@@ -75,8 +71,6 @@ def memory_row(memory: Memory, thread: str = "") -> SqlRow:
     return (
         *_HEAD(memory),
         *body,
-        shown_tokens,
-        text_tokens,
         thread,
         named,
         overrides,
@@ -150,7 +144,7 @@ def facts_to_json(facts: CodeFacts, particulars: MemoryDetails) -> str:
 
 
 def set_facts(connection: sqlite3.Connection, memory: Memory, stored: Memory) -> None:
-    """Write what a memory says of itself, without its text.
+    """Write what a stated memory says of itself, without its text.
 
     stored: the memory as its row has it (`memory_writer.for_all_worktrees`).
     """
@@ -161,3 +155,4 @@ def set_facts(connection: sqlite3.Connection, memory: Memory, stored: Memory) ->
         " WHERE id = ?",
         (*values, attrs, memory.id),
     )
+    write_views(connection, view_rows(stored.id, stored.views), version=0)

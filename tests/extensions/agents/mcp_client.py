@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from xscore.cli.options import Flags
-from xscore.extensions.agents.mcp_context import Workplace
 from xscore.extensions.agents.mcp_server import McpServer
 from xscore.extensions.agents.mcp_stdio import ClientPipes
+from xscore.extensions.agents.mcp_workplace import Workplace
 from xscore.platform.paths import find_root
 
 PATIENCE_S = 30.0

@@ -10,7 +10,7 @@ from tests.servers.loopback import LoopbackServer
 from xscore.cache.judgments import read_judgments
 from xscore.cache.keys import judge_key, turn_key
 from xscore.extensions.batch.ask_list import ask_list
-from xscore.extensions.batch.shared_packs import AskListReport
+from xscore.extensions.batch.shared_account import AskListReport
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.judge_prompts import sharing_prompts
 from xscore.pipeline.parts import TurnOptions

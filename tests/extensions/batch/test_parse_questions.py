@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.extensions.batch.shared_prompts import read_one_question, read_questions
+from xscore.extensions.batch.shared_prompts import QUESTIONS_LAYOUT
+from xscore.scorer.replies import parse_replies
 
 QUESTIONS, IDS = ("q1", "q2", "q3"), ("ka", "qe", "bi")
 TRUE = {
@@ -19,10 +20,8 @@ WHOLE = json.dumps({"scores": TRUE, "reasons": [{"q": "q2", "id": "ka", "reason"
 
 def scores(text: str) -> dict[str, dict[str, float]]:
     """Return the scores read for each question."""
-    return {
-        code: dict(reply.scores)
-        for code, reply in read_questions(text, QUESTIONS, IDS).by_question.items()
-    }
+    replies = parse_replies(text, IDS, QUESTIONS)
+    return {code: dict(reply.scores) for code, reply in zip(QUESTIONS, replies, strict=True)}
 
 
 def assert_nothing_is_misplaced(scores_by_question: dict[str, dict[str, float]]) -> None:
@@ -33,11 +32,9 @@ def assert_nothing_is_misplaced(scores_by_question: dict[str, dict[str, float]])
 
 def test_a_whole_reply_is_read() -> None:
     """Every score is under its own question, with a reason where requested."""
-    parsed = read_questions(WHOLE, QUESTIONS, IDS)
-    assert scores(WHOLE) == TRUE and not parsed.faults.repaired
-    assert {code: dict(answer.reasons) for code, answer in parsed.by_question.items()} == {
-        "q1": {}, "q2": {"ka": "why not"}, "q3": {}
-    }  # fmt: skip
+    replies = parse_replies(WHOLE, IDS, QUESTIONS)
+    assert scores(WHOLE) == TRUE and not any(reply.repaired for reply in replies)
+    assert [dict(reply.reasons) for reply in replies] == [{}, {"ka": "why not"}, {}]
 
 
 @pytest.mark.parametrize(
@@ -88,8 +85,15 @@ def test_foreign_codes_are_counted() -> None:
     text = json.dumps(
         {"scores": {**TRUE, "q7": {"ka": 1}, "q1": {**TRUE["q1"], "zz": 5}}, "reasons": []}
     )
-    parsed = read_questions(text, QUESTIONS, IDS)
-    assert scores(text) == TRUE and parsed.faults.foreign == 2
+    replies = parse_replies(text, IDS, QUESTIONS)
+    assert scores(text) == TRUE and sum(reply.foreign for reply in replies) == 2
+
+
+def test_a_reply_is_counted_as_repaired_once() -> None:
+    """A reply to three questions in the midst of prose is one repaired reply."""
+    replies = parse_replies(f"Sure: {WHOLE}", IDS, QUESTIONS)
+    assert [len(reply.scores) for reply in replies] == [3, 3, 3]
+    assert sum(reply.repaired for reply in replies) == 1
 
 
 @given(st.integers(0, len(WHOLE)))
@@ -126,7 +130,6 @@ def test_any_text_is_read_without_error(text: str) -> None:
 
 def test_one_question_is_read_like_one_turn() -> None:
     """A single repeated question uses the same layout; a flat reply to it is void."""
-    assert dict(
-        read_one_question('{"scores": {"q1": {"ka": 92}}, "reasons": []}', ("ka",)).scores
-    ) == {"ka": 92}
-    assert dict(read_one_question('{"scores": {"ka": 92}, "reasons": []}', ("ka",)).scores) == {}
+    nested = QUESTIONS_LAYOUT.read('{"scores": {"q1": {"ka": 92}}, "reasons": []}', ("ka",))
+    flat = QUESTIONS_LAYOUT.read('{"scores": {"ka": 92}, "reasons": []}', ("ka",))
+    assert (nested.scores, flat.scores) == ({"ka": 92}, {})

@@ -1,6 +1,7 @@
 """One judging actor without Ray, through a real Redis: the tenant's dollars, and paid judgments
 when Redis fails."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
@@ -47,14 +48,16 @@ def billing(monkeypatch: pytest.MonkeyPatch) -> Iterator[BillingServer]:
 
 @asynccontextmanager
 async def actor(
-    root: Path, redis: ServerProcess, *, cap: str | None = None
+    root: Path, redis: ServerProcess, *, cap: str | None = None, timeout_s: float = 2.0
 ) -> AsyncIterator[tuple[ChunkJudge, PackChunk]]:
     """An actor with a question; one memory a call."""
     settings = Settings(
         judge=JudgeSettings(model=f"openai:{JUDGE}", probe=False, pack_size=1, concurrency=2),
         openai=OpenAISettings(base_url=VENDOR, api_key=Secret("sk-test-0123456789abcdef")),
         shared=SharedSettings(
-            url=Secret(redis.url), max_usd_day=None if cap is None else Decimal(cap)
+            url=Secret(redis.url),
+            max_usd_day=None if cap is None else Decimal(cap),
+            timeout_s=timeout_s,
         ),
     )
     async with Pipeline.open(root, settings) as pipeline:
@@ -83,6 +86,18 @@ async def test_the_cap_of_the_tenants_day_holds_for_actors(
     async with actor(shop, redis, cap=str(billing.charged)) as (scorer, chunk):
         later = await scorer.score(chunk)
     assert len(billing.charges) == calls and not later.calls and later.unjudged
+
+
+@pytest.mark.verify
+async def test_an_actor_outlasts_a_server_that_answers_late(
+    shop: Path, redis: ServerProcess, billing: BillingServer
+) -> None:
+    """A pause many times as long as the deadline of a request ends no chunk: all of it is paid."""
+    async with actor(shop, redis, timeout_s=0.1) as (scorer, chunk):
+        redis.hang()
+        asyncio.get_running_loop().call_later(1.0, redis.go_on)
+        scored = await scorer.score(chunk)
+    assert scored.error is None and scored.paid == len(chunk.places)
 
 
 async def test_actors_together_spend_no_more_than_the_caps_leave() -> None:

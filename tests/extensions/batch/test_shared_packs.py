@@ -98,14 +98,28 @@ async def test_a_receipt_says_judged_and_the_shared_calls_stand_in_the_ledger_on
     assert list_run.id.startswith("a_")
 
 
-async def test_one_question_a_call_is_the_same_judge(steps: Path, server: OpenAIServer) -> None:
-    """Q = 1 shares nothing, yet Q = 4 finds its judgments: the layout is the identity, not the
-    other questions."""
+async def test_a_list_without_company_is_judged_as_by_ask(
+    steps: Path, server: OpenAIServer
+) -> None:
+    """Q = 1, or one question, shares nothing: `ask` finds the judgments of the list, and the list
+    those of `ask`."""
     server.score = true_score
     alone, _ = await asked(steps, settings_for(server, 1), listed(3))
-    assert set(shared_calls(server)) == {1} and alone.shared.calls == 0 and alone.saved.calls == 0
+    assert shared_calls(server) == [] and alone.shared.calls == 0 and alone.saved.calls == 0
     server.reset()
-    await asked(steps, settings_for(server, 4), listed(3))
+    async with Pipeline.open(steps, settings_for(server)) as pipeline:
+        await pipeline.ask(Turn(task=listed(3).all[1].task), answer=False)
+    await asked(steps, settings_for(server), listed(1))
+    assert server.counts.requests == 0
+
+
+async def test_fewer_questions_a_call_are_the_same_judge(steps: Path, server: OpenAIServer) -> None:
+    """What four questions shared is found by two a call: the layout is the identity, not the other
+    questions."""
+    server.score = true_score
+    await asked(steps, settings_for(server, 4), listed(4))
+    server.reset()
+    await asked(steps, settings_for(server, 2), listed(4))
     assert server.counts.requests == 0
 
 

@@ -104,37 +104,51 @@ def is_of_questions(body: dict[str, Any]) -> bool:
     return "<questions>" in json.dumps(body["messages"])
 
 
-@pytest.mark.parametrize("count", [1, 3])
 async def test_a_model_that_never_reads_the_shared_form_is_asked_as_ask_does(
-    steps: Path, server: OpenAIServer, count: int
+    steps: Path, server: OpenAIServer
 ) -> None:
     """Every memory is judged, in the form of `xscore ask`; a later list does not pay for the lesson
     again."""
     server.score = true_score
     server.misbehave(Fault.MALFORMED_CONTENT, times=10_000, when=is_of_questions)
     list_run, answers = await asked(
-        steps, settings_for(server, pack_size=4, concurrency=1), listed(count)
+        steps, settings_for(server, pack_size=4, concurrency=1), listed(3)
     )
     assert list_run.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
     assert (
-        sum(answer.coverage.judged for answer in answers)
-        == count * answers[0].coverage.candidates
-        > 0
+        sum(answer.coverage.judged for answer in answers) == 3 * answers[0].coverage.candidates > 0
     )
     assert any("the form that questions share" in warning for warning in list_run.warnings)
     in_vain = sum(map(is_of_questions, server.counts.bodies))
-    assert (
-        0 < in_vain <= (8 if count > 1 else 30)
-        and list_run.took.calls == server.counts.judging_requests
-    )
+    assert 0 < in_vain <= 8 and list_run.took.calls == server.counts.judging_requests
     server.reset()
     server.misbehave(Fault.MALFORMED_CONTENT, times=10_000, when=is_of_questions)
-    repeated, answers = await asked(steps, settings_for(server, pack_size=4), listed(count))
+    repeated, answers = await asked(steps, settings_for(server, pack_size=4), listed(3))
     assert (
         repeated.exit_code,
         server.counts.requests,
         {answer.coverage.judged for answer in answers},
     ) == (0, 0, {0})
+
+
+@pytest.mark.parametrize(("pack_size", "shared"), [(20, 3), (60, 0)])
+async def test_a_form_that_gave_no_score_is_not_used_for_one_question(
+    steps: Path, server: OpenAIServer, pack_size: int, shared: int
+) -> None:
+    """Too few shared prompts to give up after, or packs too large to share: each question is asked
+    as by `ask`, and a replay finds it."""
+    server.score = true_score
+    server.misbehave(Fault.MALFORMED_CONTENT, times=10_000, when=is_of_questions)
+    chosen = settings_for(server, pack_size=pack_size)
+    _, answers = await asked(steps, chosen, listed(2))
+    assert {answer.coverage.unjudged for answer in answers} == {0}
+    assert shared_calls(server) == [2] * shared
+    server.reset()
+    _, answers = await asked(
+        steps, replace(chosen, judge=replace(chosen.judge, replay=True)), listed(2)
+    )
+    assert {answer.coverage.unjudged for answer in answers} == {0}
+    assert server.counts.requests == 0
 
 
 async def test_a_host_that_rejects_shared_prompts_is_asked_alone(

@@ -110,6 +110,52 @@ def test_manifests_and_imports_are_noted_with_their_evidence(store: Store, noted
     assert consolidate(store, store.settings, now=NOW).counts.keys() <= {"observe"}
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "shown"),
+    [
+        ("pyproject.toml", '[project]\ndependencies = ["flask>=3"]', {"web_framework": "Flask"}),
+        (
+            "pyproject.toml",
+            '[project.optional-dependencies]\nflask = ["pytest", "x"]',
+            {"test_runner": "pytest"},
+        ),
+        ("pyproject.toml", '[dependency-groups]\ndev = ["ruff"]', {"linter": "ruff"}),
+        ("pyproject.toml", "[tool.ruff]\nline-length = 100", {"linter": "ruff"}),
+        (
+            "pyproject.toml",
+            '[tool.poetry.dependencies]\npython = "^3.11"\nFlask = {version = "3"}',
+            {"package_manager": "Poetry", "web_framework": "Flask"},
+        ),
+        (
+            "pyproject.toml",
+            '[tool.poetry.group.dev.dependencies]\npytest = "*"',
+            {"package_manager": "Poetry", "test_runner": "pytest"},
+        ),
+        (
+            "pyproject.toml",
+            '[tool.pdm]\ndev-dependencies.test = ["ruff"]',
+            {"linter": "ruff", "package_manager": "PDM"},
+        ),
+        ("Pipfile", '[dev-packages]\npytest = "*"', {"test_runner": "pytest"}),
+        ("package.json", '{"peerDependencies": {"react": "*"}}', {"ui": "React"}),
+        (
+            "package.json",
+            '{"keywords": ["react"], "description": "vue", "scripts": {"jest": "mocha"}}',
+            {},
+        ),
+        ("pyproject.toml", '[project]\nname = "flask"\ndependencies = ["flask[async]"]', {}),
+        ("pyproject.toml", '[project]\nkeywords = ["django"]\nclassifiers = ["flask"]', {}),
+    ],
+)
+def test_every_kind_of_manifest_is_read(
+    store: Store, noted: Noted, name: str, text: str, shown: dict[str, str]
+) -> None:
+    """What a manifest declares is noted, in each form of its tools; words about the project are
+    not."""
+    write(store, {name: text})
+    assert noted() == shown
+
+
 def test_what_examples_import_is_not_the_projects(store: Store, noted: Noted) -> None:
     """A framework's example of a task queue says nothing of the framework."""
     code = "import celery\n\ndef f():\n    return celery.Celery()\n"

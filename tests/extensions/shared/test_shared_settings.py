@@ -13,7 +13,7 @@ from tests.conftest import MakeRepo
 from tests.extensions.shared.server_processes import ServerProcess
 from tests.pipeline.conftest import FILES, settings_for
 from tests.servers.openai_server import OpenAIServer
-from xscore.cli.repository import effective_settings
+from xscore.cli.config import effective_settings
 from xscore.extensions.shared import connect as checks
 from xscore.extensions.shared.connect import server_factory
 from xscore.extensions.shared.redis_server import RedisDriver

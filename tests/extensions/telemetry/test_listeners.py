@@ -55,10 +55,10 @@ async def test_ctrl_c_while_spans_are_sent_loses_no_answer(
 
 
 def test_nothing_of_opentelemetry_is_imported_before_it_is_wanted() -> None:
-    """Neither the command line nor the pipeline imports it, nor our span module."""
+    """Neither the command line nor the pipeline imports it, nor the listener."""
     program = (
         "import sys, xscore.cli.main, xscore.cli.ask, xscore.pipeline.build,"
-        " xscore.extensions.telemetry.spans;print([name for name in sys.modules if"
+        " xscore.extensions.telemetry.notify;print([name for name in sys.modules if"
         " name.startswith('opentelemetry')])"
     )
     done = subprocess.run(
@@ -85,9 +85,7 @@ async def test_a_missing_extra_is_said_before_anything_is_sent(
     shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the setting but without the packages, opening says what to install."""
-    monkeypatch.setattr(
-        "xscore.extensions.telemetry.spans.EXPORTER", "opentelemetry.exporter.not_there"
-    )
+    monkeypatch.setitem(sys.modules, "xscore.extensions.telemetry.spans", None)
     settings = replace(settings_for(server), telemetry=TelemetrySettings(otel=True))
     with pytest.raises(UsageError, match="not installed") as caught:
         async with Pipeline.open(shop, settings):

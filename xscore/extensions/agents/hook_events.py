@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cli.opening import earlier_statements
-from xscore.extension import implementations
+from xscore.cli.start import STARTED_AT
 from xscore.extensions.agents.agent_bundle import render_from_store
 from xscore.extensions.agents.hook_protocols import HookMessage, spoken_task
 from xscore.platform.errors import ExitCode
@@ -108,7 +108,6 @@ def before_prompt(call: HookCall) -> str:
 def _run_turn(call: HookCall, task: str) -> Answer | None:
     """Run the turn within the deadline and add its bundle; None where nothing is indexed yet."""
     from xscore.cli.interrupt import run_interruptible
-    from xscore.cli.start import STARTED_AT
     from xscore.pipeline.build import Pipeline
     from xscore.pipeline.parts import TurnOptions
     from xscore.pipeline.turn import run_turn
@@ -152,7 +151,7 @@ def _hurried(call: HookCall) -> LoadedSettings:
 
 
 class _StageNotice(Observer):
-    """Notes that the index is being built, should the time be up meanwhile."""
+    """Notes that the index is being built, in case time runs out meanwhile."""
 
     def __init__(self, call: HookCall) -> None:
         self._call = call
@@ -209,22 +208,24 @@ def _remember_exchange(call: HookCall) -> str:
     now = time.time()
     if not (message.prompt_response or message.transcript_path):
         return ""
+    from xscore.extensions.sessions import importing  # another extension; only at a stop
+
     with Store.open_with(call.root, call.settings, create=False) as store:
         if message.prompt_response:
-            words = (message.prompt, message.prompt_response)
-            for remember in implementations("remember_exchange", call.settings):
-                remember(
-                    store,
-                    *words,
-                    origin=call.client,
-                    session=message.session_id,
-                    thread=call.thread,
-                    now=now,
-                )
+            importing.remember_exchange(
+                store,
+                message.prompt,
+                message.prompt_response,
+                origin=call.client,
+                session=message.session_id,
+                thread=call.thread,
+                now=now,
+            )
         elif message.transcript_path:
             log = Path(message.transcript_path)
-            for remember in implementations("import_session", call.settings):
-                problem = remember(store, log, origin=call.client, thread=call.thread, now=now)
+            problem = importing.import_session(
+                store, log, origin=call.client, thread=call.thread, now=now
+            )
     return problem
 
 

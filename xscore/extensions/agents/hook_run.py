@@ -36,6 +36,7 @@ from xscore.platform.text import escape_controls, one_line
 from xscore.settings import AgentSettings
 from xscore.store import opening
 from xscore.store.hook_state import describe_failure, hook_state_file, may_advise, note_end
+from xscore.store.redaction import redact
 
 GRACE_S = 0.7
 """Seconds from the deadline to the forced end: a turn that reaches its deadline still has to rank
@@ -136,8 +137,6 @@ class AgentStreams:
 
     def complain(self, message: str) -> None:
         """Write one short line for the user to standard error."""
-        from xscore.store.redaction import redact  # only where something went wrong
-
         line = one_line(escape_controls(redact(message).text))[:_LINE_CHARS]
         _write(self._err, f"xscore: {line}\n".encode("utf-8", "replace"))
 

@@ -12,8 +12,8 @@ import click
 
 from xscore.cli.options import JUDGE, MAX_USD, SELECTION, Flags, command
 from xscore.extensions.agents.background import wake_background
-from xscore.extensions.agents.mcp_context import Workplace, find_workplace
 from xscore.extensions.agents.mcp_stdio import ClientPipes, claim_standard_streams
+from xscore.extensions.agents.mcp_workplace import Workplace, find_workplace
 from xscore.platform.extras import require_extra
 from xscore.store.opening import has_store
 

@@ -1,8 +1,7 @@
 """The `context` tool of `xscore mcp`: one turn without an answering call, as text for an agent.
 
 It sets the turn's deadline, cap and scope; the pipeline does the rest. The background process
-finishes what a deadline left. Trade-off: each call reads the settings and opens the store again, so
-that an idle server holds nothing open and notices edited settings.
+finishes what a deadline left. Trade-off: a deadline is set even where the client would wait longer.
 """
 
 import os
@@ -11,29 +10,30 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.cli.opening import read_settings
-from xscore.cli.options import Flags
+from xscore.cli.progress import STAGES
+from xscore.extensions.agents.agent_bundle import coverage_line, quoted, render_from_store
 from xscore.extensions.agents.background import wake_background
 from xscore.extensions.agents.mcp_calls import Call
+from xscore.extensions.agents.mcp_workplace import ContextArguments, Workplace
+from xscore.pipeline.build import Pipeline
+from xscore.pipeline.parts import TurnOptions
+from xscore.pipeline.turn import run_turn
 from xscore.platform.errors import UsageError
-from xscore.platform.paths import RepositoryRoot, find_root
+from xscore.platform.paths import RepositoryRoot
 from xscore.platform.text import ellipsize
 from xscore.platform.tokens import OTHER
+from xscore.prompts.fences import well_formed
 from xscore.records.events import Observer, Progress, StageBegan, TurnEvent
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer
 from xscore.records.turn import Scope, Turn
-from xscore.store.store import Store
-
-if TYPE_CHECKING:
-    from xscore.pipeline.build import Pipeline
-    from xscore.settings import LoadedSettings
+from xscore.settings import LoadedSettings
 
 DEADLINE_S = 15.0
 """For a client that shows no progress. Clients give up after 60 s, and calls may wait for each
@@ -44,34 +44,6 @@ REPORT_EVERY_S = 0.5
 MOST_WARNINGS, WARNING_CHARS = 3, 300
 _GLOB = re.compile(r"[*?\[]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-
-
-class ContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of `context`."""
-
-    task: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=20_000,
-            description="What you want to do or know, as a sentence or more.",
-        ),
-    ]
-    paths: Annotated[
-        tuple[Annotated[str, Meta(min_length=1, max_length=1_000)], ...],
-        Meta(
-            max_length=100, description="Only these files, folders or globs, relative to the root."
-        ),
-    ] = ()
-    errors: Annotated[
-        str, Meta(max_length=200_000, description="Error output or a stack trace, as it was shown.")
-    ] = ""
-    max_tokens: (
-        Annotated[int, Meta(ge=200, le=50_000, description="Size of the answer.")] | None
-    ) = None
-    deadline_s: (
-        Annotated[float, Meta(ge=1, le=600, description="Seconds to wait at most.")] | None
-    ) = None
 
 
 class ToolResult(Struct, frozen=True):
@@ -85,49 +57,13 @@ class ToolResult(Struct, frozen=True):
 
     def to_wire(self) -> dict[str, Any]:
         """Return the result of `tools/call`."""
-        from xscore.prompts.fences import well_formed
-
-        found: dict[str, Any] = {
+        wire: dict[str, Any] = {
             "content": [{"type": "text", "text": well_formed(self.text)}],
             "isError": self.is_error,
         }
         if self.about:
-            return {**found, "_meta": {"xscore": self.about}}
-        return found
-
-
-class Workplace(Struct, frozen=True):
-    """The repository that a server serves, and the options that it was started with."""
-
-    root: RepositoryRoot
-    flags: Flags
-
-    def settings(self) -> "LoadedSettings":
-        """Read the settings; the server's options override them."""
-        return read_settings(self.flags, start=self.root.path)
-
-    def open_store(self, *, make: bool) -> Store:
-        """Open the store without a pipeline. make: create it if it is missing.
-
-        Raises StoreError.
-        """
-        return Store.open_with(self.root, self.settings().settings, create=make)
-
-
-def find_workplace(flags: Flags, folder: str = "") -> Workplace:
-    """Change to `folder` if one is given, and return the repository around the working folder.
-
-    Raises UsageError.
-    """
-    if folder:  # Cursor starts servers in the home folder and passes the repository as an argument
-        try:
-            os.chdir(folder)
-        except OSError as error:
-            why = f"cannot open the folder {folder}: {error.strerror}"
-            raise UsageError(
-                why, hint="Give a folder of a repository, or none to use the current one."
-            ) from error
-    return Workplace(find_root(Path.cwd()), flags)
+            wire["_meta"] = {"xscore": self.about}
+        return wire
 
 
 class ProgressReporter(Observer):
@@ -140,8 +76,6 @@ class ProgressReporter(Observer):
     def on(self, event: TurnEvent) -> None:
         """Tell of stages and of settled judgments."""
         if isinstance(event, StageBegan):
-            from xscore.cli.progress import STAGES
-
             self._tell(self._shown, None, STAGES.get(event.name, event.name))
         elif isinstance(event, Progress):
             settled = event.cached + event.judged + event.unjudged
@@ -155,22 +89,22 @@ class ProgressReporter(Observer):
         self._report(self._shown, total, words)
 
 
-async def find_context(place: Workplace, given: ContextArguments, call: Call) -> ToolResult:
+async def find_context(place: Workplace, arguments: ContextArguments, call: Call) -> ToolResult:
     """Run a turn and return what is relevant. Raises XscoreError if the turn fails."""
-    from xscore.pipeline.build import Pipeline
-    from xscore.pipeline.parts import TurnOptions
-    from xscore.pipeline.turn import run_turn
-
     started = time.monotonic()
     refuse_unlikely_root(place.root)
-    turn = Turn(task=given.task, errors=given.errors, scope=scope_of(given.paths, place.root.path))
-    loaded = _settings_of_call(place, given, call)
+    turn = Turn(
+        task=arguments.task,
+        errors=arguments.errors,
+        scope=scope_of(arguments.paths, place.root.path),
+    )
+    loaded = _settings_of_call(place, arguments, call)
     async with Pipeline.open(
         place.root.path, loaded, observer=ProgressReporter(call.report)
     ) as pipeline:
         options = TurnOptions(answer=False, command="mcp")
         answer = await run_turn(pipeline.parts, turn, options.asked_at(started))
-        text = _text(pipeline, answer, given)
+        text = _text(pipeline, answer, arguments)
         is_cut = bool(answer.files_left) or UnjudgedCause.DEADLINE in answer.unjudged.by_cause
         if is_cut and not call.is_cancelled:
             wake_background(pipeline.parts.root, settings=pipeline.parts.settings)
@@ -218,14 +152,14 @@ def _confined(path: str, root: Path) -> str:
     return plain
 
 
-def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> "LoadedSettings":
+def _settings_of_call(place: Workplace, arguments: ContextArguments, call: Call) -> LoadedSettings:
     """Return the settings with this call's deadline, and a cap of `budget.confirm_usd`, since no
     one can confirm."""
     loaded = place.settings()
     settings, budget = loaded.settings, loaded.settings.budget
     usual = PROGRESS_DEADLINE_S if call.wants_progress else DEADLINE_S
     usual = max(usual, settings.agents.hook_deadline_s)
-    budget = replace(budget, deadline_s=given.deadline_s or budget.deadline_s or usual)
+    budget = replace(budget, deadline_s=arguments.deadline_s or budget.deadline_s or usual)
     if loaded.origins["budget.max_usd"] == "default":
         budget = replace(
             budget, max_usd=min(budget.max_usd or budget.confirm_usd, budget.confirm_usd)
@@ -233,17 +167,16 @@ def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> 
     return replace(loaded, settings=replace(settings, budget=budget))
 
 
-def _text(pipeline: "Pipeline", answer: Answer, given: ContextArguments) -> str:
-    from xscore.extensions.agents.agent_bundle import coverage_line, quoted, render_from_store
-
-    room = int((given.max_tokens or pipeline.parts.settings.bundle.max_tokens) * OTHER)
+def _text(pipeline: Pipeline, answer: Answer, arguments: ContextArguments) -> str:
+    room = int((arguments.max_tokens or pipeline.parts.settings.bundle.max_tokens) * OTHER)
     notes = ""
     for warning in answer.warnings[:MOST_WARNINGS]:
         notes += f"\nNote: {quoted(warning, WARNING_CHARS)}"
-    notes = notes if len(notes.encode()) < room // 4 else ""
+    if len(notes.encode()) >= room // 4:
+        notes = ""
     room -= len(notes.encode())
     bundle = render_from_store(
-        pipeline.store, answer, max_chars=room, errors=given.errors, spares=False
+        pipeline.store, answer, max_chars=room, errors=arguments.errors, spares=False
     )
     if not bundle:
         bundle = f"{coverage_line(answer)}\nNothing in it is relevant enough to list."

@@ -22,16 +22,14 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from xscore.extensions.agents.mcp_calls import Call, CallThread, ProgressQueue
-from xscore.extensions.agents.mcp_context import Workplace
 from xscore.extensions.agents.mcp_stdio import ClientPipes, answer_file, read_lines
 from xscore.extensions.agents.mcp_tools import (
     SERVER_INSTRUCTIONS,
     TEMPLATE,
     Tool,
-    failure_result,
     offered_tools,
-    read_receipt_resource,
 )
+from xscore.extensions.agents.mcp_workplace import Workplace
 from xscore.platform.errors import NothingMatched, UsageError, XscoreError
 from xscore.platform.text import join_sentences
 
@@ -104,11 +102,13 @@ class McpServer:
     ) -> types.CallToolResult:
         tool = self._tools.get(params.name)
         if tool is None:
-            known = ", ".join(self._tools)
-            raise MCPError(types.INVALID_PARAMS, f"There is no such tool. Known: {known}.")
+            names = ", ".join(self._tools)
+            raise MCPError(types.INVALID_PARAMS, f"There is no such tool. Known: {names}.")
         try:
             result = await self._run(tool, params.arguments, context)
         except XscoreError as error:
+            from xscore.extensions.agents.mcp_work import failure_result  # loaded by the first call
+
             result = failure_result(error)
         return types.CallToolResult.model_validate(result)
 
@@ -133,6 +133,8 @@ class McpServer:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         async def read(_call: Call) -> dict[str, Any]:
+            from xscore.extensions.agents.mcp_work import read_receipt_resource  # as above
+
             return read_receipt_resource(self._place, str(params.uri))
 
         call = Call(wants_progress=False, report=lambda *_: None)

@@ -1,4 +1,4 @@
-"""The two ends of `xscore mcp` on its client's pipes: lines in, and a file that answers go out by.
+"""Both ends of the pipes between `xscore mcp` and its client: lines in, and a file for the answers.
 
 While it serves, file descriptor 1 is standard error and descriptor 0 is empty, so neither a stray
 `print` nor a child process can disturb the protocol. A separate thread reads, so that a silent

@@ -1,9 +1,10 @@
 """`ask --batch`: the questions of a list asked in one working session, sharing packs if possible.
 
 Packs that questions can share are judged first. Then each question is an ordinary turn, which
-judges what is left; it uses the same judge, that of the shared layout. If a model gives no usable
-score in that layout, its questions are judged as by `xscore ask`, and the store remembers this for
-later lists. A decision model is always asked so, since it has no packs to share. Trade-off:
+judges what is left; it uses the same judge, that of the shared layout. Where the first questions
+have no score in that layout, nothing shared or nothing usable, all are judged as by `xscore ask`;
+if the model could not read it, the store remembers this for later lists. A decision model is
+always asked so, since it has no packs to share. Trade-off:
 questions are handled 32 at a time, so that the first answers do not wait for the last question;
 packs are shared within these 32 only.
 """
@@ -11,27 +12,28 @@ packs are shared within these 32 only.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from decimal import Decimal
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.cache import capabilities
-from xscore.cli.ask import print_turn
 from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import Flags
-from xscore.cli.phrases import describe_tokens
 from xscore.cli.progress import TurnObserver
 from xscore.cli.start import STARTED_AT
-from xscore.cli.terminal import print_json, write_stdout
-from xscore.cli.text_layout import bold, faint
-from xscore.extensions.batch.shared_packs import (
+from xscore.cli.terminal import Terminal, print_json, write_stdout
+from xscore.cli.text_layout import bold
+from xscore.extensions.batch.shared_account import (
     AskListReport,
     JudgingTotals,
     SeparatePromptsCost,
+    render_shared_account,
+)
+from xscore.extensions.batch.shared_packs import (
     SharedPackJudge,
     forecast_shared,
     judge_shared_packs,
@@ -56,9 +58,8 @@ from xscore.pipeline.question_list import (
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
 from xscore.pipeline.turn_estimate import answer_estimate
 from xscore.platform.errors import ExitCode, NoUsableModel, ProviderError, UsageError
-from xscore.platform.figures import format_dollars, format_share
 from xscore.platform.processes import random_hex
-from xscore.platform.text import counted, one_line
+from xscore.platform.text import one_line
 from xscore.providers.prices import PriceList
 from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
@@ -95,13 +96,16 @@ async def ask_list(
     identity = parts.judge.identity
     options = replace(options, started=options.started or time.monotonic())
     failed = _shared_form_failed(parts)
-    shares = not failed and sharing_prompts(parts.judge) is not parts.judge
+    # With nobody to share a prompt with, a question has the judgments of `xscore ask`.
+    has_company = len(questions.all) > 1 and parts.settings.batch.questions_a_call > 1
+    shares = has_company and not failed and sharing_prompts(parts.judge) is not parts.judge
     turns = TurnList(parts, shares)
     cost = SeparatePromptsCost(
         identity.provider, identity.host, PriceList(parts.settings.provider.price)
     )
     run = _AskListRun(parts, turns, questions.all, options, like, on_answer, cost)
-    turns.warnings += [f"earlier {NO_SHARED_SCORE}"] if failed else []
+    if failed and has_company:
+        turns.warnings.append(f"earlier {NO_SHARED_SCORE}")
     await run.go()
     return run.account()
 
@@ -129,8 +133,6 @@ class _AskListRun(Struct):
     separate: SeparatePromptsCost
     id: str = field(default_factory=lambda: f"a_{random_hex(8)}")
     phases: list[SharedPackJudge] = field(default_factory=list)
-    in_vain: StageUsage = field(default_factory=StageUsage)
-    """The cost of turns in the shared layout that were asked again without it."""
 
     async def go(self) -> None:
         parts = self.turns.parts
@@ -153,6 +155,9 @@ class _AskListRun(Struct):
         phase = None
         if self._can_share(questions):
             phase = await self._share(questions)
+        is_proven = phase is not None and phase.count_judged() > 0
+        if not is_proven and not any(question.pool.known for question in questions):
+            self._ask_alone()
         for at, question in enumerate(questions):
             if not self.turns.ended:
                 judged = phase.judged[at] if phase else set[str]()
@@ -160,9 +165,7 @@ class _AskListRun(Struct):
 
     def _can_share(self, questions: Sequence[PreparedQuestion]) -> bool:
         parts = self.turns.parts
-        if not self.turns.shares_prompts or not parts.judge.packed:
-            return False
-        if parts.settings.judge.replay or parts.settings.batch.questions_a_call < 2:
+        if not self.turns.shares_prompts or parts.settings.judge.replay:
             return False
         return sum(bool(question.pool.misses) for question in questions) > 1
 
@@ -200,7 +203,7 @@ class _AskListRun(Struct):
         return phase
 
     def _stop_sharing(self) -> None:
-        """Ask from now on as `xscore ask` does, and remember it for later lists."""
+        """Remember for later lists that this model gives no score in the form that they share."""
         judge = self.parts.judge.identity
         now = self.parts.clock()
         capabilities.amend_capability(
@@ -211,9 +214,13 @@ class _AskListRun(Struct):
             at=now,
             shared_form_failed_at=now,
         )
+        self.turns.warnings.append(NO_SHARED_SCORE)
+        self._ask_alone()
+
+    def _ask_alone(self) -> None:
+        """Ask from now on as `xscore ask` does, and find its judgments."""
         self.turns.shares_prompts = False
         self.turns.parts = replace(self.turns.parts, judge=self.parts.judge)
-        self.turns.warnings.append(NO_SHARED_SCORE)
 
     @property
     def _answers(self) -> bool:
@@ -223,10 +230,6 @@ class _AskListRun(Struct):
         turn = self._turn(prepared.question, is_first=prepared.number == 0)
         observer = ConfirmedObserver(self.turns.parts.observer)
         answer = await self.turns.ask(turn, replace(self.options, judged=judged), observer)
-        if self.turns.shares_prompts and _is_in_vain(answer):
-            self._stop_sharing()
-            self.in_vain += self.turns.answers.pop().spent(Stage.JUDGE)
-            answer = await self.turns.ask(turn, self.options, observer)
         self.on_answer(prepared.question, answer)
 
     def _turn(self, question: Question, *, is_first: bool) -> Turn:
@@ -260,7 +263,7 @@ class _AskListRun(Struct):
         shared = sum((phase.spent for phase in self.phases), StageUsage())
         separately = sum((answer.spent(Stage.JUDGE) for answer in turns.answers), StageUsage())
         alone = separate.alone + separately
-        took = shared + separately + self.in_vain
+        took = shared + separately
         at_best_usd = add_costs(separate.at_best_usd, separately.cost_usd)
         codes = {answer.exit_code for answer in turns.answers}
         if turns.ended:
@@ -284,20 +287,6 @@ class _AskListRun(Struct):
         )
 
 
-def _is_in_vain(answer: Answer) -> bool:
-    """Return whether the model scored nothing at all for a question, or a probe, that it replied
-    to."""
-    cover = answer.coverage
-    causes = answer.unjudged.by_cause.keys()
-    if not cover.unjudged == cover.candidates > 0:
-        return False
-    probe, judging = answer.spent(Stage.PROBE), answer.spent(Stage.JUDGE)
-    only_probed = probe.calls > 0 and not judging.attempts
-    return causes <= {UnjudgedCause.UNREADABLE} or (
-        only_probed and causes <= {UnjudgedCause.PROVIDER}
-    )
-
-
 OF_ONE = {
     "file": "--file",
     "errors": "--errors",
@@ -309,7 +298,15 @@ OF_ONE = {
 """Options of a single question, which a list has in its lines or not at all."""
 
 
-def ask_batch(path: Path, flags: Flags) -> int:
+class PrintTurn(Protocol):
+    """Prints a turn as `ask` does."""
+
+    def __call__(self, answer: Answer, terminal: Terminal, *, wants_answer: bool) -> object:
+        """Print this turn. wants_answer: say how to get one where no model gave it."""
+        ...
+
+
+def ask_batch(path: Path, flags: Flags, *, print_turn: PrintTurn) -> int:
     """Ask every question of the list; return the exit code of the worst."""
     for name, flag in OF_ONE.items():
         if flags.given.get(name):
@@ -348,66 +345,5 @@ def ask_batch(path: Path, flags: Flags) -> int:
         print_json({"schema": SCHEMA, "questions": objects, "together": account})
     terminal.notes(report.warnings)
     if not terminal.as_json:
-        terminal.lines("\n" + _render_shared_account(report))
+        terminal.lines("\n" + render_shared_account(report))
     return report.exit_code
-
-
-def _render_shared_account(report: AskListReport) -> str:
-    took = report.took
-    alone = report.alone
-    saved = report.saved
-    head = f"asked {report.asked} of {counted(report.questions, 'question')}"
-    if report.ended:
-        head += (
-            f", then it ended: {report.ended}. What was judged is kept: run the same command to"
-            " continue."
-        )
-    if not took.calls:
-        return f"{head}\n{faint('nothing was sent to the judge')}"
-    sharing = min(report.questions_a_call, report.questions)
-    cost = format_dollars(took.cost_usd, estimated=report.shared.estimated)
-    calls = (
-        f"{counted(took.calls, 'call')} ({report.shared.calls:,} of them shared by up to {sharing}"
-        " questions)"
-    )
-    lines = [
-        head,
-        faint(
-            f"judging took {calls}, {describe_tokens(took.input_tokens, took.output_tokens)},"
-            f" {cost}"
-        ),
-    ]
-    if not report.shared.calls:
-        return "\n".join(lines)
-    best = report.alone_at_best_usd
-    cached = "" if best is None else f", {format_dollars(best)} with prefixes cached"
-    tokens = describe_tokens(alone.input_tokens, alone.output_tokens)
-    calls = counted(alone.calls, "call")
-    part = format_share(saved.input_tokens, alone.input_tokens)
-    return "\n".join(
-        [
-            *lines,
-            faint(
-                f"one question a call: {calls}, {tokens}, {format_dollars(alone.cost_usd)}{cached}"
-            ),
-            f"saved {saved.calls:,} of {calls}, {part} of the input tokens{_saved(report)}",
-        ]
-    )
-
-
-def _saved(report: AskListReport) -> str:
-    took = report.took.cost_usd
-    alone = report.alone.cost_usd
-    saved = report.saved.cost_usd
-    if saved is None or took is None or alone is None:
-        return ", unpriced"
-    saved_uncached = alone - took
-    if saved_uncached > saved:
-        return f", {_signed(saved)} to {_signed(saved_uncached)}"
-    return f", {_signed(saved)}"
-
-
-def _signed(usd: Decimal) -> str:
-    if usd < 0:
-        return f"−{format_dollars(-usd)}"
-    return format_dollars(usd)

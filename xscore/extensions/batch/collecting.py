@@ -87,33 +87,34 @@ def _read_results(
             faults.count(parsed.reply)
             rule.has_answer = True
             rule.unscored += not parsed.judged
-            readings.judged += [(name[0], piece, judgment) for piece, judgment in parsed.judged]
+            for piece, judgment in parsed.judged:
+                readings.judged.append((name[0], piece, judgment))
             unscored.append((name, parsed.missing, parsed.trouble))
         elif result.outcome is RequestOutcome.REFUSED:
             rule.rejected += 1
             detail = result.detail or "the host refused it"
-            is_too_long = result.error_kind == PromptTooLong.kind
-            if is_too_long:
+            if result.error_kind == PromptTooLong.kind:
                 trouble = repair.prompt_too_long(detail)
             else:
                 trouble = repair.prompt_rejected(detail)
             unscored.append((name, prompt.pieces, trouble))
         else:
-            readings.to_replan[name] = _AGAIN[result.outcome] + (
-                f" ({result.detail})" if result.detail else ""
-            )
-    # whether the host takes and the model scores anything is known once the whole chunk was read
+            cause = _AGAIN[result.outcome]
+            if result.detail:
+                cause = f"{cause} ({result.detail})"
+            readings.to_replan[name] = cause
+    # Whether the host takes and the model scores anything is known once the whole chunk was read.
     rule.has_score = rule.has_score or bool(readings.judged)
-    in_vain = (
-        not rule.has_answer and rule.rejected >= rule.most_rejected
-    ) or rule.is_over_after_unscored(0)
+    takes_nothing = not rule.has_answer and rule.rejected >= rule.most_rejected
+    in_vain = takes_nothing or rule.is_over_after_unscored(0)
     for name, missing, trouble in unscored:
         follow_ups, lost = repair.next_prompts(prompts[name[1]], missing, trouble)
         if lost or (follow_ups and in_vain):
             readings.lost[name] = f"{trouble.cause}: {trouble.detail}"
         else:
             readings.answered_requests.append(name)
-            readings.new_prompts += [(name[0], prompt) for prompt in follow_ups]
+            for prompt in follow_ups:
+                readings.new_prompts.append((name[0], prompt))
     return readings
 
 
@@ -146,10 +147,9 @@ class ResultCollector:
         self._chunk = chunk
         self._unmatched = Counter[str]()
         self._secret = job.recipe.builder().secret
-        self._keys = {
-            number: question.turn_key
-            for number, question in job_rows.read_job_questions(connection, job.id).items()
-        }
+        self._keys: dict[int, str] = {}
+        for number, question in job_rows.read_job_questions(connection, job.id).items():
+            self._keys[number] = question.turn_key
         any_call = "SELECT EXISTS (SELECT 1 FROM call WHERE turn_id = ? AND outcome = 'ok')"
         has_answer = bool(connection.execute(any_call, (job.id,)).fetchone()[0])
         rejections = MAX_WITHOUT_SCORE
@@ -240,24 +240,26 @@ class ResultCollector:
         if not chunk:
             return
         chunk = self._refuse_cut_prompts(chunk)
-        prompts = job_rows.read_prompts(
-            self._context.connection, self._job.id, {number for (_, number), _ in chunk}
-        )
-        # The parts of large memories are looked up only where a chunk holds one.
-        has_parts = any(_holds_part(prompt) for prompt in prompts.values())
-        parts_of = self._parts_of if has_parts else {}
+        numbers = {number for (_, number), _ in chunk}
+        prompts = job_rows.read_prompts(self._context.connection, self._job.id, numbers)
+        parts_of: Mapping[str, frozenset[str]] = {}
+        # The parts of large memories are looked up only where a chunk holds one: that takes all
+        # their texts.
+        if any(map(_holds_part, prompts.values())):
+            parts_of = self._parts_of
         with self._context.transaction() as connection:
             readings = _read_results(
                 chunk, prompts, secret=self._secret, rule=self._rule, faults=self.faults
             )
-            answered = []
+            answered: list[tuple[BatchResult, int]] = []
+            charged: list[RequestName] = []
             for name, result in chunk:
                 if result.completion is not None:
                     answered.append((result, len(prompts[name[1]].pieces)))
+                if result.is_charged:
+                    charged.append(name)
             self._context.ledger.enter(connection, batch, answered)
-            self._context.ledger.enter_unread(
-                connection, batch, [name for name, result in chunk if result.is_charged]
-            )
+            self._context.ledger.enter_unread(connection, batch, charged)
             self._keep(connection, readings, parts_of)
             batch_rows.mark_answered(connection, self._job.id, readings.answered_requests)
             batch_rows.lose_requests(connection, self._job.id, readings.lost)
@@ -271,10 +273,14 @@ class ResultCollector:
         results = dict(chunk)
         if host.provider.is_vendors_own:
             return chunk
-        answered = sorted(
-            (name for name, result in chunk if result.completion is not None), key=itemgetter(1)
-        )
-        with suppress(UsageError):  # planned with another version's prompt: the answers stand
+        answered: list[RequestName] = []
+        for name, result in chunk:
+            if result.completion is not None:
+                answered.append(name)
+        # The renderer takes the questions of one prompt together.
+        answered.sort(key=itemgetter(1))
+        # Planned with another version's prompt: the answers stand.
+        with suppress(UsageError):
             renderer = BatchRenderer(self._context.store, host, self._job)
             for name, request in renderer.requests(answered):
                 completion = results[name].completion
@@ -298,17 +304,24 @@ class ResultCollector:
         readings.judged.sort(key=itemgetter(0))
         for question, group in groupby(readings.judged, key=itemgetter(0)):
             names = (self._keys[question], self._job.judge, 0)
-            # a piece without a hash has been erased
-            judged = [(piece, judgment) for _, piece, judgment in group if piece.content_hash]
-            judgments = [judgment for _, judgment in judged]
-            now = {judgment.content_hash: judgment for judgment in judgments}
-            for memory in {piece.memory for piece, _ in judged if piece.is_part}:
+            judgments: list[Judgment] = []
+            new: dict[str, Judgment] = {}
+            in_parts = set[str]()
+            for _, piece, judgment in group:
+                # A piece without a hash has been erased.
+                if piece.content_hash:
+                    judgments.append(judgment)
+                    new[judgment.content_hash] = judgment
+                    if piece.is_part:
+                        in_parts.add(piece.memory)
+            for memory in in_parts:
                 hashes = parts_of.get(memory, frozenset())
-                part_judgments = read_judgments(connection, names, hashes) | {
-                    hash_: now[hash_] for hash_ in hashes if hash_ in now
-                }
-                if hashes and len(part_judgments) == len(hashes):
-                    judgments.append(_joined(connection, memory, part_judgments, names))
+                of_parts = read_judgments(connection, names, hashes)
+                for hash_ in hashes & new.keys():
+                    of_parts[hash_] = new[hash_]
+                # A memory has a score once all its parts have one, whichever batch brought them.
+                if hashes and len(of_parts) == len(hashes):
+                    judgments.append(_joined(connection, memory, of_parts, names))
             insert_judgments(connection, judgments, names)
 
     @cached_property
@@ -349,7 +362,7 @@ def _joined(
     connection: Connection, memory: str, parts: Mapping[str, Judgment], names: JudgmentKey
 ) -> Judgment:
     """Judge a memory by its best part; the reason of an earlier part is in the store."""
-    best = max((parts[hash_] for hash_ in sorted(parts)), key=lambda one: one.score)
+    best = max((parts[hash_] for hash_ in sorted(parts)), key=lambda judgment: judgment.score)
     reason = best.reason or read_reasons(connection, names, [best.content_hash]).get(
         best.content_hash, ""
     )

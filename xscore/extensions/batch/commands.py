@@ -233,15 +233,12 @@ async def _poll_until_done(
         for job in jobs:
             if job.id not in status_of or not _is_finished(status_of[job.id]):
                 status_of[job.id] = await advance_job(store, settings, job.id)
-        # A busy job is another process's success, not a failure of ours.
         hopeful = [status for status in status_of.values() if not _is_finished(status)]
-        if all(status.problem and status.problem != BUSY_ELSEWHERE for status in hopeful):
-            failures = failures + 1
+        if all(map(_has_failed, hopeful)):
+            failures += 1
         else:
             failures = 0
-        if failures >= MOST_FAILURES or all(
-            status.held_back and not status.sent for status in hopeful
-        ):
+        if failures >= MOST_FAILURES or all(map(_is_held_back, hopeful)):
             return list(status_of.values())
         progress = " · ".join(
             f"{status.job} {status.judged:,} of {status.asked:,} judged" for status in hopeful
@@ -254,6 +251,15 @@ async def _poll_until_done(
 
 def _is_finished(status: JobStatus) -> bool:
     return not status.is_pending or status.is_unusable
+
+
+def _has_failed(status: JobStatus) -> bool:
+    # A busy job is another process's success, not a failure of ours.
+    return bool(status.problem) and status.problem != BUSY_ELSEWHERE
+
+
+def _is_held_back(status: JobStatus) -> bool:
+    return bool(status.held_back) and not status.sent
 
 
 BATCHES_SHOWN = 10
@@ -292,21 +298,21 @@ def render_job(status: JobStatus, *, cost: bool = True) -> str:
     """Show one job: its list, progress, batches, dollars and problems. cost: its dollars."""
     batches = [batch for batch in status.batches if batch.state != "collected"]
     batches = batches or list(status.batches[-1:])
-    why = ""
-    if status.held_back:
-        why = f": {one_line(status.held_back)}"
     rows = [
         ("  list", list_in_words(status.questions, status.candidates, status.cached)),
         ("  judged", f"{status.judged:,} of {status.asked:,} asked{_rest(status)}"),
     ]
-    rows += [("  batch", _batch(batch)) for batch in batches[-BATCHES_SHOWN:]]
+    for batch in batches[-BATCHES_SHOWN:]:
+        rows.append(("  batch", _batch(batch)))
     if len(batches) > BATCHES_SHOWN:
         rows.append(("", f"and {len(batches) - BATCHES_SHOWN} more (--json)"))
     if cost:
         rows.append(("  cost", _job_cost(status)))
     if status.planned:
-        why = f": {one_line(status.held_back)}" if status.held_back else ""
-        rows.append(("  waiting", f"{counted(status.planned, 'request')} not sent yet{why}"))
+        waiting = f"{counted(status.planned, 'request')} not sent yet"
+        if status.held_back:
+            waiting += f": {one_line(status.held_back)}"
+        rows.append(("  waiting", waiting))
     head = (
         f"{status.job}  {faint(format_time(status.created_at))} · {one_line(status.judge)} ·"
         f" {_state(status)}"
@@ -364,30 +370,34 @@ def _state(status: JobStatus) -> str:
         if status.unjudged:
             return f"over: {sum(status.unjudged.values()):,} unjudged"
         return "all in"
-    parts = [f"{status.sent:,} at the vendor"] if status.sent else []
-    parts += [f"{status.planned:,} to be sent"] if status.planned else []
-    return "under way: " + (", ".join(parts) or "nothing left to send")
+    parts: list[str] = []
+    if status.sent:
+        parts.append(f"{status.sent:,} at the vendor")
+    if status.planned:
+        parts.append(f"{status.planned:,} to be sent")
+    return f"under way: {', '.join(parts) or 'nothing left to send'}"
 
 
 def _rest(status: JobStatus) -> str:
-    causes = ", ".join(f"{count:,} {cause}" for cause, count in status.unjudged.items())
-    waiting = ""
+    rest = ""
     if status.waiting:
-        waiting = f" · {status.waiting:,} waiting"
-    return waiting + (f" · unjudged: {causes}" if causes else "")
+        rest = f" · {status.waiting:,} waiting"
+    if status.unjudged:
+        causes = ", ".join(f"{count:,} {cause}" for cause, count in status.unjudged.items())
+        rest += f" · unjudged: {causes}"
+    return rest
 
 
 def _batch(batch: Batch) -> str:
-    status = f", {one_line(batch.status)}" if batch.status else ""
-    seen = ""
-    if batch.seen_at is not None:
-        seen = f" at {format_time(batch.seen_at)}"
-    why = f": {one_line(batch.problem)}" if batch.problem else ""
     name = one_line(batch.vendor_id) or "no id yet"
-    return (
-        f"{batch.number}  {name} · {counted(batch.requests, 'request')} ·"
-        f" {batch.state}{status}{seen}{why}"
-    )
+    line = f"{batch.number}  {name} · {counted(batch.requests, 'request')} · {batch.state}"
+    if batch.status:
+        line += f", {one_line(batch.status)}"
+    if batch.seen_at is not None:
+        line += f" at {format_time(batch.seen_at)}"
+    if batch.problem:
+        line += f": {one_line(batch.problem)}"
+    return line
 
 
 def _job_cost(status: JobStatus) -> str:

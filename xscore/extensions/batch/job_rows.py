@@ -398,6 +398,9 @@ def part_without_text(content: str, memory: str = "", parts: int = 1) -> MemoryP
 _CAUSE = f"{UnjudgedCause.INTERRUPTED}: the question was erased"
 _NO_PIECE = [""]
 _SHOWN = "SELECT hash FROM content WHERE memories > 0 AND hash IN (SELECT value FROM json_each(?))"
+_BLANK = """
+    UPDATE job_question SET name = '', context = '{}', checksum = ? WHERE job = ? AND number = ?
+"""
 _UNASKED = """
     UPDATE job_request SET state = 'lost', cause = ? WHERE job = ? AND question = ?
       AND state = 'planned'
@@ -411,33 +414,39 @@ def erase_from_jobs(
 
     Within an open transaction.
     """
-    shown = {hash_ for (hash_,) in connection.execute(_SHOWN, (json.dumps(sorted(hashes)),))}
-    _drop_pieces(connection, frozenset(hashes) - shown)
+    gone = set(hashes)
+    # What another memory still says stays in the prompts that show it.
+    for (hash_,) in connection.execute(_SHOWN, (json.dumps(sorted(hashes)),)):
+        gone.discard(hash_)
+    if gone:
+        _drop_pieces(connection, gone)
     rows = connection.execute(
         "SELECT job, number, name, context, turn_key FROM job_question"
     ).fetchall()
-    quoting: list[tuple[str, int, str]] = []
+    blanked = 0
     for job, number, name, context, key in rows:
         texts = [text for text in (name, *json.loads(context).values()) if isinstance(text, str)]
         if any(map(lines.found_in, texts)):
-            quoting.append((job, number, key))
-    connection.executemany(
-        "UPDATE job_question SET name = '', context = '{}', checksum = ? WHERE job = ? AND"
-        " number = ?",
-        [(row_checksum(job, str(number), "{}", key), job, number) for job, number, key in quoting],
-    )
-    connection.executemany(_UNASKED, [(_CAUSE, job, number) for job, number, _ in quoting])
-    return Counter(questions=len(quoting))
+            blanked += 1
+            checksum = row_checksum(job, str(number), "{}", key)
+            connection.execute(_BLANK, (checksum, job, number))
+            connection.execute(_UNASKED, (_CAUSE, job, number))
+    return Counter(questions=blanked)
 
 
-def _drop_pieces(connection: sqlite3.Connection, gone: frozenset[str]) -> None:
+def _drop_pieces(connection: sqlite3.Connection, gone: Set[str]) -> None:
     changed: list[tuple[str, int, str, int]] = []
-    rows = connection.execute("SELECT job, number, pack, pieces FROM job_ask") if gone else []
+    rows = connection.execute("SELECT job, number, pack, pieces FROM job_ask")
     for job, number, pack, written in rows:
         pieces = json.loads(written)
-        remaining = [piece if gone.isdisjoint(piece[:2]) else _NO_PIECE for piece in pieces]
-        if remaining != pieces:
-            stripped = json.dumps(remaining)
+        has_changed = False
+        for place, piece in enumerate(pieces):
+            # The place stays: the ids of a prompt are dealt by the places of its pieces.
+            if not gone.isdisjoint(piece[:2]):
+                pieces[place] = _NO_PIECE
+                has_changed = True
+        if has_changed:
+            stripped = json.dumps(pieces)
             changed.append((stripped, row_checksum(job, str(number), pack, stripped), job, number))
     connection.executemany(
         "UPDATE job_ask SET pieces = ?, checksum = ? WHERE job = ? AND number = ?", changed

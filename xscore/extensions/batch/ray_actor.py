@@ -35,6 +35,9 @@ from xscore.scorer.model_judge import JudgingPlan, ModelJudge
 from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.settings import Settings
 
+LEAST_TIMEOUT_S = 30.0
+"""Deadline of an actor's request to the shared server, unless `shared.timeout_s` is longer."""
+
 
 class ActorContext(Struct, frozen=True, kw_only=True):
     """The same for every actor and the whole list."""
@@ -145,8 +148,13 @@ class ChunkJudge:
         self._context = context
         self._take = take
         self._clock = clock
+        # Actors fill their machine, and only the server tells one what another has paid for, so
+        # none goes on without it. The deadline of an `ask`, two seconds, would end a run of hours
+        # because a busy actor reads an answer late.
+        shared = context.settings.shared
+        timeout_s = max(shared.timeout_s, LEAST_TIMEOUT_S)
         self._settings = replace(
-            context.settings, shared=replace(context.settings.shared, require=True)
+            context.settings, shared=replace(shared, require=True, timeout_s=timeout_s)
         )
         self._ended: tuple[UnjudgedCause, str] | None = None
 

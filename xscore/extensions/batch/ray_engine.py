@@ -64,6 +64,8 @@ from xscore.records.turn import Turn
 from xscore.scorer.packs import Pack
 
 LOCAL = "local"
+LOCAL_STARTS = 2
+"""How often Ray is started on this machine before that is given up."""
 CPUS = 0.25
 """CPUs of one actor, which mostly waits: whole ones would leave none for its feeding tasks, and a
 list would hang."""
@@ -99,18 +101,26 @@ def _start_ray(address: str) -> Any:
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     import ray
 
-    options: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
-    try:
-        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **options)
-    except Exception as error:  # Ray raises this very class where its node does not start in time
-        ray.shutdown()  # of what was started halfway
-        raise UsageError(
-            f"Ray cannot be started or reached at `{address}`",
-            hint=(
-                "A busy machine may need a second try. Else set batch.ray_address to `local` or to"
-                " a running cluster's address, or leave --ray out."
-            ),
-        ) from error
+    is_local = address == LOCAL
+    options: dict[str, Any] = {"include_dashboard": False} if is_local else {}
+    # Ray gives its own helper processes 15 s, which a busy machine exceeds
+    # (https://github.com/ray-project/ray/issues/65983); the second start finds their files read.
+    starts_left = LOCAL_STARTS if is_local else 1
+    while True:
+        starts_left -= 1
+        try:
+            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **options)
+            break
+        except Exception as error:  # Ray raises this very class for a node that starts too late
+            ray.shutdown()  # of what was started halfway
+            if not starts_left:
+                raise UsageError(
+                    f"Ray cannot be started or reached at `{address}`",
+                    hint=(
+                        "A busy machine may need a further try. Else set batch.ray_address to"
+                        " `local` or to a running cluster's address, or leave --ray out."
+                    ),
+                ) from error
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False

@@ -134,37 +134,46 @@ def _ranked_rows(
     reasons = kept.stored_reasons(
         parts.store, prepared.key, [judge_key(parts.judge.identity)], hashes
     )
-    return [
-        ResultRow(
+    rows: list[ResultRow] = []
+    for place, memory in enumerate(chosen, start=1):
+        candidate = memory.candidate
+        row = ResultRow(
             id=prepared.question.id,
             rank=place,
-            path=memory.candidate.path,
-            entity=memory.candidate.entity,
-            memory=memory.candidate.id,
+            path=candidate.path,
+            entity=candidate.entity,
+            memory=candidate.id,
             score=memory.score,
             raw=memory.judgment.score,
-            reason=memory.judgment.reason or reasons.get(memory.candidate.content_hash, ""),
+            reason=memory.judgment.reason or reasons.get(candidate.content_hash, ""),
         )
-        for place, memory in enumerate(chosen, start=1)
-    ]
+        rows.append(row)
+    return rows
 
 
 def _question_summary(
     prepared: PreparedQuestion, outcomes: Sequence[Outcome], judged: int, rows: Sequence[ResultRow]
 ) -> QuestionSummary:
-    causes = Counter(
-        str(outcome.result.cause) for outcome in outcomes if isinstance(outcome.result, Unjudged)
-    )
-    scored = sum(isinstance(outcome.result, Judgment) for outcome in outcomes)
-    judged_now = sum(outcome.origin is Origin.JUDGED for outcome in outcomes) or min(judged, scored)
-    best = next(iter(rows), None)
-    coverage = Coverage(
-        len(prepared.pool.candidates), judged_now, scored - judged_now, 0, len(outcomes) - scored
-    )
+    causes = Counter[str]()
+    scored = judged_now = 0
+    for outcome in outcomes:
+        if isinstance(outcome.result, Unjudged):
+            causes[str(outcome.result.cause)] += 1
+        else:
+            scored += 1
+            judged_now += outcome.origin is Origin.JUDGED
+    # Read back from the cache, none says that it was judged in this run.
+    judged_now = judged_now or min(judged, scored)
+    cached = scored - judged_now
+    unjudged = len(outcomes) - scored
+    coverage = Coverage(len(prepared.pool.candidates), judged_now, cached, 0, unjudged)
     summary = QuestionSummary(prepared.question.id, coverage, dict(causes.most_common()), len(rows))
-    if best is None:
+    if not rows:
         return summary
-    name = f"{best.path}::{best.entity}" if best.entity else best.path or best.memory
+    best = rows[0]
+    name = best.path or best.memory
+    if best.entity:
+        name = f"{best.path}::{best.entity}"
     return replace(summary, best=name, best_score=best.score)
 
 

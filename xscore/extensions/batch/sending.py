@@ -198,16 +198,18 @@ class BatchRenderer:
     ) -> Iterator[tuple[int, PackPrompt, list[int]]]:
         """Yield each prompt with its texts, and the questions to it."""
         groups = groupby(requests, key=itemgetter(1))
-        # groupby forgets a group once it goes on to the next, so each is read at once.
-        grouped = ((number, [question for question, _ in group]) for number, group in groups)
-        while chunk := list(islice(grouped, PROMPTS_AT_ONCE)):
-            prompts = self._with_texts(
-                job_rows.read_prompts(
-                    self._store.connection, self._job.id, [number for number, _ in chunk]
-                )
-            )
+        while True:
+            chunk: list[tuple[int, list[int]]] = []
+            for number, group in islice(groups, PROMPTS_AT_ONCE):
+                # Read at once: groupby forgets a group when it goes on to the next.
+                chunk.append((number, [question for question, _ in group]))
+            if not chunk:
+                return
+            numbers = [number for number, _ in chunk]
+            prompts = job_rows.read_prompts(self._store.connection, self._job.id, numbers)
+            with_texts = self._with_texts(prompts)
             for number, questions in chunk:
-                yield number, prompts[number], questions
+                yield number, with_texts[number], questions
 
     def _with_texts(self, prompts: dict[int, PackPrompt]) -> dict[int, PackPrompt]:
         """Return these prompts with the texts of their pieces; a piece whose text is no longer
@@ -216,7 +218,7 @@ class BatchRenderer:
         hashes = set[str]()
         for prompt in prompts.values():
             hashes.update(piece.memory for piece in prompt.pieces)
-        members = [self._candidates[memory] for memory in hashes if memory in self._candidates]
+        members = [self._candidates[memory] for memory in hashes & self._candidates.keys()]
         pieces = chain.from_iterable(parts_in_store(self._store, recipe, members).values())
         stored = {piece.content_hash: piece for piece in pieces}
         with_texts: dict[int, PackPrompt] = {}
@@ -227,12 +229,12 @@ class BatchRenderer:
 
     @cached_property
     def _candidates(self) -> Mapping[str, Candidate]:
-        pool = self._store.pool(tests=self._job.recipe.tests)
-        return {
-            candidate.content_hash: candidate
-            for candidate in pool
-            if candidate.layer is not Layer.USER
-        }
+        candidates: dict[str, Candidate] = {}
+        for candidate in self._store.pool(tests=self._job.recipe.tests):
+            # The user's own memories are never sent by a batch.
+            if candidate.layer is not Layer.USER:
+                candidates[candidate.content_hash] = candidate
+        return candidates
 
     @cached_property
     def _turns(self) -> Mapping[int, str]:
@@ -246,11 +248,13 @@ def parts_in_store(
     """Return each memory whose text is still stored, whole or in parts, by content hash."""
     texts = store.texts(members, tests=recipe.tests)
     max_tokens = recipe.packs.tokens
-    return {
-        member.content_hash: memory_parts(member, texts[member.id], max_tokens=max_tokens)
-        for member in members
-        if member.id in texts
-    }
+    parts: dict[str, tuple[MemoryPart, ...]] = {}
+    for member in members:
+        if member.id in texts:
+            parts[member.content_hash] = memory_parts(
+                member, texts[member.id], max_tokens=max_tokens
+            )
+    return parts
 
 
 LOST_TEXT = "unreadable: it left the store before it was judged"
@@ -309,12 +313,11 @@ class BatchSender:
         connection = self.context.connection
         job = self.context.job
         keys = batch_rows.judged_questions(connection, job)
-        prompts = job_rows.read_prompts(
-            connection, job.id, {number for question, number in planned if question in keys}
-        )
-        judged = set()
-        for question, number in planned:
-            if question in keys and self._is_judged(keys[question], prompts[number]):
+        candidates = [name for name in planned if name[0] in keys]
+        prompts = job_rows.read_prompts(connection, job.id, {number for _, number in candidates})
+        judged = set[RequestName]()
+        for question, number in candidates:
+            if self._is_judged(keys[question], prompts[number]):
                 judged.add((question, number))
         if judged:
             with self.context.transaction() as connection:
@@ -322,15 +325,14 @@ class BatchSender:
         return [name for name in planned if name not in judged]
 
     def _is_judged(self, turn_key: str, prompt: PackPrompt) -> bool:
+        """Return whether all its pieces have a judgment, or all memories that they are parts of."""
         names = (turn_key, self.context.job.judge, 0)
-        ways = (
-            {piece.content_hash for piece in prompt.pieces},
-            {piece.memory for piece in prompt.pieces},
-        )
-        return any(
-            len(read_judgments(self.context.connection, names, hashes)) == len(hashes)
-            for hashes in ways
-        )
+        pieces = {piece.content_hash for piece in prompt.pieces}
+        memories = {piece.memory for piece in prompt.pieces}
+        for hashes in (pieces, memories):
+            if len(read_judgments(self.context.connection, names, hashes)) == len(hashes):
+                return True
+        return False
 
     async def _create(self, batch: Batch, lines: IO[bytes]) -> None:
         host = self.host

@@ -3,15 +3,13 @@ of it.
 
 The rest is left to each question's own turn: a memory too large for one prompt or without a valid
 score, a pack that another process is paying for, a prompt the host refuses. So every reply is paid
-for once, and nothing is repaired here. The report compares with one question a call: tokens are
-counted by the ratio the host showed, dollars against the cheaper way. Estimates go by sizes alone.
+for once, and nothing is repaired here. Estimates go by sizes alone.
 Trade-off: only questions that lack all of a pack share it.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from decimal import Decimal
 from functools import partial, reduce
 from math import ceil
 from operator import add
@@ -22,16 +20,15 @@ from msgspec.structs import replace
 
 from xscore.cache.judgment_store import Claims, WriteJudgments
 from xscore.costs.call_history import Workload
+from xscore.extensions.batch.shared_account import SeparatePromptsCost
 from xscore.extensions.batch.shared_prompts import (
     SharedUnit,
     plan_shared_units,
-    read_questions,
     shared_expected_output,
     shared_request,
 )
 from xscore.pipeline.estimating import (
     ASKED_CHARS,
-    CACHE_STEP_TOKENS,
     chars_of,
     forecast_judging,
     price_work,
@@ -51,25 +48,22 @@ from xscore.platform import tokens
 from xscore.platform.errors import BudgetExhausted, NotSent, ProviderError
 from xscore.prompts.questions import questions_block, questions_rubric
 from xscore.prompts.turn_text import turn_block
-from xscore.providers.catalog import model_settings
-from xscore.providers.prices import PriceList
 from xscore.providers.provider import Provider
-from xscore.records.calls import Completion, Request, Stage, Usage
+from xscore.records.calls import Completion, Request, Stage
 from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import ClaimState, UnjudgedCause
-from xscore.records.receipt import StageUsage, add_costs
+from xscore.records.receipt import StageUsage
 from xscore.scorer.fanout import StopSignal, fan_out, workers_for
 from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.judge import Texts
 from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import MemoryPart, PackPrompt
-from xscore.scorer.replies import ParsedCompletion, parse_completion
+from xscore.scorer.replies import ParsedCompletion, parse_completion, parse_replies
 from xscore.scorer.reply_faults import ReplyFaults
 
 MAX_SHARED_REJECTED = 3
 """Stop sharing after this many refused prompts in a row, since each costs more than a question
 alone."""
-MAX_WITHOUT_SHARED_SCORE = 4
 Result = TypeVar("Result")
 
 
@@ -92,14 +86,12 @@ class SharedPackJudge(Struct):
     askings: Sequence[SharedQuestion]
     concurrency: int
     stop: StopSignal
-    answered: Callable[[Request, Completion, Sequence[int]], None] = lambda *_: None
-    """Called with each answered prompt after its judgments are committed, and, for each question
-    answered in full, the input tokens of its own separate prompt."""
+    answered: Callable[[Request, Completion, PackPrompt, Sequence[str]], None] = lambda *_: None
+    """Called with each answered prompt after its judgments are committed, and with the turn texts
+    of the questions answered in full: only those need no prompt of their own."""
     judged: list[set[str]] = field(default_factory=list)
     faults: ReplyFaults = field(default_factory=ReplyFaults)
-    rule: GiveUpRule = field(
-        default_factory=lambda: GiveUpRule(MAX_SHARED_REJECTED, MAX_WITHOUT_SHARED_SCORE)
-    )
+    rule: GiveUpRule = field(default_factory=lambda: GiveUpRule(MAX_SHARED_REJECTED))
     spent: StageUsage = StageUsage()
     was_interrupted: bool = False
 
@@ -198,13 +190,12 @@ class SharedPackJudge(Struct):
             if not isinstance(error, NotSent) and self.rule.is_over_after(error):
                 self.stop.set(UnjudgedCause.PROVIDER, error.message)
             return
-        replies = read_questions(
-            completion.text, request.reply_questions, frozenset(request.reply_ids)
+        replies = parse_replies(
+            completion.text, frozenset(request.reply_ids), request.reply_questions
         )
-        self.faults.count(replies.faults)
         parsed_replies: list[ParsedCompletion] = []
-        for code, asking in zip(request.reply_questions, askings, strict=True):
-            reply = replies.by_question[code]
+        for reply, asking in zip(replies, askings, strict=True):
+            self.faults.count(reply)
             parsed = parse_completion(
                 prompt, codes, completion, priors=asking.priors, read=lambda *_, reply=reply: reply
             )
@@ -221,13 +212,11 @@ class SharedPackJudge(Struct):
                 UnjudgedCause.UNREADABLE,
                 "the model gave no usable score to questions that shared a prompt",
             )
-        # Only a question answered in full needs no prompt of its own, and so saves one.
-        alone_tokens: list[int] = []
+        complete: list[str] = []
         for asking, parsed in zip(askings, parsed_replies, strict=True):
             if not parsed.missing:
-                own_request, _ = self.builder.request(prompt, asking.turn_text)
-                alone_tokens.append(own_request.input_tokens)
-        self.answered(request, completion, alone_tokens)
+                complete.append(asking.turn_text)
+        self.answered(request, completion, prompt, complete)
 
     async def _keep(self, number: int, parsed: ParsedCompletion) -> None:
         judgments = [judgment for _, judgment in parsed.judged]
@@ -245,96 +234,6 @@ async def _finish_all(works: Iterable[Awaitable[Result]]) -> list[Result]:
             raise outcome
         results.append(outcome)
     return results
-
-
-class JudgingTotals(Struct, frozen=True, kw_only=True):
-    """Judging calls and their usage."""
-
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cost_usd: Decimal | None
-
-    @classmethod
-    def of(cls, stage: StageUsage, *, less: StageUsage | None = None) -> "JudgingTotals":
-        """Return these figures of a stage, less those of another."""
-        less = less or StageUsage()
-        cost_usd = None
-        if stage.cost_usd is not None and less.cost_usd is not None:
-            cost_usd = stage.cost_usd - less.cost_usd
-        return cls(
-            calls=stage.calls - less.calls,
-            input_tokens=stage.usage.input_tokens - less.usage.input_tokens,
-            output_tokens=stage.usage.output_tokens - less.usage.output_tokens,
-            cost_usd=cost_usd,
-        )
-
-
-class AskListReport(Struct, frozen=True, kw_only=True):
-    """The report of a run; `together` in its JSON."""
-
-    id: str
-    """`a_…`: the ledger id of shared calls; empty: none."""
-    questions: int
-    asked: int
-    questions_a_call: int
-    ended: str
-    """Why not all were asked: `interrupted`, `provider`, `store`; empty: all were."""
-    judged_together: int
-    shared: StageUsage
-    took: JudgingTotals
-    """All judging: shared, and for single questions."""
-    alone: JudgingTotals
-    """The cost of one question a call, without a prefix cache."""
-    alone_at_best_usd: Decimal | None
-    """The same if rubric and pack came from the host's prefix cache for every question but the
-    first."""
-    saved: JudgingTotals
-    """`alone` minus `took`, in dollars by the cheaper separate way; negative if sharing cost
-    more."""
-    warnings: tuple[str, ...] = ()
-    exit_code: int = 0
-
-
-class SeparatePromptsCost(Struct):
-    """Adds up what the answered shared prompts would have cost at one question a call."""
-
-    provider: str
-    host: str
-    prices: PriceList = PriceList()
-    alone: StageUsage = StageUsage()
-    at_best_usd: Decimal | None = Decimal(0)
-    """With the prefix cached for every question but the first."""
-
-    def add(self, request: Request, usage: Usage, alone: Sequence[int]) -> None:
-        """Add one answered shared prompt. alone: input tokens of the separate prompts."""
-        counted = usage.input_tokens / max(1, request.input_tokens)
-        output = (
-            max(0, usage.output_tokens - tokens.REPLY_FRAME) // len(request.reply_questions)
-            + tokens.REPLY_FRAME
-        )
-        prefix = tokens.size(request.system, *request.content[: request.stable_parts])
-        prompt_size = tokens.size(request.system, *request.content)
-        prefix_tokens = (
-            int(usage.input_tokens * prefix / max(1, prompt_size))
-            // CACHE_STEP_TOKENS
-            * CACHE_STEP_TOKENS
-        )
-        is_long = (
-            prefix_tokens >= model_settings(self.provider, request.model).cache_floor
-            and request.stable_parts
-        )
-        for nth, input_tokens in enumerate(alone):
-            alone_usage = Usage(input_tokens=round(input_tokens * counted), output_tokens=output)
-            is_cached = is_long and (nth > 0 or usage.cached_input_tokens > 0)
-            cached_tokens = min(prefix_tokens, alone_usage.input_tokens) if is_cached else 0
-            best_usage = replace(alone_usage, cached_input_tokens=cached_tokens)
-            cost, cost_at_best = (
-                self.prices(self.provider, request.model, self.host, usage)
-                for usage in (alone_usage, best_usage)
-            )
-            self.alone += StageUsage(calls=1, usage=alone_usage, cost_usd=cost)
-            self.at_best_usd = add_costs(self.at_best_usd, cost_at_best)
 
 
 async def judge_shared_packs(
@@ -356,14 +255,21 @@ async def judge_shared_packs(
         resources.deadline = deadline
         knowing, provider = await with_probed_host(described, resources)
         builder = caching_builder(knowing)
+        alone_builder = caching_builder(replace(knowing, shared_layout=None))
         progress = JudgingProgress(
             parts.observer, sum(len(question.pool.misses) for question in questions), 0
         )
         paid = 0
 
-        def count(request: Request, completion: Completion, alone: Sequence[int]) -> None:
+        def count(
+            request: Request, completion: Completion, prompt: PackPrompt, turn_texts: Sequence[str]
+        ) -> None:
             nonlocal paid
-            separate.add(request, completion.usage, alone)
+            alone_tokens: list[int] = []
+            for text in turn_texts:
+                alone_request, _ = alone_builder.request(prompt, text)
+                alone_tokens.append(alone_request.input_tokens)
+            separate.add(request, completion.usage, alone_tokens)
             paid += request.candidates
             progress.report(paid, 0, resources.usage.spent(Stage.JUDGE))
 

@@ -1,199 +1,31 @@
-"""`xscore session save | load | checkpoints | delete`: a working session under a name, for any
-later turn.
+"""`xscore session save | load | checkpoints | delete`: a working session under a name.
 
-A row holds what was extracted from the session's turns, one entry for each exchange, and names
-memories by id; no text of a memory is copied. So erasing an exchange removes its entry and leaves
-the rest. No model is asked.
-`ask --checkpoint NAME` continues from one. Trade-off: a checkpoint shows the session as it was when
-it was saved, except for what was erased since.
+`ask --checkpoint NAME` continues from one.
 """
 
-import sqlite3
-import unicodedata
-from collections.abc import Sequence
-
 import click
-import msgspec
-from msgspec import Struct
 
 from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN, Flags, command
 from xscore.cli.phrases import format_age, format_branch
 from xscore.cli.session import current_session
 from xscore.pipeline.json_form import record_json
-from xscore.platform import database
-from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.near_names import did_you_mean, nearest_names
+from xscore.platform.errors import NothingMatched
 from xscore.platform.text import counted, escape_controls, one_line
 from xscore.prompts.answer import render_checkpoint
-from xscore.records.turn import Checkpoint, SessionEntry
-from xscore.store.personal_data import redact_said
-from xscore.store.redaction import redact
-from xscore.store.scrubbing import mark_for_scrubbing, scrub_database
-from xscore.store.session_summary import session_entries, summarise_entries
-from xscore.store.store import Store
-from xscore.store.working_session import load_session
+from xscore.records.turn import Checkpoint
+from xscore.store.checkpoints import (
+    erase_checkpoint,
+    list_checkpoints,
+    load_checkpoint,
+    save_checkpoint,
+)
 
-NAME_CHARS = 64
-NOTE_CHARS = 2_000
-MOST_NOTES = 20
 CHECKPOINT_NOT_VERIFIED = 6
 _NOT_CLEAN = (
     "not clean yet: another process reads the store and keeps its journal; end it, then run any"
     " command that erases"
 )
-_FORGET_NAME = (
-    "DELETE FROM checkpoint WHERE name = ?",
-    (
-        "UPDATE turn SET context = json_set(context, '$.checkpoint', '') WHERE"
-        " json_extract(context, '$.checkpoint') = ?"
-    ),
-    (
-        "UPDATE receipt SET body = json_set(body, '$.checkpoint', '') WHERE json_extract(body,"
-        " '$.checkpoint') = ?"
-    ),
-)
-
-
-class CheckpointPayload(Struct, frozen=True, kw_only=True):
-    """The stored form of a session. Erasure finds an entry by its exchange or its turn."""
-
-    thread: str = ""
-    branch: str = ""
-    ticket: str = ""
-    persona: str = ""
-    notes: tuple[str, ...] = ()
-    goals: tuple[str, ...] = ()
-    entries: tuple[SessionEntry, ...] = ()
-
-
-def save_checkpoint(
-    connection: sqlite3.Connection,
-    name: str,
-    *,
-    thread: str,
-    notes: Sequence[str] = (),
-    goals: Sequence[str] = (),
-    persona: str = "",
-    replace: bool = True,
-    now: float,
-) -> Checkpoint:
-    """Save the current session under this name.
-
-    goals: replace those named by the tasks.
-    replace: overwrite an existing checkpoint, notes and goals included.
-    Raises UsageError for a name or note that cannot be kept, or a name that is taken.
-    """
-    checked = _checked(name)
-    kept_notes = tuple(_kept(note, "a note") for note in notes)[:MOST_NOTES]
-    kept_goals = tuple(_kept(goal, "a goal") for goal in goals)[:MOST_NOTES]
-    with database.transaction(connection):  # so that nothing is kept that is erased just now
-        taken = connection.execute("SELECT 1 FROM checkpoint WHERE name = ?", (checked,)).fetchone()
-        if taken and not replace:
-            hint = (
-                "Choose another name, or give --replace: its notes and goals then go, and those"
-                " given now stay."
-            )
-            raise UsageError(f"there is a checkpoint `{checked}` already", hint=hint)
-        session = load_session(connection, thread)
-        payload = CheckpointPayload(
-            thread=thread,
-            branch=session.branch if session else "",
-            ticket=session.ticket if session else "",
-            persona=persona,
-            notes=kept_notes,
-            goals=kept_goals,
-            entries=tuple(session_entries(connection, thread)),
-        )
-        connection.execute(
-            "INSERT OR REPLACE INTO checkpoint (name, created_at, payload) VALUES (?, ?, ?)",
-            (checked, now, msgspec.json.encode(payload).decode()),
-        )
-    return load_checkpoint(connection, checked)
-
-
-def load_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
-    """Return a checkpoint. Raises NothingMatched with similar names."""
-    row = connection.execute(
-        "SELECT name, created_at, payload FROM checkpoint WHERE name = ?", (_name(name),)
-    ).fetchone()
-    if row is not None:
-        with database.damage_if_invalid("a checkpoint"):
-            return _checkpoint(*row)
-    names = []
-    for (existing,) in connection.execute("SELECT name FROM checkpoint ORDER BY name"):
-        names.append(str(existing))
-    hint = did_you_mean(nearest_names(name, names), "`xscore session checkpoints` names them.")
-    raise NothingMatched(f"there is no checkpoint `{name}`", hint=hint)
-
-
-def list_checkpoints(connection: sqlite3.Connection) -> list[Checkpoint]:
-    """Return all checkpoints, newest first."""
-    rows = connection.execute(
-        "SELECT name, created_at, payload FROM checkpoint ORDER BY created_at DESC, name"
-    )
-    with database.damage_if_invalid("a checkpoint"):
-        return [_checkpoint(*row) for row in rows.fetchall()]
-
-
-def erase_checkpoint(store: Store, name: str) -> bool:
-    """Erase a checkpoint for good; False: another process kept the journal from being emptied, so
-    it may linger there.
-
-    Raises NothingMatched if there is none.
-    """
-    with database.transaction(store.connection):
-        gone = load_checkpoint(store.connection, name)
-        for sql in _FORGET_NAME:
-            store.connection.execute(sql, (gone.name,))
-        mark_for_scrubbing(store.connection)
-    return scrub_database(store.connection, timeout_s=5.0)
-
-
-def _checkpoint(name: str, created_at: float, payload: str) -> Checkpoint:
-    kept = msgspec.json.decode(payload, type=CheckpointPayload)
-    summary = summarise_entries(kept.entries, ticket=kept.ticket, goals=kept.goals)
-    return Checkpoint(
-        name=name,
-        created_at=created_at,
-        branch=kept.branch,
-        summary=summary.text,
-        goals=summary.goals,
-        entities=summary.entities,
-        files=summary.files,
-        pending=summary.pending,
-        memory_ids=summary.memory_ids,
-        notes=tuple(filter(None, kept.notes)),
-        persona=kept.persona,
-        entries=kept.entries,
-    )
-
-
-def _name(name: str) -> str:
-    return redact(unicodedata.normalize("NFC", name.strip())).text
-
-
-def _checked(name: str) -> str:
-    """Return a valid name. Raises UsageError."""
-    checked = _name(name)
-    if not checked or len(checked) > NAME_CHARS:
-        raise UsageError(
-            f"a checkpoint's name has 1 to {NAME_CHARS} characters, not {len(checked)}",
-            hint="Choose another.",
-        )
-    if any(unicodedata.category(char)[0] == "C" for char in checked):
-        raise UsageError("a checkpoint's name holds no control characters", hint="Choose another.")
-    return checked
-
-
-def _kept(text: str, field: str) -> str:
-    redacted = redact_said(text.strip()).text
-    if len(redacted) > NOTE_CHARS:
-        raise UsageError(
-            f"{field} of {len(redacted):,} characters is too long",
-            hint=f"Keep it to {NOTE_CHARS:,}.",
-        )
-    return redacted
 
 
 @command()
@@ -234,10 +66,7 @@ def save_session(
             replace=replace,
             now=store.clock(),
         )
-    line = (
-        f"saved {one_line(saved.name)}: {counted(len(saved.entries), 'task')}, {len(saved.pending)}"
-        " left to do"
-    )
+    line = f"saved {one_line(saved.name)}: {_work(saved)}"
     flags.terminal.print_result(_checkpoint_json(saved), line)
 
 
@@ -284,15 +113,19 @@ def delete_checkpoint(name: str, flags: Flags) -> int:
 
 
 def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
-    return {name: value for name, value in record_json(checkpoint).items() if name != "entries"}
+    body: dict[str, object] = {**record_json(checkpoint)}
+    del body["entries"]
+    return body
 
 
 def _checkpoint_line(checkpoint: Checkpoint, *, now: float) -> str:
-    work = f"{counted(len(checkpoint.entries), 'task')}, {len(checkpoint.pending)} left to do"
-    goals = ""
-    if checkpoint.goals:
-        goals = f"  {'; '.join(checkpoint.goals)}"
+    branch = format_branch(checkpoint.branch)
     age = format_age(checkpoint.created_at, now)
-    return escape_controls(
-        one_line(f"{checkpoint.name}  {format_branch(checkpoint.branch)}{age}, {work}{goals}")
-    )
+    line = f"{checkpoint.name}  {branch}{age}, {_work(checkpoint)}"
+    if checkpoint.goals:
+        line += f"  {'; '.join(checkpoint.goals)}"
+    return escape_controls(one_line(line))
+
+
+def _work(checkpoint: Checkpoint) -> str:
+    return f"{counted(len(checkpoint.entries), 'task')}, {len(checkpoint.pending)} left to do"

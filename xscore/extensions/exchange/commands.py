@@ -9,7 +9,6 @@ written whole or not at all.
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -31,12 +30,18 @@ from xscore.extensions.exchange.exchange_keys import (
 from xscore.extensions.exchange.judgment_files import USE_ITS_KEY
 from xscore.extensions.exchange.memory_lines import (
     MAX_IMPORT_BYTES,
+    MemoryImport,
     exported_memories,
     import_lines,
 )
 from xscore.extensions.exchange.saved_files import Contents, encode_file
 from xscore.extensions.exchange.saved_records import SavedMemory
-from xscore.extensions.exchange.snapshots import import_snapshot, snapshot_file, take_snapshot
+from xscore.extensions.exchange.snapshots import (
+    SnapshotRestored,
+    import_snapshot,
+    snapshot_file,
+    take_snapshot,
+)
 from xscore.pipeline.json_form import SCHEMA
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.figures import format_bytes
@@ -45,9 +50,6 @@ from xscore.platform.json_lines import name_lines_file, read_lines_file
 from xscore.platform.sqlite_drivers import read_note
 from xscore.platform.text import counted, escape_in_json, one_line
 from xscore.records.memory import Layer
-
-if TYPE_CHECKING:
-    from xscore.store.store import Store
 
 KEY_FILE = [
     option(
@@ -123,18 +125,16 @@ def export_judgments(
         done = judgment_files.export_judgments(
             store.connection, file, key, judges=judges, since=start, reasons=not no_reasons
         )
-    description = (
-        f"{counted(done.judgments, 'judgment')} of {counted(done.turns, 'turn')},"
-        f" {counted(done.reasons, 'reason')}"
+    judgments = f"{counted(done.judgments, 'judgment')} of {counted(done.turns, 'turn')}"
+    reasons_exported = counted(done.reasons, "reason")
+    place = f"{one_line(str(file))}, {format_bytes(done.bytes)}, signed with key {done.key}"
+    flags.terminal.print_result(
+        done, f"exported {judgments}, {reasons_exported}: {place}", more={"file": str(file)}
     )
-    where = f"{one_line(str(file))}, {format_bytes(done.bytes)}, signed with key {done.key}"
-    flags.terminal.print_result(done, f"exported {description}: {where}", more={"file": str(file)})
-    damaged = ""
     if done.damaged:
-        damaged = f"left out, since they are damaged: {counted(done.damaged, 'judgment')}"
-    flags.terminal.notes(
-        [damaged, "judgments of your own layer are not in it: they stay in your own store"]
-    )
+        damaged = counted(done.damaged, "judgment")
+        flags.terminal.note(f"left out, since they are damaged: {damaged}")
+    flags.terminal.note("judgments of your own layer are not in it: they stay in your own store")
 
 
 @command(KEY_FILE, DRY_RUN)
@@ -157,11 +157,13 @@ def import_judgments(*, file: Path, untrusted: bool, flags: Flags) -> None:
     with opened_store(flags) as store:
         done = judgment_files.import_judgments(store.connection, file, key, dry_run=dry_run)
     verb = "would import" if dry_run else "imported"
-    added = counted(done.added, "judgment" if done.believed else "score")
-    where = " into quarantine: they order what is sent, and never count"
+    turns = counted(done.turns, "turn")
     if done.believed:
-        where = ""
-    words = f"{verb} {added} of {counted(done.turns, 'turn')}{where}; {done.known:,} known already"
+        words = f"{verb} {counted(done.added, 'judgment')} of {turns}"
+    else:
+        words = f"{verb} {counted(done.added, 'score')} of {turns}"
+        words += " into quarantine: they order what is sent, and never count"
+    words += f"; {done.known:,} known already"
     flags.terminal.print_result(done, words, more={"dry_run": dry_run})
 
 
@@ -250,53 +252,44 @@ def import_memories(file: Path, snapshot: bool, layer: str | None, flags: Flags)
             "a snapshot holds nothing of your own layer", hint="Leave out --layer, or --snapshot."
         )
     with opened_store(flags) as store:
+        data = read_lines_file(file, max_bytes=MAX_IMPORT_BYTES)
+        name = name_lines_file(file)
         if snapshot:
-            _restore(store, file, flags.terminal)
+            _print_restored(import_snapshot(store, data, name=name), flags.terminal)
         else:
-            _import_lines(store, file, flags.terminal, users=layer is not None)
+            done = import_lines(store, data, name=name, users=layer is not None)
+            _print_imported(done, flags.terminal)
 
 
-def _restore(store: "Store", file: Path, terminal: Terminal) -> None:
-    restored = import_snapshot(
-        store, read_lines_file(file, max_bytes=MAX_IMPORT_BYTES), name=name_lines_file(file)
-    )
+def _print_restored(done: SnapshotRestored, terminal: Terminal) -> None:
     parts = (
-        f"restored {counted(restored.added + restored.changed, 'memory', 'memories')}",
-        f"{restored.unchanged:,} were the same; {counted(restored.edges, 'edge')}",
-        counted(restored.retrievals, "look"),
-        counted(restored.repository_maps, "map"),
+        f"restored {counted(done.added + done.changed, 'memory', 'memories')}",
+        f"{done.unchanged:,} were the same; {counted(done.edges, 'edge')}",
+        counted(done.retrievals, "look"),
+        counted(done.repository_maps, "map"),
     )
-    terminal.print_result(restored, ", ".join(parts))
-    refused = (
-        f"{counted(restored.refused, 'line')} of your own layer refused: no snapshot of yours"
-        " holds any"
-    )
-    terminal.notes([_forgotten(restored.forgotten), refused if restored.refused else ""])
+    terminal.print_result(done, ", ".join(parts))
+    _note_forgotten(done.forgotten, terminal)
+    if done.refused:
+        lines = counted(done.refused, "line")
+        terminal.note(f"{lines} of your own layer refused: no snapshot of yours holds any")
 
 
-def _import_lines(store: "Store", file: Path, terminal: Terminal, *, users: bool) -> None:
-    done = import_lines(
-        store,
-        read_lines_file(file, max_bytes=MAX_IMPORT_BYTES),
-        name=name_lines_file(file),
-        users=users,
-    )
-    words = (
-        f"imported {counted(len(done.added), 'memory', 'memories')}, {done.known:,} known already"
-    )
-    terminal.print_result(done, words)
-    kept = ""
+def _print_imported(done: MemoryImport, terminal: Terminal) -> None:
+    memories = counted(len(done.added), "memory", "memories")
+    terminal.print_result(done, f"imported {memories}, {done.known:,} known already")
     if done.kept:
-        kept = f"yours stay as they are, where the file differs: {', '.join(done.kept)}"
-    lines = counted(done.refused, "line")
-    refused = f"{lines} of your own layer refused: they would hold everywhere; say `--layer user`"
-    redacted = ""
+        terminal.note(f"yours stay as they are, where the file differs: {', '.join(done.kept)}")
+    if done.refused:
+        lines = counted(done.refused, "line")
+        terminal.note(
+            f"{lines} of your own layer refused: they would hold everywhere; say `--layer user`"
+        )
+    _note_forgotten(done.forgotten, terminal)
     if done.redacted:
-        redacted = describe_redactions(done.redacted)
-    terminal.notes([kept, refused if done.refused else "", _forgotten(done.forgotten), redacted])
+        terminal.note(describe_redactions(done.redacted))
 
 
-def _forgotten(count: int) -> str:
+def _note_forgotten(count: int, terminal: Terminal) -> None:
     if count:
-        return f"{count:,} were erased here for good, and stay erased"
-    return ""
+        terminal.note(f"{count:,} were erased here for good, and stay erased")

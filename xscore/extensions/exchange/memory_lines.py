@@ -122,20 +122,17 @@ def import_memories(
 def _check_together(lines: Iterable[SavedMemory], *, latest: float) -> None:
     """Refuse times in the future, keys that two active memories have, and code cited by the user's
     own memories."""
-    by_key: dict[tuple[str, ...], str] = {}
+    id_by_key: dict[tuple[str, ...], str] = {}
     for line in lines:
-        key = (line.layer, line.scope, line.key)
         wrong = ""
         if max(line.created_at, line.updated_at) > latest:
             wrong = "its time is in the future"
         elif line.layer is Layer.USER and line.citations:
             wrong = "a memory of the user layer cannot cite a repository's code"
-        elif (
-            line.key
-            and line.status is MemoryStatus.ACTIVE
-            and by_key.setdefault(key, line.id) != line.id
-        ):
-            wrong = f"it has the key of {by_key[key]}"
+        elif line.key and line.status is MemoryStatus.ACTIVE:
+            first = id_by_key.setdefault((line.layer, line.scope, line.key), line.id)
+            if first != line.id:
+                wrong = f"it has the key of {first}"
         if wrong:
             raise UsageError(f"nothing was imported: {line.id}: {wrong}", hint=LINE_HINT)
 
@@ -148,12 +145,14 @@ def _import_memory(
     now: float,
     allow_pii: bool,
 ) -> None:
-    if connection.execute("SELECT 1 FROM erased_memory WHERE memory_id = ?", (line.id,)).fetchone():
+    is_erased = "SELECT 1 FROM erased_memory WHERE memory_id = ?"
+    if connection.execute(is_erased, (line.id,)).fetchone():
         done.forgotten += 1
         return
     details = MemoryDetails(**asdict(line.particulars))
     if line.source is MemorySource.EXPLICIT and not details.origin and line.kind not in _EVENTS:
         details = replace(details, origin=STATED_ELSEWHERE)
+    # Nothing that only the index knows, and no count that would outweigh what is here.
     remade, redacted = memory_writer.remake_memory(
         line,
         allow_pii=allow_pii,

@@ -74,27 +74,29 @@ def _upgrade_judgments(
     match = _JUDGMENTS_LINE.fullmatch(first_line)
     if match is None:
         raise _judgments_error(first_line, name, hint)
-    if key is None:
-        return encode_packed(Contents.JUDGMENTS, _judgment_lines(body, name, hint, limit), None)
-    signature = hmac.new(key.secret, _JUDGMENTS_PURPOSE + body, sha256).hexdigest()
-    if not hmac.compare_digest(signature, match[2].decode()):
-        # Nobody may believe it: no line of it is read, and the caller says whose it is.
-        header = file_header(Contents.JUDGMENTS, signer=match[1].decode(), signature=_UNVERIFIED)
-        return msgspec.json.encode(header) + b"\n"
-    return encode_packed(Contents.JUDGMENTS, _judgment_lines(body, name, hint, limit), key)
+    signer = match[1].decode()
+    signature = match[2].decode()
+    if key is not None:
+        expected = hmac.new(key.secret, _JUDGMENTS_PURPOSE + body, sha256).hexdigest()
+        if not hmac.compare_digest(signature, expected):
+            # Nobody may believe it: no line of it is read, and the caller says whose it is.
+            header = file_header(Contents.JUDGMENTS, signer=signer, signature=_UNVERIFIED)
+            return msgspec.json.encode(header) + b"\n"
+    lines = _judgment_lines(body, name, hint, limit)
+    return encode_packed(Contents.JUDGMENTS, lines, key)
 
 
 def _judgments_error(first_line: bytes, name: str, hint: str) -> UsageError:
     match = _ANY_JUDGMENTS_LINE.match(first_line)
-    form = int(match[1]) if match else _JUDGMENTS_FORM
+    if match is None or int(match[1]) == _JUDGMENTS_FORM:
+        return UsageError(f"{name} is not a file of judgments", hint=hint)
+    form = int(match[1])
     if form > _JUDGMENTS_FORM:
         return newer_file_error(name, form, _JUDGMENTS_FORM)
-    if form < _JUDGMENTS_FORM:
-        return UsageError(
-            f"{name} was made by an older xscore (schema {form}; this one reads {_JUDGMENTS_FORM})",
-            hint="Export it again with `xscore store export` of this version.",
-        )
-    return UsageError(f"{name} is not a file of judgments", hint=hint)
+    return UsageError(
+        f"{name} was made by an older xscore (schema {form}; this one reads {_JUDGMENTS_FORM})",
+        hint="Export it again with `xscore store export` of this version.",
+    )
 
 
 def _judgment_lines(body: bytes, name: str, hint: str, limit: int) -> Iterator[bytes]:
@@ -106,12 +108,12 @@ def _judgment_lines(body: bytes, name: str, hint: str, limit: int) -> Iterator[b
             return
         try:
             values = msgspec.json.decode(line, type=list)
-            record = tag | dict(zip(fields, values, strict=True))
+            record = msgspec.json.encode(tag | dict(zip(fields, values, strict=True)))
         except (ValueError, RecursionError) as error:
             raise UsageError(
                 f"{name} is damaged: judgment {number}: {without_values(error)}", hint=hint
             ) from error
-        yield msgspec.json.encode(record)
+        yield record
 
 
 class _OldMap(Struct, frozen=True, forbid_unknown_fields=True):
@@ -159,8 +161,9 @@ def _upgrade_snapshot(
     if key is None:
         return join_file(Contents.SNAPSHOT, upgraded, None)
     mac = hmac.new(key.secret, b"snapshot\0" + unsigned + b"\n" + body, sha256).hexdigest()
-    signer = key if hmac.compare_digest(mac, old.mac) else None
-    return join_file(Contents.SNAPSHOT, upgraded, signer)
+    if not hmac.compare_digest(mac, old.mac):
+        return join_file(Contents.SNAPSHOT, upgraded, None)
+    return join_file(Contents.SNAPSHOT, upgraded, key)
 
 
 def _records_of(

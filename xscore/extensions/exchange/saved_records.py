@@ -22,6 +22,7 @@ from xscore.records.memory import (
     Layer,
     Memory,
     MemoryDetails,
+    MemoryOrigin,
     MemorySource,
     Relation,
 )
@@ -109,12 +110,17 @@ class SavedMemory(
     citations: Annotated[tuple[Citation, ...], Meta(max_length=memory_writer.MAX_PARTS)] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.kind in INDEX_ONLY_KINDS:
             raise ValueError(f"kind: a {self.kind} comes only from the files of a repository")
         if self.layer in (Layer.GRAPH, Layer.VECTOR):
             raise ValueError(f"layer: the {self.layer} layer holds only what comes from files")
         if self.source is MemorySource.INDEX:
             raise ValueError("source: memories of the index cannot be imported")
+        if self.views:
+            raise ValueError("views: they are made of the texts")
+        if len(self.place) > memory_writer.LINE_CHARS:
+            raise ValueError("place: it is too long")
         if self.facts != NO_FACTS:
             raise ValueError("facts: only code in the files of a repository has any")
         if self.path:
@@ -142,13 +148,18 @@ def saved_memory(
 ) -> SavedMemory:
     """Return a memory in file form. thread: its working session, for a snapshot; None: a plain
     line."""
-    left_out = {"facts"}
+    left_out = {"facts", "views"}
     if thread is None:
         left_out |= _SNAPSHOT_ONLY
     values = {}
     for name in Memory.__struct_fields__:
         if name not in left_out:
             values[name] = getattr(memory, name)
+    if thread is not None:
+        values |= {"content_hash": memory.content_hash, "text_hash": memory.text_hash}
+    # What a line need not say is made again when it is read.
+    if not memory.place:
+        values["origin"] = MemoryOrigin.FILE
     details = SavedParticulars(**asdict(memory.particulars))
     # The very object that is the field's default, so that `omit_defaults` leaves it out.
     values["particulars"] = _NO_PARTICULARS if details == _NO_PARTICULARS else details

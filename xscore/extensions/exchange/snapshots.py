@@ -173,13 +173,14 @@ def _snapshot_of(records: Iterable[tuple[int, SavedRecord]], name: str) -> Snaps
                 files.append(
                     MappedFile(record.path, record.file_hash, record.language, record.memories)
                 )
+    repository_maps = []
+    for map_, files in maps:
+        repository_maps.append(RepositoryMap(map_.indexed_at, tuple(files), map_.edges))
     return Snapshot(
         memories=unique_lines(memories, name),
         edges=tuple(edges),
         retrievals=tuple(retrievals),
-        repository_maps=tuple(
-            RepositoryMap(map_.indexed_at, tuple(files), map_.edges) for map_, files in maps
-        ),
+        repository_maps=tuple(repository_maps),
     )
 
 

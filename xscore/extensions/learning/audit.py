@@ -13,11 +13,11 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from xscore.extensions.learning.draft import groups_that_say_the_same, text_bytes
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryStatus
 from xscore.settings import MemorySettings
 from xscore.store import evidence, memory_rows
 from xscore.store.lookup import STATED_LAYERS
-from xscore.store.near_duplicates import near_duplicates
 from xscore.store.personal_data import redact_pii
 from xscore.store.redaction import redact
 from xscore.store.store import Store
@@ -86,9 +86,12 @@ def _finding(
     because: str,
     citations: tuple[Citation, ...] = (),
 ) -> AuditFinding:
-    ids = tuple(memory.id for memory in memories)
-    titles = tuple(memory.title for memory in memories)
-    return AuditFinding(problem, ids, titles, because, citations)
+    ids: list[str] = []
+    titles: list[str] = []
+    for memory in memories:
+        ids.append(memory.id)
+        titles.append(memory.title)
+    return AuditFinding(problem, tuple(ids), tuple(titles), because, citations)
 
 
 def _secrets(memories: Sequence[Memory], *, allow_pii: bool) -> Iterator[AuditFinding]:
@@ -104,10 +107,9 @@ def _secrets(memories: Sequence[Memory], *, allow_pii: bool) -> Iterator[AuditFi
             details.resolution,
         )
         text = "\n".join((*texts, *details.alternatives, *details.links, *details.paths))
-        types = {
-            *redact(text, prose=memory.kind is not Kind.EXCHANGE).types,
-            *(() if allow_pii else redact_pii(text).types),
-        }
+        types = set(redact(text, prose=memory.kind is not Kind.EXCHANGE).types)
+        if not allow_pii:
+            types.update(redact_pii(text).types)
         if types:
             yield _finding(
                 AuditProblem.SECRET, [memory], f"it may contain {', '.join(sorted(types))}"
@@ -119,13 +121,9 @@ def _stale(connection: sqlite3.Connection, memories: Sequence[Memory]) -> Iterat
     cited = evidence.citations_of(connection, [memory.id for memory in stale])
     for memory in stale:
         broken = tuple(citation for citation in cited.get(memory.id, ()) if citation.is_changed)
-        places = ", ".join(_place(citation) for citation in broken)
-        yield _finding(
-            AuditProblem.STALE,
-            [memory],
-            f"the code it cites has changed: {places or 'unknown'}",
-            broken,
-        )
+        places = ", ".join(map(_place, broken)) or "unknown"
+        because = f"the code it cites has changed: {places}"
+        yield _finding(AuditProblem.STALE, [memory], because, broken)
 
 
 def _place(citation: Citation) -> str:
@@ -136,30 +134,31 @@ def _place(citation: Citation) -> str:
 
 def _duplicates(memories: Sequence[Memory]) -> Iterator[AuditFinding]:
     """Find memories that say the same, in equal or other words."""
-    by_id = {memory.id: memory for memory in memories}
-    for ids in near_duplicates({id_: memory.text for id_, memory in by_id.items()}):
-        group = [by_id[id_] for id_ in ids]
-        best_first = sorted(
-            group, key=lambda one: (-one.confidence, -one.evidence_count, -one.updated_at, one.id)
-        )
-        if len({" ".join(memory.text.split()) for memory in group}) == 1:
-            yield _finding(
-                AuditProblem.DUPLICATE, best_first, f"{len(group)} memories are identical"
-            )
-        else:
-            yield _finding(
-                AuditProblem.NEAR_DUPLICATE, best_first, f"{len(group)} memories mean the same"
-            )
+    for group in groups_that_say_the_same(memories):
+        best_first = sorted(group, key=_best_first)
+        distinct_texts = {" ".join(memory.text.split()) for memory in group}
+        problem = AuditProblem.NEAR_DUPLICATE
+        because = f"{len(group)} memories mean the same"
+        if len(distinct_texts) == 1:
+            problem = AuditProblem.DUPLICATE
+            because = f"{len(group)} memories are identical"
+        yield _finding(problem, best_first, because)
+
+
+def _best_first(memory: Memory) -> tuple[float, int, float, str]:
+    """Sort the surest memory first, then the one with most evidence, then the latest."""
+    return (-memory.confidence, -memory.evidence_count, -memory.updated_at, memory.id)
 
 
 def _over_cap(
     layer: Layer, memories: Sequence[Memory], rules: MemorySettings
 ) -> Iterator[AuditFinding]:
-    size = sum(len(memory.text.encode("utf-8", "surrogatepass")) for memory in memories)
-    for count, caps, name in (
+    size = sum(map(text_bytes, memories))
+    counts = (
         (len(memories), rules.max_rows, "memories"),
         (size, rules.max_bytes, "bytes"),
-    ):
+    )
+    for count, caps, name in counts:
         if count > caps.get(layer, count):
             because = f"layer {layer} holds {count:,} {name}, {caps[layer]:,} are its cap"
             yield _finding(AuditProblem.OVER_CAP, [], because)

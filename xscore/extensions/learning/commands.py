@@ -76,14 +76,14 @@ def _render_consolidation(done: Consolidation) -> str:
     considered = counted(done.considered, "memory", "memories")
     if not done.actions:
         return f"nothing to do · {considered} considered"
-    lines = []
+    lines: list[str] = []
     for action in done.actions:
-        name = action.memory_ids[0] if action.memory_ids else "-"
-        title = f"  {one_line(action.title)}" if action.title else ""
-        lines += [
-            f"{action.kind:<9} {action.scope:<7} {name}{title}",
-            f"{'':17} {one_line(action.why)}",
-        ]
+        name = next(iter(action.memory_ids), "-")
+        title = ""
+        if action.title:
+            title = f"  {one_line(action.title)}"
+        lines.append(f"{action.kind:<9} {action.scope:<7} {name}{title}")
+        lines.append(f"{'':17} {one_line(action.why)}")
     counts = " · ".join(f"{count:,} {kind}" for kind, count in done.counts.items())
     verb = "would do" if done.dry_run else "done"
     return "\n".join([*lines, f"{verb}  {counts} · {considered} considered"])
@@ -98,34 +98,38 @@ def audit_memories(flags: Flags) -> int:
     """
     with opened_store(flags, make=False) as store:
         report = audit.audit_memories(store, store.settings, now=store.clock())
-    shown = len(report.findings) if flags.terminal.verbose else FINDINGS_SHOWN
+    shown = FINDINGS_SHOWN
+    if flags.terminal.verbose:
+        shown = len(report.findings)
     flags.terminal.print_result(report, _render_audit(report, shown=shown))
-    return 0 if report.is_clean else NEEDS_DOING
+    if report.is_clean:
+        return 0
+    return NEEDS_DOING
 
 
 def _render_audit(report: audit.MemoryAudit, *, shown: int) -> str:
     groups: dict[str, list[audit.AuditFinding]] = {}
     for finding in report.findings:
         groups.setdefault(finding.problem, []).append(finding)
-    lines = []
+    lines: list[str] = []
     for problem, findings in groups.items():
         heading, remedy = _HEADINGS[problem]
         lines.append(f"{bold(f'{heading}: {len(findings):,}')}  {faint(remedy)}")
-        for finding in findings[:shown]:
-            named = []
-            for identifier, title in zip(finding.ids, finding.titles, strict=True):
-                named.append(f"{identifier} “{title}”")
-            lines.append(
-                one_line("  " + ", ".join(named) + (": " if named else "") + finding.because)
-            )
+        lines += map(_finding_line, findings[:shown])
         if len(findings) > shown:
             lines.append(f"  … and {len(findings) - shown:,} more (--verbose)")
-    return "\n".join(
-        [
-            *lines,
-            f"{counted(report.looked_at, 'memory', 'memories')} checked; {_attention(report)}.",
-        ]
-    )
+    checked = counted(report.looked_at, "memory", "memories")
+    lines.append(f"{checked} checked; {_attention(report)}.")
+    return "\n".join(lines)
+
+
+def _finding_line(finding: audit.AuditFinding) -> str:
+    names: list[str] = []
+    for memory_id, title in zip(finding.ids, finding.titles, strict=True):
+        names.append(f"{memory_id} “{title}”")
+    if not names:
+        return one_line(f"  {finding.because}")
+    return one_line(f"  {', '.join(names)}: {finding.because}")
 
 
 def _attention(report: audit.MemoryAudit) -> str:
@@ -163,14 +167,13 @@ def mute_key(key: str, show: bool, undo: bool, flags: Flags) -> None:
             "give either a key or --list", hint="`xscore memory mute orm`, or `--list`."
         )
     with opened_store(flags) as store:
-        if (
-            key
-            and not user_preferences.set_muted(store, key, muted=not undo, now=store.clock())
-            and undo
-        ):
-            raise NothingMatched(
-                f"{key} is not muted", hint="`xscore memory mute --list` shows what is."
-            )
+        if key:
+            has_changed = user_preferences.set_muted(store, key, muted=not undo, now=store.clock())
+            # To mute a key twice is no error; to take back what never was is one.
+            if undo and not has_changed:
+                raise NothingMatched(
+                    f"{key} is not muted", hint="`xscore memory mute --list` shows what is."
+                )
         muted = user_preferences.muted_keys(store)
     if show:
         words = "\n".join(map(one_line, muted))

@@ -7,9 +7,7 @@ Trade-off: the order of the rules is part of the result, and every memory that i
 read at each run, which keeps the rules pure.
 """
 
-import json
 import sqlite3
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +21,7 @@ from xscore.extensions.learning.draft import (
     Consolidation,
     ConsolidationDraft,
     Scope,
+    count_by_kind,
 )
 from xscore.extensions.learning.rules import (
     LEAST_DAYS,
@@ -41,14 +40,15 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched
 from xscore.platform.git import run_git
 from xscore.platform.text import readable_text
-from xscore.records.memory import Relation
+from xscore.records.memory import Kind, Relation
+from xscore.records.statement import Observation
 from xscore.settings import MemorySettings
 from xscore.store import lookup, memory_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.evidence import attach_citations
 from xscore.store.link_rows import delete_members, state_edges
 from xscore.store.lookup import delete_observations, record_observations, record_project
-from xscore.store.memory_rows import IN_JSON_LIST
+from xscore.store.memory_queries import has_keyed_memory
 from xscore.store.memory_updates import release_keys, stated_threads
 from xscore.store.memory_writer import for_all_worktrees, note_staleness, write_memory
 from xscore.store.redaction import redact
@@ -59,9 +59,6 @@ from xscore.store.working_session import load_sessions, mark_session_closed
 from xscore.store.written_rows import set_facts
 
 _FADED = "faded_at:"
-_COMPARABLE = (
-    f"SELECT 1 FROM memory WHERE source <> 'index' AND key <> '' AND kind {IN_JSON_LIST} LIMIT 1"
-)
 
 
 def read_draft(
@@ -69,12 +66,16 @@ def read_draft(
 ) -> ConsolidationDraft:
     """Read every memory that is not indexed."""
     memories = memory_rows.select_memories(connection, "source <> 'index'", ())
-    stated = stated_threads(connection)
-    threads = {identifier: thread for identifier, thread in stated.items() if thread}
+    threads: dict[str, str] = {}
+    for memory_id, thread in stated_threads(connection).items():
+        if thread:
+            threads[memory_id] = thread
     marks = connection.execute(
         "SELECT key, value FROM meta WHERE key LIKE ?", (f"{_FADED}%",)
     ).fetchall()
-    faded_at = {key.removeprefix(_FADED): float(at) for key, at in marks}
+    faded_at: dict[str, float] = {}
+    for key, at in marks:
+        faded_at[key.removeprefix(_FADED)] = float(at)
     return ConsolidationDraft(memories, rules, now=now, threads=threads, faded_at=faded_at)
 
 
@@ -103,35 +104,27 @@ def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> No
     for memory_id, cited in draft.citations.items():
         attach_citations(connection, memory_id, cited)
     if draft.actions:
-        counts = Counter(str(action.kind) for action in draft.actions)
-        emit_event(
-            connection,
-            EventName.UPDATED,
-            at=draft.now,
-            payload={"consolidated": dict(sorted(counts.items()))},
-        )
+        payload = {"consolidated": dict(sorted(count_by_kind(draft.actions).items()))}
+        emit_event(connection, EventName.UPDATED, at=draft.now, payload=payload)
 
 
 def _mark_faded(
     connection: sqlite3.Connection, draft: ConsolidationDraft, scopes: Iterable[Scope]
 ) -> None:
     """Record that confidence has faded up to now; ignored if the clock was set back."""
-    connection.executemany(
-        "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value ="
-        " excluded.value WHERE CAST(excluded.value AS REAL) > CAST(value AS REAL)",
-        [
-            (f"{_FADED}{scope}", repr(draft.now))
-            for scope in scopes
-            if draft.days_unfaded(scope) >= LEAST_DAYS
-        ],
-    )
+    for scope in scopes:
+        if draft.days_unfaded(scope) >= LEAST_DAYS:
+            connection.execute(
+                "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value"
+                " = excluded.value WHERE CAST(excluded.value AS REAL) > CAST(value AS REAL)",
+                (f"{_FADED}{scope}", repr(draft.now)),
+            )
 
 
 def _link_summary(connection: sqlite3.Connection, summary: str, exchanges: Collection[str]) -> None:
     delete_members(connection, summary, but=exchanges)
-    state_edges(
-        connection, [(exchange, summary, Relation.BELONGS_TO, 1.0) for exchange in exchanges]
-    )
+    edges = [(exchange, summary, Relation.BELONGS_TO, 1.0) for exchange in exchanges]
+    state_edges(connection, edges)
 
 
 def consolidate(
@@ -142,25 +135,30 @@ def consolidate(
     scopes: Collection[Scope] = SCOPES,
     dry_run: bool = False,
 ) -> Consolidation:
-    """Consolidate the layers of these scopes, or with dry_run only report. now: Unix seconds."""
-    ordered = [scope for scope in SCOPES if scope in scopes]
+    """Consolidate the layers of these scopes.
+
+    now: Unix seconds.
+    dry_run: only report.
+    """
+    ordered = sorted(scopes, key=SCOPES.index)
     skipped: tuple[str, ...] = ()
     if "user" in ordered and store.user_data_dir is None:
         ordered.remove("user")
         skipped = ("user: memory.user_learning is off",)
+    # Read before the stores are locked: it opens files.
     stack = read_stack(store) if "project" in ordered else ()
     may_create = "user" in ordered and not dry_run
     # The user's store is made only where there is something to note.
     user = store.user_connection(create=may_create and _has_news(store, stack))
-    hold = database.read_snapshot if dry_run else database.transaction
     with ExitStack() as held:
+        hold = database.read_snapshot if dry_run else database.transaction
+        # The user's store is locked first, as everywhere: two runs cannot wait for each other.
         for connection in (user, store.connection):
             if connection is not None:
                 held.enter_context(hold(connection))
         repository = read_draft(store.connection, settings, now=now)
-        if user is None:
-            users = ConsolidationDraft((), settings, now=now)
-        else:
+        users = ConsolidationDraft((), settings, now=now)
+        if user is not None:
             users = read_draft(user, settings, now=now)
         of_project = [scope for scope in ordered if scope != "user"]
         _apply_rules(store, repository, stack, of_project)
@@ -168,20 +166,18 @@ def consolidate(
         if "user" in ordered:
             changes = _learn_of_user(store, user, repository, users)
         if not dry_run:
-            write_draft(store.connection, repository)
-            _mark_faded(store.connection, repository, of_project)
+            _write_repository(store.connection, repository, of_project)
             if user is not None and changes is not None:
                 _write_user(user, users, changes)
     erased = [*repository.erased, *users.erased]
     if erased and not dry_run:
         remove_expired(store, erased, now=now)
     actions = (*repository.actions, *users.actions)
-    counts = Counter(str(action.kind) for action in actions)
     return Consolidation(
         actions=actions,
         dry_run=dry_run,
         considered=len(repository.before) + len(users.before),
-        counts={str(kind): counts[kind] for kind in ActionKind if counts[kind]},
+        counts=count_by_kind(actions),
         skipped=skipped,
     )
 
@@ -189,8 +185,7 @@ def consolidate(
 def _has_news(store: Store, stack: Sequence[StackPart]) -> bool:
     if stack:
         return True
-    compared = (json.dumps(sorted(COMPARED)),)
-    return store.connection.execute(_COMPARABLE, compared).fetchone() is not None
+    return has_keyed_memory(store.connection, COMPARED)
 
 
 def _apply_rules(
@@ -236,15 +231,21 @@ def _learn_of_user(
     draft: ConsolidationDraft,
 ) -> ObservationChanges:
     """Compare this project with the user's others, and consolidate the user's layer."""
-    erased = () if user is None else user.execute("SELECT memory_id FROM erased_memory").fetchall()
+    observations: Sequence[Observation] = ()
+    projects: dict[str, float] = {}
+    forgotten = set[str]()
+    if user is not None:
+        observations = lookup.list_observations(user)
+        projects = lookup.list_projects(user)
+        forgotten.update(id_ for (id_,) in user.execute("SELECT memory_id FROM erased_memory"))
     changes = user_preferences.compare_observations(
         repository,
         draft,
-        () if user is None else lookup.list_observations(user),
+        observations,
         project=lookup.project_pseudonym(store.store_id),
-        projects={} if user is None else lookup.list_projects(user),
+        projects=projects,
     )
-    user_preferences.promote_preferences(draft, changes, forgotten={id_ for (id_,) in erased})
+    user_preferences.promote_preferences(draft, changes, forgotten=forgotten)
     user_preferences.mark_seen(draft, changes)
     merge_duplicates(draft, "user")
     fade_confidence(draft, "user", user_preferences.drifting_preferences(draft, changes))
@@ -252,6 +253,13 @@ def _learn_of_user(
     _settle(draft, "user")
     user_preferences.mark_exceptions(repository, draft)
     return changes
+
+
+def _write_repository(
+    connection: sqlite3.Connection, draft: ConsolidationDraft, scopes: Sequence[Scope]
+) -> None:
+    write_draft(connection, draft)
+    _mark_faded(connection, draft, scopes)
 
 
 def _write_user(
@@ -287,8 +295,12 @@ def merged_branches(root: Path) -> tuple[str, ...]:
     printed = run_git(
         root, "for-each-ref", "--merged=HEAD", "--no-merged=ORIG_HEAD", form, "refs/heads"
     )
-    names = readable_text(printed or "").split("\n")
-    return tuple(name[1:] for name in names if name and not name.startswith("*"))
+    branches: list[str] = []
+    for line in readable_text(printed or "").split("\n"):
+        # The first character marks the branch that is checked out.
+        if line and not line.startswith("*"):
+            branches.append(line[1:])
+    return tuple(branches)
 
 
 def close_branches(
@@ -296,11 +308,11 @@ def close_branches(
 ) -> tuple[ClosedSession, ...]:
     """Close all open sessions of these branches, latest first. now: Unix seconds."""
     named = {redact(branch).text for branch in branches}
-    over = []
+    closed: list[ClosedSession] = []
     for session in load_sessions(store.connection, limit=-1):
         if session.branch in named and session.closed_at is None:
-            over.append(session)
-    return tuple(close_session(store, session.thread, now=now) for session in over)
+            closed.append(close_session(store, session.thread, now=now))
+    return tuple(closed)
 
 
 def close_session(store: Store, thread: str, *, now: float) -> ClosedSession:
@@ -310,10 +322,8 @@ def close_session(store: Store, thread: str, *, now: float) -> ClosedSession:
     """
     connection = store.connection
     with database.transaction(connection):
-        if (
-            connection.execute("SELECT 1 FROM session WHERE thread = ?", (thread,)).fetchone()
-            is None
-        ):
+        row = connection.execute("SELECT 1 FROM session WHERE thread = ?", (thread,)).fetchone()
+        if row is None:
             raise NothingMatched(
                 f"there is no session {thread}",
                 hint="See `xscore session show` for the current one.",
@@ -324,14 +334,17 @@ def close_session(store: Store, thread: str, *, now: float) -> ClosedSession:
         carry_over(draft, {thread})
         summarise_sessions(draft, {thread}, summary_of=lambda _: text)
         write_draft(connection, draft)
-    carried = tuple(
-        action.memory_ids[0] for action in draft.actions if action.kind is ActionKind.CARRY
-    )
+    carried: list[str] = []
+    for action in draft.actions:
+        if action.kind is ActionKind.CARRY:
+            carried.append(action.memory_ids[0])
+    exchanges = 0
+    for memory_id, memory in draft.after.items():
+        if draft.threads.get(memory_id) == thread and memory.kind is Kind.EXCHANGE:
+            exchanges += 1
     summary = summary_id(thread)
-    members = [id_ for id_ in draft.after if draft.threads.get(id_) == thread and id_ != summary]
+    if summary not in draft.after:
+        summary = ""
     return ClosedSession(
-        thread=thread,
-        carried=carried,
-        summary=summary if summary in draft.after else "",
-        exchanges=sum(draft.after[id_].kind == "exchange" for id_ in members),
+        thread=thread, carried=tuple(carried), summary=summary, exchanges=exchanges
     )

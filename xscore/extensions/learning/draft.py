@@ -5,6 +5,7 @@ what is shown and what is done cannot differ. Trade-off: everything that is not 
 in memory.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Literal
@@ -17,6 +18,7 @@ from xscore.platform.clock import DAY_S
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryStatus
 from xscore.settings import MemorySettings
 from xscore.store import memory_writer
+from xscore.store.near_duplicates import near_duplicates
 
 Scope = Literal["session", "project", "user"]
 LAYERS: dict[Scope, tuple[Layer, ...]] = {
@@ -81,6 +83,16 @@ class Consolidation(Struct, frozen=True, kw_only=True):
     """What was skipped, and why."""
 
 
+def count_by_kind(actions: Iterable[Action]) -> dict[str, int]:
+    """Return how many actions there are of each kind, in the order of the kinds."""
+    counts = Counter(action.kind for action in actions)
+    by_kind: dict[str, int] = {}
+    for kind in ActionKind:
+        if counts[kind]:
+            by_kind[str(kind)] = counts[kind]
+    return by_kind
+
+
 HISTORY_KINDS = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
 """Events: always true, so they neither fade nor merge."""
 LIVE = frozenset({MemoryStatus.ACTIVE, MemoryStatus.STALE})
@@ -103,7 +115,9 @@ class ConsolidationDraft:
         threads: Mapping[str, str] | None = None,
         faded_at: Mapping[str, float] | None = None,
     ) -> None:
-        """now: unix seconds.
+        """Begin with these memories, and no action.
+
+        now: unix seconds.
         threads: memory id -> its working session.
         faded_at: scope -> when confidence faded.
         """
@@ -129,13 +143,19 @@ class ConsolidationDraft:
     @property
     def changed(self) -> list[Memory]:
         """New and changed memories, superseded and archived ones first."""
-        memories = [memory for id_, memory in self.after.items() if self.before.get(id_) != memory]
+        memories: list[Memory] = []
+        for id_, memory in self.after.items():
+            if self.before.get(id_) != memory:
+                memories.append(memory)
         return sorted(memories, key=lambda memory: (memory.status in LIVE, memory.id))
 
     def of_scope(self, scope: Scope) -> list[Memory]:
         """Return the memories of a scope, sorted by id."""
-        memories = (memory for memory in self.after.values() if memory.layer in LAYERS[scope])
-        return sorted(memories, key=lambda memory: memory.id)
+        memories: list[Memory] = []
+        for _, memory in sorted(self.after.items()):
+            if memory.layer in LAYERS[scope]:
+                memories.append(memory)
+        return memories
 
     def days_unseen(self, memory: Memory) -> float:
         """Return the days since a memory was last said, changed, used, or seen in a project."""
@@ -147,7 +167,8 @@ class ConsolidationDraft:
 
     def change(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
         """Replace these memories, and record why."""
-        self.after |= {memory.id: memory for memory in memories}
+        for memory in memories:
+            self.after[memory.id] = memory
         self.record(kind, scope, *memories, why=why)
 
     def archive(self, scope: Scope, memory: Memory, *, why: str) -> None:
@@ -166,10 +187,25 @@ class ConsolidationDraft:
 
     def record(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
         """Record an action."""
-        title = memories[0].title if memories else ""
-        self.actions.append(
-            Action(kind, scope, tuple(memory.id for memory in memories), why, title)
-        )
+        ids = tuple(memory.id for memory in memories)
+        title = ""
+        if memories:
+            title = memories[0].title
+        self.actions.append(Action(kind, scope, ids, why, title))
+
+
+def text_bytes(memory: Memory) -> int:
+    """Return the size of its text, as layers are capped by it."""
+    return len(memory.text.encode("utf-8", "surrogatepass"))
+
+
+def groups_that_say_the_same(memories: Iterable[Memory]) -> list[list[Memory]]:
+    """Return the groups of two or more memories whose texts say the same."""
+    by_id = {memory.id: memory for memory in memories}
+    groups: list[list[Memory]] = []
+    for ids in near_duplicates({id_: memory.text for id_, memory in by_id.items()}):
+        groups.append([by_id[id_] for id_ in ids])
+    return groups
 
 
 def as_superseded(memory: Memory, by: str) -> Memory:

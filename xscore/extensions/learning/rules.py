@@ -19,7 +19,9 @@ from xscore.extensions.learning.draft import (
     ConsolidationDraft,
     Scope,
     as_superseded,
+    groups_that_say_the_same,
     is_user_stated,
+    text_bytes,
 )
 from xscore.pipeline.contradictions import decayed, last_seen
 from xscore.platform.hashing import integer_id, memory_id
@@ -34,7 +36,6 @@ from xscore.records.memory import (
     MemoryStatus,
 )
 from xscore.store import memory_writer
-from xscore.store.near_duplicates import near_duplicates
 from xscore.store.remembering import statement_text
 
 LEAST_DAYS = 1.0
@@ -44,30 +45,31 @@ LEAST_DAYS = 1.0
 def fade_confidence(
     draft: ConsolidationDraft, scope: Scope, drifting: Collection[str] = ()
 ) -> None:
-    """Fade confidence for the days since it last faded. drifting: ids that fade faster, stated or
-    not.
+    """Fade confidence for the days since it last faded.
 
     At most once a day, so that consolidation may run at any time; what was seen within a day does
     not fade.
+
+    drifting: ids that fade faster, stated or not.
     """
     unfaded = draft.days_unfaded(scope)
     rules = draft.rules
     for memory in draft.of_scope(scope):
-        drifts = memory.id in drifting
-        if (
-            memory.status not in LIVE
-            or memory.kind in HISTORY_KINDS
-            or (is_user_stated(memory) and not drifts)
-        ):
+        if memory.status not in LIVE or memory.kind in HISTORY_KINDS:
             continue
+        drifts = memory.id in drifting
+        if is_user_stated(memory) and not drifts:
+            continue
+        rate = rules.decay_per_day
+        latest = ""
+        if drifts:
+            rate *= rules.drift_rate
+            latest = f", unused in the latest {rules.drift_projects} projects"
+        # Not for the days before the last run: confidence has fallen for those already.
         days = min(draft.days_unseen(memory), unfaded)
-        rate = rules.decay_per_day * (rules.drift_rate if drifts else 1.0)
         fallen = decayed(memory.confidence, days, rate)
         if days < LEAST_DAYS or fallen == memory.confidence:
             continue
-        latest = ""
-        if drifts:
-            latest = f", unused in the latest {rules.drift_projects} projects"
         why = f"confidence {memory.confidence:.3f} -> {fallen:.3f}, {days:.1f} days unseen{latest}"
         draft.change(ActionKind.FADE, scope, replace(memory, confidence=fallen), why=why)
 
@@ -113,15 +115,15 @@ def keep_to_caps(draft: ConsolidationDraft, scope: Scope) -> None:
     for layer in LAYERS[scope]:
         max_rows = draft.rules.max_rows[layer]
         max_bytes = draft.rules.max_bytes[layer]
+        live: list[Memory] = []
+        for memory in draft.of_scope(scope):
+            if memory.layer is layer and memory.status in LIVE:
+                live.append(memory)
         size = 0
-        live = [
-            memory
-            for memory in draft.of_scope(scope)
-            if memory.layer is layer and memory.status in LIVE
-        ]
-        over = list[Memory]()
+        over: list[Memory] = []
         for rows, memory in enumerate(sorted(live, key=_value, reverse=True), 1):
-            size += len(memory.text.encode("utf-8", "surrogatepass"))
+            size += text_bytes(memory)
+            # After the first that has no room no smaller one takes its place: it is worth less.
             if over or rows > max_rows or size > max_bytes:
                 over.append(memory)
         why = (
@@ -143,59 +145,52 @@ def merge_duplicates(draft: ConsolidationDraft, scope: Scope) -> None:
 
 
 def _merge_once(draft: ConsolidationDraft, scope: Scope) -> bool:
-    pools: dict[tuple[str, ...], dict[str, Memory]] = {}
+    comparable: dict[tuple[str, ...], list[Memory]] = {}
     for memory in draft.of_scope(scope):
         if memory.status in LIVE and memory.kind not in HISTORY_KINDS:
             file = memory.path or next(iter(memory.particulars.paths), "")
-            pools.setdefault((memory.layer, memory.scope, memory.kind, file), {})[memory.id] = (
-                memory
-            )
-    merged = False
-    for _, by_id in sorted(pools.items()):
-        for group in (
-            near_duplicates({id_: memory.text for id_, memory in by_id.items()})
-            if len(by_id) > 1
-            else []
-        ):
-            merged |= _merge_group(draft, scope, [by_id[id_] for id_ in group])
-    return merged
+            place = (memory.layer, memory.scope, memory.kind, file)
+            comparable.setdefault(place, []).append(memory)
+    has_merged = False
+    for _, memories in sorted(comparable.items()):
+        for group in groups_that_say_the_same(memories):
+            has_merged |= _merge_group(draft, scope, group)
+    return has_merged
 
 
 def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory]) -> bool:
-    if len({memory.key for memory in group if memory.key}) > 1:
+    keys = [memory.key for memory in group if memory.key]
+    if len(set(keys)) > 1:
+        # Two keys are two topics, whatever the words: only what has none may merge.
         group = [memory for memory in group if not memory.key]
+        keys = []
     if len(group) < 2:
         return False
-    best, *repeats = sorted(  # the clearest first
-        group,
-        key=lambda memory: (
-            is_user_stated(memory),
-            bool(memory.key),
-            memory.updated_at,
-            len(memory.text),
-            memory.id,
-        ),
-        reverse=True,
-    )
+    best, *repeats = sorted(group, key=_clarity, reverse=True)
     occurrences = sum(memory.particulars.occurrences for memory in group)
-    keys = [memory.key for memory in group if memory.key]
     kept = replace(
         best,
-        key=keys[0] if keys else "",
+        key=next(iter(keys), ""),
         evidence_count=sum(memory.evidence_count for memory in group),
         importance=max(memory.importance for memory in group),
         confidence=max(memory.confidence for memory in group),
         particulars=replace(best.particulars, occurrences=occurrences),
     )
     why = f"{len(group)} say the same; seen {kept.evidence_count} times in all"
-    draft.change(
-        ActionKind.MERGE,
-        scope,
-        kept,
-        *(as_superseded(memory, best.id) for memory in repeats),
-        why=why,
-    )
+    superseded = [as_superseded(memory, best.id) for memory in repeats]
+    draft.change(ActionKind.MERGE, scope, kept, *superseded, why=why)
     return True
+
+
+def _clarity(memory: Memory) -> tuple[bool, bool, float, int, str]:
+    """Rank a memory among those that say the same: the highest stays."""
+    return (
+        is_user_stated(memory),
+        bool(memory.key),
+        memory.updated_at,
+        len(memory.text),
+        memory.id,
+    )
 
 
 CARRIED = frozenset(
@@ -214,15 +209,14 @@ _Slot = tuple[Layer, MemoryScope, str]
 
 def carry_over(draft: ConsolidationDraft, closed: Collection[str]) -> None:
     """Move the notes of these closed sessions to the project."""
-    active = {}
+    active: dict[_Slot, str] = {}
+    archived = set[_Slot]()
     for memory in draft.after.values():
         if memory.status is MemoryStatus.ACTIVE:
             active[_slot_of(memory)] = memory.id
-    archived = {  # of the user's choices: an inference takes their place at no run
-        _slot_of(memory)
-        for memory in draft.after.values()
-        if memory.key and memory.status is MemoryStatus.ARCHIVED and is_user_stated(memory)
-    }
+        # Of the user's own choices: no inference ever takes their place.
+        elif memory.key and memory.status is MemoryStatus.ARCHIVED and is_user_stated(memory):
+            archived.add(_slot_of(memory))
     for noted in draft.of_scope("session"):
         thread = draft.threads.get(noted.id) or noted.particulars.session
         if noted.status not in LIVE or noted.kind not in CARRIED or thread not in closed:
@@ -258,33 +252,37 @@ def summary_id(thread: str) -> str:
 def _carry_one(
     draft: ConsolidationDraft, noted: Memory, thread: str, active: dict[_Slot, str]
 ) -> None:
-    """active: place -> id of its memory; a place with a key has room for one."""
+    """Move one note of a session to the project.
+
+    active: place -> id of its memory; a place with a key has room for one.
+    """
     memory = _project_memory(noted, thread)
-    standing = active.get(_slot_of(memory), memory.id) if memory.key else memory.id
-    rival = draft.after[standing] if standing != memory.id else None
+    rival: Memory | None = None
+    if memory.key:
+        standing = active.get(_slot_of(memory), memory.id)
+        if standing != memory.id:
+            rival = draft.after[standing]
+    # What a person said is not replaced by what a session inferred.
     if rival is not None and is_user_stated(rival) and not is_user_stated(memory):
         return
     carried = draft.after.get(memory.id)
     if carried is not None and carried.status in LIVE:
         memory = replace(carried, evidence_count=carried.evidence_count + noted.evidence_count)
-    stepping_back = []
-    for replaced in (rival, noted):
-        if replaced is not None:
-            stepping_back.append(as_superseded(replaced, memory.id))
-    draft.change(
-        ActionKind.CARRY,
-        "session",
-        memory,
-        *stepping_back,
-        why=f"noted in the closed session {thread}",
-    )
+    superseded = [as_superseded(noted, memory.id)]
+    if rival is not None:
+        superseded.insert(0, as_superseded(rival, memory.id))
+    why = f"noted in the closed session {thread}"
+    draft.change(ActionKind.CARRY, "session", memory, *superseded, why=why)
     active[_slot_of(memory)] = memory.id
 
 
 def _project_memory(noted: Memory, thread: str) -> Memory:
+    layer = Layer.PROJECT
+    if noted.kind is Kind.DECISION:
+        layer = Layer.GOVERNANCE
     parts = memory_writer.fields_of(
         noted,
-        layer=Layer.GOVERNANCE if noted.kind is Kind.DECISION else Layer.PROJECT,
+        layer=layer,
         particulars=replace(noted.particulars, session=thread),
         scope=MemoryScope.REPOSITORY,
         status=MemoryStatus.ACTIVE,
@@ -318,9 +316,16 @@ def _summarise_one(
         created_at=draft.now,
         updated_at=draft.now,
     )
-    if earlier := draft.after.get(summary.id):
-        lasting = ("created_at", "importance", "accessed_at", "access_count")
-        summary = replace(summary, **{name: getattr(earlier, name) for name in lasting})
+    earlier = draft.after.get(summary.id)
+    if earlier is not None:
+        # The text is new; what was learned of its use stays.
+        summary = replace(
+            summary,
+            created_at=earlier.created_at,
+            importance=earlier.importance,
+            accessed_at=earlier.accessed_at,
+            access_count=earlier.access_count,
+        )
     draft.threads[summary.id] = thread
     draft.members[summary.id] = tuple(memory.id for memory in exchanges)
     why = f"{count} of a closed session, in their own words"

@@ -56,6 +56,9 @@ _NOT_OURS = re.compile(r"(?:\A|/)(?:tests?|fixtures?|examples?|vendor|node_modul
 _ASIDE = re.compile(r"(?:\A|/)(?:examples?|docs?|vendor|node_modules|templates?)/")
 """Where code imports what the project itself need not use; tests count, since they use its
 tools."""
+_DECLARES = re.compile(r"(?i)dependenc|^requires$|^(?:dev-)?packages$|^tool$")
+"""Keys whose lists and tables name packages: those of pip, Poetry, PDM, uv, Pipenv and npm, and the
+tools that are configured."""
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
 _ENTITIES = "source = 'index' AND layer = 'graph' AND status = 'active'"
 
@@ -90,33 +93,38 @@ class StackPart(Struct, frozen=True):
 def read_stack(store: Store) -> tuple[StackPart, ...]:
     """Return the stack of the indexed files, by topic: one part each, and others that other
     folders' manifests name."""
-    named, own_names = _named_in_manifests(store)
+    manifest_lines, own_names = _named_in_manifests(store)
     importing = _importing_files(store.connection)
-    by_topic: dict[str, list[tuple[tuple[bool, int, int], StackPart]]] = {}
-    for rank, (package, (topic, value)) in enumerate(_known_packages().items()):
-        importers: Collection[str] = importing.get(package, ())
-        if package in own_names or (package not in named and len(importers) < MIN_IMPORTS):
+    by_topic: dict[str, list[StackPart]] = {}
+    for package, (topic, value) in _known_packages().items():
+        importers = importing.get(package, set())
+        line = manifest_lines.get(package)
+        if package in own_names or (line is None and len(importers) < MIN_IMPORTS):
             continue
-        weight = (package in named, len(importers), -rank)
-        part = StackPart(topic, value, tuple(sorted(importers)), named.get(package))
-        by_topic.setdefault(topic, []).append((weight, part))
+        part = StackPart(topic, value, tuple(sorted(importers)), line)
+        by_topic.setdefault(topic, []).append(part)
     parts: list[StackPart] = []
-    for topic in sorted(by_topic):
-        best_first = sorted(by_topic[topic], key=lambda weighed: weighed[0], reverse=True)
-        parts += _main_and_others([part for _, part in best_first])
+    for _, of_topic in sorted(by_topic.items()):
+        # Equal ones stay in the order of the list of known packages.
+        of_topic.sort(key=lambda part: (part.manifest is None, -len(part.files)))
+        parts += _main_and_others(of_topic)
     return tuple(parts)
 
 
 def _main_and_others(best_first: Sequence[StackPart]) -> list[StackPart]:
     """Return the best of one topic, and of each other folder with a manifest of its own the best
     that differs."""
-    chosen = [best_first[0]]
+    main = best_first[0]
+    chosen = [main]
+    folders = {main.manifest_folder}
+    values = {main.value}
     for part in best_first[1:]:
-        is_elsewhere = part.manifest is not None and all(
-            part.manifest_folder != chosen_part.manifest_folder for chosen_part in chosen
-        )
-        if is_elsewhere and all(part.value != chosen_part.value for chosen_part in chosen):
-            chosen.append(replace(part, folder=part.manifest_folder or "the top folder"))
+        folder = part.manifest_folder
+        if part.manifest is None or folder in folders or part.value in values:
+            continue
+        folders.add(folder)
+        values.add(part.value)
+        chosen.append(replace(part, folder=folder or "the top folder"))
     return chosen
 
 
@@ -175,7 +183,9 @@ def _note_part(
     why = f"{part.key}: {part.value}, {'; '.join(shown_by)}"
     superseded = [as_superseded(rival, memory.id) for rival in rivals]
     draft.change(ActionKind.INFER, "project", memory, *superseded, why=why)
-    draft.citations[memory.id] = (part.manifest,) if part.manifest else ()
+    draft.citations[memory.id] = ()
+    if part.manifest:
+        draft.citations[memory.id] = (part.manifest,)
 
 
 def erased_ids(connection: sqlite3.Connection) -> frozenset[str]:
@@ -183,13 +193,17 @@ def erased_ids(connection: sqlite3.Connection) -> frozenset[str]:
     rows = connection.execute(
         "SELECT DISTINCT subject FROM event WHERE name = ?", (EventName.REMOVED,)
     )
-    return frozenset(id_ for (id_,) in rows.fetchall())
+    return frozenset(memory_id for (memory_id,) in rows)
 
 
 def _stack_memory(part: StackPart, draft: ConsolidationDraft) -> Memory:
-    paths = (part.manifest.path,) if part.manifest else part.files[:MIN_IMPORTS]
+    paths = part.files[:MIN_IMPORTS]
+    if part.manifest:
+        paths = (part.manifest.path,)
     details = MemoryDetails(rationale=f"seen in {', '.join(paths)}", origin=ORIGIN, paths=paths)
-    folder = f" in {part.folder}" if part.folder else ""
+    folder = ""
+    if part.folder:
+        folder = f" in {part.folder}"
     memory, _ = memory_writer.make_memory(
         layer=Layer.PROJECT,
         kind=Kind.TECH_STACK,
@@ -221,40 +235,47 @@ def _known_packages() -> Mapping[str, tuple[str, str]]:
 def _importing_files(connection: sqlite3.Connection) -> dict[str, set[str]]:
     """Package -> importing files, tests included."""
     files_by_name: dict[str, set[str]] = {}
-    entities = read_with_bodies(connection, "path", _ENTITIES)
-    imports = set[tuple[str, str]]()
-    for path, attrs, *_ in entities:
-        imports.update((path, imported) for imported in json.loads(attrs).get("imports", ()))
-    for path, imported in imports:
+    for path, attrs, *_ in read_with_bodies(connection, "path", _ENTITIES):
         if _ASIDE.search(path):
             continue
-        module = str(imported).partition(":")[0]
-        parts = module.split("/")
-        package = "/".join(parts[:2]) if module.startswith("@") else parts[0].partition(".")[0]
-        files_by_name.setdefault(_normalized(package), set()).add(path)
+        for imported in json.loads(attrs).get("imports", ()):
+            package = _package_of(str(imported).partition(":")[0])
+            files_by_name.setdefault(_normalized(package), set()).add(path)
     return files_by_name
+
+
+def _package_of(module: str) -> str:
+    """Return the package of an imported module: `a` of `a.b` and `a/b`, `@a/b` of `@a/b/c`."""
+    first, _, rest = module.partition("/")
+    if first.startswith("@"):
+        return f"{first}/{rest.partition('/')[0]}"
+    return first.partition(".")[0]
 
 
 def _named_in_manifests(store: Store) -> tuple[dict[str, Citation], set[str]]:
     """Return known packages with the line that names them, and the project's own package names."""
-    listed = store.connection.execute("SELECT path FROM file WHERE excluded = ''").fetchall()
-    manifests = [path for (path,) in listed if _MANIFEST.match(path) and not _NOT_OURS.search(path)]
-    named = dict[str, Citation]()
+    manifests: list[str] = []
+    for (path,) in store.connection.execute("SELECT path FROM file WHERE excluded = ''"):
+        if _MANIFEST.match(path) and not _NOT_OURS.search(path):
+            manifests.append(path)
+    # The top's come first: of two manifests that name a package the outer one is cited.
+    manifests.sort(key=lambda path: (path.count("/"), path))
+    cited: dict[str, Citation] = {}
     own_names = set[str]()
     with opened_folder(store.root.path) as top:
-        for path in sorted(manifests, key=lambda path: (path.count("/"), path))[:MAX_MANIFESTS]:
+        for path in manifests[:MAX_MANIFESTS]:
             try:
-                text = read_file_under(top, native_name(path), max_bytes=MAX_MANIFEST_BYTES).decode(
-                    "utf-8"
-                )
-                packages, name = _read_manifest(path, text)
-                own_names.add(name)
-                for package in packages & _known_packages().keys() - named.keys():
-                    line = _line_naming(package, text)
-                    named[package] = parse_citation(store.root, f"{path}:{line}" if line else path)
+                data = read_file_under(top, native_name(path), max_bytes=MAX_MANIFEST_BYTES)
+                text = data.decode("utf-8")
+                packages, own_name = _read_manifest(path, text)
+                own_names.add(own_name)
+                for package in packages & _known_packages().keys() - cited.keys():
+                    place = f"{path}{_line_naming(package, text)}"
+                    cited[package] = parse_citation(store.root, place)
             except (FileRefused, OSError, ValueError, RecursionError, UsageError):
-                continue  # a manifest that cannot be read shows nothing
-    return named, own_names
+                # What cannot be read shows nothing; the other manifests do.
+                continue
+    return cited, own_names
 
 
 def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
@@ -264,47 +285,51 @@ def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
     """
     if path.endswith(".txt"):
         return set(_requirements(text.splitlines())), ""
-    data: object = json.loads(text) if path.endswith(".json") else parse_toml(text)
-    root = _table(data)
-    if path.endswith("package.json"):
-        groups = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
-        manager = str(root.get("packageManager", "")).partition("@")[0]
-        names = {manager}
-        for group in groups:
-            names.update(map(_normalized, _table(root.get(group))))
-        return names, str(root.get("name", ""))
-    project = _table(root.get("project"))
-    tools = _table(root.get("tool"))
-    poetry = _table(tools.get("poetry"))
-    lists = [project.get("dependencies"), _table(root.get("build-system")).get("requires")]
-    lists += [
-        *_table(project.get("optional-dependencies")).values(),
-        *_table(root.get("dependency-groups")).values(),
-    ]
-    tables = [root.get("packages"), root.get("dev-packages"), tools, poetry.get("dependencies")]
-    tables += [_table(group).get("dependencies") for group in _table(poetry.get("group")).values()]
-    names = set[str]()
-    for table in tables:
-        names.update(map(_normalized, _table(table)))
-    for requirements in lists:
-        if isinstance(requirements, list):
-            names.update(_requirements(requirements))
-    return names, _normalized(str(project.get("name") or poetry.get("name") or ""))
+    parse = json.loads if path.endswith(".json") else parse_toml
+    root = _table(parse(text))
+    poetry = _table(_table(root.get("tool")).get("poetry"))
+    own_names = (root.get("name"), _table(root.get("project")).get("name"), poetry.get("name"))
+    own_name = next(filter(None, own_names), "")
+    packages = set(_declared_packages(root))
+    packages.add(str(root.get("packageManager", "")).partition("@")[0])
+    return packages, _normalized(str(own_name))
+
+
+def _declared_packages(root: Mapping[str, Any]) -> Iterator[str]:
+    """Return the packages of every table and list that declares some, however deep it stands."""
+    waiting = [root]
+    while waiting:
+        for key, value in waiting.pop().items():
+            if isinstance(value, dict):
+                waiting.append(value)
+            if not _DECLARES.search(key):
+                continue
+            if isinstance(value, list):
+                yield from _requirements(value)
+            for name, entry in _table(value).items():
+                if isinstance(entry, list):
+                    # A group: what it lists is declared, its name is not.
+                    yield from _requirements(entry)
+                else:
+                    yield _normalized(name)
 
 
 def _requirements(lines: Collection[object]) -> Iterator[str]:
     for line in lines:
-        if match := _REQUIREMENT.match(line) if isinstance(line, str) else None:
-            yield _normalized(match[1])
+        if isinstance(line, str):
+            match = _REQUIREMENT.match(line)
+            if match is not None:
+                yield _normalized(match[1])
 
 
-def _line_naming(package: str, text: str) -> int:
-    """Return the number of the first line that declares the package; 0 if there is none."""
+def _line_naming(package: str, text: str) -> str:
+    """Return `:12` for the first line that declares the package; empty if there is none."""
     name = re.escape(package).replace(r"\-", "[-_.]")
     place = re.search(rf"(?im)(?:^[ \t]*|[\"'\[.]){name}(?![\w/-])", text)
-    if place:
-        return text.count("\n", 0, place.end()) + 1
-    return 0
+    if place is None:
+        return ""
+    line = text.count("\n", 0, place.end()) + 1
+    return f":{line}"
 
 
 def _table(value: object) -> Mapping[str, Any]:

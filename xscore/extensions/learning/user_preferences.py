@@ -67,9 +67,9 @@ class Suggestions(Struct, frozen=True):
 
 
 def suggest_preferences(store: Store, *, at_least: float) -> Suggestions:
-    """Return the suggestions, surest first. at_least: lowest confidence to suggest.
+    """Return the suggestions, surest first; none without a store of the user's that may be opened.
 
-    Nothing is where the user's own store is not to be opened, or there is none.
+    at_least: lowest confidence to suggest.
     """
     user = store.user_connection()
     if user is None:
@@ -77,36 +77,26 @@ def suggest_preferences(store: Store, *, at_least: float) -> Suggestions:
     preferences = memory_rows.select_memories(
         store.connection, "source <> 'index' AND status IN ('active', 'stale')", ()
     )
-    settled = {topic_of_key(memory.key) for memory in preferences} | {
-        topic_of_key(key) for key in muted_keys(store)
-    }
-    noted = normalized(
-        "\n".join(
-            f"{memory.title}\n{memory.text}"
-            for memory in preferences
-            if memory.kind not in HISTORY_KINDS
-        )
-    )
-    doing: dict[Choice, set[str]] = defaultdict(set)
+    settled = set(map(topic_of_key, muted_keys(store)))
+    notes: list[str] = []
+    for memory in preferences:
+        settled.add(topic_of_key(memory.key))
+        if memory.kind not in HISTORY_KINDS:
+            notes.append(f"{memory.title}\n{memory.text}")
+    noted = normalized("\n".join(notes))
+    projects: dict[Choice, set[str]] = defaultdict(set)
     for observation in list_observations(user):
-        doing[_choice(observation)].add(observation.project)
-    suggestions = []
+        projects[_choice(observation)].add(observation.project)
+    suggestions: list[Suggestion] = []
     for memory in memory_rows.select_memories(user, _USUAL, (at_least,)):
-        if (
-            topic_of_key(memory.key) not in settled
-            and normalized(chosen_value(memory)) not in noted
-        ):
-            suggestions.append(
-                Suggestion(
-                    memory.key,
-                    chosen_value(memory),
-                    memory.id,
-                    memory.confidence,
-                    len(doing[_choice(memory)]),
-                )
-            )
+        value = chosen_value(memory)
+        # A note without a key may name the value as well: then nothing is missing here.
+        if topic_of_key(memory.key) in settled or normalized(value) in noted:
+            continue
+        count = len(projects[_choice(memory)])
+        suggestions.append(Suggestion(memory.key, value, memory.id, memory.confidence, count))
     suggestions.sort(
-        key=lambda observation: (-observation.confidence, -observation.projects, observation.key)
+        key=lambda suggestion: (-suggestion.confidence, -suggestion.projects, suggestion.key)
     )
     return Suggestions(_sentence(suggestions), tuple(suggestions))
 
@@ -135,25 +125,23 @@ def muted_keys(store: Store) -> tuple[str, ...]:
 
 
 def _choice(of: Memory | Observation) -> Choice:
-    return topic_of_key(of.key), normalized(
-        of.value if isinstance(of, Observation) else chosen_value(of)
-    )
+    value = of.value if isinstance(of, Observation) else chosen_value(of)
+    return topic_of_key(of.key), normalized(value)
 
 
 def _sentence(suggestions: Sequence[Suggestion]) -> str:
     if not suggestions:
         return ""
-    named = []
+    named: list[str] = []
+    rules: list[str] = []
     for suggestion in suggestions:
-        if len(suggestion.value.split()) <= VALUE_WORDS:
-            named.append(suggestion.value)
-    rules = [
-        suggestion.value
-        for suggestion in suggestions
-        if len(suggestion.value.split()) > VALUE_WORDS
-    ]
-    parts = [f"You typically use {' + '.join(named)}"] if named else []
-    parts += [f"You usually hold that: {'; '.join(rules)}"] if rules else []
+        is_name = len(suggestion.value.split()) <= VALUE_WORDS
+        (named if is_name else rules).append(suggestion.value)
+    parts: list[str] = []
+    if named:
+        parts.append(f"You typically use {' + '.join(named)}")
+    if rules:
+        parts.append(f"You usually hold that: {'; '.join(rules)}")
     keys = ", ".join(suggestion.key for suggestion in suggestions)
     return f"{'. '.join(parts)}. This project has no memory of it yet ({keys})."
 
@@ -178,28 +166,25 @@ def promotions(observed: Sequence[Observation], of: int, rules: MemorySettings) 
     Confidence is proportional to the support, `inferred_confidence` at `promote_support`.
     """
     makers: dict[Choice, dict[str, Observation]] = {}
-    for observation in sorted(
-        observed, key=lambda observation: (observation.seen_at, observation.key)
-    ):
+    # Of two observations of one project the latest counts.
+    for observation in sorted(observed, key=lambda latest: (latest.seen_at, latest.key)):
         makers.setdefault(_choice(observation), {})[observation.project] = observation
-    best: dict[str, tuple[tuple[int, float, str], Promotion]] = {}
-    for (topic, value), by in makers.items():
-        count = len(by)
+    promoted: dict[str, Promotion] = {}
+    ranks: dict[str, tuple[int, float, str]] = {}
+    for (topic, value), by_project in makers.items():
+        count = len(by_project)
         if count < rules.promote_projects or count < rules.promote_support * of:
             continue
-        newest = max(
-            by.values(), key=lambda observation: (observation.seen_at, observation.project)
-        )
-        confidence = min(
-            1.0, rules.inferred_confidence * count / of / max(rules.promote_support, 1e-9)
-        )
+        newest = max(by_project.values(), key=lambda latest: (latest.seen_at, latest.project))
         rank = (count, newest.seen_at, value)
-        if topic not in best or rank > best[topic][0]:
-            best[topic] = (
-                rank,
-                Promotion(newest.key, newest.value, newest.kind, count, of, confidence),
-            )
-    return [best[key][1] for key in sorted(best)]
+        if topic in ranks and rank <= ranks[topic]:
+            continue
+        # A support of 0 may be set: then every value is as sure as can be.
+        share = count / of / max(rules.promote_support, 1e-9)
+        confidence = min(1.0, rules.inferred_confidence * share)
+        ranks[topic] = rank
+        promoted[topic] = Promotion(newest.key, newest.value, newest.kind, count, of, confidence)
+    return [promoted[topic] for topic in sorted(promoted)]
 
 
 COMPARED = frozenset(
@@ -233,32 +218,34 @@ def compare_observations(
 ) -> ObservationChanges:
     """Compare this project's statements with the recorded ones; the actions are in the user's
     draft."""
-    by_key = {}
+    by_key: dict[str, Observation] = {}
     for observation in observations:
         if observation.project == project:
             by_key[observation.key] = observation
     now = user.now
-    # where several memories speak of a key, what was decided counts, then the latest
+    # Where several memories speak of a key, what was decided counts, then the latest.
     comparable = sorted(
         _comparable(repository),
         key=lambda memory: (memory.kind is Kind.DECISION, memory.updated_at, memory.id),
     )
     saying = {memory.key: memory for memory in comparable}
-    new = list[Observation]()
+    new: list[Observation] = []
     for key, memory in sorted(saying.items()):
         noted = Observation(project, key, str(memory.kind), chosen_value(memory), now)
-        if key not in by_key or (by_key[key].kind, by_key[key].value) != (noted.kind, noted.value):
-            new.append(noted)
-            user.record(ActionKind.OBSERVE, "user", memory, why=f"{key}: {noted.value}")
+        recorded = by_key.get(key)
+        if recorded and (recorded.kind, recorded.value) == (noted.kind, noted.value):
+            continue
+        new.append(noted)
+        user.record(ActionKind.OBSERVE, "user", memory, why=f"{key}: {noted.value}")
     ended = tuple(sorted(by_key.keys() - saying.keys()))
     for key in ended:
         user.record(ActionKind.OBSERVE, "user", why=f"{key}: this project no longer mentions it")
-    replaced = {*ended, *(new_observation.key for new_observation in new)}
-    kept = [
-        observation
-        for observation in observations
-        if observation.project != project or observation.key not in replaced
-    ]
+    replaced = set(ended)
+    replaced.update(observation.key for observation in new)
+    kept: list[Observation] = []
+    for observation in observations:
+        if observation.project != project or observation.key not in replaced:
+            kept.append(observation)
     adopts = frozenset(map(_choice, new)) - set(map(_choice, by_key.values()))
     seen = {**projects, project: max(now, projects.get(project, now))}
     return ObservationChanges(project, tuple(new), ended, (*kept, *new), adopts, seen)
@@ -267,45 +254,58 @@ def compare_observations(
 def promote_preferences(
     user: ConsolidationDraft, changes: ObservationChanges, *, forgotten: Collection[str]
 ) -> None:
-    """Promote what enough projects state to the user. forgotten: ids that were erased and must stay
-    so."""
+    """Promote to the user what enough projects state.
+
+    forgotten: ids that were erased and must stay so.
+    """
     by_topic: dict[str, list[Memory]] = defaultdict(list)
     for memory in _keyed(user):
         by_topic[topic_of_key(memory.key)].append(memory)
     for promotion in promotions(changes.observed, len(changes.projects), user.rules):
         choice = topic_of_key(promotion.key), normalized(promotion.value)
-        about = by_topic[choice[0]]
-        same = [known_memory for known_memory in about if _choice(known_memory) == choice]
+        rivals = by_topic[choice[0]]
         support = promotion.projects / promotion.of
         share = f"{promotion.projects} of {promotion.of} projects (support {support:.2f})"
         why = f"{promotion.key}: {promotion.value}, in {share}"
-        agreeing = next(
-            (known_memory for known_memory in same if known_memory.status in LIVE), None
-        )
-        if agreeing is not None:
+        same = [memory for memory in rivals if _choice(memory) == choice]
+        agreeing = [memory for memory in same if memory.status in LIVE]
+        if agreeing:
             if choice in changes.adopts:
-                _adopt(user, agreeing, why)
+                _adopt(user, agreeing[0], why)
             continue
         promoted = user_memory(promotion, now=user.now)
-        # what the user said holds, though it may be archived by now, unless something newer took
-        # its place
-        is_stated = any(
-            is_user_stated(known_memory) and known_memory.status is not MemoryStatus.SUPERSEDED
-            for known_memory in about
-        )
-        # what was archived, itself or as what took its place, comes back only with more projects
-        # than it had then
-        is_news = all(
-            _successor(user, known_memory).status is not MemoryStatus.ARCHIVED
-            or promotion.projects > known_memory.evidence_count
-            for known_memory in same
-        )
-        if promoted.id not in forgotten and is_news and not is_stated:
-            stepping_back = []
-            for known_memory in about:
-                if known_memory.status in LIVE:
-                    stepping_back.append(as_superseded(known_memory, promoted.id))
-            user.change(ActionKind.PROMOTE, "user", promoted, *stepping_back, why=why)
+        if promoted.id in forgotten or not _may_promote(user, promotion, rivals, same):
+            continue
+        superseded: list[Memory] = []
+        for memory in rivals:
+            if memory.status in LIVE:
+                superseded.append(as_superseded(memory, promoted.id))
+        user.change(ActionKind.PROMOTE, "user", promoted, *superseded, why=why)
+
+
+def _may_promote(
+    user: ConsolidationDraft,
+    promotion: Promotion,
+    rivals: Sequence[Memory],
+    same: Sequence[Memory],
+) -> bool:
+    """Return whether neither the user's own word nor an earlier archiving stands against it.
+
+    rivals: the memories of its topic.
+    same: those of them that say what it says.
+    """
+    for memory in rivals:
+        # What the user said holds, though it may be archived by now, unless something newer took
+        # its place.
+        if is_user_stated(memory) and memory.status is not MemoryStatus.SUPERSEDED:
+            return False
+    for memory in same:
+        # What was archived, itself or as what took its place, comes back only with more projects
+        # than it had then.
+        is_archived = _successor(user, memory).status is MemoryStatus.ARCHIVED
+        if is_archived and promotion.projects <= memory.evidence_count:
+            return False
+    return True
 
 
 def mark_seen(user: ConsolidationDraft, changes: ObservationChanges) -> None:
@@ -316,7 +316,8 @@ def mark_seen(user: ConsolidationDraft, changes: ObservationChanges) -> None:
         at = changes.projects.get(observation.project, 0.0)
         seen[choice] = max(at, seen.get(choice, 0.0))
     for memory in _keyed(user):
-        if at := seen.get(_choice(memory), 0.0):
+        at = seen.get(_choice(memory), 0.0)
+        if at:
             user.seen[memory.id] = max(user.seen.get(memory.id, 0.0), at)
 
 
@@ -327,19 +328,20 @@ def drifting_preferences(user: ConsolidationDraft, changes: ObservationChanges) 
     for observation in changes.observed:
         by_topic[topic_of_key(observation.key)][observation.project] = observation
     newest_first = sorted(changes.projects, key=lambda name: (-changes.projects[name], name))
-    drifting = set[str]()
     project_limit = user.rules.drift_projects
+    drifting = set[str]()
     for memory in _keyed(user):
         choice = _choice(memory)
-        about = by_topic[choice[0]]
-        shares = {name for name, observation in about.items() if _choice(observation) == choice}
-        excepted = {
-            name
-            for name, observation in about.items()
-            if observation.kind == Kind.DECISION and name not in shares
-        }
+        sharing = set[str]()
+        excepted = set[str]()
+        for name, observation in by_topic[choice[0]].items():
+            if _choice(observation) == choice:
+                sharing.add(name)
+            elif observation.kind == Kind.DECISION:
+                # Decided otherwise for that project alone: it says nothing about the habit.
+                excepted.add(name)
         latest = [name for name in newest_first if name not in excepted][:project_limit]
-        if len(latest) == project_limit and not shares.intersection(latest):
+        if len(latest) == project_limit and sharing.isdisjoint(latest):
             drifting.add(memory.id)
     return drifting
 
@@ -349,28 +351,25 @@ def mark_exceptions(repository: ConsolidationDraft, user: ConsolidationDraft) ->
     preferences = {topic_of_key(live.key): live for live in _keyed(user) if live.status in LIVE}
     for memory in _comparable(repository):
         preference = preferences.get(topic_of_key(memory.key))
-        if (
-            preference is None
-            or not is_user_stated(memory)
-            or _choice(memory) == _choice(preference)
-        ):
+        if preference is None or not is_user_stated(memory):
             continue
-        if memory.particulars.exception_of == preference.id:
+        is_marked = memory.particulars.exception_of == preference.id
+        if is_marked or _choice(memory) == _choice(preference):
             continue
-        marked = replace(
-            memory, particulars=replace(memory.particulars, exception_of=preference.id)
-        )
+        particulars = replace(memory.particulars, exception_of=preference.id)
+        marked = replace(memory, particulars=particulars)
         reason = memory.particulars.rationale or "chosen explicitly"
         why = f"{chosen_value(memory)} here, {chosen_value(preference)} usually: {reason}"
         repository.change(ActionKind.EXCEPT, "user", marked, why=why)
 
 
 def _comparable(repository: ConsolidationDraft) -> list[Memory]:
-    return [
-        memory
-        for memory in repository.of_scope("project")
-        if memory.key and memory.kind in COMPARED and memory.status is MemoryStatus.ACTIVE
-    ]
+    """Return the project's active memories with keys that say something of its user."""
+    memories: list[Memory] = []
+    for memory in repository.of_scope("project"):
+        if memory.key and memory.kind in COMPARED and memory.status is MemoryStatus.ACTIVE:
+            memories.append(memory)
+    return memories
 
 
 def _keyed(user: ConsolidationDraft) -> list[Memory]:
@@ -390,11 +389,10 @@ def _adopt(user: ConsolidationDraft, memory: Memory, why: str) -> None:
 def _successor(user: ConsolidationDraft, memory: Memory) -> Memory:
     """Follow `superseded_by` to the current memory."""
     passed = set[str]()
-    while (
-        memory.status is MemoryStatus.SUPERSEDED
-        and memory.superseded_by in user.after
-        and memory.id not in passed
-    ):
+    while memory.status is MemoryStatus.SUPERSEDED and memory.superseded_by in user.after:
+        # A store that was put together from others may hold a ring.
+        if memory.id in passed:
+            break
         passed.add(memory.id)
         memory = user.after[memory.superseded_by]
     return memory
@@ -402,12 +400,15 @@ def _successor(user: ConsolidationDraft, memory: Memory) -> Memory:
 
 def user_memory(promotion: Promotion, *, now: float) -> Memory:
     """Make the memory of a promotion."""
-    named = promotion.kind in NAMED and len(promotion.value.split()) <= VALUE_WORDS
-    kind = Kind.PATTERN if promotion.kind == Kind.PATTERN else Kind.PREFERENCE
-    worded = f"Usually uses {promotion.value}."
-    # else a second run would not agree with it
-    is_read_back = normalized(choice_in_text(worded)) == normalized(promotion.value)
-    text = worded if named and is_read_back else promotion.value
+    kind = Kind.PREFERENCE
+    if promotion.kind == Kind.PATTERN:
+        kind = Kind.PATTERN
+    text = promotion.value
+    if promotion.kind in NAMED and len(promotion.value.split()) <= VALUE_WORDS:
+        worded = f"Usually uses {promotion.value}."
+        # A sentence that is read back as another value would be promoted again at each run.
+        if normalized(choice_in_text(worded)) == normalized(promotion.value):
+            text = worded
     memory, _ = memory_writer.make_memory(
         layer=Layer.USER,
         kind=kind,

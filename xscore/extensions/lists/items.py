@@ -100,23 +100,27 @@ class ItemForm(NamedTuple):
                     f"the frame has {names.count(name)} columns `{name}`",
                     hint="Rename one of them.",
                 )
+        columns = list(text_columns)
+        if id_column:
+            columns.append(id_column)
         for start in range(0, len(frame), SLICE_ROWS):
-            cells = _cells(frame, start, [*text_columns, *((id_column,) if id_column else ())])
-            rows = len(cells[text_columns[0]])
-            positions = range(position + start, position + start + rows)
-            ids = cells[id_column] if id_column else positions
-            yield [
-                Item(id_, self._text({name: cells[name][at] for name in text_columns}))
-                for at, id_ in enumerate(ids)
-            ]
+            cells = _cells(frame, start, columns)
+            items: list[Item] = []
+            for row in range(len(cells[text_columns[0]])):
+                id_ = position + start + row
+                if id_column:
+                    id_ = cells[id_column][row]
+                text = self._text({name: cells[name][row] for name in text_columns})
+                items.append(Item(id_, text))
+            yield items
 
     def _of_mapping(self, mapping: Mapping[str, Any], position: int) -> Item:
         names = self._wanted(mapping, f"item {position}")
         id_column = self._id_among(mapping)
-        return Item(
-            mapping[id_column] if id_column else position,
-            self._text({name: mapping[name] for name in names}),
-        )
+        id_ = position
+        if id_column:
+            id_ = mapping[id_column]
+        return Item(id_, self._text({name: mapping[name] for name in names}))
 
     def _wanted(self, names: Iterable[str], subject: str) -> tuple[str, ...]:
         columns = self.columns or ("text",)
@@ -132,7 +136,9 @@ class ItemForm(NamedTuple):
             raise UsageError(
                 f"there is no column `{self.id}`", hint="Name one that every item has with `id=`."
             )
-        return self.id or ("id" if "id" in names else "")
+        if not self.id and "id" in names:
+            return "id"
+        return self.id
 
     @staticmethod
     def _text(cells: Mapping[str, Any]) -> str | None:
@@ -310,11 +316,10 @@ def _cells(frame: Any, start: int, names: Sequence[str]) -> dict[str, list[Any]]
         present = [str(name) for name in frame.columns]
         part = frame.iloc[start : start + SLICE_ROWS]
         return {name: part.iloc[:, present.index(name)].tolist() for name in names}
-    part = frame.slice(start, SLICE_ROWS)  # polars and pyarrow
-    return {
-        name: part[name].to_list() if hasattr(part[name], "to_list") else part[name].to_pylist()
-        for name in names
-    }
+    part = frame.slice(start, SLICE_ROWS)
+    if hasattr(part[names[0]], "to_list"):  # polars
+        return {name: part[name].to_list() for name in names}
+    return {name: part[name].to_pylist() for name in names}  # pyarrow
 
 
 def _text_of(cell: Any) -> str | None:
@@ -322,7 +327,9 @@ def _text_of(cell: Any) -> str | None:
     if isinstance(cell, str):
         return cell
     try:
-        return str(cell) if cell is not None and cell == cell else None  # noqa: PLR0124  NaN and NaT equal nothing
+        if cell is None or cell != cell:  # noqa: PLR0124  NaN and NaT equal nothing
+            return None
+        return str(cell)
     except TypeError:  # the missing value of pandas is neither true nor false
         return None
     except ValueError:  # an array has no one truth
@@ -338,15 +345,18 @@ class ItemRun(Struct):
     """Content hash of each item; empty: it has nothing to judge."""
     texts: dict[str, str] = field(default_factory=dict)
     """By content hash, redacted."""
-    known: Mapping[str, Judgment] = {}
+    cached: Mapping[str, Judgment] = {}
     """Cached judgments by content hash."""
     is_redacted: bool = False
 
     def redact_items(self, *, allow_pii: bool) -> None:
         """Redact the texts and hash each, once. allow_pii: leave personal data in."""
-        texts = []
+        texts: list[str] = []
         for item in self.items:
-            texts.append(item.text if item.text and len(item.text) <= LONGEST_ITEM else "")
+            text = item.text or ""
+            if len(text) > LONGEST_ITEM:
+                text = ""
+            texts.append(text)
         literals = find_literals(texts, prose=True)
         rules = () if allow_pii else rules_among(texts)
         for text in texts:
@@ -364,34 +374,45 @@ class ItemRun(Struct):
         """Return a row for each item.
 
         results: of what was to be judged.
+        paid: dollars by content hash; None: unpriced.
         absent: why the others have no score.
         """
-        rows = []
+        rows: list[JudgedItem] = []
         seen = set[str]()
         for item, name in zip(self.items, self.hashes, strict=True):
-            if judgment := self.known.get(name):
+            judgment = self.cached.get(name)
+            if judgment is not None:
                 rows.append(
                     JudgedItem(item.id, judgment.score, "cached", "", judgment.reason, ZERO_USD)
                 )
                 continue
+            result: Judgment | Unjudged = absent
+            is_new = False
             own_outcome = results.get(name)
-            without_outcome = absent if name else _unjudgeable(item)
-            result = own_outcome.result if own_outcome else without_outcome
-            usd = ZERO_USD if name in seen else paid.get(name, ZERO_USD)
-            if isinstance(result, Unjudged):
-                rows.append(
-                    JudgedItem(item.id, None, "unjudged", result.cause.value, result.detail, usd)
-                )
-            else:
-                is_new = (
-                    name not in seen
-                    and own_outcome is not None
-                    and own_outcome.origin is Origin.JUDGED
-                )
-                outcome = "judged" if is_new else "cached"
-                rows.append(JudgedItem(item.id, result.score, outcome, "", result.reason, usd))
+            if own_outcome is not None:
+                result = own_outcome.result
+                is_new = own_outcome.origin is Origin.JUDGED
+            elif not name:
+                result = _unjudgeable(item)
+            usd = paid.get(name, ZERO_USD)
+            if name in seen:
+                # The same text again: judged and paid for with the first.
+                usd = ZERO_USD
+                is_new = False
             seen.add(name)
+            rows.append(_row(item, result, usd, is_new=is_new))
         return rows
+
+
+def _row(
+    item: Item, result: Judgment | Unjudged, usd: Decimal | None, *, is_new: bool
+) -> JudgedItem:
+    if isinstance(result, Unjudged):
+        return JudgedItem(item.id, None, "unjudged", result.cause.value, result.detail, usd)
+    outcome = "cached"
+    if is_new:
+        outcome = "judged"
+    return JudgedItem(item.id, result.score, outcome, "", result.reason, usd)
 
 
 def _unjudgeable(item: Item) -> Unjudged:

@@ -227,7 +227,7 @@ class ListJudging:
                 [
                     _candidate(name, text)
                     for name, text in run.texts.items()
-                    if name not in run.known
+                    if name not in run.cached
                 ]
             )
             if misses:
@@ -286,14 +286,14 @@ class ListJudging:
         connection = self._parts.store.connection
         if judge.stored and run.texts:
             names: JudgmentKey = (self._key, judge_key(judge.identity), FIRST_DRAW)
-            run.known = read_judgments(connection, names, run.texts)
-            if run.known and not judge.identity.is_decision:
-                reasons = read_reasons(connection, names, run.known)
-                run.known = {
+            run.cached = read_judgments(connection, names, run.texts)
+            if run.cached and not judge.identity.is_decision:
+                reasons = read_reasons(connection, names, run.cached)
+                run.cached = {
                     name: judgment._replace(reason=reasons.get(name, ""))
-                    for name, judgment in run.known.items()
+                    for name, judgment in run.cached.items()
                 }
-        self._progress.cached += len(run.items) - len(run.texts.keys() - run.known.keys())
+        self._progress.cached += len(run.items) - len(run.texts.keys() - run.cached.keys())
 
     def _settle(self, ended: QuestionEnd) -> None:
         self._pass_on(

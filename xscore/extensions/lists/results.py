@@ -86,7 +86,9 @@ class ListReceipt(Struct, frozen=True, kw_only=True):
         )
         ended = ""
         if self.ended:
-            ended = f"; ended early: {self.ended}{f' ({self.detail})' if self.detail else ''}"
+            ended = f"; ended early: {self.ended}"
+            if self.detail:
+                ended += f" ({self.detail})"
         calls = counted(self.spent.calls, "call")
         items = counted(coverage.candidates, "item")
         return f"{items}: {counts}; {calls}, {cost}, {self.seconds:.1f} s; {self.judge}{ended}"
@@ -136,8 +138,10 @@ class JudgedItems(tuple[JudgedItem, ...]):
             ids = polars.Series("id", table["id"], strict=True)
         except (TypeError, ValueError, OverflowError, polars.exceptions.PolarsError):
             ids = polars.Series("id", [], dtype=polars.Object)
-        is_text = ids.dtype == polars.Object
-        table["id"] = _ids_as_text(table["id"]) if is_text else ids
+        if ids.dtype == polars.Object:
+            table["id"] = _ids_as_text(table["id"])
+        else:
+            table["id"] = ids
         return polars.DataFrame(table, schema_overrides=kinds | {"dollars": polars.Float64})
 
     def to_pandas(self) -> Any:
@@ -182,10 +186,10 @@ class JudgedItems(tuple[JudgedItem, ...]):
         for row in self[:_ROWS_SHOWN]:
             cells = "".join(f"<td>{_html_cell(value)}</td>" for value in row)
             lines.append(f"<tr>{cells}</tr>")
-        more = len(self) - _ROWS_SHOWN
+        beyond = len(self) - _ROWS_SHOWN
         rest = ""
-        if more > 0:
-            rest = f"<p>and {more:,} more</p>"
+        if beyond > 0:
+            rest = f"<p>and {beyond:,} more</p>"
         table = f"<table><tr>{heads}</tr>{''.join(lines)}</table>"
         return f"{table}{rest}<p>{escape(str(self.receipt))}</p>"
 

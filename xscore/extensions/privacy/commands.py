@@ -12,7 +12,6 @@ import click
 from xscore.cli.memory import NARROWING, choice_of, is_narrow
 from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN, YES, Flags, command, option, utc_time
-from xscore.extension import load
 from xscore.extensions.privacy import erasure
 from xscore.extensions.privacy.erasure_proof import verify_erasure
 from xscore.extensions.privacy.erasure_report import ErasureReport, print_erasure, rows_along
@@ -88,8 +87,9 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
     settings = read_settings(flags).settings
     with opened_store(flags, settings=settings) as store:
         if imported:
-            find = load("xscore.extensions.sessions.importing:imported_ids")
-            ids = find(store.connection, session=session, origin=origin, before=before)
+            from xscore.extensions.sessions.importing import imported_ids  # another extension
+
+            ids = imported_ids(store.connection, session=session, origin=origin, before=before)
         else:
             ids = wipeable_ids(store, choice)
         notes = 0

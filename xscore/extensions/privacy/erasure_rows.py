@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from xscore import extension
+from xscore.extensions.batch.job_rows import erase_from_jobs
 from xscore.extensions.privacy.erasure_plan import ErasurePlan
 from xscore.extensions.privacy.owed_erasures import owe_erasure
 from xscore.records.memory import MemorySource
@@ -53,8 +53,7 @@ def erase_rows(
     done["sessions"] = _erase_summaries(connection, plan)
     done["checkpoints"] = _strip_checkpoints(connection, plan)
     done["payloads"] = _erase_payloads(connection, plan)
-    for hook in extension.HOOKS["erase"]:
-        done.update(extension.load(hook.target)(connection, plan.hashes, plan.lines))
+    done.update(erase_from_jobs(connection, plan.hashes, plan.lines))
     for id_, memory in plan.memories.items():
         if forget or memory.source is MemorySource.IMPORT:
             connection.execute(

@@ -14,7 +14,6 @@ from collections.abc import Collection
 
 import msgspec
 
-from xscore import extension
 from xscore.extensions.privacy.erasure_plan import ErasurePlan
 from xscore.platform import database
 from xscore.records.reports import ErasureRequest, ServerErasure
@@ -104,8 +103,9 @@ def settle_owed_erasures(
     if here_only:
         done = [ServerErasure(server=server, problem=LEFT_ON_PURPOSE) for server in owed]
     elif owed:
-        (erase,) = extension.implementations("erase_shared", settings)
-        done = asyncio.run(erase(settings.shared, owed, verify=verify))
+        from xscore.extensions.shared.connect import erase_shared  # another extension
+
+        done = asyncio.run(erase_shared(settings.shared, owed, verify=verify))
     for asked_server in done:
         if here_only or not asked_server.problem:
             connection.execute("DELETE FROM meta WHERE key = ?", (_OWED + asked_server.server,))

@@ -20,6 +20,7 @@ from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import YES, Flags, command
 from xscore.cli.terminal import Terminal
 from xscore.extensions.recovery.copied_tables import SalvageReport
+from xscore.extensions.recovery.restoring import find_restorable, restore
 from xscore.extensions.recovery.salvage import salvage_store
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreUntrusted, UsageError
@@ -168,8 +169,6 @@ def rebuild(*, user: bool, stated: bool, flags: Flags) -> None:
 
 def _offer(source: CopiedStore, flags: Flags, *, allow_pii: bool) -> int:
     """Put back what was stated, after asking; return how many memories were."""
-    from xscore.extensions.recovery.restoring import find_restorable, restore
-
     restorable = find_restorable(source)
     terminal = flags.terminal
     terminal.notes(
@@ -201,29 +200,39 @@ def _offer(source: CopiedStore, flags: Flags, *, allow_pii: bool) -> int:
 def _print_rebuilt(
     place: Path, rebuilt: RebuiltStore | None, restored: int, terminal: Terminal
 ) -> None:
-    salvaged, aside = (rebuilt.salvaged, rebuilt.set_aside_at) if rebuilt else (None, None)
-    counts = salvaged and {
-        **salvaged.kept,
-        "rows_not_believed": salvaged.rejected_rows,
-        "places_not_read": salvaged.damaged_places,
-        "batches_at_vendors": salvaged.at_vendors,
-    }
-    lines = [f"rebuilt: {one_line(str(place))}"] if rebuilt else []
-    if aside:
-        lines.append(f"set aside: {one_line(str(aside))}")
-        if salvaged:
-            lines.append(salvaged.summary)
-        else:
-            lines.append("salvaged nothing: nothing shows that you made it here")
+    lines = []
+    if rebuilt:
+        lines += _rebuilt_lines(place, rebuilt)
     if restored:
         lines.append(f"put back {counted(restored, 'memory', 'memories')} that you stated")
     elif not rebuilt:
         lines.append("nothing was put back")
-    body = {
+    body: dict[str, object] = {
         "store": str(place),
         "action": "rebuilt" if rebuilt else "restored",
-        "aside": str(aside) if aside else None,
-        "salvaged": counts,
+        "aside": None,
+        "salvaged": None,
         "restored": restored,
     }
+    if rebuilt and rebuilt.set_aside_at:
+        body["aside"] = str(rebuilt.set_aside_at)
+    if rebuilt and rebuilt.salvaged:
+        body["salvaged"] = {
+            **rebuilt.salvaged.kept,
+            "rows_not_believed": rebuilt.salvaged.rejected_rows,
+            "places_not_read": rebuilt.salvaged.damaged_places,
+            "batches_at_vendors": rebuilt.salvaged.at_vendors,
+        }
     terminal.print_result(body, "\n".join(lines))
+
+
+def _rebuilt_lines(place: Path, rebuilt: RebuiltStore) -> list[str]:
+    lines = [f"rebuilt: {one_line(str(place))}"]
+    if rebuilt.set_aside_at is None:
+        return lines
+    lines.append(f"set aside: {one_line(str(rebuilt.set_aside_at))}")
+    if rebuilt.salvaged:
+        lines.append(rebuilt.salvaged.summary)
+    else:
+        lines.append("salvaged nothing: nothing shows that you made it here")
+    return lines

@@ -17,17 +17,13 @@ from xscore.platform.errors import StoreError
 from xscore.records.memory import Memory, MemoryStatus
 from xscore.store import memory_writer, stated_copy
 from xscore.store.evidence import attach_citations
+from xscore.store.memory_queries import latest_of_key
 from xscore.store.memory_updates import stated_threads
 from xscore.store.mention_links import link_mentions
 from xscore.store.stated_copy import CopiedStore
 from xscore.store.stated_rows import StatedMemory
 
 _LIVE = (MemoryStatus.ACTIVE, MemoryStatus.STALE)
-_NEWER = """
-    SELECT id FROM memory WHERE layer = ? AND scope = ? AND key = ? AND key <> ''
-      AND status IN ('active', 'stale')
-    AND updated_at >= ? ORDER BY status, updated_at DESC LIMIT 1
-"""
 _ADD_OCCURRENCE = (
     "INSERT INTO occurrence (id, memory_id, source_exchange) VALUES (?, ?, ?) ON CONFLICT DO"
     " NOTHING"
@@ -134,10 +130,7 @@ def _behind_newer(source: CopiedStore, memory: Memory) -> Memory:
     """Return the memory, superseded where a newer one with its key is in the store."""
     if memory.status not in _LIVE:
         return memory
-    of_key = (memory.layer, memory.scope, memory.key, memory.updated_at)
-    newer = source.connection.execute(_NEWER, of_key).fetchone()
-    if newer is None:
+    newer = latest_of_key(source.connection, memory)
+    if not newer:
         return memory
-    return replace(
-        memory_writer.with_status(memory, MemoryStatus.SUPERSEDED), superseded_by=newer[0]
-    )
+    return replace(memory_writer.with_status(memory, MemoryStatus.SUPERSEDED), superseded_by=newer)

@@ -6,7 +6,8 @@ Trade-off: what could not be read is counted by places, since nobody knows how m
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -28,12 +29,18 @@ from xscore.platform.sqlite_drivers import KeySource
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Memory, MemoryStatus
 from xscore.store import memory_rows, memory_writer
+from xscore.store.memory_queries import all_ids, stands_instead
 from xscore.store.mention_links import link_mentions
 from xscore.store.worktrees import enter_worktree
 
 _MEMORIES = (
-    f"SELECT rowid, thread, {', '.join(memory_rows.MEMORY_COLUMNS)} FROM {{table}}"
+    "SELECT rowid, thread, {columns} FROM {table}"
     " WHERE source <> 'index' AND rowid >= ? ORDER BY rowid"
+)
+_VIEWS = "SELECT memory, hash FROM memory_view WHERE memory >= ? AND worktree = 0 ORDER BY memory"
+_PAIRS = (
+    "SELECT rowid, content_hash, text_hash FROM {table} WHERE source <> 'index' AND rowid >= ?"
+    " ORDER BY rowid"
 )
 _JUDGMENTS = """
     SELECT content_id, score, prior, pack, position, checksum FROM judgment
@@ -61,13 +68,6 @@ _SPENDING_OF_ALL_CALLS = """
     WHERE (SELECT total(cost) FROM call) < 9e18
 """
 """The same for a store that had calls already."""
-_SAME_KEY = ("id", "layer", "scope", "key", "updated_at")
-_NEWER = """
-    SELECT id FROM memory WHERE id = :id AND updated_at >= :updated_at UNION ALL
-    SELECT id FROM memory WHERE layer = :layer AND scope = :scope AND key = :key AND key <> ''
-        AND status IN ('active', 'stale') AND updated_at > :updated_at AND id <> :id LIMIT 1
-"""
-"""What a store that is added to says instead of a memory."""
 _RESERVED = (
     "SELECT id, turn_id, day, leased_until, amount FROM reservation WHERE id >= ? ORDER BY id"
 )
@@ -100,9 +100,7 @@ def salvage_store(
         for table in TABLES_AFTER_MEMORIES:
             table.copy(reader, target, report)
         _batches(reader, target, report)
-        link_mentions(
-            target, [id_ for (id_,) in target.execute("SELECT id FROM memory").fetchall()]
-        )
+        link_mentions(target, all_ids(target))
     report.damaged_places = reader.places
     return report
 
@@ -160,9 +158,11 @@ def _memories(reader: DamagedReader, target: sqlite3.Connection, report: Salvage
     table = "memory"
     if reader.columns("memory_row") or not reader.columns("memory"):
         table = "memory_row"
-    for _, thread, *row in reader.read(_MEMORIES.format(table=table), NUMBERS):
+    hashes = _hashes_of_views(reader, table)
+    query = _memories_query(table, reader.columns(table))
+    for number, thread, *row in reader.read(query, NUMBERS):
         try:
-            memory = _behind_newer(_valid_memory(row), target)
+            memory = _behind_newer(_valid_memory(row, hashes[number]), target)
             if memory is None:
                 continue
             memory_writer.put_memories(target, [memory], thread=thread)
@@ -172,10 +172,34 @@ def _memories(reader: DamagedReader, target: sqlite3.Connection, report: Salvage
             report.kept["memories"] += 1
 
 
-def _valid_memory(row: list[Any]) -> Memory:
+def _memories_query(table: str, stored_columns: Collection[str]) -> str:
+    """Return the query for the memories of a table of any schema."""
+    columns = list(memory_rows.MEMORY_COLUMNS)
+    if "origin" not in stored_columns:
+        # Schema 1 to 3 said none, and knew no place but the path of a file.
+        unstated = {"origin": memory_rows.UNSTATED_ORIGIN, "place": "''"}
+        columns = [unstated.get(name, name) for name in columns]
+    return _MEMORIES.format(columns=", ".join(columns), table=table)
+
+
+def _hashes_of_views(reader: DamagedReader, table: str) -> Mapping[int, set[str]]:
+    """Return the hashes by which a row of this table can be checked, by its number."""
+    hashes: dict[int, set[str]] = defaultdict(set)
+    if reader.columns("memory_view"):
+        for number, hash_ in reader.read(_VIEWS, NUMBERS):
+            hashes[number].add(hash_)
+    else:
+        # Schema 1 to 3 had them beside the text.
+        for number, *pair in reader.read(_PAIRS.format(table=table), NUMBERS):
+            hashes[number].update(pair)
+    return hashes
+
+
+def _valid_memory(row: list[Any], hashes: set[str]) -> Memory:
     """Return the memory of a row. Raises one of INVALID_ROW, also where its hashes do not match."""
-    memory = memory_rows.memory_from_row(tuple(row))
-    if memory_writer.with_status(memory, memory.status) != memory:
+    raw = memory_rows.memory_from_row(tuple(row))
+    memory = memory_writer.with_status(raw, raw.status)
+    if {view.hash for view in memory.views} != hashes:
         raise ValueError(memory.id)
     return memory
 
@@ -183,16 +207,15 @@ def _valid_memory(row: list[Any]) -> Memory:
 def _behind_newer(memory: Memory, target: sqlite3.Connection) -> Memory | None:
     """Return the memory, superseded where the store has a newer one with its key; None where it has
     this one as it was stated again."""
-    of_key = {name: getattr(memory, name) for name in _SAME_KEY}
-    newer = target.execute(_NEWER, of_key).fetchone()
-    if newer is None:
+    newer = stands_instead(target, memory)
+    if not newer:
         return memory
-    if newer[0] == memory.id:
+    if newer == memory.id:
         return None
     if memory.status not in (MemoryStatus.ACTIVE, MemoryStatus.STALE):
         return memory
     superseded = memory_writer.with_status(memory, MemoryStatus.SUPERSEDED)
-    return replace(superseded, superseded_by=newer[0])
+    return replace(superseded, superseded_by=newer)
 
 
 def _batches(reader: DamagedReader, target: sqlite3.Connection, report: SalvageReport) -> None:

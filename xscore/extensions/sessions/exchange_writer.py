@@ -29,6 +29,7 @@ from xscore.prompts.fences import shorten_middle
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
 from xscore.store import failures, memory_writer
 from xscore.store.events import EventName, emit_event
+from xscore.store.memory_queries import MemoryState, memory_states
 from xscore.store.memory_rows import IN_JSON_LIST
 from xscore.store.memory_updates import note_access
 from xscore.store.mention_links import link_mentions
@@ -238,10 +239,6 @@ class SessionImportReport(Struct, kw_only=True):
     notes: list[str] = field(default_factory=list)
 
 
-StoredState = tuple[str, str, str, float]
-"""Text hash, status, source and time of a stored memory."""
-
-
 class ExchangeWriter:
     """Collects what was read and commits it, some files at a time."""
 
@@ -256,7 +253,7 @@ class ExchangeWriter:
         self._thread = thread
         self._pending: list[ExchangeMemory] = []
         self._files: list[ReadFile] = []
-        self._seen: dict[str, StoredState] = {}
+        self._seen: dict[str, MemoryState] = {}
         """What was stored so far, or would be in a dry run."""
 
     def add(self, exchanges: Sequence[ExchangeMemory], *read: ReadFile) -> None:
@@ -345,17 +342,12 @@ class ExchangeWriter:
 
     def _choose(self, pending: Sequence[ExchangeMemory]) -> list[ExchangeMemory]:
         """Choose what to write, each id once, and count what happens to the rest."""
-        ids = (json.dumps([exchange.memory.id for exchange in pending]),)
-        stored = (
-            f"SELECT id, text_hash, status, source, updated_at FROM memory WHERE id {IN_JSON_LIST}"
-        )
-        stored_states: dict[str, StoredState] = {}
-        for id_, *state in self._connection.execute(stored, ids):
-            stored_states[id_] = tuple(state)
+        identifiers = [exchange.memory.id for exchange in pending]
+        stored_states = memory_states(self._connection, identifiers)
         # What this import has written counts as stored.
         stored_states |= self._seen
         erased = f"SELECT memory_id FROM erased_memory WHERE memory_id {IN_JSON_LIST}"
-        forgotten = {id_ for (id_,) in self._connection.execute(erased, ids)}
+        forgotten = {id_ for (id_,) in self._connection.execute(erased, (json.dumps(identifiers),))}
         chosen: dict[str, ExchangeMemory] = {}
         for exchange in pending:
             memory = exchange.memory
@@ -367,7 +359,7 @@ class ExchangeWriter:
             setattr(report, outcome, getattr(report, outcome) + 1)
             if outcome in ("added", "updated"):
                 chosen[memory.id] = exchange
-                stored_states[memory.id] = (
+                stored_states[memory.id] = MemoryState(
                     memory.text_hash,
                     memory.status,
                     memory.source,
@@ -380,13 +372,12 @@ class ExchangeWriter:
         return list(chosen.values())
 
 
-def _outcome(memory: Memory, stored: StoredState | None) -> str:
+def _outcome(memory: Memory, stored: MemoryState | None) -> str:
     """Name the field of the report that counts it."""
     if stored is None:
         return "added"
-    text_hash, status, source, updated_at = stored
-    is_ours = status == MemoryStatus.ACTIVE and source == MemorySource.IMPORT
-    continued = text_hash != memory.text_hash and memory.updated_at >= updated_at
+    is_ours = stored.status == MemoryStatus.ACTIVE and stored.source == MemorySource.IMPORT
+    continued = stored.text_hash != memory.text_hash and memory.updated_at >= stored.updated_at
     if is_ours and continued:
         return "updated"
     return "known"

@@ -12,11 +12,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TypeVar
 
 from xscore.cache.judgment_store import JudgmentStore
+from xscore.extension import implements
 from xscore.extensions.shared.judgments import SharedJudgmentStore
 from xscore.extensions.shared.limits import SharedBudget, SharedRates
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import REDIS, SharedServer, displayed_url, parse_server_url
-from xscore.pipeline.resources import SpendingStores
+from xscore.pipeline.parts import DOCTOR_CHECKS
+from xscore.pipeline.resources import OPEN_SHARED, SHARED_SERVER_NAME, SpendingStores
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.extras import require_extra
 from xscore.providers.limits import DollarBudget
@@ -55,6 +57,7 @@ def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
     return open_server
 
 
+@implements(DOCTOR_CHECKS)
 async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
     """Ask the server once, within its deadline; return one finding, or none if no server is set."""
     settings = all_settings.shared
@@ -118,6 +121,7 @@ async def _erased_here(
     return ServerErasure(server=name, removed=removed, left=remaining)
 
 
+@implements(SHARED_SERVER_NAME)
 def shared_server_name(settings: SharedSettings) -> str:
     """Name the server and the tenant, without user and password."""
     return f"{displayed_url(settings.url.reveal())}, tenant {settings.tenant}"
@@ -162,6 +166,7 @@ class SharedStores(SpendingStores):
         return (*self.link.warnings(), *self.sent.warnings())
 
 
+@implements(OPEN_SHARED)
 @asynccontextmanager
 async def open_shared_resources(
     settings: SharedSettings,

@@ -221,8 +221,10 @@ class SharedServer:
             judgments = decode_judgments(names, judged)
             results: list[ClaimResult] = []
             for letter, pack in zip(letters, packs, strict=True):
-                known = {content: judgments[content] for content in pack if content in judgments}
-                results.append(ClaimResult(_STATES[letter], known))
+                judged_here = {
+                    content: judgments[content] for content in pack if content in judgments
+                }
+                results.append(ClaimResult(_STATES[letter], judged_here))
             return results
 
         terms = (_turn(names), runner, lease_s, at_most, list(map(len, packs)), contents)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from time import monotonic
 
 from xscore.costs.ledger import calls_of_turn
+from xscore.extension import implements
 from xscore.extensions.telemetry.attributes import (
     ANSWERED,
     NAME,
@@ -22,8 +23,8 @@ from xscore.extensions.telemetry.attributes import (
     stage_attributes,
     turn_attributes,
 )
-from xscore.pipeline.parts import ClosedTurn, TurnListener
-from xscore.platform.errors import ExitCode, StoreError, XscoreError
+from xscore.pipeline.parts import TURN_LISTENER, ClosedTurn, TurnListener
+from xscore.platform.errors import ExitCode, StoreError, UsageError, XscoreError, install_hint
 from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 
@@ -43,14 +44,20 @@ SendSpans = Callable[[Sequence[SpanRecord]], str]
 """Writes the spans of a turn; may block. Returns what went wrong, or an empty string."""
 
 
+@implements(TURN_LISTENER)
 def otlp_listener() -> TurnListener:
     """Return the listener that sends spans by OTLP.
 
     Raises UsageError where the extra is not installed.
     """
-    from xscore.extensions.telemetry.spans import OtlpSender, import_exporter
-
-    import_exporter()
+    try:
+        # An extra, and a third of a second.
+        from xscore.extensions.telemetry.spans import OtlpSender
+    except ImportError as error:
+        raise UsageError(
+            "telemetry.otel is set, and OpenTelemetry is not installed",
+            hint=f"{install_hint('otel')} Or set telemetry.otel = false.",
+        ) from error
     return trace_listener(OtlpSender().send)
 
 

@@ -1,27 +1,35 @@
 """Spans of one turn, made after it: the turn, below it its stages, below those their calls.
 
-The only module that knows OpenTelemetry, and it imports it where it is used: it is an extra, and
-costs a third of a second. Trade-off: spans are made of records, so nothing is in flight while
-judging goes on, and no one sees a turn before it is over.
+The only module that knows OpenTelemetry, which is an extra and costs a third of a second; so
+`notify` imports it where a collector is asked for. Trade-off: spans are made of records, so nothing
+is in flight while judging goes on, and no one sees a turn before it is over.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import version
+from typing import Any
 from urllib.parse import urlsplit
 
+import requests
+from opentelemetry import context, trace
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import (
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    set_span_in_context,
+)
+
 from xscore.extensions.telemetry.attributes import NAME, SCHEMA_URL, SpanRecord
-from xscore.platform.errors import UsageError, install_hint
 from xscore.platform.text import one_line
 
-if TYPE_CHECKING:
-    import requests
-    from opentelemetry.context import Context
-    from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.trace import Tracer, TracerProvider
-
-EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 BATCH = 512
 """Spans a request to the collector."""
 TIMEOUT_S = 0.75
@@ -31,25 +39,9 @@ NOT_TAKEN = "did not take the spans of this turn"
 LEFT_ALONE = "the collector failed before, so the spans of this turn were not sent"
 
 
-def import_exporter() -> None:
-    """Import what sends spans, before anything is sent.
-
-    Raises UsageError where the extra is not installed.
-    """
-    try:
-        import_module(EXPORTER)
-    except ImportError as error:
-        raise UsageError(
-            "telemetry.otel is set, and OpenTelemetry is not installed",
-            hint=f"{install_hint('otel')} Or set telemetry.otel = false.",
-        ) from error
-
-
-def provider_sender(provider: "TracerProvider") -> Callable[[Sequence[SpanRecord]], str]:
+def provider_sender(provider: trace.TracerProvider) -> Callable[[Sequence[SpanRecord]], str]:
     """Return what makes spans with a program's own tracer provider, below the span that is current
     now."""
-    from opentelemetry import context
-
     tracer, around = _tracer(provider), context.get_current()
 
     def send(spans: Sequence[SpanRecord]) -> str:
@@ -74,9 +66,6 @@ class OtlpSender:
 
         Return why it was not sent.
         """
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace.export import SpanExportResult
-
         if self._has_failed:
             return LEFT_ALONE
         # What goes wrong is said below.
@@ -95,10 +84,9 @@ class OtlpSender:
         return next(reversed(problems), f"the collector {NOT_TAKEN}")
 
 
-def _recording_session(record: Callable[[str], None]) -> "requests.Session":
+def _recording_session(record: Callable[[str], None]) -> requests.Session:
     """Return a session that records host and result of each request; paths and headers may hold
     keys."""
-    import requests
 
     class RecordingSession(requests.Session):
         def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
@@ -117,13 +105,8 @@ def _recording_session(record: Callable[[str], None]) -> "requests.Session":
     return RecordingSession()
 
 
-def readable_spans(spans: Sequence[SpanRecord]) -> "Sequence[ReadableSpan]":
+def readable_spans(spans: Sequence[SpanRecord]) -> Sequence[ReadableSpan]:
     """Make the spans of a turn under a provider of our own, sampled as the environment says."""
-    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
     # no other detector: one of processes would tell the command line, and with it the task
     resource = Resource({"service.name": NAME}).merge(OTELResourceDetector().detect())
     ended = InMemorySpanExporter()
@@ -133,12 +116,9 @@ def readable_spans(spans: Sequence[SpanRecord]) -> "Sequence[ReadableSpan]":
     return ended.get_finished_spans()
 
 
-def write_spans(tracer: "Tracer", spans: Sequence[SpanRecord], around: "Context | None") -> None:
+def write_spans(tracer: Tracer, spans: Sequence[SpanRecord], around: Context | None) -> None:
     """Start and end every span of a turn at its own times. around: the parent context; None:
     none."""
-    from opentelemetry.context import Context
-    from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
-
     written: list[Context] = []
     for readable in spans:
         above = (around or Context()) if readable.below is None else written[readable.below]
@@ -152,7 +132,5 @@ def write_spans(tracer: "Tracer", spans: Sequence[SpanRecord], around: "Context 
         written.append(set_span_in_context(span, above))
 
 
-def _tracer(provider: "TracerProvider") -> "Tracer":
-    from importlib.metadata import version
-
+def _tracer(provider: trace.TracerProvider) -> Tracer:
     return provider.get_tracer(NAME, version(NAME), schema_url=SCHEMA_URL)

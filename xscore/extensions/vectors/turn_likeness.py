@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
-from xscore.extension import installed, load_plugin, plugin_errors
-from xscore.pipeline.likeness import Likeness
+from xscore.extension import implements, installed, load_plugin, plugin_errors
+from xscore.pipeline.likeness import TURN_LIKENESS, Likeness
+from xscore.pipeline.parts import AFTER_INDEX, DOCTOR_CHECKS
 from xscore.pipeline.resources import TurnResources
 from xscore.platform import database, tokens
 from xscore.platform.errors import BudgetExhausted, ProviderError, RequestRejected, UsageError
@@ -31,9 +32,11 @@ from xscore.providers.provider import Provider
 from xscore.providers.spec import import_for_judging
 from xscore.providers.wire_errors import CallContext
 from xscore.records.calls import Capability, Completion, Finish, RateLimits, Request, Stage
+from xscore.records.memory import Memory
 from xscore.records.reports import DoctorFinding
 from xscore.records.turn import Turn
 from xscore.settings import Settings
+from xscore.store.memory_queries import ids_without_vector, put_vectors
 from xscore.store.memory_rows import IN_JSON_LIST, select_memories
 from xscore.store.store import Store
 
@@ -239,6 +242,7 @@ def make_embedder(settings: Settings, wrap: Callable[[Provider], Provider]) -> E
     return EndpointEmbedder(wrap(EmbeddingsProvider(base_url, key)), model)
 
 
+@implements(DOCTOR_CHECKS)
 async def check_embedder(settings: Settings) -> list[DoctorFinding]:
     """Report for `doctor` which embedder is used, and whether it works; nothing is sent."""
     try:
@@ -255,6 +259,7 @@ async def check_embedder(settings: Settings) -> list[DoctorFinding]:
         return [DoctorFinding("embedder", False, error.message, error.hint)]
 
 
+@implements(TURN_LIKENESS)
 async def turn_likeness(
     turn: Turn, settings: Settings, *, store: Store, resources: TurnResources
 ) -> Likeness:
@@ -274,6 +279,7 @@ async def turn_likeness(
             return Likeness(warnings=(f"judging is ordered by words only: {error.message}",))
 
 
+@implements(AFTER_INDEX)
 async def embed_all(settings: Settings, *, store: Store, resources: TurnResources) -> str:
     """Embed every memory without a vector, however long it takes; return what went wrong.
 
@@ -310,12 +316,7 @@ async def embed_missing(connection: sqlite3.Connection, embedder: Embedder) -> N
     Short ones first, so that those of a batch are of one length. Each batch is committed by itself:
     an end in between loses one batch. Raises what the embedder raises.
     """
-    rows = connection.execute(
-        "SELECT id FROM memory WHERE status IN ('active', 'stale') AND NOT EXISTS (SELECT 1 FROM"
-        " vec WHERE vec.text_hash = memory.text_hash AND embedder = ?) ORDER BY text_tokens, id",
-        (embedder.name,),
-    )
-    missing = [row[0] for row in rows.fetchall()]
+    missing = ids_without_vector(connection, embedder.name)
     for start in range(0, len(missing), TEXTS_A_CALL):
         among = (json.dumps(missing[start : start + TEXTS_A_CALL]),)
         part = select_memories(connection, f"id {IN_JSON_LIST}", among)
@@ -324,16 +325,10 @@ async def embed_missing(connection: sqlite3.Connection, embedder: Embedder) -> N
         )
         # A memory that changed or went while its vector was made gets none.
         with database.transaction(connection):
-            new_vectors: list[tuple[str, bytes, str, str]] = []
+            new_vectors: list[tuple[Memory, bytes]] = []
             for row, memory in zip(vectors, part, strict=True):
-                data = row.astype("<f2").tobytes()
-                new_vectors.append((embedder.name, data, memory.id, memory.text_hash))
-            # Only for a text that is still there: it may have been edited meanwhile.
-            connection.executemany(
-                "INSERT OR REPLACE INTO vec (text_hash, embedder, data)"
-                " SELECT text_hash, ?, ? FROM memory WHERE id = ? AND text_hash = ?",
-                new_vectors,
-            )
+                new_vectors.append((memory, row.astype("<f2").tobytes()))
+            put_vectors(connection, embedder.name, new_vectors)
 
 
 def nearest(
@@ -346,9 +341,8 @@ def nearest(
     candidates = sorted((id_, blob) for id_, blob in vectors if len(blob) == 2 * len(query))
     if not candidates:
         return []
-    rows = np.frombuffer(b"".join(blob for _, blob in candidates), dtype="<f2").reshape(
-        len(candidates), len(query)
-    )
+    data = b"".join(blob for _, blob in candidates)
+    rows = np.frombuffer(data, dtype="<f2").reshape(len(candidates), len(query))
     scores = unit_rows(rows) @ unit_rows(query)[0]
     best = np.argsort(-scores, kind="stable")[:k].tolist()  # equals stay in the order of their ids
     return [(candidates[row][0], float(scores[row])) for row in best]

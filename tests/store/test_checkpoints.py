@@ -7,12 +7,11 @@ import pytest
 from tests.store.conftest import function, put
 from tests.store.generated_secrets import SECRET
 from tests.store.recorded_turns import begin, finish, record_turn
-from xscore.extensions.exchange import checkpoints
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.platform.errors import NothingMatched
 from xscore.prompts.answer import render_checkpoint
 from xscore.records.turn import Turn
-from xscore.store import turn_history
+from xscore.store import checkpoints, turn_history
 from xscore.store.session_summary import exchange_memory_id
 from xscore.store.store import Store
 from xscore.store.turns import SelectionOutcome

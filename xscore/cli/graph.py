@@ -1,0 +1,90 @@
+"""`xscore graph`: what a file or a function depends on, and what depends on it.
+
+It reads the store and indexes nothing. Trade-off: after an edit its answer is that of the last
+index run.
+"""
+
+import click
+
+from xscore.cli.opening import opened_store
+from xscore.cli.options import COUNT, Flags, command
+from xscore.cli.text_layout import bold, faint
+from xscore.pipeline.json_form import record_json
+from xscore.platform.paths import decode_path_argument
+from xscore.platform.text import counted, format_place, one_line
+from xscore.store.graph import ReachedNode, ends_named, entity_names, follow_links
+from xscore.store.naming import name_forms
+
+_INCOMING = {"calls": "calls", "imports": "imports", "tests": "tests", "references": "names"}
+_OUTGOING = {"calls": "called", "imports": "imported", "tests": "tested", "references": "named"}
+_NOTHING = {
+    "related": "the index knows no link from or to {}",
+    "deps": "the index knows nothing that {} calls, imports or tests",
+    "affected": "the index knows nothing that calls, imports or tests {}",
+    "callers": "no call to {} is in the index; it may be called through a value or an interface",
+    "callees": "no call from {} is in the index; it may call through a value or an interface",
+}
+
+
+@command()
+@click.argument(
+    "question", metavar="related|deps|affected|callers|callees", type=click.Choice(list(_NOTHING))
+)
+@click.argument("path", metavar="NAME")
+@click.option(
+    "--depth",
+    metavar="N",
+    type=COUNT,
+    help="Follow at most N links; default 5 for deps and affected, else 1.",
+)
+def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
+    """Follow the links of NAME: a file, `path:lines`, `path::entity`, `Class.method`, or the ID of
+    a memory.
+
+    related: what is linked to it in either direction. deps: what it calls, imports or tests.
+    affected: what a change to it may break. callers: the functions and tests that call it. callees:
+    the functions that it calls.
+    """
+    with opened_store(flags, make=False) as store:
+        names_by_id = (
+            form for form in name_forms(path, store.root.path) if ends_named(store.connection, form)
+        )
+        name = next(names_by_id, decode_path_argument(path).removeprefix("./"))
+        reached = follow_links(store.connection, question, name, depth=depth)
+        starts = ends_named(store.connection, name, question)
+        # With one start the line says "it"; with several, which of them.
+        names = entity_names(store.connection, starts) if len(starts) > 1 else {}
+    body = {"of": name, "found": [record_json(reached_node) for reached_node in reached]}
+    names |= {reached_node.id: reached_node.entity or reached_node.path for reached_node in reached}
+    # Where everything is one step away, saying so on each line tells nothing.
+    shows_steps = any(node.distance > 1 for node in reached)
+    lines = []
+    for reached_node in reached:
+        lines.append(
+            _link_line(reached_node, via=names.get(reached_node.via, ""), shows_steps=shows_steps)
+        )
+    flags.terminal.print_result(
+        body, "\n".join(lines), none=_NOTHING[question].format(one_line(name))
+    )
+    if reached:
+        flags.terminal.lines(faint(f"{one_line(name)}: {len(reached):,} found"))
+
+
+def _link_line(node: ReachedNode, *, via: str, shows_steps: bool) -> str:
+    """Say where a node is and how it is linked.
+
+    via: the one nearer to the start that it is linked to, or empty for the start.
+    """
+    if node.is_incoming:
+        link = f"{_INCOMING.get(node.relation, node.relation)} {via or 'it'}"
+    else:
+        link = f"{_OUTGOING.get(node.relation, node.relation)} by {via or 'it'}"
+    name = node.path or f"{node.kind} “{node.entity}”"
+    if node.path and node.entity:
+        name = f"{format_place(node.path, node.start_line, node.end_line)}  {node.entity}"
+    ties = f" ×{node.ties}" if node.ties > 1 and not via else ""
+    identifier = f"  {node.id}" if not node.path else ""
+    steps = ""
+    if shows_steps:
+        steps = counted(node.distance, "step").ljust(len("2 steps")) + "  "
+    return f"{steps}{bold(one_line(name))}  {faint(one_line(link) + ties + identifier)}"
