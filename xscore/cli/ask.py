@@ -332,7 +332,7 @@ def _print_remarks(
 
 
 def _is_hint_due() -> bool:
-    """Whether this user was not told today how to get a model; notes that it is said now."""
+    """Whether the daily hint on how to get a model is due; records that it is shown now."""
     mark = user_cache_dir() / HINT_MARK
     try:
         if is_there(mark) and 0 <= time.time() - mark.stat().st_mtime < DAY_S:

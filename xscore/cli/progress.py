@@ -117,10 +117,10 @@ class TurnObserver(Observer):
             from xscore.cli.phrases import render_leaders, render_progress
 
             self._last_line = time.monotonic()
-            best = render_leaders(progress) if self._terminal.verbose or self.has_deadline else []
-            self._terminal.lines(
-                "\n".join([render_progress(progress), *(f"  {line}" for line in best)])
-            )
+            lines = [render_progress(progress)]
+            if self._terminal.verbose or self.has_deadline:
+                lines += [f"  {leader}" for leader in render_leaders(progress)]
+            self._terminal.lines("\n".join(lines))
 
     def _show_session(self, session: SessionInfo) -> None:
         """Say what was worked on before a break; under --json the receipt has it."""

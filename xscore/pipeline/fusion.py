@@ -250,8 +250,11 @@ def _with_details(store: Store, entries: Sequence[BundleEntry], scope: Scope) ->
         present_ids.update((entry.memory.id, *entry.others))
     absent = store.memories(summary_of.keys() - present_ids)
     details = [memory for memory in absent.values() if _may_be_shown(memory, scope)]
-    linked = [replace(entry, summary=summary_of.get(entry.memory.id, "")) for entry in entries]
-    for memory in sorted(details, key=_latest_first)[:MOST_DETAILS]:
+    details.sort(key=_latest_first)
+    linked: list[BundleEntry] = []
+    for entry in entries:
+        linked.append(replace(entry, summary=summary_of.get(entry.memory.id, "")))
+    for memory in details[:MOST_DETAILS]:
         linked.append(BundleEntry(memory, None, summary=summary_of[memory.id]))
     return linked
 

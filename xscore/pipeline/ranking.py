@@ -232,7 +232,9 @@ def aim_of(turn: Turn) -> "TaskAim":
 
 
 def _without(entries: Sequence[Ranked], ids: AbstractSet[str]) -> int:
-    return sum(entry.candidate.id not in ids for entry in entries) if ids else len(entries)
+    if not ids:
+        return len(entries)
+    return sum(entry.candidate.id not in ids for entry in entries)
 
 
 def _best(below: Sequence[Ranked], count: int) -> list[Ranked]:

@@ -142,10 +142,11 @@ def write_scores(parts: PipelineParts, path: Path, finished: Answer, stages: Tur
     # Words that ranked in the judge's place are not scores of its own.
     ranked = [] if ranking.ranked_by else ranking.in_order()
     reasons = find_reasons(parts, stages.opened.key, judged, ranked) if ranked else {}
-    lines = score_lines(judged.outcomes, ranked, reasons)
-    text = "".join(json.dumps(record_json(line), ensure_ascii=False) + "\n" for line in lines)
+    lines: list[str] = []
+    for line in score_lines(judged.outcomes, ranked, reasons):
+        lines.append(json.dumps(record_json(line), ensure_ascii=False) + "\n")
     try:
-        write_atomically(path, text.encode())
+        write_atomically(path, "".join(lines).encode())
     except UsageError as error:
         warnings = (*finished.warnings, f"--all-scores: {error.message}")
         return replace(finished, warnings=warnings, exit_code=finished.exit_code or error.exit_code)

@@ -176,11 +176,12 @@ def _sends_to_judge(setup: _TurnSetup, opened: Opened) -> bool:
 def _begin(setup: _TurnSetup, opened: Opened) -> Opened:
     """Write the turn's row, and return the turn with its id."""
     parts, answerer = setup.parts, setup.parts.answerer
+    primary = f"{answerer.provider}:{answerer.model}" if answerer else ""
     start = turns.TurnStart(
         turn_key=opened.key,
         judge=judge_key(parts.judge.identity),
         judge_name=str(parts.judge.spec),
-        primary=f"{answerer.provider}:{answerer.model}" if answerer else "",
+        primary=primary,
         process=process_identity(),
         command=setup.options.command,
         isolated=setup.options.isolated,
@@ -343,19 +344,24 @@ def _finish(
 
 def _figures(setup: _TurnSetup, stages: TurnStages, answer: Answer) -> TurnFigures:
     """Return what reports count of the turn: scores of its own judge alone."""
-    judged, ranking = stages.judged, stages.ranking
-    by_words = bool(ranking.ranked_by)
-    scores = [
-        ranked.score
-        for ranked in (() if by_words else ranking.ranked)
-        if ranked.candidate.content_hash not in judged.by_fallback
-    ]
+    judge, ranking = setup.parts.judge, stages.ranking
+    scores: list[float] = []
+    threshold = None
+    if ranking.ranked_by:
+        # Words ranked in the judge's place: it has no score of its own, but its threshold stands.
+        threshold = judge.thresholds.default
+    else:
+        by_fallback = stages.judged.by_fallback
+        judged_here = [
+            entry for entry in ranking.ranked if entry.candidate.content_hash not in by_fallback
+        ]
+        scores = [entry.score for entry in judged_here]
     return receipt.turn_figures(
         answer,
         scores,
         command=setup.options.command,
-        forecast=stages.opened.forecast if setup.parts.judge.paid else None,
-        threshold=setup.parts.judge.thresholds.default if by_words else None,
+        forecast=stages.opened.forecast if judge.paid else None,
+        threshold=threshold,
     )
 
 

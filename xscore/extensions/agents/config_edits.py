@@ -204,9 +204,9 @@ def _without(document: dict[str, Any], name: str) -> dict[str, Any]:
 class _Source:
     """A JSON file, parsed so that the byte range of each value is known.
 
-    A repository may bring the file, and a grammar takes memory by the square to recover from some
-    errors: it reads only what the standard parser has accepted. Within comments, of which that one
-    sees nothing, a NUL or bytes that are not UTF-8 would end them for the grammar.
+    The file may come from a repository, and recovering from some errors takes a grammar quadratic
+    memory, so it reads only what the standard parser has accepted. In comments, which that parser
+    does not see, a NUL or bytes that are not UTF-8 would end them for the grammar.
     """
 
     def __init__(self, data: bytes, file: Path) -> None:

@@ -151,7 +151,7 @@ def _hurried(call: HookCall) -> LoadedSettings:
 
 
 class _StageNotice(Observer):
-    """Notes that the index is being built, should the time be up meanwhile."""
+    """Notes that the index is being built, in case time runs out meanwhile."""
 
     def __init__(self, call: HookCall) -> None:
         self._call = call

@@ -341,9 +341,8 @@ def nearest(
     candidates = sorted((id_, blob) for id_, blob in vectors if len(blob) == 2 * len(query))
     if not candidates:
         return []
-    rows = np.frombuffer(b"".join(blob for _, blob in candidates), dtype="<f2").reshape(
-        len(candidates), len(query)
-    )
+    data = b"".join(blob for _, blob in candidates)
+    rows = np.frombuffer(data, dtype="<f2").reshape(len(candidates), len(query))
     scores = unit_rows(rows) @ unit_rows(query)[0]
     best = np.argsort(-scores, kind="stable")[:k].tolist()  # equals stay in the order of their ids
     return [(candidates[row][0], float(scores[row])) for row in best]
