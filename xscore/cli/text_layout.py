@@ -34,7 +34,7 @@ def _display_width(cell: str) -> int:
     plain = click.unstyle(cell)
     if plain.isascii():
         return len(plain)
-    from rich.cells import cell_len
+    from rich.cells import cell_len  # only for text that is not ASCII
 
     return cell_len(plain)
 
@@ -163,6 +163,6 @@ def truncate(text: str, width: int | None) -> str:
     """Cut the end off a text wider than this. None: it is not cut."""
     if width is None or _display_width(text) <= width:
         return text
-    from rich.cells import set_cell_size
+    from rich.cells import set_cell_size  # only for text that is not ASCII
 
     return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"

@@ -158,7 +158,7 @@ def describe_judge(spec: ModelSpec, settings: Settings, *, store: Store) -> Judg
     from xscore.pipeline.describe_model import describe_model_judge
 
     if spec.provider == DECISIONS_OF_OPENAI:
-        from xscore.pipeline.known_hosts import takes_decisions
+        from xscore.pipeline.known_hosts import takes_decisions  # only for a decision model
 
         provider = connect_provider(spec, settings)
         if not takes_decisions(store.connection, provider, spec.model, now=store.clock()):
@@ -194,7 +194,7 @@ def configured_judge(settings: Settings, *, store: Store) -> str | None:
 
     Raises NoUsableModel, UsageError.
     """
-    from xscore.store.turn_history import latest_judge
+    from xscore.store.turn_history import latest_judge  # only the cache commands ask
 
     keyless, _ = replay_settings(settings, newest=latest_judge(store.connection))
     judge = describe_judge(choose_judge(keyless)[0], keyless, store=store)

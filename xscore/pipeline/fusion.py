@@ -216,7 +216,7 @@ def _changed(store: Store, memories: Iterable[Memory]) -> dict[str, tuple[Citati
     # Few turns show a memory whose code has changed.
     if not stale:
         return {}
-    from xscore.store.evidence import citations_of
+    from xscore.store.evidence import citations_of  # only where a memory cites code
 
     changed: dict[str, tuple[Citation, ...]] = {}
     for id_, citations in citations_of(store.connection, stale).items():

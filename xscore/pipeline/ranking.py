@@ -290,7 +290,7 @@ def _rank_by_words_instead(
     parts: PipelineParts, opened: Opened, judged: Judged, instead: "WordsInstead"
 ) -> Ranking:
     """Rank a turn by words, and say why no model judged it."""
-    from xscore.pipeline.judging_by_words import lexical_outcomes
+    from xscore.pipeline.judging_by_words import lexical_outcomes  # only where no model could judge
 
     outcomes = lexical_outcomes(parts, opened.turn, judged.pool.candidates)
     thresholds = Thresholds(parts.settings.selection.lexical_threshold)

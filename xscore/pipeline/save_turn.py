@@ -86,7 +86,7 @@ def _cited_memories(answer: Answer) -> list[str]:
     """Return the kept memories, other than code, that the answer cites."""
     if not answer.answer:
         return []
-    from xscore.prompts.answer import cited_memory_ids
+    from xscore.prompts.answer import cited_memory_ids  # only with an answer
 
     # An answer may cite only the beginning of an id.
     cited = tuple(cited_memory_ids(answer.answer))

@@ -343,6 +343,7 @@ def _unless_encrypted(path: Path) -> Iterator[None]:
     try:
         yield
     except StoreDamaged as error:
+        # A plain store needs none of it.
         from xscore.platform.encrypted_sqlite import looks_encrypted, missing_note_error
 
         if sqlite_drivers.read_note(path) is None and looks_encrypted(path):

@@ -62,7 +62,7 @@ def key_literal(key: bytes) -> str:
 
 def _cipher() -> Any:
     try:
-        import sqlcipher3.dbapi2
+        import sqlcipher3.dbapi2  # an extra
     except ImportError as error:
         raise StoreError(
             "the store is encrypted, and sqlcipher3 is not installed", hint=INSTALL_CRYPT_HINT

@@ -203,7 +203,7 @@ class ScriptedProvider:
         self.requests.append(request)
         call = len(self.requests)
         if self.script.latency_s:
-            import asyncio
+            import asyncio  # a turn that is all cached calls nothing
 
             await asyncio.sleep(self.script.latency_s)
         planned = next((error for error in self.script.errors if error.at == call), None)

@@ -163,7 +163,7 @@ def _strict(text: str) -> object | None:
 
 
 def _repaired(text: str) -> object:
-    import json_repair
+    import json_repair  # few replies are broken
 
     try:
         return json_repair.loads(text, skip_json_loads=True)
