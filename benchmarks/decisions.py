@@ -84,6 +84,10 @@ def write_tree(root: Path, memories: int) -> None:
         path.write_text("\n".join(lines))
 
 
+Figure = tuple[str, str, bool]
+"""A name, what was measured, and whether it meets its target."""
+
+
 class ColdTurn(NamedTuple):
     """A cold turn, its estimate, and the same task after one edit."""
 
@@ -119,14 +123,7 @@ async def play(root: Path, settings: Settings, host: Host) -> ColdTurn:
 
 def main() -> int:
     """Print the figures; return 1 where a target is missed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--memories", type=int, default=8_600)
-    parser.add_argument("--tokens-per-second", type=float, default=250_000)
-    parser.add_argument("--rpm", type=int, default=1_200)
-    parser.add_argument("--latency-ms", type=float, default=150)
-    options = parser.parse_args()
+    options = _options()
     limits = {"tokens_per_second": options.tokens_per_second, "rpm": options.rpm}
     with (
         tempfile.TemporaryDirectory() as home,
@@ -140,16 +137,33 @@ def main() -> int:
             store=StoreSettings(user_data_dir=Path(home, "user")),
         )
         played = asyncio.run(play(Path(home, "repo"), settings, host))
-    requests, refused, tokens, questions = played.counted
-    least_s = tokens / options.tokens_per_second
-    planned, coverage, edited = (
-        played.estimate.judge,
-        played.answer.coverage,
-        played.after_edit.coverage.judged,
+    figures = [*figures_of(played, options.tokens_per_second), *prices_of(played)]
+    for name, figure, is_met in figures:
+        print(f"{name:38}{figure:>22}{'' if is_met else '   MISSED'}")
+    return int(not all(is_met for *_, is_met in figures))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--memories", type=int, default=8_600)
+    parser.add_argument("--tokens-per-second", type=float, default=250_000)
+    parser.add_argument("--rpm", type=int, default=1_200)
+    parser.add_argument("--latency-ms", type=float, default=150)
+    return parser.parse_args()
+
+
+def figures_of(played: ColdTurn, tokens_per_second: float) -> list[Figure]:
+    """Return what the turn took, beside the host's count and its limit."""
+    requests, refused, tokens, questions = played.counted
+    planned, coverage = played.estimate.judge, played.answer.coverage
     assert planned is not None
+    edited = played.after_edit.coverage.judged
+    estimate_miss = abs(planned.input_tokens / tokens - 1)
+    least_s = tokens / tokens_per_second
     cpu_ms = 1_000 * played.cpu_s / max(1, coverage.judged)
-    figures = [
+    return [
         (
             "memories judged",
             f"{coverage.judged:,} of {coverage.candidates:,}",
@@ -157,11 +171,7 @@ def main() -> int:
         ),
         ("requests (refused)", f"{requests} ({refused})", requests <= MOST_REQUESTS),
         ("tokens, host's count", f"{tokens:,}", True),
-        (
-            "tokens, estimate",
-            f"{planned.input_tokens:,}",
-            abs(planned.input_tokens / tokens - 1) <= MOST_MISS,
-        ),
+        ("tokens, estimate", f"{planned.input_tokens:,}", estimate_miss <= MOST_MISS),
         (
             "seconds / limit's own",
             f"{played.seconds:.2f} / {least_s:.2f}",
@@ -170,20 +180,19 @@ def main() -> int:
         ("CPU ms a candidate", f"{cpu_ms:.3f}", cpu_ms <= MOST_CPU_MS),
         ("asked after one edit", f"{edited}", edited == 1),
     ]
+
+
+def prices_of(played: ColdTurn) -> list[Figure]:
+    """Return what the same tokens cost at each host that has a target."""
+    requests, _, tokens, _ = played.counted
+    figures: list[Figure] = []
     for name, max_usd in MOST_USD.items():
         provider, model, at = name.split()
         cost = call_price(provider, model, at, Usage(input_tokens=tokens // max(1, requests)))
         total = None if cost is None else cost * requests
-        figures.append(
-            (
-                f"dollars, {provider}:{model}",
-                f"{total:.4f}",
-                total is not None and total <= Decimal(max_usd),
-            )
-        )
-    for name, figure, is_met in figures:
-        print(f"{name:38}{figure:>22}{'' if is_met else '   MISSED'}")
-    return int(not all(is_met for *_, is_met in figures))
+        is_met = total is not None and total <= Decimal(max_usd)
+        figures.append((f"dollars, {provider}:{model}", f"{total:.4f}", is_met))
+    return figures
 
 
 if __name__ == "__main__":

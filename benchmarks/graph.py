@@ -162,17 +162,11 @@ def oracle_command(language: str, root: Path, options: argparse.Namespace) -> li
             ]
             return command if is_there else []
         case "python":
-            has_jedi = (
-                subprocess.run(
-                    [program, "-c", "import jedi"], check=False, capture_output=True
-                ).returncode
-                == 0
-            )
-            return [program, str(ORACLES / "calls.py"), str(root)] if has_jedi else []
+            is_there = _can_import(program, "jedi")
+            return [program, str(ORACLES / "calls.py"), str(root)] if is_there else []
         case "cpp":
-            imports = [program, "-c", "import clang.cindex"]
-            has_clang = subprocess.run(imports, check=False, capture_output=True).returncode == 0
-            return [program, str(ORACLES / "calls_of_cpp.py"), str(root)] if has_clang else []
+            is_there = _can_import(program, "clang.cindex")
+            return [program, str(ORACLES / "calls_of_cpp.py"), str(root)] if is_there else []
         case "csharp":
             script = str(ORACLES / "calls_of_csharp.py")
             return (
@@ -187,6 +181,11 @@ def oracle_command(language: str, root: Path, options: argparse.Namespace) -> li
             )
         case _:
             return [sys.executable, str(ORACLES / "calls_of_rust.py"), str(root)]
+
+
+def _can_import(python: str, module: str) -> bool:
+    command = [python, "-c", f"import {module}"]
+    return subprocess.run(command, check=False, capture_output=True).returncode == 0
 
 
 def oracle_calls(language: str, root: Path, options: argparse.Namespace) -> list[Call] | None:

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from measuring import served
 from msgspec import Struct
 from msgspec.structs import replace
+from peer_programs.candidates import WORDS
 
 from xscore.indexer.index import index_repository
 from xscore.pipeline.describe_model import describe_model_judge
@@ -56,20 +57,6 @@ from xscore.store.term_vectors import TERM_EMBEDDER
 T = TypeVar("T")
 
 A_FILE = 20
-_WORDS = (
-    "batch",
-    "limit",
-    "queue",
-    "upload",
-    "part",
-    "chunk",
-    "total",
-    "index",
-    "retry",
-    "state",
-    "reader",
-    "buffer",
-)
 TASK = "why does the upload queue drop its last batch?"
 
 
@@ -92,10 +79,10 @@ def write_tree(root: Path, functions: int) -> None:
         words = random.Random(start)
         texts = []
         for number in range(start, min(functions, start + A_FILE)):
-            first, second, third = (words.choice(_WORDS) for _ in range(3))
+            first, second, third = (words.choice(WORDS) for _ in range(3))
             lines = [f"def {first}_{number:05}({second}, {third}):"]
             lines += [
-                f"    {words.choice(_WORDS)} = {second}.{words.choice(_WORDS)}({third}, {n})"
+                f"    {words.choice(WORDS)} = {second}.{words.choice(WORDS)}({third}, {n})"
                 for n in range(7)
             ]
             texts.append("\n".join([*lines, f"    return {first}"]))

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+from tests.scheduling import Scheduling
+
 if TYPE_CHECKING:
     from tests.servers import OpenAIServer
     from xscore.store.store import Store
@@ -23,6 +25,11 @@ hypothesis_settings.register_profile("fuzz", deadline=None, max_examples=100_000
 hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 LOOPBACK = ("127.", "::1", "localhost")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Spread the tests over the workers as `scheduling` says."""
+    config.pluginmanager.register(Scheduling())
 
 
 @pytest.fixture(autouse=True)

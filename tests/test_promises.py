@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -135,6 +136,33 @@ def test_exceptions_are_caught_whole_only_at_the_edge() -> None:
         "xscore.extensions.lists.judging": 1,
         "xscore.indexer.grammars": 1,
     }
+
+
+def test_every_import_within_a_function_says_why() -> None:
+    """An import that does not stand at the top has its reason beside it or above it."""
+    unexplained = []
+    for path, text in SOURCES.items():
+        lines = text.splitlines()
+        for function in ast.walk(ast.parse(text)):
+            if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                continue
+            for node in ast.walk(function):
+                if isinstance(node, (ast.Import, ast.ImportFrom)) and not _has_reason(lines, node):
+                    unexplained.append(f"{module_of(path)}:{node.lineno}")
+    assert sorted(set(unexplained)) == []
+
+
+def _has_reason(lines: Sequence[str], node: ast.Import | ast.ImportFrom) -> bool:
+    """Whether a comment stands on the lines of an import, above it, or on the import above it."""
+    first = node.lineno - 1
+    if any("#" in line for line in lines[first : node.end_lineno]):
+        return True
+    # One reason may serve several imports in a row, also across the blank line between groups.
+    above = first - 1
+    while above > 0 and not lines[above].strip():
+        above -= 1
+    line = lines[above].strip()
+    return line.startswith("#") or (line.startswith(("import ", "from ")) and "#" in line)
 
 
 def test_the_floor_plan_is_up_to_date() -> None:

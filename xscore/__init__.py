@@ -60,7 +60,7 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'xscore' has no attribute {name!r}")
-    from importlib import import_module
+    from importlib import import_module  # the package names its parts without loading one
 
     module, _, own_name = _HOMES[name].partition(":")
     return getattr(import_module(module), own_name)

@@ -71,7 +71,7 @@ def installed() -> "dict[str, dict[str, EntryPoint]]":
 
     The current folder does not count, even where Python imports from it: it may be a clone.
     """
-    from importlib.metadata import distributions
+    from importlib.metadata import distributions  # few settings name a plugin
 
     places = [place for place in sys.path if place and Path(place).resolve() != Path.cwd()]
     plugins: dict[str, dict[str, EntryPoint]] = {kind: {} for kind in PLUGIN_KINDS}

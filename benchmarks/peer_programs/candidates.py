@@ -15,7 +15,7 @@ RETRIES = 4
 """Of one call, by each program itself: as many as xscore has by default."""
 TASK = "Why does the upload queue drop its last batch when the limit is reached?"
 NUMBERED = re.compile(r"def candidate_(\d{4})\(")
-_WORDS = (
+WORDS = (
     "batch",
     "limit",
     "queue",
@@ -34,9 +34,9 @@ _WORDS = (
 def text(number: int) -> str:
     """Return a function of about 100 tokens, the same in every run."""
     words = random.Random(number)
-    lines = [f"def candidate_{number:04}({words.choice(_WORDS)}, {words.choice(_WORDS)}_size):"]
+    lines = [f"def candidate_{number:04}({words.choice(WORDS)}, {words.choice(WORDS)}_size):"]
     for _ in range(8):
-        first, second, third = (words.choice(_WORDS) for _ in range(3))
+        first, second, third = (words.choice(WORDS) for _ in range(3))
         lines.append(f"    {first}_{second} = {third}({first}, {words.randrange(1_000)})")
     return "\n".join([*lines, "    return None"])
 

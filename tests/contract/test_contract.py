@@ -215,14 +215,9 @@ def words(text: str) -> str:
 
 # The commands of a dialect take ten seconds; pytest may set up its fixture for each test.
 _SEEN: dict[str, Any] = {}
-# One worker runs the tests of a dialect, so that its commands run once.
-DIALECTS = [
-    pytest.param(name, marks=pytest.mark.xdist_group(f"contract of {name}"))
-    for name in ("openai", "anthropic")
-]
 
 
-@pytest.fixture(scope="module", params=DIALECTS)
+@pytest.fixture(scope="module", params=["openai", "anthropic"])
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Any, Any]:

@@ -87,7 +87,7 @@ def test_a_missing_file_names_the_way_to_write_one(tmp_path: Path) -> None:
         (b'{"schema": "1"}', "cannot be understood: .*schema"),
         (b'{"schema": 2, "what": "is new"}', r"newer xscore \(schema 2; this one reads 1\)"),
         (b'{"schema": 1}', "cannot be understood: .*turns"),
-        (b'{"schema": 1, "calls": 60, "calls": 600}', 'the key "calls" stands twice'),
+        (b'{"schema": 1, "calls": 60, "calls": 600}', 'the key "calls" appears twice'),
         (b" " * 1_000_001, "more than 1,000,000 bytes"),
     ],
 )

@@ -36,7 +36,7 @@ CLASHES = """Array.from(document.querySelectorAll('figure svg')).flatMap(svg => 
       .map(([other]) => word + ' / ' + other)]); })"""
 
 
-pytestmark = [pytest.mark.verify, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.verify
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Settings, StoreSettings
 
-pytestmark = [pytest.mark.verify, pytest.mark.timeout(600), pytest.mark.xdist_group("real server")]
+pytestmark = [pytest.mark.verify, pytest.mark.timeout(600)]
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 OTHER_TASK = Turn(task="Say what the shop sells, in the cart.")

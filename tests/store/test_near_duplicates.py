@@ -76,6 +76,8 @@ APART = [
     ("Convert dates to strings.", "Convert strings to dates."),
     ("The table is `users` here.", "The table is `user` here."),
     ("We cannot find nsx", "We cannot find nsx.a."),
+    ("Call `copy(a, b)` first.", "Call `copy(b, a)` first."),
+    ("Call `use` first.", "Call `utilize` first."),
     ("The parser is written in C.", "The parser is written in C++."),
     ("✅ ship on Fridays", "❌ ship on Fridays"),
     ("The user must sign in.", "The user may sign in."),
@@ -143,6 +145,22 @@ def test_groups_are_disjoint_whole_and_the_same_in_any_order(
             for second in group
             if first < second
         )
+
+
+def test_layout_within_code_is_no_difference() -> None:
+    """Spaces, commas and the number of backticks around a call do not make it another."""
+    assert is_near_duplicate("Call `copy(a, b)` first.", "call ``copy(a,  b)`` first")
+
+
+def test_equal_by_one_form_each_is_one_group() -> None:
+    """A text in two clauses equals one by its words and another by its clauses: all three say the
+    same."""
+    texts = {
+        "plain": "When it rains it pours down",
+        "clauses": "When it rains, it pours down",
+        "turned": "It pours down, when it rains",
+    }
+    assert near_duplicates(texts) == [("clauses", "plain", "turned")]
 
 
 def test_the_work_grows_with_the_texts_and_not_with_their_pairs() -> None:

@@ -147,7 +147,7 @@ def _has_no_words(answer: Answer) -> bool:
 def fill_margin(answer: Answer) -> float:
     """Return how far below the threshold the best match may score for weaker ones to be added."""
     from xscore.pipeline.composition import FILL  # only for a ranking by words
-    from xscore.scorer.mentions import is_question
+    from xscore.scorer.mentions import is_question  # only for a ranking by words
 
     if is_question(answer.task):
         return FILL.best_within

@@ -158,7 +158,7 @@ def _run_and_print(
         answer = await work(open_, answers)
         # The ranking shows the first lines of each.
         if streams and answer.answer is None and stdout_columns():
-            from xscore.cli.answer_text import shown_memories
+            from xscore.cli.answer_text import shown_memories  # JSON needs none of it
 
             memories = open_.parts.store.memories([memory.id for memory in shown_memories(answer)])
             texts.update({id_: memory.text for id_, memory in memories.items()})
@@ -227,7 +227,7 @@ def context(
         late_loop=True,
     )
     if explain_routing:
-        from xscore.cli import answer_account
+        from xscore.cli import answer_account  # JSON needs none of it
 
         flags.terminal.lines(answer_account.render_routing(answer))
     if lists and not flags.terminal.as_json:
@@ -246,7 +246,7 @@ def _print_list(answer: Answer, flags: Flags) -> int:
 
     Return the exit code: 1 if there is none, as grep does.
     """
-    from xscore.cli import answer_text
+    from xscore.cli import answer_text  # JSON needs none of it
 
     if flags.given["files_with_matches"]:
         render = answer_text.render_paths
@@ -316,7 +316,7 @@ def _print_remarks(
     wants_answer: say how to get one.
     in_lines: name all that passed without a place, a line each.
     """
-    from xscore.cli import answer_account
+    from xscore.cli import answer_account  # JSON needs none of it
 
     hint = ""
     if wants_answer and answer.primary is None and _is_hint_due():
@@ -332,7 +332,7 @@ def _print_remarks(
 
 
 def _is_hint_due() -> bool:
-    """Whether this user was not told today how to get a model; notes that it is said now."""
+    """Whether the daily hint on how to get a model is due; records that it is shown now."""
     mark = user_cache_dir() / HINT_MARK
     try:
         if is_there(mark) and 0 <= time.time() - mark.stat().st_mtime < DAY_S:

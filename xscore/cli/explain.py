@@ -23,6 +23,7 @@ from xscore.cli.phrases import (
 from xscore.cli.terminal import stdout_columns
 from xscore.cli.text_layout import bold, most_first, render_facts, render_table
 from xscore.costs.caps import cap_left_rounded, describe_cap
+from xscore.pipeline.turn_estimate import settings_to_estimate
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_place, one_line
@@ -46,8 +47,6 @@ def estimate(task: str, flags: Flags) -> None:
 
     Discounts of provider prefix caches are not assumed. `-` reads TASK from standard input.
     """
-    from xscore.pipeline.turn_estimate import settings_to_estimate
-
     turn, loaded = flags.turn(task), read_settings(flags)
     settings, problem = settings_to_estimate(loaded.settings)
     forecast = run_turn(

@@ -58,7 +58,7 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
                 hint = f"See `{context.command_path} --help`."
             return _tell(error.exit_code, "usage", error.format_message(), hint, as_json=as_json)
     if verbose:
-        import traceback
+        import traceback  # only with --verbose
 
         write_stderr(escape_controls("".join(traceback.format_exception(error))))
     advice = "Run again with --verbose and report it."

@@ -141,9 +141,12 @@ def _render_turns(turns: Sequence[ListedTurn], *, now: float, width: int | None)
     figures = render_table(
         TURN_HEADS[:-1], [row[:-1] for row in rows], right=TURN_HEADS[3:5], width=width
     )
-    head, *lines = figures.split("\n")
-    tasks = [truncate(f"  {row[-1]}", width) for row in rows]
-    return "\n".join([head, *(f"{line}\n{task}" for line, task in zip(lines, tasks, strict=True))])
+    # Too narrow for a column of tasks: each stands under its figures.
+    head, *figure_lines = figures.split("\n")
+    lines = [head]
+    for figure_line, row in zip(figure_lines, rows, strict=True):
+        lines += [figure_line, truncate(f"  {row[-1]}", width)]
+    return "\n".join(lines)
 
 
 def _turn_cells(turn: ListedTurn, *, now: float) -> tuple[str, ...]:
@@ -294,9 +297,9 @@ def _call_json(call: CallRecord) -> dict[str, Json]:
         "outcome",
         "candidates",
     )
-    return {
-        **{name: value for name, value in record_json(call).items() if name in host_fields},
-        **record_json(call.usage),
-        "cost_usd": money_json(call.cost_usd),
-        "estimated": call.estimated,
-    }
+    record = record_json(call)
+    body = {name: value for name, value in record.items() if name in host_fields}
+    body |= record_json(call.usage)
+    body["cost_usd"] = money_json(call.cost_usd)
+    body["estimated"] = call.estimated
+    return body

@@ -250,7 +250,7 @@ HELP_OPTIONS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 def show_version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
     """Print the installed version and stop."""
     if is_asked:
-        from importlib.metadata import version
+        from importlib.metadata import version  # only --version
 
         click.echo(f"xscore {version('xscore')}")
         ctx.exit(0)
@@ -327,7 +327,7 @@ def _command_name(arguments: list[str]) -> str:
 def _invoke(arguments: list[str]) -> object:
     request = os.environ.get(COMPLETE_VARIABLE)
     if request:
-        from click.shell_completion import shell_complete
+        from click.shell_completion import shell_complete  # only a shell that completes
 
         return shell_complete(xscore_command, {}, "xscore", COMPLETE_VARIABLE, request)
     try:

@@ -216,14 +216,8 @@ def add_memory(
     in numbers, addresses, times and folders count as one failure, and one that repeats often
     becomes a pattern to avoid.
     """
-    where = Layer(layer) if layer else _LAYER_OF_SCOPE.get(scope or "")
-    if layer and where != _LAYER_OF_SCOPE.get(scope or "", where):
-        raise UsageError("--layer and --scope name different layers", hint="Give one of them.")
-    sort = Kind.CONTEXT
-    if kind:
-        sort = Kind(kind)
-    elif where:
-        sort = _DEFAULT_KINDS.get(where, Kind.CONTEXT)
+    where = _stated_layer(layer, scope)
+    sort = _stated_kind(kind, where)
     is_failure = sort is Kind.FAILURE
     fix = flags.given["fix"]
     if is_failure and (layer or scope or inferred):
@@ -253,6 +247,22 @@ def add_memory(
             store, statement, citations=_read_citations(store, flags.given["cite"])
         )
         print_remembered(store, remembered, flags.terminal)
+
+
+def _stated_layer(layer: str | None, scope: str | None) -> Layer | None:
+    """Return the layer that is named, by itself or as a scope; None: that of the kind."""
+    of_scope = _LAYER_OF_SCOPE.get(scope or "")
+    if layer is None:
+        return of_scope
+    if of_scope not in (None, layer):
+        raise UsageError("--layer and --scope name different layers", hint="Give one of them.")
+    return Layer(layer)
+
+
+def _stated_kind(kind: str | None, layer: Layer | None) -> Kind:
+    if kind:
+        return Kind(kind)
+    return _DEFAULT_KINDS.get(layer, Kind.CONTEXT) if layer else Kind.CONTEXT
 
 
 def _refuse_beside_failure() -> NoReturn:
@@ -343,19 +353,18 @@ def list_memories(limit: int | None, match: str, references: tuple[str, ...], fl
         memories = filter_memories(store, choice)
         limit_shown = limit or (len(memories) if terminal.as_json else MEMORIES_SHOWN)
         if query is not None:
-            selected = select_by_rules(memories, query, now=now)
-            memories = [memory for _, memory in selected]
-            scores = {memory.id: score for score, memory in selected}
+            scored = select_by_rules(memories, query, now=now)
+            memories = [memory for _, memory in scored]
+            scores = [score for score, _ in scored[:limit_shown]]
             shown = memories[:limit_shown]
         else:
+            scores = []
             shown = newest_memories(memories, limit_shown)
-            scores = {}
         body = _memories_json(store, shown)
-    if scores:
-        for entry in body["memories"]:
-            entry["score"] = round(scores[entry["id"]], 6)
-    ranks = {memory_id: f"{score:.2f}  " for memory_id, score in scores.items()}
-    lines = [ranks.get(memory.id, "") + render_memory_line(memory, now=now) for memory in shown]
+    lines = [render_memory_line(memory, now=now) for memory in shown]
+    for place, score in enumerate(scores):
+        body["memories"][place]["score"] = round(score, 6)
+        lines[place] = f"{score:.2f}  {lines[place]}"
     is_filtered = bool(query) or is_narrow(flags)
     none = "no memory matches; `xscore memory stats` counts what there is"
     if not is_filtered:

@@ -81,8 +81,9 @@ def run_turn(
     noun: what the confirmation asks the user to pay for.
     late_loop: see `run_interruptible`.
     """
+    # Commands that only read the store run no turn.
     from xscore.cli.interrupt import run_interruptible
-    from xscore.pipeline.build import Pipeline
+    from xscore.pipeline.build import Pipeline  # as above
 
     loaded = settings or read_settings(flags, start=start)
     # A command that opens the store alone shows no progress.
@@ -145,14 +146,14 @@ def _refuse_empty_folder(start: Path, settings: "Settings", terminal: "Terminal"
             " folder, without files",
             hint="Go to a working tree of it (`git worktree add`, or a clone). No store was made.",
         )
-    from xscore.indexer.index import nothing_to_read
+    from xscore.indexer.index import nothing_to_read  # only where there is no store yet
 
     reason = nothing_to_read(root, settings.index, now=time.time())
     if reason is None:
         return
     kept_out = reason.files.excluded.by_reason
     if kept_out:
-        from xscore.cli.phrases import describe_kept_out, list_kept_out
+        from xscore.cli.phrases import describe_kept_out, list_kept_out  # for an error alone
 
         terminal.notes(list_kept_out(reason.files.excluded) if terminal.verbose else ())
         message = f"there is nothing to read in {root.path}: {describe_kept_out(kept_out)}"
@@ -166,6 +167,7 @@ def earlier_statements(root: "RepositoryRoot", settings: "Settings") -> str:
     store."""
     if has_store(root.store_dir):
         return ""
+    # Only where there is no store yet.
     from xscore.store.stated_copy import describe_earlier_statements
 
     user_data = user_data_dir(settings.store.user_data_dir)

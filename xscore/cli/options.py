@@ -87,7 +87,8 @@ class XscoreCommand(click.Command):
     """A command whose help lists tuning options separately."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Leave out arguments without a name: they are taken only to say what is meant instead."""
+        """Leave out arguments without a name: they are accepted only so that the error can say what
+        was meant."""
         return list(filter(None, super().collect_usage_pieces(ctx)))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

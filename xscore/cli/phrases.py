@@ -85,7 +85,7 @@ def describe_estimate(estimate: "Estimate", noun: str) -> str:
     if estimate.cost_usd is None and estimate.caps:
         lines.append("A model has no known price, so caps in dollars cannot limit its calls.")
     if estimate.binding:
-        from xscore.costs.caps import cap_left_rounded
+        from xscore.costs.caps import cap_left_rounded  # only for an estimate with a cap
 
     for cap in estimate.binding:
         will = "may"

@@ -74,7 +74,7 @@ class TurnObserver(Observer):
             case StageBegan(name):
                 self._show_stage(name)
             case JudgeEstimate():
-                from xscore.cli.phrases import describe_forecast
+                from xscore.cli.phrases import describe_forecast  # JSON and pipes show no progress
 
                 self.note(describe_forecast(event))
             case IndexProgress():
@@ -100,7 +100,7 @@ class TurnObserver(Observer):
     def _show_index(self, progress: IndexProgress) -> None:
         if progress.files == progress.of:
             return
-        from xscore.cli.phrases import render_index_progress
+        from xscore.cli.phrases import render_index_progress  # JSON and pipes show no progress
 
         line = f"{STAGES['index']}: {render_index_progress(progress)}"
         if self._terminal.is_live:
@@ -113,18 +113,20 @@ class TurnObserver(Observer):
         if self._terminal.is_live:
             self._drawn().progress(progress)
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
+            # JSON and pipes show no progress.
             from xscore.cli.phrases import render_leaders, render_progress
 
             self._last_line = time.monotonic()
-            best = render_leaders(progress) if self._terminal.verbose or self.has_deadline else []
-            self._terminal.lines(
-                "\n".join([render_progress(progress), *(f"  {line}" for line in best)])
-            )
+            lines = [render_progress(progress)]
+            if self._terminal.verbose or self.has_deadline:
+                lines += [f"  {leader}" for leader in render_leaders(progress)]
+            self._terminal.lines("\n".join(lines))
 
     def _show_session(self, session: SessionInfo) -> None:
         """Say what was worked on before a break; under --json the receipt has it."""
         now = time.time()
         if session.resumed and now - session.last_updated >= BREAK_S and not self._terminal.as_json:
+            # JSON and pipes show no progress.
             from xscore.cli.phrases import describe_resumed_session
 
             self.note(describe_resumed_session(session, now=now))
@@ -156,7 +158,7 @@ class TurnObserver(Observer):
         if not self.can_confirm:
             return True
         self.close()
-        from xscore.cli.phrases import describe_estimate
+        from xscore.cli.phrases import describe_estimate  # JSON and pipes show no progress
 
         write_stderr(describe_estimate(estimate, self._noun))
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -177,7 +179,7 @@ class TurnObserver(Observer):
 
     def _drawn(self) -> "Board":
         if self._board is None:
-            from xscore.cli.board import Board
+            from xscore.cli.board import Board  # only on a terminal
 
             self._board = Board()
         return self._board

@@ -57,12 +57,12 @@ def run_and_report(work: Callable[[], object], arguments: Sequence[str]) -> int:
         code = work()
         sys.stdout.flush()
     except BrokenPipeError:
-        from xscore.cli.terminal import discard_stream
+        from xscore.cli.terminal import discard_stream  # few runs fail
 
         discard_stream(sys.stdout)
         return 0
     except (Exception, KeyboardInterrupt) as error:  # the edge of the program
-        from xscore.cli.failures import report_failure
+        from xscore.cli.failures import report_failure  # few runs fail
 
         return report_failure(error, arguments)
     if isinstance(code, int):

@@ -246,7 +246,7 @@ def trust_store(flags: Flags) -> None:
     data_dir = user_data_dir(settings.store.user_data_dir)
     store_dir = root.store_dir
     if root.earlier_store_dir and (root.earlier_store_dir / STORE_FILE).exists():
-        from xscore.store.earlier_place import take_over_earlier_store
+        from xscore.store.earlier_place import take_over_earlier_store  # few repositories have one
 
         flags.terminal.notes(
             take_over_earlier_store(root, user_data_dir=data_dir, is_accepted=True)

@@ -34,7 +34,7 @@ def _display_width(cell: str) -> int:
     plain = click.unstyle(cell)
     if plain.isascii():
         return len(plain)
-    from rich.cells import cell_len
+    from rich.cells import cell_len  # only for text that is not ASCII
 
     return cell_len(plain)
 
@@ -117,11 +117,9 @@ def _wrap_line(line: str, width: int) -> str:
     indent = " " * (len(label[0]) if label and is_short else 2)
     start = len(line) - len(line.lstrip())
     parts = line.strip().split(" · ")
-    widest = max(
-        start + _display_width(parts[0]),
-        *(len(indent) + _display_width(part) for part in parts[1:]),
-        0,
-    )
+    widest = start + _display_width(parts[0])
+    for part in parts[1:]:
+        widest = max(widest, len(indent) + _display_width(part))
     if widest + len(" ·") <= width:  # a line ends between two of them, not inside one
         line = line[:start] + f"{_NO_BREAK}· ".join(part.replace(" ", _NO_BREAK) for part in parts)
     elif is_short:  # a label stays beside what it labels, even if that is wider than the window
@@ -165,6 +163,6 @@ def truncate(text: str, width: int | None) -> str:
     """Cut the end off a text wider than this. None: it is not cut."""
     if width is None or _display_width(text) <= width:
         return text
-    from rich.cells import set_cell_size
+    from rich.cells import set_cell_size  # only for text that is not ASCII
 
     return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"

@@ -120,7 +120,7 @@ class CallTable:
         query: ReportQuery,
         jobs: Mapping[str, str],
     ) -> int:
-        """Add the calls of the asked turns, and of other callers in the asked period; return how
+        """Add the calls of the requested turns, and of other callers in that period; return how
         many rows of calls are damaged.
 
         turns: those of this ledger that were asked for.

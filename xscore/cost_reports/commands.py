@@ -239,7 +239,7 @@ def _resolve_turn(turn: str, ledgers: list[RepositoryLedger]) -> str:
 def _render(report: CostReport, gate: GateReport | None, form: str) -> str:
     match form:
         case "html":
-            from xscore.cost_reports.page import render_page
+            from xscore.cost_reports.page import render_page  # only for a page
 
             return render_page(replace(report, turns=report.turns[:PAGE_LINES]))
         case "csv":

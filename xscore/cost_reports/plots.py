@@ -211,13 +211,11 @@ def hit_rate_plot(buckets: Sequence[TurnBucket]) -> Figure:
     if all(pair == [None, None] for pair in rates):
         return Figure(title=title, why_empty="nothing was judged and nothing was sent")
     names = ("judgments from the cache", "input tokens from prefix caches")
+    judgments, prefixes = zip(*rates, strict=True)
     panel = Panel(
         title="share",
-        marks=[(percent / 100, f"{percent} %") for percent in (0, 25, 50, 75, 100)],
-        lines=[
-            ("c2 dashed", [prefixes for _, prefixes in rates]),
-            ("c1", [judgments for judgments, _ in rates]),
-        ],
+        marks=[(0.0, "0 %"), (0.25, "25 %"), (0.5, "50 %"), (0.75, "75 %"), (1.0, "100 %")],
+        lines=[("c2 dashed", prefixes), ("c1", judgments)],
     )
     rows = [tuple(map(_format_rate, pair)) for pair in rates]
     return _along_turns(
@@ -338,7 +336,7 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
 def _powers_of(timings: Sequence[Timing]) -> tuple[int, int]:
     """Return the powers of ten of the ends of an axis that holds these timings."""
     fastest = max(min([timing.p50_s for timing in timings]), FASTEST_S)
-    slowest = max([2 * FASTEST_S, *[timing.p99_s for timing in timings]])
+    slowest = max(2 * FASTEST_S, *[timing.p99_s for timing in timings])
     # A power that is a hair off a whole number is that number.
     first = floor(log10(fastest) + 1e-9)
     last = ceil(log10(slowest) - 1e-9)

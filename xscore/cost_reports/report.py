@@ -28,7 +28,6 @@ from xscore.cost_reports.records import (
     ScoreHistogram,
     Spent,
     TurnDetail,
-    TurnKey,
     TurnLine,
 )
 from xscore.cost_reports.tables import (
@@ -79,7 +78,7 @@ _OF_FIGURES = ("coverage", "kept", "near", "threshold", "latency", "expected")
 def build_report(
     ledgers: Sequence[RepositoryLedger], query: ReportQuery, *, now: float
 ) -> CostReport:
-    """Add up the asked turns of the ledgers. now: Unix seconds.
+    """Add up the requested turns of the ledgers. now: Unix seconds.
 
     Raises StoreDamaged where a database itself cannot be read.
     """
@@ -102,17 +101,8 @@ def _report(
     stages = {stage: spent for (stage,), spent in calls.spent_by("stage").items()}
     sent = stages.get(str(Stage.JUDGE), Spent()).usage
     by_model = group_spending(calls, turns, "model")
-    cached: set[TurnKey] = set()
-    finished: list[TurnFigures] = []
-    latencies: list[tuple[Latency, bool]] = []
-    for turn in turns:
-        if turn.figures is None:
-            continue
-        finished.append(turn.figures)
-        is_cached = turn.key not in judging and _is_cached(turn.figures)
-        if is_cached:
-            cached.add(turn.key)
-        latencies.append((turn.figures.latency, is_cached))
+    finished = [turn.figures for turn in turns if turn.figures]
+    latencies = _latencies(turns, judging)
     prefix_hit_rate = None
     if sent.input_tokens:
         prefix_hit_rate = sent.cached_input_tokens / sent.input_tokens
@@ -124,7 +114,7 @@ def _report(
         until=query.until,
         turn_id=query.turn_id,
         turns_by_state=dict(sorted(Counter([turn.state for turn in turns]).items())),
-        turns_cached=len(cached),
+        turns_cached=sum([is_cached for _, is_cached in latencies]),
         **_candidates(finished),
         spent=calls.spent_by()[()],
         comparison=compare_costs(judging, stages, turns, connections.values()),
@@ -177,6 +167,16 @@ def _read_ledgers(
         began = counted(ahead, "turn")
         read.warnings.append(f"{began} began in the future by this clock: was it set back?")
     return read
+
+
+def _latencies(turns: Sequence[LedgerTurn], judging: "Judging") -> list[tuple[Latency, bool]]:
+    """Return the times of finished turns, each with whether every score was cached."""
+    latencies: list[tuple[Latency, bool]] = []
+    for turn in turns:
+        if turn.figures is not None:
+            is_cached = turn.key not in judging and _is_cached(turn.figures)
+            latencies.append((turn.figures.latency, is_cached))
+    return latencies
 
 
 def _is_cached(figures: TurnFigures) -> bool:
@@ -362,18 +362,28 @@ def _without_cache(
         saved = coverage.cached + coverage.carried
         if not saved:
             continue
-        asking = [turn for turn in of_judge if turn.key in judging]
-        judged = sum_coverage(asking).judged
-        paid = [judging[turn.key] for turn in asking]
-        usd_per_judgment: Decimal | None
-        if judged and not any(spent.unpriced for spent in paid):
-            usd_per_judgment = sum((spent.cost_usd for spent in paid), Decimal(0)) / judged
-        else:
+        usd_per_judgment = _average_of_period(of_judge, judging)
+        if usd_per_judgment is None:
             usd_per_judgment = _average_of_all_times(judge, ledgers)
         if usd_per_judgment is None:
             return None
         total += saved * usd_per_judgment
     return total
+
+
+def _average_of_period(turns: Sequence[LedgerTurn], judging: Judging) -> Decimal | None:
+    """Return the average cost of a judgment in these turns; None if nothing was judged, or a call
+    has no price."""
+    judged, paid = 0, Decimal(0)
+    for turn in turns:
+        spent = judging.get(turn.key)
+        if spent is None or turn.figures is None:
+            continue
+        if spent.unpriced:
+            return None
+        judged += turn.figures.coverage.judged
+        paid += spent.cost_usd
+    return paid / judged if judged else None
 
 
 def _average_of_all_times(judge: str, ledgers: Iterable[sqlite3.Connection]) -> Decimal | None:

@@ -153,9 +153,10 @@ class MemberIndex(ReachIndex):
         named = self._named(name)
         if not named:
             return None
-        rows = [t for t in named if t.plain == plain]
+        rows = [row for row in named if row.plain == plain]
         if rows and self._has_packages(holder.path):
-            rows = [t for t in rows if folder_of(t.path) == folder_of(holder.path)]
+            folder = folder_of(holder.path)
+            rows = [row for row in rows if folder_of(row.path) == folder]
         if not rows:
             return None
         return self._nearest_of(rows, holder.path)

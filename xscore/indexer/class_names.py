@@ -6,6 +6,7 @@ several definitions, which count as one. Trade-off: a class in a file of tests i
 others, and is known here by its members.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from xscore.indexer.chains import EXTENDED, INDEXED, PARAMETERS
@@ -26,16 +27,17 @@ class ClassNameIndex(NameIndex):
         it stands."""
         last = name.rpartition(".")[2]
         if within:
-            nested = self._class_around(name, last, path, within)
-            if nested is not None:
-                return nested
+            around = self._class_around(name, last, path, within)
+            if around is not None:
+                return around
         row = self._in_file(path).get(name)
         if row is not None and self._is_class(row):
             return row
-        classes = [t for t in self._named(last) if self._is_class(t)]
-        of_this_file = [t for t in classes if t.path == path and f".{t.plain}".endswith(f".{name}")]
+        classes = [row for row in self._named(last) if self._is_class(row)]
+        of_this_file = _endings_of(name, [row for row in classes if row.path == path])
         if of_this_file:
-            names = {t.plain for t in of_this_file}
+            # Of several, which one is meant cannot be told.
+            names = {row.plain for row in of_this_file}
             return of_this_file[0] if len(names) == 1 else None
         if self._has_packages(path):
             return self._in_package(name, path.rpartition("/")[0])
@@ -44,9 +46,10 @@ class ClassNameIndex(NameIndex):
             return starred
         if self._row(path).module_separator == "/":
             # What a module neither defines nor imports is of the language, or all scripts have it.
-            classes = [t for t in classes if self._is_global(t, path)]
-        exact = self._nearest_of([t for t in classes if t.plain == name], path)
-        return exact or self._nearest_of([t for t in classes if t.plain.endswith(f".{name}")], path)
+            classes = [row for row in classes if self._is_global(row, path)]
+        exact = self._nearest_of([row for row in classes if row.plain == name], path)
+        nested = [row for row in classes if row.plain.endswith(f".{name}")]
+        return exact or self._nearest_of(nested, path)
 
     def _class_around(self, name: str, last: str, path: str, within: str) -> EntityRow | None:
         """Return the class of a name that the innermost class or namespace around it has."""
@@ -54,7 +57,7 @@ class ClassNameIndex(NameIndex):
         while within:
             within = within.rpartition(".")[0]
             plain = f"{within}.{name}" if within else name
-            beside = [t for t in namesakes if t.plain == plain and self._is_class(t)]
+            beside = [row for row in namesakes if row.plain == plain and self._is_class(row)]
             nearest = self._nearest_of(beside, path)
             if nearest is not None:
                 return nearest
@@ -93,9 +96,13 @@ class ClassNameIndex(NameIndex):
         allows that."""
         if not self._row(holder.path).has_open_classes or self._has_packages(holder.path):
             same_name = self._overloads(holder.path).get(holder.plain, [])
-            return [t for t in same_name if t.id != holder.id and self._is_class(t)]
-        namesakes = [t for t in self._named(last_name(holder.entity)) if t.plain == holder.plain]
-        return [t for t in namesakes if t.language == holder.language and self._is_class(t)]
+            return [row for row in same_name if row.id != holder.id and self._is_class(row)]
+        parts: list[EntityRow] = []
+        for row in self._named(last_name(holder.entity)):
+            is_namesake = row.plain == holder.plain and row.language == holder.language
+            if is_namesake and self._is_class(row):
+                parts.append(row)
+        return parts
 
     def _bare(self, name: str, path: str) -> EntityRow | None:
         return super()._bare(name, path) or self._extension("", name, path, within=folder_of(path))
@@ -113,9 +120,11 @@ class ClassNameIndex(NameIndex):
             return None
         type_, _, argument = written.partition("<")
         owner = f"[{argument[:-1]}]" if type_ == INDEXED else last_name(type_.rpartition("!")[2])
-        methods = [t for t in self._named(name) if t.kind is Kind.METHOD]
-        methods = [t for t in methods if folder_of(t.path).startswith(within)]
-        methods = [t for t in methods if self._is_given_outside(t, owner)]
+        methods: list[EntityRow] = []
+        for row in self._named(name):
+            is_within = row.kind is Kind.METHOD and folder_of(row.path).startswith(within)
+            if is_within and self._is_given_outside(row, owner):
+                methods.append(row)
         if not methods:
             return None
         return self._nearest_of(methods, path)
@@ -138,13 +147,21 @@ class ClassNameIndex(NameIndex):
         """Return the names of those entities of a file that have members."""
         if path not in self._known_holders:
             types = self._mentions(path).types
-            rows = {*self._in_file(path).values()}
-            names = {row.plain.rpartition(".")[0] for row in rows if " > " not in row.entity}
             no_members = {"", PARAMETERS}
-            names |= {row.plain for row in rows if types.get(row.id, {}).keys() - no_members}
+            names: set[str] = set()
+            for row in self._in_file(path).values():
+                if " > " not in row.entity:
+                    names.add(row.plain.rpartition(".")[0])
+                if types.get(row.id, {}).keys() - no_members:
+                    names.add(row.plain)
             self._known_holders[path] = names
         return self._known_holders[path]
 
     @cached_property
     def _known_holders(self) -> dict[str, set[str]]:
         return {}
+
+
+def _endings_of(name: str, rows: Sequence[EntityRow]) -> list[EntityRow]:
+    """Return those whose full name ends with these whole parts."""
+    return [row for row in rows if f".{row.plain}".endswith(f".{name}")]

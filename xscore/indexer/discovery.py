@@ -223,7 +223,7 @@ def _ignore_rules(file: Path) -> "GlobList | None":
     lines = read_ignore_rules(file)
     if not lines:
         return None
-    from xscore.platform.globs import GlobList, is_glob
+    from xscore.platform.globs import GlobList, is_glob  # few projects have such rules
 
     try:
         return GlobList(lines, below=False)

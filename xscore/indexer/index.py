@@ -62,7 +62,7 @@ def index_repository(
     started = time.perf_counter()
     enter_worktree(connection, root.worktree)
     if languages:
-        from xscore.indexer.languages import add_languages
+        from xscore.indexer.languages import add_languages  # only with plugins
 
         add_languages(languages)
     run = IndexRun(connection, root, settings, now, allow_pii, until, languages, progress)
@@ -95,7 +95,7 @@ def nothing_to_read(
         enter_worktree(connection)
         run = IndexRun(connection, root, settings, now)
         _, new_files = run.compare_with_stamps()
-        from xscore.indexer.changes import files_to_parse
+        from xscore.indexer.changes import files_to_parse  # only for a folder without a store
 
         for start in range(0, len(new_files), _FIRST_LOOK):
             admitted_before = len(run.changed)
@@ -114,6 +114,7 @@ def _begin_from_another(run: IndexRun, siblings: Callable[[], Sequence[Path]]) -
         return []
     if indexed_by and not index_rows.files_left(run.connection):
         return []
+    # Only for the first index of a worktree or clone.
     from xscore.indexer.takeover import begin_from_clone, begin_from_worktree
 
     return begin_from_worktree(run) or begin_from_clone(run, siblings)

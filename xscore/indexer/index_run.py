@@ -151,7 +151,7 @@ class IndexRun(Struct, dict=True):
         """Remove the rows of worktrees that git no longer has."""
         removed = removed_worktrees(self.connection, self.root)
         if removed:
-            from xscore.store.file_versions import forget_worktrees
+            from xscore.store.file_versions import forget_worktrees  # few runs find one gone
 
             forget_worktrees(self.connection, removed)
 

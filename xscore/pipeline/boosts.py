@@ -115,6 +115,8 @@ def _context(
     near = [edge for edge in edges if edge.source in inside or edge.target in inside]
     calls = [(edge.source, edge.target) for edge in near if edge.relation is Relation.CALLS]
     tests = [(edge.source, edge.target) for edge in near if edge.relation is Relation.TESTS]
+    called_from = [(target, source) for source, target in calls]
+    tested_from = [(target, source) for source, target in tests]
     ends = set(chain.from_iterable([*calls, *tests]))
     edited: dict[str, Sequence[tuple[int, int]]] = {}
     for changed in turn.changed or ():
@@ -127,9 +129,9 @@ def _context(
         now=rules.now,
         known=_raw_scores(ranked, ends),
         calls=_grouped(calls),
-        callers=_grouped((target, source) for source, target in calls),
+        callers=_grouped(called_from),
         tests=_grouped(tests),
-        tested_by=_grouped((target, source) for source, target in tests),
+        tested_by=_grouped(tested_from),
         degrees=degrees,
         ages_days=_telling_ages(ranked, turn, rules.now),
         edited=edited,

@@ -63,14 +63,12 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
     answerer = parts.answerer
     probed = await _probe(parts) if probe else []
     kind = "git repository" if parts.root.is_git else "plain folder"
-    where = _where_kept(parts.root)
+    store_place = NO_STORE
+    if has_store(parts.root.store_dir):
+        store_place = f"{parts.store.original_path}{_where_kept(parts.root)}"
     findings = [
         DoctorFinding("root", True, f"{parts.root.path} ({kind})"),
-        DoctorFinding(
-            "store",
-            True,
-            f"{parts.store.original_path}{where}" if has_store(parts.root.store_dir) else NO_STORE,
-        ),
+        DoctorFinding("store", True, store_place),
         *_own_store(parts),
         *_judge(parts),
         *_fallbacks(parts),
@@ -124,8 +122,9 @@ def _own_store(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
 
 async def _extensions(parts: PipelineParts) -> list[DoctorFinding]:
-    checks = DOCTOR_CHECKS.implementations(parts.settings)
-    findings = [finding for check in checks for finding in await check(parts.settings)]
+    findings: list[DoctorFinding] = []
+    for check in DOCTOR_CHECKS.implementations(parts.settings):
+        findings += await check(parts.settings)
     terms = DoctorFinding(
         "embedder", True, "terms: the words of each memory, hashed; no model, nothing sent"
     )
@@ -249,7 +248,9 @@ class _CheckedModel(Struct, frozen=True):
 
 def _fallbacks(parts: PipelineParts) -> Iterator[DoctorFinding]:
     """Report each model that takes over what the judge leaves; a judge by words needs none."""
-    names = [name for name in parts.settings.judge.fallback if name != LEXICAL and parts.judge.paid]
+    if not parts.judge.paid:
+        return
+    names = [name for name in parts.settings.judge.fallback if name != LEXICAL]
     for number, name in enumerate(names, 1):
         try:
             spec, _ = choose_judge(settings_judged_by(name, parts.settings))
@@ -257,9 +258,8 @@ def _fallbacks(parts: PipelineParts) -> Iterator[DoctorFinding]:
         except (NoUsableModel, UsageError) as error:
             yield DoctorFinding(f"fallback {number}", False, f"{name}: {error.message}", error.hint)
         else:
-            yield from _CheckedModel(
-                f"fallback {number}", spec.provider, spec.model, host
-            ).findings(parts.settings)
+            model = _CheckedModel(f"fallback {number}", spec.provider, spec.model, host)
+            yield from model.findings(parts.settings)
 
 
 def _reasons(parts: PipelineParts) -> Iterator[DoctorFinding]:

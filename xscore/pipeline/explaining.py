@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from xscore.indexer.kept_out import kept_out_error
 from xscore.pipeline import pool
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.past_turns import find_past_turn
@@ -87,8 +88,6 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
 def _kept_out(parts: PipelineParts, name: str) -> NothingMatched | None:
     """Return the error that says why a file has no memories; None: the name is that of no file kept
     out."""
-    from xscore.indexer.kept_out import kept_out_error  # only for a name that stands for nothing
-
     for form in name_forms(name, parts.root.path):
         path = file_of_name(form).removesuffix("/")
         error = kept_out_error(parts.store.connection, parts.root, parts.settings.index, path)

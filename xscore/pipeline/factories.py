@@ -35,6 +35,7 @@ from xscore.settings import (
 from xscore.settings.load import DECISION_VENDORS, VENDORS
 from xscore.settings.values import OTHER_JUDGES, OTHER_PRIMARIES
 from xscore.store.store import Store
+from xscore.store.term_vectors import TERM_EMBEDDER
 
 NO_KEY = "no key: ranked by matching words only"
 """Warning of a turn without a key."""
@@ -157,7 +158,7 @@ def describe_judge(spec: ModelSpec, settings: Settings, *, store: Store) -> Judg
     from xscore.pipeline.describe_model import describe_model_judge
 
     if spec.provider == DECISIONS_OF_OPENAI:
-        from xscore.pipeline.known_hosts import takes_decisions
+        from xscore.pipeline.known_hosts import takes_decisions  # only for a decision model
 
         provider = connect_provider(spec, settings)
         if not takes_decisions(store.connection, provider, spec.model, now=store.clock()):
@@ -167,8 +168,6 @@ def describe_judge(spec: ModelSpec, settings: Settings, *, store: Store) -> Judg
 
 def describe_lexical_judge(settings: Settings, *, store: Store) -> JudgeDescription:
     """Describe the judge without a model. An embedder's likeness makes it another judge."""
-    from xscore.store.term_vectors import TERM_EMBEDDER  # a model needs none of it
-
     embeds = settings.embedding.by_model
     identity = lexical_identity(TERM_EMBEDDER)
     if embeds:
@@ -195,7 +194,7 @@ def configured_judge(settings: Settings, *, store: Store) -> str | None:
 
     Raises NoUsableModel, UsageError.
     """
-    from xscore.store.turn_history import latest_judge
+    from xscore.store.turn_history import latest_judge  # only the cache commands ask
 
     keyless, _ = replay_settings(settings, newest=latest_judge(store.connection))
     judge = describe_judge(choose_judge(keyless)[0], keyless, store=store)

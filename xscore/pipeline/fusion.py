@@ -19,6 +19,7 @@ from xscore.pipeline.turn_stages import Opened, Ranking
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import head_branch
 from xscore.platform.text import join_sentences
+from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_parts import (
     RANKED_BY_WORDS,
     BesideMemories,
@@ -51,8 +52,6 @@ def build_bundle(
 
     reasons: by content hash.
     """
-    from xscore.prompts.bundle import render_bundle
-
     settings, now = parts.settings.bundle, parts.clock()
     form = options.bundle or "xml"
     budget = options.max_tokens or settings.max_tokens
@@ -217,7 +216,7 @@ def _changed(store: Store, memories: Iterable[Memory]) -> dict[str, tuple[Citati
     # Few turns show a memory whose code has changed.
     if not stale:
         return {}
-    from xscore.store.evidence import citations_of
+    from xscore.store.evidence import citations_of  # only where a memory cites code
 
     changed: dict[str, tuple[Citation, ...]] = {}
     for id_, citations in citations_of(store.connection, stale).items():
@@ -251,8 +250,11 @@ def _with_details(store: Store, entries: Sequence[BundleEntry], scope: Scope) ->
         present_ids.update((entry.memory.id, *entry.others))
     absent = store.memories(summary_of.keys() - present_ids)
     details = [memory for memory in absent.values() if _may_be_shown(memory, scope)]
-    linked = [replace(entry, summary=summary_of.get(entry.memory.id, "")) for entry in entries]
-    for memory in sorted(details, key=_latest_first)[:MOST_DETAILS]:
+    details.sort(key=_latest_first)
+    linked: list[BundleEntry] = []
+    for entry in entries:
+        linked.append(replace(entry, summary=summary_of.get(entry.memory.id, "")))
+    for memory in details[:MOST_DETAILS]:
         linked.append(BundleEntry(memory, None, summary=summary_of[memory.id]))
     return linked
 

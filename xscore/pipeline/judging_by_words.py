@@ -89,7 +89,7 @@ def judge_by_words(
 
 def _too_late(candidates: Sequence[Candidate]) -> tuple[Outcome, ...]:
     """Return outcomes that say that the deadline came first."""
-    from xscore.pipeline.live_judging import STOP_DETAILS
+    from xscore.pipeline.live_judging import STOP_DETAILS  # few turns are out of time
 
     cause = UnjudgedCause.DEADLINE
     outcomes: list[Outcome] = []

@@ -98,7 +98,7 @@ async def judge_question(
         and parts.settings.selection.most_redrawn
         and not settled.interrupted
     ):
-        from xscore.pipeline.turn_judging import draw_again
+        from xscore.pipeline.turn_judging import draw_again  # only near a threshold
 
         settled, _ = await draw_again(parts, parts.judge, resources, prepared, settled)
     return replace(settled, warnings=(*judge.warnings(), *settled.warnings))
@@ -281,13 +281,14 @@ class _ListUnderWay(Struct):
         self.end.remarks += judged_pool.warnings
         del self.open[watch]
         absent = [outcome.result for outcome in outcomes if isinstance(outcome.result, Unjudged)]
-        if any(unjudged.cause is UnjudgedCause.DEADLINE for unjudged in absent):
-            self.stop.end(UnjudgedCause.DEADLINE)  # the judge was not opened yet
+        # The deadline may have come before the judge was opened, and then nothing has told so.
+        if UnjudgedCause.DEADLINE in {unjudged.cause for unjudged in absent}:
+            self.stop.end(UnjudgedCause.DEADLINE)
         judged = sum(outcome.origin is Origin.JUDGED for outcome in outcomes)
         self.end.judged += judged
         self.unjudged += watch.unjudged
-        lost = tuple(unjudged for unjudged in absent if not self._is_of_the_list(unjudged))
-        self.on_end(QuestionEnd(prepared.number, judged, lost, outcomes, judged_pool.paid))
+        lost = [unjudged for unjudged in absent if not self._is_of_the_list(unjudged)]
+        self.on_end(QuestionEnd(prepared.number, judged, tuple(lost), outcomes, judged_pool.paid))
         self._report()
 
     def _report(self) -> None:

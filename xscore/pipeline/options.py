@@ -74,12 +74,17 @@ def load_with_options(options: Mapping[str, Any], root: RepositoryRoot | None) -
 
     Raises UsageError.
     """
+    flags: dict[str, Any] = {}
+    flag_names: dict[str, str] = {}
+    for setting, name in OPTION_OF_SETTING.items():
+        flags[setting] = options.get(name)
+        flag_names[setting] = f"{name}="
     loaded = load_settings(
         repo_root=root.path if root else None,
         user_file=user_config_file(),
         environ=os.environ,
-        flags={setting: options.get(name) for setting, name in OPTION_OF_SETTING.items()},
-        flag_names={setting: f"{name}=" for setting, name in OPTION_OF_SETTING.items()},
+        flags=flags,
+        flag_names=flag_names,
     )
     default = "code" if root and root.is_git else "general"
     return replace(loaded, settings=with_rubric(loaded.settings, options, default=default))

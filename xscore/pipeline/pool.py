@@ -175,7 +175,7 @@ def _path_test(scope: Scope) -> Callable[[str], bool]:
 def _glob_test(globs: Sequence[str]) -> Callable[[str], bool]:
     if not globs:
         return lambda path: True
-    from xscore.platform.globs import GlobList
+    from xscore.platform.globs import GlobList  # few scopes are globs
 
     try:
         rules = GlobList(globs)

@@ -176,10 +176,13 @@ def list_caps_left(parts: PipelineParts, *, spent: Decimal = ZERO_USD) -> tuple[
     """Return what is left of each cap; the cap of a turn applies to the whole list. spent: by the
     list so far."""
     caps = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
-    return tuple(
-        replace(cap, of="run", left_usd=cap.left_usd - spent) if cap.of == "turn" else cap
-        for cap in caps
-    )
+    of_list: list[CapLeft] = []
+    for cap in caps:
+        if cap.of == "turn":
+            of_list.append(replace(cap, of="run", left_usd=cap.left_usd - spent))
+        else:
+            of_list.append(cap)
+    return tuple(of_list)
 
 
 def confirm_list_cost(

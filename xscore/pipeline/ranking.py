@@ -232,7 +232,9 @@ def aim_of(turn: Turn) -> "TaskAim":
 
 
 def _without(entries: Sequence[Ranked], ids: AbstractSet[str]) -> int:
-    return sum(entry.candidate.id not in ids for entry in entries) if ids else len(entries)
+    if not ids:
+        return len(entries)
+    return sum(entry.candidate.id not in ids for entry in entries)
 
 
 def _best(below: Sequence[Ranked], count: int) -> list[Ranked]:
@@ -288,7 +290,7 @@ def _rank_by_words_instead(
     parts: PipelineParts, opened: Opened, judged: Judged, instead: "WordsInstead"
 ) -> Ranking:
     """Rank a turn by words, and say why no model judged it."""
-    from xscore.pipeline.judging_by_words import lexical_outcomes
+    from xscore.pipeline.judging_by_words import lexical_outcomes  # only where no model could judge
 
     outcomes = lexical_outcomes(parts, opened.turn, judged.pool.candidates)
     thresholds = Thresholds(parts.settings.selection.lexical_threshold)

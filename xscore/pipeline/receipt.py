@@ -186,7 +186,7 @@ def find_reasons(
     reasons = stored_reasons(parts.store, turn_key, map(judge_key, judges), stored)
     if pool.thread is None or not pool.thread.wordings:
         return reasons
-    from xscore.pipeline.carrying import carried_reasons
+    from xscore.pipeline.carrying import carried_reasons  # only in a thread
 
     return {**carried_reasons(pool, parts.store, judge_key(judged.judge), stored), **reasons}
 
@@ -300,7 +300,7 @@ def _carried_over(stages: TurnStages, coverage: Coverage) -> CarriedOver:
     judged = stages.judged
     if not coverage.carried and judged.pool.thread is None:
         return CarriedOver()
-    from xscore.pipeline.carrying import carried_over
+    from xscore.pipeline.carrying import carried_over  # only in a thread
 
     return carried_over(
         judged.pool, judged.outcomes, stages.opened.turn, left_unjudged=len(judged.left_by)
@@ -329,7 +329,7 @@ def _all_warnings(parts: PipelineParts, stages: TurnStages, *, isolated: bool) -
         *answered.warnings,
     ]
     if not isolated and (answered.refused or stages.ranking.selection.unjudged):
-        from xscore.pipeline.turn_estimate import how_to_continue
+        from xscore.pipeline.turn_estimate import how_to_continue  # only where something is left
 
         warnings += how_to_continue(parts, opened, judged, refused=answered.refused)
     return tuple(dict.fromkeys(warnings))
@@ -345,7 +345,7 @@ def _shown_bundle(options: TurnOptions, stages: TurnStages) -> str | None:
         return None
     if checkpoint is None or options.bundle == "json":
         return bundle.text
-    from xscore.prompts.answer import checkpoint_block, render_checkpoint
+    from xscore.prompts.answer import checkpoint_block, render_checkpoint  # only with a checkpoint
 
     before = checkpoint_block(render_checkpoint(checkpoint))
     return f"{before}\n\n{bundle.text}"

@@ -86,7 +86,7 @@ def _cited_memories(answer: Answer) -> list[str]:
     """Return the kept memories, other than code, that the answer cites."""
     if not answer.answer:
         return []
-    from xscore.prompts.answer import cited_memory_ids
+    from xscore.prompts.answer import cited_memory_ids  # only with an answer
 
     # An answer may cite only the beginning of an id.
     cited = tuple(cited_memory_ids(answer.answer))
@@ -142,10 +142,11 @@ def write_scores(parts: PipelineParts, path: Path, finished: Answer, stages: Tur
     # Words that ranked in the judge's place are not scores of its own.
     ranked = [] if ranking.ranked_by else ranking.in_order()
     reasons = find_reasons(parts, stages.opened.key, judged, ranked) if ranked else {}
-    lines = score_lines(judged.outcomes, ranked, reasons)
-    text = "".join(json.dumps(record_json(line), ensure_ascii=False) + "\n" for line in lines)
+    lines: list[str] = []
+    for line in score_lines(judged.outcomes, ranked, reasons):
+        lines.append(json.dumps(record_json(line), ensure_ascii=False) + "\n")
     try:
-        write_atomically(path, text.encode())
+        write_atomically(path, "".join(lines).encode())
     except UsageError as error:
         warnings = (*finished.warnings, f"--all-scores: {error.message}")
         return replace(finished, warnings=warnings, exit_code=finished.exit_code or error.exit_code)

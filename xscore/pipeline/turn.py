@@ -121,7 +121,7 @@ async def _run_stages(setup: _TurnSetup, opened: Opened) -> _Finished:
         # A stage that failed returned nothing, and its resources are closed by now: whatever it
         # bought is committed, so this receipt reads it from the store.
         if resources is not None and resources.usage.has_sent:
-            from xscore.pipeline.failed_turn import receipt_of_failed
+            from xscore.pipeline.failed_turn import receipt_of_failed  # few turns fail
 
             so_far = StagesSoFar(opened, judged, ranking, reasons, bundle, answered)
             latency = setup.stopwatch.latency(since=setup.options.waits_from)
@@ -146,11 +146,12 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
         index_until=index_until(setup.deadline),
     )
     if parts.observer.can_confirm:
+        # A turn that is all cached costs nothing.
         from xscore.pipeline.turn_estimate import confirm_cost
 
         confirm_cost(parts, opened, answers=setup.wants_answer)
     if _sends_to_judge(setup, opened):
-        from xscore.pipeline.estimating import forecast_judging
+        from xscore.pipeline.estimating import forecast_judging  # as above
 
         # Made once: caps, the announcement and the receipt go by the same figures.
         forecast = forecast_judging(parts.judge, opened.turn, opened.pool)
@@ -158,6 +159,7 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
     # Most fully cached turns spend nothing.
     if not (setup.wants_answer or (opened.pool.misses and parts.judge.paid)):
         return opened
+    # A turn that is all cached costs nothing.
     from xscore.pipeline.turn_estimate import announce_budget
 
     warnings = announce_budget(parts, opened, answers=setup.wants_answer, isolated=options.isolated)
@@ -174,11 +176,12 @@ def _sends_to_judge(setup: _TurnSetup, opened: Opened) -> bool:
 def _begin(setup: _TurnSetup, opened: Opened) -> Opened:
     """Write the turn's row, and return the turn with its id."""
     parts, answerer = setup.parts, setup.parts.answerer
+    primary = f"{answerer.provider}:{answerer.model}" if answerer else ""
     start = turns.TurnStart(
         turn_key=opened.key,
         judge=judge_key(parts.judge.identity),
         judge_name=str(parts.judge.spec),
-        primary=f"{answerer.provider}:{answerer.model}" if answerer else "",
+        primary=primary,
         process=process_identity(),
         command=setup.options.command,
         isolated=setup.options.isolated,
@@ -198,7 +201,7 @@ async def _open_resources(
     resources = await stack.enter_async_context(parts.open_resources(opened.turn.id))
     resources.deadline = setup.deadline
     if setup.wants_answer and setup.deadline.at != inf:
-        from xscore.pipeline.answering import typical_answer_s
+        from xscore.pipeline.answering import typical_answer_s  # only where an answer is wanted
 
         resources.deadline = setup.deadline.with_answer(typical_answer_s(parts))
     return resources
@@ -228,7 +231,7 @@ async def _judge(setup: _TurnSetup, opened: Opened, resources: "TurnResources | 
             judged = await judge_missing(parts, opened, resources, isolated=setup.options.isolated)
     if judged.pool.thread is None:
         return judged
-    from xscore.pipeline.carrying import with_earlier
+    from xscore.pipeline.carrying import with_earlier  # only in a thread
 
     return with_earlier(judged, opened.turn)
 
@@ -262,7 +265,7 @@ async def _give_reasons(
     has_model = parts.settings.judge.reason_model != "none"
     if not (judged.judge.is_decision and has_model) or setup.options.isolated:
         return Reasons(stored)
-    from xscore.pipeline.reasons import give_reasons
+    from xscore.pipeline.reasons import give_reasons  # only after a decision model
 
     return await give_reasons(parts, opened, judged, ranking, stored, resources=resources)
 
@@ -273,7 +276,7 @@ def _build_bundle(
     """Render the bundle if anyone will see it."""
     if not (setup.options.answer or setup.options.bundle):
         return None
-    from xscore.pipeline.fusion import build_bundle
+    from xscore.pipeline.fusion import build_bundle  # only where anyone will see it
 
     with setup.stopwatch.stage("select"):
         return build_bundle(setup.parts, setup.options, opened, ranking, reasons.by_hash)
@@ -295,7 +298,7 @@ async def _answer(
     warnings: tuple[str, ...] = ()
     if not ranking.selection.kept:
         warnings = ("nothing was chosen, so the answer is based on the task alone",)
-    from xscore.pipeline.answering import ask_primary
+    from xscore.pipeline.answering import ask_primary  # only where an answer is wanted
 
     setup.parts.observer.stage("primary")
     with setup.stopwatch.stage("primary"):
@@ -341,19 +344,24 @@ def _finish(
 
 def _figures(setup: _TurnSetup, stages: TurnStages, answer: Answer) -> TurnFigures:
     """Return what reports count of the turn: scores of its own judge alone."""
-    judged, ranking = stages.judged, stages.ranking
-    by_words = bool(ranking.ranked_by)
-    scores = [
-        ranked.score
-        for ranked in (() if by_words else ranking.ranked)
-        if ranked.candidate.content_hash not in judged.by_fallback
-    ]
+    judge, ranking = setup.parts.judge, stages.ranking
+    scores: list[float] = []
+    threshold = None
+    if ranking.ranked_by:
+        # Words ranked in the judge's place: it has no score of its own, but its threshold stands.
+        threshold = judge.thresholds.default
+    else:
+        by_fallback = stages.judged.by_fallback
+        judged_here = [
+            entry for entry in ranking.ranked if entry.candidate.content_hash not in by_fallback
+        ]
+        scores = [entry.score for entry in judged_here]
     return receipt.turn_figures(
         answer,
         scores,
         command=setup.options.command,
-        forecast=stages.opened.forecast if setup.parts.judge.paid else None,
-        threshold=setup.parts.judge.thresholds.default if by_words else None,
+        forecast=stages.opened.forecast if judge.paid else None,
+        threshold=threshold,
     )
 
 

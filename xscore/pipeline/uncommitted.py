@@ -83,7 +83,7 @@ def _admitted_diff(
     change = working_diff(root.path)
     if not change.patch:
         return ""
-    from xscore.indexer.admission import AdmissionRules
+    from xscore.indexer.admission import AdmissionRules  # only with a change that is not committed
 
     indexed, rules = file_languages(connection), AdmissionRules(settings)
     deleted = {portable_name(name): is_gone for name, is_gone in change.deleted.items()}

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from xscore.platform import sqlite_drivers
-from xscore.platform.database_header import read_header
+from xscore.platform.database_files import read_header
 from xscore.platform.errors import BrokenReceipt, StoreDamaged, StoreError, StoreTooNew
 from xscore.platform.sqlite_drivers import (
     BUSY_TIMEOUT_S,
@@ -343,6 +343,7 @@ def _unless_encrypted(path: Path) -> Iterator[None]:
     try:
         yield
     except StoreDamaged as error:
+        # A plain store needs none of it.
         from xscore.platform.encrypted_sqlite import looks_encrypted, missing_note_error
 
         if sqlite_drivers.read_note(path) is None and looks_encrypted(path):

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from xscore.platform.database_header import SQLITE_MAGIC
+from xscore.platform.database_files import SQLITE_MAGIC
 from xscore.platform.errors import StoreDamaged, StoreError, install_hint
 from xscore.platform.files import write_private_file
 from xscore.platform.sqlite_drivers import REWRITE_NOTE_HINT, KeySource, note_path, open_with
@@ -62,7 +62,7 @@ def key_literal(key: bytes) -> str:
 
 def _cipher() -> Any:
     try:
-        import sqlcipher3.dbapi2
+        import sqlcipher3.dbapi2  # an extra
     except ImportError as error:
         raise StoreError(
             "the store is encrypted, and sqlcipher3 is not installed", hint=INSTALL_CRYPT_HINT

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.database import Migration, Schema
-from xscore.platform.database_header import read_header
+from xscore.platform.database_files import read_header
 from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.files import sync_to_disk
 from xscore.platform.set_aside import make_set_aside_folder, set_aside_folders

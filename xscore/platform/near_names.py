@@ -25,7 +25,7 @@ def nearest_names(
     likeness: the lowest similarity that counts, from 0 to 1 (shared letters in order,
         `rapidfuzz.fuzz.ratio`).
     """
-    from rapidfuzz import fuzz, process
+    from rapidfuzz import fuzz, process  # only where a name is misspelt
 
     distinct = list(dict.fromkeys(names))
     folded, folded_name = [choice.casefold() for choice in distinct], name.casefold()

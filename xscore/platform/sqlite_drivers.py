@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
+from xscore.platform.database_files import note_closed, note_opened
 from xscore.platform.errors import StoreDamaged, StoreError, StoreTooNew
 from xscore.platform.files import FileRefused, read_named_file
-from xscore.platform.open_files import note_closed, note_opened
 
 BUSY_TIMEOUT_S = 30.0
 IN_MEMORY = ":memory:"

@@ -14,6 +14,7 @@ nothing. Trade-offs: soft hyphens, ideographic variants and the flags of England
 are lost.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -114,8 +115,6 @@ def mask_key(key: str) -> str:
 
 def safe_json(value: object, *, ascii_only: bool = False) -> str:
     """Render JSON in which every character is safe to display and encode."""
-    import json
-
     return escape_in_json(json.dumps(value, ensure_ascii=ascii_only, indent=2, allow_nan=False))
 
 

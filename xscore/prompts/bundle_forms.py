@@ -288,7 +288,7 @@ def _tabled(run: Sequence[BundlePiece], fenced: str, frame: Callable[[str], str]
     shorter."""
     if len(run) < MIN_TABLE_ROWS:
         return fenced
-    import toon_format
+    import toon_format  # few bundles hold a table
 
     framed = frame(toon_format.dumps({"facts": [_row(piece) for piece in run]}))
     is_shorter = tokens.estimate(tokens.size(framed)) < tokens.estimate(tokens.size(fenced))

@@ -160,6 +160,7 @@ class HostConnection:
             await session.close()
 
     def _open(self) -> "ClientSession":
+        # A turn that is all cached calls nothing.
         from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 
         self._route = route_to(self.base_url)

@@ -178,13 +178,9 @@ def find_table_model(model: str, host: str, table: str = "") -> TableModel | Non
     host: empty for a gateway, whose model is looked up by name at the vendor that sells it.
     table: the table's id of the vendor, where the host alone does not tell.
     """
-    from genai_prices.data_snapshot import get_snapshot
-
     if table:
         try:
-            return TableModel(
-                table, get_snapshot().find_provider_model(model, None, table, None)[1], True
-            )
+            return TableModel(table, _look_up(model, table=table)[1], True)
         except LookupError:
             return None
     if not host:
@@ -192,7 +188,7 @@ def find_table_model(model: str, host: str, table: str = "") -> TableModel | Non
         return None if sold is None else TableModel(str(sold[0].id), sold[1], True)
     url = f"https://{host}/"
     try:
-        vendor, info = get_snapshot().find_provider_model(model, None, None, url)
+        vendor, info = _look_up(model, url=url)
     except LookupError:
         return None
     if not _is_whole_name(vendor.api_pattern, url):
@@ -206,11 +202,16 @@ def vendor_by_price_table(model: str) -> str:
     return str(info[0].id) if info else ""
 
 
-def _sold_by_name(model: str) -> tuple[Any, Any] | None:
-    from genai_prices.data_snapshot import get_snapshot
+def _look_up(model: str, *, table: str | None = None, url: str | None = None) -> tuple[Any, Any]:
+    """Return a vendor and its model. Raises LookupError."""
+    from genai_prices.data_snapshot import get_snapshot  # its tables take 0.3 s
 
+    return get_snapshot().find_provider_model(model, None, table, url)
+
+
+def _sold_by_name(model: str) -> tuple[Any, Any] | None:
     try:
-        return get_snapshot().find_provider_model(model, None, None, None)
+        return _look_up(model)
     except LookupError:
         return None
 
@@ -250,7 +251,7 @@ def compile_prices(prices: Any) -> PriceOf:
 
 
 def _band(prices: Any, above: int) -> PriceBand:
-    from genai_prices import Usage as TableUsage
+    from genai_prices import Usage as TableUsage  # its tables take 0.3 s
 
     def dollars(**counts: int) -> Decimal:
         total: Decimal = prices.calc_price(TableUsage(**counts))["total_price"]

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from html import unescape
 from pathlib import Path
 from typing import Annotated
 
@@ -162,8 +163,6 @@ def text_around_memories(prompt: str) -> str:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    from html import unescape
-
     return {name: unescape(value) for name, value in _ATTRIBUTE.findall(text)}
 
 
@@ -204,7 +203,7 @@ class ScriptedProvider:
         self.requests.append(request)
         call = len(self.requests)
         if self.script.latency_s:
-            import asyncio
+            import asyncio  # a turn that is all cached calls nothing
 
             await asyncio.sleep(self.script.latency_s)
         planned = next((error for error in self.script.errors if error.at == call), None)

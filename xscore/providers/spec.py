@@ -132,7 +132,7 @@ def connect_provider(spec: ModelSpec, settings: Settings) -> Provider:
         connect: Connect = import_module(f"xscore.providers.{spec.provider}").connect
         return connect(spec.model, settings)
     if spec.is_decision:
-        from xscore.providers.decisions import DecisionProvider
+        from xscore.providers.decisions import DecisionProvider  # only for a decision model
 
         return DecisionProvider(spec.provider, spec.model, settings)
     if spec.provider == LEXICAL:
@@ -197,8 +197,8 @@ async def import_for_judging(provider: str) -> None:
 async def _import(modules: tuple[str, ...]) -> None:
     if _finished.issuperset(modules):
         return
-    import asyncio
-    from concurrent.futures import Future
+    import asyncio  # only where an SDK is imported in a thread
+    from concurrent.futures import Future  # only where an SDK is imported in a thread
 
     imported: Future[None] = Future()
     # From here on a cancelled caller does not cancel the import.

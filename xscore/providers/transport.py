@@ -179,9 +179,9 @@ def trusted_ssl_context() -> "ssl.SSLContext":
 
     Raises UsageError.
     """
-    import ssl
+    import ssl  # a turn that is all cached connects to nothing
 
-    import httpx2
+    import httpx2  # a turn that is all cached connects to nothing
 
     name = next((name for name in CERTIFICATE_FILES if os.environ.get(name)), None)
     file = os.environ[name] if name else None

@@ -168,9 +168,10 @@ class WireProvider(HostConnection):
         `caught` then holds what it raises too.
         """
         if self._sdk is None:
-            import aiohttp
-            import httpx2
+            import aiohttp  # a turn that is all cached connects to nothing
+            import httpx2  # a turn that is all cached connects to nothing
 
+            # A turn that is all cached connects to nothing.
             from xscore.providers.sdk_transport import http_client
 
             self._route = route_to(self.base_url)

@@ -52,15 +52,15 @@ FIRST_LINE = 1.0
 JOINED = 0.3
 """Weight of a term joined from two neighboring words."""
 SAME_FILE = 0.15
-"""Share of the idf of words anywhere in its file, for a memory with own evidence."""
+"""Share of the idf of words anywhere in its file, for a memory with evidence of its own."""
 ENOUGH_WORDS = 3
 BREADTH = 0.5
 """Evidence from fewer distinct words (or than the task has) is multiplied by this power of their
 share."""
 BEST_ASKED, ONE_OF = 8, 100
 """How many of the best memories tell whether a repository has what a question asks for: one of
-every 100, at most 8. What a repository has is dealt with in several places; what it lacks shares a
-few words with one."""
+every 100, at most 8. What a repository has appears in several places; what it lacks shares a few
+words with one."""
 HELD_SHORT, HELD_LONG = 0.44, 0.22
 """Share of the idf of a question that these memories hold on average where it counts in full: short
 questions, long ones. Cross-validated by repository on questions about what is there and what is not
@@ -71,7 +71,7 @@ falls evenly."""
 UNHELD_FALLS = 3.0
 """Power of the held share of what is needed, by which all evidence is multiplied."""
 NAMED_LEAST = 0.75
-"""Least share of its evidence that a memory keeps whose whole name the question says: it is named
+"""Minimum share of its evidence kept by a memory whose whole name is in the question: it is listed
 among the nearest, and mostly not chosen (decision 0036)."""
 EVERYDAY_WEIGHT = 0.4
 """Share of its idf that an everyday word of a question keeps: `how long until a job is run?` is not
@@ -99,7 +99,7 @@ COMMON = 0.5
 """A word that stands in more than this share of all memories is not evidence, unless the task has
 no other."""
 COMMON_LEAST = 10
-"""A word that no more memories than this have is never common, however small the pool."""
+"""A word in this many memories or fewer is never common, however small the pool."""
 IMAGINED = 50
 """Number of imagined memories without any of the words, so that idf works in a small pool."""
 
@@ -377,8 +377,7 @@ def _held_share(amounts: Mapping[int, float], hits: TermHits, weights: _TermWeig
 def _shrink_all(
     amounts: dict[int, float], hits: TermHits, weights: _TermWeights, *, kept_share: float
 ) -> None:
-    """Shrink all evidence to what is left of it where the best memories hold little of what is
-    asked."""
+    """Shrink all evidence where the best memories hold little of what is asked."""
     # A name that was asked for stays in sight, whatever unknown words stand beside it.
     named: set[int] = set()
     for row, term, marks in zip(hits.row, hits.term, hits.fields, strict=True):
@@ -390,8 +389,7 @@ def _shrink_all(
 
 
 def _needed(words: int) -> float:
-    """Return the share of a question that must be held; a long one never stands in one memory
-    whole."""
+    """Return the share of a question that must be held; no memory holds all of a long one."""
     is_long = min(1.0, max(0.0, (words - SHORT_UNTIL) / (LONG_FROM - SHORT_UNTIL)))
     return HELD_SHORT + (HELD_LONG - HELD_SHORT) * is_long
 

@@ -207,19 +207,19 @@ class _ClaimsByStore:
         result_at: dict[int, ClaimResult] = {}
         for is_own, claims in self._both:
             # A pack holds memories of one store, so its first content tells whose it is.
-            places = [
-                place for place, pack in enumerate(packs) if (pack[0] in self.contents) is is_own
-            ]
-            if not places:
+            packs_by_place: dict[int, Sequence[str]] = {}
+            for place, pack in enumerate(packs):
+                if (pack[0] in self.contents) is is_own:
+                    packs_by_place[place] = pack
+            if not packs_by_place:
                 continue
-            of_store = [packs[place] for place in places]
             if is_own:
                 # The parts of long memories become known only here, and are written where their
                 # memory is.
-                for pack in of_store:
+                for pack in packs_by_place.values():
                     self.contents.update(pack)
-            results = await claims.claim(of_store, at_most=at_most)
-            result_at |= zip(places, results, strict=True)
+            results = await claims.claim(list(packs_by_place.values()), at_most=at_most)
+            result_at |= zip(packs_by_place, results, strict=True)
             # Both stores share one limit.
             claimed_here = sum(result.share is ClaimState.OURS for result in results)
             at_most = max(0, at_most - claimed_here)

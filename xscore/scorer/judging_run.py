@@ -32,8 +32,8 @@ class JudgingRun(Struct):
     _parts_of: dict[str, list[str]] = field(default_factory=dict)
 
     def contents(self, pack: Pack, pieces: Sequence[MemoryPart]) -> list[str]:
-        """Name all that judging this pack judges: its members and, where a member is in parts,
-        those."""
+        """Return all contents that judging this pack covers: its members, and the parts of those in
+        parts."""
         parts = [piece for piece in pieces if piece.is_part]
         # Emptied first for these memories: a pack that was deferred is opened a second time.
         for piece in parts:

@@ -55,16 +55,15 @@ from xscore.store.term_vectors import (
 RANK_CONSTANT = 60
 """k of reciprocal rank fusion, as in its source."""
 LIFT = 0.5
-"""Most that likeness alone can score with the lexical judge. Set by hand; 0.3 and 0.7 were measured
-as no other."""
+"""Most that likeness alone can score with the lexical judge. Set by hand; 0.3 and 0.7 measured the
+same."""
 LIFT_FROM = 0.35
 """Cosine from which likeness counts. Set by hand: the 99th percentile of questions and functions
 was 0.45."""
 
 
 def fuse_ranks(priors: Mapping[str, float], likeness: Mapping[str, float]) -> dict[str, float]:
-    """Return priors 0..1 by which both orders are one; those of words alone where there is no
-    likeness."""
+    """Combine both orders into priors 0..1; without likeness, words alone decide."""
     if not likeness:
         return dict(priors)
     prior_of_matching = {memory: prior for memory, prior in priors.items() if prior > 0}
@@ -115,7 +114,7 @@ REST = 0.7
 GENERIC_FOLDERS = frozenset({"src", "lib", "packages", "crates", "apps", "pkg", "source", "python"})
 """Folders that hold a repository's package, and do not name it."""
 MOST_TERMS = 400
-"""Terms read of one task; a pasted log has no more to say."""
+"""Terms read of one task; more of a pasted log adds nothing."""
 
 _FRAME = re.compile(
     r"(\bhow\b[^.?!\n]*?)(?<!\bthe)\s+work(?:s|ed|ing)?"
@@ -298,6 +297,7 @@ class _ScoredPool:
     def _tests_of_named(self, tests_of: TestsOf | None) -> list[int]:
         """Return the rows of the tests of what the task names, if tests do not count in full
         anyway."""
+        # Only for a task that names what is tested.
         from xscore.store.written_rows import tested_name
 
         if not weighs_tests_less(self.terms):

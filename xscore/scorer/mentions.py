@@ -211,10 +211,11 @@ def _by_near_name(
         bearers.setdefault(_last_name(candidate), []).append(candidate)
     bearers.pop("", None)
     long_enough = [name for name in unknown if len(name) >= NEAR_LETTERS]
-    for name in long_enough[:MOST_MISSPELT]:
-        # Most tasks spell their names right.
-        from xscore.platform.near_names import nearest_names
+    if not long_enough:
+        return
+    from xscore.platform.near_names import nearest_names  # most tasks spell their names right
 
+    for name in long_enough[:MOST_MISSPELT]:
         for near in nearest_names(name, bearers, limit=1, likeness=NEAR_LIKENESS):
             if len(bearers[near]) > MOST_BEARERS:
                 continue

@@ -218,17 +218,21 @@ class ModelJudge:
     async def _judge_pack(self, run: JudgingRun, ours: ClaimedPack) -> UnitResult:
         """Judge what of a claimed pack has no judgment yet."""
         pack, pieces, claimed = ours.opened.pack, ours.opened.pieces, ours.claimed
-        hashes = [member.content_hash for member in pack.members]
-        elsewhere = [claimed.known[hash_] for hash_ in hashes if hash_ in claimed.known]
+        elsewhere: list[Judgment] = []
+        members: list[Candidate] = []
+        for member in pack.members:
+            if member.content_hash in claimed.known:
+                elsewhere.append(claimed.known[member.content_hash])
+            else:
+                members.append(member)
         if elsewhere:
             # Judged by another process between the look-up in the cache and this claim: paying for
             # it again would buy nothing, and its claim is no longer needed.
             done = {judgment.content_hash for judgment in elsewhere}
             self.judged_elsewhere |= done
             self._release(run, done)
-            members = tuple(member for member in pack.members if member.content_hash not in done)
             # No longer a kept pack: a prompt with fewer members is none that lasts.
-            pack = Pack(pack.id, members)
+            pack = Pack(pack.id, tuple(members))
             pieces = tuple(piece for piece in pieces if piece.memory not in done)
         known_judgments = self._known_results(pieces, claimed)
         results = run.lost_texts(pack, pieces)

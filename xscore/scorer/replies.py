@@ -3,7 +3,7 @@ Pure.
 
 Strict JSON first. A reply that is not JSON is repaired by json-repair, and a score counts only if
 the raw text plainly states the same one, because a repair may turn a truncated score into a lower
-one. Nothing is clamped or rounded. Trade- off: `92.0` is void, because otherwise the `1.0` of a
+one. Nothing is clamped or rounded. Trade-off: `92.0` is void, because otherwise the `1.0` of a
 model that scores 0..1 would pass as the lowest score.
 """
 
@@ -76,7 +76,7 @@ class ReplyObject(NamedTuple):
     repaired: bool = False
     """The reply was not JSON as it stood."""
     damaged: str = ""
-    """What the object was repaired out of; empty: it stood there whole."""
+    """The text that the object was repaired from; empty: it was intact."""
 
 
 EMPTY_REPLY = ParsedReply({}, {})
@@ -85,7 +85,7 @@ EMPTY_REPLY = ParsedReply({}, {})
 def _without_thinking(text: str) -> str:
     """Drop what a model thinks aloud.
 
-    One pattern over both marks would read the rest of the text for each begin.
+    One pattern over both marks would scan the rest of the text for each opening mark.
     """
     kept: list[str] = []
     place = 0
@@ -151,7 +151,7 @@ def _in_doubt(value: object) -> bool:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_ConflictTrackingDict)
-"""Kept: making one takes as long as a small reply takes to be read."""
+"""Kept, since creating one takes as long as parsing a small reply."""
 
 
 def _strict(text: str) -> object | None:
@@ -163,7 +163,7 @@ def _strict(text: str) -> object | None:
 
 
 def _repaired(text: str) -> object:
-    import json_repair
+    import json_repair  # few replies are broken
 
     try:
         return json_repair.loads(text, skip_json_loads=True)

@@ -247,7 +247,7 @@ def _misspelt_variables(environ: Mapping[str, str]) -> list[str]:
     )
     if not unknown:
         return []
-    from xscore.platform.near_names import nearest_names
+    from xscore.platform.near_names import nearest_names  # for a warning alone
 
     nearest = {name: nearest_names(name, variables, limit=1, likeness=0.0)[0] for name in unknown}
     return [

@@ -115,8 +115,8 @@ def _from_keyring(identifier: str) -> bytes:
 @contextmanager
 def _keyring() -> Iterator[Any]:
     try:
-        import keyring
-        from keyring.errors import KeyringError
+        import keyring  # an extra
+        from keyring.errors import KeyringError  # an extra
     except ImportError as error:
         raise StoreError(
             "the store's key is in the keyring, and keyring is not installed",

@@ -22,7 +22,7 @@ from pathlib import Path
 from threading import Lock
 
 from xscore.platform.database import unwritable_hint
-from xscore.platform.database_header import read_header
+from xscore.platform.database_files import read_header
 from xscore.platform.errors import StoreError, StoreUntrusted
 from xscore.platform.processes import is_alive
 from xscore.platform.sqlite_drivers import NOTE_SUFFIX

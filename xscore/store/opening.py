@@ -272,6 +272,7 @@ def _create(store_dir: Path, user_data_dir: Path) -> None:
         # Left by a killed rebuild: encrypt the new store again.
         noted = sqlite_drivers.read_note(path)
         if noted is not None:
+            # A plain store needs none of it.
             from xscore.platform.encrypted_sqlite import key_of_note
 
             keys = key_source(user_data_dir)

@@ -236,7 +236,7 @@ def erase_from_copies(source: CopiedStore, ids: Collection[str], lines: "LineMat
 
 def read_copy(copy: Path, keys: KeySource) -> CopyContents:
     """Read a copy. Raises StoreDamaged, and StoreError if it cannot be read."""
-    from xscore.store import stated_rows
+    from xscore.store import stated_rows  # most closings copy nothing
 
     with closing(_open(copy, keys)) as connection, database.read_snapshot(connection):
         rows = stated_rows.copied_rows(connection)
@@ -282,7 +282,7 @@ def _write_copy(
     source: CopiedStore, rows: Mapping[str, "CopyRow"], erased: Collection[tuple[str, float]]
 ) -> int:
     """Write what differs; return how many memories the copy has. A copy of nothing is removed."""
-    from xscore.store import stated_rows
+    from xscore.store import stated_rows  # most closings copy nothing
 
     copy = source.copy_path
     if not copy.exists():
@@ -343,7 +343,7 @@ def _follow_a_move(source: CopiedStore) -> None:
 
 
 def _erase(copy: Path, keys: KeySource, ids: Collection[str], lines: "LineMatcher") -> None:
-    from xscore.store import stated_rows
+    from xscore.store import stated_rows  # most closings copy nothing
 
     with closing(_open(copy, keys)) as connection:
         with database.transaction(connection):

@@ -266,7 +266,7 @@ class Store:
         """Close the connections, once what was stated is copied."""
         try:
             if self.copies_to is not None:
-                from xscore.store.stated_copy import update_copies
+                from xscore.store.stated_copy import update_copies  # a store in memory has no copy
 
                 self.copy_problem = update_copies(self.copied_stores())
         finally:
@@ -320,8 +320,8 @@ class Store:
         hash_of = {candidate.id: candidate.content_hash for candidate in candidates}
         among = (json.dumps([*hash_of]),)
         from xscore.store.file_bodies import read_with_bodies  # a cached turn reads no text
-        from xscore.store.memory_views import decode_views
-        from xscore.store.memory_writer import judge_text
+        from xscore.store.memory_views import decode_views  # a cached turn reads no text
+        from xscore.store.memory_writer import judge_text  # a cached turn reads no text
 
         texts: dict[str, str] = {}
         columns = "id, layer, path, entity, status, views"

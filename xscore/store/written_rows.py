@@ -18,6 +18,7 @@ from xscore.records.memory import NOTHING_STATED, CodeFacts, Kind, Layer, Memory
 from xscore.store.file_bodies import Body
 from xscore.store.memory_rows import HEAD_COLUMNS, MEMORY_COLUMNS, SqlRow
 from xscore.store.memory_views import view_rows, write_views
+from xscore.store.term_vectors import memory_vector
 
 ROW_COLUMNS = (*MEMORY_COLUMNS, "thread", "name_crc", "overrides", "terms")
 """Columns of a row as it is written."""
@@ -59,8 +60,6 @@ _HEAD = attrgetter(*HEAD_COLUMNS)
 
 def memory_row(memory: Memory, thread: str = "") -> SqlRow:
     """Return a memory as a row of `ROW_COLUMNS`."""
-    from xscore.store.term_vectors import memory_vector  # lazy: its word lists are read from a file
-
     attrs = facts_to_json(memory.facts, memory.particulars)
     body = (attrs, memory.card, memory.text)
     overrides = (

@@ -103,6 +103,20 @@ def test_a_line_that_is_too_long_is_dropped_to_its_end(shop: Path) -> None:
         assert "tail" not in answered_ids
 
 
+@pytest.mark.parametrize("at", ["first", "last"])
+def test_a_request_that_is_too_long_is_refused(shop: Path, at: str) -> None:
+    """Its client gets an answer instead of waiting, whether it writes the id at the beginning of
+    the line or at its end; a notification gets none."""
+    filling = '"method": "ping", "params": {"id": 7, "x": "%s"}' % ("x" * MOST_LINE_BYTES)
+    ends = ('{"jsonrpc": "2.0", "id": 41, %s}', '{%s, "jsonrpc": "2.0", "id": 41}')
+    with served(shop) as client:
+        client.initialize()
+        client.raw((ends[at == "last"] % filling).encode() + b"\n")
+        assert client.answer(41)["error"]["code"] == -32601
+        client.raw(b"{" + filling.encode() + b"}\n")
+        assert client.ask("ping")["result"] == {}
+
+
 @pytest.mark.parametrize(
     "how",
     ["leaves", *(pytest.param(name, marks=pytest.mark.verify) for name in ("SIGTERM", "SIGKILL"))],

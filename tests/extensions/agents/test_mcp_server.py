@@ -226,6 +226,19 @@ def test_a_cancelled_call_is_never_answered_and_what_was_paid_is_kept(
         assert about["coverage"]["unjudged"] == 0
 
 
+def test_a_cancelled_call_sends_no_more_progress(shop: Path, tmp_path: Path) -> None:
+    """Its last judgments still arrive and are kept, but its client hears nothing of them."""
+    slow = script(tmp_path, latency_s=0.3)
+    with served(shop, judge__model=slow, judge__pack_size=1, judge__concurrency=1) as client:
+        client.initialize()
+        cancelled = client.call_until_judged(TASK)
+        client.send("notifications/cancelled", {"requestId": cancelled})
+        assert client.ask("ping")["result"] == {}
+        client.notices.clear()
+        client.answer(client.call({"task": TASK}))
+        assert client.notices == []
+
+
 def test_progress_grows_and_only_where_it_was_asked_for(shop: Path, tmp_path: Path) -> None:
     """Notifications carry the client's token, each value is larger, and none follows the answer."""
     with served(shop, judge__model=script(tmp_path)) as client:

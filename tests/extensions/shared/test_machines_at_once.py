@@ -2,9 +2,6 @@
 is paid once."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.extensions.shared.server_processes import ServerProcess
+from tests.programs import begin
 from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
 from tests.waiting import wait_until
@@ -54,51 +52,24 @@ class Machine:
         shared: SharedSettings,
         judge: str = "openai:judge-2",
     ) -> None:
-        environ = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("XSCORE_", "OPENAI_"))
-        }
-        environ |= {
-            "HOME": str(home),
-            "OPENAI_BASE_URL": provider.url,
-            "SYSTEMONE_BASE_URL": provider.url,
-            "OPENAI_API_KEY": "none",
-            "XSCORE_JUDGE_PROBE": "false",
-            "XSCORE_SHARED_URL": shared.url.reveal(),
-            "XSCORE_SHARED_TENANT": shared.tenant,
-            "XSCORE_SHARED_TIMEOUT_S": str(shared.timeout_s),
-        }
-        words = [
+        options = f"--judge {judge} --pack-size 1 --concurrency 16 --glob *.py --type function"
+        self.process = begin(
             "ask",
             "why is x wrong?",
             "--no-answer",
             "--json",
-            "--pack-size",
-            "1",
-            "--judge",
-            judge,
-        ]
-        command = [
-            sys.executable,
-            "-m",
-            "xscore",
-            *words,
-            "--glob",
-            "*.py",
-            "--type",
-            "function",
-            "--concurrency",
-            "16",
-        ]
-        root = clone(home, functions)
-        self.process = subprocess.Popen(
-            command,
-            cwd=root,
-            env=environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            *options.split(),
+            cwd=clone(home, functions),
+            environ={
+                "HOME": str(home),
+                "OPENAI_BASE_URL": provider.url,
+                "SYSTEMONE_BASE_URL": provider.url,
+                "OPENAI_API_KEY": "none",
+                "XSCORE_JUDGE_PROBE": "false",
+                "XSCORE_SHARED_URL": shared.url.reveal(),
+                "XSCORE_SHARED_TENANT": shared.tenant,
+                "XSCORE_SHARED_TIMEOUT_S": str(shared.timeout_s),
+            },
         )
 
     def receipt(self) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tree_sitter_json
 from msgspec import Struct
+from tree_sitter import Language, Parser
 
 from xscore.platform.errors import UsageError
 from xscore.platform.toml_text import parse_toml
@@ -202,15 +204,12 @@ def _without(document: dict[str, Any], name: str) -> dict[str, Any]:
 class _Source:
     """A JSON file, parsed so that the byte range of each value is known.
 
-    A repository may bring the file, and a grammar takes memory by the square to recover from some
-    errors: it reads only what the standard parser has accepted. Within comments, of which that one
-    sees nothing, a NUL or bytes that are not UTF-8 would end them for the grammar.
+    The file may come from a repository, and recovering from some errors takes a grammar quadratic
+    memory, so it reads only what the standard parser has accepted. In comments, which that parser
+    does not see, a NUL or bytes that are not UTF-8 would end them for the grammar.
     """
 
     def __init__(self, data: bytes, file: Path) -> None:
-        import tree_sitter_json
-        from tree_sitter import Language, Parser
-
         # Places are counted in bytes: a byte order mark is read as spaces.
         self.data = data
         self.file = file

@@ -107,10 +107,10 @@ def before_prompt(call: HookCall) -> str:
 
 def _run_turn(call: HookCall, task: str) -> Answer | None:
     """Run the turn within the deadline and add its bundle; None where nothing is indexed yet."""
-    from xscore.cli.interrupt import run_interruptible
-    from xscore.pipeline.build import Pipeline
-    from xscore.pipeline.parts import TurnOptions
-    from xscore.pipeline.turn import run_turn
+    from xscore.cli.interrupt import run_interruptible  # only a prompt runs a turn
+    from xscore.pipeline.build import Pipeline  # as above
+    from xscore.pipeline.parts import TurnOptions  # as above
+    from xscore.pipeline.turn import run_turn  # as above
 
     async def work() -> Answer | None:
         async with Pipeline.open(
@@ -151,7 +151,7 @@ def _hurried(call: HookCall) -> LoadedSettings:
 
 
 class _StageNotice(Observer):
-    """Notes that the index is being built, should the time be up meanwhile."""
+    """Notes that the index is being built, in case time runs out meanwhile."""
 
     def __init__(self, call: HookCall) -> None:
         self._call = call
@@ -180,6 +180,7 @@ def at_session_start(call: HookCall) -> str:
         return ""
     if call.message.source in CLEARED:
         forget_session(call.state_file, call.thread)
+    # Only at the start of a session.
     from xscore.extensions.agents.session_recap import render_recap
 
     earlier = earlier_statements(call.root, call.settings)

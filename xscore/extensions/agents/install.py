@@ -33,6 +33,7 @@ from xscore.platform.errors import UsageError, install_hint
 from xscore.platform.extras import has_package
 from xscore.platform.paths import find_root
 from xscore.platform.text import one_line
+from xscore.store.redaction import redact
 
 
 @command()
@@ -137,8 +138,6 @@ def _target(client: str, scope: Scope) -> Target:
 
 def _diff(edits: Sequence[FileEdit]) -> str:
     """Return the change as a diff, with secrets redacted in the lines around it."""
-    from xscore.store.redaction import redact
-
     lines: list[str] = []
     for edit in edits:
         before, after = _lines_of(edit.before), _lines_of(edit.after)

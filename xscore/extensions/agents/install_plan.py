@@ -7,6 +7,7 @@ are replaced one at a time, so an interrupted installation has to be run again.
 """
 
 import codecs
+import json
 import os
 import re
 import shutil
@@ -345,8 +346,6 @@ def _forms(target: Target, program: str) -> list[_Form]:
 
 def toml_lines(entry: Mapping[str, object]) -> str:
     """Return the lines of a TOML table of strings and lists of strings."""
-    import json  # a JSON string without a surrogate is a TOML string
-
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items())
 
 

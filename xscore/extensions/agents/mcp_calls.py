@@ -1,8 +1,8 @@
 """Run the calls of an MCP client outside its event loop.
 
-A turn reads files and a store, which would keep the server from answering pings and hearing of
+A turn reads files and a store, which would keep the server from answering pings and noticing
 cancellations; so each call has a thread with an event loop of its own. Trade-off: a cancelled call
-that is busy outside its event loop ends only when that is done, and is waited for only so long.
+that is busy outside its event loop ends only when that is done, and the wait for it is bounded.
 """
 
 import asyncio
@@ -94,8 +94,7 @@ class CallThread(Generic[Result]):
 
 
 def _as_ours(error: BaseException) -> XscoreError:
-    """Return an error of ours; of a bug, only that there was one, since its text may hold
-    anything."""
+    """Return it as an error of ours; a bug without its text, which may hold anything."""
     ours = find_xscore_error(error)
     if ours is None:
         sys.stderr.write(f"xscore mcp: internal error: {type(error).__name__}: {error}\n")
@@ -120,7 +119,9 @@ class ProgressQueue:
         """Say that nothing more will come."""
         self._waiting.put_nowait(None)
 
-    async def send_all(self) -> None:
-        """Send what was queued, until `close`."""
+    async def send_all(self, call: Call) -> None:
+        """Send what was queued, until `close`; nothing more once the call is cancelled."""
         while (report := await self._waiting.get()) is not None:
+            if call.is_cancelled:
+                return
             await self._send(*report)

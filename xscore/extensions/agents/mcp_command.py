@@ -50,7 +50,7 @@ def mcp(tools: str, folder: str, flags: Flags) -> None:
 
 
 async def _serve_until_sigterm(place: Workplace, pipes: ClientPipes, *, everything: bool) -> None:
-    from xscore.extensions.agents.mcp_server import McpServer
+    from xscore.extensions.agents.mcp_server import McpServer  # an extra; --help needs none
 
     task = asyncio.current_task()
     assert task is not None

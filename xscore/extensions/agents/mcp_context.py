@@ -89,18 +89,22 @@ class ProgressReporter(Observer):
         self._report(self._shown, total, words)
 
 
-async def find_context(place: Workplace, given: ContextArguments, call: Call) -> ToolResult:
+async def find_context(place: Workplace, arguments: ContextArguments, call: Call) -> ToolResult:
     """Run a turn and return what is relevant. Raises XscoreError if the turn fails."""
     started = time.monotonic()
     refuse_unlikely_root(place.root)
-    turn = Turn(task=given.task, errors=given.errors, scope=scope_of(given.paths, place.root.path))
-    loaded = _settings_of_call(place, given, call)
+    turn = Turn(
+        task=arguments.task,
+        errors=arguments.errors,
+        scope=scope_of(arguments.paths, place.root.path),
+    )
+    loaded = _settings_of_call(place, arguments, call)
     async with Pipeline.open(
         place.root.path, loaded, observer=ProgressReporter(call.report)
     ) as pipeline:
         options = TurnOptions(answer=False, command="mcp")
         answer = await run_turn(pipeline.parts, turn, options.asked_at(started))
-        text = _text(pipeline, answer, given)
+        text = _text(pipeline, answer, arguments)
         is_cut = bool(answer.files_left) or UnjudgedCause.DEADLINE in answer.unjudged.by_cause
         if is_cut and not call.is_cancelled:
             wake_background(pipeline.parts.root, settings=pipeline.parts.settings)
@@ -148,14 +152,14 @@ def _confined(path: str, root: Path) -> str:
     return plain
 
 
-def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> LoadedSettings:
+def _settings_of_call(place: Workplace, arguments: ContextArguments, call: Call) -> LoadedSettings:
     """Return the settings with this call's deadline, and a cap of `budget.confirm_usd`, since no
     one can confirm."""
     loaded = place.settings()
     settings, budget = loaded.settings, loaded.settings.budget
     usual = PROGRESS_DEADLINE_S if call.wants_progress else DEADLINE_S
     usual = max(usual, settings.agents.hook_deadline_s)
-    budget = replace(budget, deadline_s=given.deadline_s or budget.deadline_s or usual)
+    budget = replace(budget, deadline_s=arguments.deadline_s or budget.deadline_s or usual)
     if loaded.origins["budget.max_usd"] == "default":
         budget = replace(
             budget, max_usd=min(budget.max_usd or budget.confirm_usd, budget.confirm_usd)
@@ -163,8 +167,8 @@ def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> 
     return replace(loaded, settings=replace(settings, budget=budget))
 
 
-def _text(pipeline: Pipeline, answer: Answer, given: ContextArguments) -> str:
-    room = int((given.max_tokens or pipeline.parts.settings.bundle.max_tokens) * OTHER)
+def _text(pipeline: Pipeline, answer: Answer, arguments: ContextArguments) -> str:
+    room = int((arguments.max_tokens or pipeline.parts.settings.bundle.max_tokens) * OTHER)
     notes = ""
     for warning in answer.warnings[:MOST_WARNINGS]:
         notes += f"\nNote: {quoted(warning, WARNING_CHARS)}"
@@ -172,7 +176,7 @@ def _text(pipeline: Pipeline, answer: Answer, given: ContextArguments) -> str:
         notes = ""
     room -= len(notes.encode())
     bundle = render_from_store(
-        pipeline.store, answer, max_chars=room, errors=given.errors, spares=False
+        pipeline.store, answer, max_chars=room, errors=arguments.errors, spares=False
     )
     if not bundle:
         bundle = f"{coverage_line(answer)}\nNothing in it is relevant enough to list."

@@ -119,7 +119,7 @@ class McpServer:
         progress = ProgressQueue(context.session.report_progress)
         wants_progress = bool(context.meta) and "progress_token" in (context.meta or {})
         call = Call(wants_progress=wants_progress, report=progress.put)
-        sending = asyncio.create_task(progress.send_all())
+        sending = asyncio.create_task(progress.send_all(call))
         try:
             async with self._judging if tool.is_long else nullcontext():
                 result = await CallThread(call, tool.work(self._place, arguments)).run()

@@ -1,4 +1,4 @@
-"""The two ends of `xscore mcp` on its client's pipes: lines in, and a file that answers go out by.
+"""Both ends of the pipes between `xscore mcp` and its client: lines in, and a file for the answers.
 
 While it serves, file descriptor 1 is standard error and descriptor 0 is empty, so neither a stray
 `print` nor a child process can disturb the protocol. A separate thread reads, so that a silent
@@ -9,6 +9,7 @@ calls a client sends at once.
 import asyncio
 import fcntl
 import os
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from io import TextIOWrapper
@@ -20,7 +21,14 @@ import msgspec
 from xscore.platform.json_lines import decode_agent_json
 
 MOST_LINE_BYTES = 4_000_000
-"""A longer line is not a message; it is dropped to its end."""
+"""A longer line is dropped to its end; a request among them is refused."""
+_KEPT_OF_LONG_BYTES = 500
+_ID = rb'"id"\s{0,9}:\s{0,9}(-?\d{1,18}|"[^"\\]{1,200}")'
+_VERSION = rb'"jsonrpc"\s{0,9}:\s{0,9}"2\.0"\s{0,9},\s{0,9}'
+_ID_FIRST = re.compile(rb"\s{0,9}\{\s{0,9}(?:" + _VERSION + rb")?" + _ID)
+_ID_LAST = re.compile(rb",\s{0,9}" + _ID + rb"\s{0,9}\}\s{0,9}\Z")
+"""The id of a request, where it comes before or after all that can be long: clients write it at one
+end of the line."""
 _SURROGATE = b"\\ud"
 
 
@@ -70,14 +78,30 @@ async def read_lines(in_fd: int) -> AsyncIterator[str]:
 
 
 def _bounded_lines(source: BinaryIO) -> Iterator[bytes]:
-    """Yield every line of at most `MOST_LINE_BYTES`."""
-    is_rest = False
+    """Yield every line of at most `MOST_LINE_BYTES`, and in place of a longer request a short one
+    that the server refuses."""
+    head = tail = b""
     while line := source.readline(MOST_LINE_BYTES):
         is_cut = len(line) == MOST_LINE_BYTES and not line.endswith(b"\n")
-        # The rest of a line that is too long could look like a message of its own.
-        if not (is_cut or is_rest):
+        if not (is_cut or head):
             yield line
-        is_rest = is_cut
+            continue
+        # The rest of a line that is too long could look like a message of its own.
+        head = head or line[:_KEPT_OF_LONG_BYTES]
+        tail = (tail + line)[-_KEPT_OF_LONG_BYTES:]
+        if not is_cut:
+            yield _refused_request(head, tail)
+            head = tail = b""
+
+
+def _refused_request(head: bytes, tail: bytes) -> bytes:
+    """Return a request with the id of the long one for a method that no server has, so that its
+    client need not wait; empty: its ends tell no id."""
+    id_ = _ID_FIRST.match(head) or _ID_LAST.search(tail)
+    if id_ is None:
+        return b""
+    method = f"a message of more than {MOST_LINE_BYTES:,} bytes".encode()
+    return b'{"jsonrpc":"2.0","id":%b,"method":"%b"}' % (id_[1], method)
 
 
 def _readable(line: bytes) -> str:

@@ -69,7 +69,7 @@ class Tool(Struct, frozen=True, kw_only=True):
         return description
 
     def work(
-        self, place: Workplace, given: object
+        self, place: Workplace, values: object
     ) -> Callable[[Call], Coroutine[Any, Any, dict[str, Any]]]:
         """Return the work of a call.
 
@@ -78,7 +78,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
         async def work(call: Call) -> dict[str, Any]:
             try:
-                arguments = msgspec.convert({} if given is None else given, self.arguments)
+                arguments = msgspec.convert({} if values is None else values, self.arguments)
             except msgspec.ValidationError as error:
                 why = f"the arguments of `{self.name}` are invalid: {without_values(error)}"
                 raise UsageError(why, hint="See the tool's input schema.") from error

@@ -39,10 +39,10 @@ MOST_ERROR_CHARS = 1_000
 """Longest error message; it may repeat names from the repository."""
 
 
-async def explain(place: Workplace, given: ExplainArguments, _call: Call) -> ToolResult:
+async def explain(place: Workplace, arguments: ExplainArguments, _call: Call) -> ToolResult:
     """Say why a memory was or was not chosen. Raises NothingMatched, UsageError, StoreError."""
     async with Pipeline.open(place.root.path, place.settings(), make=False) as pipeline:
-        explanation = await pipeline.explain(given.memory, turn_id=given.turn)
+        explanation = await pipeline.explain(arguments.memory, turn_id=arguments.turn)
     visible = without_invisible_values(msgspec.to_builtins(explanation))
     shown = msgspec.convert(visible, Explanation)
     page = escape_tags(unstyle(render_explanation(shown)), tags=FENCE)
@@ -54,21 +54,21 @@ async def explain(place: Workplace, given: ExplainArguments, _call: Call) -> Too
     return ToolResult(f"{DATA_NOTE}\n<{FENCE}>\n{page}\n</{FENCE}>", about)
 
 
-async def remember(place: Workplace, given: RememberArguments, _call: Call) -> ToolResult:
+async def remember(place: Workplace, arguments: RememberArguments, _call: Call) -> ToolResult:
     """Store a statement or a failure. Raises UsageError, StoreError."""
     with place.open_store(make=True) as store:
-        if given.kind == "failure":
+        if arguments.kind == "failure":
             failure = record_failure(
-                store, text=given.text, details=MemoryDetails(rationale=given.because)
+                store, text=arguments.text, details=MemoryDetails(rationale=arguments.because)
             )
             return ToolResult(
                 "Remembered this failure; `context` will judge it.", {"memory": failure.memory.id}
             )
         statement = Statement(
-            text=given.text,
-            kind=Kind(given.kind),
-            because=given.because,
-            key=given.key,
+            text=arguments.text,
+            kind=Kind(arguments.kind),
+            because=arguments.because,
+            key=arguments.key,
             confidence=store.settings.inferred_confidence,
             source=MemorySource.INFERRED,
         )

@@ -224,7 +224,7 @@ async def _listen(
 ) -> None:
     """Queue the paths of each burst of saves; if the system cannot report saves, queue None every
     `POLL_S` seconds."""
-    from watchfiles import awatch
+    from watchfiles import awatch  # an extra
 
     outside = (str(root.path / ".git"), str(root.store_dir))
 

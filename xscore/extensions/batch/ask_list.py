@@ -155,8 +155,9 @@ class _AskListRun(Struct):
         phase = None
         if self._can_share(questions):
             phase = await self._share(questions)
-        is_proven = phase is not None and phase.count_judged() > 0
-        if not is_proven and not any(question.pool.known for question in questions):
+        has_scores = phase is not None and phase.count_judged() > 0
+        # Nothing yet shows that the model reads the shared form, and nothing is saved by it.
+        if not has_scores and not any(question.pool.known for question in questions):
             self._ask_alone()
         for at, question in enumerate(questions):
             if not self.turns.ended:

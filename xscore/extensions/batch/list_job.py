@@ -70,7 +70,7 @@ async def run_live_list(
     if options.out is not None:
         check_results_path(options.out, store_dir=parts.store.path.parent)
     if options.actors:
-        from xscore.extensions.batch.ray_engine import check_ray_usable
+        from xscore.extensions.batch.ray_engine import check_ray_usable  # an extra, only with --ray
 
         check_ray_usable(parts)
     plan = plan_live_list(parts, questions, options)
@@ -135,7 +135,7 @@ class _ListRun(Struct):
         progress = JudgingProgress(parts.observer, self.plan.candidates, self.plan.cached)
         judging = partial(judge_list, parts, self.job, self._prepared())
         if actors := self.plan.options.actors:
-            from xscore.extensions.batch.ray_engine import judge_by_ray
+            from xscore.extensions.batch.ray_engine import judge_by_ray  # an extra, only with --ray
 
             questions = self.plan.questions.all
             memories = self.plan.memories

@@ -99,7 +99,7 @@ def _start_ray(address: str) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # What is let go after Ctrl-C would start another Ray.
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
-    import ray
+    import ray  # an extra
 
     is_local = address == LOCAL
     options: dict[str, Any] = {"include_dashboard": False} if is_local else {}
@@ -176,7 +176,7 @@ async def _scored(
 
 class _Actor:
     def __init__(self, library: Any, dollars: Any) -> None:
-        import ray
+        import ray  # an extra
 
         # Ray's worker is done by then, and its destructors have been seen to hang.
         atexit.register(os._exit, 0)
@@ -190,7 +190,7 @@ class _Actor:
         self._judge = ChunkJudge(ray.get(library), take=take)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        import numpy as np
+        import numpy as np  # comes with Ray, in its workers
 
         results = np.empty(len(batch["chunk"]), dtype=object)
         chunks = [pickle.loads(chunk) for chunk in batch["chunk"]]  # noqa: S301  pickled by this process

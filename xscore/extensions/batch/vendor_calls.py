@@ -213,7 +213,7 @@ class BatchHost(ABC):
         of: the batch or file that the path names; empty: a path that every Batch API has, so that
             its absence is NoBatchApi.
         """
-        import httpx2
+        import httpx2  # most batch commands call no vendor
 
         sdk = self.provider.open()
         with self._errors(timeout_s, of):

@@ -81,13 +81,17 @@ def match_gold(ranked: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[i
         if _portable(place.path) not in paths:
             matches.append(None)
             continue
-        hit = next(
-            (index for index, gold_place in free.items() if is_same_entity(place, gold_place)), None
-        )
-        if hit is not None:
-            del free[hit]
-        matches.append(hit)
+        matches.append(_take_match(place, free))
     return matches
+
+
+def _take_match(place: EntityRef, free: dict[int, EntityRef]) -> int | None:
+    """Take the first gold entity that this is out of those still free; return its index."""
+    for index, gold_place in free.items():
+        if is_same_entity(place, gold_place):
+            del free[index]
+            return index
+    return None
 
 
 def are_gold(places: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[bool]:

@@ -2,6 +2,6 @@
 imported by their users.
 
 Not here: inspect_ai and promptfoo. Their scorers grade one output of a model against a target: that
-is no list to judge, and their own graders do it. Trade-off: what a framework cannot show (receipts,
-causes) goes into metadata.
+is not a list to judge, and their own graders do it. Trade-off: what a framework cannot show
+(receipts, causes) goes into metadata.
 """

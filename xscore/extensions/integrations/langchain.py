@@ -33,10 +33,11 @@ class XscoreRetriever(BaseRetriever):
             answer = folder.context(query, form="json")
         warn_of_unjudged(answer)
         memories = json.loads(answer.bundle or '{"memories": []}')["memories"]
-        return [
-            Document(page_content=memory.pop("text"), id=memory.pop("id"), metadata=memory)
-            for memory in memories
-        ]
+        documents: list[Document] = []
+        for memory in memories:
+            text, memory_id = memory.pop("text"), memory.pop("id")
+            documents.append(Document(page_content=text, id=memory_id, metadata=memory))
+        return documents
 
 
 class XscoreCompressor(KeepsPassages, BaseDocumentCompressor):

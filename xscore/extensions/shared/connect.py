@@ -47,10 +47,10 @@ def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
 
     def open_server() -> SharedServer:
         if is_redis:
-            from xscore.extensions.shared.redis_server import RedisDriver
+            from xscore.extensions.shared.redis_server import RedisDriver  # an extra
 
             return SharedServer(RedisDriver(url, tenant=tenant))
-        from xscore.extensions.shared.postgres_server import PostgresDriver
+        from xscore.extensions.shared.postgres_server import PostgresDriver  # an extra
 
         return SharedServer(PostgresDriver(url, tenant=tenant))
 

@@ -85,7 +85,7 @@ class PluginEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> "NDArray[np.float16]":
         """Return one row for each text. Raises RequestRejected."""
-        import numpy as np
+        import numpy as np  # an extra
 
         with plugin_errors(self._plugin, setting="embedding.model", error=RequestRejected):
             rows = unit_rows(await self._embedder.embed(texts))
@@ -109,7 +109,7 @@ class EndpointEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> "NDArray[np.float16]":
         """Return one row for each text. Raises leaves of ProviderError."""
-        import numpy as np
+        import numpy as np  # an extra
 
         chars = tokens.size(*texts)
         request = Request(
@@ -181,7 +181,7 @@ def _is_embedding(row: object) -> bool:
 
 def _rows(data: object, call: CallContext) -> bytes:
     """Return the rows in the order of the texts, each of length 1, as float16."""
-    import numpy as np
+    import numpy as np  # an extra
 
     ordered = [row for row in data if _is_embedding(row)] if isinstance(data, list) else []
     ordered.sort(key=lambda row: row["index"])
@@ -199,7 +199,7 @@ def _rows(data: object, call: CallContext) -> bytes:
 
 def unit_rows(rows: "NDArray[Any]") -> "NDArray[np.float32]":
     """Return float32 rows of length 1; a row of zeros stays as it is."""
-    import numpy as np
+    import numpy as np  # an extra
 
     wide = np.atleast_2d(np.asarray(rows, dtype=np.float32))
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
@@ -336,14 +336,13 @@ def nearest(
 ) -> list[tuple[str, float]]:
     """Return the k nearest by cosine, best first, equals by id; vectors of another dimension are
     left out."""
-    import numpy as np
+    import numpy as np  # an extra
 
     candidates = sorted((id_, blob) for id_, blob in vectors if len(blob) == 2 * len(query))
     if not candidates:
         return []
-    rows = np.frombuffer(b"".join(blob for _, blob in candidates), dtype="<f2").reshape(
-        len(candidates), len(query)
-    )
+    data = b"".join(blob for _, blob in candidates)
+    rows = np.frombuffer(data, dtype="<f2").reshape(len(candidates), len(query))
     scores = unit_rows(rows) @ unit_rows(query)[0]
     best = np.argsort(-scores, kind="stable")[:k].tolist()  # equals stay in the order of their ids
     return [(candidates[row][0], float(scores[row])) for row in best]
