@@ -23,10 +23,11 @@ from commit_cases import CommitCase, ask_all, asked, place_of, read_absent, read
 from keyless_questions import PARTS, show_questions
 from msgspec import Struct
 
-from xscore.pipeline.composition import CODE, FillRules
-from xscore.pipeline.ranking import MOST_NEAR_MISSES, aim_of, select_by_words
+from xscore.pipeline.composition import aim_of
+from xscore.pipeline.ranking import MOST_NEAR_MISSES, select_by_words, speaks_of_tests
 from xscore.pipeline.turn_stages import Ranking
-from xscore.records.judgment import Ranked, Selection, Thresholds
+from xscore.records.judgment import FillRules, Ranked, Selection, Thresholds
+from xscore.records.memory import PRODUCT_CODE_KINDS
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 
@@ -61,11 +62,12 @@ class Scored(Struct, frozen=True):
 
     def under(self, rules: FillRules) -> Selection:
         """Select by a rule."""
+        turn = Turn(task=self.case.task)
         return select_by_words(
             self.ranked,
             thresholds=Thresholds(SETTINGS.lexical_threshold),
             settings=SETTINGS,
-            aim=aim_of(Turn(task=self.case.task)),
+            aim=aim_of(turn, about_tests=speaks_of_tests(turn)),
             rules=rules,
         )
 
@@ -127,7 +129,7 @@ def figures_of(case: CommitCase, selection: Selection) -> Figures:
         any_gold=any(case.is_gold(*place_of(memory)) for memory in kept),
         gold_file=any(memory.path in case.gold_files for memory in kept),
         kept=len(kept),
-        beside=sum(memory.kind not in CODE for memory in kept),
+        beside=sum(memory.kind not in PRODUCT_CODE_KINDS for memory in kept),
     )
 
 

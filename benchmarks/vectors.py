@@ -74,7 +74,7 @@ def run(way: str, file: Path, rows: int, dims: int) -> dict:
 def fill(file: Path, rows: int, dims: int) -> None:
     import numpy as np
 
-    from xscore.extensions.vectors.turn_likeness import unit_rows
+    from xscore.extensions.vectors.embedders import unit_rows
 
     chance = np.random.default_rng(1)
     connection = sqlite3.connect(file)
@@ -94,7 +94,7 @@ def fill(file: Path, rows: int, dims: int) -> None:
 def search(file: Path, dims: int) -> dict:
     import numpy as np
 
-    from xscore.extensions.vectors.turn_likeness import nearest
+    from xscore.extensions.vectors.embedders import nearest
 
     began = time.perf_counter()
     vectors = sqlite3.connect(file).execute("SELECT memory_id, data FROM vec").fetchall()

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.pipeline.composition import FILL, LENT, TaskAim, aim_of, lend
+from xscore.pipeline.composition import LENT, TaskAim, aim_of, lend
 from xscore.pipeline.ranking import select_by_words
-from xscore.records.judgment import Judgment, Origin, PlacedBy, Ranked, Selection, Thresholds
+from xscore.records.judgment import FILL, Judgment, Origin, PlacedBy, Ranked, Selection, Thresholds
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Scope, Turn
 from xscore.settings import SelectionSettings

@@ -16,7 +16,7 @@ from xscore.records.memory import Kind, Layer, Memory, MemorySource, MemoryStatu
 from xscore.records.receipt import Answer, Selected
 from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings, Settings
-from xscore.store import evidence, memory_writer
+from xscore.store import evidence, memory_views, memory_writer
 from xscore.store.evidence import parse_citation
 from xscore.store.store import Store
 
@@ -77,7 +77,7 @@ async def test_an_edit_makes_stale_and_its_undoing_is_a_cache_hit(
         edit(shop)
         second = await pipeline.ask(TASK, answer=False)
         assert (shown(second, memory).is_stale, shown(second, memory).cached) == (True, False)
-        assert memory_writer.STALE_MARK.strip() in json.dumps(
+        assert memory_views.STALE_MARK.strip() in json.dumps(
             server.counts.bodies[before:], ensure_ascii=False
         )
         audit = audit_memories(pipeline.store, pipeline.store.settings, now=2e9)

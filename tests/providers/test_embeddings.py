@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.servers.embedding_server import DIMS, EmbeddingServer, letters
-from xscore.extensions.vectors.turn_likeness import Embedder, make_embedder
+from xscore.extensions.vectors.embedders import Embedder
+from xscore.extensions.vectors.turn_likeness import make_embedder
 from xscore.platform.errors import (
     AuthenticationFailed,
     Overloaded,

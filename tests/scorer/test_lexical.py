@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xscore.indexer.index import index_repository
-from xscore.pipeline.composition import FILL
 from xscore.platform.paths import find_root
-from xscore.records.judgment import Judgment
+from xscore.records.judgment import FILL, Judgment
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Turn
 from xscore.scorer.bm25 import entries_of, sum_of

@@ -9,7 +9,7 @@ import pytest
 from tests.store.cited_decisions import CODE, NOW, decide, lines, refresh, write
 from xscore.extensions.recovery.salvage import salvage_store
 from xscore.records.memory import MemoryStatus
-from xscore.store import memory_rows, memory_writer
+from xscore.store import memory_rows, memory_views, memory_writer
 from xscore.store.evidence import EvidenceRefresh, refresh_evidence
 from xscore.store.opening import connect_store
 from xscore.store.store import Store
@@ -24,7 +24,7 @@ def test_a_changed_span_makes_the_memory_stale_and_its_return_mends_it(store: St
     assert refresh(store).stale == (memory.id,)
     stale = store.memories([memory.id])[memory.id]
     assert (stale.status, stale.content_hash == memory.content_hash) == (MemoryStatus.STALE, False)
-    assert store.texts(store.pool())[memory.id].startswith(memory_writer.STALE_MARK)
+    assert store.texts(store.pool())[memory.id].startswith(memory_views.STALE_MARK)
     assert memory_rows.stale_memory_ids(store.connection) == {memory.id}
     file.write_text(CODE)
     assert refresh(store).active == (memory.id,)

@@ -8,13 +8,13 @@ from tests.store.encrypted_stores import files_containing
 from xscore.platform import database
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, MemorySource
-from xscore.store import stated_copy
+from xscore.store import copied_stores, stated_copy
 from xscore.store.memory_writer import make_memory, write_memory
 from xscore.store.removal import read_removable, remove_memory_rows
 from xscore.store.store import Store
 
 
-def source_of(store: Store) -> stated_copy.CopiedStore:
+def source_of(store: Store) -> copied_stores.CopiedStore:
     """Return what the copy of a repository's store is made of."""
     return store.copied_stores()[0]
 
@@ -56,7 +56,7 @@ def test_a_store_without_statements_has_no_copy(tmp_path: Path, user_dir: Path) 
     (tmp_path / "project").mkdir()
     for _ in range(2):
         Store.open(find_root(tmp_path / "project"), user_data_dir=user_dir).close()
-    assert not (user_dir / stated_copy.COPIES_DIR).exists()
+    assert not (user_dir / copied_stores.COPIES_DIR).exists()
 
 
 def test_a_removal_reaches_the_copy(store: Store, user_dir: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_removal_reaches_the_copy(store: Store, user_dir: Path) -> None:
     stated_copy.update_copy(source_of(store))
     assert files_containing(user_dir)
     remove_memory_rows(store.connection, read_removable(store.connection, [identifier]), now=20.0)
-    assert stated_copy.is_behind(source_of(store))
+    assert copied_stores.is_behind(source_of(store))
     stated_copy.update_copy(source_of(store))
     assert files_containing(user_dir) == [] and not source_of(store).copy_path.exists()
 
@@ -74,13 +74,13 @@ def test_a_removal_reaches_the_copy(store: Store, user_dir: Path) -> None:
 def test_turns_do_not_make_a_copy_look_behind(store: Store) -> None:
     """Exchanges and other events are no reason to copy; a statement and a deleted copy are."""
     decide(store, "The heron keeps the books")
-    assert stated_copy.is_behind(source_of(store))
+    assert copied_stores.is_behind(source_of(store))
     stated_copy.update_copy(source_of(store))
-    assert not stated_copy.is_behind(source_of(store))
+    assert not copied_stores.is_behind(source_of(store))
     exchange(store)
-    assert not stated_copy.is_behind(source_of(store))
+    assert not copied_stores.is_behind(source_of(store))
     source_of(store).copy_path.unlink()
-    assert stated_copy.is_behind(source_of(store))
+    assert copied_stores.is_behind(source_of(store))
 
 
 def test_the_users_own_store_has_a_copy_of_its_own(store: Store) -> None:
@@ -97,7 +97,7 @@ def test_a_copy_that_cannot_be_written_stops_no_command(tmp_path: Path, user_dir
     wrong."""
     (tmp_path / "project").mkdir()
     user_dir.mkdir()
-    (user_dir / stated_copy.COPIES_DIR).write_text("in the way")
+    (user_dir / copied_stores.COPIES_DIR).write_text("in the way")
     with Store.open(find_root(tmp_path / "project"), user_data_dir=user_dir) as store:
         decide(store, "The heron keeps the books")
     assert "was not copied" in store.copy_problem and "stated" in store.copy_problem
@@ -119,4 +119,4 @@ def test_a_busy_store_closes_and_is_copied_later(tmp_path: Path, user_dir: Path)
         assert time.process_time() - started < 1.0
         busy_store.connection.execute("ROLLBACK")
         assert copied_titles(busy_store) == {"The heron keeps the books", "The heron counts"}
-        assert stated_copy.is_behind(source_of(busy_store))
+        assert copied_stores.is_behind(source_of(busy_store))

@@ -14,7 +14,7 @@ from xscore.platform.git_folder import working_branch
 from xscore.platform.sqlite_drivers import open_plain
 from xscore.records.memory import MemoryStatus
 from xscore.records.turn import Turn
-from xscore.store import file_versions, index_rows, memory_writer
+from xscore.store import file_versions, index_rows, memory_views, memory_writer
 from xscore.store.graph import follow_links
 from xscore.store.mention_links import link_mentions
 from xscore.store.opening import connect_store
@@ -138,7 +138,7 @@ def test_a_memory_is_stale_where_its_code_has_changed(
             store.texts([pool[decision.id]])[decision.id]
             for store, pool in zip(stores, pools, strict=True)
         ]
-        assert [text.startswith(memory_writer.STALE_MARK) for text in shown] == [False, True]
+        assert [text.startswith(memory_views.STALE_MARK) for text in shown] == [False, True]
     assert refresh(second) == refresh(first)
     write(second)
     assert refresh(second).active == (decision.id,)

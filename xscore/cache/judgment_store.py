@@ -19,9 +19,10 @@ from pathlib import Path
 from sqlite3 import Connection, Error
 from typing import TYPE_CHECKING, Protocol, Self
 
+from xscore.cache.heartbeat import Heartbeat
 from xscore.cache.judgments import find_query, read_judgments
 from xscore.cache.keys import FIRST_DRAW, JudgmentKey, judge_key
-from xscore.cache.lease import HEARTBEAT_S, Heartbeat, Lease
+from xscore.cache.lease import HEARTBEAT_S, Lease
 from xscore.platform import database
 from xscore.platform.errors import StoreError
 from xscore.platform.hashing import judgment_checksums, turn_checksum

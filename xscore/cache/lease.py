@@ -1,4 +1,4 @@
-"""The lease of a process on a store, by which processes see each other, and its heartbeat.
+"""The lease of a process on a store, by which processes see each other.
 
 A process adds itself to table `runner`, renews the row every few seconds, and removes dead runners
 with their claims. A runner is alive while its heartbeat is younger than the lease and, on this
@@ -10,11 +10,10 @@ seconds, so its calls may be paid for twice.
 
 import os
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import closing, suppress
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from sqlite3 import Connection, Error
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -22,9 +21,6 @@ from xscore.platform import database
 from xscore.platform.errors import StoreError
 from xscore.platform.processes import is_alive, process_place, random_hex
 from xscore.platform.sqlite_drivers import KeySource
-
-if TYPE_CHECKING:
-    import asyncio  # `status` reads leases, and runs no loop
 
 HEARTBEAT_S = 5.0
 LEASE_S = 30.0
@@ -104,41 +100,6 @@ class Lease:
         if (mark.pid, mark.place) == (self._pid, self._place) and name not in _HELD:
             return False
         return mark.lives(now=self._clock())
-
-
-class Heartbeat:
-    """Calls `beat` every `every_s` seconds from `start` to `stop`.
-
-    Store errors skip a beat; the next regular write reports them.
-    """
-
-    def __init__(
-        self, beat: Callable[[], Awaitable[None]], *, every_s: float = HEARTBEAT_S
-    ) -> None:
-        self._beat, self._every_s = beat, every_s
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Start the heartbeat in the running event loop."""
-        import asyncio  # who only looks at a lease needs no event loop
-
-        self._task = asyncio.create_task(self._loop())
-
-    async def stop(self) -> None:
-        """Stop the heartbeat and wait for its end."""
-        if self._task is not None:
-            import asyncio  # who only looks at a lease needs no event loop
-
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _loop(self) -> None:
-        import asyncio  # who only looks at a lease needs no event loop
-
-        while True:
-            await asyncio.sleep(self._every_s)
-            with suppress(StoreError, Error):
-                await self._beat()
 
 
 def refuse_busy_store(path: Path, keys: KeySource) -> None:

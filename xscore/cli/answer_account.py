@@ -12,7 +12,8 @@ from xscore.cli.text_layout import faint, render_table
 from xscore.platform.figures import format_dollars, format_seconds, format_share, format_tokens
 from xscore.platform.text import counted, one_line
 from xscore.records.calls import Stage, Usage
-from xscore.records.judgment import PlacedBy, UnjudgedCause
+from xscore.records.judgment import FILL, PlacedBy, UnjudgedCause
+from xscore.records.memory import PRODUCT_CODE_KINDS
 from xscore.records.receipt import Answer, Latency, Selected
 
 MISSES_SHOWN = 3
@@ -53,8 +54,6 @@ def render_filled(answer: Answer) -> str:
     filled = len(_filled(answer))
     if not filled:
         return ""
-    from xscore.pipeline.composition import FILL  # only for a ranking by words
-
     places = min(FILL.to, answer.top_k)
     passed = len(answer.selected) - filled
     # Tests and documents that passed may have taken all places, and near code stands beside them.
@@ -102,9 +101,7 @@ def render_near_misses(answer: Answer) -> str:
 def _passed_over(answer: Answer, misses: Sequence[Selected]) -> str:
     """Name the tests and documents that were not added; a copy of something listed needs no
     line."""
-    from xscore.pipeline.composition import CODE, FILL  # only for a ranking by words
-
-    beside = [miss for miss in misses if miss.kind not in CODE]
+    beside = [miss for miss in misses if miss.kind not in PRODUCT_CODE_KINDS]
     why = f"tests and documents take at most {FILL.beside} of the added places"
     return _misses(f"below {cut_in_words(answer)}, not added", beside, why)
 

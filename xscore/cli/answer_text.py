@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from xscore.cli.phrases import describe_kept_out
 from xscore.cli.text_layout import bold, faint, truncate
 from xscore.platform.text import counted, escape_controls, format_place, one_line, telling_lines
-from xscore.records.judgment import READS_AS_ZERO_BELOW, UNRELATED_BELOW
+from xscore.records.judgment import FILL, READS_AS_ZERO_BELOW, UNRELATED_BELOW
 from xscore.records.receipt import Answer, Selected
 from xscore.store.term_vectors import query_terms
 
@@ -146,7 +146,6 @@ def _has_no_words(answer: Answer) -> bool:
 
 def fill_margin(answer: Answer) -> float:
     """Return how far below the threshold the best match may score for weaker ones to be added."""
-    from xscore.pipeline.composition import FILL  # only for a ranking by words
     from xscore.scorer.mentions import is_question  # only for a ranking by words
 
     if is_question(answer.task):

@@ -73,12 +73,12 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
 def _tell(code: int, kind: str, message: str, hint: str, *, as_json: bool) -> int:
     """Write the error to stdout as JSON or to stderr as text, with secrets redacted; return the
     code."""
-    from xscore.pipeline.json_form import SCHEMA  # an MCP server needs none of it
-
     message = redact(message).text  # it may repeat what was typed
     if len(message) > MOST_CHARS:
         message = f"{message[: MOST_CHARS // 2]} … {message[-MOST_CHARS // 2 :]}"
     if as_json:
+        from xscore.pipeline.json_form import SCHEMA  # only --json
+
         body = {"code": code, "kind": kind, "message": message, "hint": hint}
         try:
             print_json({"schema": SCHEMA, "error": body})

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from xscore.platform.errors import ExitCode
+from xscore.platform.event_loop import canceller_of_task, resume
 
 InterruptibleResult = TypeVar("InterruptibleResult")
 
@@ -55,7 +56,7 @@ def run_interruptible(
 
 
 def _run_in_loop(work: Coroutine[Any, Any, InterruptibleResult]) -> InterruptibleResult:
-    import asyncio  # what waits for nothing needs no event loop
+    import asyncio  # not loaded yet: a turn that is all cached ends before it
 
     try:
         return asyncio.run(work)
@@ -71,14 +72,7 @@ class _InterruptCounter:
         self._cancel: Callable[[], object] | None = None
 
     async def run(self, work: Coroutine[Any, Any, InterruptibleResult]) -> InterruptibleResult:
-        import asyncio  # what waits for nothing needs no event loop
-
-        from xscore.platform.event_loop import resume  # what waits for nothing needs no event loop
-
-        task = asyncio.current_task()
-        loop = asyncio.get_running_loop()
-        assert task is not None
-        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        self._cancel = canceller_of_task()
         return await resume(work)
 
     def on_signal(self, _signal: int, _frame: FrameType | None) -> None:

@@ -22,6 +22,7 @@ from xscore.platform.paths import (
     user_data_dir,
 )
 from xscore.settings import LoadedSettings, Settings, load_settings
+from xscore.store.copied_stores import copies_at
 from xscore.store.opening import has_store, key_source
 from xscore.store.store import Store
 
@@ -167,10 +168,12 @@ def earlier_statements(root: "RepositoryRoot", settings: "Settings") -> str:
     store."""
     if has_store(root.store_dir):
         return ""
-    # Only where there is no store yet.
+    user_data = user_data_dir(settings.store.user_data_dir)
+    if not copies_at(root.store_file, user_data):
+        return ""
+    # Few places had a store before.
     from xscore.store.stated_copy import describe_earlier_statements
 
-    user_data = user_data_dir(settings.store.user_data_dir)
     return describe_earlier_statements(root.store_file, user_data, key_source(user_data))
 
 

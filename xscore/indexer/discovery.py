@@ -10,6 +10,7 @@ folder is walked whole before its first file is read.
 import os
 import re
 import stat
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
@@ -223,13 +224,20 @@ def _ignore_rules(file: Path) -> "GlobList | None":
     lines = read_ignore_rules(file)
     if not lines:
         return None
-    from xscore.platform.globs import GlobList, is_glob  # few projects have such rules
+    return _glob_list(lines, below=False)
+
+
+def _glob_list(lines: Sequence[str], *, below: bool = True) -> "GlobList":
+    from xscore.platform.globs import (  # few repositories have rules of these kinds
+        GlobList,
+        is_glob,
+    )
 
     try:
-        return GlobList(lines, below=False)
+        return GlobList(lines, below=below)
     except (ValueError, re.error):
-        # As in git, a line that is not a glob ignores nothing.
-        return GlobList(filter(is_glob, lines), below=False)
+        # As in git, a line that is not a glob says nothing.
+        return GlobList(filter(is_glob, lines), below=below)
 
 
 def _is_ignored(name: str, rules: "tuple[tuple[str, GlobList], ...]") -> bool:
@@ -269,9 +277,7 @@ class TakenBack:
 
     @cached_property
     def _globs(self) -> "GlobList":
-        from xscore.platform.globs import GlobList, is_glob  # few repositories have such a rule
-
-        return GlobList(filter(is_glob, read_ignore_rules(self._root.path / ".gitignore")))
+        return _glob_list(read_ignore_rules(self._root.path / ".gitignore"))
 
     @cached_property
     def _tracked(self) -> frozenset[str]:

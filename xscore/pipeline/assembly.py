@@ -102,9 +102,7 @@ def _usable_settings(store: Store, given_settings: Settings) -> tuple[Settings, 
     """Return the settings that choose the models, and warnings: a replay needs no key."""
     if not given_settings.judge.replay:
         return given_settings, ()
-    from xscore.store.turn_history import latest_judge  # only a replay
-
-    return factories.replay_settings(given_settings, newest=latest_judge(store.connection))
+    return factories.replay_settings(given_settings, store=store)
 
 
 def _update_index(

@@ -8,39 +8,26 @@ is not needed; it is marked, and the rule stands beside each memory.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import nlargest
 
 from msgspec import Struct, field
 
 from xscore.platform.text import counted
-from xscore.records.judgment import SCORE_TOLERANCE, Boost, PlacedBy, Ranked, Thresholds
-from xscore.records.memory import CODE_KINDS, Candidate, Kind
+from xscore.records.judgment import (
+    FILL,
+    SCORE_TOLERANCE,
+    Boost,
+    FillRules,
+    PlacedBy,
+    Ranked,
+    Thresholds,
+)
+from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate, Kind
 from xscore.records.turn import Turn
 from xscore.scorer.mentions import find_mentions, is_question
 
-
-class FillRules(Struct, frozen=True, kw_only=True):
-    """How many places near memories fill, and which (decision 0036)."""
-
-    to: int = 10
-    """Places that are filled up to."""
-    best_within: float = 0.1
-    """How far below the threshold the best memory of a question may score; of a worse ranking
-    nothing is filled."""
-    told_within: float = 0.15
-    """The same of an instruction, which is seldom about something that does not exist."""
-    share: float = 0.15
-    """Share of the best score that a memory needs to be filled in."""
-    beside: int = 3
-    """Places for tests, documents and text: that near ones fill, or that what passed takes from
-    near code."""
-    beside_share: float = 0.8
-    """Share of the best score that those need to be filled in."""
-
-
-FILL = FillRules()
 CHOICE = 400
 """Most near memories that are looked at."""
 LENT = 0.35
@@ -54,7 +41,6 @@ COPY_LIKENESS = 0.6
 MOST_COMPARED = 60
 """Most memories that are compared with their namesakes in sibling packages, the best first."""
 
-CODE = CODE_KINDS - {Kind.TEST}
 _WINDOWED = frozenset({Kind.TEXT, Kind.CONFIG, Kind.DOC})
 
 
@@ -170,7 +156,7 @@ def _fill(
     # What passed beside the code takes at most its share of the places that are filled up to.
     counted = len(places.taken) - beside + min(beside, rules.beside)
     least_beside = rules.beside_share * _best_score(places.taken, near)
-    has_code = any(ranked.candidate.kind in CODE for ranked in (*places.taken, *near))
+    has_code = any(ranked.candidate.kind in PRODUCT_CODE_KINDS for ranked in (*places.taken, *near))
     files = {ranked.candidate.path for ranked in places.taken if ranked.candidate.kind in _WINDOWED}
     for ranked in near:
         candidate = ranked.candidate
@@ -193,7 +179,7 @@ def _fill(
 
 def is_beside(candidate: Candidate, subjects: AbstractSet[Kind]) -> bool:
     """Whether a memory is a test, document, text or exchange, and the task is not about such."""
-    return candidate.kind not in CODE and candidate.kind not in subjects
+    return candidate.kind not in PRODUCT_CODE_KINDS and candidate.kind not in subjects
 
 
 def one_window_a_file(below: Sequence[Ranked], places: Places) -> list[Ranked]:
@@ -354,3 +340,24 @@ def placed_by(places: Places) -> dict[str, PlacedBy]:
     for group in places.behind.values():
         rules |= {entry.candidate.id: PlacedBy.FOLDED for entry in group}
     return rules
+
+
+def with_groups(entries: Sequence[Ranked], places: Places) -> tuple[Ranked, ...]:
+    """Return what is kept, each with those that stand behind it, in the same order."""
+    kept: list[Ranked] = []
+    for entry in entries:
+        kept.append(with_group(entry, places.behind.get(entry.candidate.id, ())))
+    return tuple(kept)
+
+
+def words_of_namesakes(
+    ranked: Sequence[Ranked], texts: Callable[[Sequence[str]], Mapping[str, str]] | None
+) -> Mapping[str, AbstractSet[str]]:
+    """Return the words of what may be copies of each other, by id; texts: reads the texts of
+    memories by id; None: nothing is taken for a copy."""
+    if texts is None:
+        return {}
+    namesake_ids = namesakes(ranked)
+    if not namesake_ids:
+        return {}
+    return {id_: words_of(text) for id_, text in texts(namesake_ids).items()}

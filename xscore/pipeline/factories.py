@@ -101,14 +101,15 @@ def choose_answerer(settings: Settings) -> Answerer | None:
     return Answerer(spec.provider, spec.model, host_with_key(spec, settings))
 
 
-def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple[str, ...]]:
+def replay_settings(settings: Settings, *, store: Store) -> tuple[Settings, tuple[str, ...]]:
     """Return settings that send nothing and find cached judgments, and a warning.
 
-    newest: the model that judged last (`provider:model`), used if none is named and no key decides.
+    Where no model is named and no key decides, the model that judged last in this store is used.
     """
     judge, note = settings.judge, REPLAY_NOTE
     if not is_model_named(judge):
         keyed = _first_with_a_key(judge.model, OTHER_JUDGES, settings)
+        newest = "" if keyed else _latest_judge(store)
         judge = replace(judge, model=str(keyed or newest or judge.model))
         if keyed is None:
             why = "which judged here last" if newest else "the default"
@@ -117,6 +118,13 @@ def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple
     if embedding.model.strip().startswith("openai:"):
         embedding = replace(embedding, model="terms")
     return replace(with_dummy_keys(settings), judge=judge, embedding=embedding), (note,)
+
+
+def _latest_judge(store: Store) -> str:
+    """Return the model that judged last (`provider:model`); empty: none has."""
+    from xscore.store.turn_history import latest_judge  # only without a model named and a key
+
+    return latest_judge(store.connection)
 
 
 def with_dummy_keys(settings: Settings) -> Settings:
@@ -194,8 +202,6 @@ def configured_judge(settings: Settings, *, store: Store) -> str | None:
 
     Raises NoUsableModel, UsageError.
     """
-    from xscore.store.turn_history import latest_judge  # only the cache commands ask
-
-    keyless, _ = replay_settings(settings, newest=latest_judge(store.connection))
+    keyless, _ = replay_settings(settings, store=store)
     judge = describe_judge(choose_judge(keyless)[0], keyless, store=store)
     return judge_key(judge.identity) if judge.stored else None

@@ -14,6 +14,7 @@ from xscore.pipeline.pool import PooledTurn
 from xscore.pipeline.turn_clock import Deadline
 from xscore.records.events import Leader, Progress
 from xscore.records.judgment import (
+    STOP_DETAILS,
     UNRELATED_BELOW,
     Judgment,
     Origin,
@@ -89,8 +90,6 @@ def judge_by_words(
 
 def _too_late(candidates: Sequence[Candidate]) -> tuple[Outcome, ...]:
     """Return outcomes that say that the deadline came first."""
-    from xscore.pipeline.live_judging import STOP_DETAILS  # few turns are out of time
-
     cause = UnjudgedCause.DEADLINE
     outcomes: list[Outcome] = []
     for candidate in candidates:

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from xscore.cache.keys import FIRST_DRAW
 from xscore.pipeline.judge_description import JudgeDescription
+from xscore.pipeline.lexical_opening import open_lexical_judge
 from xscore.pipeline.model_opening import open_model_judge
 from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.pipeline.resources import TurnResources
@@ -25,6 +26,7 @@ from xscore.platform.processes import gc_paused
 from xscore.records.calls import Stage
 from xscore.records.events import Leader, Observer, Progress
 from xscore.records.judgment import (
+    STOP_DETAILS,
     UNRELATED_BELOW,
     Judgment,
     Origin,
@@ -50,11 +52,6 @@ ENDS_ALL = frozenset(
     }
 )
 """Causes that apply to all that is left to judge, in a turn and in a list."""
-STOP_DETAILS = {
-    UnjudgedCause.INTERRUPTED: "stopped before it was judged",
-    UnjudgedCause.DEADLINE: "the deadline came before it was judged",
-    UnjudgedCause.REPLAY: "it is not in the cache, and a replay sends nothing",
-}
 
 
 class NoJudge(Struct, frozen=True):
@@ -154,8 +151,6 @@ async def _open(
     """Open a model or words."""
     if described.paid:
         return await open_model_judge(described, resources, pooled, sample)
-    from xscore.pipeline.lexical_opening import open_lexical_judge  # a model needs none of it
-
     return await open_lexical_judge(described, resources, pooled)
 
 

@@ -22,7 +22,9 @@ from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.turn_stages import Judged, Opened, Ranking, by_rank
 from xscore.platform.text import join_sentences
 from xscore.records.judgment import (
+    FILL,
     SCORE_TOLERANCE,
+    FillRules,
     Judgment,
     Origin,
     Outcome,
@@ -37,8 +39,9 @@ from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 
 if TYPE_CHECKING:
-    from xscore.pipeline.composition import FillRules, Places, TaskAim
+    from xscore.pipeline.composition import TaskAim
     from xscore.pipeline.words_instead import WordsInstead
+    from xscore.store.store import Store
 
 FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
 """How many near misses are listed, however far below the threshold, and however many passed."""
@@ -114,15 +117,15 @@ def select_by_words(
     settings: SelectionSettings,
     aim: "TaskAim | None" = None,
     texts: Callable[[Sequence[str]], Mapping[str, str]] | None = None,
-    rules: "FillRules | None" = None,
+    rules: FillRules | None = None,
 ) -> Selection:
     """Keep what passed and fill free places from what came near; see `composition`.
 
     aim: None: a question about code.
     texts: reads the texts of memories by id, to tell copies; None: nothing is taken for one.
-    rules: None: `composition.FILL`.
+    rules: None: `FILL`.
     """
-    from xscore.pipeline import composition  # a model's turn needs none of it
+    from xscore.pipeline import composition  # nothing else ranks by words
 
     passing, not_passing = _split_at_threshold(ranked, thresholds)
     below = _best(_with_words(not_passing), composition.CHOICE)
@@ -132,8 +135,8 @@ def select_by_words(
         top_k=settings.top_k,
         thresholds=thresholds,
         aim=aim or composition.TaskAim(),
-        words=_words_of_namesakes([*passing, *below], texts),
-        rules=rules or composition.FILL,
+        words=composition.words_of_namesakes([*passing, *below], texts),
+        rules=rules or FILL,
     )
     rest = composition.one_window_a_file(below, places)
     missing = max(0, min(settings.min_keep, settings.top_k) - len(places.taken))
@@ -145,7 +148,7 @@ def select_by_words(
     for entry in to_min_keep:
         placed_by[entry.candidate.id] = PlacedBy.MIN_KEEP
     return Selection(
-        kept=_with_groups([*places.taken, *to_min_keep], places),
+        kept=composition.with_groups(sorted([*places.taken, *to_min_keep], key=by_rank), places),
         filled=filled,
         near_misses=_near_misses([*passed_by, *rest], thresholds, settings),
         thresholds=thresholds,
@@ -159,34 +162,10 @@ def select_by_words(
     )
 
 
-def _with_groups(entries: Sequence[Ranked], places: "Places") -> tuple[Ranked, ...]:
-    """Return what is kept, best first, each with those that stand behind it."""
-    from xscore.pipeline.composition import with_group  # a model's turn needs none of it
-
-    kept: list[Ranked] = []
-    for entry in sorted(entries, key=by_rank):
-        kept.append(with_group(entry, places.behind.get(entry.candidate.id, ())))
-    return tuple(kept)
-
-
 def _with_words(not_passing: Sequence[Ranked]) -> Sequence[Ranked]:
     """Leave out what has no word of the task: as equals, most memories would have to be sorted."""
     with_words = [entry for entry in not_passing if entry.score > 0]
     return with_words if len(with_words) >= FEWEST_NEAR_MISSES else not_passing
-
-
-def _words_of_namesakes(
-    ranked: Sequence[Ranked], texts: Callable[[Sequence[str]], Mapping[str, str]] | None
-) -> "Mapping[str, AbstractSet[str]]":
-    """Return the words of what may be copies of each other, by id; texts: see `select_by_words`."""
-    from xscore.pipeline import composition  # a model's turn needs none of it
-
-    if texts is None:
-        return {}
-    namesakes = composition.namesakes(ranked)
-    if not namesakes:
-        return {}
-    return {id_: composition.words_of(text) for id_, text in texts(namesakes).items()}
 
 
 def _split_at_threshold(
@@ -223,12 +202,10 @@ def is_about_tests(turn: Turn) -> bool:
     return bool(re.search(_ABOUT_TESTS, turn.task))
 
 
-def aim_of(turn: Turn) -> "TaskAim":
-    """Return what a task is after, for a selection by words."""
-    from xscore.pipeline import composition  # a model's turn needs none of it
-
+def speaks_of_tests(turn: Turn) -> bool:
+    """Return whether the first line of a task mentions tests, or it is asked from a test file."""
     first_line = turn.task.strip().partition("\n")[0]
-    return composition.aim_of(turn, about_tests=is_about_tests(replace(turn, task=first_line)))
+    return is_about_tests(replace(turn, task=first_line))
 
 
 def _without(entries: Sequence[Ranked], ids: AbstractSet[str]) -> int:
@@ -352,33 +329,31 @@ def rank(
         )
         return Ranking(ranked, selection)
     # The lexical judge's own turn, or words in a model's place.
-    from xscore.pipeline import composition  # a model's turn needs none of it
+    from xscore.pipeline import composition
 
     def texts_of(ids: Sequence[str]) -> dict[str, str]:
         memories = parts.store.memories(ids)
         return {id_: memory.text for id_, memory in memories.items()}
 
-    ranked = composition.lend(ranked, _tested(parts, ranked), cap=parts.settings.boosts.cap)
+    tested = _tested(parts.store, set(composition.lenders(ranked)))
+    ranked = composition.lend(ranked, tested, cap=parts.settings.boosts.cap)
     selection = select_by_words(
         ranked,
         unjudged=unjudged,
         thresholds=thresholds,
         settings=settings,
-        aim=aim_of(turn),
+        aim=composition.aim_of(turn, about_tests=speaks_of_tests(turn)),
         texts=texts_of,
     )
     return Ranking(ranked, selection, by_words=True)
 
 
-def _tested(parts: PipelineParts, ranked: Sequence[Ranked]) -> dict[str, list[str]]:
-    """Return what each test that lends its evidence is about."""
-    from xscore.pipeline.composition import lenders  # a model's turn needs none of it
-
-    tests = set(lenders(ranked))
+def _tested(store: "Store", tests: AbstractSet[str]) -> dict[str, list[str]]:
+    """Return what each of these tests is about."""
     tested: dict[str, list[str]] = defaultdict(list)
     if not tests:
         return tested
-    for edge in parts.store.edges_touching(tests):
+    for edge in store.edges_touching(tests):
         if edge.relation is Relation.TESTS and edge.source in tests:
             tested[edge.source].append(edge.target)
     return tested

@@ -5,9 +5,12 @@ that uses asyncio on the way of such a turn must await `ensure_event_loop` befor
 """
 
 import sys
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from types import coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
 
 Result = TypeVar("Result")
 
@@ -30,8 +33,20 @@ def resume(work: Coroutine[Any, Any, Result]) -> Generator[Any, Any, Result]:
 
 def take_back_cancellation() -> None:
     """Undo a cancellation of this task, which goes on to report what it has."""
-    import asyncio  # what is all cached needs no event loop
-
-    task = asyncio.current_task()
+    task = _current_task()
     if task is not None:
         task.uncancel()
+
+
+def canceller_of_task() -> Callable[[], object]:
+    """Return what cancels this task, for a signal handler or another thread to call."""
+    task = _current_task()
+    assert task is not None
+    loop = task.get_loop()
+    return lambda: loop.call_soon_threadsafe(task.cancel)
+
+
+def _current_task() -> "asyncio.Task[Any] | None":
+    import asyncio  # see the module: a turn that is all cached does without
+
+    return asyncio.current_task()

@@ -202,11 +202,17 @@ def vendor_by_price_table(model: str) -> str:
     return str(info[0].id) if info else ""
 
 
+def _price_tables() -> Any:
+    import genai_prices.data_snapshot  # 0.3 s; a turn that spends nothing looks no price up
+
+    return genai_prices
+
+
 def _look_up(model: str, *, table: str | None = None, url: str | None = None) -> tuple[Any, Any]:
     """Return a vendor and its model. Raises LookupError."""
-    from genai_prices.data_snapshot import get_snapshot  # its tables take 0.3 s
-
-    return get_snapshot().find_provider_model(model, None, table, url)
+    tables = _price_tables().data_snapshot.get_snapshot()
+    vendor, info = tables.find_provider_model(model, None, table, url)
+    return vendor, info
 
 
 def _sold_by_name(model: str) -> tuple[Any, Any] | None:
@@ -251,10 +257,10 @@ def compile_prices(prices: Any) -> PriceOf:
 
 
 def _band(prices: Any, above: int) -> PriceBand:
-    from genai_prices import Usage as TableUsage  # its tables take 0.3 s
+    table_usage = _price_tables().Usage
 
     def dollars(**counts: int) -> Decimal:
-        total: Decimal = prices.calc_price(TableUsage(**counts))["total_price"]
+        total: Decimal = prices.calc_price(table_usage(**counts))["total_price"]
         return total
 
     fee = dollars()

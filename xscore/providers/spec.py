@@ -9,7 +9,6 @@ something is to be answered or embedded. Trade-off: the thread shares the interp
 is slower meanwhile.
 """
 
-import threading
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -197,22 +196,7 @@ async def import_for_judging(provider: str) -> None:
 async def _import(modules: tuple[str, ...]) -> None:
     if _finished.issuperset(modules):
         return
-    import asyncio  # only where an SDK is imported in a thread
-    from concurrent.futures import Future  # only where an SDK is imported in a thread
+    from xscore.providers.import_thread import import_in_thread  # most turns make no call
 
-    imported: Future[None] = Future()
-    # From here on a cancelled caller does not cancel the import.
-    imported.set_running_or_notify_cancel()
-
-    def work() -> None:
-        try:
-            for name in modules:
-                import_module(name)
-        except ImportError as error:
-            imported.set_exception(error)
-        else:
-            _finished.update(modules)
-            imported.set_result(None)
-
-    threading.Thread(target=work, name=f"import {modules[-1]}", daemon=True).start()
-    await asyncio.wrap_future(imported)
+    await import_in_thread(modules)
+    _finished.update(modules)

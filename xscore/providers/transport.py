@@ -181,12 +181,12 @@ def trusted_ssl_context() -> "ssl.SSLContext":
     """
     import ssl  # a turn that is all cached connects to nothing
 
-    import httpx2  # a turn that is all cached connects to nothing
-
     name = next((name for name in CERTIFICATE_FILES if os.environ.get(name)), None)
     file = os.environ[name] if name else None
     folder = os.environ.get(CERTIFICATE_FOLDER) or None
     if file is None and folder is None:
+        import httpx2  # only without certificates of the user's own
+
         return httpx2.create_ssl_context(trust_env=False)
     try:
         # `requests` takes a folder in its variable as well.

@@ -29,6 +29,14 @@ class UnjudgedCause(StrEnum):
     """The provider failed after all retries, or stopped the run (quota, key, unknown model)."""
 
 
+STOP_DETAILS = {
+    UnjudgedCause.INTERRUPTED: "stopped before it was judged",
+    UnjudgedCause.DEADLINE: "the deadline came before it was judged",
+    UnjudgedCause.REPLAY: "it is not in the cache, and a replay sends nothing",
+}
+"""What to say of a candidate that was left for one of these causes."""
+
+
 class Origin(StrEnum):
     """Where a candidate's outcome came from."""
 
@@ -303,6 +311,29 @@ class PlacedBy(StrEnum):
     (`pipeline.composition`)."""
     FOLDED = "folded"
     """Passed, and stands behind a test of the same file or behind its copy in another package."""
+
+
+class FillRules(Struct, frozen=True, kw_only=True):
+    """How many places near memories fill, and which (decision 0036)."""
+
+    to: int = 10
+    """Places that are filled up to."""
+    best_within: float = 0.1
+    """How far below the threshold the best memory of a question may score; of a worse ranking
+    nothing is filled."""
+    told_within: float = 0.15
+    """The same of an instruction, which is seldom about something that does not exist."""
+    share: float = 0.15
+    """Share of the best score that a memory needs to be filled in."""
+    beside: int = 3
+    """Places for tests, documents and text: that near ones fill, or that what passed takes from
+    near code."""
+    beside_share: float = 0.8
+    """Share of the best score that those need to be filled in."""
+
+
+FILL = FillRules()
+"""The rules in force."""
 
 
 class Selection(Struct, frozen=True, kw_only=True):

@@ -50,6 +50,7 @@ class Kind(StrEnum):
 
 
 CODE_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
+PRODUCT_CODE_KINDS = CODE_KINDS - {Kind.TEST}
 
 
 class MemoryScope(StrEnum):

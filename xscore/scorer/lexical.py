@@ -297,11 +297,11 @@ class _ScoredPool:
     def _tests_of_named(self, tests_of: TestsOf | None) -> list[int]:
         """Return the rows of the tests of what the task names, if tests do not count in full
         anyway."""
-        # Only for a task that names what is tested.
-        from xscore.store.written_rows import tested_name
-
         if not weighs_tests_less(self.terms):
             return []
+        # Only for a task that names a memory, and does not speak of tests.
+        from xscore.store.written_rows import tested_name
+
         named_ids: list[str] = []
         stems: set[str] = set()
         for candidate in self.candidates:

@@ -18,7 +18,10 @@ import msgspec
 from msgspec import Struct
 
 from xscore.platform.database import damage_if_invalid
-from xscore.records.memory import DEFAULT_VIEWS, View, ViewName
+from xscore.records.memory import DEFAULT_VIEWS, MemoryStatus, View, ViewName
+
+STALE_MARK = "[stale: the code this cites has changed since]\n"
+"""Prefix of a stale memory's text for the judge, and so part of its content hash."""
 
 ViewRow = tuple[str, str, str, int]
 """The id of a memory; name, hash and estimated tokens of one of its views."""
@@ -125,3 +128,8 @@ def join_judged_view(names: Sequence[ViewName], worktrees: Sequence[str]) -> Joi
         choices = [f"{alias}.{column}" for alias in aliases]
         columns.append(f"coalesce({', '.join(choices)}, NULL)")
     return JoinedViews(" ".join(joins), *columns)
+
+
+def judge_text(text: str, *, status: str) -> str:
+    """Return what a judge is shown of a text of a memory: the text, marked when stale."""
+    return STALE_MARK + text if status == MemoryStatus.STALE else text

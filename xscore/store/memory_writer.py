@@ -33,7 +33,7 @@ from xscore.records.memory import (
 )
 from xscore.store import memory_rows, written_rows
 from xscore.store.events import EventName, emit_event
-from xscore.store.memory_views import ViewRow, view_rows, write_views, write_views_here
+from xscore.store.memory_views import ViewRow, judge_text, view_rows, write_views, write_views_here
 from xscore.store.personal_data import redact_said
 from xscore.store.secret_screen import FoundLiterals
 from xscore.store.worktrees import HERE
@@ -79,9 +79,6 @@ def truncate(text: str, limit: int) -> str:
     kept = limit - _MARK_CHARS
     return f"{text[:kept]}… [{len(text) - kept:,} characters left out]"
 
-
-STALE_MARK = "[stale: the code this cites has changed since]\n"
-"""Prefix of a stale memory's text for the judge, and so part of its content hash."""
 
 _QUOTES_CODE = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
 """Said by people and by models: code stands in their text. What a person asked is redacted as prose
@@ -315,11 +312,6 @@ def _view_rows(memories: Iterable[Memory]) -> list[ViewRow]:
     for memory in memories:
         rows += view_rows(memory.id, memory.views)
     return rows
-
-
-def judge_text(text: str, *, status: str) -> str:
-    """Return what a judge is shown of a text of a memory: the text, marked when stale."""
-    return STALE_MARK + text if status == MemoryStatus.STALE else text
 
 
 class _Redactor:

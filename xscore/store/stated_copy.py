@@ -12,10 +12,9 @@ killed right after it and the store is deleted before the next command.
 
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,21 +24,25 @@ from msgspec import Struct
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.file_lock import hold_lock
-from xscore.platform.hashing import digest
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.platform.text import counted
-from xscore.store import memory_rows
+from xscore.store import memory_rows, stated_rows
+from xscore.store.copied_stores import (
+    COPIES_DIR,
+    NEWEST_EVENT,
+    CopiedStore,
+    copies_at,
+    is_worth_a_copy,
+    note_copied,
+)
 from xscore.store.events import EventName
 from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.journals import FILE_SUFFIXES
+from xscore.store.stated_rows import CopyRow, StatedMemory
 from xscore.store.user_secret import OTHER_FOLDER_HINT
 
 if TYPE_CHECKING:
     from xscore.store.line_search import LineMatcher
-    from xscore.store.stated_rows import CopyRow, StatedMemory
-
-COPIES_DIR = "stated"
-"""Folder of the copies within the user's data folder."""
 
 
 def _migrate(
@@ -58,31 +61,11 @@ SCHEMA = database.Schema(
     migrate=_migrate,
 )
 """Schema of a copy; the id is `xscs`."""
-_COPIED = "stated_copy"
-"""Key in `meta` of a store: the newest event that its copy knows of, and how many memories the copy
-has."""
-_MOST_EVENTS_BEHIND = 500
-"""Note a newer event after this many without a statement, so that the log is never read from far
-back."""
 _LOCK_WAIT_S = 2.0
-_NOTE_WAIT_S = 0.2
-_NEWEST_EVENT = "SELECT coalesce(max(id), 0) FROM event"
-_HAS_NEW_STATEMENT = f"""
-    SELECT EXISTS (
-        SELECT 1 FROM event WHERE id > ?
-        AND name IN ('{EventName.STORED}', '{EventName.UPDATED}', '{EventName.REMOVED}')
-        AND coalesce(json_extract(payload, '$.kind'), '') NOT IN ('exchange', 'summary')
-    )
-"""
-_HAS_STATED_OR_ERASED = f"""
-    SELECT EXISTS (SELECT 1 FROM memory WHERE {memory_rows.STATED_CONDITION})
-        OR EXISTS (SELECT 1 FROM erased_memory)
-"""
 _REMOVED_LAST = f"""
     SELECT subject FROM event WHERE subject {memory_rows.IN_JSON_LIST} GROUP BY subject
     HAVING max(id) = max(CASE WHEN name = '{EventName.REMOVED}' THEN id END)
 """
-_FIRST_COPY = "0 0"
 
 Result = TypeVar("Result")
 
@@ -90,53 +73,10 @@ Result = TypeVar("Result")
 class CopyContents(Struct, frozen=True):
     """What a copy holds."""
 
-    memories: "tuple[StatedMemory, ...]"
+    memories: tuple[StatedMemory, ...]
     """By id."""
     erased: dict[str, float]
     """Ids that no import brings back -> when they were erased."""
-
-
-class CopiedStore(Struct, frozen=True, dict=True):
-    """An open store of which a copy is kept."""
-
-    connection: sqlite3.Connection
-    path: Path
-    user_data_dir: Path
-    keys: KeySource
-
-    @cached_property
-    def copy_path(self) -> Path:
-        """The file of its copy, present or not."""
-        name = f"{_path_name(self.path)}-{self._id_name}.db"
-        return self.user_data_dir / COPIES_DIR / name
-
-    @property
-    def copies(self) -> list[Path]:
-        """Its copy, present or not, and the others."""
-        return [self.copy_path, *self.other_copies]
-
-    @property
-    def other_copies(self) -> list[Path]:
-        """Copies of earlier stores at this path, and of this store at other paths; sorted."""
-        folder = self.copy_path.parent
-        files = {
-            *folder.glob(f"{_path_name(self.path)}-*.db"),
-            *folder.glob(f"*-{self._id_name}.db"),
-        }
-        return sorted(files - {self.copy_path})
-
-    @cached_property
-    def _id_name(self) -> str:
-        return digest("store", read_meta(self.connection, "store_id"))[:16]
-
-
-def copies_at(path: Path, user_data_dir: Path) -> list[Path]:
-    """Return the copies of the stores that are or were at this path, the latest first."""
-    times: dict[Path, float] = {}
-    for copy in sorted((user_data_dir / COPIES_DIR).glob(f"{_path_name(path)}-*.db")):
-        with suppress(FileNotFoundError):  # removed since
-            times[copy] = copy.stat().st_mtime
-    return sorted(times, key=times.__getitem__, reverse=True)
 
 
 def describe_earlier_statements(path: Path, user_data_dir: Path, keys: KeySource) -> str:
@@ -156,68 +96,27 @@ def describe_earlier_statements(path: Path, user_data_dir: Path, keys: KeySource
     return f"you stated {memories} here before: restore with `xscore store rebuild --stated`"
 
 
-def is_behind(source: CopiedStore) -> bool:
-    """Whether the copy lacks a change of the store, or is gone. Takes about 50 microseconds."""
-    try:
-        event, memories = map(int, read_meta(source.connection, _COPIED).split())
-    except ValueError:  # never copied
-        return True
-    (newest,) = source.connection.execute(_NEWEST_EVENT).fetchone()
-    if newest != event:
-        if newest - event > _MOST_EVENTS_BEHIND:
-            return True
-        (has_statement,) = source.connection.execute(_HAS_NEW_STATEMENT, (event,)).fetchone()
-        if has_statement:
-            return True
-    return bool(memories) and not source.copy_path.exists()
-
-
-def _is_worth_a_copy(connection: sqlite3.Connection) -> bool:
-    """Whether a store holds anything that was stated, or ids that stay erased."""
-    (is_worth_it,) = connection.execute(_HAS_STATED_OR_ERASED).fetchone()
-    return bool(is_worth_it)
-
-
 def update_copy(source: CopiedStore) -> str:
     """Make the copy hold what the store holds; return what was wrong with the copy, empty: nothing.
 
     Raises StoreError if it cannot be written, or another process holds its lock for long.
     """
     connection = source.connection
-    if not (source.copy_path.exists() or _is_worth_a_copy(connection)):
-        _note_copied(connection, 0, 0)  # no file is made for nothing
+    if not (source.copy_path.exists() or is_worth_a_copy(connection)):
+        note_copied(connection, 0, 0)  # no file is made for nothing
         return ""
-    from xscore.store import stated_rows  # most closings copy nothing
-
     with locked(source.user_data_dir):
         # Read under the lock: of two processes the later one to write also reads later.
         with database.read_snapshot(connection):
-            (newest,) = connection.execute(_NEWEST_EVENT).fetchone()
+            (newest,) = connection.execute(NEWEST_EVENT).fetchone()
             rows = stated_rows.rows_to_copy(connection)
             erased = connection.execute("SELECT memory_id, at FROM erased_memory").fetchall()
         _follow_a_move(source)
         copied, problem = _or_made_again(
             source.copy_path, partial(_write_copy, source, rows, erased)
         )
-    _note_copied(connection, newest, copied)
+    note_copied(connection, newest, copied)
     return problem
-
-
-def _note_copied(connection: sqlite3.Connection, newest: int, memories: int) -> None:
-    """Note up to which event the copy is complete; where the store is being written, the next
-    closing copies again."""
-    try:
-        with (
-            database.lock_wait_until(connection, time.monotonic() + _NOTE_WAIT_S),
-            database.transaction(connection),
-        ):
-            # Another process may have copied more meanwhile.
-            before = read_meta(connection, _COPIED) or _FIRST_COPY
-            if int(before.split()[0]) <= newest:
-                write_meta(connection, _COPIED, f"{newest} {memories}")
-    except StoreError as error:
-        if not database.is_busy(error):
-            raise
 
 
 def erase_from_copies(source: CopiedStore, ids: Collection[str], lines: "LineMatcher") -> None:
@@ -236,8 +135,6 @@ def erase_from_copies(source: CopiedStore, ids: Collection[str], lines: "LineMat
 
 def read_copy(copy: Path, keys: KeySource) -> CopyContents:
     """Read a copy. Raises StoreDamaged, and StoreError if it cannot be read."""
-    from xscore.store import stated_rows  # most closings copy nothing
-
     with closing(_open(copy, keys)) as connection, database.read_snapshot(connection):
         rows = stated_rows.copied_rows(connection)
         erased = connection.execute("SELECT memory_id, at FROM erased").fetchall()
@@ -270,20 +167,14 @@ def _scratch(copy: Path) -> list[Path]:
     return list(copy.parent.glob(f"{copy.name}.*"))
 
 
-def _path_name(path: Path) -> str:
-    return digest("path", os.path.realpath(path))[:16]
-
-
 def _open(copy: Path, keys: KeySource) -> sqlite3.Connection:
     return database.connect(copy, SCHEMA, keys, create=False)
 
 
 def _write_copy(
-    source: CopiedStore, rows: Mapping[str, "CopyRow"], erased: Collection[tuple[str, float]]
+    source: CopiedStore, rows: Mapping[str, CopyRow], erased: Collection[tuple[str, float]]
 ) -> int:
     """Write what differs; return how many memories the copy has. A copy of nothing is removed."""
-    from xscore.store import stated_rows  # most closings copy nothing
-
     copy = source.copy_path
     if not copy.exists():
         _create(source)
@@ -343,8 +234,6 @@ def _follow_a_move(source: CopiedStore) -> None:
 
 
 def _erase(copy: Path, keys: KeySource, ids: Collection[str], lines: "LineMatcher") -> None:
-    from xscore.store import stated_rows  # most closings copy nothing
-
     with closing(_open(copy, keys)) as connection:
         with database.transaction(connection):
             rows = stated_rows.copied_rows(connection)
@@ -390,22 +279,3 @@ def locked(user_data_dir: Path) -> Iterator[None]:
         user_data_dir / COPIES_DIR / "lock", wait_s=_LOCK_WAIT_S, hint=OTHER_FOLDER_HINT
     ):
         yield
-
-
-def update_copies(sources: Collection[CopiedStore]) -> str:
-    """Update the copies that are behind, before their stores are closed; return what to tell the
-    user, or nothing.
-
-    A failure never keeps a store from closing: what is not copied now is copied when it is closed
-    the next time.
-    """
-    problems = []
-    for source in sources:
-        if source.connection.in_transaction:  # it was interrupted
-            continue
-        try:
-            if is_behind(source):
-                problems.append(update_copy(source))
-        except StoreError as error:
-            problems.append(f"what you stated was not copied to your folder: {error.message}")
-    return "; ".join(filter(None, problems))

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
@@ -31,6 +31,7 @@ from xscore.records.memory import (
 )
 from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
+from xscore.store.copied_stores import CopiedStore, is_due
 from xscore.store.memory_rows import (
     IN_JSON_LIST,
     FetchedPool,
@@ -39,11 +40,9 @@ from xscore.store.memory_rows import (
     memories_with_ids,
     select_memories,
 )
+from xscore.store.memory_views import decode_views, judge_text
 from xscore.store.root_database import open_database
 from xscore.store.worktrees import HERE, enter_worktree, visible_memories
-
-if TYPE_CHECKING:
-    from xscore.store.stated_copy import CopiedStore
 
 Clock = Callable[[], float]
 """Unix seconds."""
@@ -80,7 +79,7 @@ class Store:
         self._unheard = [note for note in (*notes, opening.migration_note(connection)) if note]
         self._user: sqlite3.Connection | None = None
         self.copies_to: Path | None = None
-        """The user's data folder, if what is stated here is copied there (`stated_copy`)."""
+        """The user's data folder, if what is stated here is copied there (`copied_stores`)."""
         self.copy_problem: str = ""
         """What was wrong with those copies when the store was closed; empty: nothing."""
         self.user_is_unreadable: bool = False
@@ -250,12 +249,10 @@ class Store:
                 open_.enter_context(database.transaction(connection))
             yield
 
-    def copied_stores(self) -> "list[CopiedStore]":
+    def copied_stores(self) -> list[CopiedStore]:
         """Return the open databases of which the user's folder holds a copy."""
         if self.copies_to is None:
             return []
-        from xscore.store.stated_copy import CopiedStore  # a store in memory has none
-
         keys = self.keys or opening.key_source(self.copies_to)
         copied = [CopiedStore(self.connection, self.path, self.copies_to, keys)]
         if self._user is not None and self.user_path is not None:
@@ -266,9 +263,7 @@ class Store:
         """Close the connections, once what was stated is copied."""
         try:
             if self.copies_to is not None:
-                from xscore.store.stated_copy import update_copies  # a store in memory has no copy
-
-                self.copy_problem = update_copies(self.copied_stores())
+                self.copy_problem = _update_copies(self.copied_stores())
         finally:
             self.copies_to = None
             self.connection.close()
@@ -320,8 +315,6 @@ class Store:
         hash_of = {candidate.id: candidate.content_hash for candidate in candidates}
         among = (json.dumps([*hash_of]),)
         from xscore.store.file_bodies import read_with_bodies  # a cached turn reads no text
-        from xscore.store.memory_views import decode_views  # a cached turn reads no text
-        from xscore.store.memory_writer import judge_text  # a cached turn reads no text
 
         texts: dict[str, str] = {}
         columns = "id, layer, path, entity, status, views"
@@ -450,3 +443,24 @@ def save_pack_slots(
                 if stored.get(identifier) != slot
             ],
         )
+
+
+def _update_copies(sources: Iterable[CopiedStore]) -> str:
+    """Update the copies that are behind, before their stores are closed; return what to tell the
+    user, or nothing.
+
+    A failure never keeps a store from closing: what is not copied now is copied when it is closed
+    the next time.
+    """
+    problems = []
+    for source in sources:
+        if source.connection.in_transaction:  # it was interrupted
+            continue
+        try:
+            if is_due(source):
+                from xscore.store.stated_copy import update_copy  # most closings copy nothing
+
+                problems.append(update_copy(source))
+        except StoreError as error:
+            problems.append(f"what you stated was not copied to your folder: {error.message}")
+    return "; ".join(filter(None, problems))

@@ -26,7 +26,8 @@ from tests.extensions.agents.hook_process import (
     xscore,
 )
 from tests.receipts import ANSWER
-from xscore.extensions.agents.hook_events import INDEXING, turn_problem
+from xscore.extensions.agents.hook_call import INDEXING
+from xscore.extensions.agents.hook_events import turn_problem
 from xscore.extensions.agents.hook_run import REFUSED
 from xscore.platform.errors import ExitCode
 from xscore.platform.paths import find_root, user_data_dir

@@ -22,7 +22,8 @@ from tests.extensions.agents.hook_process import (
     message,
     run_hook,
 )
-from xscore.extensions.agents.hook_events import HookCall, after_edit
+from xscore.extensions.agents.hook_call import HookCall
+from xscore.extensions.agents.hook_events import after_edit
 from xscore.extensions.agents.hook_protocols import read_message, thread_name
 from xscore.extensions.agents.session_recap import MAX_CHARS, render_recap
 from xscore.extensions.sessions.importing import import_session

@@ -12,12 +12,8 @@ from numpy.typing import NDArray
 
 from tests.store.conftest import function
 from xscore.extensions.vectors import turn_likeness
-from xscore.extensions.vectors.turn_likeness import (
-    EndpointEmbedder,
-    embed_missing,
-    nearest,
-    unit_rows,
-)
+from xscore.extensions.vectors.embedders import EndpointEmbedder, nearest, unit_rows
+from xscore.extensions.vectors.turn_likeness import embed_missing
 from xscore.platform import database
 from xscore.store import memory_writer
 from xscore.store.store import Store

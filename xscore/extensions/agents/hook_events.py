@@ -11,26 +11,24 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cli.opening import earlier_statements
 from xscore.cli.start import STARTED_AT
 from xscore.extensions.agents.agent_bundle import render_from_store
-from xscore.extensions.agents.hook_protocols import HookMessage, spoken_task
+from xscore.extensions.agents.hook_call import INDEXING, HookCall
+from xscore.extensions.agents.hook_protocols import spoken_task
 from xscore.platform.errors import ExitCode
-from xscore.platform.paths import RepositoryRoot
 from xscore.platform.text import counted
 from xscore.records.events import Observer, StageBegan, TurnEvent
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
-from xscore.settings import LoadedSettings, Settings
-from xscore.store.hook_state import forget_session, read_hook_state, was_given
+from xscore.settings import LoadedSettings
+from xscore.store.hook_state import forget_session
 from xscore.store.index_rows import read_index_meta
 from xscore.store.opening import has_store
 from xscore.store.store import Store
 
-INDEXING = "xscore is indexing this repository; later prompts get its context."
 NOTHING_KEPT = "the store's folder cannot be written, and there is no index in it yet"
 CLEARED = ("clear", "compact")
 """Starts of a session whose context the agent has dropped."""
@@ -38,48 +36,6 @@ RESUMED = "resume"
 """Start of a session that still has its context: it knows what it was working on."""
 _NOTHING_JUDGED = (ExitCode.NOTHING_JUDGED, ExitCode.BUDGET)
 """Exit codes of a turn in which no host or cap allowed judging."""
-
-
-class HookCall(Struct):
-    """One call of a hook, with its context."""
-
-    message: HookMessage
-    client: str
-    thread: str
-    """Thread of the agent's session; empty: it named none."""
-    root: RepositoryRoot
-    loaded: LoadedSettings
-    state_file: Path
-    say: Callable[[str], None]
-    """Adds a text to the agent's context."""
-    said: str = ""
-    """Text that was added, and is not repeated in this session."""
-    notice: str = ""
-    """Text to add if time runs out."""
-
-    @property
-    def settings(self) -> Settings:
-        """The settings in force."""
-        return self.loaded.settings
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether xscore works here: in a repository, or in a folder with a store."""
-        return self.root.is_git or has_store(self.root.store_dir)
-
-    def add(self, text: str) -> None:
-        """Add a text to the agent's context, unless this session has it already."""
-        if self.thread and was_given(read_hook_state(self.state_file), self.thread, text):
-            return
-        self.said = text
-        self.say(text)
-
-    def wake(self, *, judges_changes: bool = False) -> None:
-        """Let the background process finish the rest, and judge changes again if asked to."""
-        # Most prompts leave nothing.
-        from xscore.extensions.agents.background import wake_background
-
-        wake_background(self.root, settings=self.settings, judges_changes=judges_changes)
 
 
 def before_prompt(call: HookCall) -> str:
@@ -90,7 +46,10 @@ def before_prompt(call: HookCall) -> str:
     answer = None
     earlier = ""
     if has_store(call.root.store_dir):
-        answer = _run_turn(call, task)
+        # Nothing but a prompt runs a turn.
+        from xscore.extensions.agents.hook_turn import run_hook_turn
+
+        answer = run_hook_turn(call, task)
     elif call.root.read_only:
         return NOTHING_KEPT
     else:

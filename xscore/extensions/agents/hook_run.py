@@ -20,7 +20,8 @@ from msgspec import Struct, field
 
 from xscore.cli.opening import read_overridden
 from xscore.cli.start import STARTED_AT, run_and_report, run_process
-from xscore.extensions.agents.hook_events import EVENTS, HookCall
+from xscore.extensions.agents.hook_call import HookCall
+from xscore.extensions.agents.hook_events import EVENTS
 from xscore.extensions.agents.hook_protocols import (
     CLIENTS,
     addition,

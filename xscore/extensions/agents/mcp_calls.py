@@ -13,6 +13,8 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any, Generic, TypeVar
 
+from anyio import CancelScope
+
 from xscore.cli.failures import find_xscore_error
 from xscore.platform.errors import XscoreError
 
@@ -49,8 +51,6 @@ class CallThread(Generic[Result]):
 
         Raises XscoreError, whatever the work raised.
         """
-        from anyio import CancelScope  # comes with the SDK
-
         Thread(target=self._run, daemon=True).start()
         try:
             return await asyncio.shield(self._outcome)

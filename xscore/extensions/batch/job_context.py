@@ -22,7 +22,8 @@ from sqlite3 import Connection
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.cache.lease import Heartbeat, Lease
+from xscore.cache.heartbeat import Heartbeat
+from xscore.cache.lease import Lease
 from xscore.costs import caps as spending
 from xscore.costs.caps import ZERO_USD, Caps
 from xscore.costs.ledger import insert_batch_calls

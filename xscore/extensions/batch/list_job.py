@@ -34,7 +34,7 @@ from xscore.pipeline.factories import REPLAY_NOTE
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.list_judging import LiveEnd, QuestionEnd, judge_list, judge_question
-from xscore.pipeline.live_judging import STOP_DETAILS, JudgingProgress
+from xscore.pipeline.live_judging import JudgingProgress
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import (
     PreparedQuestion,
@@ -54,7 +54,7 @@ from xscore.platform.git import changed_files
 from xscore.platform.hashing import digest
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import counted, one_line
-from xscore.records.judgment import Outcome, Unjudged, UnjudgedCause
+from xscore.records.judgment import STOP_DETAILS, Outcome, Unjudged, UnjudgedCause
 from xscore.records.receipt import Coverage
 
 

@@ -9,7 +9,6 @@ others spend meanwhile is not seen.
 """
 
 import asyncio
-import atexit
 import logging
 import os
 import pickle
@@ -36,7 +35,7 @@ from xscore.cache.judgment_store import StoredJudgments
 from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger, UsageTotals
 from xscore.costs.reservation import turn_budget
-from xscore.extensions.batch.ray_actor import ActorContext, ChunkJudge, ChunkResult, PackChunk
+from xscore.extensions.batch.ray_actor import ActorContext, ChunkResult, PackChunk
 from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.judge_prompts import caching_builder
 from xscore.pipeline.judged_memories import judged_texts, judging_priors, pack_slots, packs_of
@@ -147,13 +146,15 @@ async def _scored(
     count: of actors.
     cap_usd: what they may spend altogether; None: as much as it takes.
     """
+    from xscore.extensions.batch.ray_worker import ListActor  # it imports Ray, an extra
+
     rows = [{"chunk": pickle.dumps(chunk)} for chunk in chunks]
     try:
         dollars = None if cap_usd is None else ray.remote(num_cpus=0)(_SharedCap).remote(cap_usd)
         dataset = ray.data.from_items(
             rows, override_num_blocks=min(len(rows), BLOCKS_AN_ACTOR * count)
         ).map_batches(
-            _Actor,
+            ListActor,
             batch_size=1,
             batch_format="numpy",
             compute=ray.data.ActorPoolStrategy(size=count),
@@ -172,30 +173,6 @@ async def _scored(
                 " out."
             ),
         ) from error
-
-
-class _Actor:
-    def __init__(self, library: Any, dollars: Any) -> None:
-        import ray  # an extra
-
-        # Ray's worker is done by then, and its destructors have been seen to hang.
-        atexit.register(os._exit, 0)
-        self._runner = asyncio.Runner()
-        take = None
-        if dollars is not None:
-
-            async def take(usd: Decimal) -> bool:
-                return bool(await dollars.take.remote(usd))
-
-        self._judge = ChunkJudge(ray.get(library), take=take)
-
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        import numpy as np  # comes with Ray, in its workers
-
-        results = np.empty(len(batch["chunk"]), dtype=object)
-        chunks = [pickle.loads(chunk) for chunk in batch["chunk"]]  # noqa: S301  pickled by this process
-        results[:] = [pickle.dumps(self._runner.run(self._judge.score(chunk))) for chunk in chunks]
-        return {"scored": results}
 
 
 class _SharedCap:

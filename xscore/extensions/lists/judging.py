@@ -28,7 +28,7 @@ from xscore.pipeline.factories import choose_judge, describe_judge
 from xscore.pipeline.judge_description import JudgeDescription, Scale
 from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.list_judging import LiveEnd, QuestionEnd, judge_list
-from xscore.pipeline.live_judging import STOP_DETAILS, JudgingProgress
+from xscore.pipeline.live_judging import JudgingProgress
 from xscore.pipeline.parts import JudgingParts
 from xscore.pipeline.pool import pool_among
 from xscore.pipeline.question_list import PreparedQuestion, Question
@@ -44,7 +44,7 @@ from xscore.platform.processes import random_hex
 from xscore.platform.text import encodable_text
 from xscore.prompts.turn_text import turn_block
 from xscore.records.events import Observer
-from xscore.records.judgment import Outcome, Unjudged, UnjudgedCause
+from xscore.records.judgment import STOP_DETAILS, Outcome, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.receipt import Coverage, StageUsage
 from xscore.records.turn import Turn

@@ -21,7 +21,7 @@ from xscore.platform import encrypted_sqlite, sqlite_drivers
 from xscore.platform.encrypted_sqlite import key_literal, open_with_cipher
 from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.files import sync_to_disk
-from xscore.store import encryption_key, opening, stated_copy, user_secret
+from xscore.store import copied_stores, encryption_key, opening, stated_copy, user_secret
 from xscore.store.journals import FILE_SUFFIXES
 from xscore.store.scrubbing import leftover_files
 
@@ -102,7 +102,7 @@ def convert_copies(path: Path, convert: Callable[..., Conversion], *, user_data_
     """Encrypt or decrypt the copies of what was stated in the store at `path`; one that is damaged
     is removed."""
     with stated_copy.locked(user_data_dir):
-        for copy in stated_copy.copies_at(path, user_data_dir):
+        for copy in copied_stores.copies_at(path, user_data_dir):
             try:
                 convert(copy, user_data_dir=user_data_dir)
             except StoreDamaged:

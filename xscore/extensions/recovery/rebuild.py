@@ -28,10 +28,10 @@ from xscore.platform.paths import STORE_FILE, find_root, refuse_wide_folder, use
 from xscore.platform.processes import random_hex
 from xscore.platform.set_aside import make_set_aside_folder
 from xscore.platform.text import counted, one_line
-from xscore.store import opening, stated_copy, user_secret
+from xscore.store import copied_stores, opening, user_secret
+from xscore.store.copied_stores import CopiedStore
 from xscore.store.journals import JOURNALS
 from xscore.store.opening import user_store_path
-from xscore.store.stated_copy import CopiedStore
 from xscore.store.store import Store
 
 
@@ -78,7 +78,7 @@ def _rebuild(path: Path, user_data_dir: Path, trusted_id: str | None) -> Rebuilt
         keep_note = trusted_id is not None and sqlite_drivers.read_note(path) is not None
         if not os.path.lexists(path):  # it is lost: what was encrypted is not put back in plain
             keep_note = any(
-                map(sqlite_drivers.read_note, stated_copy.copies_at(path, user_data_dir))
+                map(sqlite_drivers.read_note, copied_stores.copies_at(path, user_data_dir))
             )
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if trusted_id:

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreError
 from xscore.records.memory import Memory, MemoryStatus
-from xscore.store import memory_writer, stated_copy
+from xscore.store import copied_stores, memory_writer, stated_copy
+from xscore.store.copied_stores import CopiedStore
 from xscore.store.evidence import attach_citations
 from xscore.store.memory_queries import latest_of_key
 from xscore.store.memory_updates import stated_threads
 from xscore.store.mention_links import link_mentions
-from xscore.store.stated_copy import CopiedStore
 from xscore.store.stated_rows import StatedMemory
 
 _LIVE = (MemoryStatus.ACTIVE, MemoryStatus.STALE)
@@ -55,7 +55,7 @@ def find_restorable(source: CopiedStore) -> RestorableMemories:
     erased = dict(source.connection.execute("SELECT memory_id, at FROM erased_memory").fetchall())
     copies = list[Path]()
     problems = list[str]()
-    for copy in stated_copy.copies_at(source.path, source.user_data_dir):
+    for copy in copied_stores.copies_at(source.path, source.user_data_dir):
         try:
             contents = stated_copy.read_copy(copy, source.keys)
         except StoreError as error:

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Self
 
+from xscore.cache.heartbeat import Heartbeat
 from xscore.cache.judgment_store import Claims, JudgmentStore, WriteJudgments
 from xscore.cache.keys import FIRST_DRAW, JudgmentKey, judge_key
-from xscore.cache.lease import HEARTBEAT_S, LEASE_S, Heartbeat
+from xscore.cache.lease import HEARTBEAT_S, LEASE_S
 from xscore.extensions.shared.link import ServerLink
 from xscore.platform.errors import SharedUnavailable
 from xscore.platform.processes import random_hex

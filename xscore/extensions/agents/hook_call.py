@@ -1,0 +1,60 @@
+"""One call of a hook: the agent's message, the repository it is about, and what is said back.
+
+It adds text and wakes the background process; which text, each event decides (`hook_events`).
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from xscore.extensions.agents.hook_protocols import HookMessage
+from xscore.platform.paths import RepositoryRoot
+from xscore.settings import LoadedSettings, Settings
+from xscore.store.hook_state import read_hook_state, was_given
+from xscore.store.opening import has_store
+
+INDEXING = "xscore is indexing this repository; later prompts get its context."
+"""Said where there is no index yet."""
+
+
+class HookCall(Struct):
+    """One call of a hook, with its context."""
+
+    message: HookMessage
+    client: str
+    thread: str
+    """Thread of the agent's session; empty: it named none."""
+    root: RepositoryRoot
+    loaded: LoadedSettings
+    state_file: Path
+    say: Callable[[str], None]
+    """Adds a text to the agent's context."""
+    said: str = ""
+    """Text that was added, and is not repeated in this session."""
+    notice: str = ""
+    """Text to add if time runs out."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.loaded.settings
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether xscore works here: in a repository, or in a folder with a store."""
+        return self.root.is_git or has_store(self.root.store_dir)
+
+    def add(self, text: str) -> None:
+        """Add a text to the agent's context, unless this session has it already."""
+        if self.thread and was_given(read_hook_state(self.state_file), self.thread, text):
+            return
+        self.said = text
+        self.say(text)
+
+    def wake(self, *, judges_changes: bool = False) -> None:
+        """Let the background process finish the rest, and judge changes again if asked to."""
+        # Most prompts leave nothing.
+        from xscore.extensions.agents.background import wake_background
+
+        wake_background(self.root, settings=self.settings, judges_changes=judges_changes)
