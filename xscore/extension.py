@@ -1,10 +1,18 @@
 """The single point where settings add to the core: hooks for our extensions, plugins of others.
 
-A hook stands where settings choose who implements it, if anyone. The module that calls it declares
-it as `Hook[Protocol]`, with the place of each implementation and the setting that turns it on; an
-implementation is imported when it is first used, and says `@implements(HOOK)`, so that mypy checks
-both sides. Where nothing is to be chosen, the core imports an extension's function in the place
-that needs it; import-linter's first contract (pyproject.toml) lists those places. Commands of
+A hook is a place in the core that calls functions of extensions, those that the settings turn on.
+The module that calls them declares it, with the type that all its functions have, where each stands
+and when it is on:
+
+    AFTER_INDEX: Hook[FinishIndex] = Hook(
+        Choice("xscore.extensions.sources:read_sources", lambda settings: ...)
+    )
+    for finish in AFTER_INDEX.implementations(settings): ...
+
+The core names an extension's function only in such a text, and imports it when it is about to call
+it. The function says `@implements(AFTER_INDEX)`, so that mypy checks it against `FinishIndex`, as
+it checks the call. Where settings choose nothing, the core imports an extension's function in the
+place that needs it; import-linter's first contract (pyproject.toml) lists those places. Commands of
 extensions are listed by name in `cli.main`.
 
 What other packages offer is an entry point of the group `xscore.KIND`: providers, boosters,
@@ -27,15 +35,15 @@ if TYPE_CHECKING:
 
     from xscore.settings import Settings
 
-Implementation = TypeVar("Implementation")
-"""The protocol of a hook's implementations."""
+Function = TypeVar("Function")
+"""The type that all functions of a hook have: a Protocol with `__call__`, or a Callable."""
 
 
 class Choice(NamedTuple):
-    """An implementation that settings may choose."""
+    """A function of an extension, and the settings under which it is called."""
 
     place: str
-    """`module:function`."""
+    """Where the function stands: `module:function`."""
     is_on: "Callable[[Settings], bool]"
 
     def load(self) -> Any:
@@ -44,19 +52,19 @@ class Choice(NamedTuple):
         return getattr(import_module(module), name)
 
 
-class Hook(Generic[Implementation]):
-    """What extensions may add in one place."""
+class Hook(Generic[Function]):
+    """The functions of extensions that one place in the core may call."""
 
     def __init__(self, *choices: Choice) -> None:
         self.choices = choices
 
-    def implementations(self, settings: "Settings") -> list[Implementation]:
-        """Import and return the implementations that these settings turn on, in order."""
+    def implementations(self, settings: "Settings") -> list[Function]:
+        """Import and return the functions that these settings turn on, in order."""
         return [choice.load() for choice in self.choices if choice.is_on(settings)]
 
 
-def implements(_hook: Hook[Implementation]) -> Callable[[Implementation], Implementation]:
-    """Mark a function as an implementation of this hook; mypy checks that it fits."""
+def implements(_hook: Hook[Function]) -> Callable[[Function], Function]:
+    """Mark a function as one that this hook calls; mypy checks that it has the hook's type."""
     return lambda function: function
 
 

@@ -146,7 +146,7 @@ def _has_no_words(answer: Answer) -> bool:
 
 def fill_margin(answer: Answer) -> float:
     """Return how far below the threshold the best match may score for weaker ones to be added."""
-    from xscore.scorer.mentions import is_question  # only for a ranking by words
+    from xscore.scorer.mentions import is_question  # a model's ranking has no such margin
 
     if is_question(answer.task):
         return FILL.best_within

@@ -84,7 +84,7 @@ def run_turn(
     """
     # Commands that only read the store run no turn.
     from xscore.cli.interrupt import run_interruptible
-    from xscore.pipeline.build import Pipeline  # as above
+    from xscore.pipeline.build import Pipeline  # they need no pipeline either
 
     loaded = settings or read_settings(flags, start=start)
     # A command that opens the store alone shows no progress.

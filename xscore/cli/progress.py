@@ -74,7 +74,7 @@ class TurnObserver(Observer):
             case StageBegan(name):
                 self._show_stage(name)
             case JudgeEstimate():
-                from xscore.cli.phrases import describe_forecast  # JSON and pipes show no progress
+                from xscore.cli.phrases import describe_forecast  # a cached turn has no forecast
 
                 self.note(describe_forecast(event))
             case IndexProgress():
@@ -100,7 +100,7 @@ class TurnObserver(Observer):
     def _show_index(self, progress: IndexProgress) -> None:
         if progress.files == progress.of:
             return
-        from xscore.cli.phrases import render_index_progress  # JSON and pipes show no progress
+        from xscore.cli.phrases import render_index_progress  # most turns parse no file
 
         line = f"{STAGES['index']}: {render_index_progress(progress)}"
         if self._terminal.is_live:
@@ -113,7 +113,7 @@ class TurnObserver(Observer):
         if self._terminal.is_live:
             self._drawn().progress(progress)
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
-            # JSON and pipes show no progress.
+            # Judging that takes a few seconds prints no such line.
             from xscore.cli.phrases import render_leaders, render_progress
 
             self._last_line = time.monotonic()
@@ -126,7 +126,7 @@ class TurnObserver(Observer):
         """Say what was worked on before a break; under --json the receipt has it."""
         now = time.time()
         if session.resumed and now - session.last_updated >= BREAK_S and not self._terminal.as_json:
-            # JSON and pipes show no progress.
+            # Only the first turn after a break.
             from xscore.cli.phrases import describe_resumed_session
 
             self.note(describe_resumed_session(session, now=now))
@@ -158,7 +158,7 @@ class TurnObserver(Observer):
         if not self.can_confirm:
             return True
         self.close()
-        from xscore.cli.phrases import describe_estimate  # JSON and pipes show no progress
+        from xscore.cli.phrases import describe_estimate  # few turns ask before they spend
 
         write_stderr(describe_estimate(estimate, self._noun))
         before = signal.signal(signal.SIGINT, signal.default_int_handler)

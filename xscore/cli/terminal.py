@@ -87,7 +87,7 @@ class Terminal(Struct):
         none: the note printed instead of an empty text.
         """
         if self.as_json:
-            from xscore.pipeline.json_form import SCHEMA, to_json  # only --json
+            from xscore.pipeline.json_form import SCHEMA, to_json  # text needs no JSON form
 
             body = {"schema": SCHEMA, **record} if isinstance(record, dict) else to_json(record)
             print_json({**body, **(more or {})})

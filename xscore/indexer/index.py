@@ -138,7 +138,7 @@ def _update(run: IndexRun) -> None:
         with transaction(connection):
             index_rows.write_stamps(connection, run.unread)
     if run.changed:
-        from xscore.indexer.changes import parse_changed  # lazy: in most turns nothing changed
+        from xscore.indexer.changes import parse_changed  # in most turns no file changed
 
         parse_changed(run)
     elif index_rows.read_index_meta(connection, index_rows.FILES_LEFT):
@@ -146,7 +146,7 @@ def _update(run: IndexRun) -> None:
     index_rows.note_kept_out(connection, Counter(excluded.reason for excluded in run.excluded))
     # Links are resolved once all files are read: a name of those left would seem to be gone.
     if not (run.files_left or run.is_late) and index_rows.links_due(connection):
-        from xscore.indexer.relinking import link_changes  # lazy: in most turns nothing changed
+        from xscore.indexer.relinking import link_changes  # in most turns no name changed
 
         link_changes(connection)
 
@@ -159,6 +159,6 @@ def _has_new_grammar(connection: sqlite3.Connection) -> bool:
 
 def without_grammar(names: Sequence[str]) -> list[str]:
     """Return the languages of these whose grammar is not installed."""
-    from xscore.indexer import grammars  # lazy: in most turns nothing changed
+    from xscore.indexer import grammars  # only a store that lacked a grammar asks
 
     return grammars.without_grammar(names)

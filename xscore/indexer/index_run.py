@@ -112,7 +112,7 @@ class IndexRun(Struct, dict=True):
     @cached_property
     def rules(self) -> "AdmissionRules":
         """Which files are indexed."""
-        from xscore.indexer.admission import AdmissionRules  # lazy: in most turns nothing changed
+        from xscore.indexer.admission import AdmissionRules  # only new or changed files are checked
 
         return AdmissionRules(self.settings, self.taken_back.holds)
 
@@ -142,7 +142,9 @@ class IndexRun(Struct, dict=True):
         usable: its files are parsed again instead of adopted.
         """
         if language not in self.rules_by_language:
-            from xscore.indexer.grammars import lacks_package  # lazy: in most turns nothing changed
+            from xscore.indexer.grammars import (
+                lacks_package,  # most index runs look up no changed file
+            )
 
             self.rules_by_language[language] = self._rules(lacks_grammar=lacks_package(language))
         return self.rules_by_language[language]
@@ -191,7 +193,7 @@ class IndexRun(Struct, dict=True):
         replaced."""
         if not new_files:
             return set()
-        from xscore.store.redaction import find_literals  # lazy: in most turns nothing changed
+        from xscore.store.redaction import find_literals  # most index runs check no new path
 
         # All paths are searched for secrets at once: path by path it took half of a first look at a
         # large folder.
@@ -218,7 +220,7 @@ class IndexRun(Struct, dict=True):
         absent = [path for path in self.stamps if path not in present]
         if absent:
             self.removed += sum(not self.stamps[path].excluded for path in absent)
-            from xscore.store.file_rows import replace_files  # lazy: in most turns nothing changed
+            from xscore.store.file_rows import replace_files  # in most turns no file is gone
 
             with transaction(self.connection):
                 self.changes += replace_files(self.connection, (), absent)

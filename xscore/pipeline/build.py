@@ -158,7 +158,7 @@ class Pipeline:
         then the receipt still comes. Raises what `ask` raises, and UsageError while another turn is
         streamed.
         """
-        from xscore.pipeline.stream import EventStream  # only for this call
+        from xscore.pipeline.stream import EventStream  # few callers follow the events of a turn
 
         if self._stream is not None:
             raise UsageError(
@@ -187,7 +187,7 @@ class Pipeline:
         there is no such turn, nothing is left to do, or another judge is named, and NoUsableModel
         if its judge is not available.
         """
-        from xscore.pipeline.past_turns import turn_to_continue  # only for this call
+        from xscore.pipeline.past_turns import turn_to_continue  # a new turn continues none
 
         require_kind(str, turn_id=turn_id)
         parts, turn = turn_to_continue(self.parts, turn_id, answer=answer)
@@ -212,7 +212,7 @@ class Pipeline:
         """
         require_kind(int, type(None), max_tokens=max_tokens)
         if form:
-            from xscore.prompts.bundle_forms import FORMS  # only for this call
+            from xscore.prompts.bundle_forms import FORMS  # an answer names no form
 
             if form not in FORMS:
                 raise UsageError(f"there is no form {form!r}", hint=f"One of: {', '.join(FORMS)}.")
@@ -244,7 +244,7 @@ class Pipeline:
 
         Raises UsageError for an empty or too long text.
         """
-        from xscore.store.remembering import entry_statement, remember  # only for this call
+        from xscore.store.remembering import entry_statement, remember  # a turn states nothing
 
         return remember(self.parts.store, entry_statement(text, metadata or {}, when)).memory.id
 
@@ -263,28 +263,28 @@ class Pipeline:
 
     async def estimate(self, turn: Turn | str) -> "Estimate":
         """Estimate a turn, by kind and folder; sends nothing."""
-        from xscore.pipeline.turn_estimate import estimate_turn  # only for this call
+        from xscore.pipeline.turn_estimate import estimate_turn  # a cached turn costs nothing
 
         return estimate_turn(self.parts, as_turn(turn))
 
     async def explain(self, memory: str, *, turn_id: str = "") -> "Explanation":
         """Explain why a memory (id or `path::entity`) was or was not chosen in a turn, by default
         the latest."""
-        from xscore.pipeline.explaining import explain_choice  # only for this call
+        from xscore.pipeline.explaining import explain_choice  # a turn explains no other
 
         require_kind(str, memory=memory, turn_id=turn_id)
         return explain_choice(self.parts, memory, turn_id=turn_id)
 
     async def status(self) -> "StoreStatus":
         """Count what the store holds."""
-        from xscore.pipeline.store_status import read_store_status  # only for this call
+        from xscore.pipeline.store_status import read_store_status  # a turn counts no store
 
         return read_store_status(self.parts.store, self.parts.settings)
 
     async def doctor(self, *, probe: bool = False) -> "Diagnosis":
         """Look at store, settings and models; `probe` sends one pack of two memories to the
         judge."""
-        from xscore.pipeline.doctor import diagnose  # only for this call
+        from xscore.pipeline.doctor import diagnose  # a turn does not check the set-up
 
         return await diagnose(self.parts, probe=probe)
 

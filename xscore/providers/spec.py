@@ -103,7 +103,7 @@ def _vendor_of(model: str) -> str:
     price table tells."""
     if vendor := vendor_by_family(model):
         return vendor
-    from xscore.providers.prices import vendor_by_price_table  # the tables take 0.3 s to import
+    from xscore.providers.prices import vendor_by_price_table  # most names tell their vendor
 
     sold_by = ""
     if model:

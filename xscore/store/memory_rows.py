@@ -144,7 +144,7 @@ def select_memories(
     connection: sqlite3.Connection, where: str, parameters: Iterable[object]
 ) -> list[Memory]:
     """Read whole memories by an SQL condition (never user input), ordered by path and line."""
-    # A turn that keeps nothing reads no memory.
+    # A turn that shows no bundle reads no whole memory.
     from xscore.store.file_bodies import read_with_bodies
 
     columns = ", ".join(("views", *HEAD_COLUMNS))

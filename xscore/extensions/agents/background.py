@@ -15,19 +15,16 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from xscore.cache.background_lease import lend_lease, read_background
 from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.paths import RepositoryRoot, user_config_file, user_data_dir
 from xscore.platform.processes import random_hex
+from xscore.settings import Settings, load_settings
 from xscore.store import opening
 from xscore.store.index_rows import write_index_meta
 from xscore.store.worktrees import enter_worktree
-
-if TYPE_CHECKING:
-    from xscore.settings import Settings
 
 LEASE_VARIABLE = "_XSCORE_LEASE"
 """Environment variable with the name of the lease; a process started with it ends when nothing is
@@ -42,7 +39,7 @@ process."""
 
 
 def wake_background(
-    root: RepositoryRoot, *, settings: "Settings | None" = None, judges_changes: bool = False
+    root: RepositoryRoot, *, settings: Settings | None = None, judges_changes: bool = False
 ) -> bool:
     """Start the background process of this repository; return whether one runs now. Never raises,
     never waits.
@@ -53,9 +50,6 @@ def wake_background(
     """
     try:
         if settings is None:
-            # lazy: a caller that ran a turn passes its settings.
-            from xscore.settings import load_settings
-
             loaded = load_settings(
                 repo_root=root.path, user_file=user_config_file(), environ=os.environ
             )
