@@ -98,7 +98,7 @@ def _read_results(
             if result.detail:
                 cause = f"{cause} ({result.detail})"
             readings.to_replan[name] = cause
-    # Whether the host takes and the model scores anything is known once the whole chunk was read.
+    # Whether the host accepts and the model scores anything is known once the whole chunk is read.
     rule.has_score = rule.has_score or bool(readings.judged)
     takes_nothing = not rule.has_answer and rule.rejected >= rule.most_rejected
     in_vain = takes_nothing or rule.is_over_after_unscored(0)
