@@ -73,8 +73,8 @@ def check_own_modules(modules: set[str], *, limit: int) -> None:
     """Fail if more modules of xscore than `limit` are loaded, and name them."""
     loaded = sorted(name for name in modules if name.split(".")[0] == "xscore")
     assert len(loaded) <= limit, (
-        f"{len(loaded)} modules are loaded, {limit} are allowed: import what only some runs need where"
-        f" it is used, or raise the limit here. Loaded: {' '.join(loaded)}"
+        f"{len(loaded)} modules are loaded, {limit} are allowed: import what only some runs need"
+        f" where it is used, or raise the limit here. Loaded: {' '.join(loaded)}"
     )
 
 
