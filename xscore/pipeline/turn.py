@@ -140,7 +140,7 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
         parts,
         turn,
         setup.stopwatch,
-        takes_up=not options.isolated,
+        continues_session=not options.isolated,
         judged=options.judged,
         exchanges=not options.isolated or Layer.SESSION in turn.scope.layers,
         index_until=index_until(setup.deadline),

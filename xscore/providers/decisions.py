@@ -94,6 +94,7 @@ class DecisionProvider(HostConnection):
         assert request.decision is not None, "a decision model is sent decision requests only"
         state, *questions = request.content
         is_decisions_wire = self.declared.wire is DecisionWire.DECISIONS
+        # "noul" is what System One calls a predicate, in questions and in answers.
         kind = "predicate" if is_decisions_wire else "noul"
         rated: dict[str, Any] = {}
         if request.levels:

@@ -112,7 +112,7 @@ class BatchPlanner:
                 # A memory whose parts are all known has itself no judgment: its parts are asked
                 # for again.
                 to_ask += unknown or pieces
-            for prompt in self._builder.asks(pack, to_ask):
+            for prompt in self._builder.prompts_of(pack, to_ask):
                 name = (prompt.pack, *(piece.content_hash for piece in prompt.pieces))
                 if name not in self._numbers:
                     self._numbers[name] = len(self.prompts)
