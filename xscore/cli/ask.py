@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
 
 NO_JUDGE = f"To have a model judge and answer, set {SET_A_JUDGE} (--judge and --model name others)."
+NO_ANSWERER = f"To have a model answer, set {SET_AN_ANSWERER} (--model names others)."
 HINT_MARK = "hinted"
 """File of the user's cache folder whose date is that of the latest hint."""
-NO_ANSWERER = f"To have a model answer, set {SET_AN_ANSWERER} (--model names others)."
 NO_ANSWER = [
     option(
         "--no-answer", is_flag=True, help="Judge and choose only; do not call the answering model."

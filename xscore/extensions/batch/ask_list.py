@@ -3,10 +3,9 @@
 Packs that questions can share are judged first. Then each question is an ordinary turn, which
 judges what is left; it uses the same judge, that of the shared layout. Where the first questions
 have no score in that layout, nothing shared or nothing usable, all are judged as by `xscore ask`;
-if the model could not read it, the store remembers this for later lists. A decision model is
-always asked so, since it has no packs to share. Trade-off:
-questions are handled 32 at a time, so that the first answers do not wait for the last question;
-packs are shared within these 32 only.
+if the model could not read it, the store remembers this for later lists. A decision model is always
+asked so, since it has no packs to share. Trade-off: questions are handled 32 at a time, so that the
+first answers do not wait for the last question; packs are shared within these 32 only.
 """
 
 import time

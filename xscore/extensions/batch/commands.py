@@ -86,9 +86,8 @@ def collect_jobs(job: str, flags: Flags) -> int:
     every job.
 
     Run it as often as you like: it resumes where it was. It ends with 0 when all is in, 1 while
-    something is
-    pending or nothing was judged, 3 when the vendor cannot be used, and 4 when a cap stops the
-    rest.
+    something is pending or nothing was judged, 3 when the vendor cannot be used, and 4 when a cap
+    stops the rest.
     """
     output = flags.given["output"]
 

@@ -347,8 +347,7 @@ def judge_name(parts: PipelineParts) -> str:
 
 
 def batch_judge(parts: PipelineParts) -> JudgeDescription:
-    """Return the judge that a Batch API has: for a decision model of OpenAI's its
-    chat judge.
+    """Return the judge that a Batch API has: for a decision model of OpenAI's its chat judge.
 
     Raises UsageError for the lexical judge.
     """
