@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.pipeline.conftest import ask
+from tests.observers import EventList
+from tests.pipeline.conftest import TASK, ask
 from tests.pipeline.test_decision_turns import questions_of
 from tests.pipeline.test_unreachable_judge import nowhere
 from tests.servers.decision_server import DecisionServer
@@ -151,6 +152,20 @@ async def test_by_default_no_model_takes_over(
     answer = await ask(shop, settings_for(first.url, second.url, fallback=JudgeSettings().fallback))
     assert answer.unjudged.by_cause == {UnjudgedCause.PROVIDER: answer.coverage.candidates - 3}
     assert second.requests == 0
+
+
+async def test_a_misspelt_model_is_named_before_it_is_needed(
+    shop: Path, hosts: tuple[DecisionServer, DecisionServer]
+) -> None:
+    """A turn whose judge needs nobody names it all the same, and ends as ever."""
+    first, second = hosts
+    settings = settings_for(first.url, second.url, fallback=("opnai:gpt-5", SECOND, "lexical"))
+    seen = EventList()
+    async with Pipeline.open(shop, settings, observer=seen) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+    assert answer.exit_code == 0 and answer.coverage.unjudged == 0
+    assert [note for note in seen.notes if "`opnai`" in note]
+    assert not [note for note in seen.notes if SECOND in note]
 
 
 async def test_the_cap_holds_for_all_judges_together(

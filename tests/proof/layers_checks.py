@@ -16,6 +16,11 @@ Event = tuple[int, float, str, str, str]
 Rows = dict[str, dict[str, object]]
 _ORPHANS = {
     "vec": "SELECT text_hash FROM vec WHERE text_hash NOT IN (SELECT text_hash FROM memory)",
+    "views": "SELECT hash FROM memory_view WHERE memory NOT IN (SELECT number FROM memory)",
+    "no view": (
+        "SELECT id FROM memory WHERE number NOT IN (SELECT memory FROM memory_view WHERE view ="
+        " 'whole' AND worktree = 0)"
+    ),
     "no vector": "SELECT id FROM memory WHERE terms = x''",
     "evidence": "SELECT memory_id FROM evidence WHERE memory_id NOT IN (SELECT id FROM memory)",
     "occurrence": "SELECT memory_id FROM occurrence WHERE memory_id NOT IN (SELECT id FROM memory)",
@@ -86,9 +91,8 @@ def _check_one(connection: sqlite3.Connection) -> None:
     for name, query in _ORPHANS.items():
         assert connection.execute(query).fetchall() == [], f"orphans: {name}"
     assert connection.execute(_TWO_ACTIVE).fetchall() == [], "two are active for one key"
-    counted = Counter[str]()
-    for shown, text in connection.execute("SELECT content_hash, text_hash FROM memory").fetchall():
-        counted.update({shown, text})
+    # Those of memories that are stale in a worktree count as well.
+    counted = Counter(hash_ for (hash_,) in connection.execute("SELECT hash FROM memory_view"))
     kept = dict(
         connection.execute("SELECT hash, memories FROM content WHERE memories > 0").fetchall()
     )

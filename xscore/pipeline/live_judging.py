@@ -151,7 +151,7 @@ async def open_judge(
 async def _open(
     described: JudgeDescription, resources: TurnResources, pooled: PooledTurn, sample: int
 ) -> Judge:
-    """Open a model or words."""
+    """Open a model or the lexical judge."""
     if described.paid:
         return await open_model_judge(described, resources, pooled, sample)
     from xscore.pipeline.lexical_opening import open_lexical_judge  # a model needs none of it

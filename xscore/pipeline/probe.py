@@ -26,6 +26,7 @@ from xscore.pipeline.known_hosts import known_capability
 from xscore.platform.errors import NoUsableModel, RequestRejected, XscoreError
 from xscore.prompts.judge import PackEntry, PromptOptions
 from xscore.prompts.turn_text import turn_block
+from xscore.providers.decision_hosts import DecisionWire
 from xscore.providers.provider import Adaptable, Provider
 from xscore.records.calls import Capability, Completion, Finish, Request, Stage, Usage
 from xscore.records.turn import Turn
@@ -241,9 +242,10 @@ class _Prober(Struct):
                 hint="Use a model that works without reasoning, or turn it off at the server.",
             )
         if self.prompts.layout.is_independent:
+            wires = ", ".join(f"`{wire.value}:`" for wire in DecisionWire)
             return NoUsableModel(
                 f"{who} answers at least one question without a probability",
-                hint="Check the wire (`decisions:` or `systemone:`), or use another model.",
+                hint=f"Check the wire ({wires}), or use another model.",
             )
         return NoUsableModel(
             f"{who} gives no readable scores, neither under a schema nor as JSON nor as text",

@@ -72,13 +72,11 @@ def select(
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
     filled, not_kept = not_kept[:missing], not_kept[missing:]
     kept = sorted([*kept, *filled], key=by_rank)
-    filled_ids = {entry.candidate.id for entry in filled}
-    below_ids = frozenset(
-        entry.candidate.id
-        for entry in filled
-        if not thresholds.reached_by(entry.candidate, entry.score)
-    )
-    placed_by = {entry.candidate.id: PlacedBy.THRESHOLD for entry in kept}
+    filled_ids = frozenset(_ids_of(filled))
+    # Fillers over the quota or beyond K passed all the same.
+    _, fillers_below = _split_at_threshold(filled, thresholds)
+    below_ids = frozenset(_ids_of(fillers_below))
+    placed_by = dict.fromkeys(_ids_of(kept), PlacedBy.THRESHOLD)
     placed_by |= dict.fromkeys(below_ids, PlacedBy.MIN_KEEP)
     return Selection(
         kept=tuple(kept),
@@ -138,12 +136,11 @@ def select_by_words(
     rest = composition.one_window_a_file(below, places)
     missing = max(0, min(settings.min_keep, settings.top_k) - len(places.taken))
     to_min_keep, rest = rest[:missing], rest[missing:]
-    filled = frozenset(entry.candidate.id for entry in (*places.filled, *to_min_keep))
     folded = list(chain.from_iterable(places.behind.values()))
     passed_by = sorted([*folded, *places.beyond], key=by_rank)
+    filled = frozenset(_ids_of([*places.filled, *to_min_keep]))
     placed_by = composition.placed_by(places)
-    for entry in to_min_keep:
-        placed_by[entry.candidate.id] = PlacedBy.MIN_KEEP
+    placed_by.update(dict.fromkeys(_ids_of(to_min_keep), PlacedBy.MIN_KEEP))
     return Selection(
         kept=_with_groups([*places.taken, *to_min_keep], places),
         filled=filled,
@@ -157,6 +154,10 @@ def select_by_words(
         folded=len(folded),
         placed_by=placed_by,
     )
+
+
+def _ids_of(entries: Sequence[Ranked]) -> list[str]:
+    return [entry.candidate.id for entry in entries]
 
 
 def _with_groups(entries: Sequence[Ranked], places: "Places") -> tuple[Ranked, ...]:

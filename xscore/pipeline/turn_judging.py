@@ -32,9 +32,15 @@ from xscore.pipeline.ranking import boosted
 from xscore.pipeline.resources import TurnResources
 from xscore.pipeline.turn_stages import Judged, Opened
 from xscore.pipeline.words_instead import FAILURES, WHY_WORDS_RANK
-from xscore.platform.errors import NoUsableModel, ProviderError, StoreError, XscoreError
+from xscore.platform.errors import (
+    NoUsableModel,
+    ProviderError,
+    StoreError,
+    UsageError,
+    XscoreError,
+)
 from xscore.platform.text import counted, join_sentences
-from xscore.providers.spec import LEXICAL
+from xscore.providers.spec import LEXICAL, parse_model_spec
 from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import (
     SCORE_TOLERANCE,
@@ -71,6 +77,8 @@ async def judge_missing(
     if resources is None:
         replay = NoJudge(UnjudgedCause.REPLAY)
         return await _judge_first(parts, None, _FirstJudge(replay, parts.judge, opened))
+    if not isolated:
+        _name_misspelt_fallbacks(parts)
     first = await _open_first(parts, opened, resources, isolated=isolated)
     # Ctrl-C during any of these steps is taken back where it arrives (`live_judging`), and the step
     # returns what it has: `judged` holds all that was paid for at every moment. The steps after it
@@ -290,6 +298,15 @@ def _warning(lost: Sequence[Unjudged]) -> tuple[str, ...]:
 def _fallback_models(parts: PipelineParts) -> list[str]:
     """Return the models that may judge in the judge's place, in order."""
     return [name for name in parts.settings.judge.fallback if name != LEXICAL]
+
+
+def _name_misspelt_fallbacks(parts: PipelineParts) -> None:
+    """Say it while the judge still works: in the turn that needs one of them it is too late."""
+    for name in _fallback_models(parts):
+        try:
+            parse_model_spec(name)
+        except UsageError as error:
+            parts.observer.note(f"judge.fallback: {join_sentences(error.message, error.hint)}")
 
 
 def _can_go_on(parts: PipelineParts, error: XscoreError) -> bool:

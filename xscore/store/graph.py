@@ -176,8 +176,8 @@ def follow_links(
     seen, frontier = set(ends), list(ends)
     reached: dict[str, _Reached] = {}
     for distance in range(1, depth + 1):
-        here = {"here": json.dumps(frontier)}
-        rows = connection.execute(query, parameters | here).fetchall()
+        parameters["here"] = json.dumps(frontier)
+        rows = connection.execute(query, parameters).fetchall()
         fresh: dict[str, _Reached] = {}
         for via, relation, is_incoming, end, count in rows:
             if end in seen:

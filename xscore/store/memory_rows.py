@@ -80,7 +80,7 @@ UNSTATED_ORIGIN = """
     CASE WHEN path <> '' OR source = 'index' THEN 'file'
     WHEN kind IN ('exchange', 'summary') THEN 'exchange' ELSE 'stated' END
 """
-"""SQL: the origin of a memory of which an older schema says none (`memory_writer.origin_of`)."""
+"""SQL: the origin of a memory whose older schema states none (`memory_writer.origin_of`)."""
 _TICKS = 1 << 22
 """Ticks of a second, so that a time of this century is a whole number of them: JSON of SQLite
 rounds other numbers."""

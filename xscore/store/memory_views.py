@@ -2,8 +2,9 @@
 
 A memory has a row for each of its texts (`Memory.texts`). A stated memory that is stale in one
 worktree has further rows for that worktree, since the mark of stale memories is part of what is
-hashed. All SQL on the table is here; its triggers count the contents that memories show. A new view
-is a member of `ViewName`, a text in `Memory.texts` and a place in `JUDGED_VIEWS`. Trade-off: the
+hashed. Its SQL is here, but for what copies or counts whole tables (`takeover`, `prune`,
+`salvage`); its triggers count the contents that memories show. A new view is a member of
+`ViewName`, a text in `view_texts` and a place in `JUDGED_VIEWS`; no SQL names it. Trade-off: the
 pool joins the table once for each view that a turn may judge (`docs/internals/decisions`).
 """
 

@@ -148,8 +148,9 @@ def test_no_judgment_is_taken_or_planted(store: Store) -> None:
     with pytest.raises(UsageError, match=f"snapshot:{len(lines) + 2}: "):
         import_snapshot(store, "\n".join([header, *lines, json.dumps(judgment)]).encode())
     claims = json.dumps({**json.loads(header), "holds": "judgments", "packing": "zlib"})
-    with pytest.raises(UsageError, match="not a snapshot"):
+    with pytest.raises(UsageError, match="not a snapshot") as refused:
         import_snapshot(store, "\n".join([claims, *lines]).encode())
+    assert "`xscore store import`" in refused.value.hint
     packed = json.dumps({**json.loads(header), "packing": "zlib"})
     with pytest.raises(UsageError, match="packing"):
         import_snapshot(store, "\n".join([packed, *lines]).encode())

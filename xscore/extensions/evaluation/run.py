@@ -65,7 +65,10 @@ class QrelCase(Struct, frozen=True):
             raise ValueError("gold names no file")
         for place in self.gold:
             if not (place.start == place.end == 0 or 0 < place.start <= place.end):
-                raise ValueError(f"start {place.start} and end {place.end} are not lines")
+                raise ValueError(
+                    f"start {place.start} and end {place.end} are not lines: give both, from 1, or"
+                    " neither"
+                )
 
 
 class Qrels(Struct, frozen=True):

@@ -52,7 +52,7 @@ _EXPORT_AGAIN = (
     "Ask for a new export, or take it with --untrusted into quarantine, where it orders work and"
     " never scores."
 )
-EXPORT_HINT = "Name what `xscore store export` of this version wrote."
+EXPORT_HINT = "Name a file that `xscore store export` wrote."
 _JUDGMENTS_OF_TURN = """
     SELECT hash, score, prior, pack, position, checksum, coalesce(text, '')
     FROM judgment JOIN content ON content.id = judgment.content_id
@@ -82,7 +82,7 @@ def read_export(path: Path, key: ExchangeKey | None) -> SavedFile:
         )
     if not is_signed_with(file, key):
         raise StoreUntrusted(
-            f"{path} was altered after it was signed, or damaged on its way", hint=_EXPORT_AGAIN
+            f"{path} was altered after it was signed, or damaged in transit", hint=_EXPORT_AGAIN
         )
     return file
 

@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 
 from xscore.extensions.exchange.exchange_keys import ExchangeKey
 from xscore.extensions.exchange.saved_files import (
+    FILE_SCHEMA,
     Contents,
     encode_packed,
     file_header,
@@ -94,8 +95,9 @@ def _judgments_error(first_line: bytes, name: str, hint: str) -> UsageError:
     if form > _JUDGMENTS_FORM:
         return newer_file_error(name, form, _JUDGMENTS_FORM)
     return UsageError(
-        f"{name} was made by an older xscore (schema {form}; this one reads {_JUDGMENTS_FORM})",
-        hint="Export it again with `xscore store export` of this version.",
+        f"{name} was made by an older xscore (schema {form}; this one reads {_JUDGMENTS_FORM} to"
+        f" {FILE_SCHEMA})",
+        hint="Export it again with this version of xscore.",
     )
 
 

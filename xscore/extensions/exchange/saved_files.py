@@ -66,6 +66,11 @@ _SHAPES: Mapping[Contents, Any] = {
     Contents.JUDGMENTS: SavedJudgment,
 }
 """What a line may be; a record that a file of its kind does not hold is refused."""
+_READ_BY: Mapping[Contents, str] = {
+    Contents.MEMORIES: "xscore memory import",
+    Contents.SNAPSHOT: "xscore memory import --snapshot",
+    Contents.JUDGMENTS: "xscore store import",
+}
 
 
 class FileHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -83,7 +88,7 @@ class FileHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     def __post_init__(self) -> None:
         # Only the reader of judgments bounds what is unpacked.
         if bool(self.packing) != (self.holds is Contents.JUDGMENTS):
-            raise ValueError(f"packing: {self.holds} are not packed like that")
+            raise ValueError("packing: judgments are packed, and nothing else is")
 
 
 class SavedFile(Struct, frozen=True, kw_only=True):
@@ -162,7 +167,10 @@ def decode_file(data: bytes, name: str, holds: Contents, *, hint: str) -> SavedF
             f"{name} is not {_NAMES[holds]}: line 1: {without_values(error)}", hint=hint
         ) from error
     if header.holds is not holds:
-        raise UsageError(f"{name} is {_NAMES[header.holds]}, not {_NAMES[holds]}", hint=hint)
+        raise UsageError(
+            f"{name} is {_NAMES[header.holds]}, not {_NAMES[holds]}",
+            hint=f"`{_READ_BY[header.holds]}` reads it.",
+        )
     return SavedFile(name=name, first_line=first_line, header=header, body=body)
 
 

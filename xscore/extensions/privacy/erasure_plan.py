@@ -190,6 +190,7 @@ def _text_of(memory: Memory) -> str:
         *details.alternatives,
         details.resolution,
         memory.entity,
+        memory.place,
     ]
     return "\n".join(parts)
 

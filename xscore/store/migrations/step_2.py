@@ -101,8 +101,10 @@ def run(connection: sqlite3.Connection) -> None:
     _forget_indexed_memories(connection)
     # Until all are indexed again, nobody may take the judgments of their memories for useless.
     if files:
-        left = "INSERT INTO worktree_meta (worktree, key, value) VALUES (?, 'index_files_left', ?)"
-        connection.execute(left, (_MAIN_WORKTREE, str(files)))
+        note_files_left = (
+            "INSERT INTO worktree_meta (worktree, key, value) VALUES (?, 'index_files_left', ?)"
+        )
+        connection.execute(note_files_left, (_MAIN_WORKTREE, str(files)))
     _add_terms(connection)
     create_others(connection, script)
 
