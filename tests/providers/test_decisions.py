@@ -57,7 +57,7 @@ def request_of(form: DecisionForm, *, timeout_s: float = 5.0) -> Request:
         JudgeModel(name="jev-1.14.0", timeout_s=timeout_s), profile, b"s", layout=layout
     )
     pack = Pack("q_1", MEMBERS)
-    (ask,) = drafts.asks(pack, drafts.pieces_of(pack, TEXTS))
+    (ask,) = drafts.prompts_of(pack, drafts.pieces_of(pack, TEXTS))
     return drafts.request(ask, turn_block(TURN))[0]
 
 

@@ -1,12 +1,13 @@
 """What judging would take, in calls, tokens, dollars and minutes, at the limits in force. Sends
 nothing.
 
-`estimate` renders the prompts that would be sent to the judge in force, of a large pool an even
-sample; a forecast takes the same packs and adds up sizes that the store holds, for the rest of a
-large pool, for the other ways to judge and for what reports compare a turn with. Neither assumes a
-prefix-cache discount; the warm estimate beside them does, for a host that still holds every lasting
-prompt. What a host charges for writing to its cache is in the estimate only, since a turn is
-compared with its cost without that cache.
+An estimate (`estimate_judging`) renders the prompts that would be sent to the judge in force, of a
+large pool an even sample. A forecast (`forecast_judging`) renders none: it adds up, for the same
+packs, the sizes that the store holds. Caps, announcements, receipts and reports go by a forecast,
+and so does an estimate for the rest of a large pool and for the other ways to judge. Neither
+assumes a prefix-cache discount; the warm estimate beside them does, for a host that still holds
+every lasting prompt. What a host charges for writing to its cache is in the estimate only, since a
+turn is compared with its cost without that cache.
 """
 
 from collections import Counter

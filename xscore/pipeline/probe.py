@@ -4,10 +4,11 @@ Hosts that speak a vendor's dialect differ: some refuse a strict schema, some ac
 prose, some report no usage. Reply forms are tried from the strictest, and the first that gives
 readable scores for both memories is kept. A host that fails in every form is asked once more:
 replies are drawn by chance, and one that came out badly must not end a turn. Independent questions
-(decisions) add up over the tries. The vendor's own host is never probed. What is found out is
-remembered (`known_hosts`). It decides nothing about packs or limits. Trade-off: one reply decides
-about a form, so a model that failed once by chance is asked in a weaker form until the record
-expires.
+(decisions) add up over the tries. A vendor's own chat host is never probed; a decision host is,
+also a vendor's own, since only a reply says whether it has the route and which model answers. What
+is found out is remembered (`known_hosts`). It decides nothing about packs or limits. Trade-off: one
+reply decides about a form, so a model that failed once by chance is asked in a weaker form until
+the record expires.
 """
 
 import asyncio

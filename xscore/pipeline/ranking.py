@@ -85,9 +85,9 @@ def select(
         near_misses=_near_misses(not_kept, thresholds, settings),
         thresholds=thresholds,
         near_margin=settings.near_margin,
-        below_threshold=_without(below, filled_ids),
-        over_quota=_without(over_quota, filled_ids),
-        beyond_k=_without(beyond, filled_ids),
+        below_threshold=_count_without(below, filled_ids),
+        over_quota=_count_without(over_quota, filled_ids),
+        beyond_k=_count_without(beyond, filled_ids),
         unjudged=tuple(unjudged),
     )
 
@@ -232,7 +232,7 @@ def aim_of(turn: Turn) -> "TaskAim":
     return composition.aim_of(turn, about_tests=is_about_tests(replace(turn, task=first_line)))
 
 
-def _without(entries: Sequence[Ranked], ids: AbstractSet[str]) -> int:
+def _count_without(entries: Sequence[Ranked], ids: AbstractSet[str]) -> int:
     if not ids:
         return len(entries)
     return sum(entry.candidate.id not in ids for entry in entries)

@@ -52,8 +52,8 @@ class DecisionProvider(HostConnection):
 
     forms: tuple[ReplyForm, ...] = (ReplyForm.JSON_SCHEMA,)
     is_vendors_own = False
-    """In the sense of `Adaptable`: a small call finds out whether the host has the route, and which
-    model answers."""
+    """In the sense of `Adaptable`, even at the vendor's own address: each host is probed, since
+    only a reply says whether it has the route, and which model answers."""
 
     def __init__(self, name: str, model: str, settings: Settings) -> None:
         """Connect to one of `DECISION_HOSTS`; nothing is sent yet.
@@ -180,6 +180,7 @@ def _decisions_fields(request: Request) -> dict[str, Any]:
 def _system_one_fields(request: Request) -> dict[str, Any]:
     """Return the body of the System One wire."""
     state, *texts = request.content
+    # What this wire calls a predicate, in questions and in answers.
     kind = "noul"
     rated: dict[str, Any] = {}
     if request.levels:

@@ -53,6 +53,8 @@ class JudgeIdentity(Struct, frozen=True):
     order: str
     """`memory_first`, `turn_first`, or `question` of a decision model."""
     packed: bool
+    """Memories share a prompt, so their neighbours may change a score. False for a decision model,
+    whose requests hold many memories that are judged independently."""
 
     @property
     def is_decision(self) -> bool:

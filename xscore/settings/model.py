@@ -90,8 +90,8 @@ class JudgeSettings(SettingsGroup, frozen=True):
     replay: bool = False
     """Send nothing: what the cache does not hold stays unjudged. Needs no key (`--replay`)."""
     probe: bool = True
-    """Find out with one small call what a host other than the vendor's own can do, the first time
-    it judges."""
+    """Find out with one small call what a decision host, or a chat host other than the vendor's
+    own, can do, the first time it judges."""
     is_named: Fixed[bool] = False
     """The user chose this model, even where it is the default."""
 

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.cache import capabilities
-from xscore.cli.opening import read_settings, run_turn
+from xscore.cli.opening import read_settings, run_with_pipeline
 from xscore.cli.options import Flags
 from xscore.cli.progress import TurnObserver
 from xscore.cli.start import STARTED_AT
@@ -136,7 +136,10 @@ class _AskListRun(Struct):
     async def go(self) -> None:
         parts = self.turns.parts
         opened = open_turn(
-            parts, self._turn(self.questions[0], is_first=True), Stopwatch(), takes_up=False
+            parts,
+            self._turn(self.questions[0], is_first=True),
+            Stopwatch(),
+            continues_session=False,
         )
         memories = ListMemories(opened.pool.all_candidates, opened.pool.candidates, self.like.scope)
         if parts.observer.can_confirm:
@@ -333,7 +336,7 @@ def ask_batch(path: Path, flags: Flags, *, print_turn: PrintTurn) -> int:
             write_stdout("nothing was chosen")  # why stands with the account
         print_turn(answer, terminal, wants_answer=answers and not settings.settings.judge.replay)
 
-    report = run_turn(
+    report = run_with_pipeline(
         flags,
         lambda open_: ask_list(open_.parts, questions, options, like=like, on_answer=print_answer),
         settings=settings,

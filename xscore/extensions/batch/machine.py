@@ -1,12 +1,10 @@
 """Advance a job: create, poll and fetch its batches, until only the vendor can continue.
 
 A pass settles what an earlier one left in doubt, polls running batches, collects ended ones, and
-sends what fits;
-it repeats while something changed. Every step is one transaction, so that a kill leaves a state to
-resume from.
-OpenAI stores our mark, so our batches are found by it. Anthropic stores none: ours are found by the
-ids in their results. Trade-off: after a failed step no other step of its kind is tried in this
-pass, so that a failing host is not asked a hundred times.
+sends what fits; it repeats while something changed. Every step is one transaction, so that a kill
+leaves a state to resume from. OpenAI stores our mark, so our batches are found by it. Anthropic
+stores none: ours are found by the ids in their results. Trade-off: after a failed step no other
+step of its kind is tried in this pass, so that a failing host is not asked a hundred times.
 """
 
 import time

@@ -157,7 +157,7 @@ class SharedPackJudge(Struct):
         if len(numbers) > 1:
             pieces = self.builder.pieces_of(unit.pack, self.texts(unit.pack.members))
         # Units hold whole memories, so that there is one prompt; none where all texts are gone.
-        for prompt in self.builder.asks(unit.pack, pieces):
+        for prompt in self.builder.prompts_of(unit.pack, pieces):
             await self._send(prompt, numbers)
         for number in numbers:
             if unjudged := hashes - self.judged[number]:

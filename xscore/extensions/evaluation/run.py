@@ -141,7 +141,11 @@ class _EvaluationRun(Struct):
         # Past answers are not evidence unless the user says so.
         has_session = Layer.SESSION in self.scope.layers
         opened = open_turn(
-            self.turns.parts, self._turn(case), Stopwatch(), takes_up=False, exchanges=has_session
+            self.turns.parts,
+            self._turn(case),
+            Stopwatch(),
+            continues_session=False,
+            exchanges=has_session,
         )
         return forecast_judging(self.turns.parts.judge, opened.turn, opened.pool)
 

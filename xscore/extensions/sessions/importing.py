@@ -4,9 +4,8 @@ exchange once.
 A file that does not follow its format is refused, with the line and what was expected; nothing of
 it is kept, and other files continue. It runs on request, or for one log or message by an installed
 hook (`import_session`, `remember_exchange`). `imported_sessions` looks up what came in. Trade-offs:
-a changed file is read again whole;
-an exchange in progress is imported as far as it goes and updated by the next import. A new format
-is a module of its own and a name in `FORMATS`.
+a changed file is read again whole; an exchange in progress is imported as far as it goes and
+updated by the next import. A new format is a module of its own and a name in `FORMATS`.
 """
 
 import os
