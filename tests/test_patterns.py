@@ -216,7 +216,7 @@ def test_no_shape_of_a_field_lets_a_newline_pass() -> None:
     for module in Path(xscore.__path__[0]).rglob("*.py"):
         shapes += shape.findall(module.read_text())
     assert len(shapes) > 5
-    assert [each for each in shapes if not each.endswith(r"\Z")] == []
+    assert [pattern for pattern in shapes if not pattern.endswith(r"\Z")] == []
 
 
 def _cost(
