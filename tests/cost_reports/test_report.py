@@ -1,6 +1,7 @@
 """A report over ledgers: every figure against rows added up by hand."""
 
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 from sqlite3 import Connection
@@ -280,6 +281,20 @@ def test_every_grouping_is_in_every_form(reader: Connection, by: str) -> None:
     assert f"| {by} |" in render_markdown(report)
     assert report_csv(report).startswith(f"{by},turns,candidates,")
     assert report_table(report)[by].to_list() == [name]
+
+
+@pytest.mark.parametrize("page", ["reference/json.md", "costs.md"])
+def test_every_grouping_is_documented(page: str) -> None:
+    """The pages that list what `--by` takes leave none out."""
+    text = (Path(__file__).parents[2] / "docs" / page).read_text("utf-8")
+    if page == "costs.md":
+        (listed,) = re.findall(r"`--by` groups by (.*?)\. ", text, re.DOTALL)
+        quote = "`"
+    else:
+        (listed,) = re.findall(r'^ by: "" \| (.*),$', text, re.MULTILINE)
+        quote = '"'
+    missing = [name for name in GROUPINGS if f"{quote}{name}{quote}" not in listed]
+    assert not missing, f"add to docs/{page}"
 
 
 def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connection) -> None:
