@@ -353,7 +353,7 @@ class SharedSettings(SettingsGroup, frozen=True):
     url: Secret = Secret("")
     """`redis://HOST` (extra `redis`) or `postgresql://HOST/DATABASE` (extra `postgres`); empty:
     nothing is shared."""
-    tenant: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] = "default"
+    tenant: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")] = "default"
     """Part of every key on the server; tenants see nothing of each other."""
     require: bool = False
     """Stop where the server cannot be reached, instead of continuing with the local store alone."""

@@ -285,11 +285,15 @@ def test_a_file_that_is_cut_short_or_goes_on_is_refused_unsigned_too(
 def test_a_bomb_is_refused(
     tmp_path: Path, second: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A few kilobytes that unpack to too many rows, or to one endless line, are not unpacked."""
+    """A few kilobytes that unpack to too many rows, to one endless line or to endlessly many blank
+    ones are not unpacked."""
     monkeypatch.setattr(judgment_files, "MAX_UNTRUSTED_ROWS", 1_000)
     place = tmp_path / "bomb"
     rewritten(place, *[row()] * 1_001)
     with pytest.raises(UsageError, match="more than 1,000 judgments"):
+        quarantine(second, place)
+    place.write_bytes(signed(zlib.compress(b"\n" * 1_001), OTHER))
+    with pytest.raises(UsageError, match="bomb:2: "):
         quarantine(second, place)
     place.write_bytes(signed(zlib.compress(bytes(100_000_000)), OTHER))
     with pytest.raises(UsageError, match="endless line"):

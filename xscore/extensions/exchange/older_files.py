@@ -134,7 +134,7 @@ class _OldSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Form 1 of a snapshot's first line: everything but the memories."""
 
     schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
-    kind: Annotated[str, Meta(pattern="^snapshot$")]
+    kind: Annotated[str, Meta(pattern=r"^snapshot\Z")]
     mac: Annotated[str, Meta(pattern=r"^([0-9a-f]{64}|)\Z")] = ""
     edges: tuple[Edge, ...] = ()
     retrievals: tuple[_OldRetrieval, ...] = ()

@@ -58,7 +58,7 @@ _SNAPSHOT_ONLY = frozenset(
 )
 
 _Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
-_OptionalId = Annotated[str, Meta(pattern=r"^(m_[0-9a-f]{20})?$")]
+_OptionalId = Annotated[str, Meta(pattern=r"^(m_[0-9a-f]{20})?\Z")]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 _LineNumber = Annotated[int, Meta(ge=0, le=_MAX_LINE_NUMBER)]
@@ -71,7 +71,7 @@ class SavedParticulars(
     """What was said beside the text; only what is not empty is written."""
 
     occurrences: _Count = 0
-    polarity: Annotated[str, Meta(pattern="^(|pattern|antipattern)$")] = ""
+    polarity: Annotated[str, Meta(pattern=r"^(|pattern|antipattern)\Z")] = ""
     exception_of: _OptionalId = ""
 
 
@@ -91,7 +91,7 @@ class SavedMemory(
     """One memory of a file: an export's, or with hashes, thread and use counts a snapshot's."""
 
     schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
-    id: Annotated[str, Meta(pattern=r"^m_[0-9a-f]{20}$")]
+    id: Annotated[str, Meta(pattern=r"^m_[0-9a-f]{20}\Z")]
     content_hash: str = ""
     text_hash: str = ""
     start_line: _LineNumber = 0
