@@ -16,6 +16,7 @@ from xscore.records.memory import Edge, Memory, Relation
 from xscore.store.memory_rows import (
     IN_JSON_LIST,
     LIVE_CONDITION,
+    STATED_CONDITION,
     edges_from_rows,
     select_memories,
 )
@@ -62,6 +63,10 @@ _LINKS_OF_CODE = f"""
     SELECT relation, count(*) FROM edge
     WHERE NOT (source GLOB 'm_*' AND source IN ({_NOT_INDEXED})) GROUP BY relation ORDER BY relation
 """
+_ENTITY_SPANS = """
+    SELECT entity, start_line, end_line FROM memory
+    WHERE path = ? AND source = 'index' AND start_line > 0 ORDER BY start_line, end_line
+"""
 _FILES = """
     SELECT file.path, file_hash, file.language, count(memory.id) FROM file
     LEFT JOIN memory ON memory.path = file.path AND memory.source = 'index'
@@ -88,6 +93,14 @@ class IndexedFile(NamedTuple):
     """How many it has."""
 
 
+class EntitySpan(NamedTuple):
+    """The lines of an entity in its file, from 1."""
+
+    entity: str
+    start_line: int
+    end_line: int
+
+
 class NamedPlace(NamedTuple):
     """The file and the entity that a memory describes; "" where it has none."""
 
@@ -107,6 +120,24 @@ def memory_states(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[st
 def all_ids(connection: sqlite3.Connection) -> list[str]:
     """Return the ids of all memories."""
     return [id_ for (id_,) in connection.execute("SELECT id FROM memory").fetchall()]
+
+
+def unindexed_threads(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return the session of every memory that the index did not make, by id; "": it has none."""
+    rows = connection.execute("SELECT id, thread FROM memory WHERE source <> 'index'")
+    return dict(rows.fetchall())
+
+
+def stated_threads(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return the session of every stated memory, by id; "": it has none."""
+    rows = connection.execute(f"SELECT id, thread FROM memory WHERE {STATED_CONDITION}")
+    return dict(rows.fetchall())
+
+
+def entity_spans(connection: sqlite3.Connection, path: str) -> list[EntitySpan]:
+    """Return the entities of an indexed file, by line."""
+    rows = connection.execute(_ENTITY_SPANS, (path,))
+    return [EntitySpan(*row) for row in rows.fetchall()]
 
 
 def stored_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
@@ -177,6 +208,12 @@ def has_keyed_memory(connection: sqlite3.Connection, kinds: Collection[str]) -> 
     return (
         connection.execute(f"{query} LIMIT 1", (json.dumps(sorted(kinds)),)).fetchone() is not None
     )
+
+
+def has_stated_memory(connection: sqlite3.Connection) -> bool:
+    """Whether anything was stated."""
+    query = f"SELECT 1 FROM memory WHERE {STATED_CONDITION} LIMIT 1"
+    return connection.execute(query).fetchone() is not None
 
 
 def latest_of_key(connection: sqlite3.Connection, memory: Memory) -> str:

@@ -44,7 +44,7 @@ from xscore.records.memory import Kind, MemoryDetails, MemorySource, MemoryStatu
 from xscore.store import evidence, memory_queries, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.link_rows import state_edges
-from xscore.store.memory_updates import set_use, stated_threads
+from xscore.store.memory_updates import set_use
 from xscore.store.memory_writer import needs_linking, write_memory
 from xscore.store.mention_links import link_mentions
 from xscore.store.store import Store
@@ -105,7 +105,7 @@ def take_snapshot(store: Store) -> Snapshot:
     connection = store.connection
     with database.read_snapshot(connection):
         memories = memory_rows.select_memories(connection, _OWN, ())
-        threads = stated_threads(connection)
+        threads = memory_queries.unindexed_threads(connection)
         cited = evidence.citations_of(connection, [memory.id for memory in memories])
         saved = []
         for memory in sorted(memories, key=lambda memory: memory.id):
