@@ -63,7 +63,7 @@ def read_overridden(
     )
 
 
-def run_turn(
+def run_with_pipeline(
     flags: "Flags",
     work: "Callable[[Pipeline], Awaitable[T]]",
     *,
@@ -74,8 +74,9 @@ def run_turn(
     noun: str = "This turn",
     late_loop: bool = False,
 ) -> T:
-    """Open the pipeline around `start`, do the work, close it. Ctrl-C cancels the work; a second
-    one exits at once.
+    """Open the pipeline around `start`, do the work, close it, whether or not the work is a turn.
+
+    Ctrl-C cancels the work; a second one exits at once.
 
     make: create the store if it is missing.
     noun: what the confirmation asks the user to pay for.
@@ -92,7 +93,7 @@ def run_turn(
     observer = watch or TurnObserver(flags.terminal, assume_yes=flags.assume_yes, noun=noun)
     observer.has_deadline = loaded.settings.budget.deadline_s is not None
     if make:
-        # Before it is listed, which takes minutes there.
+        # Before the files are listed: in a folder as wide as a home, that takes minutes.
         refuse_wide_folder(find_root(start.resolve()))
         _refuse_empty_folder(start, loaded.settings, flags.terminal)
     _note_what_is_missing(start, loaded.settings, observer.note, is_new=make)

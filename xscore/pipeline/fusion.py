@@ -38,6 +38,10 @@ NEAREST_BY_WORDS = 5
 """How many memories are named where words alone ranked and none reached the threshold."""
 MOST_DETAILS = 20
 """Most details of kept summaries to consider, newest first."""
+LATEST_DECISIONS = 5
+"""Most decisions to show, and most verdicts on the context of a task."""
+PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
+"""Kinds that are places in code and never merge, whatever their text."""
 
 
 def build_bundle(
@@ -268,10 +272,6 @@ def _may_be_shown(memory: Memory, scope: Scope) -> bool:
     return not scope.layers or memory.layer in scope.layers
 
 
-PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
-"""Kinds that are places in code and never merge, whatever their text."""
-
-
 def without_conflicts(
     entries: Sequence[BundleEntry], *, authority: Mapping[str, float], now: float
 ) -> list[BundleEntry]:
@@ -328,10 +328,6 @@ def merge_near_duplicates(
 
 def _authority_rank(memory: Memory, authority: Mapping[str, float]) -> tuple[float, float, str]:
     return -authority.get(Layer(memory.layer).value, 0.0), -memory.updated_at, memory.id
-
-
-LATEST_DECISIONS = 5
-"""Most decisions to show, and most verdicts on the context of a task."""
 
 
 def _repository_context(parts: PipelineParts) -> BesideMemories:

@@ -232,7 +232,7 @@ class Memory(Struct, frozen=True, kw_only=True):
     """What the judge is shown instead of `text`, when that is shorter (tests); empty: the text
     itself."""
     views: tuple[View, ...] = ()
-    """One of each of its texts (`texts`); empty until it is named and hashed."""
+    """One for each of its texts (`texts`); empty until it is named and hashed."""
     origin: MemoryOrigin = MemoryOrigin.FILE
     place: str = ""
     """Where it is in its origin: id of a commit, address of a document, name of a package; never a
@@ -266,9 +266,14 @@ class Memory(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.id:
             raise ValueError("a memory needs an id")
-        is_from_file = self.origin is MemoryOrigin.FILE
-        if self.place if is_from_file else self.path or self.source is MemorySource.INDEX:
-            raise ValueError(f"{self.id} has the path of a file here, or a place elsewhere")
+        if self.origin is MemoryOrigin.FILE:
+            is_misplaced = bool(self.place)
+        else:
+            is_misplaced = bool(self.path) or self.source is MemorySource.INDEX
+        if is_misplaced:
+            raise ValueError(
+                f"{self.id}: only what is made from a file has a path, and only it has no place"
+            )
         if not (0.0 <= self.importance <= 1.0 and 0.0 <= self.confidence <= 1.0):
             raise ValueError(f"importance and confidence of {self.id} lie in 0..1")
 

@@ -2,8 +2,8 @@
 other machines.
 
 Memories travel as lines of JSON or as one snapshot, judgments as a signed file. `memory_lines`,
-`snapshots` and `cache_files` decide what is trusted. A file of memories is private to the user, and
-written whole or not at all.
+`snapshots` and `judgment_files` decide what is trusted. A file of memories is private to the user,
+and written whole or not at all.
 """
 
 import secrets
@@ -265,7 +265,7 @@ def _print_restored(done: SnapshotRestored, terminal: Terminal) -> None:
     parts = (
         f"restored {counted(done.added + done.changed, 'memory', 'memories')}",
         f"{done.unchanged:,} were the same; {counted(done.edges, 'edge')}",
-        counted(done.retrievals, "look"),
+        counted(done.retrievals, "retrieval"),
         counted(done.repository_maps, "map"),
     )
     terminal.print_result(done, ", ".join(parts))

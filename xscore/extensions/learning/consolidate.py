@@ -172,6 +172,16 @@ def consolidate(
     erased = [*repository.erased, *users.erased]
     if erased and not dry_run:
         remove_expired(store, erased, now=now)
+    return _consolidation_of(repository, users, dry_run=dry_run, skipped=skipped)
+
+
+def _consolidation_of(
+    repository: ConsolidationDraft,
+    users: ConsolidationDraft,
+    *,
+    dry_run: bool,
+    skipped: tuple[str, ...],
+) -> Consolidation:
     actions = (*repository.actions, *users.actions)
     return Consolidation(
         actions=actions,
