@@ -24,7 +24,7 @@ from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import CostReport, ReportQuery, Timing
 from xscore.cost_reports.report import RepositoryLedger, build_report
 from xscore.cost_reports.report_files import render_markdown, report_csv, report_table
-from xscore.cost_reports.report_text import render_report
+from xscore.cost_reports.report_text import NAME_CHARS, render_report
 from xscore.platform.processes import process_identity
 from xscore.providers.decision_hosts import DecisionWire
 from xscore.records.receipt import Coverage
@@ -253,6 +253,20 @@ def test_spending_by_branch(reader: Connection) -> None:
     ]
     assert figures == [("feat/eggs", 2, 2, 40), ("", 0, 1, 0), ("main", 1, 1, 40)]
     assert "not known" in render_report(report)
+
+
+def test_a_long_branch_is_cut_in_the_text_alone(reader: Connection) -> None:
+    """A branch of 200 characters widens no printed table, in a pipe neither; the data has all of
+    it."""
+    branch = "feat/" + "x" * 195
+    add_judged_turn(reader, "t_1", DAY)
+    reader.execute("UPDATE turn SET branch = ?", (branch,))
+    add_call(reader, "c", "t_1")
+    report = reported(reader, by="branch")
+    page = render_report(report)
+    assert f"{branch[: NAME_CHARS - 1]}…" in page and branch[:NAME_CHARS] not in page
+    assert [group.name for group in report.groups] == [branch]
+    assert branch in report_csv(report)
 
 
 @pytest.mark.parametrize("by", GROUPINGS)

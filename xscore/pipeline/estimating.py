@@ -339,18 +339,21 @@ def chars_of(layout: PromptLayout, members: Sequence[Candidate], memories: int) 
 
     memories: number of fences, counting parts.
     """
-    texts = sum(
-        (member.tokens - 0.5) * tokens.chars_per_token(member.kind, member.language)
-        for member in members
-    )
-    names = sum(len(member.kind) + len(member.entity) for member in members)
-    chars = round(texts) + names + memories * MEMORY_CHARS
-    paths = [member.path for member in members if member.path]
+    texts = 0.0
+    chars = memories * MEMORY_CHARS
+    paths: list[str] = []
+    for member in members:
+        texts += (member.tokens - 0.5) * tokens.chars_per_token(member.kind, member.language)
+        chars += len(member.kind) + len(member.entity)
+        if member.path:
+            paths.append(member.path)
+    chars += round(texts)
     if layout.is_independent:
         # Each question repeats the statement and names its file.
         chars += memories * len(layout.statement())
-        return chars + sum(len(path) + PATH_CHARS for path in paths)
-    return chars + sum(len(path) + FILE_CHARS for path in set(paths))
+        return chars + len(paths) * PATH_CHARS + sum(map(len, paths))
+    files = set(paths)
+    return chars + len(files) * FILE_CHARS + sum(map(len, files))
 
 
 def _tokens_by(misses: Sequence[Candidate], group: Callable[[Candidate], str]) -> dict[str, int]:

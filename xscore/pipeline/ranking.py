@@ -195,11 +195,14 @@ def _split_at_threshold(
 ) -> tuple[list[Ranked], list[Ranked]]:
     """Return what reached the threshold of its kind, best first, and the others."""
     least = thresholds.lowest - SCORE_TOLERANCE
-    # few: only they are compared by their kind.
-    likely = [entry for entry in ranked if entry.score >= least]
-    passing = [entry for entry in likely if thresholds.reached_by(entry.candidate, entry.score)]
-    below = [entry for entry in ranked if entry.score < least]
-    below += [entry for entry in likely if not thresholds.reached_by(entry.candidate, entry.score)]
+    passing: list[Ranked] = []
+    below: list[Ranked] = []
+    for entry in ranked:
+        # Few reach the lowest threshold: only they are compared by their kind.
+        if entry.score >= least and thresholds.reached_by(entry.candidate, entry.score):
+            passing.append(entry)
+        else:
+            below.append(entry)
     return sorted(passing, key=by_rank), below
 
 

@@ -303,7 +303,7 @@ def _fallback_models(parts: PipelineParts) -> list[str]:
 
 
 def _name_misspelt_fallbacks(parts: PipelineParts) -> None:
-    """Say it while the judge still works: in the turn that needs one of them it is too late."""
+    """Warn of them while the judge still works: in the turn that needs one it is too late."""
     for name in _fallback_models(parts):
         try:
             parse_model_spec(name)

@@ -326,7 +326,7 @@ def _who(entry: BundleEntry, age: str) -> str:
 
 
 def _from_elsewhere(memory: Memory, age: str) -> str:
-    """Say what a memory was made from that is no file here, such as `commit 1a2b3c, 3 days ago`."""
+    """Say what a memory was made from if not from a file: `commit 1a2b3c, 3 days ago`."""
     place = re.sub(r"[^\w./:@#?=&+-]+", "-", memory.place)
     return f"{memory.origin} {place[:MAX_PLACE_CHARS]}, {age}"
 

@@ -312,7 +312,7 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     kept: tuple[Ranked, ...]
     filled: frozenset[str]
-    """Ids among `kept` that are below the threshold, taken in by `min_keep` or to fill free
+    """Ids among `kept` that are below the threshold, added by `min_keep` or to fill free
     places."""
     near_misses: tuple[Ranked, ...]
     """Best first: all that passed without a place, then those within `selection.near_margin` of

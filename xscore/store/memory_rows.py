@@ -355,8 +355,11 @@ def _candidates(columns: _LayerColumns, layer: Layer) -> list[Candidate]:
 def _all_terms(layers: Sequence[_LayerColumns]) -> TermColumn:
     from xscore.store.term_vectors import TERM_ENTRY  # only a ranking by words reads them
 
-    ids = [id_ for columns in layers for id_ in columns.ids]
-    sizes = [size for columns in layers for size in columns.term_sizes]
+    ids: list[str] = []
+    sizes: list[int] = []
+    for columns in layers:
+        ids += columns.ids
+        sizes += columns.term_sizes
     entries = b"".join([columns.terms for columns in layers])
     with damage_if_invalid("a memory"):
         # A vector of another size would shift all that follow it.

@@ -414,15 +414,14 @@ def _supersede(connection: sqlite3.Connection, memory: Memory) -> list[str]:
     for status in (MemoryStatus.ACTIVE, MemoryStatus.STALE):
         rows = connection.execute(_OF_KEY.format(status=status), of_key).fetchall()
         ids += [id_ for (id_,) in rows]
-    superseded = [
-        with_status(live, MemoryStatus.SUPERSEDED)
-        for live in memory_rows.memories_with_ids(connection, ids)
-    ]
-    connection.executemany(
-        "UPDATE memory_row SET status = 'superseded', superseded_by = ? WHERE id = ?"
-        " AND version = 0",
-        [(memory.id, former.id) for former in superseded],
-    )
+    superseded: list[Memory] = []
+    for former in memory_rows.memories_with_ids(connection, ids):
+        superseded.append(with_status(former, MemoryStatus.SUPERSEDED))
+        connection.execute(
+            "UPDATE memory_row SET status = 'superseded', superseded_by = ? WHERE id = ?"
+            " AND version = 0",
+            (memory.id, former.id),
+        )
     write_views(connection, _view_rows(superseded), version=0)
     return [former.id for former in superseded]
 

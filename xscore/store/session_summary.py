@@ -134,26 +134,41 @@ def summarise_entries(
     goals: replace the goals in the tasks; if there are none, the first task is the goal.
     earlier: number of tasks before these.
     """
-    latest = entries[::-1]
-    goals = goals or _distinct((goal for entry in entries for goal in entry.goals), MOST_LINES)
-    goals = tuple(goals) or tuple(entry.task for entry in entries[:1])
-    files = _distinct((file for entry in latest for file in entry.files), MOST_FILES)
-    names = _distinct((name for entry in latest for name in entry.entities), MOST_NAMES)
-    ids = _distinct(
-        (i for entry in latest for i in (entry.exchange, *entry.memory_ids) if i), MOST_IDS
-    )
+    all_goals: list[str] = []
+    for entry in entries:
+        all_goals += entry.goals
+    goals = tuple(goals) or _distinct(all_goals, MOST_LINES)
+    if entries and not goals:
+        goals = (entries[0].task,)
+    all_files: list[str] = []
+    all_names: list[str] = []
+    all_ids: list[str] = []
+    for entry in reversed(entries):
+        all_files += entry.files
+        all_names += entry.entities
+        all_ids += (entry.exchange, *entry.memory_ids)
+    files = _distinct(all_files, MOST_FILES)
+    names = _distinct(all_names, MOST_NAMES)
     pending = _pending(entries)
     parts = {
         "Ticket: ": ticket,
         "Goals: ": "; ".join(goals),
         "Tasks:\n": _tasks(entries, earlier),
-        "Left to do:\n": "\n".join(f"- {item}" for item in pending),
+        "Left to do:\n": "\n".join([f"- {item}" for item in pending]),
         "Files: ": ", ".join(files),
         "Names: ": ", ".join(names),
     }
-    text = "\n".join(label + part for label, part in parts.items() if part)
+    lines: list[str] = []
+    for label, part in parts.items():
+        if part:
+            lines.append(label + part)
     return SessionSummary(
-        goals=goals, files=files, entities=names, pending=pending, memory_ids=ids, text=text
+        goals=goals,
+        files=files,
+        entities=names,
+        pending=pending,
+        memory_ids=_distinct(all_ids, MOST_IDS),
+        text="\n".join(lines),
     )
 
 

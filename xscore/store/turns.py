@@ -87,6 +87,12 @@ class SelectionOutcome(Struct, frozen=True):
         )
 
 
+def judge_of(connection: sqlite3.Connection, turn_id: str) -> str:
+    """Return the judge key of a turn, as `set_judge` last wrote it."""
+    row = connection.execute("SELECT judge FROM turn WHERE id = ?", (turn_id,)).fetchone()
+    return str(row[0])
+
+
 def set_judge(connection: sqlite3.Connection, turn_id: str, judge: str) -> None:
     """Replace the judge key of a running turn."""
     with database.transaction(connection):

@@ -38,8 +38,10 @@ def render_recap(store: Store, *, git: bool) -> str:
     changes."""
     branch = working_branch(store.root.git_dir)
     sessions = load_sessions(store.connection)
-    open_here = [session for session in sessions if session.branch == branch and session.task]
-    session = next((session for session in open_here if session.closed_at is None), None)
+    open_here = [
+        session for session in sessions if session.branch == branch and session.closed_at is None
+    ]
+    session = next((session for session in open_here if session.task), None)
     summary = None
     if session:
         summary = summarise_session(store.connection, session.thread)

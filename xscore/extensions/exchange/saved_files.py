@@ -146,7 +146,7 @@ def join_file(holds: Contents, body: bytes, key: ExchangeKey | None) -> bytes:
 
 
 def decode_file(data: bytes, name: str, holds: Contents, *, hint: str) -> SavedFile:
-    """Return the file, its first line read and its records not.
+    """Read the first line of a file, and leave its records unread.
 
     Raises UsageError for what is not a file of ours, holds something else or is a newer xscore's.
     """

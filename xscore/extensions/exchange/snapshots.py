@@ -34,6 +34,7 @@ from xscore.extensions.exchange.saved_records import (
     SavedMapFile,
     SavedMemory,
     SavedRecord,
+    map_records,
     saved_memory,
 )
 from xscore.platform import database
@@ -147,9 +148,7 @@ def _records_of(snapshot: Snapshot) -> Iterator[SavedRecord]:
     yield from snapshot.edges
     yield from snapshot.retrievals
     for map_ in snapshot.repository_maps:
-        yield SavedMap(map_.indexed_at, map_.edges)
-        for file in map_.files:
-            yield SavedMapFile(file.path, file.file_hash, file.language, file.memories)
+        yield from map_records(map_.indexed_at, map_.files, map_.edges)
 
 
 def _snapshot_of(records: Iterable[tuple[int, SavedRecord]], name: str) -> Snapshot:
