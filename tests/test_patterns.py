@@ -4,10 +4,12 @@ import re
 import time
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import xscore
 from tests.cpu_time import ATTEMPTS
 from tests.patterns import UsedPattern, hostile_fillers, used_patterns
 from xscore.cache.keys import _RULES
@@ -204,6 +206,17 @@ def _problems(used: UsedPattern, letter_s: float, *, thorough: bool) -> Iterator
 def _filled(filler: str, chars: int) -> str:
     """Repeat a text, and end otherwise, so that no match reaches the end."""
     return (filler * (chars // len(filler) + 1))[:chars] + "\0"
+
+
+def test_no_shape_of_a_field_lets_a_newline_pass() -> None:
+    """`$` matches before a last newline too, so that an id from a file could begin a line of its
+    own on a terminal; shapes end in `\\Z`."""
+    shape = re.compile(r"""\bpattern=[rf]*"(.*)"\)""")
+    shapes: list[str] = []
+    for module in Path(xscore.__path__[0]).rglob("*.py"):
+        shapes += shape.findall(module.read_text())
+    assert len(shapes) > 5
+    assert [pattern for pattern in shapes if not pattern.endswith(r"\Z")] == []
 
 
 def _cost(

@@ -117,9 +117,11 @@ def test_the_rule_that_adds_weaker_matches_is_stated() -> None:
         ANSWER, task="what is an idle room?", threshold=0.5, judge=words, selected=(near,)
     )
     assert "came within 0.1 of it" in answer_account.render_filled(question)
-    assert "only 1 reached 0.5" in answer_account.render_filled(
-        replace(question, selected=(WRITE, near))
-    )
+    few = replace(question, selected=(WRITE, near))
+    assert "only 1 reached 0.5" in answer_account.render_filled(few)
+    ten = replace(question, selected=(WRITE, *[near] * 9))
+    assert "to make 10" in answer_account.render_filled(ten)
+    assert "to make 10" not in answer_account.render_filled(few), "there are two, not ten"
     nothing = replace(question, selected=(), near_misses=(replace(near, score=0.15),))
     assert "reached 0.5 or came within 0.1 of it." in answer_text.render_selection(nothing)
     with_rule = replace(nothing, task="add an idle room to each floor of the house")

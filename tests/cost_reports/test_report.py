@@ -1,6 +1,7 @@
 """A report over ledgers: every figure against rows added up by hand."""
 
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 from sqlite3 import Connection
@@ -23,8 +24,9 @@ from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import CostReport, ReportQuery, Timing
 from xscore.cost_reports.report import RepositoryLedger, build_report
 from xscore.cost_reports.report_files import render_markdown, report_csv, report_table
-from xscore.cost_reports.report_text import render_report
+from xscore.cost_reports.report_text import NAME_CHARS, render_report
 from xscore.platform.processes import process_identity
+from xscore.providers.decision_hosts import DecisionWire
 from xscore.records.receipt import Coverage
 from xscore.store.opening import connect_store
 from xscore.store.turn_history import TurnFilter, list_turns
@@ -253,6 +255,20 @@ def test_spending_by_branch(reader: Connection) -> None:
     assert "not known" in render_report(report)
 
 
+def test_a_long_branch_is_cut_in_the_text_alone(reader: Connection) -> None:
+    """A branch of 200 characters widens no printed table, in a pipe neither; the data has all of
+    it."""
+    branch = "feat/" + "x" * 195
+    add_judged_turn(reader, "t_1", DAY)
+    reader.execute("UPDATE turn SET branch = ?", (branch,))
+    add_call(reader, "c", "t_1")
+    report = reported(reader, by="branch")
+    page = render_report(report)
+    assert f"{branch[: NAME_CHARS - 1]}…" in page and branch[:NAME_CHARS] not in page
+    assert [group.name for group in report.groups] == [branch]
+    assert branch in report_csv(report)
+
+
 @pytest.mark.parametrize("by", GROUPINGS)
 def test_every_grouping_is_in_every_form(reader: Connection, by: str) -> None:
     """The names of its groups stand in the text, Markdown, CSV, the frame and the page."""
@@ -267,6 +283,20 @@ def test_every_grouping_is_in_every_form(reader: Connection, by: str) -> None:
     assert report_table(report)[by].to_list() == [name]
 
 
+@pytest.mark.parametrize("page", ["reference/json.md", "costs.md"])
+def test_every_grouping_is_documented(page: str) -> None:
+    """The pages that list what `--by` takes leave none out."""
+    text = (Path(__file__).parents[2] / "docs" / page).read_text("utf-8")
+    if page == "costs.md":
+        (listed,) = re.findall(r"`--by` groups by (.*?)\. ", text, re.DOTALL)
+        quote = "`"
+    else:
+        (listed,) = re.findall(r'^ by: "" \| (.*),$', text, re.MULTILINE)
+        quote = '"'
+    missing = [name for name in GROUPINGS if f"{quote}{name}{quote}" not in listed]
+    assert not missing, f"add to docs/{page}"
+
+
 def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connection) -> None:
     """Calls for vectors count under `embeddings`; candidates that no model judged under `none`."""
     add_judged_turn(reader, "t_1", DAY, judge="lexical", is_model=0)
@@ -277,6 +307,13 @@ def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connectio
         (group.name, group.spent.attempts, group.coverage.candidates) for group in report.groups
     ]
     assert groups == [("embeddings", 1, 0), ("systemone", 1, 0), ("none", 0, 40)]
+
+
+@pytest.mark.parametrize("wire", DecisionWire)
+def test_every_wire_of_decisions_is_named_on_the_page_of_costs(wire: DecisionWire) -> None:
+    """`docs/costs.md` lists what `--by wire` tells apart."""
+    page = (Path(__file__).parents[2] / "docs" / "costs.md").read_text("utf-8")
+    assert f"`{wire.value}`" in page
 
 
 def test_a_turn_belongs_to_the_period_it_began_in(reader: Connection) -> None:

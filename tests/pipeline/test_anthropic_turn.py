@@ -100,7 +100,7 @@ async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
     judge = JudgeModel(name=HAIKU, reasoning="disabled", prefix_ttl_s=ttl_s)
     drafts, pack = PromptBuilder(judge, PackProfile(), b"s"), Pack("p_1", members, is_kept=True)
     texts = {member.id: f"def {member.entity}(): return '{'x' * 600}'" for member in members}
-    (ask,) = drafts.asks(pack, drafts.pieces_of(pack, texts))
+    (ask,) = drafts.prompts_of(pack, drafts.pieces_of(pack, texts))
     rows: list[CallRecord] = []
 
     def at_the_vendors(provider: str, model: str, host: str, usage: Usage) -> Decimal | None:

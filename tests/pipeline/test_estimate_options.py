@@ -54,7 +54,7 @@ async def test_a_way_that_is_not_rendered_comes_within_a_twentieth(
     settings = with_dummy_keys(Settings(judge=JudgeSettings(model=model)))
     async with Pipeline.open(meadow, settings) as pipeline:
         judge = pipeline.parts.judge
-        pool = open_turn(pipeline.parts, TASK, Stopwatch(), takes_up=False).pool
+        pool = open_turn(pipeline.parts, TASK, Stopwatch(), continues_session=False).pool
         rendered = estimate_judging(judge, TASK, pool).ways
         forecast = forecast_ways(judge, TASK, pool)
     assert [way.way for way in forecast] == [way.way for way in rendered]

@@ -39,7 +39,7 @@ def meadow(make_repo: MakeRepo) -> Path:
 
 async def both(pipeline: Pipeline, turn: Turn) -> tuple[JudgeEstimate, JudgeEstimate]:
     """Estimate and forecast the judging of a turn."""
-    pool = open_turn(pipeline.parts, turn, Stopwatch(), takes_up=False).pool
+    pool = open_turn(pipeline.parts, turn, Stopwatch(), continues_session=False).pool
     judge = pipeline.parts.judge
     return estimate_judging(judge, turn, pool).judge, forecast_judging(judge, turn, pool)
 

@@ -12,6 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.pipeline.conftest import TASK, ask, settings_for
+from tests.pipeline.test_decision_turns import settings_for as decision_settings
+from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
@@ -128,6 +130,29 @@ async def test_a_disk_that_is_full_at_the_nth_page(
         shutil.rmtree(root)
         frames += step
     assert {"before", "judging, as the error's receipt says", "whole"} <= set(ends)
+
+
+async def test_what_a_renamed_judge_judged_before_the_disk_was_full_is_in_the_receipt(
+    shop: Path, tmp_path: Path
+) -> None:
+    """The host answers as a dated model: what it judged in the turn that failed counts as judged,
+    but for the requests in flight."""
+    receipts: list[Answer] = []
+    with DecisionServer() as decisions:
+        decisions.model = "jev-1.14.0-20260917"
+        settings = decision_settings(decisions, probe=True, pack_size=1, concurrency=CONCURRENCY)
+        for frames in range(0, 120, 6):
+            root = tmp_path / f"copy-{frames}"
+            shutil.copytree(shop, root)
+            try:
+                with room_for(32 + frames * FRAME):
+                    await ask(root, settings)
+            except StoreError as error:
+                receipts += [] if error.receipt is None else [error.receipt]
+    sent = [receipt.spent(Stage.JUDGE).calls for receipt in receipts]
+    judged = [receipt.coverage.judged for receipt in receipts]
+    assert max(sent, default=0) > CONCURRENCY
+    assert all(number >= calls - CONCURRENCY for number, calls in zip(judged, sent, strict=True))
 
 
 async def test_a_disk_with_too_little_room_sends_nothing(

@@ -7,7 +7,7 @@ and the judging.
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 
 from msgspec import Struct
@@ -22,10 +22,11 @@ from xscore.records.turn import Turn
 from xscore.settings import IndexSettings, JudgeSettings, PrimarySettings, Settings, StoreSettings
 
 HIGH = 0.95
-_CONTENTS = (
-    "SELECT content_hash FROM memory WHERE status IN ('active', 'stale') AND NOT (kind = 'exchange'"
-    " AND thread = ?)"
-)
+_CANDIDATES = """
+    SELECT id, content_hash FROM memory WHERE status IN ('active', 'stale') AND NOT (
+        kind = 'exchange' AND (
+            thread = :thread OR key IN (SELECT turn_key FROM turn WHERE task = :task)))
+"""
 
 
 class Ask(Struct, frozen=True):
@@ -66,9 +67,10 @@ def take(world: World, model: Model, asked_turns: AskedTurns, ask: Ask) -> Answe
     (world.folder / "judge.json").write_text(json.dumps({"rules": rules}))
     (world.folder / "primary.json").write_text(json.dumps({"answer": scripted_answer}))
     with world.closed():
-        answer, contents, before = asyncio.run(_turn(world, ask, model))
-    _check_receipt(answer, contents, asked_turns, ask)
+        answer, candidates, before = asyncio.run(_turn(world, ask, model))
+    _check_receipt(answer, set(candidates.values()), asked_turns, ask)
     _enter(world, model, answer, ask, before)
+    _check_kept(model, answer, ask, candidates.keys())
     return answer
 
 
@@ -76,7 +78,7 @@ def _forms(word: str) -> list[str]:
     return [word, word.capitalize()] if word else []
 
 
-async def _turn(world: World, ask: Ask, model: Model) -> tuple[Answer, set[str], set[str]]:
+async def _turn(world: World, ask: Ask, model: Model) -> tuple[Answer, dict[str, str], set[str]]:
     judge, primary = (f"scripted:{world.folder / name}.json" for name in ("judge", "primary"))
     settings = Settings(
         judge=JudgeSettings(model="lexical" if ask.is_lexical else judge),
@@ -92,21 +94,25 @@ async def _turn(world: World, ask: Ask, model: Model) -> tuple[Answer, set[str],
             "SELECT coalesce((SELECT thread FROM session WHERE branch = '' AND closed_at IS NULL"
             " AND current_at > 0 ORDER BY current_at DESC, thread LIMIT 1), '')"
         ).fetchone()
-        contents = _contents(world, "" if ask.fresh else thread)
+        candidates = _candidates(world, "" if ask.fresh else thread, ask.task)
         before = set(rows_of(pipeline.store))
         answer = await pipeline.ask(Turn(task=ask.task, fresh=ask.fresh), answer=ask.answers)
-    return answer, contents, before
+    return answer, candidates, before
 
 
-def _contents(world: World, thread: str) -> set[str]:
-    contents = set[str]()
+def _candidates(world: World, thread: str, task: str) -> dict[str, str]:
+    """Return the content of each memory that may be judged, by id.
+
+    An exchange of the same session may not, since the answering model is shown it anyway, nor may
+    an earlier answer to the same task.
+    """
+    candidates = dict[str, str]()
+    parameters = {"thread": thread or "\0", "task": task}
     for path in world.databases:
         if path.exists():
             with closing(reader(path)) as connection:
-                contents |= {
-                    row[0] for row in connection.execute(_CONTENTS, (thread or "\0",)).fetchall()
-                }
-    return contents
+                candidates |= connection.execute(_CANDIDATES, parameters).fetchall()
+    return candidates
 
 
 def _has_passing(answer: Answer) -> bool:
@@ -162,10 +168,11 @@ def _enter(world: World, model: Model, answer: Answer, ask: Ask, before: set[str
     kept = {memory.id for memory in answer.selected}
     model.kept_by[answer.turn_id] = (exchange if is_kept else "", kept)
     model.touched.update(kept)
+
+
+def _check_kept(model: Model, answer: Answer, ask: Ask, candidates: Collection[str]) -> None:
+    """Assert that something is kept where the scripted judge finds the word in a candidate."""
     if ask.about and not ask.is_lexical:
-        expected_ids = {
-            live_memory.id
-            for live_memory in model.live()
-            if ask.about in words_in(live_memory.words) and live_memory.id != exchange
-        }
-        assert kept or not expected_ids, f"no memory about {ask.about} was kept"
+        about_it = {memory.id for memory in model.live() if ask.about in words_in(memory.words)}
+        expected_ids = about_it.intersection(candidates)
+        assert answer.selected or not expected_ids, f"no memory about {ask.about} was kept"

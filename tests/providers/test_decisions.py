@@ -33,6 +33,7 @@ from xscore.records.calls import DecisionForm, Request, Stage, Usage
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.prompt_builder import PromptBuilder, decision_layout, parse_answers
 from xscore.settings import DecisionSettings, HostAccess, Secret, Settings, load_settings
+from xscore.settings.load import DECISION_VENDORS
 
 WIRES = ("decisions", "systemone")
 FORMS = tuple(DecisionForm)
@@ -56,7 +57,7 @@ def request_of(form: DecisionForm, *, timeout_s: float = 5.0) -> Request:
         JudgeModel(name="jev-1.14.0", timeout_s=timeout_s), profile, b"s", layout=layout
     )
     pack = Pack("q_1", MEMBERS)
-    (ask,) = drafts.asks(pack, drafts.pieces_of(pack, TEXTS))
+    (ask,) = drafts.prompts_of(pack, drafts.pieces_of(pack, TEXTS))
     return drafts.request(ask, turn_block(TURN))[0]
 
 
@@ -209,6 +210,12 @@ async def test_the_key_goes_to_its_host_and_is_never_shown(server: DecisionServe
     await provider.aclose()
 
 
+def test_the_environment_is_read_for_every_declared_host() -> None:
+    """`DECISION_VENDORS` names each of `DECISION_HOSTS`, but for OpenAI, which is read as a vendor,
+    and a file on this machine."""
+    assert set(DECISION_VENDORS) == DECISION_HOSTS.keys() - {"openai-decisions", "llama"}
+
+
 def test_each_vendor_has_its_own_variables() -> None:
     """Key and base URL come from the vendor's own variables; a user's own host needs a base URL."""
     environ = {"TYPESAFE_API_KEY": "k1", "PERPLEXITY_BASE_URL": "http://127.0.0.1:9"}
@@ -299,23 +306,22 @@ async def test_the_other_wires_answers_are_named(server: DecisionServer, wire: s
     await provider.aclose()
 
 
-async def test_each_vendors_base_url_leads_to_its_own_route(server: DecisionServer) -> None:
-    """Every declared host is reached by its variable, without a key on this machine, at its path
-    and in its form."""
-    for name, declared in DECISION_HOSTS.items():
-        if name != "llama":
-            variable = (
-                "OPENAI_BASE_URL" if name == "openai-decisions" else f"{name.upper()}_BASE_URL"
-            )
-            settings = load_settings(
-                repo_root=None, user_file=None, environ={variable: server.url}
-            ).settings
-            provider = DecisionProvider(name, declared.model or "m", settings)
-            completion = await provider.complete(request_of(DecisionForm.PREDICATE))
-            await provider.aclose()
-            assert len(
-                parse_answers(completion.text, tuple(f"m{at}" for at in range(99))).scores
-            ) == len(MEMBERS), name
+@pytest.mark.parametrize("name", sorted(DECISION_HOSTS.keys() - {"llama"}))
+async def test_each_vendors_base_url_leads_to_its_own_route(
+    server: DecisionServer, name: str
+) -> None:
+    """A declared host is reached by its variable, without a key on this machine, at its path and in
+    its form."""
+    variable = "OPENAI_BASE_URL" if name == "openai-decisions" else f"{name.upper()}_BASE_URL"
+    environ = {variable: f"http://{server.host}"}
+    settings = load_settings(repo_root=None, user_file=None, environ=environ).settings
+    request = request_of(DecisionForm.PREDICATE)
+    provider = DecisionProvider(name, DECISION_HOSTS[name].model or "m", settings)
+    try:
+        completion = await provider.complete(request)
+    finally:
+        await provider.aclose()
+    assert len(parse_answers(completion.text, request.reply_ids).scores) == len(MEMBERS)
 
 
 @pytest.mark.parametrize(

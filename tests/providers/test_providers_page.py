@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from xscore.providers.anthropic import THINKING
+from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.providers.openai import OPTIONAL_FIELDS
 from xscore.providers.scripted import Script, read_script
 
@@ -26,6 +27,12 @@ def test_every_field_that_may_be_left_out_is_named() -> None:
     """The page names the optional request fields."""
     for name in OPTIONAL_FIELDS:
         assert name in PAGE or name.startswith("prompt_cache_")
+
+
+def test_every_decision_host_is_named() -> None:
+    """The page names each provider of decisions, alone or before its model."""
+    unnamed = {name for name in DECISION_HOSTS if not re.search(f"`{name}[:`]", PAGE)}
+    assert unnamed == set()
 
 
 def test_every_word_for_thinking_is_named() -> None:

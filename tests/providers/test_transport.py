@@ -251,7 +251,7 @@ def test_no_proxy_spares_networks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_proxy_that_is_no_url_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is reported by its variable, before anything is sent."""
     monkeypatch.setenv("HTTPS_PROXY", "http://[::1")
-    with pytest.raises(UsageError, match="is no URL") as raised:
+    with pytest.raises(UsageError, match="not a URL") as raised:
         route_to("https://api.example.com/v1")
     assert "HTTPS_PROXY" in raised.value.hint
 

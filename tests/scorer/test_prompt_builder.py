@@ -23,7 +23,7 @@ def drafts(model: JudgeModel = MODEL, limits: PackProfile | None = None) -> Prom
 def ask_of(drafts_: PromptBuilder, count: int = 20) -> PackPrompt:
     """One request over `count` memories."""
     pack = Pack("p_1", MEMBERS[:count])
-    (ask,) = drafts_.asks(pack, drafts_.pieces_of(pack, TEXTS))
+    (ask,) = drafts_.prompts_of(pack, drafts_.pieces_of(pack, TEXTS))
     return ask
 
 
@@ -67,9 +67,9 @@ def test_only_a_pack_that_lasts_is_kept_by_the_host() -> None:
     lasting, throwaway = Pack("p_1", MEMBERS, is_kept=True), Pack("x_1", MEMBERS)
     todo = prompt_drafts.pieces_of(lasting, TEXTS)
     (full_pack,), (loose,), (half_pack,) = (
-        prompt_drafts.asks(lasting, todo),
-        prompt_drafts.asks(throwaway, todo),
-        prompt_drafts.asks(lasting, todo[:3]),
+        prompt_drafts.prompts_of(lasting, todo),
+        prompt_drafts.prompts_of(throwaway, todo),
+        prompt_drafts.prompts_of(lasting, todo[:3]),
     )
     (retry, _), _ = next_prompts(full_pack, full_pack.pieces, UNREADABLE)
     kept = {

@@ -17,7 +17,12 @@ from xscore.prompts.judge import (
 from xscore.prompts.rubric import CODE_RUBRIC, DECISION_VERSION
 from xscore.prompts.turn_text import PROMPT_VERSION, turn_block
 from xscore.providers.catalog import UNKNOWN, model_settings
-from xscore.providers.decision_hosts import MOST_QUESTIONS, MOST_STATE_CHARS
+from xscore.providers.decision_hosts import (
+    DECISION_HOSTS,
+    MOST_QUESTIONS,
+    MOST_STATE_CHARS,
+    DecisionWire,
+)
 from xscore.providers.decisions import DecisionProvider
 from xscore.providers.scripted import shown_memories
 from xscore.providers.wire import SCHEMA_NAME, reply_schema
@@ -134,6 +139,12 @@ def asked(form: DecisionForm) -> Request:
         form=form,
         turn_chars=MOST_STATE_CHARS,
     )
+
+
+@pytest.mark.parametrize("wire", DecisionWire)
+def test_every_wire_of_decisions_has_its_route_on_the_page(wire: DecisionWire) -> None:
+    """The provider of a wire's own name goes to the route that the page shows."""
+    assert f"`POST {{base_url}}{DECISION_HOSTS[wire].route}`" in PAGE
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -150,7 +150,8 @@ class GroupCommit:
                 group.append(task)
                 task = self._queue.get_nowait()
             if group:
-                self._queue.put(None)  # for the next call
+                # The mark that closes the queue came with the last tasks; the next call ends by it.
+                self._queue.put(None)
         return group or None
 
     def _commit(self, group: list[_Task]) -> None:

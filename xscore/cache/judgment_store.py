@@ -5,8 +5,8 @@ meanwhile. A claim ends when its judgments are written (in the same transaction)
 with its lease. The local store is the default; a shared server wraps it (`shared.judgments`). A
 committed judgment never changes; if two processes judge the same pair, the first wins. Scores from
 an untrusted import are quarantined: they only order the work, and are deleted once the content is
-judged. Trade-off: claims save money but do not guarantee it: two runners that
-both hold a content pay twice, and the first result wins.
+judged. Trade-off: claims save money but do not guarantee it: two runners that both hold a content
+pay twice, and the first result wins.
 """
 
 import json

@@ -56,15 +56,17 @@ def render_filled(answer: Answer) -> str:
         return ""
     places = min(FILL.to, answer.top_k)
     passed = len(answer.selected) - filled
+    # Where few come near enough, some of these places stay free.
+    goal = f"to make {places}: " if len(answer.selected) >= places else "since "
     # Tests and documents that passed may have taken all places, and near code stands beside them.
     why = "since few of those that passed are code"
     if passed == 0:
         why = (
-            f"to make {places}: none reached {cut_in_words(answer)}, but the best came within"
+            f"{goal}none reached {cut_in_words(answer)}, but the best came within"
             f" {fill_margin(answer):g} of it"
         )
     elif passed < places:
-        why = f"to make {places}: only {passed:,} reached {cut_in_words(answer)}"
+        why = f"{goal}only {passed:,} reached {cut_in_words(answer)}"
     return faint(f"~ marks {counted(filled, 'weaker match', 'weaker matches')}, added {why}")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.opening import read_settings, run_turn
+from xscore.cli.opening import read_settings, run_with_pipeline
 from xscore.cli.options import (
     ANSWERER,
     COUNT,
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
 
 NO_JUDGE = f"To have a model judge and answer, set {SET_A_JUDGE} (--judge and --model name others)."
+NO_ANSWERER = f"To have a model answer, set {SET_AN_ANSWERER} (--model names others)."
 HINT_MARK = "hinted"
 """File of the user's cache folder whose date is that of the latest hint."""
-NO_ANSWERER = f"To have a model answer, set {SET_AN_ANSWERER} (--model names others)."
 NO_ANSWER = [
     option(
         "--no-answer", is_flag=True, help="Judge and choose only; do not call the answering model."
@@ -129,8 +129,7 @@ def continue_turn(turn: str, flags: Flags) -> int:
     """Judge what TURN (default: the latest) left unjudged, then answer.
 
     Its judgments are kept and cost nothing; memories edited since are judged again. The turn keeps
-    its judge:
-    options that name or imply another one are refused.
+    its judge: options that name or imply another one are refused.
     """
     return _run_and_print(
         flags,
@@ -144,12 +143,13 @@ def continue_turn(turn: str, flags: Flags) -> int:
 def _run_and_print(
     flags: Flags, work: "Callable[[Pipeline, bool], Awaitable[Answer]]", *, hints: bool = True
 ) -> int:
-    """Run a turn and print it. hints: say how to get an answer where no model gave one."""
-    answers, output, settings = (
-        not flags.given["no_answer"],
-        flags.given["output"],
-        read_settings(flags),
-    )
+    """Run a turn, print it, and return the exit code.
+
+    work: the turn, given the open pipeline and whether an answer is wanted.
+    hints: say how to get an answer where no model gave one.
+    """
+    answers = not flags.given["no_answer"]
+    settings = read_settings(flags)
     streams = _streams(flags)
     watch = TurnObserver(flags.terminal, assume_yes=flags.assume_yes, streams=streams)
     texts: dict[str, str] = {}
@@ -164,8 +164,9 @@ def _run_and_print(
             texts.update({id_: memory.text for id_, memory in memories.items()})
         return answer
 
-    answer = run_turn(flags, work_and_read, settings=settings, watch=watch, late_loop=True)
-    # a turn that is continued has the models that it began with
+    answer = run_with_pipeline(flags, work_and_read, settings=settings, watch=watch, late_loop=True)
+    # A hint names a model to set. A replay calls none, and a turn that is continued (`hints` is
+    # false) keeps the models that it began with.
     wants_answer = hints and answers and not settings.settings.judge.replay
     streamed = "".join(watch.streamed)
     return print_turn(
@@ -173,7 +174,7 @@ def _run_and_print(
         flags.terminal,
         streamed=streamed,
         wants_answer=wants_answer,
-        output=output,
+        output=flags.given["output"],
         texts=texts,
     )
 
@@ -215,7 +216,7 @@ def context(
             "--max-tokens limits the text of memories, and a list has none", hint="Leave it out."
         )
     turn = flags.turn(task)
-    answer = run_turn(
+    answer = run_with_pipeline(
         flags,
         lambda open_: open_.context(
             turn,

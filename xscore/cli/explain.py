@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from xscore.cli.opening import read_settings, run_turn
+from xscore.cli.opening import read_settings, run_with_pipeline
 from xscore.cli.options import ANSWERER, THREAD, TURN_OPTIONS, Flags, command
 from xscore.cli.phrases import (
     describe_binding_limit,
@@ -49,7 +49,7 @@ def estimate(task: str, flags: Flags) -> None:
     """
     turn, loaded = flags.turn(task), read_settings(flags)
     settings, problem = settings_to_estimate(loaded.settings)
-    forecast = run_turn(
+    forecast = run_with_pipeline(
         flags, lambda open_: open_.estimate(turn), settings=replace(loaded, settings=settings)
     )
     flags.terminal.notes([problem])
@@ -198,7 +198,7 @@ def explain(memory: str, turn: str, flags: Flags) -> None:
     MEMORY is what `ask` prints, `path:lines` or its name; or `path::entity`, or an ID (m_…).
     Nothing is sent.
     """
-    explanation = run_turn(
+    explanation = run_with_pipeline(
         flags, lambda open_: open_.explain(memory, turn_id=decode_path_argument(turn)), make=False
     )
     flags.terminal.print_result(explanation, render_explanation)

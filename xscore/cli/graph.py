@@ -46,10 +46,10 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
     the functions that it calls.
     """
     with opened_store(flags, make=False) as store:
-        names_by_id = (
+        indexed_forms = (
             form for form in name_forms(path, store.root.path) if ends_named(store.connection, form)
         )
-        name = next(names_by_id, decode_path_argument(path).removeprefix("./"))
+        name = next(indexed_forms, decode_path_argument(path).removeprefix("./"))
         reached = follow_links(store.connection, question, name, depth=depth)
         starts = ends_named(store.connection, name, question)
         # With one start the line says "it"; with several, which of them.

@@ -56,7 +56,7 @@ def run_interruptible(
 
 
 def _run_in_loop(work: Coroutine[Any, Any, InterruptibleResult]) -> InterruptibleResult:
-    import asyncio  # not loaded yet: a turn that is all cached ends before it
+    import asyncio  # only work that waits needs it
 
     try:
         return asyncio.run(work)

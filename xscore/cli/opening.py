@@ -64,7 +64,7 @@ def read_overridden(
     )
 
 
-def run_turn(
+def run_with_pipeline(
     flags: "Flags",
     work: "Callable[[Pipeline], Awaitable[T]]",
     *,
@@ -75,8 +75,9 @@ def run_turn(
     noun: str = "This turn",
     late_loop: bool = False,
 ) -> T:
-    """Open the pipeline around `start`, do the work, close it. Ctrl-C cancels the work; a second
-    one exits at once.
+    """Open the pipeline around `start`, do the work, close it, whether or not the work is a turn.
+
+    Ctrl-C cancels the work; a second one exits at once.
 
     make: create the store if it is missing.
     noun: what the confirmation asks the user to pay for.
@@ -93,7 +94,7 @@ def run_turn(
     observer = watch or TurnObserver(flags.terminal, assume_yes=flags.assume_yes, noun=noun)
     observer.has_deadline = loaded.settings.budget.deadline_s is not None
     if make:
-        # Before it is listed, which takes minutes there.
+        # Before the files are listed: in a folder as wide as a home, that takes minutes.
         refuse_wide_folder(find_root(start.resolve()))
         _refuse_empty_folder(start, loaded.settings, flags.terminal)
     _note_what_is_missing(start, loaded.settings, observer.note, is_new=make)
@@ -169,12 +170,12 @@ def earlier_statements(root: "RepositoryRoot", settings: "Settings") -> str:
     if has_store(root.store_dir):
         return ""
     user_data = user_data_dir(settings.store.user_data_dir)
-    if not copies_at(root.store_file, user_data):
-        return ""
-    # Few places had a store before.
-    from xscore.store.stated_copy import describe_earlier_statements
+    if copies_at(root.store_file, user_data):
+        # Few places had a store before.
+        from xscore.store.stated_copy import describe_earlier_statements
 
-    return describe_earlier_statements(root.store_file, user_data, key_source(user_data))
+        return describe_earlier_statements(root.store_file, user_data, key_source(user_data))
+    return ""
 
 
 def _has_earlier_store(root: "RepositoryRoot") -> bool:

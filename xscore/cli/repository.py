@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.opening import read_settings, run_turn
+from xscore.cli.opening import read_settings, run_with_pipeline
 from xscore.cli.options import ANSWERER, JUDGE, NO_GIT, Flags, command
 from xscore.cli.phrases import describe_files_left, list_kept_out
 from xscore.cli.start import STARTED_AT
@@ -35,7 +35,7 @@ def doctor(probe: bool, flags: Flags) -> int:
     Exit code 3 if something needs fixing. Nothing is sent unless you say --probe, which may cost a
     fraction of a cent and sends nothing of the repository.
     """
-    diagnosis = run_turn(flags, lambda open_: open_.doctor(probe=probe), make=False)
+    diagnosis = run_with_pipeline(flags, lambda open_: open_.doctor(probe=probe), make=False)
     flags.terminal.print_result(diagnosis, _render_diagnosis)
     if all(finding.ok for finding in diagnosis.findings):
         return 0
@@ -69,7 +69,7 @@ def index(path: Path, flags: Flags) -> None:
         is not click.core.ParameterSource.DEFAULT
     ):
         _accept_folder(path, flags)
-    report = run_turn(flags, lambda open_: open_.index(), start=path, late_loop=True)
+    report = run_with_pipeline(flags, lambda open_: open_.index(), start=path, late_loop=True)
     if flags.terminal.as_json or not flags.terminal.quiet:
         flags.terminal.print_result(
             report, lambda one: _render_index(one, verbose=flags.terminal.verbose)

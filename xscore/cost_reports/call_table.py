@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Self
 
-from xscore.cost_reports.groupings import GROUPINGS, wire_of_call
+from xscore.cost_reports.groupings import GROUPINGS, SQL_FUNCTIONS
 from xscore.cost_reports.records import LedgerTurn, ReportQuery, Spent, TurnKey
 from xscore.platform import money
-from xscore.platform.clock import day_of
 from xscore.platform.database import lenient_text
 from xscore.platform.sqlite_drivers import IN_MEMORY
 from xscore.records.calls import CounterfactualCost, Stage, Usage
@@ -149,9 +148,9 @@ class CallTable:
             (in_ledger,) = ledger.execute(_COUNT.format(among=among), values).fetchone()
         marks = ", ".join("?" * len(_TURN_COLUMNS))
         rows.executemany(f"INSERT INTO ledger_turn VALUES ({marks})", map(_turn_row, turns))
-        rows.create_function("wire_of", 2, wire_of_call, deterministic=True)
         rows.create_function("command_of", 1, command_of, deterministic=True)
-        rows.create_function("day_of", 1, day_of, deterministic=True)
+        for name, function in SQL_FUNCTIONS.items():
+            rows.create_function(name, -1, function, deterministic=True)
         since, until = query.period or (None, None)
         rows.execute(_PLACE, {"repo": repo, "since": since, "until": until})
         rows.execute("COMMIT")

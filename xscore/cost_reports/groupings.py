@@ -5,7 +5,7 @@ table of calls, the sums, the command line and all forms of a report go through 
 nothing up. Trade-off: every grouping is a column of the table of calls, whichever is asked for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 
 from msgspec import Struct
@@ -64,11 +64,15 @@ class Grouping(Struct, frozen=True, kw_only=True):
         return self.candidates is Candidates.ALL
 
 
-def wire_of_call(stage: str, provider: str) -> str:
+def _wire_of_call(stage: str, provider: str) -> str:
     """Return the protocol of a call."""
     if stage == Stage.EMBED:
         return Stage.EMBED.operation
     return _WIRES.get(provider, _CHAT)
+
+
+SQL_FUNCTIONS: Mapping[str, Callable[..., str]] = {"day_of": day_of, "wire_of": _wire_of_call}
+"""What `of_call` may call, by name, beside SQLite's own functions."""
 
 
 def _provider_of_judge(turn: LedgerTurn) -> str | None:

@@ -8,7 +8,6 @@ it. Plots along turns go from the oldest to the newest; many turns are averaged 
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
-from itertools import accumulate, pairwise
 from math import ceil, floor, isfinite, log10
 from typing import NamedTuple
 
@@ -165,7 +164,7 @@ def report_plots(report: CostReport) -> list[Figure]:
 def cost_plot(buckets: Sequence[TurnBucket]) -> Figure:
     """Show dollars per turn, stacked by model, the most expensive at the bottom."""
     title, series = "Cost per turn", _model_series(buckets)
-    highest = max((bucket.cost() for bucket in buckets), default=ZERO)
+    highest = max(map(TurnBucket.cost, buckets), default=ZERO)
     if not highest:
         if not buckets:
             why = NO_TURNS
@@ -189,8 +188,12 @@ def cost_plot(buckets: Sequence[TurnBucket]) -> Figure:
         cost = format_dollars(bucket.cost())
         rows.append((cost, *map(format_dollars, cost_by_series)))
         hints.append(f"{bucket.name}: {cost}")
-    legend = [(f"c{at}", ellipsize(name, 60)) for at, name in enumerate(series, start=1)]
-    bars = _bars("dollars per turn", axis, [colour for colour, _ in legend], costs, hints)
+    colours: list[str] = []
+    legend: list[tuple[str, str]] = []
+    for at, name in enumerate(series, start=1):
+        colours.append(f"c{at}")
+        legend.append((f"c{at}", ellipsize(name, 60)))
+    bars = _bars("dollars per turn", axis, colours, costs, hints)
     return _along_turns(
         buckets,
         Figure(
@@ -241,15 +244,20 @@ def _format_rate(rate: float | None) -> str:
 
 def calls_plot(buckets: Sequence[TurnBucket]) -> Figure:
     """Show calls per turn and, below on a separate scale, unanswered ones, with 429s separate."""
-    title, attempts = "Calls and retries", [bucket.attempts() for bucket in buckets]
+    title = "Calls and retries"
     if not buckets:
         return Figure(title=title, why_empty=NO_TURNS)
-    rows = [tuple(map(format_mean, counts)) for counts in attempts]
+    answered: list[list[float]] = []
+    retried: list[list[float]] = []
+    rows: list[tuple[str, ...]] = []
     hints: list[str] = []
-    for bucket, (calls, failed, limited) in zip(buckets, rows, strict=True):
+    for bucket in buckets:
+        attempts = bucket.attempts()
+        answered.append(attempts[:1])
+        retried.append(attempts[1:])
+        calls, failed, limited = map(format_mean, attempts)
+        rows.append((calls, failed, limited))
         hints.append(f"{bucket.name}: {calls} calls, {failed} failed, {limited} 429s")
-    answered = [counts[:1] for counts in attempts]
-    retried = [counts[1:] for counts in attempts]
     answered_bars = _bars(
         "answered per turn", _marks_up_to(answered, steps=4), ["c1"], answered, hints
     )
@@ -292,9 +300,12 @@ def _bars(
     top = marks[-1][0]
     drawn = []
     for hint, heights in zip(hints, stacks, strict=True):
-        shares = (float(height) / top for height in heights)
-        ends = pairwise(accumulate(shares, initial=0.0))
-        parts = [(colour, low, high) for colour, (low, high) in zip(colours, ends, strict=True)]
+        low = 0.0
+        parts: list[tuple[str, float, float]] = []
+        for colour, height in zip(colours, heights, strict=True):
+            high = low + float(height) / top
+            parts.append((colour, low, high))
+            low = high
         drawn.append((hint, parts))
     return Panel(title=title, marks=[(mark / top, text) for mark, text in marks], stacks=drawn)
 
@@ -386,16 +397,20 @@ def score_plot(of: ScoreHistogram) -> Figure:
     if not highest:
         return Figure(title=title, why_empty="no scores are recorded")
     digits = len(str(highest - 1))
-    marks = [0.0, *[10.0**power for power in range(1, digits + 1)]]
+    axis = [(0.0, format_mean(0.0))]
+    for power in range(1, digits + 1):
+        mark = 10.0**power
+        axis.append((log10(1 + mark), format_mean(mark)))
     rows: list[tuple[str, str]] = []
+    hints: list[str] = []
     stacks = []
     for at, count in enumerate(counts):
-        rows.append((f"{at / bins:.2f} to {(at + 1) / bins:.2f}", f"{count:,}"))
+        scores = f"{at / bins:.2f} to {(at + 1) / bins:.2f}"
+        rows.append((scores, f"{count:,}"))
+        hints.append(f"{scores}: {count:,}")
         height = log10(1 + count)
         passes = threshold is None or (at + 0.5) / bins >= threshold
         stacks.append((0.0, height) if passes else (height, 0.0))
-    axis = [(log10(1 + mark), format_mean(mark)) for mark in marks]
-    hints = [": ".join(row) for row in rows]
     panel = replace(
         _bars("candidates (logarithmic scale)", axis, ["quiet", "c1"], stacks, hints),
         threshold=threshold,

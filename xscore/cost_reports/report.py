@@ -165,7 +165,9 @@ def _read_ledgers(
     ahead = sum([turn.at > now for turn in read.turns])
     if ahead:
         began = counted(ahead, "turn")
-        read.warnings.append(f"{began} began in the future by this clock: was it set back?")
+        read.warnings.append(
+            f"{began} began in the future by this clock, which is slow or was set back"
+        )
     return read
 
 

@@ -35,12 +35,14 @@ from xscore.platform.figures import (
     format_time,
     format_tokens,
 )
-from xscore.platform.text import counted, one_line
+from xscore.platform.text import counted, ellipsize, one_line
 from xscore.records.reports import EvaluationLine
 
 GROUPS_SHOWN = 40
 HISTOGRAMS_SHOWN = 4
 EVALUATIONS_SHOWN = 10
+NAME_CHARS = 60
+"""The name of a group in the printed report is cut to this many characters, also in a pipe."""
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
@@ -241,11 +243,19 @@ def render_report(report: CostReport) -> str:
     facts[3:3] = histograms
     parts = [heading, render_facts(facts)]
     for table in report_tables(report, paid=format_spent_short, groups=GROUPS_SHOWN):
-        text = render_table(table.heads, table.rows, right=table.figures, width=width)
+        rows = _with_short_names(table)
+        text = render_table(table.heads, rows, right=table.figures, width=width)
         if table.more:
             text += f"\n{faint(f'and {table.more:,} more')}"
         parts.append(text)
     return "\n\n".join(parts)
+
+
+def _with_short_names(table: ReportTable) -> Sequence[tuple[str, ...]]:
+    """Cut the names of groups; those of repositories are paths, which differ at their end."""
+    if table.heads[0] == "repo":
+        return table.rows
+    return [(ellipsize(name, NAME_CHARS), *cells) for name, *cells in table.rows]
 
 
 def _histogram(of: ScoreHistogram) -> str:

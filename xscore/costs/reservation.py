@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 LEASE_S = 3_600.0
 """Lease of a reservation; half of it is longer than any call's deadline."""
 AHEAD_CALLS = 16
-"""Calls' worth to reserve at once beyond what the next call needs,"""
+"""How many calls' worth to reserve beyond what the next call needs."""
 AHEAD_SHARE = 16
-"""but at most this fraction of the calls that the caps allow."""
+"""Near a cap fewer are reserved: at most one in this many of the calls that still fit under it."""
 
 
 class Reservation(Struct):

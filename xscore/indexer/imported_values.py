@@ -3,9 +3,9 @@ are values.
 
 Only imported names are looked up in the tree, each place on its own: a query for every identifier
 would cost as much as all others. A name that a definition binds again (a parameter, a local
-variable) is no use there. Trade-off:
-a binding counts for the whole definition around it, and one at module level for the whole file;
-names in CapWords count as classes, so a type alias has no users.
+variable) is no use there. Trade-off: a binding counts for the whole definition around it, and one
+at module level for the whole file; names in CapWords count as classes, so a type alias has no
+users.
 """
 
 import re

@@ -20,10 +20,7 @@ from xscore.indexer.index_run import IndexRun
 from xscore.platform.database import is_busy, lock_wait_until, transaction
 from xscore.platform.errors import StoreError
 from xscore.platform.paths import RepositoryRoot
-from xscore.records.memory import (
-    Excluded,
-    IndexReport,
-)
+from xscore.records.memory import Excluded, IndexReport
 from xscore.store import index_rows
 from xscore.store.opening import open_empty_store
 from xscore.store.worktrees import enter_worktree
@@ -109,9 +106,10 @@ def nothing_to_read(
 def _begin_from_another(run: IndexRun, siblings: Callable[[], Sequence[Path]]) -> list[str]:
     """Begin with the index of another worktree, or of a clone; return a note of it."""
     indexed_by = index_rows.read_index_meta(run.connection, index_rows.PROFILE)
-    # An index of these rules is begun from another only while a first run is unfinished.
+    # There is an index of other rules: its files are parsed again.
     if indexed_by and indexed_by != run.profile:
         return []
+    # The first run was finished: there is nothing left to begin.
     if indexed_by and not index_rows.files_left(run.connection):
         return []
     # Only for the first index of a worktree or clone.

@@ -2,8 +2,8 @@
 
 With other models or another cap they are put together again, from the settings that the caller
 gave; what a caller has replaced (its observer, an index that is already up to date, resources with
-prices of their own) stays. Trade-off: a new cap chooses the judge again, which reads what the store
-knows of its host, so that a list goes on with what its first turn learned.
+prices of their own) stays. Trade-off: a new cap describes the judge again, which costs a look-up of
+its host in the store; so the later turns of a list know what the first one learned of the host.
 """
 
 import time
@@ -85,8 +85,8 @@ def _is_named_by_caller(parts: PipelineParts, group: str) -> bool:
 
 
 def with_cap(parts: PipelineParts, max_usd: Decimal) -> PipelineParts:
-    """Return the parts with that cap on a turn, and a judge that knows its host's latest
-    capability."""
+    """Return the parts with that cap on a turn. The judge is described again, with what has been
+    learned of its host meanwhile."""
     budget = replace(parts.given.budget, max_usd=max_usd)
     return _with_settings(parts, replace(parts.given, budget=budget))
 
@@ -99,7 +99,8 @@ def _with_settings(parts: PipelineParts, given_settings: Settings) -> PipelinePa
 
 
 def _usable_settings(store: Store, given_settings: Settings) -> tuple[Settings, tuple[str, ...]]:
-    """Return the settings that choose the models, and warnings: a replay needs no key."""
+    """Return the settings that choose the models, and warnings. Those of a replay are changed so
+    that it needs no key."""
     if not given_settings.judge.replay:
         return given_settings, ()
     return factories.replay_settings(given_settings, store=store)
@@ -108,8 +109,10 @@ def _usable_settings(store: Store, given_settings: Settings) -> tuple[Settings, 
 def _update_index(
     store: Store, settings: Settings, observer: Observer, *, now: float, until: float | None
 ) -> IndexReport:
-    """Bring the index up to date, notify the user, and record that it changed if it did. until:
-    `index_repository`."""
+    """Bring the index up to date, notify the user, and record that it changed if it did.
+
+    until: see `index_repository`.
+    """
     began = time.monotonic()
     report = index_repository(
         store.connection,

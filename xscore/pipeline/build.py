@@ -301,7 +301,7 @@ class _EventFeed(ForwardingObserver):
 
 
 async def _run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> Answer:
-    # A fifth of what an index would load otherwise, and it runs no turn.
+    # Imported here for commands that run no turn: it is a fifth of what `xscore index` would load.
     from xscore.pipeline.turn import run_turn
 
     return await run_turn(parts, turn, options)

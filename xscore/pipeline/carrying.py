@@ -114,7 +114,7 @@ def _judged_in_part(pool: Pool, plan: ThreadPlan) -> Pool:
     carried: dict[str, Judgment] = {}
     spare: dict[str, Judgment] = {}
     for hash_, judgment in plan.spare.items():
-        # Of what is sent again the earlier judgment stands by, should a cap come first.
+        # What is sent again keeps its earlier judgment in case a cap comes first.
         kept_in = spare if hash_ in plan.first else carried
         kept_in[hash_] = judgment
     misses = tuple([miss for miss in pool.misses if miss.content_hash in plan.first])

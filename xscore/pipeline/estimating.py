@@ -1,12 +1,13 @@
 """What judging would take, in calls, tokens, dollars and minutes, at the limits in force. Sends
 nothing.
 
-`estimate` renders the prompts that would be sent to the judge in force, of a large pool an even
-sample; a forecast takes the same packs and adds up sizes that the store holds, for the rest of a
-large pool, for the other ways to judge and for what reports compare a turn with. Neither assumes a
-prefix-cache discount; the warm estimate beside them does, for a host that still holds every lasting
-prompt. What a host charges for writing to its cache is in the estimate only, since a turn is
-compared with its cost without that cache.
+An estimate (`estimate_judging`) renders the prompts that would be sent to the judge in force, of a
+large pool an even sample. A forecast (`forecast_judging`) renders none: it adds up, for the same
+packs, the sizes that the store holds. Caps, announcements, receipts and reports go by a forecast,
+and so does an estimate for the rest of a large pool and for the other ways to judge. Neither
+assumes a prefix-cache discount; the warm estimate beside them does, for a host that still holds
+every lasting prompt. What a host charges for writing to its cache is in the estimate only, since a
+turn is compared with its cost without that cache.
 """
 
 from collections import Counter
@@ -338,18 +339,21 @@ def chars_of(layout: PromptLayout, members: Sequence[Candidate], memories: int) 
 
     memories: number of fences, counting parts.
     """
-    texts = sum(
-        (member.tokens - 0.5) * tokens.chars_per_token(member.kind, member.language)
-        for member in members
-    )
-    names = sum(len(member.kind) + len(member.entity) for member in members)
-    chars = round(texts) + names + memories * MEMORY_CHARS
-    paths = [member.path for member in members if member.path]
+    texts = 0.0
+    chars = memories * MEMORY_CHARS
+    paths: list[str] = []
+    for member in members:
+        texts += (member.tokens - 0.5) * tokens.chars_per_token(member.kind, member.language)
+        chars += len(member.kind) + len(member.entity)
+        if member.path:
+            paths.append(member.path)
+    chars += round(texts)
     if layout.is_independent:
         # Each question repeats the statement and names its file.
         chars += memories * len(layout.statement())
-        return chars + sum(len(path) + PATH_CHARS for path in paths)
-    return chars + sum(len(path) + FILE_CHARS for path in set(paths))
+        return chars + len(paths) * PATH_CHARS + sum(map(len, paths))
+    files = set(paths)
+    return chars + len(files) * FILE_CHARS + sum(map(len, files))
 
 
 def _tokens_by(misses: Sequence[Candidate], group: Callable[[Candidate], str]) -> dict[str, int]:

@@ -168,7 +168,7 @@ def _words_of_listed(shown: Selected, score: str, *, is_kept: bool) -> str:
             " passed."
         )
     if is_kept and shown.below_threshold:
-        return f"It was taken in by min_keep, below the threshold of {threshold:g}."
+        return f"It was kept by min_keep, although it is below the threshold of {threshold:g}."
     if shown.placed_by == PlacedBy.FOLDED:
         return (
             f"It passed with {score}, and stands in the line of the test or copy that is listed"

@@ -8,7 +8,6 @@ counts as unjudged in this receipt; the next turn finds it in the store.
 
 from typing import TYPE_CHECKING
 
-from xscore.cache.keys import judge_key
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.pool import known_judgments
 from xscore.pipeline.ranking import rank
@@ -17,6 +16,7 @@ from xscore.pipeline.turn_stages import Judged, Opened, StagesSoFar, TurnStages
 from xscore.platform.errors import XscoreError
 from xscore.records.judgment import Origin, Outcome, Unjudged, UnjudgedCause
 from xscore.records.receipt import Answer, Latency
+from xscore.store import turns
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
@@ -44,8 +44,10 @@ def _judged_by_store(parts: PipelineParts, opened: Opened) -> Judged:
     """Return the outcomes that the store can account for; candidates without a stored judgment are
     unjudged. Raises StoreDamaged."""
     pool = opened.pool
-    judge = parts.judge.identity
-    stored = known_judgments(parts.store, opened.key, judge_key(judge))
+    # The first contact may have found another model under the judge's name; the turn's row says
+    # under which key its judgments are kept.
+    key = turns.judge_of(parts.store.connection, opened.turn.id)
+    stored = known_judgments(parts.store, opened.key, key)
     outcomes: list[Outcome] = []
     for candidate in pool.candidates:
         hash_ = candidate.content_hash
@@ -55,4 +57,4 @@ def _judged_by_store(parts: PipelineParts, opened: Opened) -> Judged:
         else:
             absent = Unjudged(hash_, UnjudgedCause.PROVIDER, "the turn ended before it was judged")
             outcomes.append(Outcome(candidate, absent, Origin.UNJUDGED))
-    return Judged(outcomes=tuple(outcomes), pool=pool, judge=judge)
+    return Judged(outcomes=tuple(outcomes), pool=pool, judge=parts.judge.identity)

@@ -31,13 +31,17 @@ from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.judgment import UNRELATED_BELOW, PlacedBy, Ranked, Selection
 from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemoryStatus, Relation
 from xscore.records.turn import Scope
-from xscore.store import memory_rows
+from xscore.store.memory_queries import latest_decisions
 from xscore.store.store import Store
 
 NEAREST_BY_WORDS = 5
 """How many memories are named where words alone ranked and none reached the threshold."""
 MOST_DETAILS = 20
 """Most details of kept summaries to consider, newest first."""
+LATEST_DECISIONS = 5
+"""Most decisions to show, and most verdicts on the context of a task."""
+PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
+"""Kinds that are places in code and never merge, whatever their text."""
 
 
 def build_bundle(
@@ -268,10 +272,6 @@ def _may_be_shown(memory: Memory, scope: Scope) -> bool:
     return not scope.layers or memory.layer in scope.layers
 
 
-PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
-"""Kinds that are places in code and never merge, whatever their text."""
-
-
 def without_conflicts(
     entries: Sequence[BundleEntry], *, authority: Mapping[str, float], now: float
 ) -> list[BundleEntry]:
@@ -330,20 +330,11 @@ def _authority_rank(memory: Memory, authority: Mapping[str, float]) -> tuple[flo
     return -authority.get(Layer(memory.layer).value, 0.0), -memory.updated_at, memory.id
 
 
-LATEST_DECISIONS = 5
-"""Most decisions to show, and most verdicts on the context of a task."""
-
-
 def _repository_context(parts: PipelineParts) -> BesideMemories:
     """Read the git state (if git is used), and decisions and verdicts on the context of a task from
     the store."""
     root, now, connection = parts.root, parts.clock(), parts.store.connection
-    decided = memory_rows.select_memories(
-        connection,
-        "id IN (SELECT id FROM memory WHERE kind = 'decision' AND status IN ('active', 'stale')"
-        " ORDER BY updated_at DESC, id LIMIT ?)",
-        (LATEST_DECISIONS,),
-    )
+    decided = latest_decisions(connection, LATEST_DECISIONS)
     lines = _dated_lines(decided, now=now)
     verdicts = connection.execute(
         "SELECT at, subject, payload FROM event WHERE name = 'decision.recorded' AND subject LIKE"

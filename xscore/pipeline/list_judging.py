@@ -55,8 +55,8 @@ class QuestionEnd(Struct, frozen=True):
     """Candidates without a score for a cause of their own, not because the list ended."""
     outcomes: tuple[Outcome, ...] = ()
     """Of all its candidates; empty where other processes judged them."""
-    paid: Mapping[str, Decimal | None] = {}
-    """See `Judge.paid`."""
+    usd_shares: Mapping[str, Decimal | None] = {}
+    """See `Judge.usd_shares`."""
 
 
 class LiveEnd(Struct):
@@ -115,11 +115,9 @@ async def judge_list(
 ) -> LiveEnd:
     """Judge every question's candidates missing from the cache. The calls are recorded under `job`.
 
-    on_end: called after each question that had misses. If cancelled, it stops sending, gives calls
-        in
-
-    flight a moment to finish, and returns. Raises what opening the judge raises if nothing was
-    judged before, and StoreError.
+    on_end: called after each question that had misses.
+    If cancelled, it stops sending, gives calls in flight a moment to finish, and returns. Raises
+    what opening the judge raises if nothing was judged before, and StoreError.
     """
     async with parts.open_resources(job) as resources:
         resources.faults = faults = ReplyFaults()
@@ -288,7 +286,9 @@ class _ListUnderWay(Struct):
         self.end.judged += judged
         self.unjudged += watch.unjudged
         lost = [unjudged for unjudged in absent if not self._is_of_the_list(unjudged)]
-        self.on_end(QuestionEnd(prepared.number, judged, tuple(lost), outcomes, judged_pool.paid))
+        self.on_end(
+            QuestionEnd(prepared.number, judged, tuple(lost), outcomes, judged_pool.usd_shares)
+        )
         self._report()
 
     def _report(self) -> None:

@@ -66,8 +66,8 @@ class JudgedPool(Struct, frozen=True):
 
     outcomes: tuple[Outcome, ...]
     interrupted: bool
-    paid: Mapping[str, Decimal | None] = {}
-    """See `Judge.paid`."""
+    usd_shares: Mapping[str, Decimal | None] = {}
+    """See `Judge.usd_shares`."""
     warnings: tuple[str, ...] = ()
 
 
@@ -148,7 +148,7 @@ async def open_judge(
 async def _open(
     described: JudgeDescription, resources: TurnResources, pooled: PooledTurn, sample: int
 ) -> Judge:
-    """Open a model or words."""
+    """Open a model or the lexical judge."""
     if described.paid:
         return await open_model_judge(described, resources, pooled, sample)
     return await open_lexical_judge(described, resources, pooled)
@@ -172,23 +172,23 @@ async def judge_pool(
         known_outcomes = pool.known_outcomes(pooled.turn)
     if not pool.misses:
         return JudgedPool(tuple(filter(None, known_outcomes)), interrupted=False)
-    progress = _Collected(pool, observer or Observer(), resources, leaders)
+    collected = _Collected(pool, observer or Observer(), resources, leaders)
     ended: UnjudgedCause | None
-    paid: Mapping[str, Decimal | None] = {}
+    usd_shares: Mapping[str, Decimal | None] = {}
     if isinstance(judge, NoJudge):
         ended, detail, elsewhere = judge.cause, judge.detail, frozenset[str]()
     else:
         assert resources is not None
-        ended, detail = await _judge(judge, pooled, resources, progress), ""
-        elsewhere, paid = frozenset(judge.judged_elsewhere), judge.paid
-    progress.report(final=True)
+        ended, detail = await _judge(judge, pooled, resources, collected), ""
+        elsewhere, usd_shares = frozenset(judge.judged_elsewhere), judge.usd_shares
+    collected.report(final=True)
     cause = ended or UnjudgedCause.INTERRUPTED
     detail = detail or STOP_DETAILS[cause]
     # Nobody is lost: what has neither a score nor a cause of its own gets the cause of the end.
     outcomes: list[Outcome] = []
     for candidate, known_outcome in zip(pool.candidates, known_outcomes, strict=True):
         hash_ = candidate.content_hash
-        result = progress.results.get(hash_)
+        result = collected.results.get(hash_)
         if known_outcome is not None:
             outcomes.append(known_outcome)
         elif isinstance(result, Judgment):
@@ -197,11 +197,11 @@ async def judge_pool(
         else:
             absent = result or Unjudged(hash_, cause, detail)
             outcomes.append(Outcome(candidate, absent, Origin.UNJUDGED))
-    return JudgedPool(tuple(outcomes), ended is UnjudgedCause.INTERRUPTED, paid)
+    return JudgedPool(tuple(outcomes), ended is UnjudgedCause.INTERRUPTED, usd_shares)
 
 
 async def _judge(
-    judge: Judge, pooled: PooledTurn, resources: TurnResources, progress: "_Collected"
+    judge: Judge, pooled: PooledTurn, resources: TurnResources, collected: "_Collected"
 ) -> UnjudgedCause | None:
     """Let the judge work; return what cut it short, or None."""
 
@@ -209,7 +209,7 @@ async def _judge(
         results = judge.judge(pooled.turn, pooled.pool.misses)
         async for result in results:
             try:
-                progress.add(result)
+                collected.add(result)
             # An observer failed: what is in flight is paid for, and kept before that is raised.
             except BaseException:
                 judge.stop(UnjudgedCause.INTERRUPTED)

@@ -175,4 +175,4 @@ TURN_LISTENER: Hook[Callable[[], TurnListener]] = Hook(
         "xscore.extensions.telemetry.notify:otlp_listener", lambda settings: settings.telemetry.otel
     )
 )
-"""Makes the listener."""
+"""An implementation makes the listener."""

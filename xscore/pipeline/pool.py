@@ -194,6 +194,7 @@ def known_judgments(store: Store, turn_key: str, *judges: str) -> Mapping[str, J
     Where several judged the same content, the first of them counts. Raises StoreDamaged.
     """
     judgments: dict[str, Judgment] = {}
+    # The later overwrite the earlier, so the judge that counts first comes last.
     for judge in reversed(judges):
         for connection in store.connections_of_a_turn():
             first_draws = read_judgments(connection, (turn_key, judge, FIRST_DRAW))

@@ -66,14 +66,15 @@ def open_turn(
     turn: Turn,
     stopwatch: Stopwatch,
     *,
-    takes_up: bool = True,
+    continues_session: bool = True,
     judged: AbstractSet[str] = frozenset(),
     exchanges: bool = True,
     index_until: float | None = None,
 ) -> Opened:
     """Bring the index up to date, complete the turn, and look up what is known. Sends nothing.
 
-    takes_up: the turn will run and continues the branch's session; else the session is unchanged.
+    continues_session: take up the branch's session, as a turn that will run does; False: only look
+        up which one it would be.
     judged: contents that were judged for this turn just before.
     exchanges: earlier exchanges are candidates, except those of this session and of the same task.
     index_until: when to leave the rest of the index to later (`time.monotonic`).
@@ -88,7 +89,7 @@ def open_turn(
     parts.observer.stage("pool")
     with gc_paused(), stopwatch.stage("pool"):
         key = turn_key(turn_block(ready, sees=settings.judge.sees))
-        session = _session(parts, turn, now=now, takes_up=takes_up)
+        session = _session(parts, turn, now=now, continues_session=continues_session)
         # The same task asked before is no evidence for itself, nor is this session, which the
         # answering model is shown anyway.
         asked_before = turns.keys_of_task(parts.store.connection, ready.task) | {key}
@@ -121,8 +122,11 @@ def _completed(parts: PipelineParts, turn: Turn, *, now: float) -> Turn:
 
 
 def _fetch(parts: PipelineParts, without: WithoutExchanges) -> FetchedPool:
-    """Fetch the candidates of all layers in time. Raises StoreError for one that cannot be read, if
-    all are wanted (`--strict`)."""
+    """Fetch the candidates of all layers; one slower than `routing.deadline_ms` is reported as
+    late.
+
+    Raises StoreError for a layer that cannot be read, if none may be missing (`--strict`).
+    """
     settings = parts.settings
     fetched = parts.store.fetch(
         tests=settings.judge.tests,
@@ -176,17 +180,19 @@ def _checkpoint(parts: PipelineParts, name: str) -> Checkpoint:
     return load_checkpoint(parts.store.connection, name)
 
 
-def _session(parts: PipelineParts, turn: Turn, *, now: float, takes_up: bool) -> SessionInfo:
+def _session(
+    parts: PipelineParts, turn: Turn, *, now: float, continues_session: bool
+) -> SessionInfo:
     """Continue the working session of the turn, or of the current branch, and report a break.
 
-    takes_up: false returns the session unchanged. No thread means that the turn would open one.
+    continues_session: see `open_turn`; if False, a session without a thread stands for a new one.
     """
     place = working_branch(parts.root.git_dir)
     renamed_from = earlier_branch_names(parts.root.git_dir, place)
     thread = turn.thread
     if turn.follows_latest and not thread:
         thread = thread_of_latest_turn(parts.store.connection, place)
-    if takes_up:
+    if continues_session:
         session = resume_session(
             parts.store.connection,
             branch=place,
@@ -260,8 +266,8 @@ TASK_CEILINGS: Mapping[TaskType, Mapping[Layer, float]] = {
 }
 """Ceilings by kind of task, where they are lower than the user's own (`bundle.ceilings`).
 
-With the 5 % of governance, code and documents keep at least 60 % of what an edit is shown, and all
-that is not taken.
+An edit shows at least 60 % code and documents: the layers here take 35 % at most, governance 5 %.
+What these leave of their share goes to code and documents too.
 """
 
 

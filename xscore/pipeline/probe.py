@@ -4,10 +4,11 @@ Hosts that speak a vendor's dialect differ: some refuse a strict schema, some ac
 prose, some report no usage. Reply forms are tried from the strictest, and the first that gives
 readable scores for both memories is kept. A host that fails in every form is asked once more:
 replies are drawn by chance, and one that came out badly must not end a turn. Independent questions
-(decisions) add up over the tries. The vendor's own host is never probed. What is found out is
-remembered (`known_hosts`). It decides nothing about packs or limits. Trade-off: one reply decides
-about a form, so a model that failed once by chance is asked in a weaker form until the record
-expires.
+(decisions) add up over the tries. A vendor's own chat host is never probed; a decision host is,
+also a vendor's own, since only a reply says whether it has the route and which model answers. What
+is found out is remembered (`known_hosts`). It decides nothing about packs or limits. Trade-off: one
+reply decides about a form, so a model that failed once by chance is asked in a weaker form until
+the record expires.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from xscore.pipeline.known_hosts import known_capability
 from xscore.platform.errors import NoUsableModel, RequestRejected, XscoreError
 from xscore.prompts.judge import PackEntry, PromptOptions
 from xscore.prompts.turn_text import turn_block
+from xscore.providers.decision_hosts import DecisionWire
 from xscore.providers.provider import Adaptable, Provider
 from xscore.records.calls import Capability, Completion, Finish, Request, Stage, Usage
 from xscore.records.turn import Turn
@@ -241,9 +243,10 @@ class _Prober(Struct):
                 hint="Use a model that works without reasoning, or turn it off at the server.",
             )
         if self.prompts.layout.is_independent:
+            wires = ", ".join(f"`{wire.value}:`" for wire in DecisionWire)
             return NoUsableModel(
                 f"{who} answers at least one question without a probability",
-                hint="Check the wire (`decisions:` or `systemone:`), or use another model.",
+                hint=f"Check the wire ({wires}), or use another model.",
             )
         return NoUsableModel(
             f"{who} gives no readable scores, neither under a schema nor as JSON nor as text",

@@ -75,13 +75,11 @@ def select(
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
     filled, not_kept = not_kept[:missing], not_kept[missing:]
     kept = sorted([*kept, *filled], key=by_rank)
-    filled_ids = {entry.candidate.id for entry in filled}
-    below_ids = frozenset(
-        entry.candidate.id
-        for entry in filled
-        if not thresholds.reached_by(entry.candidate, entry.score)
-    )
-    placed_by = {entry.candidate.id: PlacedBy.THRESHOLD for entry in kept}
+    filled_ids = frozenset(_ids_of(filled))
+    # Fillers over the quota or beyond K passed all the same.
+    _, fillers_below = _split_at_threshold(filled, thresholds)
+    below_ids = frozenset(_ids_of(fillers_below))
+    placed_by = dict.fromkeys(_ids_of(kept), PlacedBy.THRESHOLD)
     placed_by |= dict.fromkeys(below_ids, PlacedBy.MIN_KEEP)
     return Selection(
         kept=tuple(kept),
@@ -90,9 +88,9 @@ def select(
         near_misses=_near_misses(not_kept, thresholds, settings),
         thresholds=thresholds,
         near_margin=settings.near_margin,
-        below_threshold=_without(below, filled_ids),
-        over_quota=_without(over_quota, filled_ids),
-        beyond_k=_without(beyond, filled_ids),
+        below_threshold=_count_without(below, filled_ids),
+        over_quota=_count_without(over_quota, filled_ids),
+        beyond_k=_count_without(beyond, filled_ids),
         unjudged=tuple(unjudged),
     )
 
@@ -141,12 +139,11 @@ def select_by_words(
     rest = composition.one_window_a_file(below, places)
     missing = max(0, min(settings.min_keep, settings.top_k) - len(places.taken))
     to_min_keep, rest = rest[:missing], rest[missing:]
-    filled = frozenset(entry.candidate.id for entry in (*places.filled, *to_min_keep))
     folded = list(chain.from_iterable(places.behind.values()))
     passed_by = sorted([*folded, *places.beyond], key=by_rank)
+    filled = frozenset(_ids_of([*places.filled, *to_min_keep]))
     placed_by = composition.placed_by(places)
-    for entry in to_min_keep:
-        placed_by[entry.candidate.id] = PlacedBy.MIN_KEEP
+    placed_by.update(dict.fromkeys(_ids_of(to_min_keep), PlacedBy.MIN_KEEP))
     return Selection(
         kept=composition.with_groups(sorted([*places.taken, *to_min_keep], key=by_rank), places),
         filled=filled,
@@ -162,6 +159,10 @@ def select_by_words(
     )
 
 
+def _ids_of(entries: Sequence[Ranked]) -> list[str]:
+    return [entry.candidate.id for entry in entries]
+
+
 def _with_words(not_passing: Sequence[Ranked]) -> Sequence[Ranked]:
     """Leave out what has no word of the task: as equals, most memories would have to be sorted."""
     with_words = [entry for entry in not_passing if entry.score > 0]
@@ -173,11 +174,14 @@ def _split_at_threshold(
 ) -> tuple[list[Ranked], list[Ranked]]:
     """Return what reached the threshold of its kind, best first, and the others."""
     least = thresholds.lowest - SCORE_TOLERANCE
-    # few: only they are compared by their kind.
-    likely = [entry for entry in ranked if entry.score >= least]
-    passing = [entry for entry in likely if thresholds.reached_by(entry.candidate, entry.score)]
-    below = [entry for entry in ranked if entry.score < least]
-    below += [entry for entry in likely if not thresholds.reached_by(entry.candidate, entry.score)]
+    passing: list[Ranked] = []
+    below: list[Ranked] = []
+    for entry in ranked:
+        # Few reach the lowest threshold: only they are compared by their kind.
+        if entry.score >= least and thresholds.reached_by(entry.candidate, entry.score):
+            passing.append(entry)
+        else:
+            below.append(entry)
     return sorted(passing, key=by_rank), below
 
 
@@ -208,7 +212,7 @@ def speaks_of_tests(turn: Turn) -> bool:
     return is_about_tests(replace(turn, task=first_line))
 
 
-def _without(entries: Sequence[Ranked], ids: AbstractSet[str]) -> int:
+def _count_without(entries: Sequence[Ranked], ids: AbstractSet[str]) -> int:
     if not ids:
         return len(entries)
     return sum(entry.candidate.id not in ids for entry in entries)

@@ -1,8 +1,8 @@
 """What a turn spends through: a writer thread, budget, ledger, and each model in
 `Retrying(Limited(Metered(…)))`.
 
-It is opened only when something may be sent or must be scored; closing it commits the queue and
-closes connections.
+A turn opens it only when something may be sent, a list of questions always; closing it commits the
+queue and closes connections.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

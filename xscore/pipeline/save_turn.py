@@ -94,7 +94,7 @@ def _cited_memories(answer: Answer) -> list[str]:
     return [id_ for id_ in without_file if id_.startswith(cited)]
 
 
-def _count_use(parts: PipelineParts, answer: Answer, taken_up: list[str]) -> None:
+def _count_use(parts: PipelineParts, answer: Answer, cited_ids: list[str]) -> None:
     """Count the use of the user's own memories, and those that the answer cited.
 
     Raises StoreError.
@@ -105,14 +105,14 @@ def _count_use(parts: PipelineParts, answer: Answer, taken_up: list[str]) -> Non
     if user is not None:
         with database.transaction(user):
             turns.count_use(user, ids_of_user, now=now)
-    if not taken_up:
+    if not cited_ids:
         return
     from xscore.extensions.learning.feedback import record_adoptions  # an extension
 
     amounts = parts.settings.memory.feedback
     for connection in parts.store.connections_of_a_turn():
         with database.transaction(connection):
-            record_adoptions(connection, taken_up, amounts=amounts, now=now)
+            record_adoptions(connection, cited_ids, amounts=amounts, now=now)
 
 
 def check_scores_path(path: Path, *, store_dir: Path) -> None:

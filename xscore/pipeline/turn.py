@@ -97,7 +97,9 @@ async def _run_stages(setup: _TurnSetup, opened: Opened) -> _Finished:
     resources: TurnResources | None = None
     judged: Judged | None = None
     ranking: Ranking | None = None
-    reasons, bundle, answered = Reasons(), None, Answered()
+    reasons = Reasons()
+    bundle: Bundle | None = None
+    answered = Answered()
     unsaved: StoreError | None = None
     try:
         try:
@@ -140,7 +142,7 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
         parts,
         turn,
         setup.stopwatch,
-        takes_up=not options.isolated,
+        continues_session=not options.isolated,
         judged=options.judged,
         exchanges=not options.isolated or Layer.SESSION in turn.scope.layers,
         index_until=index_until(setup.deadline),
@@ -156,7 +158,7 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
         # Made once: caps, the announcement and the receipt go by the same figures.
         forecast = forecast_judging(parts.judge, opened.turn, opened.pool)
         opened = replace(opened, forecast=forecast)
-    # Most fully cached turns spend nothing.
+    # What spends nothing, as most fully cached turns do, is not measured by the caps.
     if not (setup.wants_answer or (opened.pool.misses and parts.judge.paid)):
         return opened
     # A turn that is all cached costs nothing.
@@ -169,6 +171,7 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
 def _sends_to_judge(setup: _TurnSetup, opened: Opened) -> bool:
     """Whether judging may send anything: not for a cached turn, a replay, or words alone."""
     judge = setup.parts.judge
+    # Words are scored in a replay too.
     is_replay = setup.parts.settings.judge.replay and judge.paid
     return bool(opened.pool.misses) and judge.needs_resources and not is_replay
 

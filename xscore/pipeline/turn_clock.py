@@ -35,6 +35,7 @@ class Stopwatch(Struct):
     def latency(self, *, since: float | None = None) -> Latency:
         """Return what has been measured so far. since: when the wait began, if before the start
         (`time.monotonic`)."""
+        # Stages are named as the fields of `Latency`.
         return Latency(
             **self.stages, total=monotonic() - (self.started if since is None else since)
         )

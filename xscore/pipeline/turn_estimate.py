@@ -84,7 +84,7 @@ def estimate_turn(parts: PipelineParts, turn: Turn) -> Estimate:
     if parts.settings.judge.replay:
         for warning in parts.warnings:  # names the default judge
             parts.observer.note(warning)
-    opened = open_turn(parts, turn, Stopwatch(), takes_up=False)
+    opened = open_turn(parts, turn, Stopwatch(), continues_session=False)
     estimate = estimate_opened(parts, opened, answers=parts.answerer is not None)
     ways = estimate.ways
     if not ways and lacks_key(parts.judge.spec, parts.settings):
@@ -163,7 +163,8 @@ def settings_to_estimate(settings: Settings) -> tuple[Settings, str]:
 
 def lacks_key(spec: ModelSpec, settings: Settings) -> bool:
     """Return whether the lexical judge was chosen only because no model has a key."""
-    return spec.provider == LEXICAL != parse_model_spec(settings.judge.model).provider
+    named = parse_model_spec(settings.judge.model)
+    return spec.provider == LEXICAL and named.provider != LEXICAL
 
 
 def announce_budget(

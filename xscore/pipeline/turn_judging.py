@@ -74,6 +74,8 @@ async def judge_missing(
     Raises StoreError, and what opening the judge raises if nothing is cached and nothing may judge
     in its place.
     """
+    # Only a replay comes here without resources: what else has misses and is not scored by words
+    # alone may send something.
     if resources is None:
         replay = NoJudge(UnjudgedCause.REPLAY)
         return await _judge_first(parts, None, _FirstJudge(replay, parts.judge, opened))
@@ -301,7 +303,7 @@ def _fallback_models(parts: PipelineParts) -> list[str]:
 
 
 def _name_misspelt_fallbacks(parts: PipelineParts) -> None:
-    """Say it while the judge still works: in the turn that needs one of them it is too late."""
+    """Warn of them while the judge still works: in the turn that needs one it is too late."""
     for name in _fallback_models(parts):
         try:
             parse_model_spec(name)

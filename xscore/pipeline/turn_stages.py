@@ -48,8 +48,8 @@ class Judged(Struct, frozen=True, kw_only=True):
     outcomes: tuple[Outcome, ...]
     """One a candidate of the pool, in its order."""
     pool: Pool
-    """The pool that was judged; without its thread where another judge than the thread's turned
-    out to answer."""
+    """The pool that was judged. It has lost its thread if the host answered as another judge than
+    the thread's."""
     judge: JudgeIdentity
     """The turn's judge, under the name by which its host answered."""
     interrupted: bool = False
@@ -62,15 +62,18 @@ class Judged(Struct, frozen=True, kw_only=True):
     by_fallback: Mapping[str, JudgeIdentity] = {}
     """Content hash -> who judged it in the judge's place."""
     left_by: tuple[UnjudgedCause, ...] = ()
-    """Causes of outcomes carried from earlier turns of the thread because a cap or the deadline
-    came first."""
+    """Why the judge did not reach memories that keep an earlier judgment of the thread: a cap, the
+    deadline or a replay, once for each of them."""
     warnings: tuple[str, ...] = ()
 
     @property
     def nothing_judged(self) -> bool:
-        """Whether nothing was judged under this wording."""
-        judgments = (outcome for outcome in self.outcomes if isinstance(outcome.result, Judgment))
-        return bool(self.outcomes) and all(map(self.pool.wording_of, judgments))
+        """Whether there are candidates, and none of them was judged under this wording."""
+        for outcome in self.outcomes:
+            is_judged = isinstance(outcome.result, Judgment)
+            if is_judged and self.pool.wording_of(outcome) is None:
+                return False
+        return bool(self.outcomes)
 
 
 def by_rank(ranked: Ranked) -> tuple[float, float, float, str]:

@@ -86,15 +86,15 @@ def _admitted_diff(
     from xscore.indexer.admission import AdmissionRules  # only with a change that is not committed
 
     indexed, rules = file_languages(connection), AdmissionRules(settings)
-    deleted = {portable_name(name): is_gone for name, is_gone in change.deleted.items()}
+    changed = {portable_name(name): is_gone for name, is_gone in change.changed.items()}
 
     def is_admitted(path: str) -> bool:
         if path in indexed:
-            return path in deleted
+            return path in changed
         # Only git says that a file is deleted: its text then comes from HEAD. A path that is merely
         # not there may be one that git read elsewhere. `git rm --cached` leaves a file that the
         # index refuses for its text.
-        is_gone = deleted.get(path, False) and not os.path.lexists(root.path / native_name(path))
+        is_gone = changed.get(path, False) and not os.path.lexists(root.path / native_name(path))
         return is_gone and not rules.refusal_by_path(path)
 
     return sections_among(change.patch, is_admitted)

@@ -47,6 +47,6 @@ def canceller_of_task() -> Callable[[], object]:
 
 
 def _current_task() -> "asyncio.Task[Any] | None":
-    import asyncio  # see the module: a turn that is all cached does without
+    import asyncio  # a turn that is all cached needs no event loop
 
     return asyncio.current_task()

@@ -22,8 +22,8 @@ def hold_lock(file: Path, *, wait_s: float | None = None, hint: str) -> Iterator
     """Hold the lock; its file and folder are made if they are missing.
 
     wait_s: how long to wait for the process that holds it; None: until it is free.
-    hint: what to do
-    if the folder cannot be written. Raises StoreError.
+    hint: what to do if the folder cannot be written.
+    Raises StoreError.
     """
     folder = file.parent
     try:

@@ -101,7 +101,7 @@ class WorkingDiff(Struct, frozen=True):
 
     patch: str = ""
     """A unified diff with the prefixes `a/` and `b/`."""
-    deleted: Mapping[str, bool] = {}
+    changed: Mapping[str, bool] = {}
     """Each file that git lists as changed -> whether only HEAD still has it.
 
     Names that git quotes are missing.
@@ -125,7 +125,7 @@ def working_diff(root: Path) -> WorkingDiff:
     listing, _, patch = (
         printed.encode("utf-8", "surrogateescape").decode("utf-8", "replace").partition("\n\n")
     )
-    deleted: dict[str, bool] = {}
+    changed: dict[str, bool] = {}
     for line in listing.split("\n"):
         # `:modes and hashes STATUS`, then one name, or the old and the new one.
         status, *names = line.split("\t")
@@ -134,9 +134,9 @@ def working_diff(root: Path) -> WorkingDiff:
         status = status.rpartition(" ")[2]
         for name in names:
             is_gone = status == "D" or (status.startswith("R") and name == names[0])
-            deleted[name] = is_gone and deleted.get(name, True)
+            changed[name] = is_gone and changed.get(name, True)
     return WorkingDiff(
-        patch, {name: is_gone for name, is_gone in deleted.items() if not name.startswith('"')}
+        patch, {name: is_gone for name, is_gone in changed.items() if not name.startswith('"')}
     )
 
 

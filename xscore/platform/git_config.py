@@ -23,8 +23,7 @@ def config_values(text: str, name: str, *, section: str = "") -> list[str]:
     """Return the values of a name, in order, without their quotes.
 
     name: in lower case.
-    section: only of this section, written as git does (`remote "origin"`); by
-    default of any.
+    section: only of this section, written as git does (`remote "origin"`); by default of any.
     """
     header = f"[{section}]"
     values: list[str] = []

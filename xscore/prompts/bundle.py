@@ -9,9 +9,9 @@ ranked lower.
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Mapping, Sequence
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.platform import tokens
@@ -66,6 +66,45 @@ _FIRST_COMMENT = re.compile(
 _NOTICE = re.compile(r"licen[sc]e|copyright|SPDX-", re.IGNORECASE)
 
 
+def _by_layer() -> defaultdict[Layer, list[BundlePiece]]:
+    return defaultdict(list)
+
+
+class _Groups(Struct):
+    """Pieces by the share of the budget that they draw on, best first."""
+
+    code: list[BundlePiece] = field(default_factory=list)
+    stated: defaultdict[Layer, list[BundlePiece]] = field(default_factory=_by_layer)
+    past_answers: defaultdict[Layer, list[BundlePiece]] = field(default_factory=_by_layer)
+    details: defaultdict[Layer, list[BundlePiece]] = field(default_factory=_by_layer)
+    """What this turn did not rank: the details of summaries."""
+
+
+def _group_by_share(ordered: Sequence[BundlePiece]) -> _Groups:
+    groups = _Groups()
+    for piece in ordered:
+        layer = piece.memory.layer
+        if piece.entry.ranked is None:
+            groups.details[layer].append(piece)
+        elif layer in CODE_LAYERS:
+            groups.code.append(piece)
+        elif piece.entry.section is Section.PAST_ANSWERS:
+            groups.past_answers[layer].append(piece)
+        else:
+            groups.stated[layer].append(piece)
+    return groups
+
+
+def _room_by_layer(ceilings: Mapping[Layer, float], max_tokens: int) -> dict[Layer, int]:
+    """Return the tokens of each layer of stated memories; code gets the rest."""
+    total_share = max(1.0, sum(ceilings.values()))
+    tokens_by_layer: dict[Layer, int] = {}
+    for layer, share in ceilings.items():
+        if layer not in CODE_LAYERS:
+            tokens_by_layer[layer] = int(share / total_share * max_tokens)
+    return tokens_by_layer
+
+
 def choose_fitting(
     ordered: Sequence[BundlePiece],
     *,
@@ -82,42 +121,24 @@ def choose_fitting(
     reserved: tokens of the budget that code and details leave free.
     """
     chosen: set[str] = set()
-    total_share = max(1.0, sum(ceilings.values()))
-    tokens_left = {
-        layer: int(share / total_share * max_tokens)
-        for layer, share in ceilings.items()
-        if layer not in CODE_LAYERS
-    }
+    groups = _group_by_share(ordered)
+    tokens_left = _room_by_layer(ceilings, max_tokens)
     spent = 0
     past = int(PAST_ANSWERS_SHARE * max_tokens)
-    ranked = [piece for piece in ordered if piece.entry.ranked is not None]
     for layer, room in tokens_left.items():
-        stated_pieces: list[BundlePiece] = []
-        past_answers: list[BundlePiece] = []
-        for piece in ranked:
-            if piece.memory.layer == layer:
-                (past_answers if _is_past(piece) else stated_pieces).append(piece)
-        stated = _fill(stated_pieces, room, chosen)
-        answers = _fill(past_answers, min(past, room - stated), chosen)
+        stated = _fill(groups.stated[layer], room, chosen)
+        answers = _fill(groups.past_answers[layer], min(past, room - stated), chosen)
         past -= answers
         tokens_left[layer] = room - stated - answers
         spent += stated + answers
-    code = [piece for piece in ranked if piece.memory.layer in CODE_LAYERS]
-    spent += reserved + _fill(code, max_tokens - reserved - spent, chosen)
+    spent += reserved + _fill(groups.code, max_tokens - reserved - spent, chosen)
     for layer, room in tokens_left.items():
-        details = []
-        for piece in ordered:
-            if piece.entry.ranked is None and piece.memory.layer == layer:
-                details.append(piece)
-        shown = [piece for piece in details if piece.entry.summary in chosen]
+        # A detail without its summary would stand alone.
+        shown = [piece for piece in groups.details[layer] if piece.entry.summary in chosen]
         taken = _fill(shown, min(room, past, max_tokens - spent), chosen)
         past = past - taken
         spent = spent + taken
     return chosen
-
-
-def _is_past(piece: BundlePiece) -> bool:
-    return piece.entry.section is Section.PAST_ANSWERS
 
 
 def memory_tokens(memory: Memory, chars: int) -> int:
@@ -167,9 +188,8 @@ def render_bundle(
     # What a piece takes is estimated, so the rendered text may be too long: the worst piece goes,
     # and it is rendered again.
     while True:
-        included = _in_place([piece for piece in pieces if piece.memory.id in chosen])
-        not_chosen = [piece for piece in pieces if piece.memory.id not in chosen]
-        no_room = [piece for piece in not_chosen if piece.entry.ranked is not None]
+        fitting, no_room = _split_by_choice(pieces, chosen)
+        included = _in_place(fitting)
         left_out = (*map(_left_out, no_room), *beside.near)
         token_limit = max_tokens
         if included:
@@ -180,15 +200,39 @@ def render_bundle(
         if size <= max_tokens or not included:
             break
         chosen.discard(_worst(included, settings, now).memory.id)
-    merged = [piece.entry.others for piece in included]
-    without_room = [(piece.memory.id, *piece.entry.others) for piece in no_room]
+    return _bundle_of(text, size, included, no_room)
+
+
+def _bundle_of(
+    text: str, size: int, included: Sequence[BundlePiece], no_room: Sequence[BundlePiece]
+) -> Bundle:
+    merged: list[str] = []
+    for piece in included:
+        merged += piece.entry.others
+    without_room: list[str] = []
+    for piece in no_room:
+        without_room += (piece.memory.id, *piece.entry.others)
     return Bundle(
         text=text,
         included=tuple(piece.memory.id for piece in included),
-        left_out=tuple(chain.from_iterable(without_room)),
+        left_out=tuple(without_room),
         tokens=size,
-        merged=tuple(chain.from_iterable(merged)),
+        merged=tuple(merged),
     )
+
+
+def _split_by_choice(
+    pieces: Sequence[BundlePiece], chosen: Collection[str]
+) -> tuple[list[BundlePiece], list[BundlePiece]]:
+    """Return the chosen pieces, and the ranked ones without room; other details are dropped."""
+    fitting: list[BundlePiece] = []
+    no_room: list[BundlePiece] = []
+    for piece in pieces:
+        if piece.memory.id in chosen:
+            fitting.append(piece)
+        elif piece.entry.ranked is not None:
+            no_room.append(piece)
+    return fitting, no_room
 
 
 def _worst(pieces: Sequence[BundlePiece], settings: BundleSettings, now: float) -> BundlePiece:
@@ -374,9 +418,12 @@ def _shown(entry: BundleEntry) -> str:
 
 def _size(text: str, included: Sequence[BundlePiece]) -> int:
     """Estimate tokens: memories by the ratio of their language, the rest as plain text."""
-    inner = sum(len(piece.text) for piece in included)
+    inner = inner_tokens = 0
+    for piece in included:
+        inner += len(piece.text)
+        inner_tokens += piece.tokens
     rest = max(0, len(text) - inner)
     shrink = 0.0
     if inner:
         shrink = min(1.0, len(text) / inner)
-    return int(shrink * sum(piece.tokens for piece in included)) + tokens.estimate(rest)
+    return int(shrink * inner_tokens) + tokens.estimate(rest)

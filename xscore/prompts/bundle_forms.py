@@ -50,7 +50,8 @@ def render_memory_context(layout: BundleLayout) -> str:
     if not (layout.pieces or layout.left_out):
         return ""
     parts = ["## Semantic Memory Context", *filter(None, [layout.beside.remark])]
-    parts += [_memory(number, piece) for number, piece in enumerate(layout.pieces, start=1)]
+    for number, piece in enumerate(layout.pieces, start=1):
+        parts.append(_memory(number, piece))
     if names := _names(layout):
         parts.append("\n".join(f"- {line}" for line in names))
     repository = _repository(layout)
@@ -109,9 +110,12 @@ def _repository(layout: BundleLayout) -> Sequence[str]:
     if beside.branch:
         commit = f" ({beside.commit})" if beside.commit else ""
         lines.append(f"Branch: {collapse_blanks(beside.branch)}{commit}")
-    files = dict.fromkeys(piece.memory.path for piece in layout.pieces if piece.memory.path)
-    if files:
-        lines += ["Relevant files:", *(f"- {collapse_blanks(path)}" for path in files)]
+    paths = dict.fromkeys(piece.memory.path for piece in layout.pieces)
+    # Memories without a file have an empty path.
+    paths.pop("", None)
+    if paths:
+        lines.append("Relevant files:")
+        lines += [f"- {collapse_blanks(path)}" for path in paths]
     return lines
 
 
@@ -175,7 +179,7 @@ def render_markdown(layout: BundleLayout) -> str:
 
 def render_json(layout: BundleLayout) -> str:
     """`{schema, headers: {path: text}, memories: [...], left_out: [...], …}`, one memory a line."""
-    memories = [_memory_object(piece) for piece in layout.pieces]
+    memories = list(map(_memory_object, layout.pieces))
     named, by_id = _rows_and_ids(layout)
     beside = layout.beside
     headers: dict[str, str] = {}
@@ -222,14 +226,13 @@ def _rows_and_ids(layout: BundleLayout) -> tuple[list[dict[str, object]], list[s
     """
     left_out = in_order(layout.left_out)
     budget = layout.left_out_tokens
-    rows = [_row_of(left_memory) for left_memory in left_out]
-    sizes = [tokens.estimate(len(_json(row))) for row in rows]
-    if sum(sizes) <= budget:
+    rows = list(map(_row_of, left_out))
+    if sum(map(_row_tokens, rows)) <= budget:
         return rows, []
     row_tokens: dict[str, int] = {}
     for left_memory, row in zip(left_out, rows, strict=True):
         row["reason"] = ""
-        row_tokens[left_memory.candidate.id] = tokens.estimate(len(_json(row)))
+        row_tokens[left_memory.candidate.id] = _row_tokens(row)
 
     def id_tokens(left_memory: LeftOut) -> int:
         return tokens.estimate(len(left_memory.candidate.id) + 4)
@@ -250,6 +253,10 @@ def _row_of(left_memory: LeftOut) -> dict[str, object]:
         "cause": left_memory.cause.name.lower(),
         "reason": well_formed(left_memory.reason),
     }
+
+
+def _row_tokens(row: dict[str, object]) -> int:
+    return tokens.estimate(len(_json(row)))
 
 
 def _json(value: object) -> str:
@@ -280,7 +287,8 @@ def _runs(pieces: Sequence[BundlePiece]) -> Iterator[list[BundlePiece]]:
         if are_facts:
             yield list(run)
         else:
-            yield from ([piece] for piece in run)
+            for piece in run:
+                yield [piece]
 
 
 def _tabled(run: Sequence[BundlePiece], fenced: str, frame: Callable[[str], str]) -> str:
@@ -290,7 +298,7 @@ def _tabled(run: Sequence[BundlePiece], fenced: str, frame: Callable[[str], str]
         return fenced
     import toon_format  # few bundles hold a table
 
-    framed = frame(toon_format.dumps({"facts": [_row(piece) for piece in run]}))
+    framed = frame(toon_format.dumps({"facts": list(map(_row, run))}))
     is_shorter = tokens.estimate(tokens.size(framed)) < tokens.estimate(tokens.size(fenced))
     if is_shorter:
         return framed

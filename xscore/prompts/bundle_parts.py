@@ -313,8 +313,8 @@ def _who(entry: BundleEntry, age: str) -> str:
         case MemorySource.IMPORT if memory.is_stated:
             return f"said by {_author(memory, 'someone')} elsewhere, imported, {age}"
         case MemorySource.IMPORT:
-            origin = re.sub(r"[^A-Za-z0-9._+-]+", "-", memory.particulars.origin)
-            return f"imported from {origin[:40] or 'elsewhere'}, {age}"
+            source = re.sub(r"[^A-Za-z0-9._+-]+", "-", memory.particulars.imported_from)
+            return f"imported from {source[:40] or 'elsewhere'}, {age}"
         case MemorySource.INFERRED:
             return f"inferred, confidence {memory.confidence:.2f}, {age}"
         case MemorySource.EXPLICIT if memory.kind in {Kind.EXCHANGE, Kind.SUMMARY}:
@@ -326,7 +326,7 @@ def _who(entry: BundleEntry, age: str) -> str:
 
 
 def _from_elsewhere(memory: Memory, age: str) -> str:
-    """Say what a memory was made from that is no file here, such as `commit 1a2b3c, 3 days ago`."""
+    """Say what a memory was made from if not from a file: `commit 1a2b3c, 3 days ago`."""
     place = re.sub(r"[^\w./:@#?=&+-]+", "-", memory.place)
     return f"{memory.origin} {place[:MAX_PLACE_CHARS]}, {age}"
 

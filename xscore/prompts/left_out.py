@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import IntEnum
 from itertools import groupby
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -127,7 +128,7 @@ def _line(memory: LeftOut, *, reason: bool = False) -> str:
     if reason:
         why = memory.reason[:REASON_CHARS]
     fields = [ids, place, score_text(memory.score, threshold=memory.threshold), size, why]
-    return collapse_blanks(escape_tags(" ".join(part for part in fields if part)))
+    return collapse_blanks(escape_tags(" ".join(filter(None, fields))))
 
 
 def _tokens(*texts: str) -> int:
@@ -158,33 +159,54 @@ def without_stubs(text: str, signatures: Sequence[str]) -> str:
     lines = text.split("\n")
     for signature in signatures:
         stub_lines = [line.strip() for line in signature.split("\n") if line.strip()]
-        for place in range(1, len(lines) - len(stub_lines) + 1) if stub_lines else ():
-            window = [line.strip() for line in lines[place : place + len(stub_lines)]]
-            rest = window[-1].removeprefix(stub_lines[-1])
-            is_stub = window[-1].startswith(stub_lines[-1]) and not any(map(str.isalnum, rest))
-            if is_stub and window[:-1] == stub_lines[:-1]:
-                del lines[place : place + len(stub_lines)]
-                break
+        place = _place_of_stub(lines, stub_lines)
+        if place is not None:
+            del lines[place : place + len(stub_lines)]
     return "\n".join(lines)
+
+
+def _place_of_stub(lines: Sequence[str], stub_lines: Sequence[str]) -> int | None:
+    """Return where these lines first stand one after the other, below the head of the class."""
+    if not stub_lines:
+        return None
+    *upper, last = stub_lines
+    for place in range(1, len(lines) - len(upper)):
+        *window, ending = map(str.strip, lines[place : place + len(stub_lines)])
+        # After the signature comes only a placeholder: a word would be a body.
+        has_body = any(map(str.isalnum, ending.removeprefix(last)))
+        if window == upper and ending.startswith(last) and not has_body:
+            return place
+    return None
+
+
+class _Stub(NamedTuple):
+    """A method of an outline, decorators included: its first and last line, and its name."""
+
+    start: int
+    end: int
+    name: str
 
 
 def name_methods(outline: str) -> str:
     """Replace the signatures of an outline by one line of method names, if there are more than
     `MOST_SIGNATURES`."""
     lines = outline.split("\n")
-    endings = [_stub_ending_at(lines, end, line) for end, line in enumerate(lines)]
-    stubs = [stub for stub in endings if stub]
+    stubs: list[_Stub] = []
+    for end, line in enumerate(lines):
+        stub = _stub_ending_at(lines, end, line)
+        if stub is not None:
+            stubs.append(stub)
     if len(stubs) <= MOST_SIGNATURES:
         return outline
     gone = set[int]()
-    for start, end, _ in stubs:
-        gone.update(range(start, end + 1))
-    first, _, _ = stubs[0]
+    for stub in stubs:
+        gone.update(range(stub.start, stub.end + 1))
+    first = stubs[0].start
     indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
     mark = "#"
-    if lines[stubs[0][1]].rstrip().endswith("}"):
+    if lines[stubs[0].end].rstrip().endswith("}"):
         mark = "//"
-    names = ", ".join(name for _, _, name in stubs)
+    names = ", ".join([stub.name for stub in stubs])
     named = f"{indent}{mark} {len(stubs)} methods, only named: {names}"
     kept = []
     for at, line in enumerate(lines):
@@ -196,8 +218,8 @@ def name_methods(outline: str) -> str:
     return re.sub(r"\n[ \t]*\n(?:[ \t]*\n)+", "\n\n", "\n".join(kept))
 
 
-def _stub_ending_at(lines: Sequence[str], end: int, line: str) -> tuple[int, int, str] | None:
-    """Return first line, last line and name of the method stub that ends here."""
+def _stub_ending_at(lines: Sequence[str], end: int, line: str) -> _Stub | None:
+    """Return the method stub that ends here."""
     if not line.rstrip().endswith((": ...", "{ ... }")):
         return None
     start = end
@@ -211,7 +233,7 @@ def _stub_ending_at(lines: Sequence[str], end: int, line: str) -> tuple[int, int
         return None
     while start > 1 and lines[start - 1].lstrip().startswith("@"):
         start -= 1
-    return start, end, name
+    return _Stub(start, end, name)
 
 
 def _name_before_bracket(signature: str) -> str:
@@ -232,7 +254,7 @@ def telling_words(*texts: str) -> frozenset[str]:
     case."""
     words = set[str]()
     for text in texts:
-        words.update(word.lower() for word in re.findall(r"[^\W\d_]+", text))
+        words.update(map(str.lower, re.findall(r"[^\W\d_]+", text)))
     return frozenset(word for word in words - _COMMON if len(word) >= SHORTEST_WORD)
 
 

@@ -73,10 +73,11 @@ class Retrying(ProviderWrapper):
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make up to `attempts` attempts; raise the last one's error."""
-        shown: list[str] = []
+        has_shown = False
 
         def show(piece: str) -> None:
-            shown.append("")
+            nonlocal has_shown
+            has_shown = True
             if on_text is not None:
                 on_text(piece)
 
@@ -98,7 +99,7 @@ class Retrying(ProviderWrapper):
                     failed >= self._attempts or refused >= MAX_REFUSALS or futile >= MOST_FUTILE
                 )
                 # A retry would show the same text twice.
-                if is_last or shown or not may_retry(error):
+                if is_last or has_shown or not may_retry(error):
                     raise
                 last = error
             self._tell(last)
@@ -106,8 +107,8 @@ class Retrying(ProviderWrapper):
             if isinstance(last, CallTimedOut) and self._is_local:
                 request = replace(request, timeout_s=request.timeout_s * 2)
             # A refusal is not a failure of the host, so it does not lengthen the backoff.
-            attempts = 1 if isinstance(last, RateLimited) else failed
-            await self._sleep(retry_wait_s(attempts, last, jitter=self._jitter))
+            failed_so_far = 1 if isinstance(last, RateLimited) else failed
+            await self._sleep(retry_wait_s(failed_so_far, last, jitter=self._jitter))
 
 
 def retry_wait_s(

@@ -5,12 +5,12 @@ Slow start: from 16, or from what the host handled minutes ago, the limit double
 (as many answers as the limit) up to the ceiling. Where more than a seventh of a window meets 429s,
 they take it to four fifths, once an episode, and from then on it grows by an eighth a window; a
 host that sheds a few calls at any load is not taken for one that has too many. 429s in a row,
-`STORM_REFUSALS` and a quarter of the limit, close the gate until Retry-After,
-or a doubling backoff, has passed; then one call probes, and the gate opens unless that one meets a
-429 too. Broken connections in a row close it in the same way, the first one already where the host
-has never answered, and `MOST_SILENT_PROBES` more end the run: a dead host costs a handful of
-attempts. Trade-off: a host that limits requests a minute without saying so is probed for its rate
-with calls that it refuses.
+`STORM_REFUSALS` and a quarter of the limit, close the gate until Retry-After, or a doubling
+backoff, has passed; then one call probes, and the gate opens unless that one meets a 429 too.
+Broken connections in a row close it in the same way, the first one already where the host has never
+answered, and `MOST_SILENT_PROBES` more end the run: a dead host costs a handful of attempts.
+Trade-off: a host that limits requests a minute without saying so is probed for its rate with calls
+that it refuses.
 """
 
 import asyncio

@@ -43,6 +43,8 @@ from xscore.settings import Settings
 ANSWER_TOKENS = 120
 """What one answer may take at most: five levels with a legend and a probability each."""
 MOST_NAME_CHARS = 200
+_DIALECTS = {DecisionWire.DECISIONS: "decisions", DecisionWire.SYSTEM_ONE: "System One"}
+"""Wire -> its name in messages."""
 
 
 class DecisionProvider(HostConnection):
@@ -50,8 +52,8 @@ class DecisionProvider(HostConnection):
 
     forms: tuple[ReplyForm, ...] = (ReplyForm.JSON_SCHEMA,)
     is_vendors_own = False
-    """In the sense of `Adaptable`: a small call finds out whether the host has the route, and which
-    model answers."""
+    """In the sense of `Adaptable`, even at the vendor's own address: each host is probed, since
+    only a reply says whether it has the route, and which model answers."""
 
     def __init__(self, name: str, model: str, settings: Settings) -> None:
         """Connect to one of `DECISION_HOSTS`; nothing is sent yet.
@@ -92,33 +94,11 @@ class DecisionProvider(HostConnection):
     def fields(self, request: Request) -> dict[str, Any]:
         """Return the JSON body of a request."""
         assert request.decision is not None, "a decision model is sent decision requests only"
-        state, *questions = request.content
-        is_decisions_wire = self.declared.wire is DecisionWire.DECISIONS
-        kind = "predicate" if is_decisions_wire else "noul"
-        rated: dict[str, Any] = {}
-        if request.levels:
-            kind = "score"
-            if is_decisions_wire:
-                rated["levels"] = [{"label": name} for name in request.levels]
-            else:
-                rated["criteria"] = list(request.levels)
-        forms: dict[str, dict[str, Any]] = {}
-        for name, text in zip(request.reply_ids, questions, strict=True):
-            forms[name] = {"type": kind, "instructions": text, **rated}
-        if is_decisions_wire:
-            return {
-                "model": request.model,
-                "input": [
-                    {"type": "message", "role": "developer", "content": request.system},
-                    {"type": "message", "role": "user", "content": state},
-                ],
-                "questions": [{"name": name, **form} for name, form in forms.items()],
-            }
-        return {
-            "model": request.model,
-            "state": f"{request.system}\n\n{state}",
-            "questions": forms,
-        }
+        match self.declared.wire:
+            case DecisionWire.DECISIONS:
+                return _decisions_fields(request)
+            case DecisionWire.SYSTEM_ONE:
+                return _system_one_fields(request)
 
     async def context_tokens(self, model: str) -> int | None:
         """Return what is declared: these hosts do not tell."""
@@ -143,10 +123,7 @@ class DecisionProvider(HostConnection):
         call = CallContext(self.host, self.key, request.model, request)
         reply = _decoded(data, headers, self.profile, call)
         self.profile.raise_inner(reply.get("error"), call)
-        if self.declared.wire is DecisionWire.DECISIONS:
-            answers = _in_order(reply.get("answers"), request.reply_ids)
-        else:
-            answers = _by_name(reply.get("answers"))
+        answers = _answers(self.declared.wire, reply, request.reply_ids)
         if answers is None:
             is_other = isinstance(reply.get("answers"), list | dict)
             content = "no answers"
@@ -170,13 +147,65 @@ class DecisionProvider(HostConnection):
 def decision_profile(name: str, declared: DecisionHost) -> DialectProfile:
     """Return the names that this host's errors and hints use."""
     return DialectProfile(
-        name="decisions" if declared.wire is DecisionWire.DECISIONS else "System One",
+        name=_DIALECTS[declared.wire],
         vendor=declared.vendor or "invalid",
         setting=base_url_setting(name),
         base_url_ends="with /v1",
         path=declared.route,
         models_path="/models",
     )
+
+
+def _decisions_fields(request: Request) -> dict[str, Any]:
+    """Return the body of the decisions wire."""
+    state, *texts = request.content
+    kind = "predicate"
+    rated: dict[str, Any] = {}
+    if request.levels:
+        kind = "score"
+        rated["levels"] = [{"label": name} for name in request.levels]
+    questions: list[dict[str, Any]] = []
+    for name, text in zip(request.reply_ids, texts, strict=True):
+        questions.append({"name": name, "type": kind, "instructions": text, **rated})
+    return {
+        "model": request.model,
+        "input": [
+            {"type": "message", "role": "developer", "content": request.system},
+            {"type": "message", "role": "user", "content": state},
+        ],
+        "questions": questions,
+    }
+
+
+def _system_one_fields(request: Request) -> dict[str, Any]:
+    """Return the body of the System One wire."""
+    state, *texts = request.content
+    # What this wire calls a predicate, in questions and in answers.
+    kind = "noul"
+    rated: dict[str, Any] = {}
+    if request.levels:
+        kind = "score"
+        rated["criteria"] = list(request.levels)
+    questions: dict[str, dict[str, Any]] = {}
+    for name, text in zip(request.reply_ids, texts, strict=True):
+        questions[name] = {"type": kind, "instructions": text, **rated}
+    return {
+        "model": request.model,
+        "state": f"{request.system}\n\n{state}",
+        "questions": questions,
+    }
+
+
+def _answers(
+    wire: DecisionWire, reply: Mapping[str, Any], ids: Sequence[str]
+) -> dict[str, object] | None:
+    """Return the answers of a reply by the names of their questions; None: it has none in the form
+    of this wire."""
+    match wire:
+        case DecisionWire.DECISIONS:
+            return _in_order(reply.get("answers"), ids)
+        case DecisionWire.SYSTEM_ONE:
+            return _by_name(reply.get("answers"))
 
 
 class _JsonObject(dict[str, Any]):

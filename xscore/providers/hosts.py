@@ -44,8 +44,7 @@ def host_of(base_url: str, *, setting: str = "openai.base_url") -> str:
     """Return `name[:port]` of an http or https URL, without user or path.
 
     setting: where the URL was set, for the message.
-    Raises UsageError for anything else, and for a URL that carries
-    a user or password.
+    Raises UsageError for anything else, and for a URL that carries a user or password.
     """
     try:
         parts = urlsplit(base_url)

@@ -61,6 +61,8 @@ class JudgeIdentity(Struct, frozen=True):
     order: str
     """`memory_first`, `turn_first`, or `question` of a decision model."""
     packed: bool
+    """Memories share a prompt, so their neighbours may change a score. False for a decision model,
+    whose requests hold many memories that are judged independently."""
 
     @property
     def is_decision(self) -> bool:
@@ -341,7 +343,7 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     kept: tuple[Ranked, ...]
     filled: frozenset[str]
-    """Ids among `kept` that are below the threshold, taken in by `min_keep` or to fill free
+    """Ids among `kept` that are below the threshold, added by `min_keep` or to fill free
     places."""
     near_misses: tuple[Ranked, ...]
     """Best first: all that passed without a place, then those within `selection.near_margin` of

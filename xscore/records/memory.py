@@ -162,8 +162,9 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
     """`pattern` or `antipattern`."""
     exception_of: str = ""
     """Id of the memory from which it is a deliberate exception here."""
-    origin: str = ""
-    """Where it was imported from, e.g. `claude-code`, or `STATED_ELSEWHERE`; empty: stated here."""
+    imported_from: str = field(default="", name="origin")
+    """E.g. `claude-code`, or `STATED_ELSEWHERE`; empty: stated here. In stores, files and `--json`
+    its name is `origin`."""
     session: str = ""
     paths: tuple[str, ...] = ()
     author: str = ""
@@ -171,7 +172,7 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
 
 
 STATED_ELSEWHERE = "statement"
-"""Origin of an imported memory that a person stated where it was exported."""
+"""What a memory is imported from that a person stated where it was exported."""
 NOTHING_STATED = MemoryDetails()
 """The details of a memory about which nothing is stated."""
 
@@ -232,7 +233,7 @@ class Memory(Struct, frozen=True, kw_only=True):
     """What the judge is shown instead of `text`, when that is shorter (tests); empty: the text
     itself."""
     views: tuple[View, ...] = ()
-    """One of each of its texts (`texts`); empty until it is named and hashed."""
+    """One for each of its texts (`texts`); empty until it is named and hashed."""
     origin: MemoryOrigin = MemoryOrigin.FILE
     place: str = ""
     """Where it is in its origin: id of a commit, address of a document, name of a package; never a
@@ -266,9 +267,14 @@ class Memory(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.id:
             raise ValueError("a memory needs an id")
-        is_from_file = self.origin is MemoryOrigin.FILE
-        if self.place if is_from_file else self.path or self.source is MemorySource.INDEX:
-            raise ValueError(f"{self.id} has the path of a file here, or a place elsewhere")
+        if self.origin is MemoryOrigin.FILE:
+            is_misplaced = bool(self.place)
+        else:
+            is_misplaced = bool(self.path) or self.source is MemorySource.INDEX
+        if is_misplaced:
+            raise ValueError(
+                f"{self.id}: only what is made from a file has a path, and only it has no place"
+            )
         if not (0.0 <= self.importance <= 1.0 and 0.0 <= self.confidence <= 1.0):
             raise ValueError(f"importance and confidence of {self.id} lie in 0..1")
 
@@ -298,10 +304,9 @@ class Memory(Struct, frozen=True, kw_only=True):
     @property
     def is_stated(self) -> bool:
         """Whether a person stated it, here or where it was exported."""
-        was_stated = (
-            self.source is MemorySource.IMPORT and self.particulars.origin == STATED_ELSEWHERE
-        )
-        return self.source is MemorySource.EXPLICIT or was_stated
+        if self.source is MemorySource.IMPORT:
+            return self.particulars.imported_from == STATED_ELSEWHERE
+        return self.source is MemorySource.EXPLICIT
 
 
 class Edge(Struct, frozen=True):

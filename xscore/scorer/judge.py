@@ -30,7 +30,7 @@ class Judge(Protocol):
         ...
 
     @property
-    def paid(self) -> Mapping[str, Decimal | None]:
+    def usd_shares(self) -> Mapping[str, Decimal | None]:
         """Each memory's share in dollars of the calls that asked about it, by content hash; None:
         unpriced."""
         ...

@@ -146,7 +146,7 @@ class LexicalJudge:
     """Scores memories by shared words. Every output says that no model judged."""
 
     judged_elsewhere: frozenset[str] = frozenset()
-    paid: ClassVar[Mapping[str, Decimal | None]] = {}
+    usd_shares: ClassVar[Mapping[str, Decimal | None]] = {}
 
     def __init__(
         self,

@@ -87,13 +87,13 @@ class ModelJudge:
         self.identity: JudgeIdentity = prompts.identity(provider=provider.name, host=provider.host)
         self.faults: ReplyFaults = plan.faults or ReplyFaults()
         self.judged_elsewhere: set[str] = set()
-        self.paid: dict[str, Decimal | None] = {}
+        self.usd_shares: dict[str, Decimal | None] = {}
         self._provider, self._prompts, self._plan = provider, prompts, plan
 
     def warnings(self) -> tuple[str, ...]:
         """Say what was wrong so far, with replies above all, for the receipt's warnings."""
         if self._plan.faults is not None:
-            # Its caller tells of them, for several judges together.
+            # The caller reports them, for several judges together.
             return self._plan.remarks
         return (*self._plan.remarks, *self.faults.warnings())
 
@@ -112,7 +112,7 @@ class ModelJudge:
         packs = self._packs(candidates)
         workers = max(1, min(self._plan.concurrency, len(candidates)))
         run = self._run(turn, packs, workers=workers)
-        missing = set(run.priors)
+        missing = {member.content_hash for pack in packs for member in pack.members}
         units: Iterator[WorkUnit] = iter(run.waiting.next_units())
         batches = fan_out(
             units,
@@ -240,7 +240,7 @@ class ModelJudge:
         # and is stored before anything is sent.
         results += run.take((piece, known_judgments.get(piece.content_hash)) for piece in pieces)
         await self._keep([result for result in results if isinstance(result, Judgment)])
-        prompts = self._prompts.asks(
+        prompts = self._prompts.prompts_of(
             pack, [piece for piece in pieces if piece.content_hash not in known_judgments]
         )
         if len(prompts) != 1:
@@ -297,10 +297,10 @@ class ModelJudge:
         for piece in prompt.pieces:
             # A memory may have been asked about before, or in several parts. One unpriced call
             # makes its sum unpriced.
-            if piece.memory in self.paid:
-                self.paid[piece.memory] = add_costs(self.paid[piece.memory], share)
+            if piece.memory in self.usd_shares:
+                self.usd_shares[piece.memory] = add_costs(self.usd_shares[piece.memory], share)
             else:
-                self.paid[piece.memory] = share
+                self.usd_shares[piece.memory] = share
 
     async def _after_reply(
         self, run: JudgingRun, prompt: PackPrompt, codes: Sequence[str], completion: Completion

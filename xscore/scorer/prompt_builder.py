@@ -5,7 +5,7 @@ prompt gets a short id, in the order of the alphabet from a place that the store
 pack decide: text inside a memory cannot guess another's id, and the same pack renders to the same
 bytes in every turn. Ids are one token each and never a common word. A decision model's request has
 no packs: `decision_layout` makes it, and reads a predicate's probability as the score and a rating
-as the expected middle of its band; levels that do not add up to 1 are void.
+as the expected middle of its band (`parse_answers`); levels that do not add up to 1 are void.
 """
 
 import json
@@ -142,7 +142,7 @@ class PromptBuilder(Struct, frozen=True):
                 )
         return tuple(pieces)
 
-    def asks(self, pack: Pack, todo: Sequence[MemoryPart]) -> list[PackPrompt]:
+    def prompts_of(self, pack: Pack, todo: Sequence[MemoryPart]) -> list[PackPrompt]:
         """Return the prompts of a pack: one for whole memories, and one per part of a split
         memory."""
         prompts: list[PackPrompt] = []
@@ -162,43 +162,43 @@ class PromptBuilder(Struct, frozen=True):
     ) -> Iterator[Request]:
         """Yield the first requests for these packs, in order. texts: as `Judge` loads them."""
         for pack in packs:
-            for ask in self.asks(pack, self.pieces_of(pack, texts(pack.members))):
-                yield self.request(ask, turn_text)[0]
+            for prompt in self.prompts_of(pack, self.pieces_of(pack, texts(pack.members))):
+                yield self.request(prompt, turn_text)[0]
 
-    def request(self, ask: PackPrompt, turn_text: str) -> tuple[Request, tuple[str, ...]]:
+    def request(self, prompt: PackPrompt, turn_text: str) -> tuple[Request, tuple[str, ...]]:
         """Render a prompt; return the request and the id of each piece."""
-        entries = self.entries(ask)
+        entries = self.entries(prompt)
         request = self.layout.render(
-            entries, turn_text, self.options(ask, max_output_tokens=self.output_cap(ask))
+            entries, turn_text, self.options(prompt, max_output_tokens=self.output_cap(prompt))
         )
         return request, tuple(entry.code_id for entry in entries)
 
-    def options(self, ask: PackPrompt, *, max_output_tokens: int) -> PromptOptions:
+    def options(self, prompt: PackPrompt, *, max_output_tokens: int) -> PromptOptions:
         """Return the options of the request for a prompt."""
         return PromptOptions(
             self.model,
             max_output_tokens,
             reasons_from=self.reasons_from,
-            cache_key=ask.pack,
-            is_kept=ask.is_kept,
+            cache_key=prompt.pack,
+            is_kept=prompt.is_kept,
         )
 
-    def entries(self, ask: PackPrompt) -> list[PackEntry]:
+    def entries(self, prompt: PackPrompt) -> list[PackEntry]:
         """Return the pieces with their ids, as the prompt shows them."""
-        count = len(ask.pieces)
+        count = len(prompt.pieces)
         if self.layout.name_questions is not None:
             codes = self.layout.name_questions(count)
         else:
-            codes = dealt_ids(count, secret=self.secret, pack=ask.pack)
+            codes = dealt_ids(count, secret=self.secret, pack=prompt.pack)
         entries: list[PackEntry] = []
-        for code, piece in zip(codes, ask.pieces, strict=True):
+        for code, piece in zip(codes, prompt.pieces, strict=True):
             entries.append(PackEntry(code, piece.kind, piece.path, piece.entity, piece.text))
         return entries
 
-    def output_cap(self, ask: PackPrompt) -> int:
+    def output_cap(self, prompt: PackPrompt) -> int:
         """Return the output limit: every id scored and explained, plus the model's reasoning."""
-        reply = MOST_FRAME_TOKENS + (SCORE_TOKENS + REASON_TOKENS) * len(ask.pieces)
-        least = LEAST_ALONE_TOKENS if ask.rung is RepairRung.ALONE else LEAST_OUTPUT_TOKENS
+        reply = MOST_FRAME_TOKENS + (SCORE_TOKENS + REASON_TOKENS) * len(prompt.pieces)
+        least = LEAST_ALONE_TOKENS if prompt.rung is RepairRung.ALONE else LEAST_OUTPUT_TOKENS
         cap = max(least, reply) + self.model.reasoning_reserve
         if self.model.max_output_tokens is None:
             return cap

@@ -65,9 +65,8 @@ def split_text(text: str, *, max_chars: int) -> list[str]:
     """Cut a text into pieces of at most `max_chars` whose sum is the text.
 
     The last blank line in the second half of a piece is the best place, then the deepest dedent,
-    then any line end;
-    a single longer line is cut where it must be. Pieces are of even size, so that the last one is
-    no crumb.
+    then any line end; a single longer line is cut where it must be. Pieces are of even size, so
+    that no tiny piece is left over.
     """
     count = ceil(len(text) / max_chars)
     cut_texts: list[str] = []

@@ -293,28 +293,30 @@ class ParsedCompletion(NamedTuple):
 
 
 def parse_completion(
-    ask: PackPrompt,
+    prompt: PackPrompt,
     codes: Sequence[str],
     completion: Completion,
     *,
     priors: Mapping[str, float],
     read: ReplyParser = parse_reply,
 ) -> ParsedCompletion:
-    """Read a completion.
+    """Turn a completion into raw scores, or say for which pieces there is none.
 
     codes: the id of each piece, in their order.
     priors: by content hash of the memory.
-    read: as the prompt's layout has its replies read.
+    read: how replies to this layout are read; those of a decision model by
+        `prompt_builder.parse_answers`.
     """
     refused = completion.finish is Finish.REFUSAL
     reply = EMPTY_REPLY if refused else read(completion.text, frozenset(codes))
     # A memory alone in its prompt is judged by itself; a part is known by its pack.
-    pack = ask.pack if len(ask.pieces) > 1 or ask.pieces[0].is_part else ""
+    pack = prompt.pack if len(prompt.pieces) > 1 or prompt.pieces[0].is_part else ""
     pieces: list[MemoryPart] = []
+    # Rows and not judgments: `from_rows` checks those of a whole reply together.
     rows: list[tuple[str, float, str, str, int, float, tuple[float, ...]]] = []
     missing: list[MemoryPart] = []
     declined: list[MemoryPart] = []
-    for position, (code, piece) in enumerate(zip(codes, ask.pieces, strict=True)):
+    for position, (code, piece) in enumerate(zip(codes, prompt.pieces, strict=True)):
         score = reply.scores.get(code)
         if score is None:
             (declined if code in reply.refused else missing).append(piece)

@@ -240,20 +240,19 @@ def _sources(
 def _misspelt_variables(environ: Mapping[str, str]) -> list[str]:
     """Warn of variables that look like settings and are none, each with the nearest that is one."""
     variables = [environment_variable(name) for name in setting_names()]
-    unknown = sorted(
-        name
-        for name in environ
-        if name.startswith("XSCORE_") and name not in (*variables, NOT_OURS)
-    )
+    unknown: list[str] = []
+    for name in sorted(environ):
+        if name.startswith("XSCORE_") and name not in (*variables, NOT_OURS):
+            unknown.append(name)
     if not unknown:
         return []
     from xscore.platform.near_names import nearest_names  # for a warning alone
 
-    nearest = {name: nearest_names(name, variables, limit=1, likeness=0.0)[0] for name in unknown}
-    return [
-        f"environment: {name} sets nothing; the nearest setting is {near}"
-        for name, near in nearest.items()
-    ]
+    warnings: list[str] = []
+    for name in unknown:
+        (nearest,) = nearest_names(name, variables, limit=1, likeness=0.0)
+        warnings.append(f"environment: {name} sets nothing; the nearest setting is {nearest}")
+    return warnings
 
 
 def _tool_table(path: Path, warnings: list[str]) -> object:

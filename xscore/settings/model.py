@@ -90,8 +90,8 @@ class JudgeSettings(SettingsGroup, frozen=True):
     replay: bool = False
     """Send nothing: what the cache does not hold stays unjudged. Needs no key (`--replay`)."""
     probe: bool = True
-    """Find out with one small call what a host other than the vendor's own can do, the first time
-    it judges."""
+    """Find out with one small call what a decision host, or a chat host other than the vendor's
+    own, can do, the first time it judges."""
     is_named: Fixed[bool] = False
     """The user chose this model, even where it is the default."""
 
@@ -353,7 +353,7 @@ class SharedSettings(SettingsGroup, frozen=True):
     url: Secret = Secret("")
     """`redis://HOST` (extra `redis`) or `postgresql://HOST/DATABASE` (extra `postgres`); empty:
     nothing is shared."""
-    tenant: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] = "default"
+    tenant: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")] = "default"
     """Part of every key on the server; tenants see nothing of each other."""
     require: bool = False
     """Stop where the server cannot be reached, instead of continuing with the local store alone."""

@@ -25,7 +25,7 @@ _KINDS = (
     "function|method|class|test|block|doc|config|text|exchange|decision|failure|architecture|pattern|context|todo"
     "|convention|tech_stack|preference|summary"
 )
-ThresholdName = Annotated[str, Meta(pattern=f"^([a-z-]+/)?(default|code|{_KINDS})$")]
+ThresholdName = Annotated[str, Meta(pattern=rf"^([a-z-]+/)?(default|code|{_KINDS})\Z")]
 SignalName = Literal["accept", "adoption", "reject", "override"]
 
 

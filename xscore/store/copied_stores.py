@@ -17,7 +17,6 @@ from xscore.platform import database
 from xscore.platform.errors import StoreError
 from xscore.platform.hashing import digest
 from xscore.platform.sqlite_drivers import KeySource
-from xscore.store import memory_rows
 from xscore.store.events import EventName
 from xscore.store.index_rows import read_meta, write_meta
 
@@ -37,10 +36,6 @@ _HAS_NEW_STATEMENT = f"""
         AND name IN ('{EventName.STORED}', '{EventName.UPDATED}', '{EventName.REMOVED}')
         AND coalesce(json_extract(payload, '$.kind'), '') NOT IN ('exchange', 'summary')
     )
-"""
-_HAS_STATED_OR_ERASED = f"""
-    SELECT EXISTS (SELECT 1 FROM memory WHERE {memory_rows.STATED_CONDITION})
-        OR EXISTS (SELECT 1 FROM erased_memory)
 """
 _FIRST_COPY = "0 0"
 
@@ -110,8 +105,11 @@ def is_behind(source: CopiedStore) -> bool:
 
 def is_worth_a_copy(connection: sqlite3.Connection) -> bool:
     """Whether a store holds anything that was stated, or ids that stay erased."""
-    (is_worth_it,) = connection.execute(_HAS_STATED_OR_ERASED).fetchone()
-    return bool(is_worth_it)
+    from xscore.store.memory_queries import has_stated_memory  # most closings find no change
+
+    if has_stated_memory(connection):
+        return True
+    return connection.execute("SELECT 1 FROM erased_memory LIMIT 1").fetchone() is not None
 
 
 def note_copied(connection: sqlite3.Connection, newest: int, memories: int) -> None:

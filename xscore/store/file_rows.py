@@ -38,8 +38,7 @@ def replace_files(
     """Replace all that this worktree has of these files, and delete the removed files.
 
     adopted: stamp -> the version that it has now.
-    rules: a file -> a digest of the rules by which
-    it was parsed.
+    rules: a file -> a digest of the rules by which it was parsed.
     """
     run = _Replacing(connection, index_rows.links_due(connection))
     for path in removed:

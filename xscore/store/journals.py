@@ -33,8 +33,7 @@ JOURNALS = ("-wal", "-shm", "-journal")
 FILE_SUFFIXES = ("", *JOURNALS, NOTE_SUFFIX)
 """Suffixes of a database and of everything that may lie beside it."""
 REPLAYED = ("-wal", "-journal")
-"""Those whose pages SQLite takes over; the shared-memory file is rebuilt by the first
-process."""
+"""Those whose pages SQLite takes over; the shared-memory file is rebuilt by the first process."""
 NOTE = "-writer-"
 """In the name of a note, between that of the database and the journal's inode, which the process
 follows."""

@@ -122,9 +122,8 @@ def paths_mentioning(connection: sqlite3.Connection, names: Iterable[str]) -> se
 def imported_files(connection: sqlite3.Connection, path: str) -> set[str]:
     """Return the ends that the import edges of a file lead to."""
     query = "SELECT target FROM edge WHERE source = ? AND relation = ?"
-    return {
-        target for (target,) in connection.execute(query, (file_id(path), Relation.IMPORTS.value))
-    }
+    rows = connection.execute(query, (file_id(path), Relation.IMPORTS.value))
+    return {target for (target,) in rows.fetchall()}
 
 
 def files_importing(connection: sqlite3.Connection, paths: Iterable[str]) -> set[str]:
@@ -133,11 +132,11 @@ def files_importing(connection: sqlite3.Connection, paths: Iterable[str]) -> set
     prefix = file_id("")
     sources: set[str] = set()
     for path in paths:
-        sources.update(
-            source
-            for (source,) in connection.execute(query, (file_id(path), Relation.IMPORTS.value))
-        )
-    return {source.removeprefix(prefix) for source in sources if source.startswith(prefix)}
+        rows = connection.execute(query, (file_id(path), Relation.IMPORTS.value))
+        for (source,) in rows.fetchall():
+            if source.startswith(prefix):
+                sources.add(source.removeprefix(prefix))
+    return sources
 
 
 def replace_all_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edge]]) -> None:
@@ -237,9 +236,9 @@ def delete_edges_of_end(connection: sqlite3.Connection, end: str) -> Counter[str
             f"DELETE FROM edge_row WHERE {side} = {_NUMBER} AND worktree = {HERE} RETURNING"
             " relation, file"
         )
-        count.update(
-            relation for relation, file in connection.execute(query, (end,)).fetchall() if file
-        )
+        for relation, file in connection.execute(query, (end,)).fetchall():
+            if file:
+                count[relation] += 1
     return count
 
 

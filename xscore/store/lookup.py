@@ -60,13 +60,15 @@ class MemoryFilter(Struct, frozen=True, kw_only=True):
             "scope": self.scopes,
             "status": self.statuses,
         }
-        conditions = {
-            column: json.dumps(sorted(values)) for column, values in chosen.items() if values
-        }
-        parts = [f"{column} {IN_JSON_LIST}" for column in conditions]
+        conditions: list[str] = []
+        parameters: list[str] = []
+        for column, values in chosen.items():
+            if values:
+                conditions.append(f"{column} {IN_JSON_LIST}")
+                parameters.append(json.dumps(sorted(values)))
         if not self.layers:
-            parts.append("source <> 'index'")
-        return " AND ".join(parts), tuple(conditions.values())
+            conditions.append("source <> 'index'")
+        return " AND ".join(conditions), tuple(parameters)
 
 
 def filter_memories(store: "Store", choice: MemoryFilter) -> list[Memory]:
@@ -99,11 +101,11 @@ def wipeable_ids(store: "Store", choice: MemoryFilter) -> list[str]:
                 f"the {layer} layer comes from files and would be back with the next index",
                 hint="Exclude files with `index.exclude`, then run `xscore index`.",
             )
-    return sorted(
-        memory.id
-        for memory in filter_memories(store, choice)
-        if memory.source is not MemorySource.INDEX
-    )
+    ids: list[str] = []
+    for memory in filter_memories(store, choice):
+        if memory.source is not MemorySource.INDEX:
+            ids.append(memory.id)
+    return sorted(ids)
 
 
 def newest_memories(memories: Sequence[Memory], limit: int) -> list[Memory]:
@@ -183,20 +185,37 @@ def layer_stats(store: "Store") -> list[LayerStats]:
     for layer in (Layer.SESSION, Layer.PROJECT, Layer.USER, Layer.GOVERNANCE):
         connection = store.user_connection() if layer is Layer.USER else store.connection
         rows = [] if connection is None else connection.execute(_COUNTED, (layer,)).fetchall()
-        of_layer = LayerStats(
-            layer=layer,
-            rows=sum(row[1] for row in rows),
-            bytes=sum(row[2] for row in rows),
-            max_rows=store.settings.max_rows.get(layer, 0),
-            max_bytes=store.settings.max_bytes.get(layer, 0),
-            by_status={row[0]: row[1] for row in rows},
-            oldest_at=min((row[3] for row in rows), default=0.0),
-            newest_at=max((row[4] for row in rows), default=0.0),
-            uses=sum(row[5] for row in rows),
-            never_used=sum(row[6] for row in rows),
-        )
-        stats.append(of_layer)
+        stats.append(_sum_of_statuses(store, layer, rows))
     return stats
+
+
+def _sum_of_statuses(
+    store: "Store", layer: Layer, rows: Sequence[tuple[str, int, int, float, float, int, int]]
+) -> LayerStats:
+    """Add up the rows of `_COUNTED`, one for each status of the layer's memories."""
+    by_status: dict[str, int] = {}
+    size = uses = never_used = 0
+    created_at: list[float] = []
+    updated_at: list[float] = []
+    for status, count, bytes_, oldest_at, newest_at, status_uses, status_never_used in rows:
+        by_status[status] = count
+        size += bytes_
+        created_at.append(oldest_at)
+        updated_at.append(newest_at)
+        uses += status_uses
+        never_used += status_never_used
+    return LayerStats(
+        layer=layer,
+        rows=sum(by_status.values()),
+        bytes=size,
+        max_rows=store.settings.max_rows.get(layer, 0),
+        max_bytes=store.settings.max_bytes.get(layer, 0),
+        by_status=by_status,
+        oldest_at=min(created_at, default=0.0),
+        newest_at=max(updated_at, default=0.0),
+        uses=uses,
+        never_used=never_used,
+    )
 
 
 def project_pseudonym(store_id: str) -> str:
@@ -301,6 +320,8 @@ def select_by_rules(
     memories: Iterable[Memory], query: RegistryQuery, *, now: float
 ) -> list[tuple[float, Memory]]:
     """Return the memories of which anything matches, with their scores, best first; ties by id."""
-    matching = [memory for memory in memories if match_score(memory, query) > 0]
-    scored = [(registry_score(memory, query, now=now), memory) for memory in matching]
+    scored: list[tuple[float, Memory]] = []
+    for memory in memories:
+        if match_score(memory, query) > 0:
+            scored.append((registry_score(memory, query, now=now), memory))
     return sorted(scored, key=lambda pair: (-pair[0], pair[1].id))

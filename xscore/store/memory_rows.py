@@ -80,7 +80,7 @@ UNSTATED_ORIGIN = """
     CASE WHEN path <> '' OR source = 'index' THEN 'file'
     WHEN kind IN ('exchange', 'summary') THEN 'exchange' ELSE 'stated' END
 """
-"""SQL: the origin of a memory of which an older schema says none (`memory_writer.origin_of`)."""
+"""SQL: the origin of a memory whose older schema states none (`memory_writer.origin_of`)."""
 _TICKS = 1 << 22
 """Ticks of a second, so that a time of this century is a whole number of them: JSON of SQLite
 rounds other numbers."""
@@ -355,8 +355,11 @@ def _candidates(columns: _LayerColumns, layer: Layer) -> list[Candidate]:
 def _all_terms(layers: Sequence[_LayerColumns]) -> TermColumn:
     from xscore.store.term_vectors import TERM_ENTRY  # only a ranking by words reads them
 
-    ids = [id_ for columns in layers for id_ in columns.ids]
-    sizes = [size for columns in layers for size in columns.term_sizes]
+    ids: list[str] = []
+    sizes: list[int] = []
+    for columns in layers:
+        ids += columns.ids
+        sizes += columns.term_sizes
     entries = b"".join([columns.terms for columns in layers])
     with damage_if_invalid("a memory"):
         # A vector of another size would shift all that follow it.

@@ -193,7 +193,7 @@ def _redactor_of(raw: Memory, literals: FoundLiterals | None, *, allow_pii: bool
     from_file, is_config = raw.source is MemorySource.INDEX, raw.kind is Kind.CONFIG
     names = [raw.entity, raw.title, raw.key, raw.place]
     names += [facts.signature, *facts.imports, *facts.dependencies, *facts.defines]
-    names += [particulars.origin, particulars.session, particulars.author]
+    names += [particulars.imported_from, particulars.session, particulars.author]
     if from_file:
         prose = is_config or raw.path.endswith(SETTINGS_FILES)
     else:
@@ -376,7 +376,7 @@ class _Redactor:
             alternatives=self._redact_all(details.alternatives, TEXT_CHARS),
             links=self._redact_all(details.links, LINE_CHARS),
             resolution=self.redact(details.resolution),
-            origin=self.redact_name(details.origin),
+            imported_from=self.redact_name(details.imported_from),
             session=self.redact_name(details.session),
             paths=self._redact_all(details.paths, LINE_CHARS),
             author=self.redact_name(details.author),
@@ -406,15 +406,14 @@ def _supersede(connection: sqlite3.Connection, memory: Memory) -> list[str]:
     for status in (MemoryStatus.ACTIVE, MemoryStatus.STALE):
         rows = connection.execute(_OF_KEY.format(status=status), of_key).fetchall()
         ids += [id_ for (id_,) in rows]
-    superseded = [
-        with_status(live, MemoryStatus.SUPERSEDED)
-        for live in memory_rows.memories_with_ids(connection, ids)
-    ]
-    connection.executemany(
-        "UPDATE memory_row SET status = 'superseded', superseded_by = ? WHERE id = ?"
-        " AND version = 0",
-        [(memory.id, former.id) for former in superseded],
-    )
+    superseded: list[Memory] = []
+    for former in memory_rows.memories_with_ids(connection, ids):
+        superseded.append(with_status(former, MemoryStatus.SUPERSEDED))
+        connection.execute(
+            "UPDATE memory_row SET status = 'superseded', superseded_by = ? WHERE id = ?"
+            " AND version = 0",
+            (memory.id, former.id),
+        )
     write_views(connection, _view_rows(superseded), version=0)
     return [former.id for former in superseded]
 

@@ -16,6 +16,7 @@ from xscore.platform.hashing import file_id
 from xscore.records.memory import Kind, Memory, Mention, Relation
 from xscore.store.index_rows import owe_stated_links
 from xscore.store.link_rows import EntityRow, entity_rows, insert_mentions, state_edges
+from xscore.store.memory_queries import stored_ids
 from xscore.store.memory_rows import IN_JSON_LIST, select_memories
 from xscore.store.worktrees import HERE
 
@@ -41,12 +42,11 @@ def link_mentions(connection: sqlite3.Connection, memory_ids: Iterable[str]) -> 
     """
     ids = json.dumps(list(dict.fromkeys(memory_ids)))
     memories = select_memories(connection, f"id {IN_JSON_LIST} AND source <> 'index'", (ids,))
-    sources = [memory.id for memory in memories]
-    connection.executemany(
-        "DELETE FROM mention WHERE source = ?", [(source,) for source in sources]
-    )
+    sources: list[str] = []
     mentions: list[Mention] = []
     for memory in memories:
+        connection.execute("DELETE FROM mention WHERE source = ?", (memory.id,))
+        sources.append(memory.id)
         mentions += _mentions_in(memory)
     insert_mentions(connection, mentions)
     # In the other worktrees the same names may mean other files.
@@ -128,11 +128,14 @@ def _replace_references(
     named = _NamedThings(connection, parts)
     edges: set[tuple[str, str]] = set()
     for mention in mentions:
-        edges.update((mention.source, target) for target in named.targets(mention.hint))
-    references = sorted((source, target) for source, target in edges if source != target)
-    state_edges(
-        connection, [(source, target, Relation.REFERENCES, 1.0) for source, target in references]
-    )
+        for target in named.targets(mention.hint):
+            edges.add((mention.source, target))
+    references: list[tuple[str, str, Relation, float]] = []
+    for source, target in sorted(edges):
+        # A memory that names itself refers to nothing.
+        if source != target:
+            references.append((source, target, Relation.REFERENCES, 1.0))
+    state_edges(connection, references)
     return len(edges)
 
 
@@ -155,11 +158,7 @@ class _NamedThings:
         )
         for row in entity_rows(connection, among, *few):
             self._entities.setdefault(row.plain.rpartition(".")[2], []).append(row)
-        ids = json.dumps([part for part in parts if _MEMORY.fullmatch(part)])
-        self._memories = {
-            row[0]
-            for row in connection.execute(f"SELECT id FROM memory WHERE id {IN_JSON_LIST}", (ids,))
-        }
+        self._memories = stored_ids(connection, filter(_MEMORY.fullmatch, parts))
 
     def targets(self, hint: str) -> list[str]:
         """Return the id that a mention points to; empty if unknown or ambiguous."""
@@ -182,10 +181,11 @@ class _NamedThings:
     def _one_entity(self, name: str, path: str) -> list[str]:
         """Return the only entity whose name is or ends with this; a test only if nothing else
         matches."""
-        rows = self._entities.get(name.rpartition(".")[2], [])
-        if path:
-            rows = [row for row in rows if row.path == path]
-        rows = [row for row in rows if f".{row.plain}".endswith(f".{name}")]
+        rows: list[EntityRow] = []
+        for row in self._entities.get(name.rpartition(".")[2], []):
+            is_in_file = not path or row.path == path
+            if is_in_file and f".{row.plain}".endswith(f".{name}"):
+                rows.append(row)
         rows = [row for row in rows if row.kind is not Kind.TEST] or rows
         exact = [row for row in rows if row.plain == name]
         if "." in name and exact:

@@ -242,9 +242,12 @@ def refuse_links(store_dir: Path) -> None:
             mode = place.lstat().st_mode
         except OSError:
             continue
-        if not (stat.S_ISDIR(mode) if place == store_dir else stat.S_ISREG(mode)):
+        is_right, kind = stat.S_ISREG(mode), "regular file"
+        if place == store_dir:
+            is_right, kind = stat.S_ISDIR(mode), "folder"
+        if not is_right:
             raise StoreUntrusted(
-                f"{place} does not belong in a store",
+                f"{place} is not a {kind}",
                 hint="Move it away, then run it again: a new store is created.",
             )
     if not database_file.exists() and any(journal.exists() for journal in journals):

@@ -292,12 +292,20 @@ class _FilePatterns(Struct, frozen=True):
 @cache
 def _file_patterns() -> _FilePatterns:
     files = secret_rules().files
-    names = [translate(glob) for glob in files.globs if "/" not in glob]
-    places = [glob for glob in files.globs if "/" in glob]
+    names: list[str] = []
+    endings: list[str] = []
+    folders: list[str] = []
+    for glob in files.globs:
+        if "/" not in glob:
+            names.append(translate(glob))
+        elif glob.endswith("/"):
+            folders.append(glob)
+        else:
+            endings.append(glob)
     return _FilePatterns(
         names=re.compile("|".join([*names, rf"(?:{files.ssh})\Z"])),
-        endings=tuple(place for place in places if not place.endswith("/")),
-        folders=tuple(place for place in places if place.endswith("/")),
+        endings=tuple(endings),
+        folders=tuple(folders),
     )
 
 

@@ -10,7 +10,6 @@ manual edit of it the whole text counts as words.
 import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
@@ -136,12 +135,11 @@ def remember_within(
     stated_memory, redacted = memory_from_statement(statement, details, now=now)
     before = _find_same_statement(connection, stated_memory)
     if before is None:
-        attempts = count(1)
-        while connection.execute(
-            "SELECT 1 FROM memory_row WHERE id = ?", (stated_memory.id,)
-        ).fetchone():
+        attempt = 0
+        while _is_taken(connection, stated_memory.id):
+            attempt += 1
             stated_memory, redacted = memory_from_statement(
-                statement, details, now=now, attempt=next(attempts)
+                statement, details, now=now, attempt=attempt
             )
         memory = stated_memory
     else:
@@ -153,6 +151,11 @@ def remember_within(
         evidence.attach_citations(connection, memory.id, citations)
     effect = StatementEffect.STORED if before is None else StatementEffect.REPEATED
     return StoredStatement(memory=memory, became=effect, superseded=superseded, redacted=redacted)
+
+
+def _is_taken(connection: sqlite3.Connection, memory_id: str) -> bool:
+    query = "SELECT 1 FROM memory_row WHERE id = ?"
+    return connection.execute(query, (memory_id,)).fetchone() is not None
 
 
 def update_memory(
@@ -208,12 +211,10 @@ def _refuse_citing(layer: Layer, citations: tuple[Citation, ...] | None) -> None
 def _find_same_statement(connection: sqlite3.Connection, stated: Memory) -> Memory | None:
     """Return the memory with exactly these words, in any status; active ones first."""
     words = statement_text(stated)
-    memories = memories_starting_with(connection, stated.layer, stated.kind, words)
-    same = [
-        memory
-        for memory in memories
-        if statement_text(memory) == words and stated.key in ("", memory.key)
-    ]
+    same: list[Memory] = []
+    for memory in memories_starting_with(connection, stated.layer, stated.kind, words):
+        if statement_text(memory) == words and stated.key in ("", memory.key):
+            same.append(memory)
     return min(
         same, key=lambda memory: (memory.status is not MemoryStatus.ACTIVE, memory.id), default=None
     )
@@ -222,15 +223,16 @@ def _find_same_statement(connection: sqlite3.Connection, stated: Memory) -> Memo
 def _restated(before: Memory, restated: Memory, statement: Statement, *, renewed: bool) -> Memory:
     """Return a memory that was stated again: active, with more evidence."""
     is_stale = before.status is MemoryStatus.STALE and not renewed
+    source = before.source
+    if restated.source is MemorySource.EXPLICIT:
+        source = MemorySource.EXPLICIT
     merged = replace(
         restated,
         title=restated.title if statement.title else before.title,
         scope=restated.scope if statement.scope else before.scope,
         confidence=max(before.confidence, restated.confidence),
         evidence_count=before.evidence_count + restated.evidence_count,
-        source=MemorySource.EXPLICIT
-        if MemorySource.EXPLICIT in (before.source, restated.source)
-        else before.source,
+        source=source,
         **{name: getattr(before, name) for name in (*_KEPT, "key", "entity", "importance")},
     )
     return memory_writer.with_status(
@@ -248,11 +250,12 @@ def _changed(
         raise UsageError("a memory needs text", hint="To remove it: `xscore memory delete ID`.")
     key = checked_key(before.kind, before.key if change.key is None else change.key)
     was_first_line = before.title == first_line_title(statement_text(before))
-    title = (
-        before.title
-        if change.title is None and not was_first_line
-        else checked_line("title", change.title or "")
-    )
+    title = before.title
+    if change.title is not None or was_first_line:
+        title = checked_line("title", change.title or "")
+    status = before.status
+    if renewed and status is MemoryStatus.STALE:
+        status = MemoryStatus.ACTIVE
     named_by_key = before.entity == entity_for_key(before.layer, before.key)
     worded = compose_text(
         words, _changed_particulars(before.particulars, change), allow_pii=allow_pii
@@ -266,9 +269,7 @@ def _changed(
         key=key,
         importance=before.importance if change.importance is None else change.importance,
         confidence=before.confidence if change.confidence is None else change.confidence,
-        status=MemoryStatus.ACTIVE
-        if renewed and before.status is MemoryStatus.STALE
-        else before.status,
+        status=status,
         updated_at=now,
         allow_pii=allow_pii,
     )
@@ -277,18 +278,23 @@ def _changed(
 
 def _changed_particulars(particulars: MemoryDetails, change: MemoryChange) -> MemoryDetails:
     texts = {"rationale": change.because, "resolution": change.resolution}
-    changes: dict[str, object] = {
-        name: normalise_text(text) for name, text in texts.items() if text is not None
-    }
+    changes: dict[str, object] = {}
+    for name, text in texts.items():
+        if text is not None:
+            changes[name] = normalise_text(text)
     if change.alternatives is not None:
         changes["alternatives"] = tuple(filter(None, map(normalise_text, change.alternatives)))
     if change.links is not None:
-        changes["links"] = tuple(
-            filter(None, (checked_line("link", link) for link in change.links))
-        )
+        changes["links"] = tuple(_checked_links(change.links))
     if change.author is not None:
         changes["author"] = checked_line("name", change.author)
     return replace(particulars, **changes)
+
+
+def _checked_links(links: Iterable[str]) -> list[str]:
+    """Return the links, stripped, without empty ones. Raises UsageError if one is too long."""
+    checked = [checked_line("link", link) for link in links]
+    return list(filter(None, checked))
 
 
 def _move_to_key(
@@ -455,13 +461,12 @@ def merge_particulars(statement: Statement, *fallbacks: MemoryDetails) -> Memory
     that has them."""
     merged = MemoryDetails()
     for details in fallbacks:
-        merged = MemoryDetails(
-            **{
-                name: getattr(merged, name) or getattr(details, name)
-                for name in merged.__struct_fields__
-            }
-        )
-    links = filter(None, (checked_line("link", link) for link in statement.links))
+        missing: dict[str, object] = {}
+        for name in merged.__struct_fields__:
+            if not getattr(merged, name):
+                missing[name] = getattr(details, name)
+        merged = replace(merged, **missing)
+    links = _checked_links(statement.links)
     return replace(
         merged,
         rationale=normalise_text(statement.because) or merged.rationale,

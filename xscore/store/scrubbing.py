@@ -30,6 +30,10 @@ _SCRATCH = re.compile(
     rf".+(?:{'|'.join(map(re.escape, SCRATCH_SUFFIXES))})(?:-wal|-shm|-journal|-key)?"
 )
 _SIDES = ("", *JOURNALS)
+_MEMORY_NAMES = "title, entity, path, place"
+"""What a memory has beside its body; the place of one may be the path of another."""
+_PATHS = "SELECT path, path FROM file_row UNION SELECT memory_id, path FROM evidence"
+"""The place of a memory may be named like a file here that has no memory, or that one cites."""
 _TASKS = (
     "SELECT id, task || char(10) || context FROM turn UNION ALL SELECT thread, active_task FROM"
     " session"
@@ -47,8 +51,10 @@ def lines_still_stored(
     legitimately."""
     matcher, held = LineMatcher(lines), set[str]()
     if matcher:
-        memories = read_with_bodies(connection, "id, title", "true", table="memory_row")
-        for id_, *texts in chain(memories, connection.execute(_TASKS) if tasks else ()):
+        columns = f"id, {_MEMORY_NAMES}"
+        memories = read_with_bodies(connection, columns, "true", table="memory_row")
+        stored_tasks = connection.execute(_TASKS) if tasks else ()
+        for id_, *texts in chain(memories, connection.execute(_PATHS), stored_tasks):
             if id_ not in but:
                 held |= matcher.found_in("\n".join(texts))
     return held

@@ -39,7 +39,7 @@ _STALE_HERE = (
     " {number}"
 )
 _STATUS = f"iif(version = 0 AND EXISTS (SELECT 1 {_STALE_HERE}), 'stale', status)"
-"""Of a memory, as it is where the code that it cites may have changed."""
+"""SQL: the status of a memory here, where code that it cites may have changed."""
 _MEMORY_COLUMNS = (
     *(
         "number",
@@ -83,7 +83,7 @@ _DIFFERING = {
     "text_hash": of_judged_view("hash", "{number}", (ViewName.WHOLE,)),
     "text_tokens": of_judged_view("tokens", "{number}", (ViewName.WHOLE,)),
 }
-"""What is computed of a memory, in part by what is stale in a worktree."""
+"""Columns of the view `memory` that are computed: they may differ where a memory is stale."""
 _SHOWN = ", ".join(
     [name for name in _MEMORY_COLUMNS if name not in _DIFFERING]
     + [f"{expression} AS {name}" for name, expression in _DIFFERING.items()]

@@ -26,8 +26,8 @@ from xscore.extensions.exchange.exchange_keys import (
     parse_exchange_key,
 )
 from xscore.extensions.exchange.judgment_files import (
-    CacheExport,
-    CacheImport,
+    JudgmentExport,
+    JudgmentImport,
     export_judgments,
     import_judgments,
     may_replace_export,
@@ -55,12 +55,14 @@ def filled(
         insert_judgments(connection, judgments, names)
 
 
-def take(connection: Connection, file: Path, key: ExchangeKey = KEY, **options: Any) -> CacheImport:
+def take(
+    connection: Connection, file: Path, key: ExchangeKey = KEY, **options: Any
+) -> JudgmentImport:
     """Import signed lines."""
     return import_judgments(connection, file, key, **options)
 
 
-def quarantine(connection: Connection, file: Path, **options: Any) -> CacheImport:
+def quarantine(connection: Connection, file: Path, **options: Any) -> JudgmentImport:
     """Import lines without checking who signed them."""
     return import_judgments(connection, file, None, **options)
 
@@ -285,11 +287,15 @@ def test_a_file_that_is_cut_short_or_goes_on_is_refused_unsigned_too(
 def test_a_bomb_is_refused(
     tmp_path: Path, second: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A few kilobytes that unpack to too many rows, or to one endless line, are not unpacked."""
+    """A few kilobytes that unpack to too many rows, to one endless line or to endlessly many blank
+    ones are not unpacked."""
     monkeypatch.setattr(judgment_files, "MAX_UNTRUSTED_ROWS", 1_000)
     place = tmp_path / "bomb"
     rewritten(place, *[row()] * 1_001)
     with pytest.raises(UsageError, match="more than 1,000 judgments"):
+        quarantine(second, place)
+    place.write_bytes(signed(zlib.compress(b"\n" * 1_001), OTHER))
+    with pytest.raises(UsageError, match="bomb:2: "):
         quarantine(second, place)
     place.write_bytes(signed(zlib.compress(bytes(100_000_000)), OTHER))
     with pytest.raises(UsageError, match="endless line"):
@@ -310,7 +316,7 @@ def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) 
         NAMES[:2],
     )
     assert export_judgments(connection, place, KEY, judges=("cccccccc",)).judgments == 1
-    assert export_judgments(connection, place, KEY, since=40.0, reasons=False) == CacheExport(
+    assert export_judgments(connection, place, KEY, since=40.0, reasons=False) == JudgmentExport(
         judgments=1, turns=1, reasons=0, bytes=place.stat().st_size, key=KEY.id
     )
     exported = zlib.decompress(read_export(place, KEY).body)
@@ -389,7 +395,7 @@ def test_a_file_of_another_form_is_named(
     """Both numbers are in the message; such a file is neither read nor replaced by an export."""
     file.write_bytes(first_line + b"\n" + file.read_bytes().partition(b"\n")[2])
     with pytest.raises(
-        UsageError, match=rf"made by an? {by} xscore \(schema \d; this one reads \d\)"
+        UsageError, match=rf"made by an? {by} xscore \(schema \d; this one reads \d( to \d)?\)"
     ) as raised:
         quarantine(second, file)
     assert raised.value.hint

@@ -6,7 +6,9 @@ import pytest
 
 from tests.extensions.exchange.filled_store import export_lines, fill
 from tests.statements import prefer, preferences, say
-from xscore.extensions.exchange.memory_lines import import_lines
+from xscore.extensions.exchange.memory_lines import exported_memories, import_lines
+from xscore.extensions.exchange.saved_files import Contents, encode_file
+from xscore.extensions.exchange.snapshots import snapshot_file, take_snapshot
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.privacy import erasure
 from xscore.platform.clock import DAY_S
@@ -128,6 +130,9 @@ def test_a_bad_line_is_named_and_nothing_is_half_imported(
         {"citations": [{"path": "x", "start_line": 1, "end_line": 1 << 64, "span_hash": "0" * 32}]},
         {"judgment": 1.0},
         {"superseded_by": "x"},
+        {"id": "m_" + "1" * 20 + "\n"},
+        {"superseded_by": "m_" + "1" * 20 + "\n"},
+        {"particulars": {"polarity": "pattern\n"}},
         {"facts": {"signature": "def total() -> int"}},
         {"facts": {"complexity": 1 << 70}},
         {"start_line": 1 << 64},
@@ -144,6 +149,24 @@ def test_the_gate_of_lines(store: Store, second_store: Store, changes: dict[str,
     line = json.dumps({**json.loads(lines_of(store)[0]), **changes})
     with pytest.raises(UsageError, match=r"^lines:1: |m_.*future"):
         import_lines(second_store, data([line]))
+
+
+def test_files_put_together_are_one(store: Store, second_store: Store) -> None:
+    """`cat a b` gives a first line in the midst, an editor a byte-order mark or a blank line before
+    it; one of a file of another kind or of a newer xscore is named by its line."""
+    say(store, "x", now=1.0)
+    say(store, "y", now=1.0)
+    first, second = exported_memories(store, MemoryFilter())
+    files = [encode_file(Contents.MEMORIES, [memory]) for memory in (first, second)]
+    imported = import_lines(second_store, b"\xef\xbb\xbf" + b"\n".join(files))
+    assert imported.added == [first.id, second.id]
+    assert import_lines(second_store, b"\n" + files[0]).known == 1
+    for begun, message in (
+        (snapshot_file(take_snapshot(store), secret=store.secret), "lines:3 is a snapshot"),
+        (files[1].replace(b'"schema":4', b'"schema":9'), r"lines:3 .*\(schema 9; .* reads 4\)"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            import_lines(second_store, files[0] + begun)
 
 
 def test_one_file_has_an_id_and_a_key_once(store: Store, second_store: Store) -> None:

@@ -70,6 +70,14 @@ def test_a_stores_own_file_is_restored_exactly(store: Store) -> None:
     assert take_snapshot(store) == taken
 
 
+def test_two_files_are_no_snapshot(store: Store) -> None:
+    """A second file after the first would be taken for a stranger's memories: it is named."""
+    fill(store)
+    text = text_of(store)
+    with pytest.raises(UsageError, match=r"snapshot:\d+ begins another file"):
+        import_snapshot(store, (text + text).encode())
+
+
 def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, second_store: Store) -> None:
     """Planted: the user's own word, edges of weight 1e6, absurd counts; only the text is
     imported."""
@@ -140,8 +148,9 @@ def test_no_judgment_is_taken_or_planted(store: Store) -> None:
     with pytest.raises(UsageError, match=f"snapshot:{len(lines) + 2}: "):
         import_snapshot(store, "\n".join([header, *lines, json.dumps(judgment)]).encode())
     claims = json.dumps({**json.loads(header), "holds": "judgments", "packing": "zlib"})
-    with pytest.raises(UsageError, match="not snapshot"):
+    with pytest.raises(UsageError, match="not a snapshot") as refused:
         import_snapshot(store, "\n".join([claims, *lines]).encode())
+    assert "`xscore store import`" in refused.value.hint
     packed = json.dumps({**json.loads(header), "packing": "zlib"})
     with pytest.raises(UsageError, match="packing"):
         import_snapshot(store, "\n".join([packed, *lines]).encode())

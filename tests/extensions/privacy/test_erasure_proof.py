@@ -16,14 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.extensions.privacy.test_erasure import judge, play, raw
-from tests.store.conftest import put, said
+from tests.store.conftest import function, put, said
 from xscore.cache.judgments import read_judgments
 from xscore.extensions.privacy import erasure
 from xscore.extensions.privacy.erasure_proof import verify_erasure
 from xscore.platform import database
 from xscore.platform.paths import find_root
-from xscore.records.memory import Memory
+from xscore.records.memory import FileStamp, Memory, MemoryOrigin, MemorySource
 from xscore.store import scrubbing
+from xscore.store.index_rows import write_stamps
 from xscore.store.line_search import LineMatcher, searchable_lines, with_halves
 from xscore.store.scrubbing import database_files
 from xscore.store.store import Store
@@ -98,6 +99,69 @@ def test_lines_that_others_say_are_left_out_and_counted(store: Store) -> None:
     assert done.answers == 0, "what another says as well is no sign of it"
     assert (proof.holds, proof.still_said) == (True, 2)
     assert store.memories([second.id])
+
+
+SHARED_PLACE = "pkg/payroll_of_the_north.py"
+
+
+def imported(place: str, ordinal: int) -> Memory:
+    """A memory of a document that lies elsewhere."""
+    return said(
+        f"Page {ordinal}",
+        ordinal=ordinal,
+        origin=MemoryOrigin.DOCUMENT,
+        place=place,
+        source=MemorySource.IMPORT,
+    )
+
+
+def test_the_place_of_a_memory_is_searched_for_and_goes(store: Store) -> None:
+    """An erased memory's place is in no byte, and an answer that repeats it goes too."""
+    place = "https://wiki.example/payroll/redundancies"
+    memory = imported(place, 1)
+    put(store.connection, memory)
+    play(store, "Where is it written?", f"It is at {place}.", memory)
+    wording = erasure.erased_lines(store, [memory.id])
+    assert place in wording and place.encode() in raw(store.path.parent)
+    erasure.erase_memories(store, [memory.id], now=1.0)
+    assert verify_erasure(store, wording).holds
+    assert place.encode() not in raw(store.path.parent)
+
+
+def test_a_place_of_two_memories_goes_with_the_second(store: Store) -> None:
+    """Another memory of the same place keeps it by right; when that goes as well, it is gone."""
+    first, second = imported(SHARED_PLACE, 1), imported(SHARED_PLACE, 2)
+    put(store.connection, first, second)
+    wording = erasure.erased_lines(store, [first.id])
+    for memory, still_said in ((first, len(wording)), (second, 0)):
+        erasure.erase_memories(store, [memory.id], now=1.0)
+        proof = verify_erasure(store, wording)
+        assert (proof.holds, proof.still_said) == (True, still_said)
+    assert SHARED_PLACE.encode() not in raw(store.path.parent)
+
+
+@pytest.mark.parametrize("named_by", ["code", "excluded file", "citation"])
+def test_a_place_that_is_a_path_here_is_left_out(store: Store, named_by: str) -> None:
+    """The place of an erased memory may be named like a file here, which stays."""
+    memory = imported(SHARED_PLACE, 1)
+    put(store.connection, memory)
+    match named_by:
+        case "code":
+            put(store.connection, function("pay", path=SHARED_PLACE))
+        case "excluded file":
+            stamp = FileStamp(SHARED_PLACE, 9_000_000, 1, "hash", excluded="too_large")
+            with database.transaction(store.connection):
+                write_stamps(store.connection, [stamp])
+        case _:
+            put(store.connection, citing := said("It is paid monthly"))
+            with database.transaction(store.connection) as connection:
+                connection.execute(
+                    "INSERT INTO evidence VALUES (?, ?, 'hash', 1, 2, 0)", (citing.id, SHARED_PLACE)
+                )
+    wording = erasure.erased_lines(store, [memory.id])
+    erasure.erase_memories(store, [memory.id], now=1.0)
+    proof = verify_erasure(store, wording)
+    assert (proof.holds, proof.still_said) == (True, len(wording))
 
 
 def test_a_line_is_found_by_a_word_of_its_own_or_as_a_whole() -> None:

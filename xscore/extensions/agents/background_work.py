@@ -248,7 +248,9 @@ class BackgroundWork:
             connection = pipeline.store.connection
             parts = _within_caps(parts, run_id, now=self._clock())
             parts, turn = turn_to_continue(parts, turn_id, answer=False, even_done=True)
-            opened = open_turn(parts, replace(turn, continues=""), Stopwatch(), takes_up=False)
+            opened = open_turn(
+                parts, replace(turn, continues=""), Stopwatch(), continues_session=False
+            )
             changed = tuple([miss for miss in opened.pool.misses if miss.updated_at > asked_at])
             if not (changed and parts.judge.stored):
                 return True

@@ -11,7 +11,6 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -284,12 +283,15 @@ class _Source:
         """Return a member if it is all ours; otherwise the parts of it that are ours."""
         if entry.is_ours(self.value(node)):
             return [node]
-        pairs = self.pairs(node).values() if node.type == "object" else ()
-        values = [pair.child_by_field_name("value") for pair in pairs]
-        lists = [value for value in values if value and value.type == "array"]
-        children = chain.from_iterable(sequence.named_children for sequence in lists)
-        parts = (child for child in children if child.type != "comment")
-        return [part for part in parts if entry.is_ours(self.value(part))]
+        own_parts: list[Node] = []
+        for pair in self.pairs(node).values() if node.type == "object" else ():
+            sequence = pair.child_by_field_name("value")
+            if not sequence or sequence.type != "array":
+                continue
+            for part in sequence.named_children:
+                if part.type != "comment" and entry.is_ours(self.value(part)):
+                    own_parts.append(part)
+        return own_parts
 
     def indent_of(self, node: "Node") -> str:
         """Return the white space at the start of a node's line."""

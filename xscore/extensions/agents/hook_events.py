@@ -126,7 +126,7 @@ def turn_problem(answer: Answer) -> str:
     did."""
     if not (answer.ranked_by or answer.exit_code in _NOTHING_JUDGED):
         return ""
-    # The words' judge has no host that could fail: what its turn warns of is not the reason.
+    # The lexical judge has no host that could fail: what its turn warns of is not the reason.
     if answer.judge.by_model and answer.warnings:
         return answer.warnings[0]
     causes = ", ".join(answer.unjudged.by_cause)

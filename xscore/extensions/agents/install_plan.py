@@ -144,9 +144,9 @@ class FileEdit(Struct, frozen=True):
         """What happens to the file, in one word."""
         if self.before == self.after:
             return "unchanged"
-        if self.before is None or self.after is None:
-            if self.before is None:
-                return "created"
+        if self.before is None:
+            return "created"
+        if self.after is None:
             return "deleted"
         return "changed"
 
@@ -246,7 +246,7 @@ def plan_removal(target: Target) -> list[FileEdit]:
     Raises UsageError for a file that cannot be edited.
     """
     edits = []
-    # which name an installation wrote depends on what was on the PATH then
+    # Which name an installation wrote depends on what was on the PATH then.
     by_each_name = zip(*(_forms(target, program) for program in target.programs), strict=True)
     for form, *other_forms in by_each_name:
         before = _read(form.path)

@@ -1,12 +1,11 @@
 """`ask --batch`: the questions of a list asked in one working session, sharing packs if possible.
 
 Packs that questions can share are judged first. Then each question is an ordinary turn, which
-judges what is left; it uses the same judge, that of the shared layout. Where the first questions
-have no score in that layout, nothing shared or nothing usable, all are judged as by `xscore ask`;
-if the model could not read it, the store remembers this for later lists. A decision model is
-always asked so, since it has no packs to share. Trade-off:
-questions are handled 32 at a time, so that the first answers do not wait for the last question;
-packs are shared within these 32 only.
+judges what is left with the same judge, that of the shared layout. If the first questions can share
+nothing, or get no usable score in that layout, all are judged as by `xscore ask`; that a model gave
+no usable score is remembered for later lists. A decision model is always asked as by `xscore ask`,
+since it has no packs to share. Trade-off: questions are handled 32 at a time, so that the first
+answers do not wait for the last question; packs are shared within these 32 only.
 """
 
 import time
@@ -21,7 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.cache import capabilities
-from xscore.cli.opening import read_settings, run_turn
+from xscore.cli.opening import read_settings, run_with_pipeline
 from xscore.cli.options import Flags
 from xscore.cli.progress import TurnObserver
 from xscore.cli.start import STARTED_AT
@@ -96,7 +95,7 @@ async def ask_list(
     identity = parts.judge.identity
     options = replace(options, started=options.started or time.monotonic())
     failed = _shared_form_failed(parts)
-    # With nobody to share a prompt with, a question has the judgments of `xscore ask`.
+    # Alone, a question is judged as by `xscore ask`, and finds its judgments.
     has_company = len(questions.all) > 1 and parts.settings.batch.questions_a_call > 1
     shares = has_company and not failed and sharing_prompts(parts.judge) is not parts.judge
     turns = TurnList(parts, shares)
@@ -137,7 +136,10 @@ class _AskListRun(Struct):
     async def go(self) -> None:
         parts = self.turns.parts
         opened = open_turn(
-            parts, self._turn(self.questions[0], is_first=True), Stopwatch(), takes_up=False
+            parts,
+            self._turn(self.questions[0], is_first=True),
+            Stopwatch(),
+            continues_session=False,
         )
         memories = ListMemories(opened.pool.all_candidates, opened.pool.candidates, self.like.scope)
         if parts.observer.can_confirm:
@@ -156,7 +158,7 @@ class _AskListRun(Struct):
         if self._can_share(questions):
             phase = await self._share(questions)
         has_scores = phase is not None and phase.count_judged() > 0
-        # Nothing yet shows that the model reads the shared form, and nothing is saved by it.
+        # There is no score in the shared form, new or cached, that a change of form would lose.
         if not has_scores and not any(question.pool.known for question in questions):
             self._ask_alone()
         for at, question in enumerate(questions):
@@ -334,7 +336,7 @@ def ask_batch(path: Path, flags: Flags, *, print_turn: PrintTurn) -> int:
             write_stdout("nothing was chosen")  # why stands with the account
         print_turn(answer, terminal, wants_answer=answers and not settings.settings.judge.replay)
 
-    report = run_turn(
+    report = run_with_pipeline(
         flags,
         lambda open_: ask_list(open_.parts, questions, options, like=like, on_answer=print_answer),
         settings=settings,

@@ -92,18 +92,13 @@ def _read_results(
             unscored.append((name, parsed.missing, parsed.trouble))
         elif result.outcome is RequestOutcome.REFUSED:
             rule.rejected += 1
-            detail = result.detail or "the host refused it"
-            if result.error_kind == PromptTooLong.kind:
-                trouble = repair.prompt_too_long(detail)
-            else:
-                trouble = repair.prompt_rejected(detail)
-            unscored.append((name, prompt.pieces, trouble))
+            unscored.append((name, prompt.pieces, _refusal(result)))
         else:
             cause = _AGAIN[result.outcome]
             if result.detail:
                 cause = f"{cause} ({result.detail})"
             readings.to_replan[name] = cause
-    # Whether the host takes and the model scores anything is known once the whole chunk was read.
+    # Whether the host accepts and the model scores anything is known once the whole chunk is read.
     rule.has_score = rule.has_score or bool(readings.judged)
     takes_nothing = not rule.has_answer and rule.rejected >= rule.most_rejected
     in_vain = takes_nothing or rule.is_over_after_unscored(0)
@@ -116,6 +111,14 @@ def _read_results(
             for prompt in follow_ups:
                 readings.new_prompts.append((name[0], prompt))
     return readings
+
+
+def _refusal(result: BatchResult) -> RepairReason:
+    """Return why the host refused a prompt, as the repair of live replies knows it."""
+    detail = result.detail or "the host refused it"
+    if result.error_kind == PromptTooLong.kind:
+        return repair.prompt_too_long(detail)
+    return repair.prompt_rejected(detail)
 
 
 CHUNK = 5_000

@@ -14,7 +14,7 @@ import click
 from msgspec.structs import asdict, replace
 
 from xscore.cli.interrupt import run_interruptible
-from xscore.cli.opening import opened_store, read_settings, run_turn
+from xscore.cli.opening import opened_store, read_settings, run_with_pipeline
 from xscore.cli.options import COUNT, MAX_USD, RESULTS_FILE, SELECTION, YES, Flags, command
 from xscore.cli.terminal import Terminal
 from xscore.cli.text_layout import faint, render_facts, render_table
@@ -86,9 +86,8 @@ def collect_jobs(job: str, flags: Flags) -> int:
     every job.
 
     Run it as often as you like: it resumes where it was. It ends with 0 when all is in, 1 while
-    something is
-    pending or nothing was judged, 3 when the vendor cannot be used, and 4 when a cap stops the
-    rest.
+    something is pending or nothing was judged, 3 when the vendor cannot be used, and 4 when a cap
+    stops the rest.
     """
     output = flags.given["output"]
 
@@ -138,7 +137,7 @@ def _write_results(job: BatchJob, out: Path, flags: Flags) -> dict[str, Any]:
         return to_json({"job": job.id, **counts, **asdict(ranked), "out": str(out)})
 
     loaded = read_settings(flags)
-    return run_turn(
+    return run_with_pipeline(
         flags, work, settings=replace(loaded, settings=settings_of_job(job, loaded.settings))
     )
 

@@ -112,7 +112,7 @@ class BatchPlanner:
                 # A memory whose parts are all known has itself no judgment: its parts are asked
                 # for again.
                 to_ask += unknown or pieces
-            for prompt in self._builder.asks(pack, to_ask):
+            for prompt in self._builder.prompts_of(pack, to_ask):
                 name = (prompt.pack, *(piece.content_hash for piece in prompt.pieces))
                 if name not in self._numbers:
                     self._numbers[name] = len(self.prompts)
@@ -347,8 +347,7 @@ def judge_name(parts: PipelineParts) -> str:
 
 
 def batch_judge(parts: PipelineParts) -> JudgeDescription:
-    """Return the judge that a Batch API has: for a decision model of OpenAI's its
-    chat judge.
+    """Return the judge that a Batch API has: for a decision model of OpenAI's its chat judge.
 
     Raises UsageError for the lexical judge.
     """

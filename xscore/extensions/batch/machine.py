@@ -1,12 +1,10 @@
 """Advance a job: create, poll and fetch its batches, until only the vendor can continue.
 
 A pass settles what an earlier one left in doubt, polls running batches, collects ended ones, and
-sends what fits;
-it repeats while something changed. Every step is one transaction, so that a kill leaves a state to
-resume from.
-OpenAI stores our mark, so our batches are found by it. Anthropic stores none: ours are found by the
-ids in their results. Trade-off: after a failed step no other step of its kind is tried in this
-pass, so that a failing host is not asked a hundred times.
+sends what fits; it repeats while something changed. Every step is one transaction, so that a kill
+leaves a state to resume from. OpenAI stores our mark, so our batches are found by it. Anthropic
+stores none: ours are found by the ids in their results. Trade-off: after a failed step no other
+step of its kind is tried in this pass, so that a failing host is not asked a hundred times.
 """
 
 import time
@@ -69,40 +67,51 @@ async def advance_job(
     A failing host raises nothing: the status says so, and earlier steps are kept. Raises
     NothingMatched, StoreError.
     """
-    connection = store.connection
-    async with job_lease(connection, job_id, clock=clock) as lease:
+    async with job_lease(store.connection, job_id, clock=clock) as lease:
         if not lease:
-            return replace(job_status(connection, job_id), problem=BUSY_ELSEWHERE)
-        job = job_rows.read_job(connection, job_id)
+            return replace(job_status(store.connection, job_id), problem=BUSY_ELSEWHERE)
+        job = job_rows.read_job(store.connection, job_id)
         ledger = BatchLedger.of(job, settings)
         context = JobContext(
             store=store, settings=settings, job=job, ledger=ledger, lease=lease, clock=clock
         )
         if not _needs_vendor(context):
-            return job_status(connection, job_id)
+            return job_status(store.connection, job_id)
         try:
             reached = host or batch_host_of_job(store, settings, job)
         except (ProviderError, UsageError) as error:
             # With --forget nothing is asked of the vendor, so a lost key or host does not matter.
-            if forget:
-                return _abandon_open_batches(context)
-            problem = join_sentences(error.message, error.hint)
-            return replace(job_status(connection, job_id), problem=problem, is_unusable=True)
-        sender = BatchSender(context, reached)
-        collector = ResultCollector(context, reached, chunk=chunk)
+            return _abandon_open_batches(context) if forget else _unusable(context, error)
         run = _JobPass(
-            context, reached, sender, collector, note, sends=job.stopped_at is None, abandons=forget
+            context=context,
+            host=reached,
+            sender=BatchSender(context, reached),
+            collector=ResultCollector(context, reached, chunk=chunk),
+            note=note,
+            sends=job.stopped_at is None,
+            abandons=forget,
         )
         try:
-            while await run.moves():
-                continue
+            return await _run_to_rest(run)
         finally:
             # A host that was handed in belongs to the caller.
             if host is None:
                 await reached.aclose()
-        with context.transaction() as opened:
-            batch_rows.end_job_if_done(opened, job.id, at=clock())
-        return run.status()
+
+
+def _unusable(context: JobContext, error: ProviderError | UsageError) -> JobStatus:
+    status = job_status(context.connection, context.job.id)
+    return replace(status, problem=join_sentences(error.message, error.hint), is_unusable=True)
+
+
+async def _run_to_rest(run: "_JobPass") -> JobStatus:
+    """Repeat the pass while something changes, and end the job if nothing is left of it."""
+    context = run.context
+    while await run.moves():
+        continue
+    with context.transaction() as opened:
+        batch_rows.end_job_if_done(opened, context.job.id, at=context.clock())
+    return run.status()
 
 
 def _abandon_open_batches(context: JobContext) -> JobStatus:

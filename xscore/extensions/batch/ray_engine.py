@@ -64,7 +64,7 @@ from xscore.scorer.packs import Pack
 
 LOCAL = "local"
 LOCAL_STARTS = 2
-"""How often Ray is started on this machine before that is given up."""
+"""How many times Ray is started on this machine before giving up."""
 CPUS = 0.25
 """CPUs of one actor, which mostly waits: whole ones would leave none for its feeding tasks, and a
 list would hang."""

@@ -142,14 +142,15 @@ def render_shared_account(report: AskListReport) -> str:
         return "\n".join(lines)
     best = report.alone_at_best_usd
     cached = "" if best is None else f", {format_dollars(best)} with prefixes cached"
-    tokens = describe_tokens(alone.input_tokens, alone.output_tokens)
+    alone_tokens = describe_tokens(alone.input_tokens, alone.output_tokens)
     calls = counted(alone.calls, "call")
     part = format_share(saved.input_tokens, alone.input_tokens)
     return "\n".join(
         [
             *lines,
             faint(
-                f"one question a call: {calls}, {tokens}, {format_dollars(alone.cost_usd)}{cached}"
+                f"one question a call: {calls}, {alone_tokens},"
+                f" {format_dollars(alone.cost_usd)}{cached}"
             ),
             f"saved {saved.calls:,} of {calls}, {part} of the input tokens{_saved(report)}",
         ]

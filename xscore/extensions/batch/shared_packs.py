@@ -90,6 +90,7 @@ class SharedPackJudge(Struct):
     """Called with each answered prompt after its judgments are committed, and with the turn texts
     of the questions answered in full: only those need no prompt of their own."""
     judged: list[set[str]] = field(default_factory=list)
+    """For each question, the content hashes that it has a judgment of."""
     faults: ReplyFaults = field(default_factory=ReplyFaults)
     rule: GiveUpRule = field(default_factory=lambda: GiveUpRule(MAX_SHARED_REJECTED))
     spent: StageUsage = StageUsage()
@@ -141,11 +142,11 @@ class SharedPackJudge(Struct):
                 pass
 
     def _prior(self, unit: SharedUnit) -> float:
-        members = [member.content_hash for member in unit.pack.members]
         best = 0.0
         for number in unit.questions:
             priors = self.askings[number].priors
-            best = max([best, *(priors.get(content, 0.0) for content in members)])
+            for member in unit.pack.members:
+                best = max(best, priors.get(member.content_hash, 0.0))
         return best
 
     async def _judge_unit(self, unit: SharedUnit) -> tuple[Sequence[object], Sequence[SharedUnit]]:
@@ -156,7 +157,7 @@ class SharedPackJudge(Struct):
         if len(numbers) > 1:
             pieces = self.builder.pieces_of(unit.pack, self.texts(unit.pack.members))
         # Units hold whole memories, so that there is one prompt; none where all texts are gone.
-        for prompt in self.builder.asks(unit.pack, pieces):
+        for prompt in self.builder.prompts_of(unit.pack, pieces):
             await self._send(prompt, numbers)
         for number in numbers:
             if unjudged := hashes - self.judged[number]:
@@ -201,10 +202,7 @@ class SharedPackJudge(Struct):
             )
             parsed_replies.append(parsed)
         # Each judgment is stored before the give-up rule may stop the rest: it is paid for.
-        await _finish_all(
-            self._keep(number, parsed)
-            for number, parsed in zip(numbers, parsed_replies, strict=True)
-        )
+        await _finish_all(map(self._keep, numbers, parsed_replies))
         is_useful = any(parsed.judged for parsed in parsed_replies)
         self.rule.count_reply(scored=is_useful)
         if not is_useful and self.rule.is_over_after_unscored(1):
@@ -222,7 +220,8 @@ class SharedPackJudge(Struct):
         judgments = [judgment for _, judgment in parsed.judged]
         if judgments:
             await self.askings[number].write(judgments)
-        self.judged[number].update(judgment.content_hash for judgment in judgments)
+        for judgment in judgments:
+            self.judged[number].add(judgment.content_hash)
 
 
 async def _finish_all(works: Iterable[Awaitable[Result]]) -> list[Result]:
@@ -255,32 +254,28 @@ async def judge_shared_packs(
         resources.deadline = deadline
         knowing, provider = await with_probed_host(described, resources)
         builder = caching_builder(knowing)
-        alone_builder = caching_builder(replace(knowing, shared_layout=None))
-        progress = JudgingProgress(
-            parts.observer, sum(len(question.pool.misses) for question in questions), 0
-        )
+        alone_tokens = partial(_alone_tokens, caching_builder(replace(knowing, shared_layout=None)))
+        _, to_judge = _count_candidates(questions)
+        progress = JudgingProgress(parts.observer, to_judge, 0)
         paid = 0
 
         def count(
             request: Request, completion: Completion, prompt: PackPrompt, turn_texts: Sequence[str]
         ) -> None:
             nonlocal paid
-            alone_tokens: list[int] = []
-            for text in turn_texts:
-                alone_request, _ = alone_builder.request(prompt, text)
-                alone_tokens.append(alone_request.input_tokens)
-            separate.add(request, completion.usage, alone_tokens)
+            separate.add(request, completion.usage, alone_tokens(prompt, turn_texts))
             paid += request.candidates
             progress.report(paid, 0, resources.usage.spent(Stage.JUDGE))
 
+        askings: list[SharedQuestion] = []
+        for question in questions:
+            askings.append(await _shared_question(knowing, resources, question))
         judge = SharedPackJudge(
             provider=provider,
             builder=builder,
             texts=partial(judged_texts, knowing),
             units=_plan_units(knowing, builder, questions),
-            askings=[
-                await _shared_question(knowing, resources, question) for question in questions
-            ],
+            askings=askings,
             concurrency=workers_for(knowing.concurrency),
             stop=resources.new_stop(),
             answered=count,
@@ -292,20 +287,43 @@ async def judge_shared_packs(
         return judge
 
 
+def _alone_tokens(
+    builder: PromptBuilder, prompt: PackPrompt, turn_texts: Sequence[str]
+) -> list[int]:
+    """Return the input tokens that each of these questions would have sent by itself."""
+    input_tokens: list[int] = []
+    for text in turn_texts:
+        request, _ = builder.request(prompt, text)
+        input_tokens.append(request.input_tokens)
+    return input_tokens
+
+
+def _count_candidates(questions: Sequence[PreparedQuestion]) -> tuple[int, int]:
+    """Return the candidates of all questions, and how many of them have no judgment yet."""
+    candidates = to_judge = 0
+    for question in questions:
+        candidates += len(question.pool.candidates)
+        to_judge += len(question.pool.misses)
+    return candidates, to_judge
+
+
 async def _shared_question(
     judge: JudgeDescription, resources: TurnResources, prepared: PreparedQuestion
 ) -> SharedQuestion:
-    pool = prepared.pool
-    identity = judge.identity
-    key = prepared.key
-    guesses, _ = await judging_priors(judge, resources, prepared.turn, pool)
-    write, claims = await resources.judgment_access(pool.misses, key, identity)
+    misses = prepared.pool.misses
+    guesses, _ = await judging_priors(judge, resources, prepared.turn, prepared.pool)
+    write, claims = await resources.judgment_access(misses, prepared.key, judge.identity)
     return SharedQuestion(
         turn_text=turn_block(prepared.turn, sees=judge.settings.judge.sees),
-        priors={miss.content_hash: guesses.get(miss.id, 0.0) for miss in pool.misses},
+        priors={miss.content_hash: guesses.get(miss.id, 0.0) for miss in misses},
         write=write,
         claims=claims,
     )
+
+
+def _turn_texts(judge: JudgeDescription, questions: Sequence[PreparedQuestion]) -> list[str]:
+    sees = judge.settings.judge.sees
+    return [turn_block(question.turn, sees=sees) for question in questions]
 
 
 def _plan_units(
@@ -314,7 +332,7 @@ def _plan_units(
     return plan_shared_units(
         builder,
         [packs_of(judge, question.pool) for question in questions],
-        [turn_block(question.turn, sees=judge.settings.judge.sees) for question in questions],
+        _turn_texts(judge, questions),
         limit=judge.settings.batch.questions_a_call,
         context_tokens=context_tokens(judge),
     )
@@ -324,11 +342,12 @@ def forecast_shared(parts: PipelineParts, questions: Sequence[PreparedQuestion])
     """Estimate judging these questions with shared packs, where the judge has them."""
     judge = parts.judge
     if judge.shared_layout is None:
-        return reduce(
-            add, (forecast_judging(judge, question.turn, question.pool) for question in questions)
-        )
+        estimates: list[JudgeEstimate] = []
+        for question in questions:
+            estimates.append(forecast_judging(judge, question.turn, question.pool))
+        return reduce(add, estimates)
     builder = prompt_builder(judge)
-    texts = [turn_block(question.turn, sees=judge.settings.judge.sees) for question in questions]
+    texts = _turn_texts(judge, questions)
     calls = chars = output = 0
     for unit in _plan_units(judge, builder, questions):
         prompts, memories = prompts_of_pack(builder, unit.pack)
@@ -340,7 +359,7 @@ def forecast_shared(parts: PipelineParts, questions: Sequence[PreparedQuestion])
             builder, ceil(memories / prompts), len(unit.questions)
         )
     work = Workload(calls, round(chars / builder.model.chars_per_token), output)
-    candidates = sum(len(question.pool.candidates) for question in questions)
-    misses = sum(len(question.pool.misses) for question in questions)
+    candidates, to_judge = _count_candidates(questions)
     estimate = price_work(judge, work, questions[0].pool)
-    return replace(estimate, candidates=candidates, cached=candidates - misses, to_judge=misses)
+    cached = candidates - to_judge
+    return replace(estimate, candidates=candidates, cached=cached, to_judge=to_judge)

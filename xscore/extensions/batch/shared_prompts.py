@@ -106,12 +106,15 @@ def plan_shared_units(
     sizes = [ceil(tokens.size(questions_block((text,))) / ratio) for text in turn_texts]
     units: list[SharedUnit] = []
     for pack, askers in _by_pack(packs):
-        small = tuple(member for member in pack.members if member.tokens <= builder.profile.tokens)
-        large = tuple(member for member in pack.members if member not in small)
+        small: list[Candidate] = []
+        large: list[Candidate] = []
+        for member in pack.members:
+            (small if member.tokens <= builder.profile.tokens else large).append(member)
         shared = pack
         if large:
-            units += [SharedUnit(Pack("", large), (number,)) for number in askers]
-            shared = replace(pack, members=small, is_kept=False)
+            for number in askers:
+                units.append(SharedUnit(Pack("", tuple(large)), (number,)))
+            shared = replace(pack, members=tuple(small), is_kept=False)
         if small:
             longest = max(sizes[number] for number in askers)
             fits = min(limit, _max_questions(builder, small, longest, context_tokens))

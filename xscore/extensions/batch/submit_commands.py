@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from xscore.cli.opening import run_turn
+from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import (
     COUNT,
     DRY_RUN,
@@ -91,7 +91,7 @@ def run_batch(questions: Path, *, ray: int | None, flags: Flags) -> int:
     options = ListOptions(
         scope=flags.scope, out=flags.given["output"], actors=ray or 0, started=STARTED_AT
     )
-    report = run_turn(
+    report = run_with_pipeline(
         flags, lambda open_: run_live_list(open_.parts, listed, options), noun="This list"
     )
     return _print_live_job(report, flags.terminal)
@@ -120,7 +120,7 @@ def submit_batch(questions: Path, flags: Flags) -> int:
     """
     listed = read_question_file(questions)
     options = ListOptions(scope=flags.scope, command="submit")
-    return run_turn(
+    return run_with_pipeline(
         flags, lambda open_: _plan_and_send(open_.parts, listed, options, flags), noun="This job"
     )
 
@@ -295,7 +295,7 @@ def rescore_judgments(
             return await _plan_and_send(parts, questions, options, flags)
         return await run_live_list(parts, questions, options)
 
-    report = run_turn(flags, work, noun="This rescoring")
+    report = run_with_pipeline(flags, work, noun="This rescoring")
     if isinstance(report, int):
         return report
     return _print_live_job(report, flags.terminal)

@@ -294,15 +294,17 @@ def _mark(entry: Mapping[str, Any]) -> str:
 def _problem(entry: Mapping[str, Any]) -> tuple[str, str]:
     """Return why a batch failed, and the host's code if we know it."""
     data = sub_object(entry, "errors").get("data")
-    errors = (
-        [error for error in data if isinstance(error, Mapping)] if isinstance(data, list) else []
-    )
-    codes = [error.get("code") for error in errors]
-    # No other word of the host is passed on: it may repeat the prompt.
-    known_codes = [code for code in codes if isinstance(code, str) and code in PROBLEMS]
-    known_code = known_codes[0] if known_codes else ""
-    numbers = [token_count(error.get("line")) for error in errors]
-    line = next((number for number in numbers if number is not None), None)
+    known_code = ""
+    line: int | None = None
+    for error in data if isinstance(data, list) else ():
+        if not isinstance(error, Mapping):
+            continue
+        code = error.get("code")
+        # No other word of the host is passed on: it may repeat the prompt.
+        if not known_code and isinstance(code, str) and code in PROBLEMS:
+            known_code = code
+        if line is None:
+            line = token_count(error.get("line"))
     where = "" if line is None else f" (line {line})"
     why = "the host refused its input"
     if known_code:

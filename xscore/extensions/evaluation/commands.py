@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from xscore.cli.opening import run_turn
+from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import LIST_OPTIONS, Flags, command
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
 from xscore.cli.start import STARTED_AT
@@ -40,7 +40,7 @@ def evaluate(questions: Path, flags: Flags) -> int:
     """
     cases = read_qrels(questions)
     terminal = flags.terminal
-    evaluation = run_turn(
+    evaluation = run_with_pipeline(
         flags,
         lambda open_: run_evaluation(open_.parts, cases, scope=flags.scope, started=STARTED_AT),
         noun="This evaluation",

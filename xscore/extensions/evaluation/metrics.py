@@ -86,7 +86,7 @@ def match_gold(ranked: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[i
 
 
 def _take_match(place: EntityRef, free: dict[int, EntityRef]) -> int | None:
-    """Take the first gold entity that this is out of those still free; return its index."""
+    """Take the first gold entity that matches out of those still free; return its index."""
     for index, gold_place in free.items():
         if is_same_entity(place, gold_place):
             del free[index]

@@ -65,7 +65,10 @@ class QrelCase(Struct, frozen=True):
             raise ValueError("gold names no file")
         for place in self.gold:
             if not (place.start == place.end == 0 or 0 < place.start <= place.end):
-                raise ValueError(f"start {place.start} and end {place.end} are not lines")
+                raise ValueError(
+                    f"start {place.start} and end {place.end} are not lines: give both, from 1, or"
+                    " neither"
+                )
 
 
 class Qrels(Struct, frozen=True):
@@ -138,7 +141,11 @@ class _EvaluationRun(Struct):
         # Past answers are not evidence unless the user says so.
         has_session = Layer.SESSION in self.scope.layers
         opened = open_turn(
-            self.turns.parts, self._turn(case), Stopwatch(), takes_up=False, exchanges=has_session
+            self.turns.parts,
+            self._turn(case),
+            Stopwatch(),
+            continues_session=False,
+            exchanges=has_session,
         )
         return forecast_judging(self.turns.parts.judge, opened.turn, opened.pool)
 

@@ -2,8 +2,8 @@
 other machines.
 
 Memories travel as lines of JSON or as one snapshot, judgments as a signed file. `memory_lines`,
-`snapshots` and `cache_files` decide what is trusted. A file of memories is private to the user, and
-written whole or not at all.
+`snapshots` and `judgment_files` decide what is trusted. A file of memories is private to the user,
+and written whole or not at all.
 """
 
 import secrets
@@ -264,8 +264,8 @@ def import_memories(file: Path, snapshot: bool, layer: str | None, flags: Flags)
 def _print_restored(done: SnapshotRestored, terminal: Terminal) -> None:
     parts = (
         f"restored {counted(done.added + done.changed, 'memory', 'memories')}",
-        f"{done.unchanged:,} were the same; {counted(done.edges, 'edge')}",
-        counted(done.retrievals, "look"),
+        f"{done.unchanged:,} unchanged; {counted(done.edges, 'edge')}",
+        counted(done.retrievals, "retrieval"),
         counted(done.repository_maps, "map"),
     )
     terminal.print_result(done, ", ".join(parts))
@@ -292,4 +292,5 @@ def _print_imported(done: MemoryImport, terminal: Terminal) -> None:
 
 def _note_forgotten(count: int, terminal: Terminal) -> None:
     if count:
-        terminal.note(f"{count:,} were erased here for good, and stay erased")
+        erased = counted(count, "memory was", "memories were")
+        terminal.note(f"{erased} erased here for good, and stay erased")

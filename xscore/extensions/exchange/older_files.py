@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 
 from xscore.extensions.exchange.exchange_keys import ExchangeKey
 from xscore.extensions.exchange.saved_files import (
+    FILE_SCHEMA,
     Contents,
     encode_packed,
     file_header,
@@ -32,6 +33,7 @@ from xscore.extensions.exchange.saved_records import (
     SavedJudgment,
     SavedMap,
     SavedMapFile,
+    map_records,
 )
 from xscore.platform.errors import UsageError, newer_file_error
 from xscore.platform.json_lines import refuse_newer_schema, without_values
@@ -94,8 +96,9 @@ def _judgments_error(first_line: bytes, name: str, hint: str) -> UsageError:
     if form > _JUDGMENTS_FORM:
         return newer_file_error(name, form, _JUDGMENTS_FORM)
     return UsageError(
-        f"{name} was made by an older xscore (schema {form}; this one reads {_JUDGMENTS_FORM})",
-        hint="Export it again with `xscore store export` of this version.",
+        f"{name} was made by an older xscore (schema {form}; this one reads {_JUDGMENTS_FORM} to"
+        f" {FILE_SCHEMA})",
+        hint="Export it again with this version of xscore.",
     )
 
 
@@ -132,7 +135,7 @@ class _OldSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Form 1 of a snapshot's first line: everything but the memories."""
 
     schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
-    kind: Annotated[str, Meta(pattern="^snapshot$")]
+    kind: Annotated[str, Meta(pattern=r"^snapshot\Z")]
     mac: Annotated[str, Meta(pattern=r"^([0-9a-f]{64}|)\Z")] = ""
     edges: tuple[Edge, ...] = ()
     retrievals: tuple[_OldRetrieval, ...] = ()
@@ -174,6 +177,4 @@ def _records_of(
     for trace in old.retrievals:
         yield RetrievalTrace(trace.at, trace.turn, trace.memories)
     for map_ in old.repository_maps:
-        yield SavedMap(map_.indexed_at, map_.edges)
-        for file in map_.files:
-            yield SavedMapFile(file.path, file.file_hash, file.language, file.memories)
+        yield from map_records(map_.indexed_at, map_.files, map_.edges)

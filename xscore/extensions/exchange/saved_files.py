@@ -43,6 +43,7 @@ _MAX_JUDGMENT_BYTES = 8_000
 _PIECE_BYTES = 1_024
 """Unpacked at a time: at most 1 MB comes out of so little."""
 _BOM = b"\xef\xbb\xbf"
+_FORM_FIELD = b'"form"'
 
 
 class Contents(StrEnum):
@@ -53,12 +54,23 @@ class Contents(StrEnum):
     JUDGMENTS = "judgments"
 
 
+_NAMES: Mapping[Contents, str] = {
+    Contents.MEMORIES: "a file of memories",
+    Contents.SNAPSHOT: "a snapshot",
+    Contents.JUDGMENTS: "a file of judgments",
+}
+"""For messages."""
 _SHAPES: Mapping[Contents, Any] = {
     Contents.MEMORIES: SavedMemory,
     Contents.SNAPSHOT: SnapshotRecord,
     Contents.JUDGMENTS: SavedJudgment,
 }
 """What a line may be; a record that a file of its kind does not hold is refused."""
+_READ_BY: Mapping[Contents, str] = {
+    Contents.MEMORIES: "xscore memory import",
+    Contents.SNAPSHOT: "xscore memory import --snapshot",
+    Contents.JUDGMENTS: "xscore store import",
+}
 
 
 class FileHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -76,7 +88,7 @@ class FileHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     def __post_init__(self) -> None:
         # Only the reader of judgments bounds what is unpacked.
         if bool(self.packing) != (self.holds is Contents.JUDGMENTS):
-            raise ValueError(f"packing: {self.holds} are not packed like that")
+            raise ValueError("packing: judgments are packed, and nothing else is")
 
 
 class SavedFile(Struct, frozen=True, kw_only=True):
@@ -134,27 +146,31 @@ def join_file(holds: Contents, body: bytes, key: ExchangeKey | None) -> bytes:
 
 
 def decode_file(data: bytes, name: str, holds: Contents, *, hint: str) -> SavedFile:
-    """Return the file, its first line read and its records not.
+    """Read the first line of a file, and leave its records unread.
 
     Raises UsageError for what is not a file of ours, holds something else or is a newer xscore's.
     """
+    # An editor put the mark there; a signature covers what comes after it.
+    data = data.removeprefix(_BOM)
     first_line, _, body = data.partition(b"\n")
     value = first_value(first_line)
     if "form" not in value:
         if holds is not Contents.MEMORIES:
-            raise UsageError(f"{name} is not a file of {holds}", hint=hint)
+            raise UsageError(f"{name} is not {_NAMES[holds]}", hint=hint)
         # Lines that a person wrote.
-        lines = data.removeprefix(_BOM)
-        return SavedFile(name=name, first_line=b"", header=file_header(holds), body=lines)
+        return SavedFile(name=name, first_line=b"", header=file_header(holds), body=data)
     refuse_newer_schema(value, name, FILE_SCHEMA)
     try:
         header = msgspec.json.decode(first_line, type=FileHeader)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{name} is not a file of {holds}: line 1: {without_values(error)}", hint=hint
+            f"{name} is not {_NAMES[holds]}: line 1: {without_values(error)}", hint=hint
         ) from error
     if header.holds is not holds:
-        raise UsageError(f"{name} holds {header.holds}, not {holds}", hint=hint)
+        raise UsageError(
+            f"{name} is {_NAMES[header.holds]}, not {_NAMES[holds]}",
+            hint=f"`{_READ_BY[header.holds]}` reads it.",
+        )
     return SavedFile(name=name, first_line=first_line, header=header, body=body)
 
 
@@ -195,17 +211,29 @@ def read_records(
     """
     decoder = msgspec.json.Decoder(_SHAPES[file.header.holds])
     first = 2 if file.first_line else 1
+    # Blank lines pack so well that skipping them would cost hours; only people leave any.
+    skips_blank = not file.header.packing
     for number, line in enumerate(_lines(file, hint), start=first):
-        if line.strip():
-            record = decode_line(
-                line,
-                f"{file.name}:{number}",
-                decoder,
-                hint=hint,
-                schema=MEMORY_SCHEMA,
-                checks_keys=checks_keys,
-            )
-            yield number, record
+        if skips_blank and not line.strip():
+            continue
+        place = f"{file.name}:{number}"
+        if _FORM_FIELD in line and "form" in first_value(line):
+            _check_next_file(line, place, file.header.holds, hint)
+            continue
+        record = decode_line(
+            line, place, decoder, hint=hint, schema=MEMORY_SCHEMA, checks_keys=checks_keys
+        )
+        yield number, record
+
+
+def _check_next_file(first_line: bytes, place: str, holds: Contents, hint: str) -> None:
+    """Check that memories go on with another file of memories, as `cat` puts them together.
+
+    Raises UsageError.
+    """
+    decode_file(first_line, place, holds, hint=hint)
+    if holds is not Contents.MEMORIES:
+        raise UsageError(f"{place} begins another file", hint="Import each file by itself.")
 
 
 def _lines(file: SavedFile, hint: str) -> Iterable[bytes]:

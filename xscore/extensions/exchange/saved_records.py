@@ -7,7 +7,7 @@ makes a file that this one refuses, which is why the first line of a file has a 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
@@ -58,7 +58,7 @@ _SNAPSHOT_ONLY = frozenset(
 )
 
 _Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
-_OptionalId = Annotated[str, Meta(pattern=r"^(m_[0-9a-f]{20})?$")]
+_OptionalId = Annotated[str, Meta(pattern=r"^(m_[0-9a-f]{20})?\Z")]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 _LineNumber = Annotated[int, Meta(ge=0, le=_MAX_LINE_NUMBER)]
@@ -71,7 +71,7 @@ class SavedParticulars(
     """What was said beside the text; only what is not empty is written."""
 
     occurrences: _Count = 0
-    polarity: Annotated[str, Meta(pattern="^(|pattern|antipattern)$")] = ""
+    polarity: Annotated[str, Meta(pattern=r"^(|pattern|antipattern)\Z")] = ""
     exception_of: _OptionalId = ""
 
 
@@ -91,7 +91,7 @@ class SavedMemory(
     """One memory of a file: an export's, or with hashes, thread and use counts a snapshot's."""
 
     schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
-    id: Annotated[str, Meta(pattern=r"^m_[0-9a-f]{20}$")]
+    id: Annotated[str, Meta(pattern=r"^m_[0-9a-f]{20}\Z")]
     content_hash: str = ""
     text_hash: str = ""
     start_line: _LineNumber = 0
@@ -157,7 +157,7 @@ def saved_memory(
             values[name] = getattr(memory, name)
     if thread is not None:
         values |= {"content_hash": memory.content_hash, "text_hash": memory.text_hash}
-    # What a line need not say is made again when it is read.
+    # Without a place the reader derives the origin from the other fields.
     if not memory.place:
         values["origin"] = MemoryOrigin.FILE
     details = SavedParticulars(**asdict(memory.particulars))
@@ -202,6 +202,15 @@ class SavedMap(Struct, frozen=True, forbid_unknown_fields=True, tag_field="recor
 
     indexed_at: float = 0.0
     edges: dict[Relation, int] = field(default_factory=dict)
+
+
+def map_records(
+    indexed_at: float, files: Iterable[MappedFile], edges: Mapping[Relation, int]
+) -> Iterator[SavedMap | SavedMapFile]:
+    """Yield the lines of one map: its own, then one for each of its files."""
+    yield SavedMap(indexed_at, dict(edges))
+    for file in files:
+        yield SavedMapFile(file.path, file.file_hash, file.language, file.memories)
 
 
 class SavedJudgment(

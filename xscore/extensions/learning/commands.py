@@ -169,7 +169,7 @@ def mute_key(key: str, show: bool, undo: bool, flags: Flags) -> None:
     with opened_store(flags) as store:
         if key:
             has_changed = user_preferences.set_muted(store, key, muted=not undo, now=store.clock())
-            # To mute a key twice is no error; to take back what never was is one.
+            # Muting a key twice is not an error; unmuting one that is not muted is.
             if undo and not has_changed:
                 raise NothingMatched(
                     f"{key} is not muted", hint="`xscore memory mute --list` shows what is."

@@ -195,7 +195,7 @@ class ConsolidationDraft:
 
 
 def text_bytes(memory: Memory) -> int:
-    """Return the size of its text, as layers are capped by it."""
+    """Return the bytes of its text, which count towards the cap of its layer."""
     return len(memory.text.encode("utf-8", "surrogatepass"))
 
 

@@ -167,13 +167,19 @@ def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory
     if len(group) < 2:
         return False
     best, *repeats = sorted(group, key=_clarity, reverse=True)
-    occurrences = sum(memory.particulars.occurrences for memory in group)
+    occurrences = evidence_count = 0
+    importance = confidence = 0.0
+    for memory in group:
+        occurrences += memory.particulars.occurrences
+        evidence_count += memory.evidence_count
+        importance = max(importance, memory.importance)
+        confidence = max(confidence, memory.confidence)
     kept = replace(
         best,
         key=next(iter(keys), ""),
-        evidence_count=sum(memory.evidence_count for memory in group),
-        importance=max(memory.importance for memory in group),
-        confidence=max(memory.confidence for memory in group),
+        evidence_count=evidence_count,
+        importance=importance,
+        confidence=confidence,
         particulars=replace(best.particulars, occurrences=occurrences),
     )
     why = f"{len(group)} say the same; seen {kept.evidence_count} times in all"

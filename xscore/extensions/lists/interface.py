@@ -137,8 +137,8 @@ def judge(question: str, items: Any, **options: Unpack[JudgeOptions]) -> Any:
     Raises UsageError if `items` is not a list, lacks the column, or is an iterator of over 100,000
     items where no model judges; NoUsableModel, AuthenticationFailed and the like if nothing can be
     judged; StoreUntrusted for another user's store; SourceFailed if the iterator raises anything;
-    Interrupted after Ctrl-C, whose `receipt` is what
-    would have been returned. Other errors carry `receipt` and `judged`.
+    Interrupted after Ctrl-C, whose `receipt` is what would have been returned. Other errors carry
+    `receipt` and `judged`.
     """
     with closing(Portal()) as portal:
         return _like(items, portal.call(_judged, question, items, options))

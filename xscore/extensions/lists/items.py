@@ -369,12 +369,15 @@ class ItemRun(Struct):
         self.is_redacted = True
 
     def rows(
-        self, results: Mapping[str, Outcome], paid: Mapping[str, Decimal | None], absent: Unjudged
+        self,
+        results: Mapping[str, Outcome],
+        usd_shares: Mapping[str, Decimal | None],
+        absent: Unjudged,
     ) -> list[JudgedItem]:
         """Return a row for each item.
 
         results: of what was to be judged.
-        paid: dollars by content hash; None: unpriced.
+        usd_shares: dollars by content hash; None: unpriced.
         absent: why the others have no score.
         """
         rows: list[JudgedItem] = []
@@ -394,7 +397,7 @@ class ItemRun(Struct):
                 is_new = own_outcome.origin is Origin.JUDGED
             elif not name:
                 result = _unjudgeable(item)
-            usd = paid.get(name, ZERO_USD)
+            usd = usd_shares.get(name, ZERO_USD)
             if name in seen:
                 # The same text again: judged and paid for with the first.
                 usd = ZERO_USD

@@ -299,14 +299,14 @@ class ListJudging:
         self._pass_on(
             self._runs[ended.number],
             {outcome.candidate.id: outcome for outcome in ended.outcomes},
-            ended.paid,
+            ended.usd_shares,
         )
 
     def _pass_on(
         self,
         run: ItemRun,
         results: Mapping[str, Outcome] | None = None,
-        paid: Mapping[str, Decimal | None] | None = None,
+        usd_shares: Mapping[str, Decimal | None] | None = None,
     ) -> None:
         """Return the rows of a run; items neither cached nor judged get the cause that ended the
         list."""
@@ -314,7 +314,9 @@ class ListJudging:
         absent = Unjudged("", cause, self._end.detail or STOP_DETAILS.get(cause, ""))
         del self._runs[run.number]
         if run.items:
-            self._arrived.put_nowait((run.number, run.rows(results or {}, paid or {}, absent)))
+            self._arrived.put_nowait(
+                (run.number, run.rows(results or {}, usd_shares or {}, absent))
+            )
         else:
             self._room.release()
 

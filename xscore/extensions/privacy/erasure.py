@@ -4,7 +4,7 @@ With a memory goes everything made with it or quoting it: judgments and reasons,
 edges, parts of receipts, stored answers, the exchanges those became, and so on; then the files are
 rewritten. A dry run does the same and rolls it back, so that no second list of what goes can say
 something else. Memories of files are refused. Trade-offs: an answer made with an erased memory goes
-whole, since its words cannot be traced; a dry run holds the lock of a writer.
+whole, since its words cannot be traced; a dry run holds the write lock.
 """
 
 import sqlite3
@@ -86,9 +86,9 @@ class _Plans(Struct, frozen=True):
     user: _StorePlan | None
     """None: the user's own store stays shut."""
     takes_observations: bool
-    """Whether everything goes that projects noted in the user's store."""
+    """Whether everything that projects noted in the user's store goes as well."""
     observed: tuple[str, ...]
-    """The texts of that."""
+    """The texts of those notes; empty if they stay."""
 
     @property
     def stores(self) -> list[_StorePlan]:

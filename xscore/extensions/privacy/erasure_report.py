@@ -81,7 +81,7 @@ def print_erasure(report: ErasureReport, flags: Flags) -> int:
         terminal.note(f"not clean yet: {_STILL_READ}")
     elif proof and proof.found_in:
         files = _listed(proof.found_in)
-        terminal.note(f"still in the bytes of {files}: this is a bug of xscore; please report it")
+        terminal.note(f"still in the bytes of {files}: this is a bug in xscore; please report it")
     elif proof and not (proof.lines or proof.still_said):
         terminal.note(
             f"not verified: no line of it has {SHORTEST} characters, and shorter ones cannot be"

@@ -135,7 +135,7 @@ def _erase_paths(connection: sqlite3.Connection, turns: Iterable[str]) -> None:
 
 
 def _erase_summaries(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
-    """Blank the tasks and summaries of working sessions; what is left of a session is told anew."""
+    """Blank the tasks and summaries of working sessions, then summarise what is left of them."""
     gone = []
     for thread, summary, task in connection.execute(
         "SELECT thread, conversation_summary, active_task FROM session"
@@ -154,7 +154,7 @@ def _erase_summaries(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
 
 
 def _erase_payloads(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
-    """Blank the payloads of events about them.
+    """Blank the payloads of events about erased memories and turns.
 
     A trigger allows it only while the store says that it is erasing.
     """

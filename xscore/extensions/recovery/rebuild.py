@@ -16,7 +16,7 @@ import click
 from msgspec import Struct
 
 from xscore.cache.lease import refuse_busy_store
-from xscore.cli.opening import read_settings, run_turn
+from xscore.cli.opening import read_settings, run_with_pipeline
 from xscore.cli.options import YES, Flags, command
 from xscore.cli.terminal import Terminal
 from xscore.extensions.recovery.copied_tables import SalvageReport
@@ -163,7 +163,7 @@ def rebuild(*, user: bool, stated: bool, flags: Flags) -> None:
         if source:
             restored = _offer(source, flags, allow_pii=store.settings.allow_pii)
     if not stated:
-        run_turn(flags, lambda open_: open_.index(), settings=settings)
+        run_with_pipeline(flags, lambda open_: open_.index(), settings=settings)
     _print_rebuilt(store_dir, rebuilt, restored, flags.terminal)
 
 

@@ -20,7 +20,7 @@ KEPT_ROWS = {
     "memory_row": "version = 0",
     "edge_row": "file = 0",
 }
-"""Of schema 3: what the index makes again is left out."""
+"""Of schema 3: what the index rebuilds is left out."""
 _KEEP_VIEWS = """
     CREATE TEMP TABLE former_view AS
     SELECT id, version, 'whole' AS view, 0 AS worktree, text_hash AS hash, text_tokens AS tokens
@@ -46,7 +46,7 @@ _ORIGIN = """
 
 
 def run(connection: sqlite3.Connection) -> None:
-    """Make the tables anew, and a row of each pair of columns."""
+    """Recreate the tables, and write a row for each pair of columns."""
     script = script_of(4)
     connection.execute(_KEEP_VIEWS)
     # A note of a memory that is gone has nothing to mark.
