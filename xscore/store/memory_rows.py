@@ -11,6 +11,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from itertools import repeat
 from operator import itemgetter
 from time import perf_counter
@@ -148,8 +149,9 @@ def select_memories(
     from xscore.store.file_bodies import read_with_bodies
 
     columns = ", ".join(("views", *HEAD_COLUMNS))
-    rows = read_with_bodies(connection, columns, where, tuple(parameters))
-    return [memory_from_row(row[1:], decode_views(row[0])) for row in rows]
+    # Closed at the row that is damaged: its transaction must end before the connection does.
+    with closing(read_with_bodies(connection, columns, where, tuple(parameters))) as rows:
+        return [memory_from_row(row[1:], decode_views(row[0])) for row in rows]
 
 
 def memories_with_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> list[Memory]:
