@@ -32,7 +32,7 @@ from xscore.store import memory_rows
 from xscore.store.events import EventName
 from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.journals import FILE_SUFFIXES
-from xscore.store.memory_queries import has_stated_memory
+from xscore.store.memory_rows import has_stated_memory
 from xscore.store.user_secret import OTHER_FOLDER_HINT
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from xscore.records.turn import Turn
 from xscore.store import memory_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.index_rows import write_index_meta
-from xscore.store.memory_queries import named_places
+from xscore.store.memory_rows import named_places
 from xscore.store.redaction import is_safe_name, redact
 from xscore.store.session_summary import (
     TurnContext,
