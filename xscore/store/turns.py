@@ -300,15 +300,16 @@ def _name_memories(
         " start_line",
         (json.dumps(list(kept)),),
     ).fetchall()
-    links = tuple(
-        identifier for identifier, _, entity in rows if names_memory(identifier, entity, words)
-    )
-    paths = [
-        path for identifier, path, _ in rows if path and (identifier in links or path in words)
-    ]
-    opened = filter(None, (context.file, *context.recent))
+    links: list[str] = []
+    paths = list(filter(None, (context.file, *context.recent)))
+    for identifier, path, entity in rows:
+        is_named = names_memory(identifier, entity, words)
+        if is_named:
+            links.append(identifier)
+        if path and (is_named or path in words):
+            paths.append(path)
     # It has ended.
-    return replace(context, links=links, paths=tuple(dict.fromkeys([*opened, *paths])), process="")
+    return replace(context, links=tuple(links), paths=tuple(dict.fromkeys(paths)), process="")
 
 
 def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, now: float) -> Memory:
@@ -346,9 +347,8 @@ def latest_exchanges(
 def keys_of_task(connection: sqlite3.Connection, task: str) -> frozenset[str]:
     """Return the turn keys under which this task was asked before, whatever file or change came
     with it."""
-    return frozenset(
-        key for (key,) in connection.execute("SELECT turn_key FROM turn WHERE task = ?", (task,))
-    )
+    rows = connection.execute("SELECT turn_key FROM turn WHERE task = ?", (task,)).fetchall()
+    return frozenset(key for (key,) in rows)
 
 
 def is_answered_first(connection: sqlite3.Connection, turn_id: str) -> bool:
