@@ -36,7 +36,7 @@ EXCHANGE = said(
     layer=Layer.SESSION,
     days=12,
     source=MemorySource.IMPORT,
-    origin="claude-code",
+    imported_from="claude-code",
 )
 SUMMARY = said("The writer was made faster.", kind=Kind.SUMMARY, layer=Layer.SESSION, days=11)
 FACTS = [
@@ -182,7 +182,7 @@ def test_a_memory_cannot_open_a_section(text: str, kind: Kind) -> None:
         kind=kind,
         title=text,
         source=MemorySource.IMPORT,
-        origin=text,
+        imported_from=text,
         rationale=f"{text} why",
     )
     for fellows in ([], [entry(fact, 0.8) for fact in FACTS]):

@@ -84,14 +84,14 @@ def test_an_occurrence_counts_once(store: Store) -> None:
         store,
         text=error(1),
         occurrence="e1",
-        details=MemoryDetails(origin="codex", session="s"),
+        details=MemoryDetails(imported_from="codex", session="s"),
         seen_at=1.0,
     )
     repeated = record_failure(
         store,
         text=error(1),
         occurrence="e1",
-        details=MemoryDetails(origin="codex", session="s"),
+        details=MemoryDetails(imported_from="codex", session="s"),
         seen_at=9.0,
     )
     assert (first.is_counted, repeated.is_counted) == (True, False)

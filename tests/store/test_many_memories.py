@@ -25,10 +25,11 @@ from xscore.platform import database
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemoryStatus
 from xscore.records.statement import Statement
-from xscore.store import failures, memory_writer, turns
+from xscore.store import failures, memory_writer
 from xscore.store.events import EventName
 from xscore.store.evidence import parse_citation, refresh_evidence
 from xscore.store.lookup import MemoryFilter, memories_starting_with, memory_by_id
+from xscore.store.memory_queries import latest_exchanges
 from xscore.store.personal_data import redact_said
 from xscore.store.remembering import remember, remember_within
 from xscore.store.store import Store
@@ -113,7 +114,7 @@ def test_all_that_is_kept_is_read_back(texts: list[str], links: list[str]) -> No
 def test_an_answer_past_the_limit_is_cut_with_a_mark(store: Store) -> None:
     """P06: an overlong turn is kept with a note that it was cut."""
     record_turn(store, "x", answer="long " * 90_000)
-    (kept,) = turns.latest_exchanges(store.connection, "s_1")
+    (kept,) = latest_exchanges(store.connection, "s_1", 3)
     assert len(kept.text) <= memory_writer.TEXT_CHARS
     assert kept.text.endswith(" characters left out]")
 

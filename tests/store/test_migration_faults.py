@@ -145,6 +145,22 @@ def test_dangling_rows_are_damage_and_nothing_is_migrated(path: Path) -> None:
     assert copies(path) == []
 
 
+def test_a_damaged_store_is_named_not_its_copy(path: Path) -> None:
+    """The copy is what meets the damage, but the store is what has to be rebuilt."""
+    write_older_store(path, 3)
+    with closing(sqlite3.connect(path)) as older:
+        of_table = "SELECT rootpage FROM sqlite_master WHERE name = 'receipt'"
+        (page,) = older.execute(of_table).fetchone()
+        (page_bytes,) = older.execute("PRAGMA page_size").fetchone()
+    with path.open("r+b") as damaged:
+        damaged.seek((page - 1) * page_bytes)
+        damaged.write(b"\xff" * page_bytes)
+    with pytest.raises(StoreDamaged) as raised:
+        connect_store(path)
+    assert str(path) in raised.value.message
+    assert copies(path) == []
+
+
 @contextmanager
 def files_below(size: int) -> Iterator[None]:
     """Let no file grow beyond so many bytes, as on a full disk."""

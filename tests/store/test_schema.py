@@ -18,8 +18,9 @@ from xscore.platform.hashing import file_id
 from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource
 from xscore.settings import Settings
 from xscore.settings.values import Ceiled
-from xscore.store import memory_rows, memory_writer, turns
+from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
+from xscore.store.memory_queries import latest_exchanges
 from xscore.store.store import Store
 
 
@@ -186,13 +187,13 @@ def scans(connection: sqlite3.Connection, sent: list[str]) -> list[str]:
 def test_a_turn_finds_its_exchanges_by_an_index(store: Store, statements: list[str]) -> None:
     """H02: each answering turn reads its thread's last exchanges; even among 10,000 functions it
     reads few rows."""
-    assert len(turns.latest_exchanges(store.connection, "s_1")) == 1
+    assert len(latest_exchanges(store.connection, "s_1", 3)) == 1
     assert scans(store.connection, statements) == []
 
 
 def test_an_erasure_finds_what_goes_along_by_an_index(store: Store, statements: list[str]) -> None:
     """P06: only the search for lines that others share must read all memories."""
-    (exchange,) = turns.latest_exchanges(store.connection, "s_1")
+    (exchange,) = latest_exchanges(store.connection, "s_1", 3)
     erasure_plan.plan_erasure(store.connection, [exchange.id])
     assert [sql for sql in scans(store.connection, statements) if "char(10)" not in sql] == []
 

@@ -15,6 +15,7 @@ from xscore.records.turn import Scope, Turn
 from xscore.settings import Settings
 from xscore.store import turn_history, turns
 from xscore.store.events import EventName
+from xscore.store.memory_queries import latest_exchanges
 from xscore.store.store import Store
 from xscore.store.turns import SelectionOutcome, TurnStart, TurnState
 from xscore.store.working_session import resume_session
@@ -68,7 +69,7 @@ def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> No
     """An exchange erased while the same is asked again: the paid answer is kept, the question is
     not restored."""
     record_turn(store, "fix the heron")
-    (exchange,) = turns.latest_exchanges(store.connection, "s_1")
+    (exchange,) = latest_exchanges(store.connection, "s_1", 3)
     turn = Turn(task="fix the heron", thread="s_1", file="a.py")
     running = begin(store, turn, "key of fix the heron", now=200.0)
     erasure.erase_memories(store, [exchange.id], now=201.0)
@@ -81,7 +82,7 @@ def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> No
         "",
         "anew",
     )
-    (asked_again,) = turns.latest_exchanges(store.connection, "s_1")
+    (asked_again,) = latest_exchanges(store.connection, "s_1", 3)
     assert "anew" in asked_again.text and "heron" not in asked_again.text + asked_again.title
 
 
@@ -127,7 +128,7 @@ def test_a_threads_exchanges_come_newest_first(store: Store) -> None:
     for number in range(5):
         record_turn(store, f"task {number}", now=100.0 + number)
     record_turn(store, "elsewhere", thread="s_2", now=500.0)
-    exchanges = turns.latest_exchanges(store.connection, "s_1", limit=2)
+    exchanges = latest_exchanges(store.connection, "s_1", 2)
     assert [memory.text.splitlines()[0] for memory in exchanges] == ["Task: task 4", "Task: task 3"]
 
 

@@ -120,20 +120,20 @@ class Heartbeat:
 
     def start(self) -> None:
         """Start the heartbeat in the running event loop."""
-        import asyncio  # who only looks at a lease needs no event loop
+        import asyncio  # a look at a lease needs no event loop
 
         self._task = asyncio.create_task(self._loop())
 
     async def stop(self) -> None:
         """Stop the heartbeat and wait for its end."""
         if self._task is not None:
-            import asyncio  # who only looks at a lease needs no event loop
+            import asyncio  # a look at a lease needs no event loop
 
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _loop(self) -> None:
-        import asyncio  # who only looks at a lease needs no event loop
+        import asyncio  # a look at a lease needs no event loop
 
         while True:
             await asyncio.sleep(self._every_s)

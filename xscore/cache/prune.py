@@ -38,6 +38,7 @@ named after it).
 A part is needed until its turn has judged the whole memory. A part does not name its memory, so the
 parts of a turn stay while any memory large enough to be split is not judged for it.
 """
+# One query, since it holds all judgments against all contents; so it reads the views itself.
 JUDGMENT_COUNTS = f"""
     WITH large AS MATERIALIZED (
         SELECT memory, max(tokens) AS tokens, json_group_array(content.id) AS contents

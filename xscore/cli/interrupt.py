@@ -55,7 +55,7 @@ def run_interruptible(
 
 
 def _run_in_loop(work: Coroutine[Any, Any, InterruptibleResult]) -> InterruptibleResult:
-    import asyncio  # what waits for nothing needs no event loop
+    import asyncio  # most commands wait for nothing
 
     try:
         return asyncio.run(work)
@@ -71,9 +71,9 @@ class _InterruptCounter:
         self._cancel: Callable[[], object] | None = None
 
     async def run(self, work: Coroutine[Any, Any, InterruptibleResult]) -> InterruptibleResult:
-        import asyncio  # what waits for nothing needs no event loop
+        import asyncio  # most commands wait for nothing
 
-        from xscore.platform.event_loop import resume  # what waits for nothing needs no event loop
+        from xscore.platform.event_loop import resume  # most commands wait for nothing
 
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()

@@ -71,9 +71,9 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
     place = f"{memory.origin} {one_line(memory.place)}" if memory.place else ""
     if memory.path:
         place = format_place(memory.path, memory.start_line, memory.end_line)
-    origin = ""
-    if details.origin:
-        origin = f", read in {one_line(details.origin)}"
+    imported = ""
+    if details.imported_from:
+        imported = f", read in {one_line(details.imported_from)}"
     successor = ""
     if memory.superseded_by:
         successor = f" by {memory.superseded_by}"
@@ -83,7 +83,7 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
         ("key", one_line(memory.key)),
         ("place", place),
         ("by", one_line(details.author)),
-        ("source", f"{memory.source}{origin}"),
+        ("source", f"{memory.source}{imported}"),
         ("status", f"{memory.status}{successor}"),
         ("importance", f"{memory.importance:g}"),
         ("confidence", f"{memory.confidence:g}, {evidence} of evidence"),

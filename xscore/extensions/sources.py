@@ -19,7 +19,7 @@ from xscore.platform.errors import UsageError
 from xscore.records.memory import Layer, MemoryDetails, MemorySource
 from xscore.records.statement import Statement
 from xscore.settings import Settings
-from xscore.store.memory_rows import LIVE_CONDITION, select_memories
+from xscore.store.imported_memories import live_imported_from
 from xscore.store.remembering import memory_from_statement, merge_particulars, remember_within
 from xscore.store.removal import remove_memory_rows
 from xscore.store.store import Store
@@ -53,7 +53,7 @@ def update_source(store: Store, name: str, statements: Sequence[Statement]) -> N
 
     Raises UsageError, and changes nothing, for a statement that cannot be stored.
     """
-    origin = MemoryDetails(origin=f"source:{name}")
+    details = MemoryDetails(imported_from=f"source:{name}")
     now = store.clock()
     stated = {}
     for unnamed in statements:
@@ -63,16 +63,15 @@ def update_source(store: Store, name: str, statements: Sequence[Statement]) -> N
             source=MemorySource.IMPORT,
             allow_pii=store.settings.allow_pii,
         )
-        memory, _ = memory_from_statement(statement, merge_particulars(statement, origin), now=now)
+        memory, _ = memory_from_statement(statement, merge_particulars(statement, details), now=now)
         stated[memory.id, memory.text] = statement
     connection = store.connection
-    where = f"json_extract(attrs, '$.origin') = ? AND {LIVE_CONDITION}"
     with transaction(connection):
         stored = {}
-        for memory in select_memories(connection, where, (origin.origin,)):
+        for memory in live_imported_from(connection, details.imported_from):
             stored[memory.id, memory.text] = memory
         gone = {memory.id: memory for key, memory in stored.items() if key not in stated}
         if gone:
             remove_memory_rows(connection, gone, now=now)
         for key in stated.keys() - stored.keys():
-            remember_within(connection, stated[key], now=now, unstated=origin)
+            remember_within(connection, stated[key], now=now, unstated=details)

@@ -5,7 +5,8 @@ A worktree of the same store lends its list of files and its edges: versions of 
 already. From the store of a clone the versions are copied, and nothing that was said, asked or
 judged. Then every file is read: one with the same bytes counts as indexed, unless a memory of it
 does not match its hashes, so that damage does not spread. The index run after it parses the rest,
-as after an edit. Trade-off: a clone takes as much disk as the first.
+as after an edit. It copies between two attached stores, table by table, so its SQL names the tables
+themselves. Trade-off: a clone takes as much disk as the first.
 """
 
 import os

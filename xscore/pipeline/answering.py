@@ -28,7 +28,8 @@ from xscore.records.calls import Finish, Stage
 from xscore.records.events import AnswerText
 from xscore.records.memory import Layer, Memory
 from xscore.records.turn import Checkpoint, Turn
-from xscore.store import turns, working_session
+from xscore.store import working_session
+from xscore.store.memory_queries import latest_exchanges
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
@@ -116,7 +117,7 @@ def _conversation(
         return SessionContext(checkpoint=saved, persona=persona)
     shown: Sequence[Memory] = ()
     if settings.exchanges:
-        shown = turns.latest_exchanges(connection, turn.thread, limit=settings.exchanges)
+        shown = latest_exchanges(connection, turn.thread, settings.exchanges)
     session = working_session.load_session(connection, turn.thread)
     goes_back = session is not None and session.tasks > len(shown) + 1  # this turn is one of them
     return SessionContext(

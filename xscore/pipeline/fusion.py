@@ -31,7 +31,7 @@ from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.judgment import UNRELATED_BELOW, PlacedBy, Ranked, Selection
 from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemoryStatus, Relation
 from xscore.records.turn import Scope
-from xscore.store import memory_rows
+from xscore.store.memory_queries import latest_decisions
 from xscore.store.store import Store
 
 NEAREST_BY_WORDS = 5
@@ -334,12 +334,7 @@ def _repository_context(parts: PipelineParts) -> BesideMemories:
     """Read the git state (if git is used), and decisions and verdicts on the context of a task from
     the store."""
     root, now, connection = parts.root, parts.clock(), parts.store.connection
-    decided = memory_rows.select_memories(
-        connection,
-        "id IN (SELECT id FROM memory WHERE kind = 'decision' AND status IN ('active', 'stale')"
-        " ORDER BY updated_at DESC, id LIMIT ?)",
-        (LATEST_DECISIONS,),
-    )
+    decided = latest_decisions(connection, LATEST_DECISIONS)
     lines = _dated_lines(decided, now=now)
     verdicts = connection.execute(
         "SELECT at, subject, payload FROM event WHERE name = 'decision.recorded' AND subject LIKE"

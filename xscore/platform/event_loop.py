@@ -30,7 +30,7 @@ def resume(work: Coroutine[Any, Any, Result]) -> Generator[Any, Any, Result]:
 
 def take_back_cancellation() -> None:
     """Undo a cancellation of this task, which goes on to report what it has."""
-    import asyncio  # what is all cached needs no event loop
+    import asyncio  # a turn that is all cached needs no event loop
 
     task = asyncio.current_task()
     if task is not None:

@@ -118,6 +118,7 @@ def _write_copy(
                 place.write_bytes(note)
         os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))
         with closing(database.open_unchecked(scratch, keys)) as copy:
+            copy.place = path  # type: ignore[attr-defined]  # what is damaged is the original
             _copy_rows(copy, path, kept_rows)
         mark = _MARK_TEXT.format(name=path.name, before=before, after=after)
         (folder / f"schema-{before}.txt").write_text(mark, "utf-8")

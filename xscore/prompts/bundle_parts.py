@@ -313,8 +313,8 @@ def _who(entry: BundleEntry, age: str) -> str:
         case MemorySource.IMPORT if memory.is_stated:
             return f"said by {_author(memory, 'someone')} elsewhere, imported, {age}"
         case MemorySource.IMPORT:
-            origin = re.sub(r"[^A-Za-z0-9._+-]+", "-", memory.particulars.origin)
-            return f"imported from {origin[:40] or 'elsewhere'}, {age}"
+            source = re.sub(r"[^A-Za-z0-9._+-]+", "-", memory.particulars.imported_from)
+            return f"imported from {source[:40] or 'elsewhere'}, {age}"
         case MemorySource.INFERRED:
             return f"inferred, confidence {memory.confidence:.2f}, {age}"
         case MemorySource.EXPLICIT if memory.kind in {Kind.EXCHANGE, Kind.SUMMARY}:

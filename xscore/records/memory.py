@@ -161,8 +161,9 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
     """`pattern` or `antipattern`."""
     exception_of: str = ""
     """Id of the memory from which it is a deliberate exception here."""
-    origin: str = ""
-    """Where it was imported from, e.g. `claude-code`, or `STATED_ELSEWHERE`; empty: stated here."""
+    imported_from: str = field(default="", name="origin")
+    """E.g. `claude-code`, or `STATED_ELSEWHERE`; empty: stated here. In stores, files and `--json`
+    its name is `origin`."""
     session: str = ""
     paths: tuple[str, ...] = ()
     author: str = ""
@@ -170,7 +171,7 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
 
 
 STATED_ELSEWHERE = "statement"
-"""Origin of an imported memory that a person stated where it was exported."""
+"""What a memory is imported from that a person stated where it was exported."""
 NOTHING_STATED = MemoryDetails()
 """The details of a memory about which nothing is stated."""
 
@@ -302,10 +303,9 @@ class Memory(Struct, frozen=True, kw_only=True):
     @property
     def is_stated(self) -> bool:
         """Whether a person stated it, here or where it was exported."""
-        was_stated = (
-            self.source is MemorySource.IMPORT and self.particulars.origin == STATED_ELSEWHERE
-        )
-        return self.source is MemorySource.EXPLICIT or was_stated
+        if self.source is MemorySource.IMPORT:
+            return self.particulars.imported_from == STATED_ELSEWHERE
+        return self.source is MemorySource.EXPLICIT
 
 
 class Edge(Struct, frozen=True):

@@ -93,7 +93,7 @@ class ModelJudge:
     def warnings(self) -> tuple[str, ...]:
         """Say what was wrong so far, with replies above all, for the receipt's warnings."""
         if self._plan.faults is not None:
-            # Its caller tells of them, for several judges together.
+            # The caller reports them, for several judges together.
             return self._plan.remarks
         return (*self._plan.remarks, *self.faults.warnings())
 

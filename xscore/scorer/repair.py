@@ -66,7 +66,7 @@ def split_text(text: str, *, max_chars: int) -> list[str]:
 
     The last blank line in the second half of a piece is the best place, then the deepest dedent,
     then any line end; a single longer line is cut where it must be. Pieces are of even size, so
-    that the last one is no crumb.
+    that no tiny piece is left over.
     """
     count = ceil(len(text) / max_chars)
     cut_texts: list[str] = []

@@ -34,6 +34,7 @@ from xscore.platform.paths import STORE_DIR, RepositoryRoot, native_name, portab
 from xscore.records.memory import Citation, Memory, MemoryStatus
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
+from xscore.store.memory_queries import entity_spans
 from xscore.store.redaction import is_safe_name, is_secret_file, redact
 from xscore.store.worktrees import HERE
 
@@ -166,15 +167,12 @@ def _entity_span(
             f"{path} is not in the index as it stands now",
             hint="Run `xscore index`, or name the lines: path:10-40.",
         )
-    rows = connection.execute(
-        "SELECT entity, start_line, end_line FROM memory WHERE path = ? AND source = 'index' AND"
-        " start_line > 0 ORDER BY start_line, end_line",
-        (path,),
-    ).fetchall()
-    places = [(first, last) for name, first, last in rows if name == entity]
+    spans = entity_spans(connection, path)
+    places = [(span.start_line, span.end_line) for span in spans if span.entity == entity]
     if len(places) == 1:
         return places[0]
-    hint = f"Some of that file: {', '.join(dict.fromkeys(name for name, *_ in rows[:_SHOWN]))}."
+    names = dict.fromkeys(span.entity for span in spans[:_SHOWN])
+    hint = f"Some of that file: {', '.join(names)}."
     if places:
         hint = (
             "Name its lines:"

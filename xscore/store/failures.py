@@ -206,7 +206,7 @@ def _make(kind: Kind, name: str, words: str, details: MemoryDetails, *, now: flo
         particulars=worded.particulars,
         key=key,
         importance=IMPORTANCE_BY_KIND[Kind.FAILURE],
-        source=MemorySource.IMPORT if details.origin else MemorySource.EXPLICIT,
+        source=MemorySource.IMPORT if details.imported_from else MemorySource.EXPLICIT,
         updated_at=now,
         allow_pii=True,
     )

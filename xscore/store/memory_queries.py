@@ -1,8 +1,9 @@
-"""What rooms above the store ask of the memory table, without reading whole memories.
+"""What others ask of the memory table: which memories there are, and what belongs to them.
 
 Each function names its columns and conditions, so that those who ask hold no SQL on the table;
-`memory_rows` reads whole memories and the pool. It writes nothing but vectors, which belong to a
-text that a memory has. Trade-off: a question of a new kind is one function more.
+`memory_rows` reads memories by id and the pool, `naming` finds those that a name means. It writes
+nothing but vectors, which belong to a text that a memory has. Trade-off: a question of a new kind
+is one function more.
 """
 
 import json
@@ -10,8 +11,15 @@ import sqlite3
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from xscore.records.memory import Memory
-from xscore.store.memory_rows import IN_JSON_LIST, LIVE_CONDITION
+from xscore.platform.hashing import file_id
+from xscore.records.memory import Edge, Memory, Relation
+from xscore.store.memory_rows import (
+    IN_JSON_LIST,
+    LIVE_CONDITION,
+    STATED_CONDITION,
+    edges_from_rows,
+    select_memories,
+)
 
 _OF_KEY = "layer = :layer AND scope = :scope AND key = :key AND key <> ''"
 _LATEST_OF_KEY = f"""
@@ -32,6 +40,38 @@ _PUT_VECTOR = """
     INSERT OR REPLACE INTO vec (text_hash, embedder, data)
     SELECT text_hash, ?, ? FROM memory WHERE id = ? AND text_hash = ?
 """
+_OPEN_ABOUT = f"""
+    kind IN ('failure', 'decision') AND status = 'active' AND id IN (
+        SELECT source FROM edge WHERE relation = 'references' AND (
+            target {IN_JSON_LIST} OR target IN (SELECT id FROM memory WHERE path {IN_JSON_LIST}))
+        UNION SELECT memory_id FROM evidence WHERE path {IN_JSON_LIST})
+"""
+_LATEST_DECISIONS = f"""
+    id IN (SELECT id FROM memory WHERE kind = 'decision' AND {LIVE_CONDITION}
+        ORDER BY updated_at DESC, id LIMIT ?)
+"""
+_LATEST_EXCHANGES = """
+    id IN (SELECT id FROM memory WHERE layer = 'session' AND status = 'active'
+        AND kind = 'exchange' AND thread = ? ORDER BY updated_at DESC, id LIMIT ?)
+"""
+_NOT_INDEXED = "SELECT id FROM memory WHERE source <> 'index'"
+_EDGES_OF_STATED = f"""
+    SELECT source, target, relation, weight FROM edge
+    WHERE source IN ({_NOT_INDEXED}) OR target IN ({_NOT_INDEXED}) ORDER BY 1, 3, 2
+"""
+_LINKS_OF_CODE = f"""
+    SELECT relation, count(*) FROM edge
+    WHERE NOT (source GLOB 'm_*' AND source IN ({_NOT_INDEXED})) GROUP BY relation ORDER BY relation
+"""
+_ENTITY_SPANS = """
+    SELECT entity, start_line, end_line FROM memory
+    WHERE path = ? AND source = 'index' AND start_line > 0 ORDER BY start_line, end_line
+"""
+_FILES = """
+    SELECT file.path, file_hash, file.language, count(memory.id) FROM file
+    LEFT JOIN memory ON memory.path = file.path AND memory.source = 'index'
+    WHERE excluded = '' GROUP BY file.path ORDER BY file.path
+"""
 
 
 class MemoryState(NamedTuple):
@@ -41,6 +81,31 @@ class MemoryState(NamedTuple):
     status: str
     source: str
     updated_at: float
+
+
+class IndexedFile(NamedTuple):
+    """A file that the index has read."""
+
+    path: str
+    file_hash: str
+    language: str
+    memories: int
+    """How many it has."""
+
+
+class EntitySpan(NamedTuple):
+    """The lines of an entity in its file, from 1."""
+
+    entity: str
+    start_line: int
+    end_line: int
+
+
+class NamedPlace(NamedTuple):
+    """The file and the entity that a memory describes; "" where it has none."""
+
+    path: str
+    entity: str
 
 
 def memory_states(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, MemoryState]:
@@ -57,12 +122,98 @@ def all_ids(connection: sqlite3.Connection) -> list[str]:
     return [id_ for (id_,) in connection.execute("SELECT id FROM memory").fetchall()]
 
 
+def unindexed_threads(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return the session of every memory that the index did not make, by id; "": it has none."""
+    rows = connection.execute("SELECT id, thread FROM memory WHERE source <> 'index'")
+    return dict(rows.fetchall())
+
+
+def stated_threads(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return the session of every stated memory, by id; "": it has none."""
+    rows = connection.execute(f"SELECT id, thread FROM memory WHERE {STATED_CONDITION}")
+    return dict(rows.fetchall())
+
+
+def entity_spans(connection: sqlite3.Connection, path: str) -> list[EntitySpan]:
+    """Return the entities of an indexed file, by line."""
+    rows = connection.execute(_ENTITY_SPANS, (path,))
+    return [EntitySpan(*row) for row in rows.fetchall()]
+
+
+def stored_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
+    """Return those of these ids that a memory has."""
+    rows = connection.execute(
+        f"SELECT id FROM memory WHERE id {IN_JSON_LIST}", (json.dumps(list(ids)),)
+    )
+    return {id_ for (id_,) in rows.fetchall()}
+
+
+def stated_texts(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, str]:
+    """Return the text of each of these memories that the index did not make, by id."""
+    rows = connection.execute(
+        f"SELECT id, text FROM memory WHERE source <> 'index' AND id {IN_JSON_LIST}",
+        (json.dumps(list(ids)),),
+    )
+    return dict(rows.fetchall())
+
+
+def named_places(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, NamedPlace]:
+    """Return where each of these memories is, by id, ordered by path and line."""
+    rows = connection.execute(
+        f"SELECT id, path, entity FROM memory WHERE id {IN_JSON_LIST} ORDER BY path, start_line",
+        (json.dumps(list(ids)),),
+    )
+    return {id_: NamedPlace(path, entity) for id_, path, entity in rows.fetchall()}
+
+
+def latest_decisions(connection: sqlite3.Connection, limit: int) -> list[Memory]:
+    """Return at most `limit` decisions that are candidates, those that changed last."""
+    return select_memories(connection, _LATEST_DECISIONS, (limit,))
+
+
+def latest_exchanges(connection: sqlite3.Connection, thread: str, limit: int) -> list[Memory]:
+    """Return a working session's latest exchanges, newest first."""
+    exchanges = select_memories(connection, _LATEST_EXCHANGES, (thread, limit))
+    return sorted(exchanges, key=lambda exchange: -exchange.updated_at)
+
+
+def open_memories_about(connection: sqlite3.Connection, paths: Iterable[str]) -> list[Memory]:
+    """Return active failures and decisions that name or cite one of these files, or its code."""
+    names = sorted(paths)
+    if not names:
+        return []
+    in_paths = json.dumps(names)
+    in_ids = json.dumps([file_id(name) for name in names])
+    return select_memories(connection, _OPEN_ABOUT, (in_ids, in_paths, in_paths))
+
+
+def edges_of_stated(connection: sqlite3.Connection) -> list[Edge]:
+    """Return the edges from or to memories that the index did not make, sorted."""
+    return edges_from_rows(connection.execute(_EDGES_OF_STATED).fetchall())
+
+
+def count_links_of_code(connection: sqlite3.Connection) -> dict[Relation, int]:
+    """Return how many edges of each relation begin at code or at a file."""
+    return {Relation(name): count for name, count in connection.execute(_LINKS_OF_CODE)}
+
+
+def indexed_files(connection: sqlite3.Connection) -> list[IndexedFile]:
+    """Return the files that the index has read, by path."""
+    return [IndexedFile(*row) for row in connection.execute(_FILES).fetchall()]
+
+
 def has_keyed_memory(connection: sqlite3.Connection, kinds: Collection[str]) -> bool:
     """Whether a memory of one of these kinds, not of the index, has a key."""
     query = f"SELECT 1 FROM memory WHERE source <> 'index' AND key <> '' AND kind {IN_JSON_LIST}"
     return (
         connection.execute(f"{query} LIMIT 1", (json.dumps(sorted(kinds)),)).fetchone() is not None
     )
+
+
+def has_stated_memory(connection: sqlite3.Connection) -> bool:
+    """Whether anything was stated."""
+    query = f"SELECT 1 FROM memory WHERE {STATED_CONDITION} LIMIT 1"
+    return connection.execute(query).fetchone() is not None
 
 
 def latest_of_key(connection: sqlite3.Connection, memory: Memory) -> str:

@@ -69,10 +69,3 @@ def release_keys(connection: sqlite3.Connection, ids: Collection[str]) -> None:
         f"UPDATE memory_row SET key = '' WHERE key <> '' AND id {IN_JSON_LIST}",
         (json.dumps(sorted(ids)),),
     )
-
-
-def stated_threads(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return the id of every memory that is not indexed -> its session; empty: it has none."""
-    return dict(
-        connection.execute("SELECT id, thread FROM memory WHERE source <> 'index'").fetchall()
-    )

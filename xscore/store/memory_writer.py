@@ -196,7 +196,7 @@ def _redactor_of(raw: Memory, literals: FoundLiterals | None, *, allow_pii: bool
     from_file, is_config = raw.source is MemorySource.INDEX, raw.kind is Kind.CONFIG
     names = [raw.entity, raw.title, raw.key, raw.place]
     names += [facts.signature, *facts.imports, *facts.dependencies, *facts.defines]
-    names += [particulars.origin, particulars.session, particulars.author]
+    names += [particulars.imported_from, particulars.session, particulars.author]
     if from_file:
         prose = is_config or raw.path.endswith(SETTINGS_FILES)
     else:
@@ -384,7 +384,7 @@ class _Redactor:
             alternatives=self._redact_all(details.alternatives, TEXT_CHARS),
             links=self._redact_all(details.links, LINE_CHARS),
             resolution=self.redact(details.resolution),
-            origin=self.redact_name(details.origin),
+            imported_from=self.redact_name(details.imported_from),
             session=self.redact_name(details.session),
             paths=self._redact_all(details.paths, LINE_CHARS),
             author=self.redact_name(details.author),

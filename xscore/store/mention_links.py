@@ -16,6 +16,7 @@ from xscore.platform.hashing import file_id
 from xscore.records.memory import Kind, Memory, Mention, Relation
 from xscore.store.index_rows import owe_stated_links
 from xscore.store.link_rows import EntityRow, entity_rows, insert_mentions, state_edges
+from xscore.store.memory_queries import stored_ids
 from xscore.store.memory_rows import IN_JSON_LIST, select_memories
 from xscore.store.worktrees import HERE
 
@@ -157,9 +158,7 @@ class _NamedThings:
         )
         for row in entity_rows(connection, among, *few):
             self._entities.setdefault(row.plain.rpartition(".")[2], []).append(row)
-        ids = json.dumps([part for part in parts if _MEMORY.fullmatch(part)])
-        rows = connection.execute(f"SELECT id FROM memory WHERE id {IN_JSON_LIST}", (ids,))
-        self._memories = {id_ for (id_,) in rows.fetchall()}
+        self._memories = stored_ids(connection, filter(_MEMORY.fullmatch, parts))
 
     def targets(self, hint: str) -> list[str]:
         """Return the id that a mention points to; empty if unknown or ambiguous."""

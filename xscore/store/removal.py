@@ -147,10 +147,10 @@ def remove_expired(store: Store, ids: Collection[str], *, now: float) -> int:
         with database.transaction(connection):
             memories = read_removable(connection, ids)
             remove_memory_rows(connection, memories, now=now)
-            origins = {memory.particulars.origin for memory in memories.values()} - {""}
+            sources = {memory.particulars.imported_from for memory in memories.values()} - {""}
             connection.execute(
                 f"DELETE FROM session_file WHERE origin {IN_JSON_LIST}",
-                (json.dumps(sorted(origins)),),
+                (json.dumps(sorted(sources)),),
             )
             count += len(memories)
     return count

@@ -5,7 +5,6 @@ erased. Files, names, goals and open items are quoted as written. Trade-offs: on
 (`Goal:`, `TODO:`) are found; the first and the latest turns are read, the others only counted.
 """
 
-import json
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ from xscore.platform import database, tokens
 from xscore.platform.hashing import integer_id, memory_id
 from xscore.records.memory import Kind, Layer
 from xscore.records.turn import ChangedFile, Scope, SessionEntry, SessionSummary
-from xscore.store import memory_rows
+from xscore.store.memory_queries import NamedPlace, named_places, stated_texts
 from xscore.store.memory_rows import SqlRow
 
 SUMMARY_TOKENS = 600
@@ -283,13 +282,7 @@ def session_entries(
         first = connection.execute(_TURNS.replace("DESC", "ASC"), (thread, 1)).fetchall()
         rows += [row for row in first if row not in rows]
     latest = {exchange_memory_id(row[1]): row for row in reversed(rows)}
-    texts: dict[str, str] = dict(
-        connection.execute(
-            "SELECT id, text FROM memory WHERE kind = 'exchange' AND id"
-            f" {memory_rows.IN_JSON_LIST}",
-            (json.dumps(list(latest)),),
-        ).fetchall()
-    )
+    texts = stated_texts(connection, latest)
     turns: list[tuple[str, SqlRow, TurnContext]] = []
     links: set[str] = set()
     with database.damage_if_invalid("a turn"):
@@ -300,7 +293,7 @@ def session_entries(
             if exchange in texts or not is_answered or not context.has_evidence:
                 turns.append((exchange, row, context))
                 links.update(context.links)
-    names = _names(connection, links)
+    places = named_places(connection, links)
     entries: list[SessionEntry] = []
     for exchange, (turn_id, _, task, _, state, _), context in turns:
         text = texts.get(exchange, "")
@@ -313,10 +306,20 @@ def session_entries(
                 state=state,
                 errors=context.errors,
                 files=[context.file, *context.recent, *context.paths],
-                names={link: names[link] for link in context.links if link in names},
+                names=_names(context.links, places),
             )
         )
     return entries
+
+
+def _names(links: Iterable[str], places: Mapping[str, NamedPlace]) -> dict[str, str]:
+    """Return what these links are called, by id; what has no file has no name."""
+    names = {}
+    for link in links:
+        place = places.get(link)
+        if place and place.path:
+            names[link] = f"{place.path}::{place.entity}" if place.entity else place.path
+    return names
 
 
 def summarise_session(connection: sqlite3.Connection, thread: str) -> SessionSummary:
@@ -340,15 +343,3 @@ def save_session_summary(connection: sqlite3.Connection, thread: str) -> Session
         "UPDATE session SET conversation_summary = ? WHERE thread = ?", (summary.text, thread)
     )
     return summary
-
-
-def _names(connection: sqlite3.Connection, ids: set[str]) -> dict[str, str]:
-    names: dict[str, str] = {}
-    rows = connection.execute(
-        f"SELECT id, path, entity FROM memory WHERE id {memory_rows.IN_JSON_LIST}",
-        (json.dumps(sorted(ids)),),
-    )
-    for identifier, path, entity in rows.fetchall():
-        if path:
-            names[identifier] = f"{path}::{entity}" if entity else path
-    return names

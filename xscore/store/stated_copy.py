@@ -32,6 +32,7 @@ from xscore.store import memory_rows
 from xscore.store.events import EventName
 from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.journals import FILE_SUFFIXES
+from xscore.store.memory_queries import has_stated_memory
 from xscore.store.user_secret import OTHER_FOLDER_HINT
 
 if TYPE_CHECKING:
@@ -73,10 +74,6 @@ _HAS_NEW_STATEMENT = f"""
         AND name IN ('{EventName.STORED}', '{EventName.UPDATED}', '{EventName.REMOVED}')
         AND coalesce(json_extract(payload, '$.kind'), '') NOT IN ('exchange', 'summary')
     )
-"""
-_HAS_STATED_OR_ERASED = f"""
-    SELECT EXISTS (SELECT 1 FROM memory WHERE {memory_rows.STATED_CONDITION})
-        OR EXISTS (SELECT 1 FROM erased_memory)
 """
 _REMOVED_LAST = f"""
     SELECT subject FROM event WHERE subject {memory_rows.IN_JSON_LIST} GROUP BY subject
@@ -174,8 +171,9 @@ def is_behind(source: CopiedStore) -> bool:
 
 def _is_worth_a_copy(connection: sqlite3.Connection) -> bool:
     """Whether a store holds anything that was stated, or ids that stay erased."""
-    (is_worth_it,) = connection.execute(_HAS_STATED_OR_ERASED).fetchone()
-    return bool(is_worth_it)
+    if has_stated_memory(connection):
+        return True
+    return connection.execute("SELECT 1 FROM erased_memory LIMIT 1").fetchone() is not None
 
 
 def update_copy(source: CopiedStore) -> str:

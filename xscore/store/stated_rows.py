@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from xscore.records.memory import Citation, Memory
 from xscore.store import memory_rows, memory_writer
 from xscore.store.evidence import citations_of
+from xscore.store.memory_queries import stated_threads
 
 CopyRow = tuple[str, str, str, str, str]
 """A row of table `stated`: id, title, text, card, rest."""
@@ -63,10 +64,7 @@ def write_rows(connection: sqlite3.Connection, rows: Iterable[CopyRow]) -> None:
 def _stated_memories(connection: sqlite3.Connection) -> Iterator[StatedMemory]:
     """Yield the memories that are neither indexed from a file nor past exchanges."""
     # Ids first: ordered by path, the same condition would walk over every indexed memory.
-    ids_and_threads = connection.execute(
-        f"SELECT id, thread FROM memory WHERE {memory_rows.STATED_CONDITION}"
-    )
-    threads = dict(ids_and_threads.fetchall())
+    threads = stated_threads(connection)
     memories = memory_rows.memories_with_ids(connection, threads)
     citations = citations_of(connection, threads)
     occurrences: dict[str, list[CountedOccurrence]] = {}

@@ -24,6 +24,7 @@ from xscore.records.turn import Turn
 from xscore.store import memory_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.index_rows import write_index_meta
+from xscore.store.memory_queries import named_places
 from xscore.store.redaction import is_safe_name, redact
 from xscore.store.session_summary import (
     TurnContext,
@@ -295,21 +296,17 @@ def _name_memories(
     connection: sqlite3.Connection, context: TurnContext, words: str, kept: Sequence[str]
 ) -> TurnContext:
     """Return the context with the kept memories and files that the task and the answer name."""
-    rows = connection.execute(
-        f"SELECT id, path, entity FROM memory WHERE id {memory_rows.IN_JSON_LIST} ORDER BY path,"
-        " start_line",
-        (json.dumps(list(kept)),),
-    ).fetchall()
-    links: list[str] = []
-    paths = list(filter(None, (context.file, *context.recent)))
-    for identifier, path, entity in rows:
-        is_named = names_memory(identifier, entity, words)
+    links = list[str]()
+    paths = [context.file, *context.recent]
+    for id_, place in named_places(connection, kept).items():
+        is_named = names_memory(id_, place.entity, words)
         if is_named:
-            links.append(identifier)
-        if path and (is_named or path in words):
-            paths.append(path)
+            links.append(id_)
+        if is_named or place.path in words:
+            paths.append(place.path)
+    opened = tuple(dict.fromkeys(filter(None, paths)))
     # It has ended.
-    return replace(context, links=tuple(links), paths=tuple(dict.fromkeys(paths)), process="")
+    return replace(context, links=tuple(links), paths=opened, process="")
 
 
 def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, now: float) -> Memory:
@@ -331,17 +328,6 @@ def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, no
         allow_pii=True,  # the user's own words, which the turn stores too
     )
     return memory
-
-
-def latest_exchanges(
-    connection: sqlite3.Connection, thread: str, *, limit: int = 3
-) -> Sequence[Memory]:
-    """Return a thread's latest exchanges, newest first, for the session block of the answer
-    prompt."""
-    of_thread = "layer = 'session' AND status = 'active' AND kind = 'exchange' AND thread = ?"
-    latest = f"SELECT id FROM memory WHERE {of_thread} ORDER BY updated_at DESC, id LIMIT ?"
-    exchanges = memory_rows.select_memories(connection, f"id IN ({latest})", (thread, limit))
-    return sorted(exchanges, key=lambda exchange: -exchange.updated_at)
 
 
 def keys_of_task(connection: sqlite3.Connection, task: str) -> frozenset[str]:

@@ -139,7 +139,7 @@ def facts_to_json(facts: CodeFacts, particulars: MemoryDetails) -> str:
     """Return facts and particulars as JSON for the column `attrs`, without empty values."""
     values = asdict(facts)
     if particulars != NOTHING_STATED:
-        values |= asdict(particulars)
+        values |= msgspec.to_builtins(particulars)
     return msgspec.json.encode({name: value for name, value in values.items() if value}).decode()
 
 

@@ -26,8 +26,8 @@ from xscore.extensions.exchange.exchange_keys import (
     parse_exchange_key,
 )
 from xscore.extensions.exchange.judgment_files import (
-    CacheExport,
-    CacheImport,
+    JudgmentExport,
+    JudgmentImport,
     export_judgments,
     import_judgments,
     may_replace_export,
@@ -55,12 +55,14 @@ def filled(
         insert_judgments(connection, judgments, names)
 
 
-def take(connection: Connection, file: Path, key: ExchangeKey = KEY, **options: Any) -> CacheImport:
+def take(
+    connection: Connection, file: Path, key: ExchangeKey = KEY, **options: Any
+) -> JudgmentImport:
     """Import signed lines."""
     return import_judgments(connection, file, key, **options)
 
 
-def quarantine(connection: Connection, file: Path, **options: Any) -> CacheImport:
+def quarantine(connection: Connection, file: Path, **options: Any) -> JudgmentImport:
     """Import lines without checking who signed them."""
     return import_judgments(connection, file, None, **options)
 
@@ -314,7 +316,7 @@ def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) 
         NAMES[:2],
     )
     assert export_judgments(connection, place, KEY, judges=("cccccccc",)).judgments == 1
-    assert export_judgments(connection, place, KEY, since=40.0, reasons=False) == CacheExport(
+    assert export_judgments(connection, place, KEY, since=40.0, reasons=False) == JudgmentExport(
         judgments=1, turns=1, reasons=0, bytes=place.stat().st_size, key=KEY.id
     )
     exported = zlib.decompress(read_export(place, KEY).body)

@@ -25,7 +25,7 @@ def test_one_memory_an_exchange(root: Path, own_home: Path, run: Import, past: P
         "Answer: It has no newline; I fixed `read_lines`.\n\nFiles changed: src/reader.py"
     )
     particulars = memory.particulars
-    assert (particulars.origin, particulars.session, particulars.paths) == (
+    assert (particulars.imported_from, particulars.session, particulars.paths) == (
         "claude-code",
         "11111111-aaaa",
         ("src/reader.py",),

@@ -6,17 +6,15 @@ states no ages, so the same state always gives the same bytes. Trade-off: only f
 working session or its uncommitted change count as the branch's.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 
 from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, quoted, size_of
 from xscore.platform.git import changed_files
 from xscore.platform.git_folder import working_branch
-from xscore.platform.hashing import file_id
 from xscore.platform.text import format_place, without_invisible
 from xscore.records.memory import Kind, Memory
 from xscore.records.turn import WorkingSession
-from xscore.store.memory_rows import IN_JSON_LIST, select_memories
+from xscore.store.memory_queries import open_memories_about
 from xscore.store.session_summary import summarise_session
 from xscore.store.store import Store
 from xscore.store.working_session import load_sessions
@@ -25,12 +23,6 @@ MAX_CHARS = 2_000
 """Longest recap, in bytes of UTF-8 (see `agent_bundle`)."""
 LINE_CHARS = 200
 MOST_MEMORIES = 8
-_ABOUT = f"""
-    kind IN ('failure', 'decision') AND status = 'active' AND id IN (
-        SELECT source FROM edge WHERE relation = 'references' AND (
-            target {IN_JSON_LIST} OR target IN (SELECT id FROM memory WHERE path {IN_JSON_LIST}))
-        UNION SELECT memory_id FROM evidence WHERE path {IN_JSON_LIST})
-"""
 
 
 def render_recap(store: Store, *, git: bool) -> str:
@@ -68,10 +60,7 @@ def render_recap(store: Store, *, git: bool) -> str:
 
 def memories_about(store: Store, files: Iterable[str]) -> list[Memory]:
     """Return open failures and decisions that name or cite one of these files, latest first."""
-    names = sorted(files)
-    paths = json.dumps(names)
-    ids = json.dumps([file_id(name) for name in names])
-    memories = select_memories(store.connection, _ABOUT, (ids, paths, paths)) if names else []
+    memories = open_memories_about(store.connection, files)
     latest = sorted(memories, key=lambda memory: (-memory.updated_at, memory.id))
     return [memory for memory in latest if not memory.particulars.resolution]
 

@@ -264,7 +264,7 @@ def import_memories(file: Path, snapshot: bool, layer: str | None, flags: Flags)
 def _print_restored(done: SnapshotRestored, terminal: Terminal) -> None:
     parts = (
         f"restored {counted(done.added + done.changed, 'memory', 'memories')}",
-        f"{done.unchanged:,} were the same; {counted(done.edges, 'edge')}",
+        f"{done.unchanged:,} unchanged; {counted(done.edges, 'edge')}",
         counted(done.retrievals, "retrieval"),
         counted(done.repository_maps, "map"),
     )
@@ -292,4 +292,5 @@ def _print_imported(done: MemoryImport, terminal: Terminal) -> None:
 
 def _note_forgotten(count: int, terminal: Terminal) -> None:
     if count:
-        terminal.note(f"{count:,} were erased here for good, and stay erased")
+        erased = counted(count, "memory was", "memories were")
+        terminal.note(f"{erased} erased here for good, and stay erased")

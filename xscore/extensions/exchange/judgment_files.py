@@ -112,7 +112,7 @@ def _max_rows(key: ExchangeKey | None) -> int:
     return MAX_ROWS
 
 
-class CacheExport(Struct):
+class JudgmentExport(Struct):
     """The contents of the file."""
 
     judgments: int = 0
@@ -126,7 +126,7 @@ class CacheExport(Struct):
     """Id of the key that signed."""
 
 
-class CacheImport(Struct):
+class JudgmentImport(Struct):
     """What an import did or would do."""
 
     judgments: int = 0
@@ -150,7 +150,7 @@ def export_judgments(
     judges: Sequence[str] = (),
     since: float = 0.0,
     reasons: bool = True,
-) -> CacheExport:
+) -> JudgmentExport:
     """Write the file, readable only by the user; replace only an earlier export.
 
     judges: names (`provider:model`) or beginnings of judge keys; none: every judge.
@@ -168,7 +168,7 @@ def export_judgments(
             f"{path} exists and was not written by `xscore store export`",
             hint="Name another file, or remove this one first.",
         )
-    report = CacheExport(key=key.id)
+    report = JudgmentExport(key=key.id)
     rows = _rows(connection, report, judges=judges, since=since, reasons=reasons)
     with database.read_snapshot(connection):
         content = encode_file(Contents.JUDGMENTS, rows, key)
@@ -183,7 +183,7 @@ def export_judgments(
 
 def _rows(
     connection: Connection,
-    report: CacheExport,
+    report: JudgmentExport,
     *,
     judges: Sequence[str],
     since: float,
@@ -213,7 +213,7 @@ def _rows(
 
 def import_judgments(
     connection: Connection, path: Path, key: ExchangeKey | None, *, dry_run: bool = False
-) -> CacheImport:
+) -> JudgmentImport:
     """Import the judgments of a file signed with this key; without a key, quarantine the scores of
     any export.
 
@@ -221,7 +221,7 @@ def import_judgments(
     one that cannot be read.
     """
     file = read_export(path, key)
-    report = CacheImport(believed=key is not None, key=key.id if key else "")
+    report = JudgmentImport(believed=key is not None, key=key.id if key else "")
     # Every row is checked before the first is written.
     for _ in _read_rows(file, key):
         pass

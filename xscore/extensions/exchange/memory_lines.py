@@ -150,8 +150,9 @@ def _import_memory(
         done.forgotten += 1
         return
     details = MemoryDetails(**asdict(line.particulars))
-    if line.source is MemorySource.EXPLICIT and not details.origin and line.kind not in _EVENTS:
-        details = replace(details, origin=STATED_ELSEWHERE)
+    was_stated = line.source is MemorySource.EXPLICIT and line.kind not in _EVENTS
+    if was_stated and not details.imported_from:
+        details = replace(details, imported_from=STATED_ELSEWHERE)
     # Nothing that only the index knows, and no count that would outweigh what is here.
     remade, redacted = memory_writer.remake_memory(
         line,

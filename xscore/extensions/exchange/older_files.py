@@ -33,6 +33,7 @@ from xscore.extensions.exchange.saved_records import (
     SavedJudgment,
     SavedMap,
     SavedMapFile,
+    map_records,
 )
 from xscore.platform.errors import UsageError, newer_file_error
 from xscore.platform.json_lines import refuse_newer_schema, without_values
@@ -176,6 +177,4 @@ def _records_of(
     for trace in old.retrievals:
         yield RetrievalTrace(trace.at, trace.turn, trace.memories)
     for map_ in old.repository_maps:
-        yield SavedMap(map_.indexed_at, map_.edges)
-        for file in map_.files:
-            yield SavedMapFile(file.path, file.file_hash, file.language, file.memories)
+        yield from map_records(map_.indexed_at, map_.files, map_.edges)

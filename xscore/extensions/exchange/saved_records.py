@@ -7,7 +7,7 @@ makes a file that this one refuses, which is why the first line of a file has a 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
@@ -157,7 +157,7 @@ def saved_memory(
             values[name] = getattr(memory, name)
     if thread is not None:
         values |= {"content_hash": memory.content_hash, "text_hash": memory.text_hash}
-    # What a line need not say is made again when it is read.
+    # Without a place the reader derives the origin from the other fields.
     if not memory.place:
         values["origin"] = MemoryOrigin.FILE
     details = SavedParticulars(**asdict(memory.particulars))
@@ -202,6 +202,15 @@ class SavedMap(Struct, frozen=True, forbid_unknown_fields=True, tag_field="recor
 
     indexed_at: float = 0.0
     edges: dict[Relation, int] = field(default_factory=dict)
+
+
+def map_records(
+    indexed_at: float, files: Iterable[MappedFile], edges: Mapping[Relation, int]
+) -> Iterator[SavedMap | SavedMapFile]:
+    """Yield the lines of one map: its own, then one for each of its files."""
+    yield SavedMap(indexed_at, dict(edges))
+    for file in files:
+        yield SavedMapFile(file.path, file.file_hash, file.language, file.memories)
 
 
 class SavedJudgment(

@@ -34,6 +34,7 @@ from xscore.extensions.exchange.saved_records import (
     SavedMapFile,
     SavedMemory,
     SavedRecord,
+    map_records,
     saved_memory,
 )
 from xscore.platform import database
@@ -41,35 +42,20 @@ from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.json_lines import unique_lines
 from xscore.records.memory import Kind, MemoryDetails, MemorySource, MemoryStatus, Relation
-from xscore.store import evidence, memory_rows, memory_writer
+from xscore.store import evidence, memory_queries, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.link_rows import state_edges
-from xscore.store.memory_updates import set_use, stated_threads
+from xscore.store.memory_updates import set_use
 from xscore.store.memory_writer import needs_linking, write_memory
 from xscore.store.mention_links import link_mentions
 from xscore.store.store import Store
 
 _OWN = "source <> 'index'"
-_EDGES = f"""
-    SELECT source, target, relation, weight FROM edge
-    WHERE source IN (SELECT id FROM memory WHERE {_OWN})
-      OR target IN (SELECT id FROM memory WHERE {_OWN})
-    ORDER BY 1, 3, 2
-"""
 _COUNT_EDGES = "SELECT count(*) FROM edge_row"
 _RETRIEVED = (
     "SELECT at, subject, payload FROM event WHERE name = ? AND payload <> '{}' ORDER BY at,"
     " subject, id"
 )
-_FILES = """
-    SELECT file.path, file_hash, file.language, count(memory.id) FROM file
-    LEFT JOIN memory ON memory.path = file.path AND memory.source = 'index'
-    WHERE excluded = '' GROUP BY file.path ORDER BY file.path
-"""
-_LINK_COUNTS = f"""
-    SELECT relation, count(*) FROM edge WHERE NOT (source GLOB 'm_*' AND source IN
-        (SELECT id FROM memory WHERE {_OWN})) GROUP BY relation ORDER BY relation
-"""
 _INDEXED = "SELECT coalesce(max(at), 0.0) FROM event WHERE name = ?"
 _HINT = (
     "`xscore memory export --snapshot` makes one; handwritten lines can be imported: `xscore memory"
@@ -120,14 +106,14 @@ def take_snapshot(store: Store) -> Snapshot:
     connection = store.connection
     with database.read_snapshot(connection):
         memories = memory_rows.select_memories(connection, _OWN, ())
-        threads = stated_threads(connection)
+        threads = memory_queries.unindexed_threads(connection)
         cited = evidence.citations_of(connection, [memory.id for memory in memories])
         saved = []
         for memory in sorted(memories, key=lambda memory: memory.id):
             citations = cited.get(memory.id, ())
             saved.append(saved_memory(memory, citations, thread=threads[memory.id]))
         edges = []
-        for edge in memory_rows.edges_from_rows(connection.execute(_EDGES)):
+        for edge in memory_queries.edges_of_stated(connection):
             edges.append(SavedEdge(edge.source, edge.target, edge.relation, edge.weight))
         return Snapshot(
             memories=tuple(saved),
@@ -147,9 +133,7 @@ def _records_of(snapshot: Snapshot) -> Iterator[SavedRecord]:
     yield from snapshot.edges
     yield from snapshot.retrievals
     for map_ in snapshot.repository_maps:
-        yield SavedMap(map_.indexed_at, map_.edges)
-        for file in map_.files:
-            yield SavedMapFile(file.path, file.file_hash, file.language, file.memories)
+        yield from map_records(map_.indexed_at, map_.files, map_.edges)
 
 
 def _snapshot_of(records: Iterable[tuple[int, SavedRecord]], name: str) -> Snapshot:
@@ -326,12 +310,11 @@ def _repository_maps(connection: sqlite3.Connection) -> tuple[RepositoryMap, ...
 
 def _map_of_index(connection: sqlite3.Connection) -> RepositoryMap | None:
     """Return what the index holds now; None: no file."""
-    files = tuple(MappedFile(*row) for row in connection.execute(_FILES).fetchall())
+    files = tuple(MappedFile(*file) for file in memory_queries.indexed_files(connection))
     if not files:
         return None
     (indexed_at,) = connection.execute(_INDEXED, (EventName.INDEXED,)).fetchone()
-    links = {Relation(name): count for name, count in connection.execute(_LINK_COUNTS)}
-    return RepositoryMap(indexed_at, files, links)
+    return RepositoryMap(indexed_at, files, memory_queries.count_links_of_code(connection))
 
 
 def _keep_maps(connection: sqlite3.Connection, maps: Sequence[RepositoryMap]) -> int:

@@ -48,8 +48,8 @@ from xscore.store.events import EventName, emit_event
 from xscore.store.evidence import attach_citations
 from xscore.store.link_rows import delete_members, state_edges
 from xscore.store.lookup import delete_observations, record_observations, record_project
-from xscore.store.memory_queries import has_keyed_memory
-from xscore.store.memory_updates import release_keys, stated_threads
+from xscore.store.memory_queries import has_keyed_memory, unindexed_threads
+from xscore.store.memory_updates import release_keys
 from xscore.store.memory_writer import for_all_worktrees, note_staleness, write_memory
 from xscore.store.redaction import redact
 from xscore.store.removal import remove_expired
@@ -67,7 +67,7 @@ def read_draft(
     """Read every memory that is not indexed."""
     memories = memory_rows.select_memories(connection, "source <> 'index'", ())
     threads: dict[str, str] = {}
-    for memory_id, thread in stated_threads(connection).items():
+    for memory_id, thread in unindexed_threads(connection).items():
         if thread:
             threads[memory_id] = thread
     marks = connection.execute(

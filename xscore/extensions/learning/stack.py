@@ -136,7 +136,7 @@ def note_stack(
     erased: ids that were removed and do not come back.
     """
     project = draft.of_scope("project")
-    noted = [memory for memory in project if memory.particulars.origin == ORIGIN]
+    noted = [memory for memory in project if memory.particulars.imported_from == ORIGIN]
     # By a person, or inferred from something else: a manifest takes the place of neither.
     taken = set[str]()
     for memory in project:
@@ -200,7 +200,8 @@ def _stack_memory(part: StackPart, draft: ConsolidationDraft) -> Memory:
     paths = part.files[:MIN_IMPORTS]
     if part.manifest:
         paths = (part.manifest.path,)
-    details = MemoryDetails(rationale=f"seen in {', '.join(paths)}", origin=ORIGIN, paths=paths)
+    rationale = f"seen in {', '.join(paths)}"
+    details = MemoryDetails(rationale=rationale, imported_from=ORIGIN, paths=paths)
     folder = ""
     if part.folder:
         folder = f" in {part.folder}"

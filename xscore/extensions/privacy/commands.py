@@ -20,6 +20,7 @@ from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted
 from xscore.records.reports import ServerErasure
+from xscore.store.imported_memories import imported_ids
 from xscore.store.lookup import count_observations, wipeable_ids
 from xscore.store.turn_history import find_erasable_turns
 
@@ -87,8 +88,6 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
     settings = read_settings(flags).settings
     with opened_store(flags, settings=settings) as store:
         if imported:
-            from xscore.extensions.sessions.importing import imported_ids  # another extension
-
             ids = imported_ids(store.connection, session=session, origin=origin, before=before)
         else:
             ids = wipeable_ids(store, choice)

@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct, field
 
-from xscore.records.memory import Kind, Memory
+from xscore.records.memory import Memory
+from xscore.store import derived_memories
 from xscore.store.line_search import LineMatcher, searchable_lines
-from xscore.store.lookup import STATED_LAYERS
-from xscore.store.memory_rows import IN_JSON_LIST, select_memories
+from xscore.store.memory_rows import IN_JSON_LIST
 from xscore.store.removal import all_hashes, read_removable
 from xscore.store.scrubbing import lines_still_stored
 
@@ -24,11 +24,6 @@ _USED = """
     SELECT turn_id, json_extract(value, '$.id') FROM receipt, json_each(body, '$.selected')
     WHERE json_type(body, '$.selected') = 'array'
 """
-_TURNS_OF = f"""
-    SELECT turn.id FROM turn JOIN memory ON memory.key = turn_key AND memory.kind = 'exchange'
-    WHERE memory.source <> 'import' AND memory.id {IN_JSON_LIST}
-"""
-_THREADS = f"SELECT DISTINCT thread FROM memory WHERE thread <> '' AND id {IN_JSON_LIST}"
 _TURN_THREADS = f"SELECT DISTINCT thread FROM turn WHERE thread <> '' AND id {IN_JSON_LIST}"
 _TURN_TEXTS = f"""
     SELECT task || char(10) || answer || char(10) || coalesce(json_extract(context, '$.errors'), '')
@@ -43,24 +38,6 @@ _ASKED_AGAIN = f"""
 _ONLY_ASKED_THERE = f"""
     SELECT turn_key FROM turn WHERE id {IN_JSON_LIST}
     AND turn_key NOT IN (SELECT turn_key FROM turn WHERE task <> '' AND NOT id {IN_JSON_LIST})
-"""
-_SUPERSEDED_BY = (
-    f"SELECT id FROM memory WHERE {STATED_LAYERS} AND status = 'superseded' AND superseded_by"
-    f" {IN_JSON_LIST}"
-)
-_OF_SESSIONS = "layer = 'session'"
-"""Lets the index by layer find exchanges and summaries."""
-_SUMMARIES = f"""
-    id IN (SELECT target FROM edge WHERE relation = 'belongs_to' AND source {IN_JSON_LIST})
-      OR thread {IN_JSON_LIST}
-"""
-_ONLY_THERE = f"""
-    SELECT memory.id FROM memory JOIN occurrence ON memory_id = memory.id
-      WHERE source_exchange {IN_JSON_LIST}
-    GROUP BY memory.id HAVING count(*) >= json_extract(attrs, '$.occurrences')
-    UNION SELECT memory.id FROM memory, json_each(attrs, '$.links') AS link
-    WHERE layer = 'project' AND kind = 'pattern' AND memory.key LIKE 'failure_pattern:%'
-      AND link.value {IN_JSON_LIST}
 """
 
 
@@ -122,11 +99,12 @@ def plan_erasure(
     # The exchange of a question that another turn asked as well is that turn's, too, so it stays.
     asked_again = _column(connection, _ASKED_AGAIN, deleted_turns, deleted_turns)
     turns = set(deleted_turns) - asked_again
-    named = read_removable(connection, ids) | _exchanges(connection, turns)
+    named = read_removable(connection, ids)
+    named |= derived_memories.exchanges_of_turns(connection, turns)
     memories = dict(named)
     threads = _column(connection, _TURN_THREADS, deleted_turns)
     _follow(connection, memories, turns, threads, other_store_ids)
-    erased_tasks = _column(connection, _TURNS_OF, named) | set(deleted_turns)
+    erased_tasks = derived_memories.turns_of_exchanges(connection, named) | set(deleted_turns)
     erased_texts = tuple(map(_text_of, memories.values()))
     turn_texts = tuple(_column(connection, _TURN_TEXTS, erased_tasks))
     lines = searchable_lines([*texts, *erased_texts])
@@ -167,15 +145,17 @@ def _follow(
         turns_by_id[id_].add(turn)
     fresh = set(memories) | set(other_store_ids)
     while fresh:
-        affected = _column(connection, _TURNS_OF, fresh)
+        affected = derived_memories.turns_of_exchanges(connection, fresh)
         for id_ in fresh & turns_by_id.keys():
             affected |= turns_by_id[id_]
-        threads |= _column(connection, _THREADS, fresh)
+        threads |= derived_memories.threads_of(connection, fresh)
         # The sessions of earlier turns are in `threads` already.
         threads |= _column(connection, _TURN_THREADS, affected - turns)
         turns |= affected
-        new = {**_exchanges(connection, turns), **_summaries(connection, fresh, threads)}
-        new |= _failures(connection, memories)
+        new = derived_memories.exchanges_of_turns(connection, turns)
+        new |= derived_memories.summaries_of(connection, fresh, threads)
+        failures = derived_memories.failures_only_in(connection, memories)
+        new |= read_removable(connection, failures)
         fresh = set(new.keys() - memories.keys())
         memories |= new
 
@@ -201,31 +181,10 @@ def _column(connection: sqlite3.Connection, sql: str, *ids: Iterable[str]) -> se
     return {value for (value,) in connection.execute(sql, lists)}
 
 
-def _exchanges(connection: sqlite3.Connection, turns: Iterable[str]) -> dict[str, Memory]:
-    """Return the exchanges that the answers of these turns became."""
-    of_turns = f"key IN (SELECT turn_key FROM turn WHERE id {IN_JSON_LIST})"
-    where = f"{_OF_SESSIONS} AND kind = ? AND source <> 'import' AND {of_turns}"
-    exchanges = select_memories(connection, where, (Kind.EXCHANGE, json.dumps(list(turns))))
-    return {memory.id: memory for memory in exchanges}
-
-
-def _summaries(
-    connection: sqlite3.Connection, ids: Iterable[str], threads: Iterable[str]
-) -> dict[str, Memory]:
-    where = f"{_OF_SESSIONS} AND kind = ? AND source <> 'index' AND ({_SUMMARIES})"
-    among = (Kind.SUMMARY, json.dumps(list(ids)), json.dumps(list(threads)))
-    return {memory.id: memory for memory in select_memories(connection, where, among)}
-
-
-def _failures(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Memory]:
-    """Return failures found only in these exchanges, and the patterns of failures that go."""
-    return read_removable(connection, _column(connection, _ONLY_THERE, ids, ids))
-
-
 def _predecessors(connection: sqlite3.Connection, going: Collection[str]) -> tuple[str, ...]:
     predecessors = set[str]()
     fresh = set(going)
     while fresh:
-        fresh = _column(connection, _SUPERSEDED_BY, fresh) - predecessors
+        fresh = derived_memories.superseded_by(connection, fresh) - predecessors
         predecessors |= fresh
     return tuple(sorted(predecessors - set(going)))

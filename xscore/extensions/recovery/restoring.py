@@ -17,8 +17,7 @@ from xscore.platform.errors import StoreError
 from xscore.records.memory import Memory, MemoryStatus
 from xscore.store import memory_writer, stated_copy
 from xscore.store.evidence import attach_citations
-from xscore.store.memory_queries import latest_of_key
-from xscore.store.memory_updates import stated_threads
+from xscore.store.memory_queries import latest_of_key, unindexed_threads
 from xscore.store.mention_links import link_mentions
 from xscore.store.stated_copy import CopiedStore
 from xscore.store.stated_rows import StatedMemory
@@ -67,7 +66,7 @@ def find_restorable(source: CopiedStore) -> RestorableMemories:
             stated_later = latest.get(stated.memory.id)
             if stated_later is None or stated_later.memory.updated_at < stated.memory.updated_at:
                 latest[stated.memory.id] = stated
-    present = stated_threads(source.connection).keys()
+    present = unindexed_threads(source.connection).keys()
     removed = stated_copy.removed_ids(source.connection, latest.keys() - present)
     missing = [
         latest[id_]

@@ -121,7 +121,7 @@ def exchange_memory(
         card=exchange_card(answered, *beside),
         ordinal=integer_id("past exchange", exchange.origin, exchange.identity),
         particulars=MemoryDetails(
-            origin=exchange.origin, session=exchange.session[:200], paths=tuple(paths)
+            imported_from=exchange.origin, session=exchange.session[:200], paths=tuple(paths)
         ),
         confidence=CONFIDENCE,
         source=MemorySource.IMPORT,
@@ -323,7 +323,7 @@ class ExchangeWriter:
             resolution = f"{fix}\n`{failed.command}` passed then.".strip()
         details = MemoryDetails(
             resolution=resolution,
-            origin=memory.particulars.origin,
+            imported_from=memory.particulars.imported_from,
             session=memory.particulars.session,
             paths=memory.particulars.paths,
         )
@@ -365,7 +365,7 @@ class ExchangeWriter:
                     memory.source,
                     memory.updated_at,
                 )
-                report.by_origin[memory.particulars.origin] += 1
+                report.by_origin[memory.particulars.imported_from] += 1
                 report.secrets_redacted += exchange.secrets
                 report.failures += len(exchange.failures)
         self._seen |= {id_: stored_states[id_] for id_ in chosen}

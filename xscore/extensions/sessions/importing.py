@@ -3,13 +3,12 @@ exchange once.
 
 A file that does not follow its format is refused, with the line and what was expected; nothing of
 it is kept, and other files continue. It runs on request, or for one log or message by an installed
-hook (`import_session`, `remember_exchange`). `imported_sessions` looks up what came in. Trade-offs:
-a changed file is read again whole; an exchange in progress is imported as far as it goes and
-updated by the next import. A new format is a module of its own and a name in `FORMATS`.
+hook (`import_session`, `remember_exchange`). Trade-offs: a changed file is read again whole; an
+exchange in progress is imported as far as it goes and updated by the next import. A new format is a
+module of its own and a name in `FORMATS`.
 """
 
 import os
-import sqlite3
 import stat
 from collections.abc import Collection
 from datetime import datetime
@@ -53,75 +52,8 @@ from xscore.platform.hashing import digest
 from xscore.platform.paths import portable_name
 from xscore.platform.text import counted, one_line
 from xscore.prompts.injected_text import cleaned_text, spoken_text, without_recall
+from xscore.store.imported_memories import ImportedSessions, imported_sessions
 from xscore.store.store import Store
-
-_ORIGIN, _SESSION = (
-    "json_extract(attrs, '$.origin')",
-    "coalesce(json_extract(attrs, '$.session'), '')",
-)
-_IMPORTED = f"source = 'import' AND {_ORIGIN} <> '' AND kind IN ('exchange', 'failure')"
-
-
-class ImportedSession(Struct, frozen=True, kw_only=True):
-    """A session with remembered exchanges."""
-
-    origin: str
-    session: str
-    exchanges: int
-    first_at: float
-    """Unix seconds."""
-    last_at: float
-    confidence: float
-    """Lowest of its exchanges."""
-    title: str
-    """Of its first exchange."""
-
-
-class ImportedSessions(Struct, frozen=True):
-    """The imported sessions, latest first."""
-
-    sessions: tuple[ImportedSession, ...]
-    exchanges: int
-    forgotten: int
-    """Erased ids that no import brings back."""
-
-
-def imported_sessions(
-    connection: sqlite3.Connection, *, origins: Collection[str] = ()
-) -> ImportedSessions:
-    """Return the imported sessions of all agents, or of some."""
-    rows = connection.execute(
-        f"SELECT DISTINCT {_ORIGIN}, {_SESSION}, count(*) OVER one, min(created_at) OVER one,"
-        " max(updated_at) OVER one, min(confidence) OVER one, first_value(title) OVER (one ORDER"
-        f" BY created_at, id) FROM memory WHERE {_IMPORTED} AND kind = 'exchange' WINDOW one AS"
-        f" (PARTITION BY {_ORIGIN}, {_SESSION}) ORDER BY 5 DESC, 1, 2"
-    ).fetchall()
-    names = ImportedSession.__struct_fields__
-    sessions = [ImportedSession(**dict(zip(names, row, strict=True))) for row in rows]
-    chosen = tuple(session for session in sessions if not origins or session.origin in origins)
-    (forgotten,) = connection.execute("SELECT count(*) FROM erased_memory").fetchone()
-    return ImportedSessions(chosen, sum(session.exchanges for session in chosen), forgotten)
-
-
-def imported_ids(
-    connection: sqlite3.Connection,
-    *,
-    session: str = "",
-    origin: str = "",
-    before: float | None = None,
-) -> list[str]:
-    """Return the ids of imported memories that match everything given: exchanges, and failures
-    found in them.
-
-    before: unix seconds.
-    """
-    rows = connection.execute(
-        f"SELECT id FROM memory WHERE {_IMPORTED} AND :session IN ('', {_SESSION}) AND :origin IN"
-        f" ('', {_ORIGIN}) AND (:before IS NULL OR updated_at < :before) ORDER BY created_at, id",
-        {"session": session, "origin": origin, "before": before},
-    )
-    return [id_ for (id_,) in rows]
-
 
 FORMATS: dict[str, type[SessionReader]] = {
     reader.origin: reader for reader in (ClaudeCodeReader, CodexReader, AiderReader, ClineReader)
