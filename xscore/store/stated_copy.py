@@ -226,7 +226,7 @@ def erase_from_copies(source: CopiedStore, ids: Collection[str], lines: "LineMat
     """
     with locked(source.user_data_dir):
         for copy in source.copies:
-            for scratch in _scratch(copy):  # nobody converts it now, since this holds the lock
+            for scratch in _scratch(copy):  # no one converts it now, since this holds the lock
                 _remove(scratch)
             if copy.exists():
                 _or_removed(copy, partial(_erase, copy, source.keys, ids, lines))
