@@ -333,9 +333,8 @@ def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, no
 def keys_of_task(connection: sqlite3.Connection, task: str) -> frozenset[str]:
     """Return the turn keys under which this task was asked before, whatever file or change came
     with it."""
-    return frozenset(
-        key for (key,) in connection.execute("SELECT turn_key FROM turn WHERE task = ?", (task,))
-    )
+    rows = connection.execute("SELECT turn_key FROM turn WHERE task = ?", (task,)).fetchall()
+    return frozenset(key for (key,) in rows)
 
 
 def is_answered_first(connection: sqlite3.Connection, turn_id: str) -> bool:
