@@ -55,7 +55,7 @@ def run_interruptible(
 
 
 def _run_in_loop(work: Coroutine[Any, Any, InterruptibleResult]) -> InterruptibleResult:
-    import asyncio  # most commands wait for nothing
+    import asyncio  # only work that waits needs it
 
     try:
         return asyncio.run(work)
@@ -71,9 +71,9 @@ class _InterruptCounter:
         self._cancel: Callable[[], object] | None = None
 
     async def run(self, work: Coroutine[Any, Any, InterruptibleResult]) -> InterruptibleResult:
-        import asyncio  # most commands wait for nothing
+        import asyncio  # only work that waits needs it
 
-        from xscore.platform.event_loop import resume  # most commands wait for nothing
+        from xscore.platform.event_loop import resume  # only work that waits needs it
 
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()

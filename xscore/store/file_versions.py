@@ -154,14 +154,11 @@ def _drop_other_memories(connection: sqlite3.Connection, file: EncodedFile, vers
     """Delete the memories of a version that the file has no more."""
     stays = {row[_ID] for row in file.rows}
     query = "SELECT id FROM memory_row WHERE path = ? AND version = ?"
-    gone = [
-        id_
-        for (id_,) in connection.execute(query, (file.stamp.path, version)).fetchall()
-        if id_ not in stays
-    ]
-    connection.executemany(
-        "DELETE FROM memory_row WHERE id = ? AND version = ?", [(id_, version) for id_ in gone]
-    )
+    gone: list[tuple[str, int]] = []
+    for (id_,) in connection.execute(query, (file.stamp.path, version)).fetchall():
+        if id_ not in stays:
+            gone.append((id_, version))
+    connection.executemany("DELETE FROM memory_row WHERE id = ? AND version = ?", gone)
 
 
 def list_version(connection: sqlite3.Connection, path: str, version: int) -> None:

@@ -32,7 +32,7 @@ from xscore.store import memory_rows
 from xscore.store.events import EventName
 from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.journals import FILE_SUFFIXES
-from xscore.store.memory_queries import has_stated_memory
+from xscore.store.memory_rows import has_stated_memory
 from xscore.store.user_secret import OTHER_FOLDER_HINT
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def erase_from_copies(source: CopiedStore, ids: Collection[str], lines: "LineMat
     """
     with locked(source.user_data_dir):
         for copy in source.copies:
-            for scratch in _scratch(copy):  # nobody converts it now, since this holds the lock
+            for scratch in _scratch(copy):  # no one converts it now, since this holds the lock
                 _remove(scratch)
             if copy.exists():
                 _or_removed(copy, partial(_erase, copy, source.keys, ids, lines))
@@ -345,12 +345,12 @@ def _erase(copy: Path, keys: KeySource, ids: Collection[str], lines: "LineMatche
 
     with closing(_open(copy, keys)) as connection:
         with database.transaction(connection):
-            rows = stated_rows.copied_rows(connection)
-            holding = [
-                id_ for id_, row in rows.items() if id_ in ids or lines.found_in("\n".join(row[1:]))
-            ]
-            connection.executemany("DELETE FROM stated WHERE id = ?", [(id_,) for id_ in holding])
-        if holding:
+            is_changed = False
+            for id_, row in stated_rows.copied_rows(connection).items():
+                if id_ in ids or lines.found_in("\n".join(row[1:])):
+                    connection.execute("DELETE FROM stated WHERE id = ?", (id_,))
+                    is_changed = True
+        if is_changed:
             # Pages that a killed process left in the journal are gone with it, too.
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             connection.execute("VACUUM")

@@ -220,7 +220,7 @@ class _HookRun(Struct):
             thread = thread_name(self.client, session)
         self.call = HookCall(message, self.client, thread, root, loaded, self.state_file, self.add)
         if has_older_header(root.store_file, opening.SCHEMA):
-            # first: should the time be up in the middle of the migration, it is finished there.
+            # first: if time runs out during the migration, it is finished there.
             self.call.wake()
         problem = work(self.call)
         self.add("")

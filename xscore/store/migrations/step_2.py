@@ -99,7 +99,7 @@ def run(connection: sqlite3.Connection) -> None:
     for table in _GONE_TABLES:
         connection.execute(f"DROP TABLE IF EXISTS {table}")
     _forget_indexed_memories(connection)
-    # Until all are indexed again, nobody may take the judgments of their memories for useless.
+    # Until all are indexed again, the judgments of their memories must not count as useless.
     if files:
         note_files_left = (
             "INSERT INTO worktree_meta (worktree, key, value) VALUES (?, 'index_files_left', ?)"
