@@ -12,6 +12,7 @@ from xscore.platform.paths import find_root
 from xscore.records.memory import Edge, Kind, Layer, MemoryStatus, Relation
 from xscore.settings import Settings
 from xscore.store.link_rows import state_edges
+from xscore.store.memory_rows import select_memories
 from xscore.store.store import Store, load_pack_slots, save_pack_slots
 from xscore.store.term_vectors import TERM_EMBEDDER
 
@@ -208,6 +209,26 @@ def test_rows_that_a_torn_page_hides_are_damage(store: Store) -> None:
     store.connection.execute("PRAGMA writable_schema = RESET")
     with pytest.raises(StoreDamaged, match="damaged"):
         store.pool()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM memory_view",
+        "UPDATE memory_view SET view = 'unheard'",
+        "UPDATE memory_view SET hash = x'ff'",
+        "UPDATE memory_row SET origin = 'unheard'",
+    ],
+)
+def test_a_memory_without_sound_views_is_damage(store: Store, damage: str) -> None:
+    """A row of the views that is gone or unreadable is no crash, and leaves no transaction open."""
+    put(store.connection, function())
+    (candidate,) = store.pool()
+    store.connection.execute(damage)
+    with pytest.raises(StoreDamaged) as raised:
+        select_memories(store.connection, "id = ?", (candidate.id,))
+    assert not store.connection.in_transaction
+    assert raised.value.exit_code == 6
 
 
 def test_a_word_no_memory_can_have_is_damage(store: Store) -> None:

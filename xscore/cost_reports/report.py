@@ -192,15 +192,22 @@ def _is_cached(figures: TurnFigures) -> bool:
 def _candidates(figures: Sequence[TurnFigures]) -> dict[str, Any]:
     """Return the outcomes of finished turns' candidates, newest first, as fields of the report."""
     causes: Counter[str] = Counter()
+    coverage = NOTHING_JUDGED
+    kept = 0
+    near: int | None = None
     for turn in figures:
         causes.update(turn.unjudged_by_cause)
-    near = [turn.near for turn in figures if turn.near is not None]
+        coverage += turn.coverage
+        kept += turn.kept
+        # A turn may have recorded none; if none has, their sum is not known.
+        if turn.near is not None:
+            near = (near or 0) + turn.near
     histograms = _histograms(figures)
     return {
-        "coverage": sum((turn.coverage for turn in figures), NOTHING_JUDGED),
+        "coverage": coverage,
         "unjudged_by_cause": dict(sorted(causes.items())),
-        "kept": sum(turn.kept for turn in figures),
-        "near": sum(near) if near else None,
+        "kept": kept,
+        "near": near,
         "scores": histograms[0].scores if histograms else (0,) * SCORE_BINS,
         "threshold": _common_threshold(figures),
         "histograms": histograms,

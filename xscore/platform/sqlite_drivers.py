@@ -60,7 +60,7 @@ _REASONS = {
 }
 _UNUSABLE = (
     r"no such (table|column)|table \S+ has (no column|\d+ columns)"
-    "|malformed|unsupported file format|unknown function"
+    "|malformed|unsupported file format|unknown function|JSON cannot hold BLOB values"
 )
 """Generic SQLite errors that mean damage, since our statements and schema are tested."""
 _TRANSLATED_METHODS = ("execute", "executemany", "__next__", "fetchone", "fetchmany", "fetchall")

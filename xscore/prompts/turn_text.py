@@ -61,19 +61,10 @@ def left_out(turn: Turn, *, sees: str = "task", turn_chars: int | None = None) -
 
 def shown_turn_parts(turn: Turn, *, sees: str = "task") -> tuple[str, ...]:
     """Return the names of the parts that `turn_block` shows, for the receipt."""
-    context = (
-        (("file", turn.file), ("diff", turn.diff), ("recent", turn.recent))
-        if sees == "full"
-        else ()
-    )
-    return (
-        "task",
-        *(
-            name
-            for name, value in (("about", turn.about), ("errors", turn.errors), *context)
-            if value
-        ),
-    )
+    parts: dict[str, object] = {"task": True, "about": turn.about, "errors": turn.errors}
+    if sees == "full":
+        parts |= {"file": turn.file, "diff": turn.diff, "recent": turn.recent}
+    return tuple(name for name, value in parts.items() if value)
 
 
 def _editor_blocks(turn: Turn) -> Iterable[str]:

@@ -19,6 +19,7 @@ from xscore.platform.hashing import digest
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.store.events import EventName
 from xscore.store.index_rows import read_meta, write_meta
+from xscore.store.memory_rows import has_stated_memory
 
 COPIES_DIR = "stated"
 """Folder of the copies within the user's data folder."""
@@ -105,8 +106,6 @@ def is_behind(source: CopiedStore) -> bool:
 
 def is_worth_a_copy(connection: sqlite3.Connection) -> bool:
     """Whether a store holds anything that was stated, or ids that stay erased."""
-    from xscore.store.memory_queries import has_stated_memory  # most closings find no change
-
     if has_stated_memory(connection):
         return True
     return connection.execute("SELECT 1 FROM erased_memory LIMIT 1").fetchone() is not None

@@ -9,7 +9,7 @@ reading one memory decompresses its whole file.
 
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from msgspec.msgpack import Decoder, encode
@@ -48,7 +48,7 @@ def read_with_bodies(
     parameters: Sequence[object] = (),
     *,
     table: str = "memory",
-) -> Iterator[tuple[Any, ...]]:
+) -> Generator[tuple[Any, ...], None, None]:
     """Yield these columns of the memories that match, and attrs, card and text, by path, line and
     id.
 

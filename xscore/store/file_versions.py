@@ -154,14 +154,11 @@ def _drop_other_memories(connection: sqlite3.Connection, file: EncodedFile, vers
     """Delete the memories of a version that the file has no more."""
     stays = {row[_ID] for row in file.rows}
     query = "SELECT id FROM memory_row WHERE path = ? AND version = ?"
-    gone = [
-        id_
-        for (id_,) in connection.execute(query, (file.stamp.path, version)).fetchall()
-        if id_ not in stays
-    ]
-    connection.executemany(
-        "DELETE FROM memory_row WHERE id = ? AND version = ?", [(id_, version) for id_ in gone]
-    )
+    gone: list[tuple[str, int]] = []
+    for (id_,) in connection.execute(query, (file.stamp.path, version)).fetchall():
+        if id_ not in stays:
+            gone.append((id_, version))
+    connection.executemany("DELETE FROM memory_row WHERE id = ? AND version = ?", gone)
 
 
 def list_version(connection: sqlite3.Connection, path: str, version: int) -> None:
@@ -229,7 +226,7 @@ def unsound_paths(
         connection, f"path, entity, status, {views_column}", where, parameters, table=table
     )
     for path, entity, status, views, _, card, text in rows:
-        hashes = {view.name: view.hash for view in decode_views(views)}
+        hashes = {view.name: view.hash for view in decode_views(views, needs_whole=False)}
         fits = hashes == {
             name: content_hash(path, entity, view_text)
             for name, view_text in view_texts(text, card).items()

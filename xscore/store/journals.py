@@ -96,12 +96,11 @@ def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path
             if wal.exists():
                 return
             # Those of killed processes go as well: the next journal may get the same inode.
-            of_dead = [
-                earlier_note
-                for earlier_note in _notes_of(path)
-                if _is_for(earlier_note, path, inode) and _is_dead(earlier_note)
-            ]
-            for old_note in (*_notes_of_closed.pop(path), *of_dead):
+            old_notes = _notes_of_closed.pop(path)
+            for earlier_note in _notes_of(path):
+                if _is_for(earlier_note, path, inode) and _is_dead(earlier_note):
+                    old_notes.append(earlier_note)
+            for old_note in old_notes:
                 with suppress(OSError):
                     old_note.unlink()
 
@@ -154,15 +153,11 @@ def _signature(path: Path, inode: str, user_data_dir: Path) -> bytes:
 
 
 def _notes_of(path: Path) -> list[Path]:
+    beginning = f"{path.name}{NOTE}"
     try:
-        names = [
-            entry.name
-            for entry in os.scandir(path.parent)
-            if entry.name.startswith(f"{path.name}{NOTE}")
-        ]
+        return [file for file in path.parent.iterdir() if file.name.startswith(beginning)]
     except OSError:
         return []
-    return [path.with_name(name) for name in names]
 
 
 def _is_dead(note: Path) -> bool:

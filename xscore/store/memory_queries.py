@@ -101,13 +101,6 @@ class EntitySpan(NamedTuple):
     end_line: int
 
 
-class NamedPlace(NamedTuple):
-    """The file and the entity that a memory describes; "" where it has none."""
-
-    path: str
-    entity: str
-
-
 def memory_states(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, MemoryState]:
     """Return the state of each of these memories that is stored, by id."""
     rows = connection.execute(
@@ -146,24 +139,6 @@ def stored_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
         f"SELECT id FROM memory WHERE id {IN_JSON_LIST}", (json.dumps(list(ids)),)
     )
     return {id_ for (id_,) in rows.fetchall()}
-
-
-def stated_texts(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, str]:
-    """Return the text of each of these memories that the index did not make, by id."""
-    rows = connection.execute(
-        f"SELECT id, text FROM memory WHERE source <> 'index' AND id {IN_JSON_LIST}",
-        (json.dumps(list(ids)),),
-    )
-    return dict(rows.fetchall())
-
-
-def named_places(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, NamedPlace]:
-    """Return where each of these memories is, by id, ordered by path and line."""
-    rows = connection.execute(
-        f"SELECT id, path, entity FROM memory WHERE id {IN_JSON_LIST} ORDER BY path, start_line",
-        (json.dumps(list(ids)),),
-    )
-    return {id_: NamedPlace(path, entity) for id_, path, entity in rows.fetchall()}
 
 
 def latest_decisions(connection: sqlite3.Connection, limit: int) -> list[Memory]:
@@ -208,12 +183,6 @@ def has_keyed_memory(connection: sqlite3.Connection, kinds: Collection[str]) -> 
     return (
         connection.execute(f"{query} LIMIT 1", (json.dumps(sorted(kinds)),)).fetchone() is not None
     )
-
-
-def has_stated_memory(connection: sqlite3.Connection) -> bool:
-    """Whether anything was stated."""
-    query = f"SELECT 1 FROM memory WHERE {STATED_CONDITION} LIMIT 1"
-    return connection.execute(query).fetchone() is not None
 
 
 def latest_of_key(connection: sqlite3.Connection, memory: Memory) -> str:

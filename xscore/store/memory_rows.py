@@ -11,6 +11,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from itertools import repeat
 from operator import itemgetter
 from time import perf_counter
@@ -148,8 +149,40 @@ def select_memories(
     from xscore.store.file_bodies import read_with_bodies
 
     columns = ", ".join(("views", *HEAD_COLUMNS))
-    rows = read_with_bodies(connection, columns, where, tuple(parameters))
-    return [memory_from_row(row[1:], decode_views(row[0])) for row in rows]
+    # Closed at the row that is damaged: its transaction must end before the connection does.
+    with closing(read_with_bodies(connection, columns, where, tuple(parameters))) as rows:
+        return [memory_from_row(row[1:], decode_views(row[0])) for row in rows]
+
+
+class NamedPlace(NamedTuple):
+    """The file and the entity that a memory describes; "" where it has none."""
+
+    path: str
+    entity: str
+
+
+def stated_texts(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, str]:
+    """Return the text of each of these memories that the index did not make, by id."""
+    rows = connection.execute(
+        f"SELECT id, text FROM memory WHERE source <> 'index' AND id {IN_JSON_LIST}",
+        (json.dumps(list(ids)),),
+    )
+    return dict(rows.fetchall())
+
+
+def named_places(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, NamedPlace]:
+    """Return where each of these memories is, by id, ordered by path and line."""
+    rows = connection.execute(
+        f"SELECT id, path, entity FROM memory WHERE id {IN_JSON_LIST} ORDER BY path, start_line",
+        (json.dumps(list(ids)),),
+    )
+    return {id_: NamedPlace(path, entity) for id_, path, entity in rows.fetchall()}
+
+
+def has_stated_memory(connection: sqlite3.Connection) -> bool:
+    """Whether anything was stated."""
+    query = f"SELECT 1 FROM memory WHERE {STATED_CONDITION} LIMIT 1"
+    return connection.execute(query).fetchone() is not None
 
 
 def memories_with_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> list[Memory]:

@@ -81,13 +81,17 @@ def views_in(worktree: int | str) -> str:
     return _ALL.format(worktree=worktree)
 
 
-def decode_views(written: str) -> tuple[View, ...]:
+def decode_views(written: str, *, needs_whole: bool = True) -> tuple[View, ...]:
     """Return the views of a memory from the column `views`, in the order of `ViewName`.
 
-    One that a newer xscore wrote, of a name unknown here, is left out. Raises StoreDamaged.
+    One that a newer xscore wrote, of a name unknown here, is left out.
+    needs_whole: every memory has that view, so one without it is damaged.
+    Raises StoreDamaged.
     """
     with damage_if_invalid("a view of a memory"):
         rows = {name: (hash_, tokens) for name, hash_, tokens in _VIEWS.decode(written)}
+        if needs_whole and ViewName.WHOLE not in rows:
+            raise ValueError("that of its full text is missing")
     return tuple(View(name, *rows[name]) for name in ViewName if name in rows)
 
 

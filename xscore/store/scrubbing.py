@@ -97,9 +97,8 @@ def remove_paths(places: Iterable[Path]) -> None:
 
 def database_files(path: Path) -> list[Path]:
     """Return the existing files among the database at this path and its journals."""
-    return [
-        file for file in (path.with_name(path.name + side) for side in _SIDES) if file.is_file()
-    ]
+    files = [path.with_name(path.name + side) for side in _SIDES]
+    return [file for file in files if file.is_file()]
 
 
 def search_files(files: Iterable[Path], lines: Iterable[str]) -> dict[Path, set[str]]:

@@ -17,8 +17,7 @@ from xscore.platform import database, tokens
 from xscore.platform.hashing import integer_id, memory_id
 from xscore.records.memory import Kind, Layer
 from xscore.records.turn import ChangedFile, Scope, SessionEntry, SessionSummary
-from xscore.store.memory_queries import NamedPlace, named_places, stated_texts
-from xscore.store.memory_rows import SqlRow
+from xscore.store.memory_rows import NamedPlace, SqlRow, named_places, stated_texts
 
 SUMMARY_TOKENS = 600
 """About the length of the summary text: the latest tasks are listed, earlier ones counted."""

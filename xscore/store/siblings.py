@@ -47,18 +47,16 @@ def sibling_stores(root: RepositoryRoot, *, user_data_dir: Path) -> list[Path]:
 
 def _stores_of_clones(root: RepositoryRoot, user_data_dir: Path) -> Iterator[Path]:
     origin, common = origin_mark(origin_url(root.path)), root.store_dir.parent
-    stores = map(Path, user_secret.load_user_secret(user_data_dir).trusted_stores)
-    clones = [
-        store.parents[2]
-        for store in stores
-        if store.parts[-3:] == (".git", GIT_STORE_DIR, STORE_FILE)
-    ]
-    other_clones = [clone for clone in clones if clone / ".git" != common]
+    other_clones: list[Path] = []
+    for store in map(Path, user_secret.load_user_secret(user_data_dir).trusted_stores):
+        # Only a store at its usual place tells where its clone is.
+        is_in_clone = store.parts[-3:] == (".git", GIT_STORE_DIR, STORE_FILE)
+        if is_in_clone and store.parents[1] != common:
+            other_clones.append(store.parents[2])
+    places = (root.path, common, common.parent)
     for clone, their_origin in clone_origins(other_clones, user_data_dir=user_data_dir):
         is_same = bool(origin) and their_origin == origin
-        leads_here = any(
-            _leads_to(their_origin, place) for place in (root.path, common, common.parent)
-        )
+        leads_here = any(_leads_to(their_origin, place) for place in places)
         if (is_same or leads_here or _leads_to(origin, clone)) and git_folder(clone) is not None:
             yield clone / ".git" / GIT_STORE_DIR / STORE_FILE
 
@@ -120,10 +118,8 @@ def opened_sibling(store: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _check_schema(connection: sqlite3.Connection, schema: str) -> None:
-    owner, version = (
-        connection.execute(f"PRAGMA {schema}.{name}").fetchone()[0]
-        for name in ("application_id", "user_version")
-    )
+    (owner,) = connection.execute(f"PRAGMA {schema}.application_id").fetchone()
+    (version,) = connection.execute(f"PRAGMA {schema}.user_version").fetchone()
     if (owner, version) != (opening.SCHEMA.application_id, opening.SCHEMA.version):
         raise StoreDamaged(
             "it has another schema version", hint="Open it with the xscore version that created it."

@@ -236,12 +236,12 @@ def _follow_a_move(source: CopiedStore) -> None:
 def _erase(copy: Path, keys: KeySource, ids: Collection[str], lines: "LineMatcher") -> None:
     with closing(_open(copy, keys)) as connection:
         with database.transaction(connection):
-            rows = stated_rows.copied_rows(connection)
-            holding = [
-                id_ for id_, row in rows.items() if id_ in ids or lines.found_in("\n".join(row[1:]))
-            ]
-            connection.executemany("DELETE FROM stated WHERE id = ?", [(id_,) for id_ in holding])
-        if holding:
+            is_changed = False
+            for id_, row in stated_rows.copied_rows(connection).items():
+                if id_ in ids or lines.found_in("\n".join(row[1:])):
+                    connection.execute("DELETE FROM stated WHERE id = ?", (id_,))
+                    is_changed = True
+        if is_changed:
             # Pages that a killed process left in the journal are gone with it, too.
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             connection.execute("VACUUM")

@@ -379,9 +379,8 @@ class Store:
     def tests_of(self, ids: Iterable[str]) -> frozenset[str]:
         """Return the ids of the tests of these memories."""
         query = f"SELECT source FROM edge WHERE relation = 'tests' AND target {IN_JSON_LIST}"
-        return frozenset(
-            source for (source,) in self.connection.execute(query, (json.dumps(list(ids)),))
-        )
+        rows = self.connection.execute(query, (json.dumps(list(ids)),)).fetchall()
+        return frozenset(source for (source,) in rows)
 
     def degrees(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the number of call edges of each of these memories, in either direction."""
@@ -434,14 +433,14 @@ def save_pack_slots(
             f"DELETE FROM pack_slot WHERE worktree = {HERE} AND profile = ? AND memory_id = ?",
             [(profile, identifier) for identifier in stored.keys() - slots.keys()],
         )
+        changed: list[tuple[str, str, str, int]] = []
+        for identifier, slot in slots.items():
+            if stored.get(identifier) != slot:
+                changed.append((profile, identifier, *slot))
         connection.executemany(
             "INSERT OR REPLACE INTO pack_slot (worktree, profile, memory_id, pack, position)"
             f" VALUES ({HERE}, ?, ?, ?, ?)",
-            [
-                (profile, identifier, *slot)
-                for identifier, slot in slots.items()
-                if stored.get(identifier) != slot
-            ],
+            changed,
         )
 
 

@@ -232,20 +232,19 @@ def _with_spending(
 ) -> tuple[list[ListedTurn], int]:
     """Add the sums of each turn's calls; count the invalid calls."""
     ids = json.dumps([turn.id for turn in turns])
-    spent = {
-        turn_id: StageUsage(
+    spent: dict[str, StageUsage] = {}
+    rows = connection.execute(_SPENT, (ids,)).fetchall()
+    for turn_id, calls, attempts, cost, estimated, *tokens in rows:
+        spent[turn_id] = StageUsage(
             calls=parse_count(calls),
             attempts=parse_count(attempts),
             usage=usage_from_row(tokens),
             cost_usd=dollars_from_row(cost),
             estimated=bool(estimated),
         )
-        for turn_id, calls, attempts, cost, estimated, *tokens in connection.execute(_SPENT, (ids,))
-    }
     (damaged,) = connection.execute(_DAMAGED, (ids,)).fetchone()
-    return [
-        replace(turn, spent=spent[turn.id]) if turn.id in spent else turn for turn in turns
-    ], damaged
+    with_spending = [replace(turn, spent=spent.get(turn.id, turn.spent)) for turn in turns]
+    return with_spending, damaged
 
 
 class PastTurn(Struct, frozen=True, kw_only=True):

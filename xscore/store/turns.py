@@ -24,7 +24,7 @@ from xscore.records.turn import Turn
 from xscore.store import memory_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.index_rows import write_index_meta
-from xscore.store.memory_queries import named_places
+from xscore.store.memory_rows import named_places
 from xscore.store.redaction import is_safe_name, redact
 from xscore.store.session_summary import (
     TurnContext,
@@ -333,9 +333,8 @@ def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, no
 def keys_of_task(connection: sqlite3.Connection, task: str) -> frozenset[str]:
     """Return the turn keys under which this task was asked before, whatever file or change came
     with it."""
-    return frozenset(
-        key for (key,) in connection.execute("SELECT turn_key FROM turn WHERE task = ?", (task,))
-    )
+    rows = connection.execute("SELECT turn_key FROM turn WHERE task = ?", (task,)).fetchall()
+    return frozenset(key for (key,) in rows)
 
 
 def is_answered_first(connection: sqlite3.Connection, turn_id: str) -> bool:

@@ -268,13 +268,10 @@ def _sessions(
         f"SELECT {_COLUMNS} FROM session WHERE {which}", parameters
     ).fetchall()
     fields = WorkingSession.__struct_fields__
+    sessions: list[WorkingSession] = []
     with database.damage_if_invalid("a session"):
-        return [
-            WorkingSession(
-                **{
-                    **dict(zip(fields, row, strict=True)),
-                    "recent": tuple(map(str, json.loads(row[4]))),
-                }
-            )
-            for row in rows
-        ]
+        for row in rows:
+            values = dict(zip(fields, row, strict=True))
+            values["recent"] = tuple(map(str, json.loads(values["recent"])))
+            sessions.append(WorkingSession(**values))
+    return sessions

@@ -191,11 +191,11 @@ def removed_worktrees(connection: sqlite3.Connection, root: RepositoryRoot) -> l
     folders = git_folders(root.path) if linked else None
     if folders is None:
         return []
-    return [
-        number
-        for number, name in linked.items()
-        if not os.path.lexists(folders.common / "worktrees" / name)
-    ]
+    removed: list[int] = []
+    for number, name in linked.items():
+        if not os.path.lexists(folders.common / "worktrees" / name):
+            removed.append(number)
+    return removed
 
 
 def remove_own_rows(connection: sqlite3.Connection, number: int) -> None:

@@ -95,10 +95,11 @@ def collect_jobs(job: str, flags: Flags) -> int:
         store: "Store", settings: "Settings"
     ) -> tuple[list[BatchJob], list[JobStatus]]:
         jobs = _jobs_to_collect(store, settings, job, flags)
-        return jobs, [
-            await advance_job(store, settings, batch_job.id, note=flags.terminal.note)
-            for batch_job in jobs
-        ]
+        statuses: list[JobStatus] = []
+        for batch_job in jobs:
+            status = await advance_job(store, settings, batch_job.id, note=flags.terminal.note)
+            statuses.append(status)
+        return jobs, statuses
 
     jobs, statuses = _with_store(flags, collect)
     if output is None:

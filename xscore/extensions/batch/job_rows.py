@@ -326,9 +326,9 @@ def select_jobs(connection: sqlite3.Connection, named: str) -> list[BatchJob]:
         )
     if not named:
         return [job for job in everything if job.ended_at is None] or everything[:1]
-    jobs = [job for job in everything if job.id == named] or [
-        job for job in everything if job.id.startswith(named)
-    ]
+    jobs = [job for job in everything if job.id == named]
+    if not jobs:
+        jobs = [job for job in everything if job.id.startswith(named)]
     if not jobs:
         raise NothingMatched(f"there is no job {one_line(named)}", hint=LIST_HINT)
     if len(jobs) > 1:

@@ -317,11 +317,11 @@ async def write_job_results(parts: PipelineParts, job: BatchJob, out: Path) -> R
 
     async def outcomes_of(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
         outcomes = cached_outcomes(prepared, lost, UnjudgedCause.INTERRUPTED, detail)
-        judged = (
-            outcome.candidate.content_hash
-            for outcome in outcomes
-            if isinstance(outcome.result, Judgment)
-        )
-        return outcomes, sum((prepared.number, content) in answered for content in judged)
+        from_job = 0
+        for outcome in outcomes:
+            if isinstance(outcome.result, Judgment):
+                pair = (prepared.number, outcome.candidate.content_hash)
+                from_job += pair in answered
+        return outcomes, from_job
 
     return await rank_questions(parts, _job_questions(parts, job), outcomes_of, out)

@@ -242,11 +242,11 @@ def _cap_lines(draft: JobDraft) -> list[str]:
         if draft.caps:
             return ["the model has no known price, so caps in dollars cannot limit its calls"]
         return []
-    return [
-        f"above {describe_cap(cap)}: what does not fit waits until it does"
-        for cap in draft.caps
-        if draft.cost_usd > cap.left_usd
-    ]
+    lines: list[str] = []
+    for cap in draft.caps:
+        if draft.cost_usd > cap.left_usd:
+            lines.append(f"above {describe_cap(cap)}: what does not fit waits until it does")
+    return lines
 
 
 @command(SCOPE, JUDGE, LIMITS, DRY_RUN, JUDGING)
