@@ -12,8 +12,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cache.conftest import NAMES, write_judgments
+from tests.store.conftest import function, put
 from tests.store.older_stores import write_older_store
 from xscore.cache.judgments import read_judgments
 from xscore.cache.lease import LEASE_S
@@ -22,8 +24,10 @@ from xscore.extensions.recovery.salvage import salvage_store
 from xscore.platform.errors import StoreError
 from xscore.platform.processes import process_place
 from xscore.records.judgment import Judgment
+from xscore.records.memory import MemorySource
 from xscore.store import opening
 from xscore.store.opening import connect_store
+from xscore.store.worktrees import enter_worktree
 
 
 @pytest.fixture
@@ -143,6 +147,27 @@ def test_rows_that_a_damaged_table_holds_twice_come_over_once(tmp_path: Path) ->
         "b": 0.1,
     }
     assert (salvaged.kept["judgments"], salvaged.kept["tasks"]) == (2, 1)
+
+
+def test_a_memory_outlives_the_rows_of_its_views(tmp_path: Path) -> None:
+    """They stand in a table of their own, whose damage is not that of the text; a text that was
+    altered is still refused, since no content has its hash."""
+    damaged = tmp_path / "damaged" / "memory.db"
+    with closing(connect_store(damaged)) as connection:
+        enter_worktree(connection, "")
+        sound, altered = function("sound"), function("altered")
+        stated = [replace(memory, source=MemorySource.EXPLICIT) for memory in (sound, altered)]
+        put(connection, *stated)
+    with closing(sqlite3.connect(damaged)) as plain:
+        plain.executescript("PRAGMA writable_schema = ON; DROP TRIGGER content_of_gone_view;")
+        plain.execute("DELETE FROM memory_view")
+        plain.execute("UPDATE memory_row SET text = text || '7' WHERE id = ?", (altered.id,))
+        plain.commit()
+    with closing(connect_store(tmp_path / "new" / "memory.db")) as target:
+        salvaged = salvage_store(damaged, target)
+        kept = target.execute("SELECT id FROM memory_row").fetchall()
+    assert kept == [(sound.id,)]
+    assert (salvaged.kept["memories"], salvaged.rejected_rows) == (1, 1)
 
 
 def test_a_store_that_no_migration_can_open_is_salvaged(tmp_path: Path) -> None:

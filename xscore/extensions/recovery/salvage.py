@@ -44,6 +44,7 @@ _PAIRS = (
     "SELECT rowid, content_hash, text_hash FROM {table} WHERE source <> 'index' AND rowid >= ?"
     " ORDER BY rowid"
 )
+_CONTENTS = "SELECT id, hash FROM content WHERE id >= ? ORDER BY id"
 _JUDGMENTS = """
     SELECT content_id, score, prior, pack, position, checksum FROM judgment
     WHERE query_id = ? AND content_id >= ? ORDER BY content_id
@@ -116,9 +117,7 @@ def merge_store(source: Path, target: sqlite3.Connection, keys: KeySource) -> No
 
 
 def _judgments(reader: DamagedReader, target: sqlite3.Connection, report: SalvageReport) -> None:
-    hashes: dict[int, str] = dict(
-        reader.read("SELECT id, hash FROM content WHERE id >= ? ORDER BY id", NUMBERS)
-    )
+    hashes: dict[int, str] = dict(reader.read(_CONTENTS, NUMBERS))
     queries = "SELECT id, turn_key, judge, sample FROM query WHERE id >= ? ORDER BY id"
     for query_id, turn_key, judge, sample in list(reader.read(queries, NUMBERS)):
         try:
@@ -161,10 +160,12 @@ def _memories(reader: DamagedReader, target: sqlite3.Connection, report: Salvage
     if reader.columns("memory_row") or not reader.columns("memory"):
         table = "memory_row"
     hashes = _hashes_of_views(reader, table)
+    # A text is checked by its content too: its views stand in a table of their own.
+    contents = {hash_ for _, hash_ in reader.read(_CONTENTS, NUMBERS)}
     query = _memories_query(table, reader.columns(table))
     for number, thread, *row in reader.read(query, NUMBERS):
         try:
-            memory = _behind_newer(_valid_memory(row, hashes[number]), target)
+            memory = _behind_newer(_valid_memory(row, hashes[number], contents), target)
             if memory is None:
                 continue
             memory_writer.put_memories(target, [memory], thread=thread)
@@ -197,11 +198,12 @@ def _hashes_of_views(reader: DamagedReader, table: str) -> Mapping[int, set[str]
     return hashes
 
 
-def _valid_memory(row: list[Any], hashes: set[str]) -> Memory:
-    """Return the memory of a row. Raises one of INVALID_ROW, also where its hashes do not match."""
+def _valid_memory(row: list[Any], hashes: set[str], contents: set[str]) -> Memory:
+    """Return the memory of a row. Raises one of INVALID_ROW, also where the hash of a text is
+    in neither."""
     raw = memory_rows.memory_from_row(tuple(row))
     memory = memory_writer.with_status(raw, raw.status)
-    if {view.hash for view in memory.views} != hashes:
+    if {view.hash for view in memory.views} - hashes - contents:
         raise ValueError(memory.id)
     return memory
 
