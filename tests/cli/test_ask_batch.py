@@ -75,9 +75,9 @@ def test_an_unfinished_turn_of_a_list_goes_on_with_its_judge(
 ) -> None:
     """`xscore continue` finds what was judged in the shared layout and judges only this turn's
     rest."""
+    xscore("ask", "--batch", questions, "--no-answer", "--glob", "shop/", *models, cwd=shop)
     xscore("ask", "--batch", questions, "--no-answer", "--replay", "--judge", models[1], cwd=shop)
     turns = json.loads(xscore("history", "list", "--json", cwd=shop).stdout)["turns"]
-    xscore("ask", "--batch", questions, "--no-answer", "--glob", "shop/", *models, cwd=shop)
     done = xscore("continue", turns[0]["id"], "--no-answer", "--json", *models, cwd=shop)
     receipt = json.loads(done.stdout)
     assert (
