@@ -44,10 +44,13 @@ class UsedPattern(NamedTuple):
 def package_modules() -> tuple[ModuleType, ...]:
     """Import every module of the package."""
     names = [module.name for module in pkgutil.walk_packages(xscore.__path__, "xscore.")]
+    # What other frameworks call, and what Ray's workers run, needs those packages at once.
+    elsewhere = (".integrations.", ".ray_worker")
     own_names = (
-        name for name in names if not name.endswith("__main__") and ".integrations." not in name
+        name
+        for name in names
+        if not name.endswith("__main__") and not any(part in name for part in elsewhere)
     )
-    # Those for other frameworks need them installed.
     return tuple(importlib.import_module(name) for name in own_names)
 
 
