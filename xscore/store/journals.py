@@ -42,6 +42,8 @@ _FIRST_NOTING_SCHEMA = 2
 _SCHEMA_OFFSET = 60
 """Of the schema's number (`user_version`) in the header of a database file."""
 _MOST_NOTE_BYTES = 100
+_LOOKS = 5
+"""At a journal without a note, before it counts as foreign."""
 _numbers = count()
 _closing = Lock()
 _notes_of_closed: dict[Path, list[Path]] = {}
@@ -55,8 +57,7 @@ def refuse_foreign_journal(path: Path, user_data_dir: Path) -> None:
         return
     for suffix in REPLAYED:
         journal = Path(f"{path}{suffix}")
-        inode = _inode_of(journal)
-        if inode and not _is_noted(path, inode, user_data_dir) and not _predates_notes(path):
+        if _is_foreign(journal, path, user_data_dir):
             raise StoreUntrusted(
                 f"{journal} was not left by one of your own xscore processes: it may have come with"
                 " an archive or a backup",
@@ -118,6 +119,18 @@ def accept_journals(path: Path, user_data_dir: Path) -> None:
 def has_journal(path: Path) -> bool:
     """Whether a journal with content lies beside the database at `path`."""
     return any(_inode_of(Path(f"{path}{suffix}")) for suffix in REPLAYED)
+
+
+def _is_foreign(journal: Path, path: Path, user_data_dir: Path) -> bool:
+    """Whether a journal with content lies there that no process of this user noted."""
+    # The last process to close the store removes the journal and then its notes, and another may
+    # make a new one under the same inode; so one look may see the old journal and no note any more.
+    # A process notes its journal before it writes there: a further look sees both or neither.
+    for _ in range(_LOOKS):
+        inode = _inode_of(journal)
+        if not inode or _is_noted(path, inode, user_data_dir) or _predates_notes(path):
+            return False
+    return True
 
 
 def _is_noted(path: Path, inode: str, user_data_dir: Path) -> bool:
