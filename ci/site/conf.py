@@ -40,7 +40,7 @@ OTHERS = {
     "Judges by a function": ("xscore.providers.scripted", ("ScriptedProvider", "ShownMemory")),
     "Boosters": ("xscore.pipeline.boosts", ("BoostContext",)),
     "Boosts": ("xscore.records.judgment", ("Boost",)),
-    "Embedders": ("xscore.extensions.vectors.turn_likeness", ("Embedder",)),
+    "Embedders": ("xscore.extensions.vectors.embedders", ("Embedder",)),
     "Languages": ("xscore.indexer.languages", ("Language", "FileShape")),
     "Statements of a source": ("xscore.records.statement", ("Statement",)),
     "Listeners": ("xscore.pipeline.parts", ("ClosedTurn",)),
