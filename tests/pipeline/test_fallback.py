@@ -157,7 +157,7 @@ async def test_by_default_no_model_takes_over(
 async def test_a_misspelt_model_is_named_before_it_is_needed(
     shop: Path, hosts: tuple[DecisionServer, DecisionServer]
 ) -> None:
-    """A turn whose judge needs nobody names it all the same, and ends as ever."""
+    """A turn that never needs its fallback still names a misspelt one, and ends as usual."""
     first, second = hosts
     settings = settings_for(first.url, second.url, fallback=("opnai:gpt-5", SECOND, "lexical"))
     seen = EventList()

@@ -155,7 +155,7 @@ class GroupCommit:
         return group or None
 
     def _commit(self, group: list[_Task]) -> None:
-        # Until it is done the commit counts as failed: no waiter is told of a success too early.
+        # Until it is done the commit counts as failed, so no waiter sees a success too early.
         failure: Exception | None = StoreError(
             "the writing thread broke", hint="This is a bug of xscore."
         )

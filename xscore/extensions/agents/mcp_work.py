@@ -1,4 +1,4 @@
-"""What the calls of an MCP client do: the tools, the receipt of a turn, and how an error is told.
+"""What the calls of an MCP client do: the tools, the receipt of a turn, and how errors are shown.
 
 It is loaded by the first call, and with it the pipeline. Results may hold repository text; it is
 always fenced and labelled as data. Trade-off: what an agent remembers counts as inferred, with less

@@ -94,7 +94,7 @@ def import_lines(
 def import_memories(
     store: Store, memories: Sequence[SavedMemory], *, users: bool = False
 ) -> MemoryImport:
-    """Import memories of a file that nobody vouches for, all or none. users: see `import_lines`."""
+    """Import all memories of an unsigned file, or none. users: see `import_lines`."""
     moment = store.clock()
     _check_together(memories, latest=moment + _CLOCK_SKEW_S)
     chosen = list(memories)

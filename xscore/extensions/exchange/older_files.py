@@ -81,7 +81,7 @@ def _upgrade_judgments(
     if key is not None:
         expected = hmac.new(key.secret, _JUDGMENTS_PURPOSE + body, sha256).hexdigest()
         if not hmac.compare_digest(signature, expected):
-            # Nobody may believe it: no line of it is read, and the caller says whose it is.
+            # It cannot be trusted, so no line of it is read; the caller says whose it is.
             header = file_header(Contents.JUDGMENTS, signer=signer, signature=_UNVERIFIED)
             return msgspec.json.encode(header) + b"\n"
     lines = _judgment_lines(body, name, hint, limit)
