@@ -26,9 +26,9 @@ from resource import RUSAGE_CHILDREN, getrusage
 CHECKOUT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(CHECKOUT))  # for `tests.servers`
 
-from tests.servers import OpenAIServer  # noqa: E402  needs the line above
-from tests.servers.decision_server import DecisionServer  # noqa: E402  needs the line above
-from xscore.providers.scripted import ShownMemory  # noqa: E402  needs the line above
+from tests.servers import OpenAIServer  # noqa: E402  found by the path set above
+from tests.servers.decision_server import DecisionServer  # noqa: E402  found by the path set above
+from xscore.providers.scripted import ShownMemory  # noqa: E402  found by the path set above
 
 PACKAGE = CHECKOUT / "xscore"
 GOALS = {

@@ -45,8 +45,8 @@ from msgspec import Struct, field
 PROGRAMS = Path(__file__).parent / "peer_programs"
 sys.path.insert(0, str(PROGRAMS))
 
-import candidates  # noqa: E402  needs the line above
-from environments import PEERS, python_of, versions  # noqa: E402  needs the line above
+import candidates  # noqa: E402  found by the path set above
+from environments import PEERS, python_of, versions  # noqa: E402  found by the path set above
 
 CACHE = CHECKOUT / ".cache" / "peers"
 PAGE = CHECKOUT / "docs" / "internals" / "benchmarks.md"
