@@ -30,8 +30,10 @@ from xscore.extensions.sessions.importing import import_sessions
 from xscore.extensions.sessions.session_reader import AgentFolders
 from xscore.pipeline.build import Pipeline
 from xscore.records.memory import Kind, Layer
+from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import IndexSettings, JudgeSettings, PrimarySettings, Settings, StoreSettings
+from xscore.store.session_summary import exchange_memory_id
 from xscore.store.store import Store
 
 pytestmark = pytest.mark.verify
@@ -66,6 +68,7 @@ def write(folder: Path, name: str) -> None:
     not."""
     kept: dict[str, str] = {}
     gone: list[str] = []
+    used: dict[str, list[str]] = {}
     for number in range(ROUNDS):
         with opened(folder, now=NOW) as store:
             mine = [
@@ -95,11 +98,13 @@ def write(folder: Path, name: str) -> None:
             mine[1]: f"{name} has changed {number}",
         }
         gone.append(mine[2])
-        asyncio.run(_ask(folder, f"{name} asks {number}"))
-    (folder / f"{name}.json").write_text(json.dumps({"kept": kept, "gone": gone}))
+        answer = asyncio.run(_ask(folder, f"{name} asks {number}"))
+        used[answer.turn_id] = [memory.id for memory in answer.selected]
+    report = {"kept": kept, "gone": gone, "used": used}
+    (folder / f"{name}.json").write_text(json.dumps(report))
 
 
-async def _ask(folder: Path, task: str) -> None:
+async def _ask(folder: Path, task: str) -> Answer:
     script = f"scripted:{folder / 'script.json'}"
     settings = Settings(
         judge=JudgeSettings(model=script),
@@ -123,6 +128,7 @@ async def _ask(folder: Path, task: str) -> None:
         answer.unjudged,
     )
     assert got.candidates == got.judged + got.cached + got.carried + got.unjudged
+    return answer
 
 
 def read(folder: Path) -> None:
@@ -167,10 +173,14 @@ def test_two_write_and_one_reads(folder: Path) -> None:
         active = "SELECT layer, scope, key FROM memory WHERE status = 'active' AND key <> ''"
         assert len(rows_of_file(path, active)) == len(set(rows_of_file(path, active)))
     texts = dict(rows_of_file(project_file, "SELECT id, text FROM memory"))
+    gone = set[str]()
+    used = dict[str, list[str]]()
     for name in ("ann", "bob"):
         reported = json.loads((folder / f"{name}.json").read_text())
         assert reported["kept"].items() <= texts.items()
         assert texts.keys().isdisjoint(reported["gone"])
+        gone.update(reported["gone"])
+        used |= reported["used"]
     counted = "SELECT evidence_count FROM memory WHERE text = '{}'"
     assert rows_of_file(project_file, counted.format(SHARED)) == [(2 * ROUNDS,)]
     assert rows_of_file(project_file, counted.format(FAILURE)) == [(2 * ROUNDS,)]
@@ -178,10 +188,14 @@ def test_two_write_and_one_reads(folder: Path) -> None:
         project_file, "SELECT text FROM memory WHERE source = 'import' AND kind = 'exchange'"
     )
     assert len(imported) == len(set(imported)) == 8
-    exchanges = rows_of_file(
-        project_file, "SELECT id FROM memory WHERE source <> 'import' AND kind = 'exchange'"
-    )
-    assert len(exchanges) == 2 * ROUNDS
+    assert len(used) == 2 * ROUNDS
+    turn_keys = dict(rows_of_file(project_file, "SELECT id, turn_key FROM turn"))
+    exchange_ids = {exchange_memory_id(turn_keys[turn_id]): turn_id for turn_id in used}
+    # The other writer may erase a memory that an answer was made with: that answer goes with it,
+    # and so does every answer that was made with its exchange.
+    for exchange, turn_id in exchange_ids.items():
+        sources = set(used[turn_id])
+        assert exchange in texts or sources & (gone | (exchange_ids.keys() - texts.keys()))
     assert (
         len(rows_of_file(user, "SELECT id FROM memory WHERE key = 'habit' AND status = 'active'"))
         == 1
