@@ -97,9 +97,7 @@ def _with_settings(parts: PipelineParts, given_settings: Settings) -> PipelinePa
     reassembled = assemble_parts(
         parts.store, given_settings, parts.loaded, parts.observer, listener=parts.listener
     )
-    reassembled = replace(
-        reassembled, index=parts.index, resources_opener=parts.resources_opener
-    )
+    reassembled = replace(reassembled, index=parts.index, resources_opener=parts.resources_opener)
     if parts.adapt_judge is None:
         return reassembled
     return with_adapted_judge(reassembled, parts.adapt_judge)
