@@ -85,16 +85,14 @@ def _render(comparison: Comparison, *, verbose: bool) -> str:
     rows: list[tuple[str, ...]] = []
     for measure, difference in comparison.overall.items():
         rows.append((MEASURES[measure], *figure_cells(difference)))
-    heads = ("all cases", *FIGURE_HEADS)
     parts = [
         f"{bold(headline(comparison))}\n{faint(interval_note(comparison))}",
-        render_table(heads, rows, right=FIGURE_HEADS),
+        render_table(("all cases", *FIGURE_HEADS), rows, right=FIGURE_HEADS),
     ]
     groups = _group_rows(comparison, verbose=verbose)
     if groups:
-        heads = (f"{MEASURES[DECIDES]}, by", "", *FIGURE_HEADS)
-        if verbose:
-            heads = ("by", "", "", *FIGURE_HEADS)
+        by = ("by", "", "") if verbose else (f"{MEASURES[DECIDES]}, by", "")
+        heads = (*by, *FIGURE_HEADS)
         parts.append(render_table(heads, groups, right=FIGURE_HEADS))
     worst = "\n".join(_worst_lines(comparison.worst, verbose=verbose))
     return "\n\n".join([*parts, *([worst] if worst else [])])

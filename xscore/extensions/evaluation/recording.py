@@ -50,7 +50,7 @@ class Recording(Struct):
     sends: bool
     """Ask the model for what is not recorded, and record it; False: raise `NotRecorded`."""
     name: str = ""
-    """Random; part of the identity of a judge that is recorded."""
+    """Random; ids in recorded prompts are made from it, and it tells recordings apart."""
     replies: dict[str, list[Completion]] = field(default_factory=dict)
     """By the key of their request; the same request may have been asked twice."""
     hosts: dict[tuple[str, str], Capability] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Recording(Struct):
             return recording
         if not sends:
             raise UsageError(f"{folder} holds no recorded replies", hint=RECORD_AGAIN)
-        recording.name = random_hex(8)
+        recording.name = random_hex(16)
         recording._write(_Line(name=recording.name))
         return recording
 
@@ -131,9 +131,10 @@ class Recording(Struct):
         recorded = self.hosts.get((judge.identity.provider, judge.asked_model))
         if recorded is not None:
             judge = judge.knowing(replace(recorded, host=judge.host))
-        version = f"{judge.identity.prompt_version}/recorded-{self.name}"
-        identity = replace(judge.identity, prompt_version=version)
-        return replace(judge, identity=identity, slots=_PacksOfPool())
+        # The ids in a prompt are secret, and the same wherever it is replayed.
+        secret = self.name.encode()
+        marked = judge.marked(f"/recorded-{digest(self.name)[:16]}")
+        return replace(marked, slots=_PacksOfPool(), code_secret=secret)
 
 
 class _Recorded(ProviderWrapper):

@@ -86,8 +86,7 @@ class Variant(Struct, frozen=True, kw_only=True):
             marks.append(f"/packs-of-{pack_size}")
         if self.draws == 1 and judge.identity.is_decision:
             marks.append("/one-draw")
-        version = judge.identity.prompt_version + "".join(marks)
-        return replace(judge, identity=replace(judge.identity, prompt_version=version))
+        return judge.marked("".join(marks))
 
 
 def parse_variant(text: str) -> Variant:
