@@ -75,17 +75,17 @@ def recall(body: dict[str, Any]) -> dict[str, Any]:
 
 def test_two_files_are_compared_without_a_repository(xscore: Run, tmp_path: Path) -> None:
     """Nothing is opened: no store is made."""
-    one = {"recall": 0.5, "precision": 0.5, "hit": 1.0, "reciprocal_rank": 0.5, "ndcg": 0.7}
-    for name, found in (("a", 0.5), ("b", 1.0)):
-        quality = {"chosen": {**one, "recall": found}, "ranked": one, "kept": 2.0}
+    ranked = {"recall": 0.5, "precision": 0.5, "hit": 1.0, "reciprocal_rank": 0.5, "ndcg": 0.7}
+    for name, share in (("a", 0.5), ("b", 1.0)):
+        quality = {"chosen": {**ranked, "recall": share}, "ranked": ranked, "kept": 2.0}
         line = {"id": "1", "query": "why?", "judge": quality, "kept": 2}
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(line) + "\n")
     done = xscore("eval", "compare", "a.jsonl", "b.jsonl", "-o", "p.html", cwd=tmp_path)
     assert done.returncode == 0 and "+0.500" in done.stdout
     assert "<title>xscore report" in (tmp_path / "p.html").read_text()
     assert not (tmp_path / ".xscore").exists()
-    again = xscore("eval", "compare", "a.jsonl", "b.jsonl", "-o", "p.html", cwd=tmp_path)
-    assert again.returncode == 0
+    rewritten = xscore("eval", "compare", "a.jsonl", "b.jsonl", "-o", "p.html", cwd=tmp_path)
+    assert rewritten.returncode == 0
     (tmp_path / "mine.html").write_text("<p>mine")
     foreign = xscore("eval", "compare", "a.jsonl", "b.jsonl", "-o", "mine.html", cwd=tmp_path)
     assert foreign.returncode == 2 and (tmp_path / "mine.html").read_text() == "<p>mine"
@@ -121,8 +121,8 @@ def test_a_recording_answers_without_the_host(
     first = compared(xscore, repo, "now", "pack=2", "--record", str(recording))
     requests = host.counts.requests
     assert requests > 0 and (recording / "replies.jsonl").stat().st_mode & 0o077 == 0
-    again = compared(xscore, repo, "now", "pack=2", "--record", str(recording))
-    assert host.counts.requests == requests and again["comparisons"] == first["comparisons"]
+    repeated = compared(xscore, repo, "now", "pack=2", "--record", str(recording))
+    assert host.counts.requests == requests and repeated["comparisons"] == first["comparisons"]
     for file in store_dir(repo).iterdir():
         file.unlink()
     monkeypatch.delenv("OPENAI_BASE_URL")

@@ -46,45 +46,46 @@ B = results("b", [1.0, 1.0, 0.5, 0.0, 0.5, 1.0])
 def test_cases_are_paired_by_their_id() -> None:
     """Whatever the order, each case meets itself."""
     shuffled = ResultSet(name="b", cases=B.cases[::-1])
-    found = compare(A, shuffled)
-    assert found.overall == compare(A, B).overall
-    recall = found.overall["recall"]
+    comparison = compare(A, shuffled)
+    assert comparison.overall == compare(A, B).overall
+    recall = comparison.overall["recall"]
     assert (recall.better, recall.worse, recall.equal) == (2, 1, 3)
     assert recall.difference == pytest.approx(0.5 / 6)
-    assert found.differences == (-1.0, 0.0, 0.0, 0.0, 0.5, 1.0)
+    assert comparison.differences == (-1.0, 0.0, 0.0, 0.0, 0.5, 1.0)
 
 
 def test_groups_have_figures_of_their_own() -> None:
     """By language; a division in which all cases are alike is left out."""
-    found = compare(A, B)
-    of_recall = {group.group: group for group in found.groups if group.measure == "recall"}
+    comparison = compare(A, B)
+    of_recall = {group.group: group for group in comparison.groups if group.measure == "recall"}
     assert set(of_recall) == {"python", "rust"}
     assert of_recall["rust"].difference.difference == pytest.approx(0.5 / 3)
-    assert {group.by for group in found.groups} == {"language"}
+    assert {group.by for group in comparison.groups} == {"language"}
 
 
 def test_the_worst_case_is_what_b_lost() -> None:
     """First what B lost of what A has, then what it misses too."""
-    found = compare(A, B)
-    assert [case.id for case in found.worst] == ["c3", "c2", "c4"]
-    assert found.worst[0].misses == (MISS,)
+    comparison = compare(A, B)
+    assert [case.id for case in comparison.worst] == ["c3", "c2", "c4"]
+    assert comparison.worst[0].misses == (MISS,)
 
 
 def test_what_does_not_pair_is_named() -> None:
     """Counted and named as a warning, in no figure; nothing in common is an error."""
-    more = ResultSet(name="b", cases=(*B.cases[1:], result(9, 1.0)))
-    found = compare(A, more)
-    assert (found.cases, found.only_a, found.only_b) == (5, ("c0",), ("c9",))
-    assert any("c9" in warning for warning in found.warnings)
+    longer = ResultSet(name="b", cases=(*B.cases[1:], result(9, 1.0)))
+    comparison = compare(A, longer)
+    assert (comparison.cases, comparison.only_a, comparison.only_b) == (5, ("c0",), ("c9",))
+    assert any("c9" in warning for warning in comparison.warnings)
     with pytest.raises(UsageError, match="no case is in both"):
         compare(A, ResultSet(name="b", cases=(result(9, 1.0),)))
 
 
 def test_another_task_under_one_id_is_noticed() -> None:
     """The two files may be of different cases."""
-    other = CaseResult(id="c0", figures={"recall": 1.0}, task="Something else")
+    renamed = CaseResult(id="c0", figures={"recall": 1.0}, task="Something else")
     assert any(
-        "another task" in line for line in compare(A, ResultSet(name="b", cases=(other,))).warnings
+        "another task" in line
+        for line in compare(A, ResultSet(name="b", cases=(renamed,))).warnings
     )
 
 
@@ -92,10 +93,10 @@ def test_cases_without_gold_are_compared_by_silence() -> None:
     """They have no recall; whether nothing was kept is compared."""
     silent = ResultSet(name="a", cases=(CaseResult(id="n", figures={"silent": 1.0, "kept": 0.0}),))
     loud = ResultSet(name="b", cases=(CaseResult(id="n", figures={"silent": 0.0, "kept": 4.0}),))
-    found = compare(silent, loud)
-    assert set(found.overall) == {"silent", "kept"} and found.overall["silent"].worse == 1
-    assert "none with gold" in render_comparisons([found], verbose=False)
-    assert "<!doctype html>" in render_comparison_page([found])
+    comparison = compare(silent, loud)
+    assert set(comparison.overall) == {"silent", "kept"} and comparison.overall["silent"].worse == 1
+    assert "none with gold" in render_comparisons([comparison], verbose=False)
+    assert "<!doctype html>" in render_comparison_page([comparison])
 
 
 @pytest.mark.parametrize(
@@ -110,9 +111,11 @@ def test_a_task_is_as_long_as_its_distinct_words(words: int, length: str) -> Non
 def test_the_page_loads_nothing_and_shows_text_as_text() -> None:
     """Names from outside are escaped, and the same comparisons give the same page."""
     hostile = result(3, 0.0, repository="<script>alert(1)</script>")
-    found = compare(A, ResultSet(name="<img src=x>", cases=(*B.cases[:3], hostile, *B.cases[4:])))
-    page = render_comparison_page([found])
-    assert page == render_comparison_page([found])
+    comparison = compare(
+        A, ResultSet(name="<img src=x>", cases=(*B.cases[:3], hostile, *B.cases[4:]))
+    )
+    page = render_comparison_page([comparison])
+    assert page == render_comparison_page([comparison])
     assert "<script>alert" not in page and "<img" not in page and "&lt;img src=x&gt;" in page
     assert (
         "http://" not in page
@@ -130,8 +133,8 @@ def write(path: Path, lines: list[object]) -> Path:
 
 def measures(recall: float) -> dict[str, object]:
     """The figures of a case, as `eval run --json` writes them."""
-    one = {"recall": recall, "precision": 0.5, "hit": 1.0, "reciprocal_rank": 0.5, "ndcg": 0.7}
-    return {"chosen": one, "ranked": one, "kept": 2.0}
+    quality = {"recall": recall, "precision": 0.5, "hit": 1.0, "reciprocal_rank": 0.5, "ndcg": 0.7}
+    return {"chosen": quality, "ranked": quality, "kept": 2.0}
 
 
 def test_results_are_read_from_lines_or_an_object(tmp_path: Path) -> None:

@@ -67,23 +67,23 @@ def test_the_fit_is_the_nearest_monotone_one(points: list[tuple[float, float]]) 
 
 def test_a_difference_counts_each_case_with_itself() -> None:
     """Means, wins, losses and ties by hand."""
-    found = paired_difference(pairs([0.5, 0.0, -0.25, 0.5, 0.0]))
-    assert found is not None
-    assert (found.a, found.b, found.difference) == pytest.approx((0.5, 0.65, 0.15))
-    assert (found.cases, found.better, found.worse, found.equal) == (5, 2, 1, 2)
-    assert found.drawn == "cases" and found.interval is not None
-    assert found.interval.low <= found.difference <= found.interval.high
+    difference = paired_difference(pairs([0.5, 0.0, -0.25, 0.5, 0.0]))
+    assert difference is not None
+    assert (difference.a, difference.b, difference.difference) == pytest.approx((0.5, 0.65, 0.15))
+    assert (difference.cases, difference.better, difference.worse, difference.equal) == (5, 2, 1, 2)
+    assert difference.drawn == "cases" and difference.interval is not None
+    assert difference.interval.low <= difference.difference <= difference.interval.high
 
 
 def test_the_interval_is_that_of_the_normal_law() -> None:
     """Of many independent cases the interval is the mean ± 1.96 standard errors."""
     differences = np.random.default_rng(3).normal(0.1, 0.2, 400).clip(-0.5, 0.5)
-    found = paired_difference(pairs(list(differences)))
-    assert found is not None and found.interval is not None
+    difference = paired_difference(pairs(list(differences)))
+    assert difference is not None and difference.interval is not None
     error = 1.96 * differences.std() / math.sqrt(len(differences))
-    assert found.interval.low == pytest.approx(differences.mean() - error, abs=0.003)
-    assert found.interval.high == pytest.approx(differences.mean() + error, abs=0.003)
-    assert found.is_clear
+    assert difference.interval.low == pytest.approx(differences.mean() - error, abs=0.003)
+    assert difference.interval.high == pytest.approx(differences.mean() + error, abs=0.003)
+    assert difference.is_clear
 
 
 def test_whole_repositories_are_drawn() -> None:
@@ -108,16 +108,16 @@ def test_few_repositories_get_the_wider_interval() -> None:
     """Two repositories that agree exactly would give an interval of no width; cases are drawn as
     well."""
     differences = [0.4, 0.0, 0.2] * 2
-    found = paired_difference(pairs(differences, ["a"] * 3 + ["b"] * 3))
-    assert found is not None and found.interval is not None
-    assert found.drawn == "wider" and found.interval.high - found.interval.low > 0.1
+    difference = paired_difference(pairs(differences, ["a"] * 3 + ["b"] * 3))
+    assert difference is not None and difference.interval is not None
+    assert difference.drawn == "wider" and difference.interval.high - difference.interval.low > 0.1
 
 
 @pytest.mark.parametrize("differences", [[0.3], [0.3, -0.2, 0.1, 0.4], [0.0] * 40])
 def test_what_cannot_be_told_has_no_interval(differences: list[float]) -> None:
     """One case, a few, or all the same: no interval, and nothing is divided by zero."""
-    found = paired_difference(pairs(differences))
-    assert found is not None and found.interval is None and not found.is_clear
+    difference = paired_difference(pairs(differences))
+    assert difference is not None and difference.interval is None and not difference.is_clear
 
 
 def test_no_pair_gives_no_difference() -> None:
@@ -145,9 +145,9 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     held = 0
     for _ in range(300):
         sample = rng.choice([-0.5, 0.0, 0.5], 40, p=[0.2, 0.5, 0.3])
-        found = mean_interval(list(sample), ["one"] * 40)
-        assert found is not None
-        held += found.low <= 0.05 <= found.high
+        difference = mean_interval(list(sample), ["one"] * 40)
+        assert difference is not None
+        held += difference.low <= 0.05 <= difference.high
     assert 0.90 <= held / 300 <= 0.99
 
 

@@ -98,7 +98,7 @@ def compare_results(
         terminal.notes(run.warnings)
         terminal.note("there is nothing to compare: a variant has no judged case")
         return run.exit_code or ExitCode.NOTHING_JUDGED
-    comparisons = tuple(compare(run.results[0], other) for other in run.results[1:])
+    comparisons = tuple(compare(run.results[0], results) for results in run.results[1:])
     report = ComparisonReport(
         comparisons=comparisons,
         spent_usd=run.spent_usd,

@@ -248,10 +248,10 @@ def _warnings(
     warnings: list[str] = []
     for name, ids in ((a.name, only_a), (b.name, only_b)):
         if ids:
-            more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
+            rest = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
             warnings.append(
                 f"{counted(len(ids), 'case')} only in {name}, and so in no figure:"
-                f" {', '.join(ids[:NAMED])}{more}"
+                f" {', '.join(ids[:NAMED])}{rest}"
             )
     other_tasks = 0
     for case, partner in pairs:

@@ -121,8 +121,8 @@ class Recording(Struct):
 
     def around(self) -> Callable[[Provider], Provider]:
         """Return what puts the recording around a model, for one turn."""
-        asked: Counter[str] = Counter()
-        return lambda provider: _Recorded(provider, self, asked)
+        requests: Counter[str] = Counter()
+        return lambda provider: _Recorded(provider, self, requests)
 
     def judge(self, judge: JudgeDescription) -> JudgeDescription:
         """Return the judge with packs of its own, and an identity that no turn of a user has."""
@@ -140,17 +140,17 @@ class Recording(Struct):
 class _Recorded(ProviderWrapper):
     """A provider whose replies are recorded, and which is not asked for what is."""
 
-    def __init__(self, provider: Provider, recording: Recording, asked: Counter[str]) -> None:
+    def __init__(self, provider: Provider, recording: Recording, requests: Counter[str]) -> None:
         super().__init__(provider)
         self._recording = recording
-        self._asked = asked
+        self._requests = requests
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Return the recorded reply, or ask and record. Raises NotRecorded in a replay."""
         key = request_key(self.name, request)
         replies = self._recording.replies.get(key, [])
-        place = self._asked[key]
-        self._asked[key] += 1
+        place = self._requests[key]
+        self._requests[key] += 1
         # A second draw may send the same request as the first: it gets the second reply.
         if place < len(replies):
             return replies[place]
@@ -189,8 +189,8 @@ class _PacksOfPool(PackSlots):
     def of(self, memories: Sequence[Candidate], profile: PackProfile, store: Store) -> Slots:
         """Assign every memory of a pool to a pack, the user's own separately."""
         of_user = [memory for memory in memories if memory.layer is Layer.USER]
-        others = [memory for memory in memories if memory.layer is not Layer.USER]
+        of_repository = [memory for memory in memories if memory.layer is not Layer.USER]
         return {
-            **assign_packs(others, {}, profile).slots,
+            **assign_packs(of_repository, {}, profile).slots,
             **assign_packs(of_user, {}, profile).slots,
         }

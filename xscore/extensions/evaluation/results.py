@@ -85,11 +85,11 @@ def read_results(path: Path) -> ResultSet:
     name = name_lines_file(path)
     judge = ""
     try:
-        whole = msgspec.json.decode(data, type=dict[str, Any])
+        body = msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         # Several objects in a row are no JSON as a whole.
-        whole = {}
-    if "results" in whole:
+        body = {}
+    if "results" in body:
         results, judge = _results_of_object(data, name)
     else:
         results = _results_of_lines(data, name)
