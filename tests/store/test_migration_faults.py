@@ -152,10 +152,7 @@ def test_dangling_rows_are_damage_and_nothing_is_migrated(path: Path) -> None:
 
 
 OTHER_NUMBERS = [
-    (number, said)
-    for number in (*NUMBERS, SCHEMA.version)
-    for said in NUMBERS
-    if number != said
+    (number, said) for number in (*NUMBERS, SCHEMA.version) for said in NUMBERS if number != said
 ]
 
 
