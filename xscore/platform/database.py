@@ -249,10 +249,15 @@ def require_room(path: Path) -> None:
     except OSError:
         return
     if free_bytes < ROOM_BYTES:
-        raise StoreError(
-            f"the disk of {path} is full ({free_bytes // 1_000} kB are left), so nothing was sent",
-            hint="Free some space, then run it again.",
-        )
+        raise full_disk_error(path, free_bytes)
+
+
+def full_disk_error(path: Path, free_bytes: int) -> StoreError:
+    """Return the error for a call that was not made, since its result could not be kept."""
+    return StoreError(
+        f"the disk of {path} is full ({free_bytes // 1_000} kB are left), so nothing was sent",
+        hint="Free some space, then run it again.",
+    )
 
 
 def unwritable_hint(error: OSError, *, otherwise: str) -> str:
