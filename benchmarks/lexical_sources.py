@@ -1,7 +1,7 @@
 """Source trees for the lexical benchmarks: fetched by name and version, checked, unpacked, indexed.
 
 PyPI sources come by `unearth`, npm packages by `npm pack`; both use the index they are configured
-for. A tree stays in the cache folder; its store is made anew each time. Not a benchmark itself.
+for. A tree stays in the cache folder; its store is built again each time. Not a benchmark itself.
 """
 
 import hashlib
