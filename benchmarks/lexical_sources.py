@@ -118,9 +118,10 @@ def checked_out(clones: Path, repository: str, commit: str, target: Path) -> Pat
     clones: has OWNER+NAME for each repository, a work tree or a bare one.
     """
     clone = clones / repository.replace("/", "+")
-    git_dir = next(
-        git_folder for end in ("repo", ".git", ".") if (git_folder := clone / end).exists()
-    )
+    git_dirs = [clone / end for end in ("repo", ".git", ".") if (clone / end).exists()]
+    if not git_dirs:
+        raise SystemExit(f"there is no clone of {repository} at {clone}")
+    git_dir = git_dirs[0]
     if not target.exists():
         command = ["git", f"--git-dir={git_dir}", "archive", commit]
         done = subprocess.run(command, capture_output=True, check=True)

@@ -152,13 +152,13 @@ def test_dangling_rows_are_damage_and_nothing_is_migrated(path: Path) -> None:
 
 
 OTHER_NUMBERS = [
-    (number, said) for number in (*NUMBERS, SCHEMA.version) for said in NUMBERS if number != said
+    (number, named) for number in (*NUMBERS, SCHEMA.version) for named in NUMBERS if number != named
 ]
 
 
-@pytest.mark.parametrize(("number", "said"), OTHER_NUMBERS)
+@pytest.mark.parametrize(("number", "named"), OTHER_NUMBERS)
 def test_a_number_that_does_not_fit_the_tables_is_damage(
-    path: Path, number: int, said: int
+    path: Path, number: int, named: int
 ) -> None:
     """A store of one schema with the number of another is named as damaged, with the remedy, and
     left as it is; or it is one that a step can bring over."""
@@ -167,7 +167,7 @@ def test_a_number_that_does_not_fit_the_tables_is_damage(
     else:
         write_older_store(path, number)
     with closing(sqlite3.connect(path)) as older:
-        older.execute(f"PRAGMA user_version = {said}")
+        older.execute(f"PRAGMA user_version = {named}")
         older.commit()
     try:
         connect_store(path).close()
@@ -175,7 +175,7 @@ def test_a_number_that_does_not_fit_the_tables_is_damage(
         assert "rebuild" in error.hint
         assert copies(path) == []
         with closing(sqlite3.connect(path)) as older:
-            assert older.execute("PRAGMA user_version").fetchone() == (said,)
+            assert older.execute("PRAGMA user_version").fetchone() == (named,)
     else:
         with closing(sqlite3.connect(path)) as brought:
             assert brought.execute("PRAGMA user_version").fetchone() == (SCHEMA.version,)
