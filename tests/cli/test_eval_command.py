@@ -7,6 +7,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo, store_dir
+from tests.extensions.evaluation.history_repo import write_history
 from tests.pipeline.conftest import FILES
 
 GOLD = [
@@ -94,3 +95,27 @@ def test_a_case_without_gold_is_shown_apart(xscore: Run, repo: Path) -> None:
     (repo.parent / "questions.jsonl").write_text(json.dumps(nothing) + "\n")
     done = xscore(*judged_by_script(repo), cwd=repo)
     assert done.returncode == 0 and "1 kept nothing" in done.stdout
+
+
+def test_mined_cases_are_lines_of_json(xscore: Run, tmp_path: Path) -> None:
+    """Cases on stdout and nothing else there, the account on stderr; the same bytes in a file."""
+    root = write_history(tmp_path / "shop")
+    done = xscore("eval", "mine", cwd=root)
+    assert done.returncode == 0 and "2 cases of 5 commits" in done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["date"] for line in lines] == ["2026-03-05", "2026-03-02"]
+    again = xscore("eval", "mine", "--out", str(tmp_path / "cases.jsonl"), "--quiet", cwd=root)
+    assert (again.stdout, again.stderr) == ("", "")
+    assert (tmp_path / "cases.jsonl").read_text() == done.stdout
+    in_json = json.loads(xscore("eval", "mine", "--most", "1", "--json", cwd=root).stdout)
+    assert len(in_json["cases"]) == 1 and in_json["commits"] == 1 and not in_json["is_shallow"]
+    assert not store_dir(root).exists()
+
+
+def test_nothing_to_mine_is_said(xscore: Run, repo: Path, tmp_path: Path) -> None:
+    """One commit, no commit, no git: exit 1 with the reason, no traceback."""
+    one = xscore("eval", "mine", cwd=repo)
+    assert (one.returncode, one.stdout) == (1, "") and "0 cases of 1 commit" in one.stderr
+    (tmp_path / "plain").mkdir()
+    none = xscore("eval", "mine", cwd=tmp_path / "plain")
+    assert (none.returncode, none.stdout) == (1, "") and "no history" in none.stderr

@@ -35,7 +35,9 @@ forever."""
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--relative")
 
 
-def run_git(root: Path, *arguments: str, timeout_s: float = TIMEOUT_S) -> str | None:
+def run_git(
+    root: Path, *arguments: str, stdin: str = "", timeout_s: float = TIMEOUT_S
+) -> str | None:
     """Run a read-only git command in `root` and return its output; None if git fails, hangs, is
     missing or leads away.
 
@@ -47,13 +49,14 @@ def run_git(root: Path, *arguments: str, timeout_s: float = TIMEOUT_S) -> str | 
         return None
     command, quiet = ["git", *_set(SAFE), *arguments], subprocess.DEVNULL
     pipe = subprocess.PIPE
+    source = pipe if stdin else quiet
     try:
         with subprocess.Popen(
-            command, cwd=root, env=_environment(root), stdin=quiet, stdout=pipe, stderr=quiet
+            command, cwd=root, env=_environment(root), stdin=source, stdout=pipe, stderr=quiet
         ) as git:
             _running.add(git)
             try:
-                out, _ = git.communicate(timeout=timeout_s)
+                out, _ = git.communicate(stdin.encode() or None, timeout=timeout_s)
             finally:
                 _running.discard(git)
                 git.kill()
