@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from xscore.indexer.kept_out import kept_out_error
 from xscore.pipeline import pool
+from xscore.pipeline.carrying import with_words, words_now
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.past_turns import find_past_turn
 from xscore.pipeline.pool import narrow_to_scope
@@ -255,6 +256,9 @@ def _rank_as_then(
     by_model = receipt.judge.by_model
     judged_by = _judges_of(past, receipt) if by_model else ()
     carried_judgments = {hash_: judgment for hash_, (judgment, _) in carried.items()}
+    if carried_judgments:
+        words = words_now(parts.store, past.turn, candidates)
+        carried_judgments = with_words(carried_judgments, candidates, words)
     outcomes = _stored_outcomes(parts, past, candidates, judged_by, carried_judgments)
     changed = changes_until(
         parts.root, parts.settings.index, past.turn.changed or (), past.started_at
@@ -262,7 +266,13 @@ def _rank_as_then(
     turn = replace(past.turn, changed=changed)
     thresholds = Thresholds(receipt.threshold, receipt.thresholds)
     return rank(
-        parts, outcomes, turn, thresholds=thresholds, by_words=not by_model, now=past.started_at
+        parts,
+        outcomes,
+        turn,
+        thresholds=thresholds,
+        by_words=not by_model,
+        words_weight=receipt.words_weight,
+        now=past.started_at,
     )
 
 
@@ -375,11 +385,13 @@ def _score_sum(shown: Selected, receipt: Answer) -> str:
     if shown.draws:
         first, second = shown.draws[:2]
         mean = f"the mean of {first:.2f} and {second:.2f}"
-    if not shown.boosts:
+    if not (shown.boosts or shown.words):
         return f"{shown.score_text} ({mean})" if mean else shown.score_text
     raw = f"{shown.raw_score:.2f} {'by words' if receipt.ranked_by else 'from the judge'}"
     if mean:
         raw = f"{raw}, {mean}"
+    if shown.words:
+        raw = f"{raw}, words {shown.words:+.1f} → {shown.unboosted_score:.2f}"
     boosts = [f"{boost.amount:.2f} {boost.name}" for boost in shown.boosts]
     capped = ", capped at 1" if shown.is_capped else ""
     return f"{shown.score_text} ({' + '.join([raw, *boosts])}{capped})"
