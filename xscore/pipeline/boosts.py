@@ -1,9 +1,9 @@
 """Lift joined scores by links and recency: calls, tests, recent changes, the file at hand.
 
 final = min(1, joined + sum of boosts), the sum capped, only for a joined score (`joining`) at or
-above the floor, in one pass: a boosted candidate boosts no other. A booster is a function `(Candidate, BoostContext) ->
-Boost | None`; `plugins.enabled` adds those of other packages, and a weight of 0 turns one of ours
-off. Trade-off: only the best neighbour counts.
+above the floor, in one pass: a boosted candidate boosts no other. A booster is a function
+`(Candidate, BoostContext) -> Boost | None`; `plugins.enabled` adds those of other packages, and a
+weight of 0 turns one of ours off. Trade-off: only the best neighbour counts.
 """
 
 from collections import Counter

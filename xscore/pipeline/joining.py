@@ -30,19 +30,23 @@ NEUTRAL_WORDS = 0.05
 MOST_LIFTED, LIFTED_SHARE = 100, 0.2
 """Words speak for at most this many memories, and at most this share of a pool: where more score
 above `NEUTRAL_WORDS`, as with a long task, the neutral score is higher."""
+JOINED_FROM, JOINED_WHOLLY = 50, 100
+"""Memories of a pool up to which the model's score stands alone, and from which words have their
+whole weight. All of a small pool has room among the first 15, and its words are too few to tell
+much: joined, a strong judge lost some of what it had kept."""
 
 
 def join(outcomes: Sequence[Outcome], *, weight: float) -> list[Ranked]:
     """Return every judged outcome with its joined score, in the given order; without boosts.
 
-    weight: of the evidence of words; 0: the score is the judge's. Where no word scores are known,
-    as for the items of a list, it is the judge's too.
+    weight: of the evidence of words in a large pool; 0: the score is the judge's.
     """
     unjudged = Origin.UNJUDGED  # Python 3.11 looks up an enum's member in 0.2 µs
     judged = [outcome for outcome in outcomes if outcome[2] is not unjudged]
     judgments = [judgment for _, judgment, _ in judged if isinstance(judgment, Judgment)]
     scores = [judgment.score for judgment in judgments]
     evidence: Sequence[float] = [0.0] * len(scores)
+    weight *= _share_of_weight(len(outcomes))
     if weight:
         priors = [judgment.prior for judgment in judgments]
         evidence = words_evidence(priors, weight=weight)
@@ -52,6 +56,12 @@ def join(outcomes: Sequence[Outcome], *, weight: float) -> list[Ranked]:
     no_boosts: repeat[tuple[Boost, ...]] = repeat(())
     fields = zip(candidates, judgments, origins, no_boosts, scores, evidence, strict=False)
     return list(map(tuple.__new__, repeat(Ranked), fields))
+
+
+def _share_of_weight(pool: int) -> float:
+    """Return the share of the weight that words have in a pool of this many memories, 0..1."""
+    share = (pool - JOINED_FROM) / (JOINED_WHOLLY - JOINED_FROM)
+    return min(1.0, max(0.0, share))
 
 
 def words_evidence(word_scores: Sequence[float], *, weight: float) -> list[float]:
