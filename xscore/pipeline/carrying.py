@@ -28,7 +28,6 @@ from xscore.records.judgment import (
     Unjudged,
     UnjudgedCause,
 )
-from xscore.records.memory import Candidate
 from xscore.records.receipt import CarriedFrom, CarriedOver
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import lexical_priors
@@ -83,8 +82,7 @@ def with_thread(
     missing = frozenset({candidate.content_hash for candidate in pool.misses})
     if missing.isdisjoint(earlier):
         return replace(pool, thread=ThreadPlan(way="all", because=FIRST_OF_ITS_THREAD))
-    priors = words_now(store, turn, pool.candidates)
-    earlier = with_words(earlier, pool.candidates, priors)
+    priors = _priors(store, turn, pool)
     scores: dict[str, float] = {}
     for candidate in pool.candidates:
         if candidate.content_hash in earlier:
@@ -156,22 +154,8 @@ def _earlier_judgments(
     return earlier, judged_under
 
 
-def words_now(store: Store, turn: Turn, candidates: Sequence[Candidate]) -> Mapping[str, float]:
-    """Return the word score of each candidate under this wording, by memory id."""
-    return lexical_priors(turn, candidates, lambda: store.vectors(TERM_EMBEDDER))
-
-
-def with_words(
-    earlier: Mapping[str, Judgment], candidates: Sequence[Candidate], words: Mapping[str, float]
-) -> dict[str, Judgment]:
-    """Return earlier judgments with the word scores of this wording: the model's score is carried
-    over, and what words say of the new question is known."""
-    reworded = dict(earlier)
-    for candidate in candidates:
-        judgment = earlier.get(candidate.content_hash)
-        if judgment is not None:
-            reworded[candidate.content_hash] = judgment._replace(prior=words[candidate.id])
-    return reworded
+def _priors(store: Store, turn: Turn, pool: Pool) -> Mapping[str, float]:
+    return lexical_priors(turn, pool.candidates, lambda: store.vectors(TERM_EMBEDDER))
 
 
 def _strong_before(scores: Mapping[str, float], near_from: float) -> list[str]:

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from xscore.indexer.kept_out import kept_out_error
 from xscore.pipeline import pool
-from xscore.pipeline.carrying import with_words, words_now
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.past_turns import find_past_turn
 from xscore.pipeline.pool import narrow_to_scope
@@ -256,9 +255,6 @@ def _rank_as_then(
     by_model = receipt.judge.by_model
     judged_by = _judges_of(past, receipt) if by_model else ()
     carried_judgments = {hash_: judgment for hash_, (judgment, _) in carried.items()}
-    if carried_judgments:
-        words = words_now(parts.store, past.turn, candidates)
-        carried_judgments = with_words(carried_judgments, candidates, words)
     outcomes = _stored_outcomes(parts, past, candidates, judged_by, carried_judgments)
     changed = changes_until(
         parts.root, parts.settings.index, past.turn.changed or (), past.started_at
