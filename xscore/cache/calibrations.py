@@ -19,7 +19,7 @@ CALIBRATION_VERSION = 1
 """Version of what is measured: with another one, a judge is uncalibrated."""
 
 _READ = "SELECT body FROM calibration WHERE judge = ?"
-_READ_ALL = "SELECT judge, body FROM calibration ORDER BY at DESC, judge"
+_KEYS = "SELECT judge FROM calibration ORDER BY at DESC, judge"
 _WRITE = "INSERT OR REPLACE INTO calibration (judge, body, at) VALUES (?, ?, ?)"
 _DELETE = "DELETE FROM calibration WHERE judge = ?"
 _Body = tuple[Literal[1], Calibration]
@@ -28,20 +28,26 @@ _Body = tuple[Literal[1], Calibration]
 
 def read_calibration(connection: sqlite3.Connection, identity: JudgeIdentity) -> Calibration | None:
     """Return the calibration of this judge; None if there is none, or an invalid one."""
-    row = connection.execute(_READ, (judge_key(identity),)).fetchone()
+    return calibration_of_key(connection, judge_key(identity))
+
+
+def calibration_of_key(connection: sqlite3.Connection, key: str) -> Calibration | None:
+    """Return the calibration of the judge with this key; None if there is none, or an invalid
+    one."""
+    row = connection.execute(_READ, (key,)).fetchone()
     if row is None:
         return None
     calibration = _decoded(row[0])
-    is_of_judge = calibration is not None and calibration.identity == identity
+    is_of_judge = calibration is not None and judge_key(calibration.identity) == key
     return calibration if is_of_judge else None
 
 
 def read_calibrations(connection: sqlite3.Connection) -> list[Calibration]:
     """Return every valid calibration, newest first."""
     calibrations: list[Calibration] = []
-    for key, body in connection.execute(_READ_ALL).fetchall():
-        calibration = _decoded(body)
-        if calibration is not None and judge_key(calibration.identity) == key:
+    for (key,) in connection.execute(_KEYS).fetchall():
+        calibration = calibration_of_key(connection, key)
+        if calibration is not None:
             calibrations.append(calibration)
     return calibrations
 

@@ -93,6 +93,11 @@ def with_cap(parts: PipelineParts, max_usd: Decimal) -> PipelineParts:
     return _with_settings(parts, replace(parts.given, budget=budget))
 
 
+def described_again(parts: PipelineParts) -> PipelineParts:
+    """Return the parts with the judge as its host is known now."""
+    return _with_settings(parts, parts.given)
+
+
 def _with_settings(parts: PipelineParts, given_settings: Settings) -> PipelineParts:
     reassembled = assemble_parts(
         parts.store, given_settings, parts.loaded, parts.observer, listener=parts.listener

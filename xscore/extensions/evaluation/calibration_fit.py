@@ -114,13 +114,25 @@ def count_positives(cases: Sequence[ScoredCase]) -> int:
 
 
 def fit_calibration(
-    cases: Sequence[ScoredCase], *, recall: float, most: int, weight_in_force: float
+    cases: Sequence[ScoredCase],
+    *,
+    recall: float,
+    most: int,
+    weight_in_force: float,
+    is_weight_chosen: bool = False,
 ) -> CalibrationFit:
     """Fit everything on all cases, and measure it on folds that were left out.
 
-    cases: with at least `FEWEST_POSITIVES`. weight_in_force: kept where no other is clearly better.
+    cases: with at least `FEWEST_POSITIVES`.
+    weight_in_force: kept where no other is clearly better, or if the user has chosen it.
     """
-    weight = choose_weight(cases, in_force=weight_in_force)
+
+    def weight_for(training: Sequence[ScoredCase]) -> float:
+        if is_weight_chosen:
+            return weight_in_force
+        return choose_weight(training, in_force=weight_in_force)
+
+    weight = weight_for(cases)
     maps = fit_maps(cases, weight)
     cuts = choose_cuts(cases, maps, weight, recall=recall, most=most)
     recalls: list[float] = []
@@ -130,7 +142,7 @@ def fit_calibration(
     scores: list[float] = []
     happened: list[bool] = []
     for training, held_out in folds(cases):
-        fold_weight = choose_weight(training, in_force=weight_in_force)
+        fold_weight = weight_for(training)
         fold_maps = fit_maps(training, fold_weight)
         fold_cuts = choose_cuts(training, fold_maps, fold_weight, recall=recall, most=most)
         figures = figures_at(held_out, fold_cuts, fold_weight, most=most)

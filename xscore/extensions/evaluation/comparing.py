@@ -4,12 +4,12 @@ A variant is an evaluation like any other, under a judge of its own where its sc
 of a turn (`variants`), and through a recording where one is made or replayed.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from xscore.extensions.evaluation.call_wrapping import with_calls_wrapped
 from xscore.extensions.evaluation.cases import CaseFile
 from xscore.extensions.evaluation.comparison import WORST, CaseResult, Miss, ResultSet
 from xscore.extensions.evaluation.quality import (
@@ -26,8 +26,7 @@ from xscore.pipeline.assembly import with_adapted_judge
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.explaining import explain_choice
 from xscore.pipeline.factories import with_dummy_keys
-from xscore.pipeline.parts import JudgingParts, PipelineParts, ResourcesOpener
-from xscore.pipeline.resources import TurnResources
+from xscore.pipeline.parts import PipelineParts
 from xscore.platform.errors import XscoreError
 from xscore.records.estimates import JudgeEstimate
 from xscore.records.turn import Scope
@@ -63,17 +62,7 @@ def variant_parts(
     parts = with_adapted_judge(parts, judge_of(variant, recording))
     if recording is None:
         return parts
-    return replace(parts, resources_opener=_recorded(parts.resources_opener, recording))
-
-
-def _recorded(opener: ResourcesOpener, recording: Recording) -> ResourcesOpener:
-    @asynccontextmanager
-    async def open_recorded(parts: JudgingParts, turn_id: str) -> AsyncIterator[TurnResources]:
-        async with opener(parts, turn_id) as resources:
-            resources.around = recording.around()
-            yield resources
-
-    return open_recorded
+    return with_calls_wrapped(parts, recording.around)
 
 
 async def forecast_variant(

@@ -8,6 +8,7 @@ file of cases holds is said in `cases`.
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from functools import partial, reduce
 from operator import add
 
@@ -61,20 +62,27 @@ class QuestionObserver(ConfirmedObserver):
             super().on(event)
 
 
+RankingWatcher = Callable[[PipelineParts, EvalCase, Turn, Ranking], None]
+"""Parts, a case, its completed turn, and everything that was ranked."""
+
+
 async def run_evaluation(
     parts: PipelineParts,
     questions: CaseFile,
     *,
     scope: Scope | None = None,
     started: float | None = None,
+    watch: RankingWatcher | None = None,
 ) -> Evaluation:
     """Ask every question and measure. started: `time.monotonic()` from which the deadline counts;
-    None: from now.
+    None: from now. watch: told of each case that is judged to its end.
 
     Raises UsageError where the estimate is declined, and what the first turn raises where nothing
     was measured.
     """
-    run = _EvaluationRun(TurnList(parts), questions, scope or Scope(), started or time.monotonic())
+    run = _EvaluationRun(
+        TurnList(parts), questions, scope or Scope(), started or time.monotonic(), watch
+    )
     run.confirm()
     for number in range(len(questions.cases)):
         if not await run.turns.goes_on_after(partial(run.ask, number)):
@@ -108,6 +116,7 @@ class _EvaluationRun(Struct):
     questions: CaseFile
     scope: Scope
     started: float
+    watch: RankingWatcher | None = None
     results: list[QuestionResult] = field(default_factory=list)
     scores: list[LabelledScore] = field(default_factory=list)
     cap: CapLeft | None = None
@@ -143,6 +152,8 @@ class _EvaluationRun(Struct):
             )
         else:
             (turn, ranking) = seen[0]
+            if self.watch is not None:
+                self.watch(turns.parts, case, turn, ranking)
             if case.gold:
                 self.scores.extend(quality.labelled_scores(ranking, case.gold))
             self.results.append(self._result(case, answer, turn, ranking))
