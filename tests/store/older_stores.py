@@ -19,7 +19,8 @@ KEPT_WHOLE = """
     event call
     reservation spending capability chars_per_token occurrence erased_memory muted_key project
     observation
-    repository_map evaluation calibration job job_question job_ask job_request batch pack_slot evidence
+    repository_map evaluation calibration job job_question job_ask job_request batch pack_slot
+    evidence
 """
 """Tables of which every row is kept."""
 Rows = dict[str, list[tuple[object, ...]]]
