@@ -78,7 +78,8 @@ def test_words_lift_what_they_name_and_sink_what_they_do_not() -> None:
 def test_without_weight_every_score_is_the_judges() -> None:
     """`selection.words = 0`, and every small pool."""
     outcomes = pool((0.62, 0.6), (1.0, 0.0), (0.0, 1.0))
-    assert scores_of(join(outcomes, weight=0)) == [entry.result.score for entry in outcomes]  # type: ignore[union-attr]
+    ranked = join(outcomes, weight=0)
+    assert scores_of(ranked) == [entry.judgment.score for entry in ranked]
     small = outcomes[:JOINED_FROM]
     assert scores_of(join(small, weight=0.5)) == scores_of(join(small, weight=0))
 
