@@ -55,9 +55,9 @@ def outcome(number: int, score: float, words: float) -> Outcome:
     return Outcome(candidate, Judgment(f"h{number}", score, prior=words), Origin.JUDGED)
 
 
-def pool(*judged: tuple[float, float], others: int = 2 * JOINED_WHOLLY) -> list[Outcome]:
+def pool(*judged: tuple[float, float], unrelated: int = 2 * JOINED_WHOLLY) -> list[Outcome]:
     """Return these (score, words) among others that neither judge nor words name."""
-    pairs = [*judged, *[(0.02, 0.0)] * others]
+    pairs = [*judged, *[(0.02, 0.0)] * unrelated]
     return [outcome(number, score, words) for number, (score, words) in enumerate(pairs)]
 
 
@@ -164,8 +164,8 @@ async def test_a_turn_ranks_by_both_and_the_weight_is_no_part_of_the_cache(
     chosen = first.selected[0]
     assert chosen.raw_score == 0.62 and chosen.words > 0
     assert chosen.joined_score == pytest.approx(chosen.score) and chosen.score > 0.7
-    again = await ask(project, settings, TASK)
-    assert [(memory.id, memory.score, memory.words) for memory in again.selected] == [
+    repeated = await ask(project, settings, TASK)
+    assert [(memory.id, memory.score, memory.words) for memory in repeated.selected] == [
         (memory.id, memory.score, memory.words) for memory in first.selected
     ]
     without = await ask(project, with_words(settings, 0), TASK)
