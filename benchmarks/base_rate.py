@@ -145,16 +145,16 @@ def _case_of(
 
 
 def resized(case: Case, size: int, draw: Generator) -> Case:
-    """Return the case in a pool of this size: some of its unwanted memories, or some of them again
-    and again."""
+    """Return the case in a pool of this size: some of its unwanted memories, or all of
+    them and some copied."""
     unwanted = numpy.flatnonzero(~case.wanted)
     missing = size - len(case.candidates)
-    again = draw.choice(unwanted, max(0, missing))
-    left = draw.choice(unwanted, min(len(unwanted), len(unwanted) + missing), replace=False)
-    own = numpy.sort(numpy.concatenate([numpy.flatnonzero(case.wanted), left]))
-    rows = numpy.concatenate([own, again])
-    candidates = [case.candidates[row] for row in own]
-    for number, row in enumerate(again):
+    copied = draw.choice(unwanted, max(0, missing))
+    sampled = draw.choice(unwanted, len(unwanted) + min(0, missing), replace=False)
+    kept_rows = numpy.sort(numpy.concatenate([numpy.flatnonzero(case.wanted), sampled]))
+    rows = numpy.concatenate([kept_rows, copied])
+    candidates = [case.candidates[row] for row in kept_rows]
+    for number, row in enumerate(copied):
         name = f"copy-{number}"
         candidates.append(case.candidates[row]._replace(id=name, content_hash=name, duplicates=()))
     return Case(case.id, tuple(candidates), case.words[rows], case.scores[rows], case.wanted[rows])
@@ -219,8 +219,9 @@ def drawn_twice(outcomes: list[Outcome], second: Floats, weight: float) -> list[
     merged: list[Outcome] = []
     for outcome, score in zip(outcomes, second.tolist(), strict=True):
         if outcome.candidate.id in chosen and isinstance(outcome.result, Judgment):
-            again = outcome.result._replace(score=score)
-            merged.append(outcome._replace(result=outcome.result.averaged_with(again)))
+            second_judgment = outcome.result._replace(score=score)
+            mean = outcome.result.averaged_with(second_judgment)
+            merged.append(outcome._replace(result=mean))
         else:
             merged.append(outcome)
     return merged
@@ -262,9 +263,9 @@ def measure(case: Case, ranked: Sequence[Ranked]) -> Measured:
 def auc(case: Case, scores: Floats) -> float:
     """Return the share of pairs of a wanted and an unwanted memory that are in order."""
     unwanted = numpy.sort(scores[~case.wanted])
-    wanted = scores[case.wanted]
-    below = numpy.searchsorted(unwanted, wanted, side="left")
-    upto = numpy.searchsorted(unwanted, wanted, side="right")
+    of_wanted = scores[case.wanted]
+    below = numpy.searchsorted(unwanted, of_wanted, side="left")
+    upto = numpy.searchsorted(unwanted, of_wanted, side="right")
     return float(((below + upto) / 2).mean() / len(unwanted))
 
 
