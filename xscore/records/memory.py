@@ -155,6 +155,8 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
 
     rationale: str = ""
     alternatives: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    """Other names of what it is about; each counts as its name does."""
     links: tuple[str, ...] = ()
     resolution: str = ""
     occurrences: int = 0
@@ -184,6 +186,7 @@ def labelled_details(details: MemoryDetails) -> dict[str, str]:
     another content, whose judgments must be paid again.
     """
     labelled = {
+        "Also called": "; ".join(details.aliases),
         "Because": details.rationale,
         "Instead of": "; ".join(details.alternatives),
         "Fixed by": details.resolution,

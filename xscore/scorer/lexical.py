@@ -32,6 +32,7 @@ from xscore.scorer.bm25 import (
     weigh_candidates,
     weighs_tests_less,
 )
+from xscore.scorer.facts import score_facts
 from xscore.scorer.mentions import (
     Mentions,
     NamedInTask,
@@ -266,6 +267,7 @@ class _ScoredPool:
                 if row in self.evidence.amounts:
                     self.evidence.amounts[row] /= KIND_WEIGHTS[Kind.TEST][0]
         self.scores = _scores(self.evidence, candidates, self.named)
+        self._score_facts(turn.task, column)
         if self.likeness:
             for row, score in enumerate(self.scores):
                 self.scores[row] = lift_by_likeness(score, self._cosine(row))
@@ -273,6 +275,12 @@ class _ScoredPool:
             for row, candidate in enumerate(candidates):
                 if candidate.id in stale:
                     self.scores[row] *= STALE
+
+    def _score_facts(self, task: str, column: TermColumn) -> None:
+        """Score what was stated in a sentence by evidence of its own."""
+        scores_of_facts = score_facts(task, self.candidates, column, self.terms, self.evidence.hits)
+        for row, score in scores_of_facts.items():
+            self.scores[row] = score
 
     def _defining(self, names: Iterable[str]) -> dict[str, list[Candidate]]:
         """Return the blocks that define a value of each name, which their own made-up names do not

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from xscore.records.judgment import USUAL_THRESHOLD
+from xscore.records.judgment import USUAL_THRESHOLD, Thresholds
 from xscore.records.memory import Layer
+from xscore.records.statement import FACT_KINDS
 from xscore.settings.hosts import (
     AnthropicSettings,
     DecisionSettings,
@@ -158,6 +159,9 @@ class SelectionSettings(SettingsGroup, frozen=True):
     `doc` and so on; `"typesafe/doc"` is for judges of that provider."""
     lexical_threshold: RepoMay[Fraction] = 0.5
     """The same for the lexical judge, which has a scale of its own."""
+    lexical_facts_threshold: RepoMay[Fraction] = 0.5
+    """The same for what was stated in a sentence or two (decisions, preferences, conventions): the
+    lexical judge has evidence of its own for them."""
     top_k: RepoMay[Positive] = 15
     """Most memories that are kept."""
     min_keep: RepoMay[Annotated[int, Meta(ge=0)]] = 0
@@ -171,6 +175,14 @@ class SelectionSettings(SettingsGroup, frozen=True):
     """Most memories that it is asked about twice in a turn, the nearest first."""
     tests_share: Fixed[float] = 1 / 3
     """Share of K that tests may take when other memories want the places."""
+
+    @property
+    def thresholds_of_words(self) -> Thresholds:
+        """The thresholds of the lexical judge."""
+        if self.lexical_facts_threshold == self.lexical_threshold:
+            return Thresholds(self.lexical_threshold)
+        of_facts = dict.fromkeys(map(str, sorted(FACT_KINDS)), self.lexical_facts_threshold)
+        return Thresholds(self.lexical_threshold, of_facts)
 
 
 class BoostSettings(SettingsGroup, frozen=True):
