@@ -26,7 +26,6 @@ from xscore.records.judgment import (
 )
 from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate, Kind
 from xscore.records.turn import Turn
-from xscore.scorer.facts import is_fact
 from xscore.scorer.mentions import find_mentions, is_question
 
 CHOICE = 400
@@ -140,7 +139,7 @@ def compose(
 
 
 def _without_facts(ranked: Sequence[Ranked]) -> list[Ranked]:
-    return [entry for entry in ranked if not is_fact(entry.candidate)]
+    return [entry for entry in ranked if not entry.candidate.is_fact]
 
 
 def _best_score(*best_first: Sequence[Ranked]) -> float:

@@ -16,8 +16,6 @@ LAYERS_BY_KIND: Mapping[Kind, tuple[Layer, ...]] = {
     Kind.PREFERENCE: (Layer.USER,),
 }
 """Kinds that can be stated, and the layers for each; the first is the default."""
-FACT_KINDS = frozenset(LAYERS_BY_KIND) - {Kind.FAILURE, Kind.PATTERN}
-"""Kinds that are stated in a sentence or two; failures and patterns are errors and their fixes."""
 DEFAULT_IMPORTANCE = 0.5
 IMPORTANCE_BY_KIND: Mapping[Kind, float] = {Kind.DECISION: 0.7, Kind.FAILURE: 0.6}
 """Default importance of kinds that matter more than the rest."""

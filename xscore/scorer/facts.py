@@ -14,11 +14,9 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from xscore.records.memory import Candidate, Layer, TermColumn
-from xscore.records.statement import FACT_KINDS
+from xscore.records.memory import Candidate, TermColumn
 from xscore.scorer.bm25 import IMAGINED, TermHits, WeighedTerm
 from xscore.store.term_vectors import (
-    NAME,
     STOPWORDS,
     TERM_ENTRY,
     WHOLE_NAME,
@@ -28,14 +26,10 @@ from xscore.store.term_vectors import (
     task_words,
 )
 
-MOST_TOKENS = 250
-"""A longer statement is a document, and is judged as one."""
 NAMED = 0.8
 """Strength of a fact whose whole key or alias stands in the task."""
 MISTYPED = 0.65
 """The same where one slip of the keyboard makes it so."""
-NAME_PART = 1.5
-"""Weight of a word that is a part of a key or alias, against one of the text."""
 EXPLAINED = 0.25
 """Share of its idf that a word keeps for other facts where it is in the whole name of one."""
 EVERYDAY = 0.3
@@ -46,14 +40,13 @@ WORDS_HALF = 3.0
 """Number of words that only this fact has at which its text alone scores half, however long the
 task."""
 STEEPNESS = 4.0
-LONGEST_NAME = 4
+LONGEST_NAME = 6
 """Words of the longest name that is looked for as one."""
 MOST_NAMING_WORDS = 400
 """Words at the start of a task in which names are looked for; more of a pasted log adds nothing."""
 SHORTEST_TYPED, MOST_TYPED = 6, 12
 """Letters of the shortest word in which a slip is looked for, and in how many words of a task."""
 
-_LAYERS = frozenset({Layer.PROJECT, Layer.USER, Layer.GOVERNANCE})
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _IS_WHOLE_NAME = bytes(bool(marks & WHOLE_NAME) for marks in range(256))
 
@@ -65,6 +58,8 @@ class _NamedFacts(Struct, frozen=True):
     """By row."""
     explained: AbstractSet[int]
     """The terms of the words that name them."""
+    mistyped: Mapping[int, str]
+    """The word in which a slip was taken back, by row."""
 
 
 class _HeldWord(Struct, frozen=True):
@@ -73,43 +68,43 @@ class _HeldWord(Struct, frozen=True):
     row: int
     number: int
     """Of the term."""
-    is_name: bool
-    """It is a part of the key or of an alias."""
+
+
+class FactScore(Struct, frozen=True):
+    """The score of a fact, 0..1, and what its words do not say of it."""
+
+    score: float
+    remark: str = ""
 
 
 def score_facts(
     task: str,
     candidates: Sequence[Candidate],
+    rows: Sequence[int],
     column: TermColumn,
+    *,
     terms: Sequence[WeighedTerm],
     hits: TermHits,
-) -> dict[int, float]:
-    """Return the score of every short fact of the pool, 0..1 by row; of no other memory.
+) -> dict[int, FactScore]:
+    """Return the score of every fact by row.
 
+    rows: of the facts among the candidates.
     terms, hits: the words of the task, and where the pool has them.
     """
-    rows = [row for row, candidate in enumerate(candidates) if is_fact(candidate)]
-    if not rows:
-        return {}
     names = _whole_names(column, {candidates[row].id: row for row in rows})
-    strange = _strange_words(terms, hits)
+    strange = _strange_words(terms, hits, frozenset(rows))
     named = _find_named(task_words(task)[:MOST_NAMING_WORDS], names, strange)
-    held_words = _held_words(candidates, terms, hits, frozenset(rows))
+    held_words = _held_words(terms, hits, frozenset(rows))
     idf = _idf(terms, hits, held_words, facts=len(rows))
     by_text = _text_strengths(terms, idf, held_words, named, facts=len(rows))
-    scores: dict[int, float] = {}
+    scores: dict[int, FactScore] = {}
     for row in rows:
-        scores[row] = 1 - (1 - named.strengths.get(row, 0.0)) * (1 - by_text.get(row, 0.0))
+        score = 1 - (1 - named.strengths.get(row, 0.0)) * (1 - by_text.get(row, 0.0))
+        remark = ""
+        if row in named.mistyped:
+            remark = f"name matches, but for a letter of {named.mistyped[row]}"
+        scores[row] = FactScore(score, remark)
     return scores
-
-
-def is_fact(candidate: Candidate) -> bool:
-    """Whether a memory was stated, in a sentence or two."""
-    return (
-        candidate.layer in _LAYERS
-        and candidate.kind in FACT_KINDS
-        and candidate.tokens <= MOST_TOKENS
-    )
 
 
 def _whole_names(column: TermColumn, row_of: Mapping[str, int]) -> dict[int, list[int]]:
@@ -141,10 +136,11 @@ def _find_named(
     """Return which facts the words of a task name.
 
     names: rows by the term of a whole name.
-    strange: words that no memory has, in lower case: only in them slips are looked for.
+    strange: words in which slips are looked for, in lower case.
     """
     strengths: dict[int, float] = {}
     explained: set[int] = set()
+    word_of_row: dict[int, str] = {}
     for phrase in _phrases(words):
         term = phrase_hash(phrase)
         if term is not None and term in names:
@@ -153,8 +149,10 @@ def _find_named(
     mistyped = dict.fromkeys([word.lower() for word in words if word.lower() in strange])
     for word in list(mistyped)[:MOST_TYPED]:
         for row in _rows_of_slip(word, names):
-            strengths.setdefault(row, MISTYPED)
-    return _NamedFacts(strengths, explained)
+            if row not in strengths:
+                strengths[row] = MISTYPED
+                word_of_row[row] = word
+    return _NamedFacts(strengths, explained, word_of_row)
 
 
 def _phrases(words: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -172,9 +170,12 @@ def _terms_of(phrase: Iterable[str]) -> Iterator[int]:
             yield term
 
 
-def _strange_words(terms: Sequence[WeighedTerm], hits: TermHits) -> set[str]:
-    """Return the words of the task that no memory has and that are long enough to be mistyped."""
-    numbers = set(hits.term)
+def _strange_words(
+    terms: Sequence[WeighedTerm], hits: TermHits, facts: AbstractSet[int]
+) -> set[str]:
+    """Return the words of the task that are long enough to be mistyped, and that stand nowhere but
+    in facts, whose owner may have mistyped them."""
+    numbers = {number for row, number in zip(hits.row, hits.term, strict=True) if row not in facts}
     strange: set[str] = set()
     for number, weighed in enumerate(terms):
         word = weighed.term.word
@@ -213,19 +214,13 @@ def slips(word: str) -> Iterator[str]:
 
 
 def _held_words(
-    candidates: Sequence[Candidate],
-    terms: Sequence[WeighedTerm],
-    hits: TermHits,
-    rows: AbstractSet[int],
+    terms: Sequence[WeighedTerm], hits: TermHits, rows: AbstractSet[int]
 ) -> list[_HeldWord]:
     """Return which facts have which words of the task; joined words are no words."""
     held: list[_HeldWord] = []
-    for row, number, marks in zip(hits.row, hits.term, hits.fields, strict=True):
-        if row not in rows or terms[number].term.joined:
-            continue
-        # The keys of the user's own facts all begin with `user`.
-        is_prefix = terms[number].term.word == "user" and candidates[row].layer is Layer.USER
-        held.append(_HeldWord(row, number, bool(marks & NAME) and not is_prefix))
+    for row, number in zip(hits.row, hits.term, strict=True):
+        if row in rows and not terms[number].term.joined:
+            held.append(_HeldWord(row, number))
     return held
 
 
@@ -273,8 +268,6 @@ def _text_strengths(
     amounts: dict[int, float] = {}
     for word in held_words:
         amount = idf[word.number]
-        if word.is_name:
-            amount *= NAME_PART
         if word.row not in named.strengths and terms[word.number].term.hash in named.explained:
             amount *= EXPLAINED
         amounts[word.row] = amounts.get(word.row, 0.0) + amount

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from xscore.records.judgment import USUAL_THRESHOLD, Thresholds
-from xscore.records.memory import Layer
-from xscore.records.statement import FACT_KINDS
+from xscore.records.memory import FACT_KINDS, Layer
 from xscore.settings.hosts import (
     AnthropicSettings,
     DecisionSettings,
