@@ -1,6 +1,7 @@
 """Short facts about a person and a project: is only the right one shown?
 
-    python benchmarks/short_facts.py --bench DIR [--tree DIR] [--threshold 0.5] [--cases]
+    python benchmarks/short_facts.py --bench DIR [--tree DIR] [--threshold 0.5] [--half 0|1]
+        [--without-aliases] [--cases]
 
 DIR holds `beliefs.json` and `cases.json` of tenurehq/precisionMemBench, or a part of them. Every
 belief is stated as its owner would: its name is the key, its other names are aliases, what it
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, convert
+from msgspec.structs import replace
 
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import UsageError
@@ -281,6 +283,10 @@ async def measure(options: argparse.Namespace) -> list[Shown]:
     """State the beliefs and ask all queries."""
     beliefs = read_beliefs(options.bench / "beliefs.json")
     cases = read_cases(options.bench / "cases.json", beliefs)
+    if options.half is not None:
+        cases = cases[options.half :: 2]
+    if options.without_aliases:
+        beliefs = {id_: replace(belief, aliases=()) for id_, belief in beliefs.items()}
     selection = SelectionSettings()
     if options.threshold is not None:
         selection = convert({"lexical_facts_threshold": options.threshold}, SelectionSettings)
@@ -299,6 +305,8 @@ def main() -> int:
     parser.add_argument("--tree", type=Path)
     parser.add_argument("--threshold", type=float)
     parser.add_argument("--cases", action="store_true", help="print what is missed or wrong")
+    parser.add_argument("--without-aliases", action="store_true", help="state none")
+    parser.add_argument("--half", type=int, choices=(0, 1), help="every second case, from this one")
     options = parser.parse_args()
     shown = asyncio.run(measure(options))
     report(shown, with_cases=options.cases)

@@ -44,7 +44,7 @@ LONGEST_NAME = 6
 """Words of the longest name that is looked for as one."""
 MOST_NAMING_WORDS = 400
 """Words at the start of a task in which names are looked for; more of a pasted log adds nothing."""
-SHORTEST_TYPED, MOST_TYPED = 6, 12
+SHORTEST_TYPED, MOST_TYPED = 6, 6
 """Letters of the shortest word in which a slip is looked for, and in how many words of a task."""
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
