@@ -249,8 +249,8 @@ class Stores:
         with_query = [belief for belief in pinned if set(belief.scopes) & set(case.scopes)]
         room = max(0, case.most - len(with_query))
         best = sorted(score_of_id, key=lambda id_: (-score_of_id[id_], id_))
-        found = [id_ for id_ in best if not is_listed(beliefs, id_)]
-        return Shown(case, tuple(found[:room]))
+        ranked = [id_ for id_ in best if not is_listed(beliefs, id_)]
+        return Shown(case, tuple(ranked[:room]))
 
 
 def mean(values: Iterable[float | None]) -> float:
@@ -269,12 +269,13 @@ def report(shown: Sequence[Shown], *, with_cases: bool) -> None:
             missed = sorted(result.case.expected - set(result.ids))
             print(f"{result.case.id}: {result.case.query!r}")
             print(f"    wrong {', '.join(wrong) or '-'}; missed {', '.join(missed) or '-'}")
-    asked = [result for result in shown if result.case.expected]
+    expecting = [result for result in shown if result.case.expected]
     silent = [result for result in shown if not result.case.expected]
-    print(f"{len(shown)} cases, of which {len(asked)} expect something")
+    print(f"{len(shown)} cases, of which {len(expecting)} expect something")
     print(f"precision {mean(result.precision for result in shown):.3f}")
     print(f"recall {mean(result.recall for result in shown):.3f}")
-    print(f"precision where something is expected {mean(result.precision for result in asked):.3f}")
+    where_expected = mean(result.precision for result in expecting)
+    print(f"precision where something is expected {where_expected:.3f}")
     nothing = sum(not result.ids for result in silent)
     print(f"nothing shown where nothing is expected: {nothing} of {len(silent)}")
 

@@ -58,7 +58,7 @@ def judged(store: Store, task: str) -> dict[str, Judgment]:
     pool = store.pool()
     judge = LexicalJudge(lambda: store.vectors(TERM_EMBEDDER))
     judgments = judge.judge_all(Turn(task=task), pool)
-    return {candidate.id: one for candidate, one in zip(pool, judgments, strict=True)}
+    return {candidate.id: judgment for candidate, judgment in zip(pool, judgments, strict=True)}
 
 
 def passing(store: Store, facts: dict[str, str], task: str) -> set[str]:
@@ -88,9 +88,9 @@ def test_the_fact_that_is_named_passes_alone(
 ) -> None:
     """A key or an alias in any inflection is enough, and a fact's own words where they answer most
     of the question; one shared word is not."""
-    found = passing(store, facts, task)
-    assert found >= names
-    assert len(found - names) <= ("pipelines" in task)
+    passing_names = passing(store, facts, task)
+    assert passing_names >= names
+    assert len(passing_names - names) <= ("pipelines" in task)
 
 
 def test_the_whole_alias_counts_and_not_one_word_of_it(store: Store, facts: dict[str, str]) -> None:
@@ -174,10 +174,10 @@ async def test_scopes_are_respected(make_repo: MakeRepo, tmp_path: Path) -> None
     with Store.open(find_root(roots[0]), user_data_dir=users[0]) as store:
         old = say(store, "We queue on disk.", key="queue", aliases=("broker",)).memory.id
         new = say(store, "We queue in Kafka.", key="queue", aliases=("broker",)).memory.id
-        own = prefer(store, "broker_habit", "Names brokers by city.", aliases=("broker",))
-    here = await shown(roots[0], users[0], "which broker?")
-    assert set(here) == {new, own.memory.id} and old not in here
-    assert await shown(roots[1], users[0], "which broker?") == [own.memory.id]
+        preference = prefer(store, "broker_habit", "Names brokers by city.", aliases=("broker",))
+    shown_ids = await shown(roots[0], users[0], "which broker?")
+    assert set(shown_ids) == {new, preference.memory.id} and old not in shown_ids
+    assert await shown(roots[1], users[0], "which broker?") == [preference.memory.id]
     assert await shown(roots[2], users[1], "which broker?") == []
 
 

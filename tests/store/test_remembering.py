@@ -380,8 +380,8 @@ def test_aliases_are_names_kept_once_and_bounded(store: Store) -> None:
     stated = say(store, "Failed jobs wait in a table.", key="queue", aliases=aliases)
     assert stated.memory.particulars.aliases == ("DLQ", "dead letter")
     assert "Also called: DLQ; dead letter" in stated.memory.text
-    again = say(store, "Failed jobs wait in a table.", aliases=("dlq", "jobs"))
-    assert again.memory.particulars.aliases == ("DLQ", "dead letter", "jobs")
+    repeated = say(store, "Failed jobs wait in a table.", aliases=("dlq", "jobs"))
+    assert repeated.memory.particulars.aliases == ("DLQ", "dead letter", "jobs")
     changed = update_memory(store, stated.memory.id, MemoryChange(aliases=("retry table",)))
     assert changed.memory.particulars.aliases == ("retry table",)
     assert statement_text(changed.memory) == "Failed jobs wait in a table."

@@ -259,12 +259,12 @@ def _text_strengths(
 ) -> dict[int, float]:
     """Return how strongly the words of each fact speak for it, by row."""
     numbers = {word.number for word in held_words}
-    asked = 0.0
+    asked_idf = 0.0
     for number, weighed in enumerate(terms):
         # An everyday word that no fact has is not what is asked for.
         is_asked = number in numbers or not is_everyday(weighed.term.word)
         if is_asked and not weighed.term.joined:
-            asked += idf[number]
+            asked_idf += idf[number]
     amounts: dict[int, float] = {}
     for word in held_words:
         amount = idf[word.number]
@@ -274,7 +274,7 @@ def _text_strengths(
     of_one_fact = _rarity(1, facts + IMAGINED)
     strengths: dict[int, float] = {}
     for row, amount in amounts.items():
-        share = _half_at(HELD_HALF, min(1.0, amount / asked)) if asked else 0.0
+        share = _half_at(HELD_HALF, min(1.0, amount / asked_idf)) if asked_idf else 0.0
         strengths[row] = max(share, _half_at(WORDS_HALF, amount / of_one_fact))
     return strengths
 

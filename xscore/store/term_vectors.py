@@ -272,9 +272,9 @@ def _mark_alias(marks: dict[int, int], alias: str) -> None:
     words = _words(alias)
     for term in _terms_of_words(words):
         marks[term] = marks.get(term, 0) | NAME
-    whole = phrase_hash(words)
-    if whole is not None:
-        marks[whole] = marks.get(whole, 0) | NAME | WHOLE_NAME
+    phrase = phrase_hash(words)
+    if phrase is not None:
+        marks[phrase] = marks.get(phrase, 0) | NAME | WHOLE_NAME
 
 
 def phrase_hash(words: Iterable[str]) -> int | None:
