@@ -36,6 +36,7 @@ from xscore.settings.values import (
     SignalName,
     ThresholdName,
     Tolerance,
+    WordsWeight,
 )
 
 
@@ -161,6 +162,9 @@ class SelectionSettings(SettingsGroup, frozen=True):
     lexical_facts_threshold: RepoMay[Fraction] = 0.5
     """The same for what was stated in a sentence or two (decisions, preferences, conventions): the
     lexical judge has evidence of its own for them."""
+    words: RepoMay[WordsWeight | None] = None
+    """How much the words that a memory shares with the task count beside what a model said of it: a
+    weight of their log-odds. 0: only the model's score counts. Unset: 0.5."""
     top_k: RepoMay[Positive] = 15
     """Most memories that are kept."""
     min_keep: RepoMay[Annotated[int, Meta(ge=0)]] = 0
