@@ -1,0 +1,209 @@
+"""All that speaks for each file of a repository to change with a change, as one row of figures.
+
+It gathers and weighs nothing: `learned_order` does. Every figure is the same in the benchmark that
+learned the weights, which calls this module. Trade-off: a row for each tracked file, also where
+nothing speaks for it, because the weights are those of whole lists.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from xscore.extensions.checking.file_links import LinkedFile, linked_files
+from xscore.extensions.checking.file_names import (
+    FileRole,
+    NameLikeness,
+    name_likeness,
+    role_of,
+)
+from xscore.extensions.checking.file_words import WordsOfFiles, weigh_files
+from xscore.extensions.checking.history import (
+    MOST_COMMITS,
+    CommitHistory,
+    HistoryFigures,
+    TogetherFigures,
+    figures_of,
+    folder_of,
+)
+from xscore.extensions.checking.records import Change
+from xscore.platform.git import tracked_files
+from xscore.platform.paths import portable_name
+from xscore.store.memory_rows import FetchedPool
+from xscore.store.naming import indexed_files
+from xscore.store.store import Store
+
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+
+FIGURES = (
+    "together",
+    "together_mean",
+    "together_recent",
+    "together_commits",
+    "folder_together",
+    "often",
+    "lately",
+    "last",
+    "words",
+    "words_removed",
+    "words_place",
+    "rarest",
+    "like_name",
+    "like_path",
+    "same_folder",
+    "tests",
+    "tested",
+    "calls",
+    "called",
+    "names",
+    "named",
+    "imports",
+    "imported",
+    "near",
+    "is_test",
+    "is_document",
+    "is_settings",
+)
+"""The columns of a matrix of evidence."""
+
+
+class Situation(Struct, frozen=True):
+    """What holds for a change as a whole."""
+
+    files: int
+    """That it changes."""
+    candidates: int
+    commits: int
+    """Past commits that were learned from."""
+    companion_commits: int
+    """Most past commits of a changed file."""
+    best_together: float
+    """Largest share of co-change of any file."""
+    most_words: float
+    """BM25 of the file with most words in common."""
+    has_code: bool
+    has_test: bool
+    has_document: bool
+    has_settings: bool
+
+
+class ChangeEvidence(Struct, frozen=True):
+    """The evidence of all files for one change."""
+
+    paths: Sequence[str]
+    values: Matrix
+    """A row for each path, a column for each of `FIGURES`."""
+    situation: Situation
+    history: HistoryFigures
+    words: WordsOfFiles
+    links: Mapping[str, LinkedFile]
+    likeness: Mapping[str, NameLikeness]
+
+
+def gather_evidence(
+    store: Store, pool: FetchedPool, change: Change, history: CommitHistory
+) -> ChangeEvidence:
+    """Return what speaks for each file that the change leaves as it is.
+
+    pool: with its term vectors.
+    """
+    paths = other_files(store, change)
+    path_of: dict[str, str] = {}
+    for candidate in pool.candidates:
+        for id_ in (candidate.id, *candidate.duplicates):
+            path_of[id_] = candidate.path
+    figures = figures_of(history, change.paths)
+    words = weigh_files(change, paths, path_of, pool.terms)
+    links = linked_files(store, change, pool.candidates)
+    likeness = name_likeness(paths, change.paths)
+    situation = _situation(change, paths, figures, words)
+    values = _rows(paths, change, (figures, words, links, likeness))
+    return ChangeEvidence(paths, values, situation, figures, words, links, likeness)
+
+
+def other_files(store: Store, change: Change) -> list[str]:
+    """Return the files that the change does not touch, sorted: tracked ones, or those indexed."""
+    paths = set(indexed_files(store.connection))
+    if store.root.is_git:
+        paths.update(map(portable_name, tracked_files(store.root.path)))
+    return sorted(paths - change.paths)
+
+
+def _situation(
+    change: Change, paths: Sequence[str], figures: HistoryFigures, words: WordsOfFiles
+) -> Situation:
+    roles = {role_of(file.path) for file in change.files}
+    shares = [together.best for together in figures.together.values()]
+    companions = [together.companion_commits for together in figures.together.values()]
+    return Situation(
+        files=len(change.files),
+        candidates=len(paths),
+        commits=figures.commits,
+        companion_commits=max(companions, default=0),
+        best_together=max(shares, default=0.0),
+        most_words=max(words.amounts, default=0.0),
+        has_code=FileRole.CODE in roles,
+        has_test=FileRole.TEST in roles,
+        has_document=FileRole.DOCUMENT in roles,
+        has_settings=FileRole.SETTINGS in roles,
+    )
+
+
+def _rows(
+    paths: Sequence[str],
+    change: Change,
+    parts: tuple[
+        HistoryFigures, WordsOfFiles, Mapping[str, LinkedFile], Mapping[str, NameLikeness]
+    ],
+) -> Matrix:
+    figures, words, links, likeness = parts
+    most = max(words.amounts, default=0.0) or 1.0
+    most_removed = max(words.amounts_removed, default=0.0) or 1.0
+    place_of_words = _places(words.amounts)
+    folders = set(map(folder_of, change.paths))
+    values = np.zeros((len(paths), len(FIGURES)))
+    for row, path in enumerate(paths):
+        together = figures.together.get(path, TogetherFigures())
+        linked = links.get(path, LinkedFile())
+        like = likeness.get(path, NameLikeness())
+        role = role_of(path)
+        values[row] = (
+            together.best,
+            together.mean,
+            together.recent,
+            math.log1p(together.commits),
+            figures.folders.get(folder_of(path), 0.0),
+            figures.often.get(path, 0.0),
+            math.log1p(figures.lately.get(path, 0)),
+            1 / (1 + figures.last.get(path, MOST_COMMITS) / 10),
+            words.amounts[row] / most,
+            words.amounts_removed[row] / most_removed,
+            1 / (1 + place_of_words[row]) if words.amounts[row] > 0 else 0.0,
+            words.rarest[row],
+            like.of_name,
+            like.of_path,
+            folder_of(path) in folders,
+            math.log1p(linked.tests),
+            math.log1p(linked.tested),
+            math.log1p(linked.calls),
+            math.log1p(linked.called),
+            math.log1p(linked.names),
+            math.log1p(linked.named),
+            math.log1p(linked.imports),
+            math.log1p(linked.imported),
+            math.log1p(linked.near),
+            role is FileRole.TEST,
+            role is FileRole.DOCUMENT,
+            role is FileRole.SETTINGS,
+        )
+    return values
+
+
+def _places(amounts: Sequence[float]) -> list[int]:
+    """Return the place of each amount, the largest first, from 0."""
+    order = sorted(range(len(amounts)), key=lambda row: (-amounts[row], row))
+    places = [0] * len(amounts)
+    for place, row in enumerate(order):
+        places[row] = place
+    return places

@@ -1,0 +1,105 @@
+"""A change as it is checked, and what the check says of it.
+
+Paths are portable names relative to the root. Nothing here reads or decides anything.
+"""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+LineSpan = tuple[int, int]
+"""First and last line, from 1."""
+
+
+class ChangeStatus(StrEnum):
+    """What a change does to a file."""
+
+    ADDED = "added"
+    DELETED = "deleted"
+    MODIFIED = "modified"
+    RENAMED = "renamed"
+
+
+class FileChange(Struct, frozen=True, kw_only=True):
+    """One file of a change."""
+
+    path: str
+    """Its name after the change; of a deleted file the one before."""
+    status: ChangeStatus = ChangeStatus.MODIFIED
+    before: str = ""
+    """The old name of a renamed file."""
+    added: tuple[str, ...] = ()
+    """Lines that are new, as far as they are read."""
+    removed: tuple[str, ...] = ()
+    spans: tuple[LineSpan, ...] = ()
+    """Changed lines as they are numbered after the change."""
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """A whole change."""
+
+    files: tuple[FileChange, ...]
+    base: str = ""
+    """The commit that it is made upon; history is read from there. Empty: there is no git."""
+    messages: tuple[str, ...] = ()
+    """Messages of the commits that it consists of."""
+    left_out: int = 0
+    """Files of the diff whose names lead out of the root, or cannot be read."""
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Every name that it touches, old and new."""
+        names: set[str] = set()
+        for file in self.files:
+            names.update({file.path, file.before} - {""})
+        return frozenset(names)
+
+
+class FindingKind(StrEnum):
+    """What is wrong, most urgent first."""
+
+    DOCUMENT = "stale-document"
+    """It names something that the change removes."""
+    DECISION = "stale-decision"
+    """A stated memory whose cited code the change alters, or that names what it removes."""
+    CONTRADICTED = "contradicted"
+    """A model says that the change contradicts it."""
+    TEST = "missing-test"
+    """A test that would have changed."""
+    FILE = "missing-file"
+    """Another file that would have changed."""
+    DUPLICATED = "duplicated"
+    """A model says that it does already what the change adds."""
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One thing that the change leaves undone, or untrue."""
+
+    kind: FindingKind
+    path: str = ""
+    """A file; empty for a stated memory."""
+    line: int = 0
+    """Where in the file; 0: the file as a whole."""
+    memory_id: str = ""
+    title: str = ""
+    """Of a stated memory."""
+    score: float
+    """0..1: how likely it is that it must change."""
+    reasons: tuple[str, ...] = ()
+
+
+class CheckReport(Struct, frozen=True, kw_only=True):
+    """The result of a check."""
+
+    findings: tuple[Finding, ...]
+    """Stale decisions and documents first, then by score."""
+    changed_files: int
+    left_out: int = 0
+    silenced: str = ""
+    """The reason that a commit message gives for not being checked."""
+    commits_read: int = 0
+    """Past commits that were learned from."""
+    judge: str = ""
+    """The model that judged; empty: none did."""
+    cost_usd: str = "0"
+    warnings: tuple[str, ...] = ()
