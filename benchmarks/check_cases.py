@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from xscore.extensions.checking.change import change_since
-from xscore.extensions.checking.evidence import ChangeEvidence, Matrix, gather_evidence
+from xscore.extensions.checking.evidence import ChangeEvidence, Figures, gather_evidence
 from xscore.extensions.checking.history import read_history
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root
@@ -51,7 +51,7 @@ class CheckList(Struct, frozen=True):
     """Which of the withheld files; −1: none is missing."""
     gold: int
     """Row of the withheld file; −1: none."""
-    values: Matrix
+    values: Sequence[Figures]
     situation: Sequence[float]
     """Fields of `Situation` in their order."""
 
@@ -92,7 +92,7 @@ def gather_lists(clone: Path, count: int, cache: Path) -> list[CheckList]:
         lists = list(_gather(clone, count, cache))
         arrays: dict[str, Any] = {}
         for number, entry in enumerate(lists):
-            arrays[f"values{number}"] = entry.values.astype(np.float32)
+            arrays[f"values{number}"] = np.array(entry.values, dtype=np.float32)
             arrays[f"about{number}"] = np.array([entry.turn, entry.gold, *entry.situation])
         commits = np.array([entry.commit for entry in lists])
         np.savez_compressed(kept, commits=commits, **arrays)
@@ -103,7 +103,7 @@ def _read(kept: Path, repository: str) -> Iterator[CheckList]:
     with np.load(kept) as arrays:
         for number, commit in enumerate(arrays["commits"]):
             turn, gold, *situation = arrays[f"about{number}"].tolist()
-            values = arrays[f"values{number}"].astype(np.float64)
+            values = [tuple(row) for row in arrays[f"values{number}"].tolist()]
             yield CheckList(repository, str(commit), int(turn), int(gold), values, tuple(situation))
 
 

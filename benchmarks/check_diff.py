@@ -16,16 +16,15 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from check_cases import gather_lists
-from check_fit import FittingList, fit
+from check_fit import FittingList, Vector, fit, sums_of
 from msgspec import Struct
 
 from xscore.extensions.checking.evidence import FIGURES
 from xscore.extensions.checking.learned_order import (
     WEIGHTS,
     OrderWeights,
-    Vector,
+    missing_probability,
     shares_of,
-    telling_of,
 )
 
 GAIN, AT_20, SILENT = 0.05, 0.60, 0.80
@@ -62,14 +61,14 @@ def place_of(scores: Vector, gold: int) -> int:
 
 def by_together(fitting: FittingList) -> Vector:
     """Return the order by co-change alone."""
-    values = fitting.entry.values
+    values = fitting.columns
     scores: Vector = values[:, _TOGETHER] + 1e-6 * values[:, _MEAN]
     return scores
 
 
 def by_words(fitting: FittingList) -> Vector:
     """Return the order by BM25 alone."""
-    scores: Vector = fitting.entry.values[:, _WORDS]
+    scores: Vector = fitting.columns[:, _WORDS]
     return scores
 
 
@@ -82,19 +81,18 @@ def measure(lists: Sequence[FittingList], weights_for: Callable[[str], OrderWeig
         if entry.turn > 0:  # one withheld file a commit is measured
             continue
         weights = weights_for(entry.repository)
-        sums = weights.order.sums(fitting.columns)
-        telling = np.array([telling_of(sums, fitting.situation)])
-        missing = 1 / (1 + np.exp(-weights.missing.sums(telling)[0]))
+        sums = sums_of(weights.order, fitting.columns)
+        missing = missing_probability(weights, sums.tolist(), fitting.situation)
         speaks = missing >= weights.speaks_from
         if entry.turn < 0:
-            listed = speaks and (missing * shares_of(sums)).max() >= weights.lists_from
+            listed = speaks and missing * max(shares_of(sums.tolist())) >= weights.lists_from
             silent.append((entry.repository, not listed))
             continue
         place = len(sums)
         shown = False
         if entry.gold >= 0:
             place = place_of(sums, entry.gold)
-            score = missing * shares_of(sums)[entry.gold]
+            score = missing * shares_of(sums.tolist())[entry.gold]
             shown = bool(speaks and place < 5 and score >= weights.lists_from)
         cases.append(
             CaseFigures(

@@ -8,17 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 from check_cases import CheckList
 
-from xscore.extensions.checking.evidence import Matrix, Situation
+from xscore.extensions.checking.evidence import Situation
 from xscore.extensions.checking.learned_order import (
     COLUMNS,
     TELLING,
     LinearModel,
     OrderWeights,
-    Vector,
     columns_of,
     telling_of,
 )
 
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 RIDGE_ORDER, RIDGE_MISSING = 30.0, 3.0
 STEPS = 40
 SILENT = 0.83
@@ -38,13 +39,19 @@ def situation_of(entry: CheckList) -> Situation:
     return Situation(**values)  # type: ignore[arg-type]
 
 
+def sums_of(model: LinearModel, rows: Matrix) -> Vector:
+    """Return what `LinearModel.sums` does, for many rows."""
+    sums: Vector = (rows - model.mean) / model.deviation @ np.array(model.weights) + model.bias
+    return sums
+
+
 class FittingList:
     """A list with its columns, made once."""
 
     def __init__(self, entry: CheckList) -> None:
         self.entry = entry
         self.situation = situation_of(entry)
-        self.columns = columns_of(entry.values, self.situation)
+        self.columns: Matrix = np.array(columns_of(entry.values, self.situation))
 
 
 def fit(lists: Sequence[FittingList]) -> OrderWeights:
@@ -52,12 +59,12 @@ def fit(lists: Sequence[FittingList]) -> OrderWeights:
     order = fit_order([fitting for fitting in lists if fitting.entry.gold >= 0])
     telling: list[tuple[float, ...]] = []
     for fitting in lists:
-        telling.append(telling_of(order.sums(fitting.columns), fitting.situation))
+        telling.append(telling_of(sums_of(order, fitting.columns).tolist(), fitting.situation))
     is_missing = np.array([float(fitting.entry.turn >= 0) for fitting in lists])
     # As many whole commits as commits without a file, however many files were withheld.
     balance = np.where(is_missing > 0, 1.0, is_missing.sum() / max((1 - is_missing).sum(), 1))
     missing = fit_missing(np.array(telling), is_missing, balance)
-    sums = missing.sums(np.array(telling))
+    sums = sums_of(missing, np.array(telling))
     whole = 1 / (1 + np.exp(-sums[is_missing == 0]))
     return OrderWeights(order, missing, float(np.quantile(whole, SILENT)), LISTS_FROM)
 

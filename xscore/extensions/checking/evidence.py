@@ -8,7 +8,6 @@ nothing speaks for it, because the weights are those of whole lists.
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from msgspec import Struct
 
 from xscore.extensions.checking.file_links import LinkedFile, linked_files
@@ -34,7 +33,8 @@ from xscore.store.memory_rows import FetchedPool
 from xscore.store.naming import indexed_files
 from xscore.store.store import Store
 
-Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Figures = tuple[float, ...]
+"""Those of one file, in the order of `FIGURES`."""
 
 FIGURES = (
     "together",
@@ -65,7 +65,7 @@ FIGURES = (
     "is_document",
     "is_settings",
 )
-"""The columns of a matrix of evidence."""
+"""What is known of each file."""
 
 
 class Situation(Struct, frozen=True):
@@ -92,8 +92,8 @@ class ChangeEvidence(Struct, frozen=True):
     """The evidence of all files for one change."""
 
     paths: Sequence[str]
-    values: Matrix
-    """A row for each path, a column for each of `FIGURES`."""
+    values: Sequence[Figures]
+    """One for each path."""
     situation: Situation
     history: HistoryFigures
     words: WordsOfFiles
@@ -142,7 +142,7 @@ def _situation(
         commits=figures.commits,
         companion_commits=max(companions, default=0),
         best_together=max(shares, default=0.0),
-        most_words=max(words.amounts, default=0.0),
+        most_words=max(words.amounts.values(), default=0.0),
         has_code=FileRole.CODE in roles,
         has_test=FileRole.TEST in roles,
         has_document=FileRole.DOCUMENT in roles,
@@ -156,54 +156,66 @@ def _rows(
     parts: tuple[
         HistoryFigures, WordsOfFiles, Mapping[str, LinkedFile], Mapping[str, NameLikeness]
     ],
-) -> Matrix:
+) -> list[Figures]:
     figures, words, links, likeness = parts
-    most = max(words.amounts, default=0.0) or 1.0
-    most_removed = max(words.amounts_removed, default=0.0) or 1.0
-    place_of_words = _places(words.amounts)
     folders = set(map(folder_of, change.paths))
-    values = np.zeros((len(paths), len(FIGURES)))
-    for row, path in enumerate(paths):
-        together = figures.together.get(path, TogetherFigures())
-        linked = links.get(path, LinkedFile())
+    of_words = _figures_of_words(words)
+    no_words = (0.0, 0.0, 0.0, 0.0)
+    rows: list[Figures] = []
+    for path in paths:
         like = likeness.get(path, NameLikeness())
         role = role_of(path)
-        values[row] = (
-            together.best,
-            together.mean,
-            together.recent,
-            math.log1p(together.commits),
-            figures.folders.get(folder_of(path), 0.0),
-            figures.often.get(path, 0.0),
-            math.log1p(figures.lately.get(path, 0)),
-            1 / (1 + figures.last.get(path, MOST_COMMITS) / 10),
-            words.amounts[row] / most,
-            words.amounts_removed[row] / most_removed,
-            1 / (1 + place_of_words[row]) if words.amounts[row] > 0 else 0.0,
-            words.rarest[row],
-            like.of_name,
-            like.of_path,
-            folder_of(path) in folders,
-            math.log1p(linked.tests),
-            math.log1p(linked.tested),
-            math.log1p(linked.calls),
-            math.log1p(linked.called),
-            math.log1p(linked.names),
-            math.log1p(linked.named),
-            math.log1p(linked.imports),
-            math.log1p(linked.imported),
-            math.log1p(linked.near),
-            role is FileRole.TEST,
-            role is FileRole.DOCUMENT,
-            role is FileRole.SETTINGS,
+        rows.append(
+            (
+                *_figures_of_history(figures, path),
+                *of_words.get(path, no_words),
+                like.of_name,
+                like.of_path,
+                float(folder_of(path) in folders),
+                *_figures_of_links(links.get(path, LinkedFile())),
+                float(role is FileRole.TEST),
+                float(role is FileRole.DOCUMENT),
+                float(role is FileRole.SETTINGS),
+            )
         )
-    return values
+    return rows
 
 
-def _places(amounts: Sequence[float]) -> list[int]:
-    """Return the place of each amount, the largest first, from 0."""
-    order = sorted(range(len(amounts)), key=lambda row: (-amounts[row], row))
-    places = [0] * len(amounts)
-    for place, row in enumerate(order):
-        places[row] = place
-    return places
+def _figures_of_history(figures: HistoryFigures, path: str) -> Figures:
+    together = figures.together.get(path, TogetherFigures())
+    return (
+        together.best,
+        together.mean,
+        together.recent,
+        math.log1p(together.commits),
+        figures.folders.get(folder_of(path), 0.0),
+        figures.often.get(path, 0.0),
+        math.log1p(figures.lately.get(path, 0)),
+        1 / (1 + figures.last.get(path, MOST_COMMITS) / 10),
+    )
+
+
+def _figures_of_words(words: WordsOfFiles) -> dict[str, Figures]:
+    most = max(words.amounts.values(), default=0.0) or 1.0
+    most_removed = max(words.amounts_removed.values(), default=0.0) or 1.0
+    best_first = sorted(words.amounts, key=lambda path: (-words.amounts[path], path))
+    figures: dict[str, Figures] = {}
+    for place, path in enumerate(best_first):
+        removed = words.amounts_removed.get(path, 0.0) / most_removed
+        rarest = words.rarest.get(path, 0.0)
+        figures[path] = (words.amounts[path] / most, removed, 1 / (1 + place), rarest)
+    return figures
+
+
+def _figures_of_links(linked: LinkedFile) -> Figures:
+    return (
+        math.log1p(linked.tests),
+        math.log1p(linked.tested),
+        math.log1p(linked.calls),
+        math.log1p(linked.called),
+        math.log1p(linked.names),
+        math.log1p(linked.named),
+        math.log1p(linked.imports),
+        math.log1p(linked.imported),
+        math.log1p(linked.near),
+    )

@@ -1,17 +1,20 @@
 """How much each file shares of the words of a change: BM25 over the stored term vectors, by file.
 
-The vectors of a file's memories are added up, so nothing is read or split again. Trade-off: a file
-that the index keeps out has no words here, and only its history and its name speak for it.
+The vectors of a file's memories are added up, so nothing is read or split again. Plain Python:
+numpy is no part of a plain install. Trade-off: a file that the index keeps out has no words here,
+and only its history and its name speak for it.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cached_property
 
-import numpy as np
 from msgspec import Struct
 
 from xscore.extensions.checking.records import Change
 from xscore.records.memory import TermColumn
+from xscore.scorer.bm25 import sum_of
 from xscore.store.term_vectors import FILE, NAME, TERM_ENTRY, query_terms, term_vector
 
 SATURATION = 1.2
@@ -20,49 +23,53 @@ MOST_CHARS = 300_000
 """Of the changed lines that are read for words."""
 MOST_TERMS = 2_000
 SHOWN_WORDS = 4
-Amounts = np.ndarray[tuple[int], np.dtype[np.float64]]
-_ENTRY = np.dtype([("term", "<u4"), ("count", "u1"), ("fields", "u1")])
-assert _ENTRY.itemsize == TERM_ENTRY.size
+SHOWN_FILES = 50
+"""How many of the best files may be asked for their words."""
 
 
 class WordsOfFiles(Struct, frozen=True):
-    """Evidence of words; sequences by file, in the order that was asked for."""
+    """Evidence of words, by path; a file that shares no word is missing."""
 
-    amounts: Sequence[float]
+    amounts: Mapping[str, float]
     """BM25 of the changed lines."""
-    amounts_removed: Sequence[float]
+    amounts_removed: Mapping[str, float]
     """The same of the removed lines alone."""
-    rarest: Sequence[float]
+    rarest: Mapping[str, float]
     """The highest idf of a shared term, over that of a term that one file has: 0..1."""
-    shared: Mapping[int, Sequence[str]]
-    """The telling words that a file shares, by place; of the best files alone."""
+    shared: Mapping[str, Sequence[str]]
+    """The telling words that a file shares; of the best files alone."""
 
 
 def weigh_files(
     change: Change, paths: Sequence[str], path_of: Mapping[str, str], terms: TermColumn
 ) -> WordsOfFiles:
-    """Weigh every file against the words of a change.
+    """Weigh these files against the words of a change.
 
     path_of: memory id -> file.
     """
-    place_of = {path: place for place, path in enumerate(paths)}
-    owners = [place_of.get(path_of.get(id_, ""), -1) for id_ in terms.ids]
-    sizes = np.asarray(terms.sizes, dtype=np.int64) // TERM_ENTRY.size
-    entries = np.frombuffer(terms.entries, dtype=_ENTRY)
-    owner = np.repeat(np.asarray(owners, dtype=np.int64), sizes)
-    owned = owner >= 0
-    entries, owner = entries[owned], owner[owned]
-    lengths = np.bincount(owner, weights=entries["count"], minlength=len(paths)).astype(float)
-    table = _FileTerms(entries, owner, lengths)
-    removed = _term_counts(change, with_added=False)
     every = _term_counts(change, with_added=True)
-    amounts, rarest, best_terms = table.weigh(every)
-    amounts_removed, _, _ = table.weigh(removed)
-    return WordsOfFiles(amounts, amounts_removed, rarest, _readable(change, best_terms))
+    table = _FileTerms(frozenset(paths), every.keys())
+    for id_, entries in _vectors(terms):
+        path = path_of.get(id_, "")
+        if path in table.paths:
+            table.add(path, entries)
+    amounts = table.weigh(every)
+    removed = table.weigh(_term_counts(change, with_added=False))
+    best = sorted(amounts, key=lambda path: (-amounts[path], path))[:SHOWN_FILES]
+    words = _readable(change, {path: table.telling_terms(path, every) for path in best})
+    return WordsOfFiles(amounts, removed, table.rarest(), words)
+
+
+def _vectors(terms: TermColumn) -> Iterator[tuple[str, bytes]]:
+    """Yield the id and the vector of each memory."""
+    start = 0
+    for id_, size in zip(terms.ids, terms.sizes, strict=True):
+        yield id_, terms.entries[start : start + size]
+        start += size
 
 
 def _term_counts(change: Change, *, with_added: bool) -> dict[int, int]:
-    """Return the terms of the changed lines with their counts, the most frequent first."""
+    """Return the terms of the changed lines with their counts, the most frequent alone."""
     counts: dict[int, int] = {}
     vector = term_vector(_changed_text(change, with_added=with_added), path="", entity="")
     for term, count, _ in TERM_ENTRY.iter_unpack(vector):
@@ -80,73 +87,87 @@ def _changed_text(change: Change, *, with_added: bool) -> str:
     return "\n".join(lines)[:MOST_CHARS]
 
 
-class _FileTerms(Struct, frozen=True):
-    """The terms of all files; the arrays are parallel, an entry for each term of a memory."""
+class _FileTerms:
+    """Which terms of a change each file has, and how often."""
 
-    entries: "np.ndarray[tuple[int], np.dtype[np.void]]"
-    owner: "np.ndarray[tuple[int], np.dtype[np.int64]]"
-    """The place of the file."""
-    lengths: Amounts
-    """Terms of each file, repeats included; by place."""
+    def __init__(self, paths: frozenset[str], wanted: AbstractSet[int]) -> None:
+        self.paths = paths
+        self._wanted = frozenset(wanted)
+        self._counts: dict[str, dict[int, int]] = {}
+        self._named: dict[str, set[int]] = {}
+        self._lengths: dict[str, int] = dict.fromkeys(sorted(paths), 0)
 
-    def weigh(
-        self, counts: Mapping[int, int]
-    ) -> tuple[Sequence[float], Sequence[float], dict[int, list[int]]]:
-        """Return BM25, the rarest shared term, and the telling shared terms; by place."""
-        files = len(self.lengths)
-        nothing = [0.0] * files
-        if not counts or not files:
-            return nothing, nothing, {}
-        hashes = np.array(sorted(counts), dtype=np.uint32)
-        wanted = np.isin(self.entries["term"], hashes)
-        hits, owner = self.entries[wanted], self.owner[wanted]
-        column = np.searchsorted(hashes, hits["term"])
-        # One number for a file and a term, so that the memories of a file are added up.
-        pairs, pair_of = np.unique(owner * len(hashes) + column, return_inverse=True)
-        frequency = np.bincount(pair_of, weights=hits["count"], minlength=len(pairs))
-        is_named = np.bincount(pair_of, weights=(hits["fields"] & (NAME | FILE)) > 0)
-        frequency += is_named > 0
-        place, term = pairs // len(hashes), pairs % len(hashes)
-        holders = np.bincount(term, minlength=len(hashes))
-        idf = np.log1p((files - holders + 0.5) / (holders + 0.5))
-        query = np.array([1 + math.log(max(counts[int(term)], 1)) for term in hashes])
-        mean = float(self.lengths.mean()) or 1.0
-        length = SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * self.lengths / mean)
-        amount = (idf * query)[term] * frequency / (frequency + length[place])
-        amounts = np.bincount(place, weights=amount, minlength=files).astype(float)
-        rarest = np.zeros(files)
-        np.maximum.at(rarest, place, idf[term])
-        rarest /= math.log1p((files - 0.5) / 1.5)
-        return (
-            amounts.tolist(),
-            rarest.tolist(),
-            _telling_terms(amounts, place, amount, hashes[term]),
-        )
+    def add(self, path: str, entries: bytes) -> None:
+        """Add the vector of one memory of a file."""
+        self._lengths[path] += sum_of(entries[4 :: TERM_ENTRY.size])
+        for term, count, fields in TERM_ENTRY.iter_unpack(entries):
+            if term in self._wanted:
+                counts = self._counts.setdefault(path, {})
+                counts[term] = counts.get(term, 0) + count
+                if fields & (NAME | FILE):
+                    self._named.setdefault(path, set()).add(term)
+
+    @cached_property
+    def idf(self) -> Mapping[int, float]:
+        """What each term is worth, by how many files have it. Asked for when all are added."""
+        holders: dict[int, int] = {}
+        for counts in self._counts.values():
+            for term in counts:
+                holders[term] = holders.get(term, 0) + 1
+        idf: dict[int, float] = {}
+        for term, count in holders.items():
+            idf[term] = math.log1p((len(self.paths) - count + 0.5) / (count + 0.5))
+        return idf
+
+    @cached_property
+    def _mean_length(self) -> float:
+        return sum(self._lengths.values()) / max(len(self._lengths), 1) or 1.0
+
+    def weigh(self, query: Mapping[int, int]) -> dict[str, float]:
+        """Return BM25 of the files that have a term of the query, by path."""
+        amounts: dict[str, float] = {}
+        for path in self._counts:
+            amount = sum(self._amounts(path, query).values())
+            if amount > 0:
+                amounts[path] = amount
+        return amounts
+
+    def _amounts(self, path: str, query: Mapping[int, int]) -> dict[int, float]:
+        """Return what each shared term adds."""
+        length = 1 - LENGTH_WEIGHT + LENGTH_WEIGHT * self._lengths[path] / self._mean_length
+        named = self._named.get(path, set())
+        amounts: dict[int, float] = {}
+        for term, count in self._counts[path].items():
+            if term in query:
+                # A word of a name counts as said once more.
+                frequency = count + (term in named)
+                repeats = 1 + math.log(max(query[term], 1))
+                saturated = frequency / (frequency + SATURATION * length)
+                amounts[term] = self.idf[term] * repeats * saturated
+        return amounts
+
+    def rarest(self) -> dict[str, float]:
+        """Return the highest idf of a shared term, as a share of the highest there can be."""
+        highest = math.log1p(max(len(self.paths) - 0.5, 0.5) / 1.5)
+        rarest: dict[str, float] = {}
+        for path, counts in self._counts.items():
+            rarest[path] = max(self.idf[term] for term in counts) / highest
+        return rarest
+
+    def telling_terms(self, path: str, query: Mapping[int, int]) -> list[int]:
+        """Return the shared terms of a file, those that weigh most first."""
+        amounts = self._amounts(path, query)
+        return sorted(amounts, key=lambda term: (-amounts[term], term))[: 2 * SHOWN_WORDS]
 
 
-def _telling_terms(
-    amounts: Amounts,
-    place: "np.ndarray[tuple[int], np.dtype[np.int64]]",
-    amount: Amounts,
-    term: "np.ndarray[tuple[int], np.dtype[np.uint32]]",
-) -> dict[int, list[int]]:
-    """Return the shared terms that weigh most, of the files that have most evidence."""
-    telling: dict[int, list[int]] = {}
-    for best in np.argsort(-amounts, kind="stable")[:100].tolist():
-        of_file = np.flatnonzero(place == best)
-        heaviest = of_file[np.argsort(-amount[of_file], kind="stable")[: 2 * SHOWN_WORDS]]
-        telling[best] = term[heaviest].tolist()
-    return telling
-
-
-def _readable(change: Change, terms: Mapping[int, Sequence[int]]) -> dict[int, Sequence[str]]:
+def _readable(change: Change, terms: Mapping[str, Sequence[int]]) -> dict[str, Sequence[str]]:
     """Return terms as words of the change."""
     word_of: dict[int, str] = {}
     for term in query_terms(_changed_text(change, with_added=True)):
         # Digits and the parts of hashes tell a reader nothing.
         if not term.joined and len(term.word) > 2 and not term.word.isdigit():
             word_of.setdefault(term.hash, term.word)
-    words: dict[int, Sequence[str]] = {}
-    for place, hashes in terms.items():
-        words[place] = [word_of[term] for term in hashes if term in word_of][:SHOWN_WORDS]
+    words: dict[str, Sequence[str]] = {}
+    for path, hashes in terms.items():
+        words[path] = [word_of[term] for term in hashes if term in word_of][:SHOWN_WORDS]
     return words

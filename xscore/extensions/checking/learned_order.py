@@ -8,21 +8,19 @@ learned here. Trade-off: linear in its figures, so that a reason can be read off
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from heapq import nlargest
+from operator import mul
 from pathlib import Path
 
 import msgspec
-import numpy as np
 from msgspec import Struct
 
-from xscore.extensions.checking.evidence import FIGURES, ChangeEvidence, Matrix, Situation
+from xscore.extensions.checking.evidence import FIGURES, ChangeEvidence, Figures, Situation
 
 WEIGHTS = Path(__file__).with_name("weights.json")
 FLOOR = 0.01
 """Added to a share before its logarithm is taken."""
-MOST_TOLD = 1_000
-Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
-_PLACE = {name: place for place, name in enumerate(FIGURES)}
 _LOGARITHMS = (
     "together",
     "together_mean",
@@ -84,11 +82,14 @@ class LinearModel(Struct, frozen=True):
         if len(sizes) != 1 or not all(self.deviation):
             raise ValueError("a model needs a mean, a deviation and a weight for each column")
 
-    def sums(self, values: Matrix) -> Vector:
+    def sums(self, rows: Sequence[Sequence[float]]) -> list[float]:
         """Return the sum of each row."""
-        standardized = (values - np.array(self.mean)) / np.array(self.deviation)
-        sums: Vector = standardized @ np.array(self.weights) + self.bias
-        return sums
+        scaled: list[float] = []
+        constant = self.bias
+        for mean, deviation, weight in zip(self.mean, self.deviation, self.weights, strict=True):
+            scaled.append(weight / deviation)
+            constant -= weight * mean / deviation
+        return [constant + sum(map(mul, row, scaled)) for row in rows]
 
 
 class OrderWeights(Struct, frozen=True):
@@ -114,71 +115,77 @@ def likely_missing(
 
     list_all: also where nothing seems missing.
     """
-    if not len(evidence.paths):
+    if not evidence.paths:
         return
     weights = read_weights()
     sums = weights.order.sums(columns_of(evidence.values, evidence.situation))
-    telling = np.array([telling_of(sums, evidence.situation)])
-    is_missing = 1 / (1 + math.exp(-float(weights.missing.sums(telling)[0])))
+    is_missing = missing_probability(weights, sums, evidence.situation)
     if is_missing < weights.speaks_from and not list_all:
         return
-    scores = is_missing * shares_of(sums)
-    order = np.argsort(-scores, kind="stable")[: min(limit, MOST_TOLD)]
-    for row in order.tolist():
+    scores = [is_missing * share for share in shares_of(sums)]
+    best_first = sorted(range(len(scores)), key=lambda row: (-scores[row], row))
+    for row in best_first[:limit]:
         if scores[row] >= weights.lists_from or list_all:
-            yield row, float(scores[row])
+            yield row, scores[row]
 
 
-def shares_of(sums: Vector) -> Vector:
+def missing_probability(
+    weights: OrderWeights, sums: Sequence[float], situation: Situation
+) -> float:
+    """Return how likely it is that anything is missing. sums: of the first model."""
+    return 1 / (1 + math.exp(-weights.missing.sums([telling_of(sums, situation)])[0]))
+
+
+def shares_of(sums: Sequence[float]) -> list[float]:
     """Return the probability that each file is the missing one, if one is."""
-    powers = np.exp(sums - sums.max())
-    shares: Vector = powers / powers.sum()
-    return shares
+    highest = max(sums)
+    powers = [math.exp(amount - highest) for amount in sums]
+    total = sum(powers)
+    return [power / total for power in powers]
 
 
-def columns_of(values: Matrix, situation: Situation) -> Matrix:
+def columns_of(values: Sequence[Figures], situation: Situation) -> list[list[float]]:
     """Return `COLUMNS` of each file."""
+    return [_columns_of_file(figures, situation) for figures in values]
 
-    def figure(name: str) -> Vector:
-        column: Vector = values[:, _PLACE[name]]
-        return column
 
-    logarithms = {name: np.log(figure(name) + FLOOR) for name in _LOGARITHMS}
-    is_test, is_document, is_settings = map(figure, ("is_test", "is_document", "is_settings"))
-    is_code = 1 - np.minimum(1, is_test + is_document + is_settings)
+def _columns_of_file(figures: Figures, situation: Situation) -> list[float]:
+    value = dict(zip(FIGURES, figures, strict=True))
+    logarithm = {name: math.log(value[name] + FLOOR) for name in _LOGARITHMS}
+    test, document, settings = value["is_test"], value["is_document"], value["is_settings"]
+    code = 1 - min(1.0, test + document + settings)
     without_history = 1 - situation.best_together
     commits = math.log1p(situation.companion_commits) / 5
-    combined = (
-        is_test * (situation.has_code and not situation.has_test),
-        is_document * (not situation.has_document),
-        is_code * (not situation.has_code),
-        is_test * situation.has_test,
-        is_document * situation.has_document,
-        is_settings * situation.has_settings,
-        is_code * situation.has_code,
-        is_test * figure("like_name"),
-        is_document * logarithms["together"],
-        is_test * logarithms["together"],
-        logarithms["words"] * without_history,
-        logarithms["together"] * commits,
-        figure("together") * figure("like_name"),
-        figure("words_place") * without_history,
-        figure("like_name") == 1,
-        figure("tests") > 0,
-        is_document * figure("together_commits"),
-    )
-    parts = [values, np.stack(list(logarithms.values()), 1), np.stack(combined, 1)]
-    return np.concatenate(parts, 1).astype(np.float64)
+    return [
+        *figures,
+        *logarithm.values(),
+        test * (situation.has_code and not situation.has_test),
+        document * (not situation.has_document),
+        code * (not situation.has_code),
+        test * situation.has_test,
+        document * situation.has_document,
+        settings * situation.has_settings,
+        code * situation.has_code,
+        test * value["like_name"],
+        document * logarithm["together"],
+        test * logarithm["together"],
+        logarithm["words"] * without_history,
+        logarithm["together"] * commits,
+        value["together"] * value["like_name"],
+        value["words_place"] * without_history,
+        float(value["like_name"] == 1),
+        float(value["tests"] > 0),
+        document * value["together_commits"],
+    ]
 
 
-def telling_of(sums: Vector, situation: Situation) -> tuple[float, ...]:
+def telling_of(sums: Sequence[float], situation: Situation) -> tuple[float, ...]:
     """Return `TELLING` of a list whose files have these sums."""
-    best_first = np.sort(sums)[::-1]
-    second = float(best_first[1]) if len(best_first) > 1 else float(best_first[0])
+    best, second = (nlargest(2, sums) * 2)[:2]
     return (
-        float(best_first[0]),
-        float(best_first[0]) - second,
-        float(shares_of(sums).max()),
+        best,
+        best - second,
+        max(shares_of(sums)),
         math.log(max(situation.candidates, 1)),
         math.log1p(situation.files),
         math.log1p(situation.companion_commits),

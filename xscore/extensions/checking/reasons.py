@@ -20,7 +20,7 @@ def reasons_for(evidence: ChangeEvidence, row: int) -> tuple[str, ...]:
         *_from_links(evidence.links.get(path, LinkedFile())),
         *_from_history(evidence, path),
         *_from_name(evidence, path),
-        *_from_words(evidence, row),
+        *_from_words(evidence, path),
     ]
     return tuple(reasons[:MOST_REASONS])
 
@@ -51,7 +51,7 @@ def _from_name(evidence: ChangeEvidence, path: str) -> Iterator[str]:
         yield f"is named like {like.nearest}"
 
 
-def _from_words(evidence: ChangeEvidence, row: int) -> Iterator[str]:
-    words = evidence.words.shared.get(row, ())
+def _from_words(evidence: ChangeEvidence, path: str) -> Iterator[str]:
+    words = evidence.words.shared.get(path, ())
     if words:
         yield f"shares {', '.join(words)}"
