@@ -6,6 +6,7 @@ kept in the cache folder, by repository. Not a benchmark itself.
 """
 
 import hashlib
+import os
 import shutil
 import subprocess
 import time
@@ -64,8 +65,11 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def choose_cases(clone: Path, count: int) -> list[CheckCase]:
-    """Return commits of 2 to 30 files, evenly spread over the newest 2,000, oldest first."""
+def choose_cases(clone: Path, count: int, *, single: bool) -> list[CheckCase]:
+    """Return commits of 2 to 30 files, evenly spread over the newest 2,000, oldest first.
+
+    single: those of one file instead, of which nothing can be withheld.
+    """
     form = ("--no-merges", "--no-renames", "--name-status", "--format=%x01%H %P")
     listed = git(clone, "log", "-n2000", *form, "HEAD").split("\x01")[1:]
     cases: list[CheckCase] = []
@@ -74,7 +78,11 @@ def choose_cases(clone: Path, count: int) -> list[CheckCase]:
         commit, *parents = head.split()
         fields = [line.split("\t") for line in lines if "\t" in line]
         modified = [name for status, name in fields if status == "M" and not name.startswith('"')]
-        if len(parents) == 1 and 2 <= len(fields) <= MOST_FILES and modified:
+        if len(parents) != 1 or not modified:
+            continue
+        if single and len(fields) == 1:
+            cases.append(CheckCase(commit, parents[0], ()))
+        elif not single and 2 <= len(fields) <= MOST_FILES:
             in_turn = sorted(modified, key=lambda name: _hashed(commit, name))
             cases.append(CheckCase(commit, parents[0], tuple(in_turn[:WITHHELD])))
     step = max(len(cases) // count, 1)
@@ -85,11 +93,14 @@ def _hashed(commit: str, name: str) -> str:
     return hashlib.blake2b(f"{commit} {name}".encode(errors="replace")).hexdigest()
 
 
-def gather_lists(clone: Path, count: int, cache: Path) -> list[CheckList]:
-    """Return the lists of a repository, from the cache where they are there."""
-    kept = cache / f"{clone.name}-{count}.npz"
+def gather_lists(clone: Path, count: int, cache: Path, *, single: bool = False) -> list[CheckList]:
+    """Return the lists of a repository, from the cache where they are there.
+
+    single: see `choose_cases`.
+    """
+    kept = cache / f"{clone.name}-{'single-' * single}{count}.npz"
     if not kept.exists():
-        lists = list(_gather(clone, count, cache))
+        lists = list(_gather(clone, choose_cases(clone, count, single=single), cache))
         arrays: dict[str, Any] = {}
         for number, entry in enumerate(lists):
             arrays[f"values{number}"] = np.array(entry.values, dtype=np.float32)
@@ -107,9 +118,8 @@ def _read(kept: Path, repository: str) -> Iterator[CheckList]:
             yield CheckList(repository, str(commit), int(turn), int(gold), values, tuple(situation))
 
 
-def _gather(clone: Path, count: int, cache: Path) -> Iterator[CheckList]:
-    cases = choose_cases(clone, count)
-    tree = cache / "trees" / clone.name
+def _gather(clone: Path, cases: Sequence[CheckCase], cache: Path) -> Iterator[CheckList]:
+    tree = cache / "trees" / f"{clone.name}-{os.getpid()}"
     shutil.rmtree(tree, ignore_errors=True)
     tree.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(
@@ -119,20 +129,21 @@ def _gather(clone: Path, count: int, cache: Path) -> Iterator[CheckList]:
         git(tree, "checkout", "-q", "-f", "--detach", case.commit)
         git(tree, "clean", "-fdxq")
         git(tree, "reset", "-q", "--soft", case.parent)
-        yield _list_of(tree, cache, case, -1)
+        yield _list_of(clone.name, tree, cache, (case, -1))
         for turn, name in enumerate(case.withheld):
             git(tree, "checkout", "-q", case.parent, "--", name)
-            yield _list_of(tree, cache, case, turn)
+            yield _list_of(clone.name, tree, cache, (case, turn))
             git(tree, "checkout", "-q", case.commit, "--", name)
     shutil.rmtree(tree, ignore_errors=True)
 
 
-def _list_of(tree: Path, cache: Path, case: CheckCase, turn: int) -> CheckList:
+def _list_of(repository: str, tree: Path, cache: Path, asked: tuple[CheckCase, int]) -> CheckList:
+    case, turn = asked
     evidence = evidence_at(tree, cache)
     name = case.withheld[turn] if turn >= 0 else ""
     gold = list(evidence.paths).index(name) if name in evidence.paths else -1
     situation = tuple(map(float, astuple(evidence.situation)))
-    return CheckList(tree.name, case.commit, turn, gold, evidence.values, situation)
+    return CheckList(repository, case.commit, turn, gold, evidence.values, situation)
 
 
 def evidence_at(tree: Path, cache: Path) -> ChangeEvidence:

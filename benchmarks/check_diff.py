@@ -189,6 +189,7 @@ def main() -> int:
     for clone in sorted(options.repositories.iterdir()):
         if (clone / ".git").exists():
             entries = gather_lists(clone, options.commits, options.cache)
+            entries += gather_lists(clone, options.commits, options.cache, single=True)
             lists += [FittingList(entry) for entry in entries]
     if options.shipped:
         shipped = msgspec.json.decode(WEIGHTS.read_bytes(), type=OrderWeights)
