@@ -8,7 +8,9 @@ tree, so a difference of two commits is checked against what is checked out.
 
 from collections.abc import Iterable
 
-from xscore.extensions.checking.diff_reading import MOST_LINES, read_diff
+from msgspec.structs import replace
+
+from xscore.extensions.checking.diff_reading import MAX_PATCH_CHARS, MOST_LINES, read_diff
 from xscore.extensions.checking.records import Change, ChangeStatus, FileChange
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, opened_folder, read_file_under
@@ -98,12 +100,14 @@ def _with_new_files(change: Change, root: RepositoryRoot) -> Change:
             status = ChangeStatus.ADDED
             spans = ((1, max(len(lines), 1)),)
             added.append(FileChange(path=path, status=status, added=lines, spans=spans))
-    return Change(
-        files=(*change.files, *added),
-        base=change.base,
-        messages=change.messages,
-        left_out=change.left_out,
-    )
+    patch = change.patch + "".join(map(_as_patch, added))
+    return replace(change, files=(*change.files, *added), patch=patch[:MAX_PATCH_CHARS])
+
+
+def _as_patch(file: FileChange) -> str:
+    lines = "".join(f"+{line}\n" for line in file.added)
+    head = f"diff --git a/{file.path} b/{file.path}\nnew file mode 100644\n--- /dev/null\n"
+    return f"{head}+++ b/{file.path}\n@@ -0,0 +1,{len(file.added)} @@\n{lines}"
 
 
 def _lines_of(root: RepositoryRoot, name: str) -> Iterable[str]:

@@ -6,8 +6,11 @@ not lines, because a file is what history knows.
 """
 
 import re
+from collections.abc import Sequence
 
-from xscore.extensions.checking.evidence import gather_evidence, other_files
+from msgspec.structs import replace
+
+from xscore.extensions.checking.evidence import ChangeEvidence, gather_evidence, other_files
 from xscore.extensions.checking.file_names import FileRole, role_of
 from xscore.extensions.checking.history import read_history
 from xscore.extensions.checking.learned_order import likely_missing
@@ -18,8 +21,10 @@ from xscore.extensions.checking.records import (
     CheckReport,
     Finding,
     FindingKind,
+    ModelVerdict,
 )
 from xscore.extensions.checking.untrue import untrue_findings
+from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts
 from xscore.platform.text import ellipsize, one_line
 from xscore.store.evidence import refresh_evidence
@@ -47,7 +52,7 @@ def silencing_reason(change: Change) -> tuple[str, bool]:
     return "", lacks_reason
 
 
-def check_change(
+async def check_change(
     parts: PipelineParts, change: Change, *, limit: int, list_all: bool
 ) -> CheckReport:
     """Return what a change lacks.
@@ -67,7 +72,7 @@ def check_change(
             warnings=warnings,
         )
     store = parts.store
-    parts.index(None)
+    report = parts.index(None)
     refresh_evidence(store.connection, store.root, now=parts.clock())
     may_write = not store.root.read_only
     history = read_history(store.connection, store.root, change.base, keep=may_write)
@@ -75,22 +80,53 @@ def check_change(
     evidence = gather_evidence(store, pool, change, history)
     present = [*other_files(store, change), *_still_there(change)]
     untrue = untrue_findings(store, pool, change, present)[:MOST_UNTRUE]
-    stale_paths = {finding.path for finding in untrue if not finding.memory_id}
-    missing: list[Finding] = []
-    for row, score in likely_missing(evidence, limit=limit, list_all=list_all):
-        path = evidence.paths[row]
-        if path not in stale_paths:
-            is_test = role_of(path) is FileRole.TEST
-            kind = FindingKind.TEST if is_test else FindingKind.FILE
-            reasons = reasons_for(evidence, row)
-            missing.append(Finding(kind=kind, path=path, score=score, reasons=reasons))
+    likely = _likely(evidence, limit=limit, list_all=list_all)
+    verdict = ModelVerdict()
+    if parts.judge.scale is not Scale.WORDS:
+        from xscore.extensions.checking.model_verdict import judge_change  # few have a model
+
+        verdict = await judge_change(replace(parts, index=lambda _: report), change, evidence)
+    findings = merged([*untrue, *verdict.sure], verdict.missing(likely), limit=limit)
     return CheckReport(
-        findings=tuple(map(_redacted, [*untrue, *missing])),
+        findings=tuple(map(_redacted, findings)),
         changed_files=changed_files,
         left_out=change.left_out,
         commits_read=len(history.commits),
-        warnings=warnings,
+        judge=verdict.judge,
+        turn_id=verdict.turn_id,
+        cost_usd=verdict.cost_usd,
+        is_interrupted=verdict.is_interrupted,
+        warnings=(*warnings, *verdict.warnings),
     )
+
+
+def _likely(evidence: ChangeEvidence, *, limit: int, list_all: bool) -> list[Finding]:
+    """Return what is likely to be missing by what was learned of other commits."""
+    missing: list[Finding] = []
+    for row, score in likely_missing(evidence, limit=limit, list_all=list_all):
+        path = evidence.paths[row]
+        is_test = role_of(path) is FileRole.TEST
+        kind = FindingKind.TEST if is_test else FindingKind.FILE
+        missing.append(
+            Finding(kind=kind, path=path, score=score, reasons=reasons_for(evidence, row))
+        )
+    return missing
+
+
+def merged(sure: Sequence[Finding], missing: Sequence[Finding], *, limit: int) -> list[Finding]:
+    """Return what is untrue, then what is missing, each file and memory once."""
+    findings: list[Finding] = []
+    seen: set[str] = set()
+    shown = 0
+    for place, finding in enumerate([*sure, *missing]):
+        name = finding.memory_id or finding.path
+        is_missing = place >= len(sure)
+        if name in seen or (is_missing and shown >= limit):
+            continue
+        seen.add(name)
+        shown += is_missing
+        findings.append(finding)
+    return findings
 
 
 def _still_there(change: Change) -> list[str]:
@@ -114,12 +150,4 @@ def _redacted(finding: Finding) -> Finding:
     reasons = tuple(
         ellipsize(redact(one_line(why)).text, LONGEST_REASON) for why in finding.reasons
     )
-    return Finding(
-        kind=finding.kind,
-        path=finding.path,
-        line=finding.line,
-        memory_id=finding.memory_id,
-        title=finding.title,
-        score=round(finding.score, 4),
-        reasons=tuple(reasons),
-    )
+    return replace(finding, score=round(finding.score, 4), reasons=tuple(reasons))

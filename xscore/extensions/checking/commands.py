@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from xscore.cli.opening import run_with_pipeline
-from xscore.cli.options import NO_GIT, Flags, command, read_stdin
+from xscore.cli.options import JUDGE, LIMITS, NO_GIT, REPLAY, Flags, command, read_stdin
 from xscore.cli.terminal import print_json
 from xscore.extensions.checking.change import UNCOMMITTED, change_given, change_since
 from xscore.extensions.checking.check import check_change
@@ -29,7 +30,7 @@ MAX_MESSAGE_BYTES = 1 << 20
 _SMALLER = "Give a smaller diff; a change of that size says nothing about one file."
 
 
-@command([NO_GIT])
+@command(JUDGE, LIMITS, REPLAY, [NO_GIT])
 @click.option(
     "--diff",
     "revision",
@@ -78,7 +79,8 @@ def check(
     Documents that name what the change removes and decisions whose code it alters come first, then
     files that would have changed with it, by history, links, names and words. Nothing is printed
     where nothing is missing, and the exit code is 0 in any case. A line `xscore-check: ok REASON`
-    in a commit message silences it.
+    in a commit message silences it. Where a model judges, it is shown the diff and the likely
+    memories; without a key nothing is sent.
     """
     diff = read_stdin(hint=_SMALLER) if revision == "-" else ""
 
@@ -86,13 +88,15 @@ def check(
         root = open_.store.root
         change = change_given(root, diff) if revision == "-" else change_since(root, revision)
         change = _with_message(change, message)
-        return check_change(open_.parts, change, limit=limit, list_all=list_all)
+        return await check_change(open_.parts, change, limit=limit, list_all=list_all)
 
-    report = run_with_pipeline(flags, run, late_loop=True)
+    report = run_with_pipeline(flags, run, late_loop=True, noun="This check")
     _print_report(report, form, flags)
     flags.terminal.notes(report.warnings)
     if not flags.terminal.as_json:
         flags.terminal.lines(render_account(report))
+    if report.is_interrupted:
+        return ExitCode.INTERRUPTED
     return ExitCode.PARTLY if exit_code and report.findings else ExitCode.DONE
 
 
@@ -101,12 +105,7 @@ def _with_message(change: Change, message: Path | None) -> Change:
         return change
     hint = "Name the file of a commit message."
     data = read_input_file(message, max_bytes=MAX_MESSAGE_BYTES, hint=hint)
-    return Change(
-        files=change.files,
-        base=change.base,
-        messages=(*change.messages, data.decode("utf-8", "replace")),
-        left_out=change.left_out,
-    )
+    return replace(change, messages=(*change.messages, data.decode("utf-8", "replace")))
 
 
 def _print_report(report: CheckReport, form: str, flags: Flags) -> None:

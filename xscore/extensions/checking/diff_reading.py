@@ -19,6 +19,8 @@ MOST_FILES = 2_000
 MOST_LINES = 40_000
 """Changed lines that are kept of a whole diff."""
 LONGEST_LINE = 400
+MAX_PATCH_CHARS = 100_000
+"""Of the diff that a model may be shown, which is cut again."""
 _HUNK = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _GIT_HEAD = "diff --git "
 _PREFIX = re.compile(r"(?:[abciow12]/)")
@@ -39,7 +41,13 @@ def read_diff(text: str, *, base: str = "", messages: tuple[str, ...] = ()) -> C
     if preamble.strip():
         messages = (*messages, preamble)
     files = tuple(reader.files.values())
-    return Change(files=files, base=base, messages=messages, left_out=reader.left_out)
+    return Change(
+        files=files,
+        base=base,
+        messages=messages,
+        left_out=reader.left_out,
+        patch=text[:MAX_PATCH_CHARS],
+    )
 
 
 class _FileHead:

@@ -3,6 +3,8 @@
 Paths are portable names relative to the root. Nothing here reads or decides anything.
 """
 
+from collections.abc import Sequence
+from decimal import Decimal
 from enum import StrEnum
 
 from msgspec import Struct
@@ -45,6 +47,8 @@ class Change(Struct, frozen=True, kw_only=True):
     """Messages of the commits that it consists of."""
     left_out: int = 0
     """Files of the diff whose names lead out of the root, or cannot be read."""
+    patch: str = ""
+    """The diff as it was read, for a model judge; cut, and not redacted yet."""
 
     @property
     def paths(self) -> frozenset[str]:
@@ -88,6 +92,30 @@ class Finding(Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
 
 
+class ModelVerdict(Struct, frozen=True, kw_only=True):
+    """What a model judge says of a change; by default none was asked."""
+
+    sure: tuple[Finding, ...] = ()
+    """What is contradicted, and stated memories that no longer hold."""
+    likely: tuple[Finding, ...] = ()
+    """What is missing, best first."""
+    judge: str = ""
+    """Empty: nothing was judged."""
+    shown: frozenset[str] = frozenset()
+    """The files whose memories it was shown."""
+    turn_id: str = ""
+    cost_usd: Decimal | None = Decimal(0)
+    is_interrupted: bool = False
+    warnings: tuple[str, ...] = ()
+
+    def missing(self, learned: Sequence[Finding]) -> list[Finding]:
+        """Return what is missing: the judge's word where it has judged, else what was learned."""
+        if not self.judge:
+            return list(learned)
+        unseen = [finding for finding in learned if finding.path not in self.shown]
+        return [*self.likely, *unseen]
+
+
 class CheckReport(Struct, frozen=True, kw_only=True):
     """The result of a check."""
 
@@ -101,5 +129,10 @@ class CheckReport(Struct, frozen=True, kw_only=True):
     """Past commits that were learned from."""
     judge: str = ""
     """The model that judged; empty: none did."""
-    cost_usd: str = "0"
+    turn_id: str = ""
+    """Of its turn, in the history and the ledger; empty: nothing was judged."""
+    cost_usd: Decimal | None = Decimal(0)
+    """None: unpriced."""
+    is_interrupted: bool = False
+    """Ctrl-C came while the model judged."""
     warnings: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from xscore.cli.text_layout import bold, faint
 from xscore.extensions.checking.records import CheckReport, Finding, FindingKind
+from xscore.platform.figures import format_dollars
 from xscore.platform.text import counted, format_place, one_line
 
 HEADS = {
@@ -40,7 +41,11 @@ def render_account(report: CheckReport) -> str:
     if report.commits_read:
         parts.append(f"{counted(report.commits_read, 'past commit')} learned from")
     found = counted(len(report.findings), "finding") if report.findings else "nothing is missing"
-    return faint(" · ".join([*parts, found]))
+    parts.append(found)
+    if report.turn_id:
+        judge = one_line(report.judge) or "nothing was judged"
+        parts += [judge, format_dollars(report.cost_usd), f"turn {report.turn_id}"]
+    return faint(" · ".join(parts))
 
 
 def render_markdown(report: CheckReport) -> str:
