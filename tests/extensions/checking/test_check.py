@@ -78,11 +78,16 @@ def test_the_test_that_history_expects(repo: Path, xscore: Run) -> None:
 
 def test_nothing_to_say_says_nothing(repo: Path, xscore: Run) -> None:
     """Without a change, and where nothing is likely to be missing, stdout is empty and the exit
-    code 0."""
-    for revision in ("HEAD", "HEAD~1", "HEAD~1..HEAD"):
-        done = xscore("check", "--diff", revision, "--exit-code", cwd=repo)
-        assert (done.returncode, done.stdout) == (0, "")
+    code 0; the order of files is in the JSON all the same."""
+    done = xscore("check", "--exit-code", cwd=repo)
+    assert (done.returncode, done.stdout) == (0, "")
     assert xscore("check", "--quiet", cwd=repo).stderr == ""
+    (repo / "LICENSE").write_text("Do as you like.\n")
+    done = xscore("check", "--exit-code", cwd=repo)
+    assert (done.returncode, done.stdout) == (0, "")
+    report = json.loads(xscore("check", "--json", cwd=repo).stdout)
+    assert report["findings"] == []
+    assert len(report["nearest"]) == len(FILES)
 
 
 def test_it_never_blocks_unless_asked(repo: Path, xscore: Run) -> None:

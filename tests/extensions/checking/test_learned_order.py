@@ -25,6 +25,9 @@ SITUATION = Situation(
     has_test=False,
     has_document=False,
     has_settings=False,
+    more_with_all=0.0,
+    more_with_half=0.0,
+    more_of_size=0.0,
 )
 
 

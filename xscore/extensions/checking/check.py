@@ -22,6 +22,7 @@ from xscore.extensions.checking.records import (
     Finding,
     FindingKind,
     ModelVerdict,
+    NearFile,
 )
 from xscore.extensions.checking.untrue import untrue_findings
 from xscore.pipeline.judge_description import Scale
@@ -32,6 +33,7 @@ from xscore.store.redaction import redact
 
 MOST_UNTRUE = 50
 """Stale documents and decisions that are listed."""
+MOST_NEAREST = 20
 LONGEST_REASON = 200
 _TRAILER = re.compile(r"^[ \t]*xscore-check:[ \t]*ok\b[ \t,:-]*(.*)$", re.IGNORECASE | re.MULTILINE)
 
@@ -89,6 +91,7 @@ async def check_change(
     findings = merged([*untrue, *verdict.sure], verdict.missing(likely), limit=limit)
     return CheckReport(
         findings=tuple(map(_redacted, findings)),
+        nearest=_nearest(evidence),
         changed_files=changed_files,
         left_out=change.left_out,
         commits_read=len(history.commits),
@@ -111,6 +114,11 @@ def _likely(evidence: ChangeEvidence, *, limit: int, list_all: bool) -> list[Fin
             Finding(kind=kind, path=path, score=score, reasons=reasons_for(evidence, row))
         )
     return missing
+
+
+def _nearest(evidence: ChangeEvidence) -> tuple[NearFile, ...]:
+    ordered = likely_missing(evidence, limit=MOST_NEAREST, list_all=True)
+    return tuple(NearFile(evidence.paths[row], round(score, 4)) for row, score in ordered)
 
 
 def merged(sure: Sequence[Finding], missing: Sequence[Finding], *, limit: int) -> list[Finding]:

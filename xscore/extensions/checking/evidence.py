@@ -86,6 +86,12 @@ class Situation(Struct, frozen=True):
     has_test: bool
     has_document: bool
     has_settings: bool
+    more_with_all: float
+    """Log odds that a past commit of all changed files had another file, too."""
+    more_with_half: float
+    """The same of past commits of at least half of them."""
+    more_of_size: float
+    """Log odds that a past commit had more files, not as many."""
 
 
 class ChangeEvidence(Struct, frozen=True):
@@ -133,6 +139,7 @@ def other_files(store: Store, change: Change) -> list[str]:
 def _situation(
     change: Change, paths: Sequence[str], figures: HistoryFigures, words: WordsOfFiles
 ) -> Situation:
+    went_on = figures.completeness
     roles = {role_of(file.path) for file in change.files}
     shares = [together.best for together in figures.together.values()]
     companions = [together.companion_commits for together in figures.together.values()]
@@ -147,7 +154,16 @@ def _situation(
         has_test=FileRole.TEST in roles,
         has_document=FileRole.DOCUMENT in roles,
         has_settings=FileRole.SETTINGS in roles,
+        more_with_all=_log_odds(went_on.with_all - went_on.with_all_alone, went_on.with_all_alone),
+        more_with_half=_log_odds(
+            went_on.with_half - went_on.with_half_alone, went_on.with_half_alone
+        ),
+        more_of_size=_log_odds(went_on.larger, went_on.as_large),
     )
+
+
+def _log_odds(count: int, others: int) -> float:
+    return math.log((count + 1) / (others + 1))
 
 
 def _rows(

@@ -73,6 +73,22 @@ class _Weight(NamedTuple):
         return _Weight(self.amount + amount, self.recent + amount * fading, self.commits + 1)
 
 
+class Completeness(Struct, frozen=True):
+    """How past commits like the change went on: numbers of commits."""
+
+    with_all: int = 0
+    """That touched every changed file."""
+    with_all_alone: int = 0
+    """And no other file."""
+    with_half: int = 0
+    """That touched at least half of them."""
+    with_half_alone: int = 0
+    """And no file beside the changed ones."""
+    larger: int = 0
+    """Of more files than the change."""
+    as_large: int = 0
+
+
 class HistoryFigures(Struct, frozen=True):
     """What the history says about a change."""
 
@@ -87,6 +103,7 @@ class HistoryFigures(Struct, frozen=True):
     folders: Mapping[str, float] = {}
     """Largest share of a changed file's weighted commits that touched a folder too, by folder."""
     commits: int = 0
+    completeness: Completeness = Completeness()
 
 
 def read_history(
@@ -159,7 +176,24 @@ def figures_of(history: CommitHistory, changed: Iterable[str]) -> HistoryFigures
     often = {path: count / total for path, count in counts.items()}
     together = _together(own, pairs, commits_of)
     by_folder = _best_shares(own, folders)
-    return HistoryFigures(together, often, lately, last, by_folder, len(history.commits))
+    completeness = _completeness(history, changed_paths)
+    commits = len(history.commits)
+    return HistoryFigures(together, often, lately, last, by_folder, commits, completeness)
+
+
+def _completeness(history: CommitHistory, changed: frozenset[str]) -> Completeness:
+    with_all = with_all_alone = with_half = with_half_alone = larger = as_large = 0
+    for commit in history.commits:
+        files, common = len(commit.files), len(changed.intersection(commit.files))
+        larger += files > len(changed)
+        as_large += files == len(changed)
+        if common == len(changed):
+            with_all += 1
+            with_all_alone += files == common
+        if common and 2 * common >= len(changed):
+            with_half += 1
+            with_half_alone += files == common
+    return Completeness(with_all, with_all_alone, with_half, with_half_alone, larger, as_large)
 
 
 def folder_of(path: str) -> str:

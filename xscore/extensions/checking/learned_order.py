@@ -64,6 +64,12 @@ TELLING = (
     "has_test",
     "has_document",
     "single_file",
+    "spread",
+    "best_three",
+    "has_settings",
+    "more_with_all",
+    "more_with_half",
+    "more_of_size",
 )
 """What the second model weighs, of a list as a whole."""
 
@@ -181,11 +187,14 @@ def _columns_of_file(figures: Figures, situation: Situation) -> list[float]:
 
 def telling_of(sums: Sequence[float], situation: Situation) -> tuple[float, ...]:
     """Return `TELLING` of a list whose files have these sums."""
-    best, second = (nlargest(2, sums) * 2)[:2]
+    best, second, third = (nlargest(3, sums) * 3)[:3]
+    shares = shares_of(sums)
+    # The entropy: how many files there are to choose from.
+    spread = -sum(share * math.log(share) for share in shares if share > 0)
     return (
         best,
         best - second,
-        max(shares_of(sums)),
+        max(shares),
         math.log(max(situation.candidates, 1)),
         math.log1p(situation.files),
         math.log1p(situation.companion_commits),
@@ -194,4 +203,10 @@ def telling_of(sums: Sequence[float], situation: Situation) -> tuple[float, ...]
         float(situation.has_test),
         float(situation.has_document),
         float(situation.files == 1),
+        spread,
+        (best + second + third) / 3,
+        float(situation.has_settings),
+        situation.more_with_all,
+        situation.more_with_half,
+        situation.more_of_size,
     )

@@ -116,11 +116,20 @@ class ModelVerdict(Struct, frozen=True, kw_only=True):
         return [*self.likely, *unseen]
 
 
+class NearFile(Struct, frozen=True):
+    """A file in the learned order, whether or not it is said to be missing."""
+
+    path: str
+    score: float
+
+
 class CheckReport(Struct, frozen=True, kw_only=True):
     """The result of a check."""
 
     findings: tuple[Finding, ...]
     """Stale decisions and documents first, then by score."""
+    nearest: tuple[NearFile, ...] = ()
+    """The files that would most likely have changed too, also where nothing seems missing."""
     changed_files: int
     left_out: int = 0
     silenced: str = ""
