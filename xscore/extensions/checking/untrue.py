@@ -91,18 +91,19 @@ def _of_memories(
         reasons += [f"cites {_place(citation)}, which has changed" for citation in broken]
         if reasons:
             score = NAMED_SCORE if names else CITED_SCORE
-            findings.append(_about(memory, score, reasons, broken))
+            places = [(citation.path, citation.start_line) for citation in broken]
+            places += [(_origin(name, removed), 0) for name in names]
+            findings.append(_about(memory, score, reasons, places[0]))
     return findings
 
 
-def _about(
-    memory: Memory, score: float, reasons: Sequence[str], broken: Sequence[Citation]
-) -> Finding:
-    place = next(iter(broken), None)
+def _about(memory: Memory, score: float, reasons: Sequence[str], place: tuple[str, int]) -> Finding:
+    """Return the finding about a memory. place: the file and line that it is about."""
+    path, line = place
     return Finding(
         kind=FindingKind.DECISION,
-        path=place.path if place else "",
-        line=place.start_line if place else 0,
+        path=path,
+        line=line,
         memory_id=memory.id,
         title=memory.title,
         score=score,
