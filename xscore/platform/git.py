@@ -181,6 +181,11 @@ def commit_named(root: Path, name: str) -> str:
     return (run_git(root, *query) or "").strip()
 
 
+def is_shallow(root: Path) -> bool:
+    """Return whether a repository was cloned without its older commits."""
+    return (run_git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
+
+
 def merge_base(root: Path, first: str, second: str) -> str:
     """Return the commit from which two commits parted; empty: there is none."""
     return (run_git(root, "merge-base", first, second) or "").partition("\n")[0].strip()

@@ -196,3 +196,13 @@ def test_one_commit_and_a_plain_folder(make_repo: MakeRepo, xscore: Run, tmp_pat
     diff = git(root, "diff")
     assert xscore("check", "--diff", "-", cwd=plain, stdin=diff).returncode == 0
     assert xscore("check", cwd=plain).returncode == 2
+
+
+def test_a_shallow_clone_says_so(repo: Path, xscore: Run, tmp_path: Path) -> None:
+    """History that was not cloned is not mistaken for none."""
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "--depth", "2", f"file://{repo}", str(clone))
+    append(clone, "shop/cache.py", "# more\n")
+    done = xscore("check", cwd=clone)
+    assert (done.returncode, "shallow" in done.stderr) == (0, True)
+    assert "shallow" not in xscore("check", cwd=repo).stderr

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import host, priced
+from tests.conftest import git
 from tests.extensions.checking.conftest import CACHE, Run, append
 from xscore.prompts.rubric import CHECK_RUBRIC, CODE_RUBRIC, named_rubric
 from xscore.records.calls import DecisionForm
@@ -52,6 +53,17 @@ def test_reasons_name_the_kind(repo: Path, xscore: Run, tmp_path: Path) -> None:
     assert [entry["kind"] for entry in report["findings"]][:2] == ["contradicted"] * 2
     assert report["judge"].startswith("scripted")
     assert report["turn_id"].startswith("t_")
+
+
+def test_it_works_in_a_folder_of_the_repository(repo: Path, xscore: Run, tmp_path: Path) -> None:
+    """Paths are those of the repository, also where the folder has a file of the same name."""
+    (repo / "shop/docs").mkdir()
+    (repo / "shop/docs/cache.md").write_text("# Another\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "another")
+    append(repo, "shop/cache.py", "\n\ndef count():\n    return 2\n")
+    report = report_of(xscore, repo / "shop", *script(tmp_path, RULES[:1]))
+    assert [entry["path"] for entry in report["findings"]] == ["docs/cache.md"]
 
 
 def test_the_judge_has_the_last_word(repo: Path, xscore: Run, tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from xscore.platform.files import FileRefused, opened_folder, read_file_under
 from xscore.platform.git import (
     commit_messages,
     commit_named,
+    is_shallow,
     merge_base,
     new_files,
-    run_git,
     working_diff,
 )
 from xscore.platform.paths import RepositoryRoot, portable_name
@@ -82,9 +82,8 @@ def _commit(root: RepositoryRoot, name: str) -> str:
         return commit
     if name == UNCOMMITTED:
         raise UsageError("there is no commit yet to compare with", hint="Commit first.")
-    is_shallow = (run_git(root.path, "rev-parse", "--is-shallow-repository") or "").strip()
     hint = "Name a commit, branch or tag; `-` reads a diff from standard input."
-    if is_shallow == "true":
+    if is_shallow(root.path):
         hint = "This clone is shallow: fetch the commit, or check out with `fetch-depth: 0`."
     raise UsageError(f"git knows no commit `{name}`", hint=hint)
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from xscore.extensions.checking.evidence import ChangeEvidence, gather_evidence, other_files
 from xscore.extensions.checking.file_names import FileRole, role_of
-from xscore.extensions.checking.history import read_history
+from xscore.extensions.checking.history import CommitHistory, read_history
 from xscore.extensions.checking.learned_order import likely_missing
 from xscore.extensions.checking.reasons import reasons_for
 from xscore.extensions.checking.records import (
@@ -27,13 +27,17 @@ from xscore.extensions.checking.records import (
 from xscore.extensions.checking.untrue import untrue_findings
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts
-from xscore.platform.text import ellipsize, one_line
+from xscore.platform.git import is_shallow
+from xscore.platform.text import counted, ellipsize, one_line
 from xscore.store.evidence import refresh_evidence
 from xscore.store.redaction import redact
+from xscore.store.store import Store
 
 MOST_UNTRUE = 50
 """Stale documents and decisions that are listed."""
 MOST_NEAREST = 20
+FEW_COMMITS = 100
+"""Fewer in a shallow clone are worth a word."""
 LONGEST_REASON = 200
 _TRAILER = re.compile(r"^[ \t]*xscore-check:[ \t]*ok\b[ \t,:-]*(.*)$", re.IGNORECASE | re.MULTILINE)
 
@@ -99,7 +103,7 @@ async def check_change(
         turn_id=verdict.turn_id,
         cost_usd=verdict.cost_usd,
         is_interrupted=verdict.is_interrupted,
-        warnings=(*warnings, *verdict.warnings),
+        warnings=(*warnings, *_shallow_warning(store, history), *verdict.warnings),
     )
 
 
@@ -151,6 +155,13 @@ def _warnings(change: Change, *, lacks_reason: bool) -> tuple[str, ...]:
             " repository or cannot be read, or there are too many"
         )
     return tuple(warnings)
+
+
+def _shallow_warning(store: Store, history: CommitHistory) -> tuple[str, ...]:
+    if history.read >= FEW_COMMITS or not (history.base and is_shallow(store.root.path)):
+        return ()
+    commits = counted(history.read, "commit")
+    return (f"this clone is shallow: it has {commits} to learn from (`git fetch --unshallow`)",)
 
 
 def _redacted(finding: Finding) -> Finding:

@@ -18,6 +18,8 @@ from xscore.store.redaction import is_safe_name, is_secret_file
 MOST_FILES = 2_000
 MOST_LINES = 40_000
 """Changed lines that are kept of a whole diff."""
+MOST_SPANS = 1_000
+"""Changed places of one file."""
 LONGEST_LINE = 400
 MAX_PATCH_CHARS = 100_000
 """Of the diff that a model may be shown, which is cut again."""
@@ -104,7 +106,8 @@ class _DiffReader:
 
         def close() -> None:
             if head is not None:
-                self._keep(head, (tuple(added), tuple(removed), tuple(_joined(spans))))
+                joined = tuple(islice(_joined(spans), MOST_SPANS))
+                self._keep(head, (tuple(added), tuple(removed), joined))
             added.clear()
             removed.clear()
             spans.clear()
@@ -236,9 +239,9 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
 
 
 def _joined(spans: list[LineSpan]) -> Iterator[LineSpan]:
-    """Join spans that touch; at most some thousands of a file count."""
+    """Join spans that touch."""
     first, last = 0, -1
-    for start, end in islice(spans, MOST_LINES):
+    for start, end in spans:
         if last >= 0 and start <= last + 1:
             last = max(last, end)
             continue

@@ -20,6 +20,7 @@ from xscore.pipeline.boosts import BoostContext, Booster
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.turn import run_turn
 from xscore.platform.errors import ExitCode, NoUsableModel, ProviderError
+from xscore.platform.paths import native_name
 from xscore.platform.text import join_sentences
 from xscore.records.judgment import Boost
 from xscore.records.memory import Candidate
@@ -48,15 +49,19 @@ async def judge_change(
     indexed = frozenset(indexed_files(parts.store.connection))
     learned: dict[str, tuple[int, float]] = {}
     for row, score in likely_missing(evidence, limit=MOST_FILES, list_all=True):
-        if evidence.paths[row] in indexed:
-            learned[evidence.paths[row]] = (row, score)
+        path = evidence.paths[row]
+        # A name that is not UTF-8 cannot be told from another as a scope.
+        if path in indexed and native_name(path) == path:
+            learned[path] = (row, score)
     if not learned:
         return ModelVerdict()
     parts = judging_changes(parts)
     reasons = {path: reasons_for(evidence, row) for path, (row, _) in learned.items()}
     scores = {path: score for path, (_, score) in learned.items()}
     parts = replace(parts, boosters=(*parts.boosters, history_booster(scores, reasons)))
-    turn = Turn(task=TASK, diff=change.patch, scope=Scope(within=tuple(learned)), changed=())
+    # Relative ones would be looked for in the working folder first.
+    within = tuple(str(parts.root.path / path) for path in learned)
+    turn = Turn(task=TASK, diff=change.patch, scope=Scope(within=within), changed=())
     options = TurnOptions(answer=False, command="check", isolated=True)
     try:
         answer = await run_turn(parts, turn, options)

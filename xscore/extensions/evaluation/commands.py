@@ -21,9 +21,9 @@ from xscore.extensions.evaluation.metrics import CalibrationBin
 from xscore.extensions.evaluation.quality import (
     Evaluation,
     JudgeQuality,
-    MissedGold,
     NoGoldQuality,
     QuestionResult,
+    where_missed,
 )
 from xscore.extensions.evaluation.run import run_evaluation
 from xscore.platform.figures import format_dollars, format_seconds
@@ -221,14 +221,6 @@ def _missed(question: QuestionResult) -> Iterator[str]:
     yield f"{name}  {hits}  “{ellipsize(question.query, QUERY_CHARS)}”"
     for gold in islice(question.missed, MISSED_SHOWN):
         name = f"{gold.path}::{gold.name}" if gold.name else gold.path
-        yield f"      {one_line(name)}  {faint(_where(gold))}"
+        yield f"      {one_line(name)}  {faint(where_missed(gold))}"
     if len(question.missed) > MISSED_SHOWN:
         yield faint(f"      and {len(question.missed) - MISSED_SHOWN} more")
-
-
-def _where(gold: MissedGold) -> str:
-    if gold.rank is not None:
-        return f"rank {gold.rank}, score {gold.score:.2f}"
-    if gold.is_candidate:
-        return "unjudged"
-    return "no candidate: not in the index, or out of scope"

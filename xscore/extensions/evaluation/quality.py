@@ -184,6 +184,34 @@ def missed_gold(ranking: Ranking, gold: Sequence[EntityRef]) -> tuple[MissedGold
     return tuple(missed)
 
 
+def where_missed(gold: MissedGold) -> str:
+    """Say where a gold entity stood that was not chosen."""
+    if gold.rank is not None and gold.score is not None:
+        return f"rank {gold.rank}, score {gold.score:.2f}"
+    if gold.is_candidate:
+        return "unjudged"
+    return "no candidate: not in the index, or out of scope"
+
+
+def figures_of(quality: JudgeQuality | None, kept: float | None) -> dict[str, float]:
+    """Return the figures by which results are compared; see `comparison.MEASURES`.
+
+    quality: None: there was nothing to find, so that keeping nothing is right.
+    kept: how many were kept; None: not known.
+    """
+    if quality is None:
+        return {} if kept is None else {"kept": kept, "silent": float(not kept)}
+    return {
+        "recall": quality.chosen.recall,
+        "recall_at_k": quality.ranked.recall,
+        "precision": quality.chosen.precision,
+        "hit": quality.chosen.hit,
+        "reciprocal_rank": quality.ranked.reciprocal_rank,
+        "ndcg": quality.ranked.ndcg,
+        "kept": quality.kept,
+    }
+
+
 def absent_gold_warning(results: Sequence[QuestionResult]) -> tuple[str, ...]:
     """Name the gold entities without a candidate, in one sentence; empty if there are none."""
     absent: list[str] = []

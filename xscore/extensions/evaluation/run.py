@@ -82,6 +82,27 @@ async def run_evaluation(
     return run.account()
 
 
+def forecast_cases(parts: PipelineParts, questions: CaseFile, scope: Scope) -> JudgeEstimate:
+    """Return what judging every case would take; nothing is sent."""
+    # Past answers are not evidence unless the user says so.
+    has_session = Layer.SESSION in scope.layers
+    forecasts: list[JudgeEstimate] = []
+    for case in questions.cases:
+        opened = open_turn(
+            parts,
+            _turn(case, scope),
+            Stopwatch(),
+            continues_session=False,
+            exchanges=has_session,
+        )
+        forecasts.append(forecast_judging(parts.judge, opened.turn, opened.pool))
+    return reduce(add, forecasts)
+
+
+def _turn(case: EvalCase, scope: Scope) -> Turn:
+    return Turn(task=case.task, scope=scope, fresh=True)
+
+
 class _EvaluationRun(Struct):
     turns: TurnList
     questions: CaseFile
@@ -94,22 +115,7 @@ class _EvaluationRun(Struct):
     def confirm(self) -> None:
         parts = self.turns.parts
         if parts.judge.paid and parts.observer.can_confirm and not parts.settings.judge.replay:
-            confirm_list_cost(parts, reduce(add, map(self._forecast, self.questions.cases)))
-
-    def _forecast(self, case: EvalCase) -> JudgeEstimate:
-        # Past answers are not evidence unless the user says so.
-        has_session = Layer.SESSION in self.scope.layers
-        opened = open_turn(
-            self.turns.parts,
-            self._turn(case),
-            Stopwatch(),
-            continues_session=False,
-            exchanges=has_session,
-        )
-        return forecast_judging(self.turns.parts.judge, opened.turn, opened.pool)
-
-    def _turn(self, case: EvalCase) -> Turn:
-        return Turn(task=case.task, scope=self.scope, fresh=True)
+            confirm_list_cost(parts, forecast_cases(parts, self.questions, self.scope))
 
     async def ask(self, number: int) -> None:
         turns = self.turns
@@ -124,7 +130,7 @@ class _EvaluationRun(Struct):
         )
         called = f"question {number + 1} of {len(self.questions.cases)}"
         answer = await turns.ask(
-            self._turn(case), options, QuestionObserver(turns.parts.observer, called)
+            _turn(case, self.scope), options, QuestionObserver(turns.parts.observer, called)
         )
         turns.warnings.extend(answer.warnings)
         turns.ended = _cut_short(answer)
