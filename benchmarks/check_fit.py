@@ -5,6 +5,7 @@ Not a benchmark itself.
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 from check_cases import CheckList
 
@@ -25,6 +26,7 @@ STEPS = 40
 SILENT = 0.83
 """Share of whole commits at which the check is to stay silent, on what it is fitted on."""
 LISTS_FROM = 0.02
+_COUNTS = ("files", "candidates", "commits", "companion_commits")
 _BOOLEANS = ("has_code", "has_test", "has_document", "has_settings")
 
 
@@ -32,11 +34,11 @@ def situation_of(entry: CheckList) -> Situation:
     """Return what was kept of a list's situation."""
     names = Situation.__struct_fields__
     values: dict[str, object] = dict(zip(names, entry.situation, strict=True))
-    for name in ("files", "candidates", "commits", "companion_commits"):
+    for name in _COUNTS:
         values[name] = int(entry.situation[names.index(name)])
     for name in _BOOLEANS:
         values[name] = bool(values[name])
-    return Situation(**values)  # type: ignore[arg-type]
+    return msgspec.convert(values, Situation)
 
 
 def sums_of(model: LinearModel, rows: Matrix) -> Vector:
