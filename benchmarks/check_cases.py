@@ -137,8 +137,10 @@ def _gather(clone: Path, cases: Sequence[CheckCase], cache: Path) -> Iterator[Ch
     shutil.rmtree(tree, ignore_errors=True)
 
 
-def _list_of(repository: str, tree: Path, cache: Path, asked: tuple[CheckCase, int]) -> CheckList:
-    case, turn = asked
+def _list_of(
+    repository: str, tree: Path, cache: Path, case_and_turn: tuple[CheckCase, int]
+) -> CheckList:
+    case, turn = case_and_turn
     evidence = evidence_at(tree, cache)
     name = case.withheld[turn] if turn >= 0 else ""
     gold = list(evidence.paths).index(name) if name in evidence.paths else -1

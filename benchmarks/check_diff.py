@@ -196,8 +196,8 @@ def main() -> int:
         return 0 if show(measure(lists, lambda _: shipped)) else 1
     fitted: dict[str, OrderWeights] = {}
     for repository in sorted({fitting.entry.repository for fitting in lists}):
-        others = [fitting for fitting in lists if fitting.entry.repository != repository]
-        fitted[repository] = fit(others)
+        training = [fitting for fitting in lists if fitting.entry.repository != repository]
+        fitted[repository] = fit(training)
     is_met = show(measure(lists, fitted.__getitem__))
     if options.write:
         encoded = msgspec.json.format(msgspec.json.encode(fit(lists)), indent=1)

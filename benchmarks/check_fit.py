@@ -67,8 +67,9 @@ def fit(lists: Sequence[FittingList]) -> OrderWeights:
     balance = np.where(is_missing > 0, 1.0, is_missing.sum() / max((1 - is_missing).sum(), 1))
     missing = fit_missing(np.array(telling), is_missing, balance)
     sums = sums_of(missing, np.array(telling))
-    whole = 1 / (1 + np.exp(-sums[is_missing == 0]))
-    return OrderWeights(order, missing, float(np.quantile(whole, SILENT)), LISTS_FROM)
+    of_complete = 1 / (1 + np.exp(-sums[is_missing == 0]))
+    speaks_from = float(np.quantile(of_complete, SILENT))
+    return OrderWeights(order, missing, speaks_from, LISTS_FROM)
 
 
 def standardized(rows: Matrix) -> tuple[Vector, Vector]:

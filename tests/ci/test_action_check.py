@@ -31,9 +31,9 @@ def test_without_a_key_it_names_the_page(runner: Runner) -> None:
     with GitHubApi() as api:
         runner.api_url = api.url
         ran = runner.use(CHECK, event_name="pull_request", event=OURS)
-        again = runner.use(CHECK, event_name="pull_request", event=OURS)
+        second = runner.use(CHECK, event_name="pull_request", event=OURS)
         bodies = [comment["body"] for comment in api.comments]
-    assert (ran.code, again.code) == (0, 0), ran.log
+    assert (ran.code, second.code) == (0, 0), ran.log
     assert ["docs/prices.md" in body for body in bodies] == [True]
     assert "docs/prices.md" in ran.summary
     assert runner.artifacts == {}

@@ -76,9 +76,9 @@ def test_quoted_names() -> None:
 
 def test_a_diff_without_git() -> None:
     """`diff -u` has names with times, and no line of its own before them."""
-    one = "--- x.py\t2026-01-01 00:00:00\n+++ x.py\t2026-01-02 00:00:00\n@@ -1 +1 @@\n-a\n+b\n"
-    two = one.replace("x.py", "y.py")
-    assert [file.path for file in read_diff(one + two).files] == ["x.py", "y.py"]
+    of_x = "--- x.py\t2026-01-01 00:00:00\n+++ x.py\t2026-01-02 00:00:00\n@@ -1 +1 @@\n-a\n+b\n"
+    of_y = of_x.replace("x.py", "y.py")
+    assert [file.path for file in read_diff(of_x + of_y).files] == ["x.py", "y.py"]
 
 
 def test_a_message_above_the_diff() -> None:

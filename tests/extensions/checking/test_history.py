@@ -99,9 +99,9 @@ def test_no_history_is_no_error(tmp_path: Path, user_dir: Path) -> None:
     with opened(tmp_path, user_dir) as store:
         assert read_history(store.connection, store.root, "") == CommitHistory()
     assert figures_of(CommitHistory(), ["a"]).together == {}
-    one = CommitHistory("x", (PastCommit(1, ("a",)),), 1)
-    assert figures_of(one, []).together == {}
-    assert figures_of(one, ["a", "b"]).often == {"a": 1.0}
+    single = CommitHistory("x", (PastCommit(1, ("a",)),), 1)
+    assert figures_of(single, []).together == {}
+    assert figures_of(single, ["a", "b"]).often == {"a": 1.0}
 
 
 def test_names_of_commits_stay_in_the_root(repo: Path, user_dir: Path) -> None:

@@ -47,9 +47,9 @@ def test_more_history_is_a_better_place() -> None:
     """A file that changed with the change before stands above one of which nothing is known."""
     weights = read_weights()
     together = {"together": 0.6, "together_mean": 0.6, "together_recent": 0.6, "lately": 2.0}
-    known = tuple(together.get(name, 0.0) for name in FIGURES)
-    unknown = (0.0,) * len(FIGURES)
-    sums = weights.order.sums(columns_of([unknown, known, unknown], SITUATION))
+    companion = tuple(together.get(name, 0.0) for name in FIGURES)
+    stranger = (0.0,) * len(FIGURES)
+    sums = weights.order.sums(columns_of([stranger, companion, stranger], SITUATION))
     shares = shares_of(sums)
     assert shares[1] == max(shares)
     assert sum(shares) == pytest.approx(1.0)

@@ -23,10 +23,10 @@ RULES = [
 ]
 
 
-def script(folder: Path, rules: list[dict[str, Any]], **more: Any) -> tuple[str, str]:
+def script(folder: Path, rules: list[dict[str, Any]], **settings: Any) -> tuple[str, str]:
     """Write a script; return the flags that make it the judge."""
     place = folder / "script.json"
-    place.write_text(json.dumps({"default": 0.03, "rules": rules, **more}))
+    place.write_text(json.dumps({"default": 0.03, "rules": rules, **settings}))
     return ("--judge", f"scripted:{place}")
 
 
@@ -110,8 +110,8 @@ def test_money_is_shown_and_capped(repo: Path, xscore: Run, priced: Mapping[str,
     done = xscore("check", "--json", "-y", cwd=repo, environ=priced)
     report = json.loads(done.stdout)
     assert float(report["cost_usd"]) > 0
-    again = json.loads(xscore("check", "--json", "-y", cwd=repo, environ=priced).stdout)
-    assert float(again["cost_usd"]) == 0
+    second = json.loads(xscore("check", "--json", "-y", cwd=repo, environ=priced).stdout)
+    assert float(second["cost_usd"]) == 0
     ledger = xscore("report", "--json", "--by", "command", cwd=repo, environ=priced)
     assert "check" in ledger.stdout
     append(repo, "shop/cache.py", "# more\n")

@@ -90,11 +90,11 @@ def _commit(root: RepositoryRoot, name: str) -> str:
 
 def _with_new_files(change: Change, root: RepositoryRoot) -> Change:
     """Add the files that git does not track yet: they belong to the change."""
-    known = change.paths
+    touched = change.paths
     added: list[FileChange] = []
     for name in new_files(root.path)[:MOST_NEW_FILES]:
         path = portable_name(name)
-        if path not in known and is_safe_name(path):
+        if path not in touched and is_safe_name(path):
             lines = tuple(_lines_of(root, name))
             status = ChangeStatus.ADDED
             spans = ((1, max(len(lines), 1)),)

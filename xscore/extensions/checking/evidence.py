@@ -162,8 +162,8 @@ def _situation(
     )
 
 
-def _log_odds(count: int, others: int) -> float:
-    return math.log((count + 1) / (others + 1))
+def _log_odds(count: int, opposite: int) -> float:
+    return math.log((count + 1) / (opposite + 1))
 
 
 def _rows(
@@ -212,14 +212,14 @@ def _figures_of_history(figures: HistoryFigures, path: str) -> Figures:
 
 
 def _figures_of_words(words: WordsOfFiles) -> dict[str, Figures]:
-    most = max(words.amounts.values(), default=0.0) or 1.0
-    most_removed = max(words.amounts_removed.values(), default=0.0) or 1.0
+    highest = max(words.amounts.values(), default=0.0) or 1.0
+    highest_removed = max(words.amounts_removed.values(), default=0.0) or 1.0
     best_first = sorted(words.amounts, key=lambda path: (-words.amounts[path], path))
     figures: dict[str, Figures] = {}
     for place, path in enumerate(best_first):
-        removed = words.amounts_removed.get(path, 0.0) / most_removed
+        removed = words.amounts_removed.get(path, 0.0) / highest_removed
         rarest = words.rarest.get(path, 0.0)
-        figures[path] = (words.amounts[path] / most, removed, 1 / (1 + place), rarest)
+        figures[path] = (words.amounts[path] / highest, removed, 1 / (1 + place), rarest)
     return figures
 
 

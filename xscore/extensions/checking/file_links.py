@@ -60,11 +60,11 @@ def linked_files(
     linked: dict[str, LinkedFile] = {}
     inside = frozenset(change.paths)
     touched, rest = touched[:MOST_TOUCHED], rest[:MOST_TOUCHED]
-    for id_, other, edge in _links(store, touched, path_of, inside):
-        _count_touched(linked.setdefault(other, LinkedFile()), edge, id_, name_of)
+    for id_, linked_path, edge in _links(store, touched, path_of, inside):
+        _count_touched(linked.setdefault(linked_path, LinkedFile()), edge, id_, name_of)
     files = [file_id(path) for path in sorted(inside)]
-    for id_, other, edge in _links(store, [*files, *rest], path_of, inside):
-        _count_near(linked.setdefault(other, LinkedFile()), edge, id_)
+    for id_, linked_path, edge in _links(store, [*files, *rest], path_of, inside):
+        _count_near(linked.setdefault(linked_path, LinkedFile()), edge, id_)
     return linked
 
 
@@ -77,13 +77,13 @@ def _links(
     store: Store, ids: Sequence[str], path_of: Mapping[str, str], inside: frozenset[str]
 ) -> Iterable[tuple[str, str, Edge]]:
     """Yield the id of an end that was asked for, the file of the other end, and the edge."""
-    asked = frozenset(ids)
+    near_ends = frozenset(ids)
     prefix = file_id("")
     for edge in store.edges_touching(ids) if ids else ():
-        own, other = (edge.source, edge.target) if edge.source in asked else _turned(edge)
-        path = other.removeprefix(prefix) if other.startswith(prefix) else path_of.get(other, "")
+        near, far = (edge.source, edge.target) if edge.source in near_ends else _turned(edge)
+        path = far.removeprefix(prefix) if far.startswith(prefix) else path_of.get(far, "")
         if path and path not in inside:
-            yield own, path, edge
+            yield near, path, edge
 
 
 def _turned(edge: Edge) -> tuple[str, str]:
@@ -113,10 +113,10 @@ def _count_touched(
             linked.near += 1
 
 
-def _count_near(linked: LinkedFile, edge: Edge, own: str) -> None:
+def _count_near(linked: LinkedFile, edge: Edge, near_id: str) -> None:
     if edge.relation is not Relation.IMPORTS:
         linked.near += 1
-    elif edge.target == own:
+    elif edge.target == near_id:
         linked.imports += 1
     else:
         linked.imported += 1

@@ -90,9 +90,9 @@ def _changed_text(change: Change, *, with_added: bool) -> str:
 class _FileTerms:
     """Which terms of a change each file has, and how often."""
 
-    def __init__(self, paths: frozenset[str], wanted: AbstractSet[int]) -> None:
+    def __init__(self, paths: frozenset[str], terms: AbstractSet[int]) -> None:
         self.paths = paths
-        self._wanted = frozenset(wanted)
+        self._terms = frozenset(terms)
         self._counts: dict[str, dict[int, int]] = {}
         self._named: dict[str, set[int]] = {}
         self._lengths: dict[str, int] = dict.fromkeys(sorted(paths), 0)
@@ -101,7 +101,7 @@ class _FileTerms:
         """Add the vector of one memory of a file."""
         self._lengths[path] += sum_of(entries[4 :: TERM_ENTRY.size])
         for term, count, fields in TERM_ENTRY.iter_unpack(entries):
-            if term in self._wanted:
+            if term in self._terms:
                 counts = self._counts.setdefault(path, {})
                 counts[term] = counts.get(term, 0) + count
                 if fields & (NAME | FILE):

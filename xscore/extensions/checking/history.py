@@ -153,7 +153,7 @@ def figures_of(history: CommitHistory, changed: Iterable[str]) -> HistoryFigures
     lately: dict[str, int] = {}
     last: dict[str, int] = {}
     # Of each changed file: its commits, and those with each other file and folder.
-    own = dict.fromkeys(changed_paths, _Weight())
+    weight_of = dict.fromkeys(changed_paths, _Weight())
     pairs: dict[str, dict[str, _Weight]] = {path: {} for path in changed_paths}
     folders: dict[str, dict[str, _Weight]] = {path: {} for path in changed_paths}
     commits_of: dict[str, int] = {}
@@ -168,14 +168,14 @@ def figures_of(history: CommitHistory, changed: Iterable[str]) -> HistoryFigures
             if touched:
                 commits_of[path] = commits_of.get(path, 0) + 1
         for path in touched:
-            own[path] = own[path].plus(weight, fading)
-            others = [other for other in commit.files if other != path]
-            _add_all(pairs[path], others, weight, fading)
-            _add_all(folders[path], {folder_of(other) for other in others}, weight, fading)
+            weight_of[path] = weight_of[path].plus(weight, fading)
+            companions = [name for name in commit.files if name != path]
+            _add_all(pairs[path], companions, weight, fading)
+            _add_all(folders[path], set(map(folder_of, companions)), weight, fading)
     total = max(len(history.commits), 1)
     often = {path: count / total for path, count in counts.items()}
-    together = _together(own, pairs, commits_of)
-    by_folder = _best_shares(own, folders)
+    together = _together(weight_of, pairs, commits_of)
+    by_folder = _best_shares(weight_of, folders)
     completeness = _completeness(history, changed_paths)
     commits = len(history.commits)
     return HistoryFigures(together, often, lately, last, by_folder, commits, completeness)
@@ -209,41 +209,41 @@ def _add_all(
 
 
 def _best_shares(
-    own: Mapping[str, _Weight], together: Mapping[str, Mapping[str, _Weight]]
+    weight_of: Mapping[str, _Weight], together: Mapping[str, Mapping[str, _Weight]]
 ) -> dict[str, float]:
     best: dict[str, float] = {}
     for path, weights in together.items():
         for name, weight in weights.items():
-            share = weight.amount / (own[path].amount + PRIOR_WEIGHT)
+            share = weight.amount / (weight_of[path].amount + PRIOR_WEIGHT)
             best[name] = max(best.get(name, 0.0), share)
     return best
 
 
 def _together(
-    own: Mapping[str, _Weight],
+    weight_of: Mapping[str, _Weight],
     pairs: Mapping[str, Mapping[str, _Weight]],
     commits_of: Mapping[str, int],
 ) -> dict[str, TogetherFigures]:
     shares: dict[str, dict[str, float]] = {}
     recent: dict[str, float] = {}
-    with_history = [path for path, weight in own.items() if weight.commits]
+    with_history = [path for path, weight in weight_of.items() if weight.commits]
     for path in with_history:
-        for other, weight in pairs[path].items():
-            share = weight.amount / (own[path].amount + PRIOR_WEIGHT)
-            shares.setdefault(other, {})[path] = share
-            recent_share = weight.recent / (own[path].recent + PRIOR_WEIGHT)
-            recent[other] = max(recent.get(other, 0.0), recent_share)
+        for name, weight in pairs[path].items():
+            share = weight.amount / (weight_of[path].amount + PRIOR_WEIGHT)
+            shares.setdefault(name, {})[path] = share
+            recent_share = weight.recent / (weight_of[path].recent + PRIOR_WEIGHT)
+            recent[name] = max(recent.get(name, 0.0), recent_share)
     figures: dict[str, TogetherFigures] = {}
-    for other, by_changed in shares.items():
+    for name, by_changed in shares.items():
         companion = max(sorted(by_changed), key=by_changed.__getitem__)
-        figures[other] = TogetherFigures(
+        figures[name] = TogetherFigures(
             best=by_changed[companion],
             mean=sum(by_changed.values()) / len(with_history),
-            recent=recent[other],
-            commits=commits_of.get(other, 0),
+            recent=recent[name],
+            commits=commits_of.get(name, 0),
             companion=companion,
-            companion_commits=own[companion].commits,
-            companion_together=pairs[companion][other].commits,
+            companion_commits=weight_of[companion].commits,
+            companion_together=pairs[companion][name].commits,
         )
     return figures
 

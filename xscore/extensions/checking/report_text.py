@@ -40,8 +40,10 @@ def render_account(report: CheckReport) -> str:
     parts = [counted(report.changed_files, "changed file")]
     if report.commits_read:
         parts.append(f"{counted(report.commits_read, 'past commit')} learned from")
-    found = counted(len(report.findings), "finding") if report.findings else "nothing is missing"
-    parts.append(found)
+    if report.findings:
+        parts.append(counted(len(report.findings), "finding"))
+    else:
+        parts.append("nothing is missing")
     if report.turn_id:
         judge = one_line(report.judge) or "nothing was judged"
         parts += [judge, format_dollars(report.cost_usd), f"turn {report.turn_id}"]
