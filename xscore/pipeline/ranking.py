@@ -284,7 +284,7 @@ def _rank_by_words_instead(
     from xscore.pipeline.judging_by_words import lexical_outcomes  # only where no model could judge
 
     outcomes = lexical_outcomes(parts, opened.turn, judged.pool.candidates)
-    thresholds = Thresholds(parts.settings.selection.lexical_threshold)
+    thresholds = parts.settings.selection.thresholds_of_words
     ranking = rank(parts, outcomes, opened.turn, thresholds=thresholds, by_words=True)
     # What the judge failed with is a warning already; it is not said twice.
     why = "" if judged.no_judge else f"{instead.why}, so no model judged: "
