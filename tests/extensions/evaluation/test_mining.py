@@ -60,8 +60,8 @@ def test_the_same_history_gives_the_same_cases(
     root = write_history(tmp_path / "shop")
     first = mined_from(root)
     monkeypatch.setattr(mining, "_COMMITS_A_ROUND", 1)
-    again = mined_from(root)
-    assert again == first and len(first.cases) == 2
+    repeated = mined_from(root)
+    assert repeated == first and len(first.cases) == 2
 
 
 def test_no_more_than_asked_for(tmp_path: Path) -> None:
