@@ -55,7 +55,7 @@ def mine(flags: Flags) -> int:
     mined = mine_cases(
         root,
         settings.index,
-        most=flags.given["most"],
+        limit=flags.given["most"],
         since=flags.given["since"],
         progress=_Progress(terminal).show,
     )
