@@ -95,9 +95,9 @@ def test_an_instance_of_contextbench(tmp_path: Path) -> None:
 )
 def test_a_wrong_line_of_a_benchmark_is_named(tmp_path: Path, line: object) -> None:
     """A line that is not of the form of the first is refused with its number."""
-    with pytest.raises(UsageError, match="cases.jsonl:2"):
+    with pytest.raises(UsageError, match=r"cases\.jsonl:2"):
         read_cases(written(tmp_path, SAMPLE, line))
-    with pytest.raises(UsageError, match="cases.jsonl:2"):
+    with pytest.raises(UsageError, match=r"cases\.jsonl:2"):
         read_cases(
             written(tmp_path, INSTANCE, INSTANCE | {"instance_id": "x", "gold_context": "["})
         )
@@ -106,7 +106,7 @@ def test_a_wrong_line_of_a_benchmark_is_named(tmp_path: Path, line: object) -> N
 def test_a_span_stands_for_its_entities() -> None:
     """Lines that are no entity are those within them, or the smallest around them."""
     places = [
-        EntityRef("a.py", "C", 1, 100),
+        EntityRef("a.py", "C", 1, 200),
         EntityRef("a.py", "C.f", 10, 40),
         EntityRef("a.py", "C.g", 50, 60),
         EntityRef("b.py", "h", 1, 9),
