@@ -119,3 +119,28 @@ def test_nothing_to_mine_is_said(xscore: Run, repo: Path, tmp_path: Path) -> Non
     (tmp_path / "plain").mkdir()
     none = xscore("eval", "mine", cwd=tmp_path / "plain")
     assert (none.returncode, none.stdout) == (1, "") and "no history" in none.stderr
+
+
+def test_a_run_at_parents_goes_on(xscore: Run, tmp_path: Path) -> None:
+    """Mined cases run as they are; the second run asks nothing; a missing clone is counted."""
+    root = write_history(tmp_path / "shop")
+    cases, results = tmp_path / "cases.jsonl", tmp_path / "results.jsonl"
+    xscore("eval", "mine", "--out", str(cases), cwd=root)
+    run = ("eval", "run", str(cases), "--judge", "lexical", "--out", str(results))
+    done = xscore(*run, cwd=root)
+    assert done.returncode == 0 and "recall@20" in done.stdout, done.stderr
+    resumed = json.loads(xscore(*run, "--json", cwd=root).stdout)
+    assert resumed["resumed"] == 2 and resumed["summary"]["cases"] == 2
+    assert len(results.read_text().splitlines()) == 2
+    compared = xscore("eval", "compare", str(results), str(results), cwd=root)
+    assert compared.returncode == 0, compared.stderr
+    first = json.loads(cases.read_text().splitlines()[0])
+    cases.write_text(json.dumps(first | {"repository": "owner/shop"}) + "\n")
+    missing = xscore("eval", "run", str(cases), "--judge", "lexical", cwd=tmp_path)
+    assert missing.returncode == 1 and "not asked" in missing.stderr
+    (tmp_path / "clones").mkdir()
+    (tmp_path / "clones" / "shop").symlink_to(root)
+    away = ("--repositories", str(tmp_path / "clones"), "--limit", "1", "--judge", "lexical")
+    elsewhere = xscore("eval", "run", str(cases), *away, cwd=tmp_path)
+    assert elsewhere.returncode == 0, elsewhere.stderr
+    assert not (tmp_path / ".xscore").exists()

@@ -93,8 +93,8 @@ async def test_nothing_later_can_be_found(history: Path, tmp_path: Path, user_di
         assert record.commit not in {line.id for line in record.ranked}
     (tree,) = user_dir.glob(f"{FOLDER}/*/tree")
     newest, *_ = cases.cases
-    known = git(tree, "log", "--format=%H").split()
-    assert known[0] == newest.parent and newest.commit not in known
+    reachable = git(tree, "log", "--format=%H").split()
+    assert reachable[0] == newest.parent and newest.commit not in reachable
 
 
 async def test_the_users_repository_is_left_alone(
@@ -194,14 +194,14 @@ async def test_what_is_not_here_is_counted(history: Path, tmp_path: Path, user_d
     """A commit that a shallow clone lacks, a clone that is missing, a path that leads out."""
     cases = cases_of(history)
     git(tmp_path, "clone", "-q", "--depth", "2", f"file://{history}", "clones/shallow")
-    asked = [replace(case, repository="owner/shallow") for case in cases.cases]
-    asked.append(replace(cases.cases[0], id="missing", repository="owner/none"))
-    asked.append(replace(cases.cases[0], id="out", repository="../repo"))
-    file = CaseFile(tuple(asked), "d")
+    elsewhere = [replace(case, repository="owner/shallow") for case in cases.cases]
+    elsewhere.append(replace(cases.cases[0], id="missing", repository="owner/none"))
+    elsewhere.append(replace(cases.cases[0], id="out", repository="../repo"))
+    file = CaseFile(tuple(elsewhere), "d")
     evaluation = await run_cases(history, by_words(user_dir), file, clones=tmp_path / "clones")
     assert evaluation.asked == 1 and sum(evaluation.left_out.values()) == 3
     assert evaluation.exit_code == 1 and evaluation.id == ""
-    none = await run_cases(history, by_words(user_dir), CaseFile(tuple(asked[2:]), "d"))
+    none = await run_cases(history, by_words(user_dir), CaseFile(tuple(elsewhere[2:]), "d"))
     assert (none.asked, none.found, none.summary.figures) == (0, None, {})
 
 

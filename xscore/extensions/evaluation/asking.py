@@ -5,6 +5,7 @@ same candidates, which costs nothing.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.ranking import rank
 from xscore.pipeline.turn_stages import Ranking
 from xscore.platform.errors import ExitCode
+from xscore.platform.files import is_there, leads_out
 from xscore.records.calls import Stage
 from xscore.records.judgment import Judgment, Outcome, Thresholds, UnjudgedCause
 from xscore.records.receipt import Answer, StageUsage
@@ -27,9 +29,12 @@ from xscore.records.turn import Scope, Turn
 from xscore.store.redaction import redact
 
 
-def turn_of(case: EvalCase, scope: Scope) -> Turn:
-    """Return the turn that a case is asked as."""
-    return Turn(task=case.task, file=case.file, scope=scope, fresh=True)
+def turn_of(case: EvalCase, scope: Scope, root: Path) -> Turn:
+    """Return the turn that a case is asked as. root: of the files; a file that is not there is not
+    named."""
+    is_there_now = bool(case.file) and not leads_out(case.file) and is_there(root / case.file)
+    file = case.file if is_there_now else ""
+    return Turn(task=case.task, file=file, scope=scope, fresh=True)
 
 
 def judging_usage(answer: Answer) -> StageUsage:

@@ -118,11 +118,11 @@ def _whole_within(
     budget_tokens: int,
 ) -> float:
     """Return the share of the gold that is shown whole when the ranking is cut at these tokens."""
-    left = budget_tokens
+    tokens_left = budget_tokens
     shown: list[EntityRef] = []
     for entry, place in zip(in_order, places, strict=True):
-        left -= entry.candidate.tokens
-        if left < 0:
+        tokens_left -= entry.candidate.tokens
+        if tokens_left < 0:
             break
         shown.append(place)
     return sum(hit is not None for hit in metrics.match_gold(shown, gold)) / len(gold)

@@ -59,11 +59,11 @@ class CaseFile(Struct, frozen=True):
     cases: tuple[EvalCase, ...]
     digest: str
 
-    def first(self, most: int | None) -> "CaseFile":
+    def first(self, limit: int | None) -> "CaseFile":
         """Return the first cases; None: all."""
-        if most is None or most >= len(self.cases):
+        if limit is None or limit >= len(self.cases):
             return self
-        return CaseFile(self.cases[:most], digest(self.digest, str(most)))
+        return CaseFile(self.cases[:limit], digest(self.digest, str(limit)))
 
 
 class _CaseLine(EvalCase, frozen=True, kw_only=True):

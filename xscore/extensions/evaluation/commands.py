@@ -78,7 +78,9 @@ def evaluate(cases: Path, flags: Flags) -> int:
         make=any(not case.repository for case in case_file.cases),
         noun="This evaluation",
     )
-    terminal.print_result(evaluation, lambda one: _render_evaluation(one, verbose=terminal.verbose))
+    terminal.print_result(
+        evaluation, lambda record: _render_evaluation(record, verbose=terminal.verbose)
+    )
     terminal.notes(evaluation.warnings)
     if not terminal.as_json:
         terminal.lines(render_evaluation_account(evaluation))

@@ -58,14 +58,14 @@ class RetrievalBenchLine(Struct):
 
     def case_fields(self) -> dict[str, object]:
         """Return the fields of a case (`cases`). Raises ValueError."""
-        given = self.gold.given_files
-        if not given and self.task_type == "comment2context":
-            given = [str(self.query.get("given_file") or self.query.get("path") or "")]
+        given_files = self.gold.given_files
+        if not given_files and self.task_type == "comment2context":
+            given_files = [str(self.query.get("given_file") or self.query.get("path") or "")]
         return {
             "id": self.id,
             "task": _query_text(self.query),
             "gold": [EntityRef(path) for path in self._gold_files()],
-            "file": next(filter(None, given), ""),
+            "file": next(filter(None, given_files), ""),
             "repository": self.repo,
             "commit": self.gold.fix_commit or "",
             "parent": self.base_commit,

@@ -140,8 +140,8 @@ def span_entities(gold: Sequence[EntityRef], places: Sequence[EntityRef]) -> tup
     return tuple(dict.fromkeys(resolved))
 
 
-def _shared(place: EntityRef, other: EntityRef) -> int:
-    return max(0, min(place.end, other.end) - max(place.start, other.start) + 1)
+def _shared(place: EntityRef, span: EntityRef) -> int:
+    return max(0, min(place.end, span.end) - max(place.start, span.start) + 1)
 
 
 def is_same_entity(place: EntityRef, gold: EntityRef) -> bool:

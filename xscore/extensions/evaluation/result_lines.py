@@ -120,10 +120,10 @@ class ResultFile:
         if not self.path.exists():
             return []
         data = read_lines_file(self.path)
-        whole = data[: data.rfind(b"\n") + 1]
+        finished_lines = data[: data.rfind(b"\n") + 1]
         decoder = msgspec.json.Decoder(CaseRecord)
         records: list[CaseRecord] = []
-        for number, line in enumerate(whole.split(b"\n"), start=1):
+        for number, line in enumerate(finished_lines.split(b"\n"), start=1):
             if line.strip():
                 place = f"{self.path}:{number}"
                 record = decode_line(line, place, decoder, hint=_HINT, checks_keys=False)
@@ -133,8 +133,8 @@ class ResultFile:
                         hint=_HINT,
                     )
                 records.append(record)
-        if len(whole) < len(data):
-            os.truncate(self.path, len(whole))
+        if len(finished_lines) < len(data):
+            os.truncate(self.path, len(finished_lines))
         return records
 
     def append(self, record: CaseRecord) -> None:

@@ -116,7 +116,7 @@ def forecast_cases(parts: PipelineParts, questions: CaseFile, scope: Scope) -> J
     for case in questions.cases:
         opened = open_turn(
             parts,
-            turn_of(case, scope),
+            turn_of(case, scope, parts.root.path),
             Stopwatch(),
             continues_session=False,
             exchanges=has_session,
@@ -138,14 +138,14 @@ async def forecast_run(
     total: list[JudgeEstimate] = []
     like: JudgeEstimate | None = None
     for number, stop in enumerate(stops):
-        cases = tuple(questions.cases[place] for place in stop.numbers)
+        cases = tuple(questions.cases[at] for at in stop.numbers)
         if number % step == 0 or not stop.parent:
             async with AsyncExitStack() as stack:
                 try:
-                    here = await stack.enter_async_context(places.parts_at(stop))
+                    place = await stack.enter_async_context(places.parts_at(stop))
                 except NothingMatched:
                     continue
-                turns.move_to(here)
+                turns.move_to(place)
                 # Where the files stay, each case is forecast by itself.
                 seen = cases[:1] if stop.parent else cases
                 forecast = forecast_cases(turns.parts, CaseFile(seen, questions.digest), scope)
@@ -208,17 +208,17 @@ class _EvaluationRun(Struct):
         """Ask the cases of a stop; return False if the run has ended."""
         async with AsyncExitStack() as stack:
             try:
-                here = await stack.enter_async_context(self.places.parts_at(stop))
+                place = await stack.enter_async_context(self.places.parts_at(stop))
             except NothingMatched as missing:
                 self.left_out[missing.message] += len(stop.numbers)
                 return True
-            self.turns.move_to(here)
+            self.turns.move_to(place)
             for number in stop.numbers:
-                if not await self.turns.goes_on_after(partial(self.ask, here, number)):
+                if not await self.turns.goes_on_after(partial(self.ask, place, number)):
                     return False
         return True
 
-    async def ask(self, here: PipelineParts, number: int) -> None:
+    async def ask(self, place: PipelineParts, number: int) -> None:
         turns = self.turns
         case = self.questions.cases[number]
         seen: list[tuple[Turn, Ranking]] = []
@@ -230,10 +230,10 @@ class _EvaluationRun(Struct):
             ranked=lambda turn, ranking: seen.append((turn, ranking)),
         )
         called = f"question {number + 1} of {len(self.questions.cases)}"
-        answer = await turns.ask(
-            turn_of(case, self.scope), options, QuestionObserver(turns.parts.observer, called)
-        )
-        self.places.charge(here, turns.charged[answer.turn_id], answer.turn_id)
+        draft = turn_of(case, self.scope, place.root.path)
+        observer = QuestionObserver(turns.parts.observer, called)
+        answer = await turns.ask(draft, options, observer)
+        self.places.charge(place, turns.charged[answer.turn_id], answer.turn_id)
         turns.warnings.extend(answer.warnings)
         turns.ended = cut_short(answer)
         if turns.ended == UnjudgedCause.BUDGET:

@@ -129,17 +129,17 @@ def _make(source: SourceRepository, tree: Path) -> None:
         shutil.copyfile(shallow, git / "shallow")
 
 
-def _link_objects(objects: Path, own: Path) -> None:
+def _link_objects(objects: Path, private: Path) -> None:
     """Link every object, loose or packed, that is not there yet."""
     for folder in sorted(objects.iterdir()):
         if folder.is_symlink() or not folder.is_dir() or folder.name == "info":
             continue
-        (own / folder.name).mkdir(mode=0o700, exist_ok=True)
-        there = {entry.name for entry in (own / folder.name).iterdir()}
+        (private / folder.name).mkdir(mode=0o700, exist_ok=True)
+        linked = {entry.name for entry in (private / folder.name).iterdir()}
         for entry in folder.iterdir():
             is_in_making = entry.name.startswith(("tmp_", ".tmp")) or entry.suffix in _NOT_OBJECTS
-            if entry.name not in there and not is_in_making and _is_file(entry):
-                _link(entry, own / folder.name / entry.name)
+            if entry.name not in linked and not is_in_making and _is_file(entry):
+                _link(entry, private / folder.name / entry.name)
 
 
 def _link(original: Path, place: Path) -> None:
