@@ -1,9 +1,9 @@
 """Run git safely: a fixed command line and environment; no hook, monitor, pager or filter of a
 repository runs.
 
-It never writes (`GIT_OPTIONAL_LOCKS=0`), fetches or prompts, and returns None where git is missing
-or fails, so that callers work in a plain folder too. Trade-off: only the root is checked for pipes;
-one in place of a deeper ignore file blocks git until `TIMEOUT_S`.
+It never fetches or prompts, writes nothing but the files of `fill_work_tree`, and returns None
+where git is missing or fails, so that callers work in a plain folder too. Trade-off: only the root
+is checked for pipes; one in place of a deeper ignore file blocks git until `TIMEOUT_S`.
 """
 
 import os
@@ -24,6 +24,8 @@ SAFE = """
     """.split()
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "SYSTEMROOT")
 TIMEOUT_S = 30
+FILL_TIMEOUT_S = 300
+"""To write all files of a large repository."""
 _OPENED = tuple(
     """
     .gitignore .gitattributes .mailmap .git/HEAD .git/config .git/index .git/packed-refs
@@ -145,6 +147,19 @@ def working_diff(root: Path, since: Sequence[str] = ("HEAD",)) -> WorkingDiff:
     return WorkingDiff(
         patch, {name: is_gone for name, is_gone in changed.items() if not name.startswith('"')}
     )
+
+
+def fill_work_tree(root: Path, commit: str) -> bool:
+    """Write the files of a commit into a work tree that is ours alone, and remove those of another;
+    whether git could.
+
+    The one command that writes. No hook and no filter runs, and links stay links.
+    """
+    off = _filters_off(root)
+    if off is None:
+        return False
+    arguments = ("read-tree", "--reset", "-u", commit)
+    return run_git(root, *off, *arguments, timeout_s=FILL_TIMEOUT_S) is not None
 
 
 def changed_files(root: Path, since: str = "HEAD") -> frozenset[str] | None:

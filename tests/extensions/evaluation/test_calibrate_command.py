@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Run, xscore
 from tests.conftest import MakeRepo, git, store_dir
+from tests.extensions.evaluation.history_repo import write_history
 from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
 from xscore.providers.scripted import ShownMemory
@@ -125,7 +126,7 @@ def test_the_lexical_judge_is_refused(xscore: Run, repo: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("nowhere.jsonl",), ("--check", "--reset"), ("--recall", "0"), ("--recall", "1.5")],
+    [("nowhere.jsonl",), ("--check", "--reset"), ("--recall", "0"), ("--recall", "1.5")],
 )
 def test_what_cannot_be_measured_is_refused(
     xscore: Run, repo: Path, host: OpenAIServer, arguments: tuple[str, ...]
@@ -168,3 +169,35 @@ def test_a_calibration_that_came_with_a_clone_does_not_count(
     shutil.rmtree(store_dir(clone))
     shutil.copytree(store_dir(repo), store_dir(clone))
     assert xscore(*asked, cwd=clone).returncode == 6
+
+
+def test_cases_come_from_the_history_where_none_are_named(
+    xscore: Run, host: OpenAIServer, tmp_path: Path
+) -> None:
+    """Each commit is asked at its parent; the calibration is that of this repository's judge."""
+    commits: list[tuple[str, dict[str, str | None]]] = [("Begin the shop", dict(FILES))]
+    for number in range(30):
+        path = f"shop/part_{number // 4 * 4}.py"
+        before = dict(files_after(commits))[path]
+        after = before.replace(f"size + {number}\n", f"size + {number} + 1\n")
+        message = f"Cut widget number {number} a little longer, since its edge is sanded later"
+        commits.append((message, {path: after}))
+    repo = write_history(tmp_path / "repo", commits)
+    host.score = lambda memory, turn: (
+        noise(memory.entity, turn)
+        + 45 * (f"number {memory.entity.removeprefix('widget_')} " in turn)
+    )
+    done = xscore("calibrate", "--recall", "0.8", "--json", cwd=repo)
+    assert done.returncode == 0, done.stderr
+    calibration = json.loads(done.stdout)["calibration"]
+    assert calibration["cases"] == 30
+    turn = json.loads(xscore("context", "Sand the edge", "--json", cwd=repo).stdout)
+    assert turn["threshold"] == pytest.approx(calibration["cuts"]["default"])
+
+
+def files_after(commits: list[tuple[str, dict[str, str | None]]]) -> dict[str, str]:
+    """Return the files after the last of these commits."""
+    files: dict[str, str] = {}
+    for _, changed in commits:
+        files |= {path: text for path, text in changed.items() if text is not None}
+    return files

@@ -17,9 +17,9 @@ from xscore.extensions.evaluation.mining import LeftOut, Mined, mine_cases
 from xscore.settings import IndexSettings
 
 
-def mined_from(root: Path, most: int = 50, since: float | None = None) -> Mined:
+def mined_from(root: Path, limit: int = 50, since: float | None = None) -> Mined:
     """Mine with the default settings."""
-    return mine_cases(root, IndexSettings(), most=most, since=since)
+    return mine_cases(root, IndexSettings(), limit=limit, since=since)
 
 
 def test_a_case_is_the_message_and_what_changed(tmp_path: Path) -> None:
@@ -60,14 +60,14 @@ def test_the_same_history_gives_the_same_cases(
     root = write_history(tmp_path / "shop")
     first = mined_from(root)
     monkeypatch.setattr(mining, "_COMMITS_A_ROUND", 1)
-    again = mined_from(root)
-    assert again == first and len(first.cases) == 2
+    repeated = mined_from(root)
+    assert repeated == first and len(first.cases) == 2
 
 
 def test_no_more_than_asked_for(tmp_path: Path) -> None:
     """The newest come first, and what is older is not looked at."""
     root = write_history(tmp_path / "shop")
-    mined = mined_from(root, most=1)
+    mined = mined_from(root, limit=1)
     assert [case.date for case in mined.cases] == ["2026-03-05"] and mined.commits == 1
     later = mined_from(root, since=1_772_600_000)  # 4 March
     assert [case.date for case in later.cases] == ["2026-03-05"]

@@ -15,7 +15,7 @@ from xscore.cache.calibrations import (
     read_calibrations,
     write_calibration,
 )
-from xscore.cli.opening import opened_store, run_with_pipeline
+from xscore.cli.opening import opened_store, read_settings, run_with_pipeline
 from xscore.cli.options import COUNT, INPUT_FILE, JUDGE, JUDGING, LIMITS, SCOPE, Flags, command
 from xscore.cli.start import STARTED_AT
 from xscore.cli.text_layout import bold, render_facts
@@ -29,16 +29,21 @@ from xscore.extensions.evaluation.calibrating import (
     who_answers,
 )
 from xscore.extensions.evaluation.cases import CaseFile, read_cases
+from xscore.extensions.evaluation.mine_command import case_lines, refuse_without_history
+from xscore.extensions.evaluation.mining import mine_cases
 from xscore.extensions.evaluation.quality import Evaluation
 from xscore.extensions.evaluation.run import run_evaluation
-from xscore.pipeline.assembly import described_again
 from xscore.pipeline.build import Pipeline
-from xscore.platform.errors import UsageError
+from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.figures import format_dollars
+from xscore.platform.hashing import file_digest
+from xscore.platform.paths import find_root
 from xscore.platform.text import counted, one_line
 from xscore.records.calibration import EVERY_KIND, Calibration
 from xscore.records.turn import Scope
 
+MINED = 120
+"""Cases that are taken from the history where no file is named."""
 _SHARE = click.FloatRange(0, 1, min_open=True)
 
 
@@ -62,6 +67,10 @@ class CalibrationReport(Struct, frozen=True, kw_only=True):
     "--most", type=COUNT, metavar="K",
     help="Memories that it may keep on average; default: as many as --top-k.",
 )  # fmt: skip
+@click.option(
+    "--repositories", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+    help="The folder with the clones of the repositories that cases name.",
+)  # fmt: skip
 @click.option("--check", is_flag=True, help="Fail (5) if another model answers than was measured.")
 @click.option("--reset", is_flag=True, help="Forget what was measured of every judge.")
 def calibrate(
@@ -69,13 +78,15 @@ def calibrate(
     cases: Path | None,
     recall: float,
     most: int | None,
+    repositories: Path | None,
     check: bool,
     reset: bool,
     flags: Flags,
 ) -> int:
     """Measure the judge on past commits, so that its cut keeps a wished share of what is needed.
 
-    CASES is a file that `xscore eval mine` wrote. For each kind of memory with enough of them, the
+    CASES is a file that `xscore eval mine` wrote; without it the newest 120 fitting commits of this
+    repository are taken. For each kind of memory with enough of them, the
     share that was really needed is fitted to the scores; the cuts for --recall, and the weight of
     words beside the judge, are then kept for this judge in this repository's store, where you have
     set neither selection.threshold nor selection.words. `explain` and `status` say what a score is
@@ -87,29 +98,51 @@ def calibrate(
         return _reset(flags)
     if check:
         return run_with_pipeline(flags, partial(_check, flags=flags))
-    if cases is None:
-        raise UsageError(
-            "there are no cases to measure on",
-            hint="`xscore eval mine -o cases.jsonl` makes them from this repository's history.",
-        )
-    work = partial(_calibrate, cases=read_cases(cases), recall=recall, most=most, scope=flags.scope)
+    work = partial(
+        _calibrate,
+        cases=_mined_cases(flags) if cases is None else read_cases(cases),
+        recall=recall,
+        most=most,
+        scope=flags.scope,
+        clones=repositories,
+    )
     report = run_with_pipeline(flags, work, noun="This calibration")
     flags.terminal.print_result(report, _render)
     flags.terminal.notes(report.evaluation.warnings)
     return report.evaluation.exit_code
 
 
+def _mined_cases(flags: Flags) -> CaseFile:
+    """Return cases of this repository's own history. Raises UsageError, NothingMatched."""
+    root = find_root(Path.cwd()).path
+    index = read_settings(flags).settings.index
+    refuse_without_history(root, uses_git=index.git)
+    mined = mine_cases(root, index, limit=MINED)
+    if not mined.cases:
+        raise NothingMatched(
+            f"none of {counted(mined.commits, 'commit')} of this repository makes a case",
+            hint="`xscore eval mine` says why; write cases of your own, or name a file.",
+        )
+    flags.terminal.note(f"{counted(len(mined.cases), 'case')} from the history of this repository")
+    return CaseFile(mined.cases, file_digest(case_lines(mined).encode()))
+
+
 async def _calibrate(
-    pipeline: Pipeline, *, cases: CaseFile, recall: float, most: int | None, scope: Scope
+    pipeline: Pipeline,
+    *,
+    cases: CaseFile,
+    recall: float,
+    most: int | None,
+    scope: Scope,
+    clones: Path | None,
 ) -> CalibrationReport:
     refuse_words(pipeline.parts.judge)
     collector = CaseCollector()
     parts = heard(pipeline.parts, collector.answered_as)
     evaluation = await run_evaluation(
-        parts, cases, scope=scope, started=STARTED_AT, watch=collector
+        parts, cases, scope=scope, started=STARTED_AT, clones=clones, watch=collector
     )
-    # Again: the first reply may have named another model, whose judgments these are.
-    judge = described_again(parts).judge
+    judge = collector.judge or parts.judge
     calibration, fit = make_calibration(
         judge,
         collector,

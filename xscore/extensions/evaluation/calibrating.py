@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from xscore.extensions.evaluation import metrics
+from xscore.extensions.evaluation.asking import AskedCase
 from xscore.extensions.evaluation.calibration_fit import (
     FEWEST_POSITIVES,
     KEPT_PER_CASE,
@@ -24,6 +25,7 @@ from xscore.extensions.evaluation.calibration_fit import (
 from xscore.extensions.evaluation.call_wrapping import with_calls_wrapped
 from xscore.extensions.evaluation.cases import EvalCase
 from xscore.extensions.evaluation.metrics import entity_ref
+from xscore.pipeline.assembly import described_again
 from xscore.pipeline.joining import WORDS_WEIGHT
 from xscore.pipeline.judge_description import JudgeDescription, Scale
 from xscore.pipeline.parts import PipelineParts
@@ -43,15 +45,21 @@ USUAL_RECALL = 0.9
 
 
 class CaseCollector(Struct):
-    """Collects what a judge said of each case; see `run.RankingWatcher`."""
+    """Collects what a judge said of each case; see `run.CaseWatcher`."""
 
     cases: list[ScoredCase] = field(default_factory=list)
     answered_as: set[str] = field(default_factory=set)
     """Names that the host gave the model in its replies."""
 
-    def __call__(self, parts: PipelineParts, case: EvalCase, turn: Turn, ranking: Ranking) -> None:
+    judge: JudgeDescription | None = None
+    """The judge under the name by which its host answered; None: no case was judged."""
+
+    def __call__(self, parts: PipelineParts, asked_case: AskedCase) -> None:
         """Score one case under every weight."""
-        self.cases.append(score_case(parts, case, turn, ranking))
+        case = asked_case.case_of_entities()
+        self.cases.append(score_case(parts, case, asked_case.turn, asked_case.ranking))
+        # Its first reply may have named another model, whose judgments these are.
+        self.judge = described_again(parts).judge
 
 
 class _NameListener(ProviderWrapper):

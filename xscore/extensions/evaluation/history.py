@@ -66,12 +66,12 @@ def is_shallow(root: Path) -> bool:
     return (run_git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
 
 
-def read_history(root: Path, *, most: int, since: float | None = None) -> list[HistoryCommit]:
+def read_history(root: Path, *, limit: int, since: float | None = None) -> list[HistoryCommit]:
     """Return the newest commits of HEAD, newest first; none without git or without a commit.
 
     since: Unix seconds; None: from the beginning.
     """
-    arguments = ["log", f"-n{most}", "--no-merges", "--no-renames", "--raw", "-z", "--no-abbrev"]
+    arguments = ["log", f"-n{limit}", "--no-merges", "--no-renames", "--raw", "-z", "--no-abbrev"]
     arguments += ["--relative", "--no-ext-diff", "--no-textconv", "--no-color", _FORMAT]
     if since is not None:
         arguments.append(f"--max-age={int(since)}")

@@ -89,16 +89,16 @@ def mine_cases(
     root: Path,
     settings: IndexSettings,
     *,
-    most: int,
+    limit: int,
     since: float | None = None,
     progress: Callable[[int, int], None] = lambda _looked_at, _cases: None,
 ) -> Mined:
-    """Return at most `most` cases, of the newest commits first.
+    """Return at most `limit` cases, of the newest commits first.
 
     since: Unix seconds; None: from the beginning.
     progress: called with the commits looked at and the cases found.
     """
-    history = read_history(root, most=MAX_COMMITS, since=since)
+    history = read_history(root, limit=MAX_COMMITS, since=since)
     cases: list[EvalCase] = []
     left_out: Counter[str] = Counter()
     looked_at = 0
@@ -109,7 +109,7 @@ def mine_cases(
         else:
             cases.append(outcome)
         progress(looked_at, len(cases))
-        if len(cases) == most:
+        if len(cases) == limit:
             break
     return Mined(
         cases=tuple(cases),
