@@ -76,7 +76,7 @@ def print_row(pools: Sequence[JudgedPool], noise: float, wished: float) -> None:
             scores = degraded(pool, noise, random)
             areas.append(area_under_curve(scores, pool.is_gold))
             cases.append(scored_case(pool, scores))
-        fit = fit_calibration(cases, recall=wished, most=MOST, weight_in_force=WORDS_WEIGHT)
+        fit = fit_calibration(cases, recall=wished, kept_limit=MOST, weight_in_force=WORDS_WEIGHT)
         assert fit.error is not None and fit.error_before is not None
         kept = fit.figures.mean_kept
         rows.append(
@@ -167,8 +167,10 @@ def area_under_curve(scores: Sequence[float], is_gold: Sequence[bool]) -> float:
     last = np.cumsum(counts)
     ranks = (last - (counts - 1) / 2)[place_of_value]
     gold = np.array(is_gold)
-    wanted, others = int(gold.sum()), int((~gold).sum())
-    return float((ranks[gold].sum() - wanted * (wanted + 1) / 2) / max(1, wanted * others))
+    positives, negatives = int(gold.sum()), int((~gold).sum())
+    return float(
+        (ranks[gold].sum() - positives * (positives + 1) / 2) / max(1, positives * negatives)
+    )
 
 
 if __name__ == "__main__":

@@ -100,8 +100,8 @@ class Calibration(Struct, frozen=True, kw_only=True):
         if self.recall_low is not None and self.recall_high is not None:
             parts.append(f"({self.recall_low:.2f}–{self.recall_high:.2f})")
         parts.append(f"on {self.cases:,} past commits")
-        others: list[str] = []
+        other_cuts: list[str] = []
         for kind, cut in sorted(self.cuts.items()):
             if kind != EVERY_KIND and f"{cut:.2f}" != f"{self.cuts[EVERY_KIND]:.2f}":
-                others.append(f", {kind} cut at {cut:.2f}")
-        return " ".join(parts) + "".join(others)
+                other_cuts.append(f", {kind} cut at {cut:.2f}")
+        return " ".join(parts) + "".join(other_cuts)

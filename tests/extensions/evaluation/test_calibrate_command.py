@@ -88,11 +88,11 @@ def test_the_cut_comes_from_past_tasks(
     assert 0.4 < cut < 0.7 and calibration["recall"] >= 0.6
     assert calibration["error"] <= 0.05
     assert calibration["answered_as"] == ["judge-2"]
-    asked = ("context", "Sand the edge of `widget_3`", "--json")
-    turn = json.loads(xscore(*asked, cwd=repo).stdout)
+    question = ("context", "Sand the edge of `widget_3`", "--json")
+    turn = json.loads(xscore(*question, cwd=repo).stdout)
     assert turn["threshold"] == pytest.approx(cut)
-    own = json.loads(xscore(*asked, "--threshold", "0.9", cwd=repo).stdout)
-    assert own["threshold"] == 0.9
+    stricter = json.loads(xscore(*question, "--threshold", "0.9", cwd=repo).stdout)
+    assert stricter["threshold"] == 0.9
     status = xscore("status", cwd=repo).stdout
     assert f"{cut:.2f} ≈ recall" in status and "on 36 past commits" in status
     why = json.loads(
@@ -106,7 +106,7 @@ def test_the_cut_comes_from_past_tasks(
     assert repeated["calibration"]["cuts"] == calibration["cuts"]
     assert host.counts.judging_requests == requests, "what was judged is not paid again"
     assert json.loads(xscore("calibrate", "--reset", "--json", cwd=repo).stdout)["removed"] == 1
-    assert json.loads(xscore(*asked, cwd=repo).stdout)["threshold"] == 0.7
+    assert json.loads(xscore(*question, cwd=repo).stdout)["threshold"] == 0.7
 
 
 def test_too_few_needed_memories_are_refused(
@@ -163,12 +163,12 @@ def test_a_calibration_that_came_with_a_clone_does_not_count(
     git(tmp_path, "clone", "-q", str(repo), "clone")
     clone = tmp_path / "clone"
     shutil.copytree(store_dir(repo), clone / ".xscore")
-    asked = ("context", "Sand the edge of `widget_3`", "--json")
-    turn = json.loads(xscore(*asked, cwd=clone).stdout)
+    question = ("context", "Sand the edge of `widget_3`", "--json")
+    turn = json.loads(xscore(*question, cwd=clone).stdout)
     assert turn["threshold"] == 0.7
     shutil.rmtree(store_dir(clone))
     shutil.copytree(store_dir(repo), store_dir(clone))
-    assert xscore(*asked, cwd=clone).returncode == 6
+    assert xscore(*question, cwd=clone).returncode == 6
 
 
 def test_cases_come_from_the_history_where_none_are_named(

@@ -42,7 +42,7 @@ def overconfident(
 ) -> list[ScoredCase]:
     """Cases of a judge whose score s is needed with a chance of s³ / 4."""
     rng = np.random.default_rng(seed)
-    made: list[ScoredCase] = []
+    cases_made: list[ScoredCase] = []
     for number in range(cases):
         memories: list[ScoredMemory] = []
         for score in rng.uniform(0, 1, 60).round(3):
@@ -50,13 +50,13 @@ def overconfident(
             memories.append(ScoredMemory(float(score), kind, bool(rng.random() < score**3 / 4)))
         gold = sum(memory.is_gold for memory in memories)
         name = f"repository {number % repositories}"
-        made.append(case_of(number, memories, gold=gold, repository=name))
-    return made
+        cases_made.append(case_of(number, memories, gold=gold, repository=name))
+    return cases_made
 
 
-def fitted(cases: list[ScoredCase], *, recall: float = 0.9, most: int = 15) -> CalibrationFit:
+def fitted(cases: list[ScoredCase], *, recall: float = 0.9, limit: int = 15) -> CalibrationFit:
     """The fit with the default weight in force."""
-    return fit_calibration(cases, recall=recall, most=most, weight_in_force=IN_FORCE)
+    return fit_calibration(cases, recall=recall, kept_limit=limit, weight_in_force=IN_FORCE)
 
 
 def test_a_map_rises_and_meets_the_truth() -> None:
@@ -77,17 +77,17 @@ def test_shares_on_left_out_repositories_are_right() -> None:
 def test_the_cut_keeps_what_was_wished() -> None:
     """On cases not used to set it, within what chance explains."""
     cases = overconfident(150)
-    fit = fitted(cases, recall=0.6, most=30)
+    fit = fitted(cases, recall=0.6, limit=30)
     assert fit.interval is not None
     assert fit.interval.low <= 0.6 <= fit.interval.high
-    higher = fitted(cases, recall=0.8, most=60)
+    higher = fitted(cases, recall=0.8, limit=60)
     assert higher.cuts[EVERY_KIND] < fit.cuts[EVERY_KIND]
     assert higher.figures.mean_kept > fit.figures.mean_kept
 
 
 def test_no_more_is_kept_than_allowed() -> None:
     """A recall that is out of reach keeps at most as many as allowed, and the best of them."""
-    fit = fitted(overconfident(80), recall=1.0, most=5)
+    fit = fitted(overconfident(80), recall=1.0, limit=5)
     assert fit.figures.mean_kept <= 5 and 0 < fit.recall < 1
 
 
@@ -129,7 +129,7 @@ def test_a_weight_replaces_another_only_where_it_is_clearly_better() -> None:
     assert choose_weight(overconfident(10), in_force=IN_FORCE) == IN_FORCE
     assert choose_weight([], in_force=IN_FORCE) == IN_FORCE
     chosen = fit_calibration(
-        better * 4, recall=0.9, most=5, weight_in_force=IN_FORCE, is_weight_chosen=True
+        better * 4, recall=0.9, kept_limit=5, weight_in_force=IN_FORCE, is_weight_chosen=True
     )
     assert chosen.words_weight == IN_FORCE
 
@@ -154,7 +154,7 @@ def test_one_case_and_no_gold_divide_by_nothing() -> None:
     lone = fitted(overconfident(1))
     assert (lone.recall, lone.interval, lone.error) == (0.0, None, None)
     nothing = case_of(0, [ScoredMemory(0.5, "function", False)], gold=0)
-    figures = figures_at([nothing], {EVERY_KIND: 0.4}, IN_FORCE, most=5)
+    figures = figures_at([nothing], {EVERY_KIND: 0.4}, IN_FORCE, kept_limit=5)
     assert (figures.recall, figures.mean_kept) == (0.0, 1.0)
 
 
@@ -164,7 +164,7 @@ def test_ties_are_one_score() -> None:
     score_map = fit_map(memories)
     assert score_map.share(0.1) == score_map.share(0.9) == pytest.approx(0.1)
     cases = [case_of(number, memories) for number in range(6)]
-    cuts = choose_cuts(cases, {EVERY_KIND: score_map}, IN_FORCE, recall=0.9, most=10)
+    cuts = choose_cuts(cases, {EVERY_KIND: score_map}, IN_FORCE, recall=0.9, kept_limit=10)
     assert cuts[EVERY_KIND] == pytest.approx(0.7)
 
 

@@ -23,9 +23,9 @@ def test_metrics_are_those_of_ir_measures() -> None:
         length = chance.randrange(15, 60)
         gold = chance.randrange(1, 9)
         ranked = [f"d{number}" for number in range(length)]
-        wanted = chance.sample([f"d{number}" for number in range(length + 20)], gold)
-        hits = [wanted.index(name) if name in wanted else None for name in ranked]
-        qrels = [ir.Qrel("q", name, 1) for name in wanted]
+        gold_names = chance.sample([f"d{number}" for number in range(length + 20)], gold)
+        hits = [gold_names.index(name) if name in gold_names else None for name in ranked]
+        qrels = [ir.Qrel("q", name, 1) for name in gold_names]
         run = [ir.ScoredDoc("q", name, float(length - at)) for at, name in enumerate(ranked)]
         for k in (1, 5, 15):
             ours = metrics.ranking_metrics(hits, gold, k=k)

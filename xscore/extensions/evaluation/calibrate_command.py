@@ -64,7 +64,7 @@ class CalibrationReport(Struct, frozen=True, kw_only=True):
     help="Share of what is needed that the cut should keep.",
 )  # fmt: skip
 @click.option(
-    "--most", type=COUNT, metavar="K",
+    "--most", "kept_limit", type=COUNT, metavar="K",
     help="Memories that it may keep on average; default: as many as --top-k.",
 )  # fmt: skip
 @click.option(
@@ -77,7 +77,7 @@ def calibrate(
     *,
     cases: Path | None,
     recall: float,
-    most: int | None,
+    kept_limit: int | None,
     repositories: Path | None,
     check: bool,
     reset: bool,
@@ -102,7 +102,7 @@ def calibrate(
         _calibrate,
         cases=_mined_cases(flags) if cases is None else read_cases(cases),
         recall=recall,
-        most=most,
+        kept_limit=kept_limit,
         scope=flags.scope,
         clones=repositories,
     )
@@ -132,7 +132,7 @@ async def _calibrate(
     *,
     cases: CaseFile,
     recall: float,
-    most: int | None,
+    kept_limit: int | None,
     scope: Scope,
     clones: Path | None,
 ) -> CalibrationReport:
@@ -147,7 +147,7 @@ async def _calibrate(
         judge,
         collector,
         recall=recall,
-        most=most or parts.settings.selection.top_k,
+        kept_limit=kept_limit or parts.settings.selection.top_k,
         now=parts.clock(),
     )
     write_calibration(parts.store.connection, calibration)
@@ -222,10 +222,10 @@ def _about_words(report: CalibrationReport) -> str:
 
 
 def _about_maps(calibration: Calibration) -> str:
-    own = [kind for kind in calibration.maps if kind != EVERY_KIND]
-    if not own:
+    kinds = [kind for kind in calibration.maps if kind != EVERY_KIND]
+    if not kinds:
         return "one for all kinds: none has 30 needed memories of its own"
-    return f"{', '.join(own)}; one for all other kinds"
+    return f"{', '.join(kinds)}; one for all other kinds"
 
 
 def _about_error(report: CalibrationReport) -> str:

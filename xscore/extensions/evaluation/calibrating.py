@@ -144,10 +144,10 @@ def refuse_too_few(cases: Sequence[ScoredCase]) -> None:
     """Raise UsageError where the cases hold too little to fit anything."""
     positives = count_positives(cases)
     if positives < FEWEST_POSITIVES:
-        wanted = counted(positives, "wanted memory", "wanted memories")
+        memories = counted(positives, "wanted memory", "wanted memories")
         raise UsageError(
-            f"{wanted} in {counted(len(cases), 'case')}: {FEWEST_POSITIVES} are the fewest to fit a"
-            " cut on, since a recall measured on fewer is off by more than 0.1",
+            f"{memories} in {counted(len(cases), 'case')}: {FEWEST_POSITIVES} are the fewest to fit"
+            " a cut on, since a recall measured on fewer is off by more than 0.1",
             hint="Mine more commits (`xscore eval mine`), or write more cases.",
         )
 
@@ -157,7 +157,7 @@ def make_calibration(
     collector: CaseCollector,
     *,
     recall: float,
-    most: int,
+    kept_limit: int,
     now: float,
 ) -> tuple[Calibration, CalibrationFit]:
     """Fit the collected cases. now: Unix seconds. Raises UsageError if they are too few."""
@@ -168,7 +168,7 @@ def make_calibration(
     fit = fit_calibration(
         cases,
         recall=recall,
-        most=most,
+        kept_limit=kept_limit,
         weight_in_force=WORDS_WEIGHT if chosen is None else chosen,
         is_weight_chosen=chosen is not None,
     )
@@ -181,7 +181,7 @@ def make_calibration(
         positives=count_positives(cases),
         repositories=len({case.repository for case in cases}),
         wished_recall=recall,
-        most=most,
+        most=kept_limit,
         words_weight=fit.words_weight,
         cuts=fit.cuts,
         maps=fit.maps,
@@ -202,16 +202,16 @@ def check_calibration(
     answered_as: names that its host gave the model just now; empty: it was not asked.
     Raises UsageError if it was never calibrated, GateFailed if another model answers now.
     """
-    asked = str(judge.spec)
-    of_judge = [calibration for calibration in calibrations if calibration.asked == asked]
+    name = str(judge.spec)
+    of_judge = [calibration for calibration in calibrations if calibration.asked == name]
     if not of_judge:
         raise UsageError(
-            f"{asked} was not calibrated in this store", hint="Run `xscore calibrate CASES`."
+            f"{name} was not calibrated in this store", hint="Run `xscore calibrate CASES`."
         )
     matching = [entry for entry in of_judge if entry.identity == judge.identity]
     if not matching:
         raise GateFailed(
-            f"{asked} was calibrated as {_describe(of_judge[0])}, and judges now as"
+            f"{name} was calibrated as {_describe(of_judge[0])}, and judges now as"
             f" {judge.identity.model} ({judge.identity.prompt_version})",
             hint="Calibrate it again, or name the model that was calibrated.",
         )
@@ -219,7 +219,7 @@ def check_calibration(
     strangers = answered_as - set(calibration.answered_as)
     if answered_as and calibration.answered_as and strangers:
         raise GateFailed(
-            f"{asked} answers as {', '.join(sorted(strangers))}, and was calibrated as"
+            f"{name} answers as {', '.join(sorted(strangers))}, and was calibrated as"
             f" {', '.join(calibration.answered_as)}",
             hint="Calibrate it again, or name the model that was calibrated.",
         )

@@ -2,8 +2,8 @@
 
 The share of wanted memories at each score is fitted by isotonic regression, for every kind with
 enough wanted memories by itself and for the others together. One share is then the bar for all
-kinds: the highest at which the wished recall is kept, at most `most` memories on average; the cut
-of a kind is the score at which its map reaches the bar. The weight of words is the one of a few at
+kinds: the highest at which the wished recall is kept, with at most so many memories on average; the
+cut of a kind is the score at which its map reaches the bar. The weight of words is the one of a few at
 which wanted memories stand highest. What is reported of recall, kept memories and error is measured
 on folds that were left out, whole repositories where there are several, and everything is fitted
 again without them. Trade-off: the fit that is stored has seen all cases; the figures are of fits
@@ -117,7 +117,7 @@ def fit_calibration(
     cases: Sequence[ScoredCase],
     *,
     recall: float,
-    most: int,
+    kept_limit: int,
     weight_in_force: float,
     is_weight_chosen: bool = False,
 ) -> CalibrationFit:
@@ -134,7 +134,7 @@ def fit_calibration(
 
     weight = weight_for(cases)
     maps = fit_maps(cases, weight)
-    cuts = choose_cuts(cases, maps, weight, recall=recall, most=most)
+    cuts = choose_cuts(cases, maps, weight, recall=recall, kept_limit=kept_limit)
     recalls: list[float] = []
     repositories: list[str] = []
     kept: list[int] = []
@@ -144,8 +144,10 @@ def fit_calibration(
     for training, held_out in folds(cases):
         fold_weight = weight_for(training)
         fold_maps = fit_maps(training, fold_weight)
-        fold_cuts = choose_cuts(training, fold_maps, fold_weight, recall=recall, most=most)
-        figures = figures_at(held_out, fold_cuts, fold_weight, most=most)
+        fold_cuts = choose_cuts(
+            training, fold_maps, fold_weight, recall=recall, kept_limit=kept_limit
+        )
+        figures = figures_at(held_out, fold_cuts, fold_weight, kept_limit=kept_limit)
         recalls += figures.recalls
         repositories += figures.repositories
         kept += figures.kept
@@ -269,16 +271,16 @@ def choose_cuts(
     weight: float,
     *,
     recall: float,
-    most: int,
+    kept_limit: int,
 ) -> dict[str, float]:
     """Return the cut of each map: at the highest bar that keeps the wished recall.
 
-    If that would keep more than `most` on average, or no bar keeps as much, the bar is the one that
-    keeps most of the gold with `most`.
+    If that would keep more than `kept_limit` on average, or no bar keeps as much, the bar is the one that
+    keeps most of the gold with that many.
     """
     shares: set[float] = set()
     for case in cases:
-        for memory in case.memories[weight][: 4 * most]:
+        for memory in case.memories[weight][: 4 * kept_limit]:
             shares.add(_map_of(maps, memory.kind).share(memory.score))
     bars = sorted(shares, reverse=True)
     # Evenly spaced ones of many; the lowest keeps all that can be kept.
@@ -287,8 +289,8 @@ def choose_cuts(
     best_recall = -1.0
     for bar in [*bars[::step], *bars[-1:]]:
         cuts = {kind: _score_at(score_map, bar) for kind, score_map in maps.items()}
-        figures = figures_at(cases, cuts, weight, most=most)
-        if figures.mean_kept > most:
+        figures = figures_at(cases, cuts, weight, kept_limit=kept_limit)
+        if figures.mean_kept > kept_limit:
             break
         if figures.recall > best_recall:
             best, best_recall = cuts, figures.recall
@@ -312,9 +314,9 @@ def _score_at(score_map: ScoreMap, bar: float) -> float:
 
 
 def figures_at(
-    cases: Sequence[ScoredCase], cuts: Mapping[str, float], weight: float, *, most: int
+    cases: Sequence[ScoredCase], cuts: Mapping[str, float], weight: float, *, kept_limit: int
 ) -> CutFigures:
-    """Return what cuts keep, at most `most` of a case."""
+    """Return what cuts keep, at most `kept_limit` of a case."""
     recalls: list[float] = []
     repositories: list[str] = []
     kept: list[int] = []
@@ -326,7 +328,7 @@ def figures_at(
                 continue
             passing += 1
             gold += memory.is_gold
-            if passing == most:
+            if passing == kept_limit:
                 break
         kept.append(passing)
         if case.gold:

@@ -144,9 +144,9 @@ class _Explainer(Struct):
             self.recording.keep_host(parts.judge.capability)
         words = self.words.setdefault(asked_case.case.id, {})
         missed = missed_gold(asked_case.ranking, asked_case.case_of_entities().gold)
-        known = [gold for gold in missed if gold.is_candidate and gold.name]
+        candidates = [gold for gold in missed if gold.is_candidate and gold.name]
         # Each explanation ranks the pool again.
-        for gold in known[:EXPLAINED]:
+        for gold in candidates[:EXPLAINED]:
             name = f"{gold.path}::{gold.name}"
             try:
                 explanation = explain_choice(parts, name, turn_id=asked_case.answer.turn_id)
