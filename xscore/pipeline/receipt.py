@@ -21,8 +21,8 @@ from xscore.pipeline.pool import stored_reasons
 from xscore.pipeline.ranking import unjudged_pairs
 from xscore.pipeline.turn_stages import Judged, TurnStages
 from xscore.platform.errors import ExitCode
-from xscore.prompts.turn_text import shown_turn_parts
 from xscore.prompts.suspicion import is_suspicious
+from xscore.prompts.turn_text import shown_turn_parts
 from xscore.records.calls import Answerer, Stage, Traffic
 from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import (

@@ -17,8 +17,8 @@ from msgspec import Struct
 from xscore.platform.clock import DAY_S
 from xscore.prompts.fences import collapse_blanks, escape_tags
 from xscore.prompts.left_out import LeftOut, redacted_lines
-from xscore.records.judgment import Ranked
 from xscore.prompts.suspicion import is_suspicious
+from xscore.records.judgment import Ranked
 from xscore.records.memory import (
     CODE_KINDS,
     Citation,
