@@ -66,8 +66,8 @@ class JudgeSettings(SettingsGroup, frozen=True):
     """What the judge sees of the turn: task and errors, or also file, diff and recent files (then
     part of the key)."""
     rubric: Fixed[str] = "code"
-    """What the judge looks for: `code`, `general` for entries of any kind (tickets, notes), or a
-    text of yours within the general one. `xscore.open` sets it."""
+    """What the judge looks for: `code`, `general` for entries of any kind (tickets, notes), a text
+    of yours within the general one (`xscore.open` sets it), or `check`, what a diff lacks."""
     reasons: Literal["relevant", "all"] = "relevant"
     """Ask for reasons of scores from 0.3 up, or of all."""
     reason_model: str = "auto"
