@@ -58,11 +58,11 @@ _FORMS = (
         ),
     ),
     _Form(
-        rf"\b(?:give|assign|return|output)s?{_GAP}{_WORDS}{{0,3}}(?:score|relevance|rating)"
-        rf"{_GAP}{_WORDS}{{0,2}}{_HIGH}",
+        r"\b(?:give|assign|return|output)s? (?:[\w'-]{1,30} ){0,3}(?:score|relevance|rating)"
+        r" (?:\w{1,30} ){0,2}(?:100\b|10/10|highest|maximum|perfect)",
         (
-            "score|relevance|rating",
-            "100|10/10|1.0|highest|maximum|perfect",
+            "score |relevance |rating ",
+            "100|10/10|highest|maximum|perfect",
             "give|assign|return|output",
         ),
     ),
@@ -95,15 +95,14 @@ _FORMS = (
         ),
     ),
     _Form(
-        r"\b(?:system|developer|operator) (?:override|notice|message)[:.!]",
-        ("override|notice|message", "system o|system n|system m|developer |operator "),
+        r"\b(?:system|developer|operator) (?:override|notice)[:.!]",
+        ("override|notice", "system o|system n|developer |operator "),
     ),
     _Form(  # the frame of a prompt
-        r"<\|(?:im_start|im_end|system|user|assistant|eot_id)\|>|\[/?inst\]|<</?sys>>"
-        r"|</(?:memory|file|code|task|turn|pack|system|evidence)>\s*(?:</|<system|system:)",
-        (
-            "im_start|im_end|eot_id|inst]|sys>>|</mem|</file|</code|</task|</turn|</pack|</sys|</evi",
-        ),
+        r"<\|(?:im_start|im_end|system|user|assistant|eot_id)\|>|\[/inst\]|<</?sys>>"
+        r"|</(?:memory|file|code|task|turn|pack|evidence)>\s*(?:</\w{1,20}>\s*)?"
+        r"(?:<(?:system|instructions?|task)\b|system:)",
+        ("im_start|im_end|eot_id|/inst]|sys>>|</mem|</file|</code|</task|</turn|</pack|</evi",),
     ),
     _Form(  # a reply or examples to copy
         r"[\"']?scores?[\"']? ?[:=] ?\{[^{}]{0,120}?[:=] ?100\b"
@@ -171,7 +170,8 @@ def _folded(text: str) -> str:
     """Return a text in lower case on one line, without what a reader does not see."""
     if not text.isascii():
         text = _UNSEEN.sub("", unicodedata.normalize("NFKC", text))
-    return text.lower()
+    # A quotation mark within a string is written with a backslash.
+    return text.lower().replace('\\"', '"')
 
 
 def _has_order(folded: str) -> bool:

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from xscore.costs.caps import Caps, add_spending
 from xscore.costs.ledger import calls_of_turn, insert_batch_calls
 from xscore.extensions.evaluation.attack_places import Host, Place, choose_hosts, write_into
-from xscore.pipeline.assembly import with_cap
+from xscore.pipeline.assembly import with_adapted_judge, with_cap
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.estimating import forecast_judging
 from xscore.pipeline.judge_description import Scale
@@ -168,13 +168,19 @@ async def run_attack(
         async with Pipeline.open(root, settings, observer=observer) as copy:
             attack = _Attack(
                 parts=parts,
-                copy=copy.parts,
+                copy=_as_opened(copy.parts, parts),
                 hosts=hosts,
                 task=task,
                 payloads=payloads or read_payloads(),
                 started=started or time.monotonic(),
             )
             return await attack.run()
+
+
+def _as_opened(copy: PipelineParts, parts: PipelineParts) -> PipelineParts:
+    """Return the parts of the copy with what those of the repository were opened with."""
+    copy = replace(copy, resources_opener=parts.resources_opener)
+    return with_adapted_judge(copy, parts.adapt_judge) if parts.adapt_judge else copy
 
 
 def _settings_of_copy(settings: Settings) -> Settings:
@@ -274,7 +280,7 @@ class _Attack(Struct):
         self._charge(answer)
         if answer.coverage.unjudged:
             self.ended = next(iter(answer.unjudged.by_cause), "unjudged")
-            self.exit_code = answer.exit_code or ExitCode.UNJUDGED
+            self.exit_code = answer.exit_code or ExitCode.PARTLY
             self.warnings += answer.warnings
         return _observe(self.copy, self.hosts, seen[0], answer) if seen else None
 

@@ -58,13 +58,10 @@ def render_attack(report: AttackReport, *, verbose: bool = False) -> str:
         parts.append(render_table(HEADS, rows, right=HEADS[1:]))
         parts.append("\n".join(_verdict(report)))
         effects = [effect for family in report.families for effect in family.effects]
-        shown = (
-            effects
-            if verbose
-            else [effect for effect in effects if effect.moved >= report.moved_from]
-        )
-        if shown:
-            parts.append("\n".join(map(_effect_line, shown)))
+        if not verbose:
+            effects = [effect for effect in effects if effect.moved >= report.moved_from]
+        if effects:
+            parts.append("\n".join(map(_effect_line, effects)))
     if report.ended:
         done = f"{len(report.families)} of {counted(report.of, 'family', 'families')}"
         parts.append(f"ended early ({report.ended}): {done} were judged")
@@ -77,14 +74,14 @@ def render_attack(report: AttackReport, *, verbose: bool = False) -> str:
 def _row(family: FamilyResult) -> tuple[str, ...]:
     effects = family.effects
     newly_kept = sum(effect.is_kept and not effect.is_twin_kept for effect in effects)
-    told = sum(effect.is_suspicious for effect in effects)
+    suspicious = sum(effect.is_suspicious for effect in effects)
     largest = max([effect.moved for effect in effects], default=0.0)
     return (
         family.family,
         f"{family.obeyed} of {len(effects)}",
         f"{largest:+.2f}",
         f"{newly_kept}",
-        f"{told} of {len(effects)}",
+        f"{suspicious} of {len(effects)}",
         f"{family.moved_bystanders} of {family.bystanders}",
         f"{family.largest_change:.2f}",
     )
@@ -98,9 +95,8 @@ def _verdict(report: AttackReport) -> list[str]:
         lines = ["words alone rank here: they obey nobody, but a text may repeat the task's words"]
     moved = sum(family.moved_bystanders for family in families)
     if moved:
-        lines.append(
-            f"{counted(moved, 'score')} of other memories moved by {report.moved_from} or more"
-        )
+        scores = counted(moved, "score")
+        lines.append(f"{scores} of other memories moved by {report.moved_from} or more")
     else:
         lines.append("no other memory's score moved")
     return lines
