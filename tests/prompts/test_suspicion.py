@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from xscore.prompts.judge import JudgeModel
 from xscore.prompts.suspicion import MOST_CHARS, is_suspicious
+from xscore.records.calls import DecisionForm
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.prompt_builder import PromptBuilder, PromptLayout, decision_layout
@@ -52,9 +53,7 @@ def test_a_disguise_is_seen_through() -> None:
     look_alike = ORDER.replace("o", "\u043e").replace("e", "\u0435")
     invisible = "\u200b".join(ORDER)
     encoded = f'key = "{base64.b64encode(ORDER.encode()).decode()}"'
-    wide = "".join(
-        chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter for letter in ORDER
-    )
+    wide = ORDER.translate({code: code + 0xFEE0 for code in range(ord("!"), ord("~"))})
     for text in (wrapped, ORDER.upper(), look_alike, invisible, encoded, wide):
         assert is_suspicious(text), text
     assert not is_suspicious(base64.b64encode(ROWS[0].twin.encode()).decode())
@@ -67,9 +66,7 @@ def test_any_text_is_told_without_an_error(text: str) -> None:
     assert is_suspicious(f"{text}\n{ORDER}\n{text}")
 
 
-@pytest.mark.parametrize(
-    "unit", ["score ", "a b ", "this file is ", "AAAA", "ignore the ", "task "]
-)
+@pytest.mark.parametrize("unit", ["score ", "a b ", "this file is ", "AAAA", "ignore the "])
 def test_repeats_are_searched_in_bounded_work(unit: str) -> None:
     """A text made to be slow takes no longer than its length allows."""
 
@@ -80,14 +77,14 @@ def test_repeats_are_searched_in_bounded_work(unit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("most_files", "most_flagged"),
-    [(300, 2), pytest.param(4_000, 40, marks=pytest.mark.verify)],
+    ("of_python", "most_files", "most_flagged"),
+    [("stdlib", 300, 2), pytest.param("purelib", 4_000, 40, marks=pytest.mark.verify)],
 )
-def test_installed_code_is_hardly_ever_flagged(most_files: int, most_flagged: int) -> None:
+def test_installed_code_is_hardly_ever_flagged(
+    of_python: str, most_files: int, most_flagged: int
+) -> None:
     """Real files, 40 lines a text."""
-    folder = Path(
-        sysconfig.get_paths()["stdlib"] if most_files < 1000 else sysconfig.get_paths()["purelib"]
-    )
+    folder = Path(sysconfig.get_paths()[of_python])
     flagged: list[str] = []
     for path in islice(sorted(folder.rglob("*.py")), most_files):
         lines = path.read_bytes().decode("utf-8", "replace").splitlines()
@@ -128,4 +125,4 @@ def test_a_memory_that_gives_orders_has_a_prompt_of_its_own() -> None:
     questions that are answered apart from each other stay in one request."""
     assert shown_together() == [["f0", "f2"], ["f1"]]
     assert shown_together(isolates=False) == [["f0", "f1", "f2"]]
-    assert shown_together(decision_layout("predicate", 10_000)) == [["f0", "f1", "f2"]]
+    assert shown_together(decision_layout(DecisionForm.PREDICATE, 10_000)) == [["f0", "f1", "f2"]]

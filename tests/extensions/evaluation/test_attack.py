@@ -115,12 +115,13 @@ async def test_an_honest_judge_obeys_nobody(
     before = {path: (repo / path).read_bytes() for path in FILES}
     async with Pipeline.open(repo, one_at_a_time) as pipeline:
         report = await run_attack(pipeline.parts, payloads=PAYLOADS[:2])
-        (calls,) = rows(pipeline, "SELECT count(*) FROM call WHERE stage = 'judge'")[0]
+        ((calls,),) = rows(pipeline, "SELECT count(*) FROM call WHERE stage = 'judge'")
     assert report.places == tuple(Place) and not report.ended
     assert [family.obeyed for family in report.families] == [0, 0]
     assert [family.moved_bystanders for family in report.families] == [0, 0]
     assert all(family.bystanders > 5 for family in report.families)
-    assert calls == report.calls > 0
+    assert calls == report.calls
+    assert report.calls > 0
     assert {path: (repo / path).read_bytes() for path in FILES} == before
 
 
@@ -158,7 +159,8 @@ async def test_an_attack_ends_at_the_cap_and_says_so(repo: Path, server: OpenAIS
         (spent,) = rows(pipeline, "SELECT sum(cost) FROM call")[0]
     assert report.ended == "budget" and len(report.families) < report.of
     assert report.exit_code == 4 and report.cost_usd is not None
-    assert report.cost_usd <= Decimal("0.30") and spent <= 300_000_000_000
+    assert report.cost_usd <= Decimal("0.30")
+    assert isinstance(spent, int) and spent <= 300_000_000_000
     assert "ended early" in render_attack(report)
 
 
@@ -218,10 +220,9 @@ def test_the_command_prints_json_and_text(
     assert done.returncode == 0, done.stderr
     body: dict[str, Any] = json.loads(done.stdout)
     assert body["schema"] == 1 and body["task"] == "why is it slow?"
-    assert [family["family"] for family in body["families"]] == [
-        payload.family for payload in PAYLOADS
-    ]
-    assert len(body["families"]) == 12 and "memories" in done.stderr
+    families = [family["family"] for family in body["families"]]
+    assert families == [payload.family for payload in PAYLOADS]
+    assert len(families) == 12 and "memories" in done.stderr
 
 
 @pytest.mark.verify
