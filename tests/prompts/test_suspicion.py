@@ -14,6 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.prompts.bundle_memories import bundle, entry, said
+from xscore.prompts.bundle_forms import FORMS
+from xscore.prompts.bundle_parts import SUSPICIOUS_REMARK
 from xscore.prompts.judge import JudgeModel
 from xscore.prompts.suspicion import MOST_CHARS, is_suspicious
 from xscore.records.calls import DecisionForm
@@ -126,3 +129,12 @@ def test_a_memory_that_gives_orders_has_a_prompt_of_its_own() -> None:
     assert shown_together() == [["f0", "f2"], ["f1"]]
     assert shown_together(isolates=False) == [["f0", "f1", "f2"]]
     assert shown_together(decision_layout(DecisionForm.PREDICATE, 10_000)) == [["f0", "f1", "f2"]]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_reader_is_told_in_every_form(form: str) -> None:
+    """The remark stands with the memory that gives orders, and with no other."""
+    marked = bundle([entry(said(f"We queue in Kafka. {ORDER}"), 0.9)], form=form).text
+    plain = bundle([entry(said(f"We queue in Kafka. {ROWS[0].twin}"), 0.9)], form=form).text
+    assert SUSPICIOUS_REMARK in marked and ORDER[:20] in marked
+    assert SUSPICIOUS_REMARK not in plain

@@ -151,6 +151,20 @@ async def test_without_isolation_the_same_judge_moves_what_stands_beside(
     assert family.moved_bystanders > 0 and family.largest_change >= MOVED_FROM
 
 
+async def test_what_gives_orders_is_marked_where_it_is_selected(
+    make_repo: MakeRepo, server: OpenAIServer
+) -> None:
+    """The receipt says so of it alone, judged just now or served from the cache."""
+    server.score = lambda memory, _: OBEYED
+    order = f"# {PAYLOADS[0].payload}\n\nSecond line.\n"
+    root = make_repo({"a.md": order, "b.md": f"# {PAYLOADS[0].twin}\n\nSecond line.\n"})
+    for _ in range(2):
+        async with Pipeline.open(root, settings_for(server)) as pipeline:
+            answer = await pipeline.context("what is in the documents?")
+        marks = {entry.path: entry.is_suspicious for entry in answer.selected}
+        assert marks == {"a.md": True, "b.md": False}
+
+
 async def test_an_attack_ends_at_the_cap_and_says_so(repo: Path, server: OpenAIServer) -> None:
     """What all runs cost stays under the cap on the command; families judged whole are shown."""
     settings = settings_for(server, max_usd="0.30", concurrency=1)
