@@ -61,7 +61,8 @@ def test_its_json_is_one_object(xscore: Run, repo: Path) -> None:
     body = json.loads(done.stdout)
     assert body["schema"] == 1 and body["asked"] == 2 and body["found"]["chosen"]["recall"] == 0.25
     assert [entry["id"] for entry in body["results"]] == ["twice", "readme"]
-    assert set(body["results"][0]["missed"][0]) == {"path", "name", "rank", "score", "is_candidate"}
+    missed = set(body["results"][0]["missed"][0])
+    assert missed == {"path", "name", "rank", "score", "is_candidate", "raw_score", "words"}
     assert sum(entry["memories"] for entry in body["reliability"]) == body["coverage"]["candidates"]
 
 
