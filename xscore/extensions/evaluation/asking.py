@@ -23,7 +23,7 @@ from xscore.pipeline.turn_stages import Ranking
 from xscore.platform.errors import ExitCode
 from xscore.platform.files import is_there, leads_out
 from xscore.records.calls import Stage
-from xscore.records.judgment import Judgment, Outcome, Thresholds, UnjudgedCause
+from xscore.records.judgment import Judgment, Outcome, UnjudgedCause
 from xscore.records.memory import Candidate
 from xscore.records.receipt import Answer, StageUsage
 from xscore.records.turn import Scope, Turn
@@ -116,7 +116,7 @@ class AskedCase(Struct, frozen=True):
         if parts.judge.scale is Scale.WORDS or not case.gold:
             return None
         selection = parts.settings.selection
-        thresholds = Thresholds(selection.lexical_threshold)
+        thresholds = selection.thresholds_of_words
         ranked = rank(parts, outcomes, self.turn, thresholds=thresholds, by_words=True)
         return quality.quality_of(ranked, case.gold, k=selection.top_k)
 

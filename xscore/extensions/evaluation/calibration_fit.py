@@ -2,8 +2,8 @@
 
 The share of wanted memories at each score is fitted by isotonic regression, for every kind with
 enough wanted memories by itself and for the others together. One share is then the bar for all
-kinds: the highest at which the wished recall is kept, with at most so many memories on average; the
-cut of a kind is the score at which its map reaches the bar. The weight of words is the one of a few at
+kinds: the highest at which the wished recall is kept, with at most so many memories on average. The
+cut of a kind is the score at which its map reaches the bar, the weight of words the one of a few at
 which wanted memories stand highest. What is reported of recall, kept memories and error is measured
 on folds that were left out, whole repositories where there are several, and everything is fitted
 again without them. Trade-off: the fit that is stored has seen all cases; the figures are of fits
@@ -275,8 +275,8 @@ def choose_cuts(
 ) -> dict[str, float]:
     """Return the cut of each map: at the highest bar that keeps the wished recall.
 
-    If that would keep more than `kept_limit` on average, or no bar keeps as much, the bar is the one that
-    keeps most of the gold with that many.
+    If that would keep more than `kept_limit` on average, or no bar keeps as much, the bar is the
+    one that keeps most of the gold with that many.
     """
     shares: set[float] = set()
     for case in cases:
