@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tests.conftest import git
 from tests.extensions.evaluation.history_repo import write_history
-from tests.extensions.evaluation.shop_run import priced, rows
+from tests.extensions.evaluation.shop_run import Counts, priced, rows
 from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
@@ -214,6 +214,21 @@ async def test_gold_that_is_not_in_the_tree_is_a_miss(history: Path, user_dir: P
     evaluation = await run_cases(history, by_words(user_dir), file)
     assert any("shop/gone.py" in warning for warning in evaluation.warnings)
     assert evaluation.summary.figures["recall_at_20"].mean == 0.5
+
+
+async def test_the_estimate_comes_first(history: Path, server: OpenAIServer) -> None:
+    """What the cases will take is said before anything is sent; if declined, nothing is."""
+    settings = settings_for(server)
+    budget = replace(settings.budget, confirm_usd=Decimal(-1))
+    settings = replace(settings, budget=budget)
+    declining = Counts(agrees=False)
+    async with Pipeline.open(history, settings, observer=declining) as pipeline:
+        with pytest.raises(UsageError, match="declined"):
+            await run_evaluation(pipeline.parts, cases_of(history))
+    (estimate,) = declining.estimates
+    assert estimate.judge.to_judge and server.counts.judging_requests == 0
+    evaluation = await run_cases(history, settings, cases_of(history))
+    assert estimate.judge.to_judge == evaluation.coverage.judged
 
 
 async def test_the_caps_of_the_repository_hold(history: Path, server: OpenAIServer) -> None:
