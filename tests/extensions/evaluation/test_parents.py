@@ -98,6 +98,22 @@ async def test_nothing_later_can_be_found(history: Path, tmp_path: Path, user_di
     assert reachable[0] == newest.parent and newest.commit not in reachable
 
 
+async def test_a_run_from_the_beginning_forgets_what_is_later(
+    history: Path, user_dir: Path
+) -> None:
+    """The store stays between runs: what a later parent said is not there for an earlier case."""
+    cases = cases_of(history)
+    (grown, fixed) = cases.cases
+    await run_cases(history, by_words(user_dir), CaseFile((grown,), "d"))
+    await run_cases(history, by_words(user_dir), CaseFile((fixed,), "d"))
+    (tree,) = user_dir.glob(f"{FOLDER}/*/tree")
+    async with Pipeline.open(tree, by_words(user_dir)) as pipeline:
+        texts = rows(pipeline, "SELECT title || coalesce(text, '') FROM memory WHERE path = ''")
+        entities = rows(pipeline, "SELECT entity FROM memory WHERE path = 'shop/prices.py'")
+    assert not any("whole cents" in str(text) or "basket" in str(text) for (text,) in texts)
+    assert ("discount",) in entities and ("Cart.clear",) not in entities
+
+
 async def test_the_users_repository_is_left_alone(
     history: Path, tmp_path: Path, user_dir: Path
 ) -> None:
