@@ -19,6 +19,7 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.evaluation.cases import CaseFile, EvalCase
+from xscore.extensions.evaluation.metrics import EntityRef
 from xscore.extensions.evaluation.mining import mine_cases
 from xscore.extensions.evaluation.quality import Evaluation
 from xscore.extensions.evaluation.result_lines import CaseRecord, ResultFile
@@ -220,6 +221,20 @@ async def test_what_is_not_here_is_counted(history: Path, tmp_path: Path, user_d
     assert evaluation.exit_code == 1 and evaluation.id == ""
     none = await run_cases(history, by_words(user_dir), CaseFile(tuple(elsewhere[2:]), "d"))
     assert (none.asked, none.found, none.summary.figures) == (0, None, {})
+
+
+async def test_a_folder_without_git_has_no_past(
+    history: Path, tmp_path: Path, user_dir: Path
+) -> None:
+    """Cases with a parent are counted as not asked there; those without one are asked."""
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "prices.py").write_text("def discount():\n    return 1\n")
+    (mined, _) = cases_of(history).cases
+    question = EvalCase(id="q", task="What is the discount?", gold=(EntityRef("prices.py"),))
+    evaluation = await run_cases(plain, by_words(user_dir), CaseFile((mined, question), "d"))
+    assert (evaluation.asked, sum(evaluation.left_out.values())) == (1, 1)
+    assert evaluation.summary.figures["recall_at_5"].mean == 1.0
 
 
 async def test_gold_that_is_not_in_the_tree_is_a_miss(history: Path, user_dir: Path) -> None:
