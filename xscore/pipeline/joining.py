@@ -23,10 +23,12 @@ WORDS_WEIGHT = 0.5
 """Weight of words beside a model that was not measured here."""
 JUDGE_BOUND = 0.005
 """A score of 0 or 1 counts as this far from it: half a step of the scale from 0 to 100."""
-WORDS_BOUND = 0.001
-"""The same of word scores, most of which are 0."""
-NEUTRAL_WORDS = 0.05
-"""Word score that says nothing either way."""
+WORDS_BOUND = 0.0001
+"""The same of word scores, probabilities most of which are far below one in a thousand."""
+NEUTRAL_WORDS = 0.005
+"""Word score that says nothing either way: a tenth of what is kept where words alone rank."""
+MOST_WORDS = 0.95
+"""A higher word score counts as this: words alone cannot refute a judge that is certain."""
 MOST_LIFTED, LIFTED_SHARE = 100, 0.2
 """Words speak for at most this many memories, and at most this share of a pool: where more score
 above `NEUTRAL_WORDS`, as with a long task, the neutral score is higher."""
@@ -66,11 +68,11 @@ def _share_of_weight(pool: int) -> float:
 
 def words_evidence(word_scores: Sequence[float], *, weight: float) -> list[float]:
     """Return what words add to each memory's log-odds; below 0: they speak against it."""
-    neutral = _log_odds(neutral_words(word_scores), bound=WORDS_BOUND)
+    neutral = _words_log_odds(neutral_words(word_scores))
     # Most scores of a pool are 0: each value is worked out once.
     evidence_of: dict[float, float] = {}
     for score in set(word_scores):
-        amount = weight * (_log_odds(score, bound=WORDS_BOUND) - neutral)
+        amount = weight * (_words_log_odds(score) - neutral)
         evidence_of[score] = round(amount, 6)
     return [evidence_of[score] for score in word_scores]
 
@@ -111,7 +113,6 @@ def _joined_scores(judge_scores: Sequence[float], evidence: Sequence[float]) -> 
     return scores
 
 
-def _log_odds(score: float, *, bound: float) -> float:
-    """Return the log-odds of a score that is kept this far from 0 and 1, in the same order."""
-    kept_off = bound + (1 - 2 * bound) * score
+def _words_log_odds(score: float) -> float:
+    kept_off = WORDS_BOUND + (1 - 2 * WORDS_BOUND) * min(score, MOST_WORDS)
     return log(kept_off / (1 - kept_off))
