@@ -18,15 +18,17 @@ from math import ceil, exp, log
 from operator import itemgetter
 
 from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked
+from xscore.settings import SelectionSettings
 
 WORDS_WEIGHT = 0.5
 """Weight of words beside a model that was not measured here."""
 JUDGE_BOUND = 0.005
 """A score of 0 or 1 counts as this far from it: half a step of the scale from 0 to 100."""
-WORDS_BOUND = 0.0001
-"""The same of word scores, probabilities most of which are far below one in a thousand."""
-NEUTRAL_WORDS = 0.005
+NEUTRAL_WORDS = SelectionSettings().lexical_threshold / 10
 """Word score that says nothing either way: a tenth of what is kept where words alone rank."""
+WORDS_BOUND = NEUTRAL_WORDS / 50
+"""As `JUDGE_BOUND`, of word scores; most of a pool are near 0, and count two less in log-odds than
+a neutral one, at the usual weight."""
 MOST_WORDS = 0.95
 """A higher word score counts as this: words alone cannot refute a judge that is certain."""
 MOST_LIFTED, LIFTED_SHARE = 100, 0.2
