@@ -82,7 +82,7 @@ def by_words(fitting: FittingList) -> Vector:
 def measure(lists: Sequence[FittingList], weights_for: Callable[[str], OrderWeights]) -> Figures:
     """Measure lists, each by the weights for its repository."""
     cases: list[CaseFigures] = []
-    whole: list[WholeCommit] = []
+    complete: list[WholeCommit] = []
     for fitting in lists:
         entry = fitting.entry
         if entry.turn > 0:  # one withheld file a commit is measured
@@ -94,7 +94,7 @@ def measure(lists: Sequence[FittingList], weights_for: Callable[[str], OrderWeig
         if entry.turn < 0:
             listed = speaks and missing * max(shares_of(sums.tolist())) >= weights.lists_from
             has_one_file = fitting.situation.files == 1
-            whole.append(WholeCommit(entry.repository, not listed, has_one_file))
+            complete.append(WholeCommit(entry.repository, not listed, has_one_file))
             continue
         place = len(sums)
         shown = False
@@ -111,7 +111,7 @@ def measure(lists: Sequence[FittingList], weights_for: Callable[[str], OrderWeig
                 shown,
             )
         )
-    return Figures(tuple(cases), tuple(whole))
+    return Figures(tuple(cases), tuple(complete))
 
 
 def within(places: Iterable[int], first: int) -> float:
