@@ -17,7 +17,8 @@ from xscore.records.judgment import FILL, Judgment
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Turn
 from xscore.scorer.bm25 import entries_of, sum_of
-from xscore.scorer.lexical import LexicalJudge, lexical_priors, why_less
+from xscore.scorer.lexical import LexicalJudge, lexical_priors
+from xscore.scorer.scored_pool import why_less
 from xscore.settings import IndexSettings, SelectionSettings
 from xscore.store.store import Store
 from xscore.store.term_vectors import TERM_EMBEDDER, TERM_ENTRY, term_vector

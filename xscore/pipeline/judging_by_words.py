@@ -47,6 +47,7 @@ def lexical_outcomes(
         reasons_from=reasons_from,
         stale=stale_memory_ids(parts.store.connection),
         tests_of=parts.store.tests_of,
+        links=parts.store.edges_touching,
     )
     return tuple(Outcome.from_judgments(candidates, judge.judge_all(turn, candidates)))
 

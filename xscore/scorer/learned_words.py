@@ -1,0 +1,125 @@
+"""From what is known of a short list to probabilities: a linear model, trained on past commits.
+
+Each memory gets a rating, the sum of its features times their weights; its share of the ratings of
+all code becomes the probability that a commit about this task would change it. So the same number
+means the same in a short question and in a long message, in a small pool and in a large one. The
+weights stand in `learned_words.json`, made by `benchmarks/train_lexical.py`; nothing here is tuned
+by hand. Trade-off: memories that are no code were no part of the training, so they are rated by
+their words alone, as code with these words is on average.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct, json
+
+from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate
+from xscore.scorer.bm25 import LexicalEvidence
+from xscore.scorer.word_features import FEATURES, WORD_FEATURES, Shortlist
+
+FILE = Path(__file__).with_name("learned_words.json")
+ODDS_TERMS = (
+    "constant",
+    "share",
+    "share_by_words",
+    "share_squared",
+    "best",
+    "strange",
+    "words",
+    "code",
+)
+"""Names of what the log odds are a weighted sum of (`log_odds_terms`)."""
+SURE = 30.0
+"""Log odds beyond which a probability is 0 or 1 in any print."""
+
+
+class LearnedWeights(Struct, frozen=True, forbid_unknown_fields=True):
+    """The data file."""
+
+    trained_on: str
+    """Which cases, in words."""
+    code: dict[str, float]
+    """Weight of each feature for code of the product."""
+    other: dict[str, float]
+    """Weight of each feature of words for the others, and `constant`."""
+    probability: dict[str, float]
+    """Weight of each term of the log odds; see `log_odds_terms`."""
+
+
+@cache
+def load_weights() -> LearnedWeights:
+    """Read the weights that ship with the package."""
+    return json.decode(FILE.read_bytes(), type=LearnedWeights)
+
+
+def rate(
+    candidates: Sequence[Candidate], shortlist: Shortlist, weights: LearnedWeights
+) -> list[float]:
+    """Return the rating of each memory of a short list."""
+    of_code = [weights.code.get(name, 0.0) for name in FEATURES]
+    of_others = [weights.other.get(name, 0.0) for name in WORD_FEATURES]
+    constant = weights.other["constant"]
+    ratings: list[float] = []
+    for row, features in zip(shortlist.rows, shortlist.features, strict=True):
+        if candidates[row].kind in PRODUCT_CODE_KINDS:
+            ratings.append(_dot(of_code, features))
+        else:
+            ratings.append(constant + _dot(of_others, features[: len(of_others)]))
+    return ratings
+
+
+def probabilities(
+    candidates: Sequence[Candidate],
+    evidence: LexicalEvidence,
+    shortlist: Shortlist,
+    weights: LearnedWeights,
+) -> list[float]:
+    """Return how likely it is that each memory of a short list is meant."""
+    ratings = rate(candidates, shortlist, weights)
+    of_code = [
+        rating
+        for row, rating in zip(shortlist.rows, ratings, strict=True)
+        if candidates[row].kind in PRODUCT_CODE_KINDS
+    ]
+    whole = _log_sum(of_code or ratings)
+    code = sum([candidate.kind in PRODUCT_CODE_KINDS for candidate in candidates])
+    probable: list[float] = []
+    for rating in ratings:
+        terms = log_odds_terms(rating - whole, evidence, best=shortlist.best, code=code)
+        odds = sum([weights.probability[name] * value for name, value in terms.items()])
+        probable.append(1 / (1 + math.exp(-max(-SURE, min(SURE, odds)))))
+    return probable
+
+
+def log_odds_terms(
+    share: float, evidence: LexicalEvidence, *, best: float, code: int
+) -> Mapping[str, float]:
+    """Return what the log odds of a memory are a weighted sum of.
+
+    share: log of its share of the ratings of all code.
+    best: the most evidence of any code.
+    code: how many memories are code.
+    """
+    words = math.log(max(1, evidence.words))
+    return {
+        "constant": 1.0,
+        "share": share,
+        "share_by_words": share * words,
+        "share_squared": share * share,
+        "best": math.log(best / evidence.half),
+        "strange": evidence.strange,
+        "words": words,
+        "code": math.log1p(code),
+    }
+
+
+def _dot(weights: Sequence[float], features: Sequence[float]) -> float:
+    return sum([weight * value for weight, value in zip(weights, features, strict=True)])
+
+
+def _log_sum(ratings: Sequence[float]) -> float:
+    """Return the logarithm of the sum of their exponentials."""
+    most = max(ratings)
+    return most + math.log(sum([math.exp(rating - most) for rating in ratings]))
