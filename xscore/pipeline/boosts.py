@@ -13,16 +13,41 @@ from itertools import chain, repeat
 from operator import itemgetter
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.extension import ENABLED_SETTING, enabled_plugins, plugin_errors
 from xscore.platform.clock import DAY_S
-from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked, Thresholds
+from xscore.records.judgment import (
+    USUAL_THRESHOLD,
+    Boost,
+    Judgment,
+    Origin,
+    Outcome,
+    Ranked,
+    Thresholds,
+)
 from xscore.records.memory import Candidate, Edge, Kind, Relation
 from xscore.records.turn import Turn
 from xscore.settings import BoostSettings, Settings
 
 LEAST_BOOST = 0.001
 """Smaller boosts are left out: they change nothing and read as noise."""
+
+
+def boosts_by_words(settings: BoostSettings, thresholds: Thresholds) -> BoostSettings:
+    """Return what may be added to scores by words.
+
+    They are probabilities, so an amount is the same share of their threshold as it is of a model's.
+    """
+    share = thresholds.lowest / USUAL_THRESHOLD
+    return replace(
+        settings,
+        cap=settings.cap * share,
+        floor=settings.floor * share,
+        test_link=settings.test_link * share,
+        recency=settings.recency * share,
+        locality=settings.locality * share,
+    )
 
 
 class BoostContext(Struct, frozen=True, kw_only=True):
@@ -59,6 +84,8 @@ class BoostRules(Struct, frozen=True, kw_only=True):
     boosters: Sequence[Booster]
     now: float
     """Unix seconds."""
+    links_counted: bool = False
+    """The scores have counted already who calls and tests whom: that adds nothing again."""
 
 
 def boost(
@@ -114,9 +141,13 @@ def _context(
         inside.update(_ids(entry.candidate))
     near = [edge for edge in edges if edge.source in inside or edge.target in inside]
     calls = [(edge.source, edge.target) for edge in near if edge.relation is Relation.CALLS]
+    if rules.links_counted:
+        calls = []
     tests = [(edge.source, edge.target) for edge in near if edge.relation is Relation.TESTS]
     called_from = [(target, source) for source, target in calls]
     tested_from = [(target, source) for source, target in tests]
+    if rules.links_counted:
+        tested_from = []
     ends = set(chain.from_iterable([*calls, *tests]))
     edited: dict[str, Sequence[tuple[int, int]]] = {}
     for changed in turn.changed or ():

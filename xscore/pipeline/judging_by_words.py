@@ -15,7 +15,7 @@ from xscore.pipeline.turn_clock import Deadline
 from xscore.records.events import Leader, Progress
 from xscore.records.judgment import (
     STOP_DETAILS,
-    UNRELATED_BELOW,
+    UNRELATED_WORDS_BELOW,
     Judgment,
     Origin,
     Outcome,
@@ -67,7 +67,7 @@ def judge_by_words(
     related = [
         (judgment.score, judgment.content_hash, candidate)
         for candidate, judgment, _ in outcomes
-        if isinstance(judgment, Judgment) and judgment.score >= UNRELATED_BELOW
+        if isinstance(judgment, Judgment) and judgment.score >= UNRELATED_WORDS_BELOW
     ]
     best = nlargest(parts.settings.selection.top_k, related)
     leaders = [Leader(leader.path, leader.entity, score) for score, _, leader in best]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from xscore.pipeline.boosts import BoostRules, boost
+from xscore.pipeline.boosts import BoostRules, boost, boosts_by_words
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.turn_stages import Judged, Opened, Ranking, by_rank
@@ -125,6 +125,8 @@ def select_by_words(
     """
     from xscore.pipeline import composition  # nothing else ranks by words
 
+    # Margins are shares of the threshold: scores by words are probabilities, most of them small.
+    settings = replace(settings, near_margin=settings.near_margin * thresholds.lowest)
     passing, not_passing = _split_at_threshold(ranked, thresholds)
     below = _best(_with_words(not_passing), composition.CHOICE)
     places = composition.compose(
@@ -319,10 +321,10 @@ def rank(
     """
     settings = parts.settings.selection
     thresholds = thresholds or parts.judge.thresholds
-    ranked = boosted(parts, outcomes, turn, thresholds=thresholds, now=now)
-    unjudged = unjudged_pairs(outcomes)
     if by_words is None:
         by_words = parts.judge.scale is Scale.WORDS
+    ranked = boosted(parts, outcomes, turn, thresholds=thresholds, by_words=by_words, now=now)
+    unjudged = unjudged_pairs(outcomes)
     if not by_words:
         selection = select(
             ranked,
@@ -339,8 +341,6 @@ def rank(
         memories = parts.store.memories(ids)
         return {id_: memory.text for id_, memory in memories.items()}
 
-    tested = _tested(parts.store, set(composition.lenders(ranked)))
-    ranked = composition.lend(ranked, tested, cap=parts.settings.boosts.cap)
     selection = select_by_words(
         ranked,
         unjudged=unjudged,
@@ -352,27 +352,22 @@ def rank(
     return Ranking(ranked, selection, by_words=True)
 
 
-def _tested(store: "Store", tests: AbstractSet[str]) -> dict[str, list[str]]:
-    """Return what each of these tests is about."""
-    tested: dict[str, list[str]] = defaultdict(list)
-    if not tests:
-        return tested
-    for edge in store.edges_touching(tests):
-        if edge.relation is Relation.TESTS and edge.source in tests:
-            tested[edge.source].append(edge.target)
-    return tested
-
-
 def boosted(
     parts: JudgingParts,
     outcomes: Sequence[Outcome],
     turn: Turn,
     *,
     thresholds: Thresholds,
+    by_words: bool = False,
     now: float | None = None,
 ) -> tuple[Ranked, ...]:
-    """Boost what was judged, reading only the links of candidates that can be boosted."""
+    """Boost what was judged, reading only the links of candidates that can be boosted.
+
+    by_words: words scored, which have counted the links already.
+    """
     settings = parts.settings.boosts
+    if by_words:
+        settings = boosts_by_words(settings, thresholds)
     floor = settings.floor
     near = [
         candidate.id
@@ -386,5 +381,11 @@ def boosted(
     degrees = parts.store.degrees(linked)
     if now is None:
         now = parts.clock()
-    rules = BoostRules(settings=settings, thresholds=thresholds, boosters=parts.boosters, now=now)
+    rules = BoostRules(
+        settings=settings,
+        thresholds=thresholds,
+        boosters=parts.boosters,
+        now=now,
+        links_counted=by_words,
+    )
     return boost(outcomes, turn, rules, edges=edges, degrees=degrees)

@@ -1,10 +1,10 @@
 """The judge without a model: scores every memory by the words it shares with the task, in
 milliseconds.
 
-score = e³ / (e³ + h³): e is the evidence of `bm25`, h grows with how much the task asks and with
-the share of its words that the pool has never seen. Names in the task (`mentions`) and an
-embedder's cosines count too. Scores depend on the whole pool and are never stored. Trade-off: it
-knows words, not meaning.
+A score is the probability that a commit about this task would change the memory, by a model trained
+on past commits (`learned_words`): words, names, files and links are its evidence. Names in the task
+(`mentions`) and an embedder's cosines count too. Scores depend on the whole pool and are never
+stored. Trade-off: it knows words, not meaning.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -13,6 +13,7 @@ from itertools import repeat
 from typing import ClassVar, Final
 
 from xscore.records.judgment import (
+    UNRELATED_WORDS_BELOW,
     JudgeIdentity,
     Judgment,
     Unjudged,
@@ -27,6 +28,10 @@ from xscore.scorer.word_features import LinksOf
 from xscore.store.term_vectors import TERM_EMBEDDER
 
 LEXICAL_IDENTITY: Final = lexical_identity(TERM_EMBEDDER)
+
+
+REASONS_FROM = UNRELATED_WORDS_BELOW
+"""A score from here up has a reason, wherever a model's reasons begin."""
 
 
 class LexicalJudge:
@@ -98,7 +103,7 @@ class LexicalJudge:
             turn, candidates, self._vectors, tests_of=self._tests_of, links=self._links
         )
         scored = ScoredPool(weighed, likeness=self._likeness, stale=self._stale)
-        reasons = scored.reasons(self._reasons_from)
+        reasons = scored.reasons(min(self._reasons_from, REASONS_FROM))
         reason_of_row = [""] * len(candidates)
         for row, reason in reasons.items():
             reason_of_row[row] = reason

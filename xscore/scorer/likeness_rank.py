@@ -6,11 +6,13 @@ decide nothing alone.
 
 from collections.abc import Mapping
 
+from xscore.records.judgment import USUAL_LEXICAL_THRESHOLD
+
 RANK_CONSTANT = 60
 """k of reciprocal rank fusion, as in its source."""
-LIFT = 0.5
-"""Most that likeness alone can score with the lexical judge. Set by hand; 0.3 and 0.7 measured the
-same."""
+LIFT = USUAL_LEXICAL_THRESHOLD
+"""Most that likeness alone can score with the lexical judge: just enough to be kept. Set by
+hand."""
 LIFT_FROM = 0.35
 """Cosine from which likeness counts. Set by hand: the 99th percentile of questions and functions
 was 0.45."""

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from xscore.records.judgment import USUAL_THRESHOLD
+from xscore.records.judgment import USUAL_LEXICAL_THRESHOLD, USUAL_THRESHOLD
 from xscore.records.memory import Layer
 from xscore.settings.hosts import (
     AnthropicSettings,
@@ -156,8 +156,10 @@ class SelectionSettings(SettingsGroup, frozen=True):
     threshold: RepoMay[Fraction | dict[ThresholdName, Fraction]] = USUAL_THRESHOLD
     """Lowest final score that is kept (inclusive): a number, or a table by kind: `default`, `code`,
     `doc` and so on; `"typesafe/doc"` is for judges of that provider."""
-    lexical_threshold: RepoMay[Fraction] = 0.5
-    """The same for the lexical judge, which has a scale of its own."""
+    lexical_threshold: RepoMay[Fraction] = USUAL_LEXICAL_THRESHOLD
+    """The same for the lexical judge, whose scores are probabilities: how likely a commit about the
+    task would change the memory. At 0.05 about half of what past commits changed is kept, in six
+    memories; what comes near fills free places."""
     top_k: RepoMay[Positive] = 15
     """Most memories that are kept."""
     min_keep: RepoMay[Annotated[int, Meta(ge=0)]] = 0
