@@ -7,7 +7,8 @@ DIR/OWNER+NAME is a clone. Each message, and its first line alone, is asked of t
 The ranking learns which code the commit changed among the code of the short list; the odds learn
 how often that is right. Everything is printed cross-validated by repository, since weights that saw
 a repository say nothing about others: recall@15 and MRR over functions, methods and classes, and
-the calibration error of the first 50 of each case in ten bins of equal size. With --write the
+the calibration error of the first 50 of each case in ten bins of equal size. Tasks of other
+repositories of the same language, asked here, teach when nothing is here. With --write the
 weights of all cases go into the package. The same cases give the same file.
 """
 
@@ -23,7 +24,14 @@ from msgspec import Struct, json
 
 from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate, Kind
 from xscore.records.turn import Turn
-from xscore.scorer.learned_words import FILE, ODDS_TERMS, LearnedWeights, log_odds_terms
+from xscore.scorer.learned_words import (
+    FILE,
+    ODDS_TERMS,
+    PRESENCE_TERMS,
+    LearnedWeights,
+    log_odds_terms,
+    presence_terms,
+)
 from xscore.scorer.weighed_pool import WeighedPool
 from xscore.scorer.word_features import FEATURES, WORD_FEATURES
 
@@ -32,7 +40,7 @@ MAY_BE_NEGATIVE = frozenset(
     {"evidence_rank", "plain_rank", "distinct_words", "name_words", "size", "is_class"}
 )
 """All others are evidence: more of it never scores less."""
-RIDGE, ODDS_RIDGE, LINE_RIDGE = 0.1, 1e-4, 1e-3
+RIDGE, ODDS_RIDGE, LINE_RIDGE, PRESENCE_RIDGE = 0.1, 1e-4, 1e-3, 1e-3
 CLOSEST = 150
 """Rows of each case that the ranking is fitted to, beside what is wanted."""
 JUDGED = 80
@@ -40,6 +48,11 @@ JUDGED = 80
 COUNTED, BINS = 50, 10
 """Of the calibration error."""
 PLACES = 15
+FOREIGN = 2
+"""Tasks of other repositories that each case's tree is asked."""
+SCRIPTS = frozenset({".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx"})
+OWN_KEPT = 0.94
+"""Share of a repository's own messages that must be taken to be about it."""
 
 
 class TrainingTask(Struct, frozen=True):
@@ -58,6 +71,10 @@ class TrainingTask(Struct, frozen=True):
     """The terms of the log odds that are the same for all rows."""
     evidence: Matrix
     """What each row scores by evidence alone."""
+    weighed: WeighedPool
+    code: int
+    is_foreign: bool = False
+    """It was asked of another repository."""
 
 
 class Model(Struct, frozen=True):
@@ -66,6 +83,11 @@ class Model(Struct, frozen=True):
     code: Matrix
     other: Matrix
     odds: Matrix
+    presence: Matrix
+
+    def here(self, task: TrainingTask) -> float:
+        """Return the log odds that anything is here."""
+        return float(presence_row(task, self.rate(task)) @ self.presence)
 
     def rate(self, task: TrainingTask) -> Matrix:
         """Return the rating of each row."""
@@ -96,11 +118,15 @@ def main() -> int:
     tasks: list[TrainingTask] = []
     for case, pool in read_pools(cases, options.repositories, options.cache):
         tasks += tasks_of(case, pool)
-    cross_validate(tasks)
+        for other in foreign_to(case, cases):
+            tasks.append(task_of(case, other.task, pool, is_foreign=True))
+    present_from = cross_validate(tasks)
     if options.write:
         repositories = len({task.repository for task in tasks})
         about = f"{len(cases)} commits of {repositories} repositories"
-        FILE.write_bytes(json.format(json.encode(written(fit(tasks), about)), indent=2) + b"\n")
+        FILE.write_bytes(
+            json.format(json.encode(written(fit(tasks), present_from, about)), indent=2) + b"\n"
+        )
     return 0
 
 
@@ -114,7 +140,12 @@ def tasks_of(case: CommitCase, pool: CasePool) -> Iterator[TrainingTask]:
 
 
 def task_of(
-    case: CommitCase, text: str, pool: CasePool, *, is_first_line: bool = False
+    case: CommitCase,
+    text: str,
+    pool: CasePool,
+    *,
+    is_first_line: bool = False,
+    is_foreign: bool = False,
 ) -> TrainingTask:
     """Ask a pool, and say which of its memories the commit changed."""
     candidates = pool.candidates
@@ -127,13 +158,48 @@ def task_of(
         repository=case.repository,
         is_first_line=is_first_line,
         features=features,
-        wanted=np.array([is_wanted(case, candidate) for candidate in listed], float),
+        wanted=np.array([not is_foreign and is_wanted(case, c) for c in listed], float),
         is_code=np.array([candidate.kind in PRODUCT_CODE_KINDS for candidate in listed], float),
         is_entity=np.array([candidate.kind in ENTITIES for candidate in listed], float),
-        total=sum(is_wanted(case, candidate) for candidate in candidates),
+        total=0 if is_foreign else sum(is_wanted(case, candidate) for candidate in candidates),
         context=context,
         evidence=features[:, FEATURES.index("evidence_of_best")],
+        weighed=weighed,
+        code=code,
+        is_foreign=is_foreign,
     )
+
+
+def foreign_to(case: CommitCase, cases: Sequence[CommitCase]) -> list[CommitCase]:
+    """Return tasks of other repositories whose code is in the same language."""
+    ending = main_ending(case)
+    others = [
+        other
+        for other in cases
+        if other.repository != case.repository and main_ending(other) == ending
+    ]
+    others = others or [other for other in cases if other.repository != case.repository]
+    # Spread over them, and the same every time.
+    first = cases.index(case) * 7
+    return [others[(first + at * 101) % len(others)] for at in range(FOREIGN)]
+
+
+def main_ending(case: CommitCase) -> str:
+    """Return the family of languages of what a case changed."""
+    ending = Path(min(case.gold_files)).suffix
+    return "script" if ending in SCRIPTS else ending
+
+
+def presence_row(task: TrainingTask, rating: Matrix) -> Matrix:
+    """Return the terms of the log odds that anything is here, in the order of `PRESENCE_TERMS`."""
+    terms = presence_terms(
+        list(rating[task.is_code > 0]),
+        task.weighed.shortlist,
+        task.weighed.evidence,
+        code=task.code,
+        is_question=task.weighed.is_question,
+    )
+    return np.array(list(terms.values()))
 
 
 def is_wanted(case: CommitCase, candidate: Candidate) -> bool:
@@ -167,17 +233,22 @@ def fit(tasks: Sequence[TrainingTask]) -> Model:
     # What code with these words is rated on average, to rate what has nothing but words.
     rows = np.concatenate([features for features, _ in groups])
     other = fit_line(rows[:, : len(WORD_FEATURES)], rows @ code, ridge=LINE_RIDGE)
-    ranking = Model(code, other, np.zeros(0))
+    ranking = Model(code, other, np.zeros(0), np.zeros(0))
     odds: list[Matrix] = []
     wanted: list[Matrix] = []
     for task in tasks:
+        if task.is_foreign:
+            continue
         rating = ranking.rate(task)
         best = best_entities(task, rating, JUDGED)
         odds.append(odds_rows(task, rating)[best])
         wanted.append(task.wanted[best])
     # The constant is the first of the terms.
     fitted = fit_odds(np.concatenate(odds)[:, 1:], np.concatenate(wanted), ridge=ODDS_RIDGE)
-    return Model(code, other, fitted)
+    with_code = [task for task in tasks if task.is_code.any()]
+    here = np.array([presence_row(task, ranking.rate(task)) for task in with_code])
+    own = np.array([not task.is_foreign for task in with_code], float)
+    return Model(code, other, fitted, fit_odds(here[:, 1:], own, ridge=PRESENCE_RIDGE))
 
 
 def best_entities(task: TrainingTask, rating: Matrix, count: int) -> Matrix:
@@ -187,8 +258,12 @@ def best_entities(task: TrainingTask, rating: Matrix, count: int) -> Matrix:
     return np.asarray(entities[order[:count]])
 
 
-def cross_validate(tasks: Sequence[TrainingTask]) -> None:
-    """Print how the weights of all other repositories do on each."""
+def cross_validate(tasks: Sequence[TrainingTask]) -> float:
+    """Print how the weights of all other repositories do on each; return the log odds from which
+    something is taken to be here."""
+    own_here: list[float] = []
+    first_here: list[float] = []
+    foreign_here: list[float] = []
     by_evidence: list[tuple[float, float, bool]] = []
     learned: list[tuple[float, float, bool]] = []
     probable: list[Matrix] = []
@@ -197,7 +272,12 @@ def cross_validate(tasks: Sequence[TrainingTask]) -> None:
         model = fit([task for task in tasks if task.repository != repository])
         of_repository: list[tuple[float, float, bool]] = []
         for task in tasks:
-            if task.repository != repository or not task.total:
+            if task.repository != repository:
+                continue
+            if task.is_code.any():
+                group = first_here if task.is_first_line else own_here
+                (foreign_here if task.is_foreign else group).append(model.here(task))
+            if not task.total:
                 continue
             rating = model.rate(task)
             by_evidence.append((*recall_and_rank(task, task.evidence), task.is_first_line))
@@ -211,6 +291,12 @@ def cross_validate(tasks: Sequence[TrainingTask]) -> None:
     show("learned", learned)
     error = calibration_error(np.concatenate(probable), np.concatenate(wanted))
     print(f"calibration error, first {COUNTED} of each task: {error:.4f}")
+    for kept in (0.92, OWN_KEPT, 0.96):
+        cut = float(np.quantile(own_here, 1 - kept))
+        silent = np.mean(np.array(foreign_here) < cut)
+        firsts = np.mean(np.array(first_here) >= cut)
+        print(f"own messages {kept}, first lines {firsts:.3f}, of other repositories {silent:.3f}")
+    return float(np.quantile(own_here, 1 - OWN_KEPT))
 
 
 def show(name: str, rows: Sequence[tuple[float, float, bool]]) -> None:
@@ -239,13 +325,15 @@ def calibration_error(probable: Matrix, wanted: Matrix) -> float:
     return float(sum(gaps) / len(probable))
 
 
-def written(model: Model, about: str) -> LearnedWeights:
+def written(model: Model, present_from: float, about: str) -> LearnedWeights:
     """Return the weights as the package reads them."""
     return LearnedWeights(
         trained_on=about,
         code=named(FEATURES, model.code),
         other=named(("constant", *WORD_FEATURES), model.other),
         probability=named(ODDS_TERMS, model.odds),
+        presence=named(PRESENCE_TERMS, model.presence),
+        present_from=round(present_from, 5),
     )
 
 

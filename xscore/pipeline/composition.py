@@ -10,7 +10,6 @@ is not needed; it is marked, and the rule stands beside each memory.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from heapq import nlargest
 
 from msgspec import Struct, field
 
@@ -18,7 +17,6 @@ from xscore.platform.text import counted
 from xscore.records.judgment import (
     FILL,
     SCORE_TOLERANCE,
-    Boost,
     FillRules,
     PlacedBy,
     Ranked,

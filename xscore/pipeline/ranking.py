@@ -7,7 +7,6 @@ folded + below + over quota + beyond K + unjudged are all candidates. It does no
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import nlargest, nsmallest
@@ -34,14 +33,13 @@ from xscore.records.judgment import (
     Thresholds,
     Unjudged,
 )
-from xscore.records.memory import Candidate, Kind, Relation
+from xscore.records.memory import Candidate, Kind
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 
 if TYPE_CHECKING:
     from xscore.pipeline.composition import TaskAim
     from xscore.pipeline.words_instead import WordsInstead
-    from xscore.store.store import Store
 
 FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
 """How many near misses are listed, however far below the threshold, and however many passed."""

@@ -78,7 +78,7 @@ def lexical_identity(term_version: str) -> JudgeIdentity:
     return JudgeIdentity(
         provider="lexical",
         host="-",
-        model="words-2",
+        model="bm25-1",
         reasoning="",
         prompt_version=term_version,
         order="memory_first",

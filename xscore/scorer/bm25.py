@@ -11,6 +11,7 @@ them, and takes several times as long.
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
 from itertools import accumulate
 from zlib import adler32
 
@@ -163,7 +164,7 @@ class LexicalEvidence(Struct, frozen=True):
     words: int
     """Distinct words that the task asks for."""
     held: float = 1.0
-    """Share of what a question asks that the best memories hold on average."""
+    """Share of what the task asks that the best memories hold on average."""
     needed: float = 0.0
     """The same where all evidence counts in full; 0 of an instruction."""
 
@@ -236,8 +237,9 @@ def weigh_candidates(
             with_file = amount + SAME_FILE * by_file.get(candidate.path, 0.0)
             amounts[row] = with_file * breadth[row] * worth.get(_kind_of(candidate), 1.0)
     held, needed = 1.0, 0.0
-    if is_question and any(amount > 0 for amount in amounts.values()):
-        held, needed = _held_share(amounts, hits, weights), _needed(words)
+    if any(amount > 0 for amount in amounts.values()):
+        held = _held_share(amounts, hits, weights)
+        needed = _needed(words) if is_question else 0.0
     asked_for = TermWorth(
         evidence,
         weights.asked_for,
@@ -460,7 +462,7 @@ def _held_share(amounts: Mapping[int, float], hits: TermHits, weights: _TermWeig
     if not weights.asked:
         return 1.0
     size = min(BEST_ASKED, max(1, hits.pool // ONE_OF))
-    best = set(sorted(amounts, key=lambda row: (-amounts[row], row))[:size])
+    best = set(nsmallest(size, amounts, key=lambda row: (-amounts[row], row)))
     asked_for = weights.asked_for
     held = 0.0
     for row, term in zip(hits.row, hits.term, strict=True):

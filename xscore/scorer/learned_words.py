@@ -46,12 +46,36 @@ class LearnedWeights(Struct, frozen=True, forbid_unknown_fields=True):
     """Weight of each feature of words for the others, and `constant`."""
     probability: dict[str, float]
     """Weight of each term of the log odds; see `log_odds_terms`."""
+    presence: dict[str, float]
+    """The same of the log odds that the repository has what the task is about; see
+    `presence_terms`."""
+    present_from: float
+    """The lowest log odds at which it is taken to have it."""
 
 
 @cache
 def load_weights() -> LearnedWeights:
     """Read the weights that ship with the package."""
     return json.decode(FILE.read_bytes(), type=LearnedWeights)
+
+
+PRESENCE_TERMS = (
+    "constant",
+    "best",
+    "strange",
+    "held",
+    "share_of_best",
+    "margin",
+    "words",
+    "asked",
+    "code",
+    "first_line_held",
+    "file_holds",
+    "distinct_words",
+)
+"""Names of what tells whether anything is here (`presence_terms`)."""
+MARGIN_TO = 5
+"""The margin is that of the best over the one so many places behind."""
 
 
 def rate(
@@ -70,13 +94,22 @@ def rate(
     return ratings
 
 
-def probabilities(
+class Learned(Struct, frozen=True):
+    """What the model says of a short list."""
+
+    probabilities: list[float]
+    """How likely it is that each memory is meant."""
+    is_here: bool
+    """Whether the repository has anything that the task is about."""
+
+
+def judge_shortlist(
     candidates: Sequence[Candidate],
     evidence: LexicalEvidence,
     shortlist: Shortlist,
-    weights: LearnedWeights,
-) -> list[float]:
-    """Return how likely it is that each memory of a short list is meant."""
+) -> Learned:
+    """Return how likely it is that each memory of a short list is meant, and that any is."""
+    weights = load_weights()
     ratings = rate(candidates, shortlist, weights)
     of_code = [
         rating
@@ -90,7 +123,41 @@ def probabilities(
         terms = log_odds_terms(rating - whole, evidence, best=shortlist.best, code=code)
         odds = sum([weights.probability[name] * value for name, value in terms.items()])
         probable.append(1 / (1 + math.exp(-max(-SURE, min(SURE, odds)))))
-    return probable
+    if not of_code:
+        return Learned(probable, is_here=True)
+    terms = presence_terms(of_code, shortlist, evidence, code=code)
+    here = sum([weights.presence[name] * value for name, value in terms.items()])
+    return Learned(probable, is_here=here >= weights.present_from)
+
+
+def presence_terms(
+    ratings: Sequence[float],
+    shortlist: Shortlist,
+    evidence: LexicalEvidence,
+    *,
+    code: int,
+) -> Mapping[str, float]:
+    """Return what the log odds that anything is here are a weighted sum of.
+
+    ratings: of the code, which stands first in a short list.
+    """
+    ordered = sorted(ratings, reverse=True)
+    best_row = max(range(len(ratings)), key=lambda place: (ratings[place], -place))
+    best = dict(zip(FEATURES, shortlist.features[best_row], strict=True))
+    return {
+        "constant": 1.0,
+        "best": math.log(shortlist.best / evidence.half),
+        "strange": evidence.strange,
+        "held": evidence.held,
+        "share_of_best": ordered[0] - _log_sum(ratings),
+        "margin": ordered[0] - ordered[min(MARGIN_TO, len(ordered) - 1)],
+        "words": math.log(max(1, evidence.words)),
+        "asked": math.log1p(evidence.asked),
+        "code": math.log1p(code),
+        "first_line_held": best["first_line_held"],
+        "file_holds": best["file_holds"],
+        "distinct_words": best["distinct_words"],
+    }
 
 
 def log_odds_terms(

@@ -9,18 +9,22 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from xscore.records.judgment import UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
 from xscore.records.memory import Candidate
 from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence
-from xscore.scorer.learned_words import load_weights, probabilities
+from xscore.scorer.learned_words import judge_shortlist
 from xscore.scorer.likeness_rank import lift_by_likeness
 from xscore.scorer.weighed_pool import WeighedPool
-from xscore.scorer.word_features import Shortlist
 from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, WHOLE_NAME, QueryTerm
 
 STALE = 0.75
 """Share of its score that a stale memory keeps: about one band of the rubric less, so that
 certainty passes still."""
 REASON_WORDS = 6
+STEEPNESS = 3.0
+"""Power of the evidence in the odds of what has nothing but words."""
+ODDS_AT_HALF = USUAL_LEXICAL_THRESHOLD / (1 - USUAL_LEXICAL_THRESHOLD)
+"""Their odds where the evidence is neither much nor little: just enough to be kept."""
 
 
 class ScoredPool:
@@ -38,7 +42,17 @@ class ScoredPool:
         self.shortlist = weighed.shortlist
         self.stale = stale
         self.likeness = likeness or {}
-        self.scores = _scores(self.evidence, self.candidates, self.shortlist)
+        self.is_here = True
+        listed: dict[int, float] = {}
+        if weighed.has_code:
+            learned = judge_shortlist(self.candidates, self.evidence, self.shortlist)
+            self.is_here = learned.is_here
+            for row, probability in zip(self.shortlist.rows, learned.probabilities, strict=True):
+                if self.candidates[row].layer.is_indexed:
+                    listed[row] = probability
+        self.scores = _scores(self.candidates, self.evidence, listed)
+        if not self.is_here:
+            self._shrink_absent(listed)
         self._shrink_unheld()
         for row, candidate in enumerate(self.candidates if self.named else ()):
             if candidate.id in self.named:
@@ -51,6 +65,15 @@ class ScoredPool:
             for row, candidate in enumerate(self.candidates):
                 if candidate.id in stale:
                     self.scores[row] *= STALE
+
+    def _shrink_absent(self, listed: Mapping[int, float]) -> None:
+        """Leave what comes from files in its order, with the best where scores begin to be
+        related."""
+        best = max(listed.values(), default=0.0)
+        share = min(1.0, UNRELATED_WORDS_BELOW / max(best, UNRELATED_WORDS_BELOW))
+        for row in self.evidence.amounts:
+            if self.candidates[row].layer.is_indexed:
+                self.scores[row] *= share
 
     def _shrink_unheld(self) -> None:
         """Shrink all scores where the best memories hold little of what a question asks."""
@@ -103,7 +126,9 @@ class ScoredPool:
         cosine = self._cosine(row)
         if lift_by_likeness(0.0, cosine) > 0:
             reasons.append(f"likeness {cosine:.2f}")
-        if self.evidence.held < self.evidence.needed:
+        if not self.is_here and candidate.layer.is_indexed:
+            reasons.append("scores less: what is asked does not seem to be here")
+        elif self.evidence.held < self.evidence.needed:
             reasons.append(why_less(self.evidence.held, self.evidence.needed))
         return "; ".join(reasons)
 
@@ -155,17 +180,23 @@ def _field(marks: int) -> str:
 
 
 def _scores(
-    evidence: LexicalEvidence, candidates: Sequence[Candidate], shortlist: Shortlist
+    candidates: Sequence[Candidate], evidence: LexicalEvidence, listed: Mapping[int, float]
 ) -> list[float]:
-    """Return the score of each candidate: its probability, or less than any of these in the order
-    of its evidence."""
+    """Return the score of each candidate.
+
+    listed: the probability of each row of the short list; the others score less than any of them,
+        in the order of their evidence. What is stated in words alone, and all of a pool without
+        code, scores by its evidence: none of it was among what the model was trained on.
+    """
     scores = [0.0] * len(candidates)
-    if not shortlist.rows:
-        return scores
-    probable = probabilities(candidates, evidence, shortlist, load_weights())
-    least = min(probable)
+    least = min(listed.values(), default=0.0)
+    most = max(evidence.amounts.values(), default=0.0) or 1.0
     for row, amount in evidence.amounts.items():
-        scores[row] = least * min(1.0, amount / shortlist.best)
-    for row, probability in zip(shortlist.rows, probable, strict=True):
-        scores[row] = probability
+        if row in listed:
+            scores[row] = listed[row]
+        elif candidates[row].layer.is_indexed and listed:
+            scores[row] = least * amount / most
+        else:
+            odds = ODDS_AT_HALF * (amount / evidence.half) ** STEEPNESS
+            scores[row] = odds / (1 + odds)
     return scores

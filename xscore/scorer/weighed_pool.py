@@ -6,7 +6,7 @@ since what a word is worth depends on all who have it.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from xscore.records.memory import BLOCK_NAME, Candidate, Kind, TermColumn
+from xscore.records.memory import BLOCK_NAME, PRODUCT_CODE_KINDS, Candidate, Kind, TermColumn
 from xscore.records.turn import Turn
 from xscore.scorer.bm25 import KIND_WEIGHTS, weigh_candidates, weighs_tests_less
 from xscore.scorer.mentions import (
@@ -57,6 +57,9 @@ class WeighedPool:
                 if row in self.evidence.amounts:
                     self.evidence.amounts[row] /= KIND_WEIGHTS[Kind.TEST][0]
         self.shortlist = shortlist_of(candidates, self.evidence, links)
+        self.has_code = any(
+            candidates[row].kind in PRODUCT_CODE_KINDS for row in self.shortlist.rows
+        )
 
     def _defining(self, names: Iterable[str]) -> dict[str, list[Candidate]]:
         """Return the blocks that define a value of each name, which their own made-up names do not
