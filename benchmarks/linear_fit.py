@@ -1,4 +1,4 @@
-"""Fits of linear models in a few lines of numpy: a ranking over groups, odds, and a line.
+"""Fits of linear models in a few lines of numpy: a ranking over groups, and odds.
 
 All are convex and start from zero, so the same rows give the same weights. Not a benchmark itself.
 """
@@ -85,13 +85,3 @@ def fit_odds(rows: Matrix, wanted: Matrix, *, ridge: float, steps: int = 50) -> 
             break
     slopes = weights[1:] / spread
     return np.concatenate([[weights[0] - slopes @ mean], slopes])
-
-
-def fit_line(rows: Matrix, values: Matrix, *, ridge: float) -> Matrix:
-    """Return constant and weights of a ridge regression."""
-    mean, spread = rows.mean(0), rows.std(0) + TINY
-    design = (rows - mean) / spread
-    penalty = ridge * len(rows) * np.eye(design.shape[1])
-    slopes = np.linalg.solve(design.T @ design + penalty, design.T @ (values - values.mean()))
-    slopes = slopes / spread
-    return np.concatenate([[values.mean() - slopes @ mean], slopes])

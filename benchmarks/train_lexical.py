@@ -13,13 +13,14 @@ weights of all cases go into the package. The same cases give the same file.
 """
 
 import argparse
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from commit_cases import CommitCase, place_of, read_cases
 from lexical_pools import CasePool, read_pools
-from linear_fit import Matrix, fit_line, fit_odds, fit_ranking
+from linear_fit import Matrix, fit_odds, fit_ranking
 from msgspec import Struct, json
 
 from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate, Kind
@@ -33,14 +34,14 @@ from xscore.scorer.learned_words import (
     presence_terms,
 )
 from xscore.scorer.weighed_pool import WeighedPool
-from xscore.scorer.word_features import FEATURES, WORD_FEATURES
+from xscore.scorer.word_features import FEATURES
 
 ENTITIES = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 MAY_BE_NEGATIVE = frozenset(
     {"evidence_rank", "plain_rank", "distinct_words", "name_words", "size", "is_class"}
 )
 """All others are evidence: more of it never scores less."""
-RIDGE, ODDS_RIDGE, LINE_RIDGE, PRESENCE_RIDGE = 0.1, 1e-4, 1e-3, 1e-3
+RIDGE, ODDS_RIDGE, PRESENCE_RIDGE = 0.1, 1e-4, 1e-3
 CLOSEST = 150
 """Rows of each case that the ranking is fitted to, beside what is wanted."""
 JUDGED = 80
@@ -48,8 +49,6 @@ JUDGED = 80
 COUNTED, BINS = 50, 10
 """Of the calibration error."""
 PLACES = 15
-FOREIGN = 2
-"""Tasks of other repositories that each case's tree is asked."""
 SCRIPTS = frozenset({".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx"})
 OWN_KEPT = 0.94
 """Share of a repository's own messages that must be taken to be about it."""
@@ -81,7 +80,6 @@ class Model(Struct, frozen=True):
     """Fitted weights."""
 
     code: Matrix
-    other: Matrix
     odds: Matrix
     presence: Matrix
 
@@ -90,13 +88,8 @@ class Model(Struct, frozen=True):
         return float(presence_row(task, self.rate(task)) @ self.presence)
 
     def rate(self, task: TrainingTask) -> Matrix:
-        """Return the rating of each row."""
-        words = task.features[:, : len(WORD_FEATURES)]
-        return np.where(
-            task.is_code > 0,
-            task.features @ self.code,
-            self.other[0] + words @ self.other[1:],
-        )
+        """Return the rating of each row of code; of the others nothing is counted."""
+        return np.asarray(task.features @ self.code)
 
     def judge(self, task: TrainingTask) -> Matrix:
         """Return the probability of each row."""
@@ -118,8 +111,8 @@ def main() -> int:
     tasks: list[TrainingTask] = []
     for case, pool in read_pools(cases, options.repositories, options.cache):
         tasks += tasks_of(case, pool)
-        for other in foreign_to(case, cases):
-            tasks.append(task_of(case, other.task, pool, is_foreign=True))
+        for text in foreign_to(case, cases):
+            tasks.append(task_of(case, text, pool, is_foreign=True))
     present_from = cross_validate(tasks)
     if options.write:
         repositories = len({task.repository for task in tasks})
@@ -170,8 +163,9 @@ def task_of(
     )
 
 
-def foreign_to(case: CommitCase, cases: Sequence[CommitCase]) -> list[CommitCase]:
-    """Return tasks of other repositories whose code is in the same language."""
+def foreign_to(case: CommitCase, cases: Sequence[CommitCase]) -> list[str]:
+    """Return a message and a first line of other repositories whose code is in the same
+    language."""
     ending = main_ending(case)
     others = [
         other
@@ -180,8 +174,9 @@ def foreign_to(case: CommitCase, cases: Sequence[CommitCase]) -> list[CommitCase
     ]
     others = others or [other for other in cases if other.repository != case.repository]
     # Spread over them, and the same every time.
-    first = cases.index(case) * 7
-    return [others[(first + at * 101) % len(others)] for at in range(FOREIGN)]
+    at = cases.index(case) * 7
+    message, other = (others[place % len(others)].task for place in (at, at + 101))
+    return [message, other.strip().partition("\n")[0]]
 
 
 def main_ending(case: CommitCase) -> str:
@@ -197,7 +192,6 @@ def presence_row(task: TrainingTask, rating: Matrix) -> Matrix:
         task.weighed.shortlist,
         task.weighed.evidence,
         code=task.code,
-        is_question=task.weighed.is_question,
     )
     return np.array(list(terms.values()))
 
@@ -215,7 +209,7 @@ def odds_rows(task: TrainingTask, rating: Matrix) -> Matrix:
     for name, value in task.context.items():
         columns[name] = np.full(len(rating), value)
     columns["share"] = share
-    columns["share_by_words"] = share * task.context["words"]
+    columns["share_by_words"] = share * math.log(max(1, task.weighed.evidence.words))
     columns["share_squared"] = share * share
     return np.column_stack(list(columns.values()))
 
@@ -230,10 +224,7 @@ def fit(tasks: Sequence[TrainingTask]) -> Model:
             groups.append((task.features[rows], task.wanted[rows]))
     least_zero = [name not in MAY_BE_NEGATIVE for name in FEATURES]
     code = fit_ranking(groups, least_zero=least_zero, ridge=RIDGE)
-    # What code with these words is rated on average, to rate what has nothing but words.
-    rows = np.concatenate([features for features, _ in groups])
-    other = fit_line(rows[:, : len(WORD_FEATURES)], rows @ code, ridge=LINE_RIDGE)
-    ranking = Model(code, other, np.zeros(0), np.zeros(0))
+    ranking = Model(code, np.zeros(0), np.zeros(0))
     odds: list[Matrix] = []
     wanted: list[Matrix] = []
     for task in tasks:
@@ -248,7 +239,7 @@ def fit(tasks: Sequence[TrainingTask]) -> Model:
     with_code = [task for task in tasks if task.is_code.any()]
     here = np.array([presence_row(task, ranking.rate(task)) for task in with_code])
     own = np.array([not task.is_foreign for task in with_code], float)
-    return Model(code, other, fitted, fit_odds(here[:, 1:], own, ridge=PRESENCE_RIDGE))
+    return Model(code, fitted, fit_odds(here[:, 1:], own, ridge=PRESENCE_RIDGE))
 
 
 def best_entities(task: TrainingTask, rating: Matrix, count: int) -> Matrix:
@@ -330,7 +321,6 @@ def written(model: Model, present_from: float, about: str) -> LearnedWeights:
     return LearnedWeights(
         trained_on=about,
         code=named(FEATURES, model.code),
-        other=named(("constant", *WORD_FEATURES), model.other),
         probability=named(ODDS_TERMS, model.odds),
         presence=named(PRESENCE_TERMS, model.presence),
         present_from=round(present_from, 5),

@@ -69,10 +69,10 @@ questions, long ones. Cross-validated by repository on questions about what is t
 SHORT_UNTIL, LONG_FROM = 6, 12
 """Up to how many words a question is short, and from how many it is long; between them the share
 falls evenly."""
-UNHELD_FALLS = 9.0
-"""Power of the held share of what is needed, by which the odds of all memories are multiplied."""
-NAMED_LEAST = 0.42
-"""Minimum share of its odds kept by a memory whose whole name is in the question: it is listed
+UNHELD_FALLS = 3.0
+"""Power of the held share of what is needed, by which all evidence of a question is multiplied."""
+NAMED_LEAST = 0.75
+"""Minimum share of its evidence kept by a memory whose whole name is in the question: it is listed
 among the nearest, and mostly not chosen (decision 0036)."""
 EVERYDAY_WEIGHT = 0.4
 """Share of its idf that an everyday word of a question keeps: `how long until a job is run?` is not
@@ -267,8 +267,8 @@ def _half(weights: _TermWeights, pool: int) -> float:
 
     It grows with what is asked and with the pool, and where the pool lacks what is asked.
     """
-    asked = max(weights.asked, 1e-9) ** HALF_BY_ASKED
-    by_pool = math.log1p(pool) ** (1 - HALF_BY_ASKED)
+    asked: float = max(weights.asked, 1e-9) ** HALF_BY_ASKED
+    by_pool: float = math.log1p(pool) ** (1 - HALF_BY_ASKED)
     return HALF * asked * by_pool * math.exp(HALF_BY_STRANGE * weights.strange**2)
 
 

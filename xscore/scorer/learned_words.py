@@ -3,9 +3,9 @@
 Each memory gets a rating, the sum of its features times their weights; its share of the ratings of
 all code becomes the probability that a commit about this task would change it. So the same number
 means the same in a short question and in a long message, in a small pool and in a large one. The
-weights stand in `learned_words.json`, made by `benchmarks/train_lexical.py`; nothing here is tuned
-by hand. Trade-off: memories that are no code were no part of the training, so they are rated by
-their words alone, as code with these words is on average.
+weights stand in `learned_words.json`, made by `benchmarks/train_lexical.py`. Trade-off:
+memories that are no code were no part of the training, so they are rated by their evidence beside
+that of the best code.
 """
 
 import math
@@ -17,7 +17,7 @@ from msgspec import Struct, json
 
 from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate
 from xscore.scorer.bm25 import LexicalEvidence
-from xscore.scorer.word_features import FEATURES, WORD_FEATURES, Shortlist
+from xscore.scorer.word_features import FEATURES, Shortlist
 
 FILE = Path(__file__).with_name("learned_words.json")
 ODDS_TERMS = (
@@ -26,8 +26,6 @@ ODDS_TERMS = (
     "share_by_words",
     "share_squared",
     "best",
-    "strange",
-    "words",
     "code",
 )
 """Names of what the log odds are a weighted sum of (`log_odds_terms`)."""
@@ -42,8 +40,6 @@ class LearnedWeights(Struct, frozen=True, forbid_unknown_fields=True):
     """Which cases, in words."""
     code: dict[str, float]
     """Weight of each feature for code of the product."""
-    other: dict[str, float]
-    """Weight of each feature of words for the others, and `constant`."""
     probability: dict[str, float]
     """Weight of each term of the log odds; see `log_odds_terms`."""
     presence: dict[str, float]
@@ -74,6 +70,10 @@ PRESENCE_TERMS = (
     "distinct_words",
 )
 """Names of what tells whether anything is here (`presence_terms`)."""
+BESIDE_BELOW, BESIDE_ABOVE = 3.0, 0.1
+"""What is no code is rated as the best code, less this times the logarithm of what its evidence
+lacks to that of the best: with half of it, an eighth of the odds. More evidence than any code has
+says little: tests and documents repeat the words of what they are about. Set by hand."""
 MARGIN_TO = 5
 """The margin is that of the best over the one so many places behind."""
 
@@ -82,15 +82,19 @@ def rate(
     candidates: Sequence[Candidate], shortlist: Shortlist, weights: LearnedWeights
 ) -> list[float]:
     """Return the rating of each memory of a short list."""
-    of_code = [weights.code.get(name, 0.0) for name in FEATURES]
-    of_others = [weights.other.get(name, 0.0) for name in WORD_FEATURES]
-    constant = weights.other["constant"]
-    ratings: list[float] = []
-    for row, features in zip(shortlist.rows, shortlist.features, strict=True):
-        if candidates[row].kind in PRODUCT_CODE_KINDS:
-            ratings.append(_dot(of_code, features))
-        else:
-            ratings.append(constant + _dot(of_others, features[: len(of_others)]))
+    by_feature = [weights.code.get(name, 0.0) for name in FEATURES]
+    ratings = [_dot(by_feature, features) for features in shortlist.features]
+    of_code = [
+        rating
+        for row, rating in zip(shortlist.rows, ratings, strict=True)
+        if candidates[row].kind in PRODUCT_CODE_KINDS
+    ]
+    best = max(of_code, default=0.0)
+    share_of_best = FEATURES.index("evidence_of_best")
+    for place, row in enumerate(shortlist.rows):
+        if candidates[row].kind not in PRODUCT_CODE_KINDS:
+            share = shortlist.features[place][share_of_best]
+            ratings[place] = best + share * (BESIDE_BELOW if share < 0 else BESIDE_ABOVE)
     return ratings
 
 
@@ -146,7 +150,7 @@ def presence_terms(
     best = dict(zip(FEATURES, shortlist.features[best_row], strict=True))
     return {
         "constant": 1.0,
-        "best": math.log(shortlist.best / evidence.half),
+        "best": math.log(max(evidence.amounts.values()) / evidence.half),
         "strange": evidence.strange,
         "held": evidence.held,
         "share_of_best": ordered[0] - _log_sum(ratings),
@@ -176,8 +180,6 @@ def log_odds_terms(
         "share_by_words": share * words,
         "share_squared": share * share,
         "best": math.log(best / evidence.half),
-        "strange": evidence.strange,
-        "words": words,
         "code": math.log1p(code),
     }
 

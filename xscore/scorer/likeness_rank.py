@@ -35,7 +35,7 @@ def fuse_ranks(priors: Mapping[str, float], likeness: Mapping[str, float]) -> di
 def lift_by_likeness(score: float, cosine: float) -> float:
     """Return a lexical score with likeness as evidence of its own, independent of the words."""
     strength = min(1.0, max(0.0, (cosine - LIFT_FROM) / (1 - LIFT_FROM)))
-    return 1 - (1 - score) * (1 - LIFT * strength)
+    return score + (1 - score) * LIFT * strength
 
 
 def _share(ranks: Mapping[str, int], memory: str) -> float:

@@ -6,7 +6,7 @@ memory outright or an embedder finds it alike. Trade-off: what shares no word wi
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 
 from xscore.records.judgment import UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
@@ -21,6 +21,12 @@ STALE = 0.75
 """Share of its score that a stale memory keeps: about one band of the rubric less, so that
 certainty passes still."""
 REASON_WORDS = 6
+LEAST_ODDS = 2 / 3
+"""A question is about something here where its best memory has at least these odds by evidence."""
+BEST_OF_ABSENT = 1.2 * UNRELATED_WORDS_BELOW
+"""The best score where nothing seems to be here: shown among the nearest, and not chosen."""
+IN_SIGHT = 1.5
+"""How many times the score of others is left to a name that was asked for."""
 STEEPNESS = 3.0
 """Power of the evidence in the odds of what has nothing but words."""
 ODDS_AT_HALF = USUAL_LEXICAL_THRESHOLD / (1 - USUAL_LEXICAL_THRESHOLD)
@@ -42,18 +48,31 @@ class ScoredPool:
         self.shortlist = weighed.shortlist
         self.stale = stale
         self.likeness = likeness or {}
-        self.is_here = True
         listed: dict[int, float] = {}
+        self.is_here = True
         if weighed.has_code:
             learned = judge_shortlist(self.candidates, self.evidence, self.shortlist)
             self.is_here = learned.is_here
             for row, probability in zip(self.shortlist.rows, learned.probabilities, strict=True):
                 if self.candidates[row].layer.is_indexed:
                     listed[row] = probability
+        named_rows = self._rows_named()
+        if self.evidence.needed:
+            self.is_here = holds_enough(self.evidence, named_rows)
         self.scores = _scores(self.candidates, self.evidence, listed)
         if not self.is_here:
-            self._shrink_absent(listed)
-        self._shrink_unheld()
+            self._shrink(named_rows)
+        self._lift()
+
+    def _rows_named(self) -> frozenset[int]:
+        """Return the rows whose whole name is in the task."""
+        hits, worth = self.evidence.hits, self.evidence.terms.evidence
+        rows = zip(hits.row, hits.term, hits.fields, strict=True)
+        return frozenset(row for row, term, marks in rows if marks & WHOLE_NAME and worth[term] > 0)
+
+    def _lift(self) -> None:
+        """Lift what the task names outright or an embedder finds alike, and lower what is
+        stale."""
         for row, candidate in enumerate(self.candidates if self.named else ()):
             if candidate.id in self.named:
                 strength = self.named[candidate.id].strength
@@ -61,36 +80,20 @@ class ScoredPool:
         if self.likeness:
             for row, score in enumerate(self.scores):
                 self.scores[row] = lift_by_likeness(score, self._cosine(row))
-        if stale:
-            for row, candidate in enumerate(self.candidates):
-                if candidate.id in stale:
-                    self.scores[row] *= STALE
+        for row, candidate in enumerate(self.candidates if self.stale else ()):
+            if candidate.id in self.stale:
+                self.scores[row] *= STALE
 
-    def _shrink_absent(self, listed: Mapping[int, float]) -> None:
-        """Leave what comes from files in its order, with the best where scores begin to be
-        related."""
-        best = max(listed.values(), default=0.0)
-        share = min(1.0, UNRELATED_WORDS_BELOW / max(best, UNRELATED_WORDS_BELOW))
+    def _shrink(self, named_rows: Set[int]) -> None:
+        """Leave all in its order, the best just above what is unrelated."""
+        best = max(self.scores, default=0.0)
+        share = min(1.0, BEST_OF_ABSENT / max(best, BEST_OF_ABSENT))
         for row in self.evidence.amounts:
-            if self.candidates[row].layer.is_indexed:
-                self.scores[row] *= share
-
-    def _shrink_unheld(self) -> None:
-        """Shrink all scores where the best memories hold little of what a question asks."""
-        held, needed = self.evidence.held, self.evidence.needed
-        if held >= needed:
-            return
-        kept_share = (held / needed) ** UNHELD_FALLS
-        # A name that was asked for stays in sight, whatever unknown words stand beside it.
-        named: set[int] = set()
-        hits = self.evidence.hits
-        for row, term, marks in zip(hits.row, hits.term, hits.fields, strict=True):
-            if marks & WHOLE_NAME and self.evidence.terms.evidence[term] > 0:
-                named.add(row)
-        for row in self.evidence.amounts:
-            share = max(kept_share, NAMED_LEAST) if row in named else kept_share
-            score = self.scores[row]
-            self.scores[row] = score * share / (1 - score + score * share)
+            # What an instruction finds among statements is not about the code.
+            if not (self.evidence.needed or self.candidates[row].layer.is_indexed):
+                continue
+            # A name that was asked for stays in sight, and is mostly not chosen.
+            self.scores[row] *= share * (IN_SIGHT if row in named_rows else 1.0)
 
     def _cosine(self, row: int) -> float:
         return self.likeness.get(self.candidates[row].id, 0.0)
@@ -126,9 +129,7 @@ class ScoredPool:
         cosine = self._cosine(row)
         if lift_by_likeness(0.0, cosine) > 0:
             reasons.append(f"likeness {cosine:.2f}")
-        if not self.is_here and candidate.layer.is_indexed:
-            reasons.append("scores less: what is asked does not seem to be here")
-        elif self.evidence.held < self.evidence.needed:
+        if not self.is_here:
             reasons.append(why_less(self.evidence.held, self.evidence.needed))
         return "; ".join(reasons)
 
@@ -140,8 +141,25 @@ class ScoredPool:
         return hits_of_row
 
 
+def holds_enough(evidence: LexicalEvidence, named_rows: Set[int]) -> bool:
+    """Return whether a pool has what a question asks for: its best memories hold enough of it.
+
+    A memory whose whole name is in the question counts with most of its evidence in any case.
+    """
+    share = min(1.0, evidence.held / evidence.needed) ** UNHELD_FALLS
+    most = 0.0
+    for row, amount in evidence.amounts.items():
+        kept_share = max(share, NAMED_LEAST) if row in named_rows else share
+        most = max(most, amount * kept_share)
+    odds: float = (most / evidence.half) ** STEEPNESS
+    return odds >= LEAST_ODDS
+
+
 def why_less(held: float, needed: float) -> str:
-    """Say how much of a question the best memories hold, and how much would do."""
+    """Say that the pool does not seem to have what is asked; of a question, how much of it the best
+    memories hold, and how much would do."""
+    if held >= needed:
+        return "scores less: this does not seem to be about anything here"
     # Rounded apart: the same figure twice would explain nothing.
     held_percent = math.floor(100 * held)
     needed_percent = math.ceil(round(100 * needed, 6))

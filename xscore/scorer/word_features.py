@@ -102,8 +102,8 @@ def shortlist_of(
     files = _best_of_files(candidates, evidence.amounts, rows)
     best = _best_of_code(candidates, evidence.amounts, rows)
     best_plain = _best_of_code(candidates, evidence.plain, rows)
-    rank = _ranks(by_evidence, beside)
-    plain_rank = _ranks(by_plain, _best({row: evidence.plain[row] for row in beside}, OTHERS))
+    rank = _ranks(by_evidence, evidence.amounts)
+    plain_rank = _ranks(by_plain, evidence.plain)
     asked = max(evidence.asked, 1e-9)
     features: list[list[float]] = []
     for row in rows:
@@ -150,11 +150,14 @@ def _of_code(candidates: Sequence[Candidate], amounts: Mapping[int, float]) -> d
     }
 
 
-def _ranks(*lists: Sequence[int]) -> dict[int, int]:
-    """Return the place of each row in its list, from 0."""
+def _ranks(rows: Sequence[int], amounts: Mapping[int, float]) -> dict[int, int]:
+    """Return the place of each row in its list, from 0; equals share one."""
     ranks: dict[int, int] = {}
-    for rows in lists:
-        ranks.update({row: place for place, row in enumerate(rows)})
+    last, rank = 0.0, 0
+    for place, row in enumerate(rows):
+        if not math.isclose(amounts[row], last):
+            last, rank = amounts[row], place
+        ranks[row] = rank
     return ranks
 
 
