@@ -222,7 +222,10 @@ def _entry(memory: Selected) -> list[str]:
     if memory.is_capped:
         boosts += ", capped at 1"
     why = one_line(memory.reason)
-    if boosts:
+    if memory.words:
+        judged = f"judge {memory.raw_score:.2f}, words {memory.words:+.1f}"
+        why = f"{why} ({judged} → {memory.unboosted_score:.2f}{boosts})".strip()
+    elif boosts:
         why = f"{why} ({memory.raw_score:.2f}{boosts})".strip()
     if why:
         return [head, faint(f"{_INDENT}{why}")]

@@ -119,10 +119,15 @@ def compose(
             places.beyond.append(ranked)
         else:
             places.take(ranked)
-    least = rules.share * thresholds.lowest - SCORE_TOLERANCE
-    near = [entry for entry in below if entry.score >= least]
+    # A fact passes or does not: its score says nothing of code that came near.
+    least = rules.share * thresholds.default - SCORE_TOLERANCE
+    near = [entry for entry in _without_facts(below) if entry.score >= least]
     _fill(places, near, rules, room=top_k, subjects=aim.subjects)
     return places
+
+
+def _without_facts(ranked: Sequence[Ranked]) -> list[Ranked]:
+    return [entry for entry in ranked if not entry.candidate.is_fact]
 
 
 def _best_score(*best_first: Sequence[Ranked]) -> float:

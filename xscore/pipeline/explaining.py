@@ -240,8 +240,10 @@ def _ranked_again(
 
 
 def _judges_of(past: PastTurn, receipt: Answer) -> list[str]:
-    """Return the keys of the judges of a past turn, its own first."""
-    return [past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
+    """Return the keys of the judges of a past turn: of a final round, whose scores count, then its
+    own."""
+    final = [receipt.final_round.key] if receipt.final_round.key else []
+    return [*final, past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
 
 
 def _rank_as_then(
@@ -262,7 +264,13 @@ def _rank_as_then(
     turn = replace(past.turn, changed=changed)
     thresholds = Thresholds(receipt.threshold, receipt.thresholds)
     return rank(
-        parts, outcomes, turn, thresholds=thresholds, by_words=not by_model, now=past.started_at
+        parts,
+        outcomes,
+        turn,
+        thresholds=thresholds,
+        by_words=not by_model,
+        words_weight=receipt.words_weight,
+        now=past.started_at,
     )
 
 
@@ -375,11 +383,13 @@ def _score_sum(shown: Selected, receipt: Answer) -> str:
     if shown.draws:
         first, second = shown.draws[:2]
         mean = f"the mean of {first:.2f} and {second:.2f}"
-    if not shown.boosts:
+    if not (shown.boosts or shown.words):
         return f"{shown.score_text} ({mean})" if mean else shown.score_text
     raw = f"{shown.raw_score:.2f} {'by words' if receipt.ranked_by else 'from the judge'}"
     if mean:
         raw = f"{raw}, {mean}"
+    if shown.words:
+        raw = f"{raw}, words {shown.words:+.1f} → {shown.unboosted_score:.2f}"
     boosts = [f"{boost.amount:.2f} {boost.name}" for boost in shown.boosts]
     capped = ", capped at 1" if shown.is_capped else ""
     return f"{shown.score_text} ({' + '.join([raw, *boosts])}{capped})"

@@ -1,4 +1,5 @@
-"""From outcomes to a selection: boosts on raw scores, then threshold, tests' share and top K.
+"""From outcomes to a selection: judge and words joined, boosts, then threshold, tests' share and
+top K.
 
 Everything that passes is kept up to K; if more pass, tests take at most their share of K, because
 tests crowd out the code they test. Where words ranked, `composition` gives the places. kept +
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from xscore.pipeline.boosts import BoostRules, boost, boosts_by_words
+from xscore.pipeline.joining import join
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.turn_stages import Judged, Opened, Ranking, by_rank
@@ -58,6 +60,7 @@ def select(
     thresholds: Thresholds,
     settings: SelectionSettings,
     about_tests: bool = False,
+    finalists: AbstractSet[str] | None = None,
 ) -> Selection:
     """Keep `score >= threshold` (inclusive), at most `top_k`; fill up to `min_keep` from the best
     of the others.
@@ -65,9 +68,16 @@ def select(
     thresholds: of `settings.threshold`, or the judge's own where its scale differs
         (`settings.lexical_threshold`).
     about_tests: the task is about tests, so their share is not limited.
+    finalists: ids of what a final round looked at: nothing else is kept for its score. None: there
+        was none.
     """
     passing, below = _split_at_threshold(ranked, thresholds)
+    unseen: list[Ranked] = []
+    if finalists is not None:
+        unseen = [entry for entry in passing if entry.candidate.id not in finalists]
+        passing = [entry for entry in passing if entry.candidate.id in finalists]
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
+    beyond += unseen
     not_kept = sorted([*over_quota, *beyond], key=by_rank)
     not_kept += _best_below(below, thresholds, settings)
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
@@ -124,7 +134,7 @@ def select_by_words(
     from xscore.pipeline import composition  # nothing else ranks by words
 
     # Margins are shares of the threshold: scores by words are probabilities, most of them small.
-    settings = replace(settings, near_margin=settings.near_margin * thresholds.lowest)
+    settings = replace(settings, near_margin=settings.near_margin * thresholds.default)
     passing, not_passing = _split_at_threshold(ranked, thresholds)
     below = _best(_with_words(not_passing), composition.CHOICE)
     places = composition.compose(
@@ -264,7 +274,7 @@ def rank_turn(parts: PipelineParts, opened: Opened, judged: Judged, *, isolated:
         instead = words_instead(parts, judged)
         if instead is not None:
             return _rank_by_words_instead(parts, opened, judged, instead)
-    return rank(parts, judged.outcomes, opened.turn)
+    return rank(parts, judged.outcomes, opened.turn, finalists=judged.finalists)
 
 
 def _rank_by_words_instead(
@@ -274,7 +284,7 @@ def _rank_by_words_instead(
     from xscore.pipeline.judging_by_words import lexical_outcomes  # only where no model could judge
 
     outcomes = lexical_outcomes(parts, opened.turn, judged.pool.candidates)
-    thresholds = Thresholds(parts.settings.selection.lexical_threshold)
+    thresholds = parts.settings.selection.thresholds_of_words
     ranking = rank(parts, outcomes, opened.turn, thresholds=thresholds, by_words=True)
     # What the judge failed with is a warning already; it is not said twice.
     why = "" if judged.no_judge else f"{instead.why}, so no model judged: "
@@ -309,19 +319,28 @@ def rank(
     *,
     thresholds: Thresholds | None = None,
     by_words: bool | None = None,
+    words_weight: float | None = None,
+    finalists: AbstractSet[str] | None = None,
     now: float | None = None,
 ) -> Ranking:
-    """Boost and select.
+    """Join, boost and select.
 
     thresholds: None: the judge's.
     by_words: whether words scored; None: where the judge is not a model.
+    words_weight: of what words say beside a model; None: the judge's.
+    finalists: see `select`.
     now: Unix seconds; None: the present.
     """
     settings = parts.settings.selection
     thresholds = thresholds or parts.judge.thresholds
     if by_words is None:
         by_words = parts.judge.scale is Scale.WORDS
-    ranked = boosted(parts, outcomes, turn, thresholds=thresholds, by_words=by_words, now=now)
+    if by_words:
+        words_weight = 0.0  # they are the score already
+    elif words_weight is None:
+        words_weight = parts.judge.words_weight
+    unboosted = joined(parts, outcomes, turn, words_weight=words_weight)
+    ranked = boosted(parts, unboosted, turn, thresholds=thresholds, by_words=by_words, now=now)
     unjudged = unjudged_pairs(outcomes)
     if not by_words:
         selection = select(
@@ -330,8 +349,9 @@ def rank(
             thresholds=thresholds,
             settings=settings,
             about_tests=is_about_tests(turn),
+            finalists=finalists,
         )
-        return Ranking(ranked, selection)
+        return Ranking(ranked, selection, words_weight=words_weight)
     # The lexical judge's own turn, or words in a model's place.
     from xscore.pipeline import composition
 
@@ -350,16 +370,49 @@ def rank(
     return Ranking(ranked, selection, by_words=True)
 
 
+def joined(
+    parts: JudgingParts, outcomes: Sequence[Outcome], turn: Turn, *, words_weight: float
+) -> list[Ranked]:
+    """Join what was judged with what words say of it."""
+    if words_weight and _lacks_word_scores(outcomes):
+        outcomes = _with_word_scores(parts, outcomes, turn)
+    return join(outcomes, weight=words_weight)
+
+
+def _lacks_word_scores(outcomes: Sequence[Outcome]) -> bool:
+    """Whether no judgment has a word score: no memory shares a word with the task, or a vendor's
+    Batch API judged, which is told no order."""
+    priors = [result.prior for _, result, _ in outcomes if isinstance(result, Judgment)]
+    return not any(priors)
+
+
+def _with_word_scores(
+    parts: JudgingParts, outcomes: Sequence[Outcome], turn: Turn
+) -> list[Outcome]:
+    from xscore.scorer.lexical import lexical_priors  # judgments nearly always have them
+    from xscore.store.term_vectors import TERM_EMBEDDER
+
+    candidates = [outcome.candidate for outcome in outcomes]
+    scores = lexical_priors(turn, candidates, lambda: parts.store.vectors(TERM_EMBEDDER))
+    scored: list[Outcome] = []
+    for outcome in outcomes:
+        result = outcome.result
+        if isinstance(result, Judgment):
+            result = result._replace(prior=scores[outcome.candidate.id])
+        scored.append(outcome._replace(result=result))
+    return scored
+
+
 def boosted(
     parts: JudgingParts,
-    outcomes: Sequence[Outcome],
+    unboosted: Sequence[Ranked],
     turn: Turn,
     *,
     thresholds: Thresholds,
     by_words: bool = False,
     now: float | None = None,
 ) -> tuple[Ranked, ...]:
-    """Boost what was judged, reading only the links of candidates that can be boosted.
+    """Boost what was joined, reading only the links of candidates that can be boosted.
 
     by_words: words scored, which have counted the links already.
     """
@@ -367,11 +420,7 @@ def boosted(
     if by_words:
         settings = boosts_by_words(settings, thresholds)
     floor = settings.floor
-    near = [
-        candidate.id
-        for candidate, judgment, _ in outcomes
-        if isinstance(judgment, Judgment) and judgment.score >= floor
-    ]
+    near = [entry.candidate.id for entry in unboosted if entry.score >= floor]
     edges = parts.store.edges_touching(near)
     linked: set[str] = set()
     for edge in edges:
@@ -386,4 +435,4 @@ def boosted(
         now=now,
         links_counted=by_words,
     )
-    return boost(outcomes, turn, rules, edges=edges, degrees=degrees)
+    return boost(unboosted, turn, rules, edges=edges, degrees=degrees)

@@ -135,6 +135,15 @@ class Selected(Struct, frozen=True, kw_only=True):
     placed_by: str = ""
     """The rule of its place: `threshold`, `min_keep`, `filled`; `folded`: it stands behind another
     that is kept."""
+    words: float = 0.0
+    """What its words added to the log-odds of `raw_score`; 0: nothing."""
+    joined_score: float | None = None
+    """`raw_score` after that, before boosts; None: it is `raw_score`."""
+
+    @property
+    def unboosted_score(self) -> float:
+        """The score before boosts."""
+        return self.raw_score if self.joined_score is None else self.joined_score
 
     @property
     def score_text(self) -> str:
@@ -143,8 +152,10 @@ class Selected(Struct, frozen=True, kw_only=True):
 
     @property
     def is_capped(self) -> bool:
-        """Whether the raw score and the boosts add up to more than 1, the highest score."""
-        return self.raw_score + sum(boost.amount for boost in self.boosts) > 1 + SCORE_TOLERANCE
+        """Whether score and boosts add up to more than 1, the highest score."""
+        return (
+            self.unboosted_score + sum(boost.amount for boost in self.boosts) > 1 + SCORE_TOLERANCE
+        )
 
 
 class SecondDraws(Struct, frozen=True):
@@ -158,6 +169,19 @@ class SecondDraws(Struct, frozen=True):
     missed: int = 0
     """As near, but asked once in this turn: beyond the limit, or a cap, the deadline or an
     interruption came."""
+
+
+class FinalRound(Struct, frozen=True, kw_only=True):
+    """Another judge's last look at what came first (`selection.final`)."""
+
+    by: str = ""
+    """`provider:model`; empty: there was none."""
+    key: str = ""
+    """Of its judgments in the cache."""
+    finalists: int = 0
+    """Memories that it was to look at."""
+    judged: int = 0
+    """Those that have its score, in this turn or from the cache."""
 
 
 class CarriedFrom(Struct, frozen=True, kw_only=True):
@@ -277,7 +301,10 @@ class Answer(Struct, frozen=True, kw_only=True):
     continues: str = ""
     thresholds: dict[str, float] = {}
     """Kinds with a threshold of their own."""
+    words_weight: float = 0.0
+    """Weight with which words were joined to the judge's scores; 0: they were not."""
     second_draws: SecondDraws = SecondDraws()
+    final_round: FinalRound = FinalRound()
     reasons: ReasonsAccount = ReasonsAccount()
     carried_over: CarriedOver = CarriedOver()
     kept_out: dict[str, int] = {}
@@ -361,6 +388,8 @@ class ScoreLine(Struct, frozen=True):
     reason: str
     cause: str
     boosts: tuple[Boost, ...] = ()
+    words: float | None = None
+    """See `Selected`."""
 
 
 SCORE_BINS = 20

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 
 from xscore.records.judgment import UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
-from xscore.records.memory import Candidate
+from xscore.records.memory import FACT_KINDS, Candidate
 from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence
 from xscore.scorer.learned_words import judge_shortlist
 from xscore.scorer.likeness_rank import lift_by_likeness
@@ -62,7 +62,31 @@ class ScoredPool:
         self.scores = _scores(self.candidates, self.evidence, listed)
         if not self.is_here:
             self._shrink(named_rows)
+        self._lift_named()
+        self.remarks_of_facts: dict[int, str] = {}
+        self._score_facts(weighed)
         self._lift()
+
+    def _score_facts(self, weighed: WeighedPool) -> None:
+        """Score what was stated in a sentence by evidence of its own."""
+        rows = [row for row, candidate in enumerate(self.candidates) if candidate.is_fact]
+        if not rows:
+            return
+        # Only for a pool with facts.
+        from xscore.scorer.facts import score_facts
+
+        facts = score_facts(
+            weighed.task,
+            self.candidates,
+            rows,
+            weighed.column,
+            terms=self.terms,
+            hits=self.evidence.hits,
+        )
+        for row, fact in facts.items():
+            self.scores[row] = fact.score
+            if fact.remark:
+                self.remarks_of_facts[row] = fact.remark
 
     def _rows_named(self) -> frozenset[int]:
         """Return the rows whose whole name is in the task."""
@@ -70,13 +94,15 @@ class ScoredPool:
         rows = zip(hits.row, hits.term, hits.fields, strict=True)
         return frozenset(row for row, term, marks in rows if marks & WHOLE_NAME and worth[term] > 0)
 
-    def _lift(self) -> None:
-        """Lift what the task names outright or an embedder finds alike, and lower what is
-        stale."""
+    def _lift_named(self) -> None:
+        """Lift what the task names outright."""
         for row, candidate in enumerate(self.candidates if self.named else ()):
             if candidate.id in self.named:
                 strength = self.named[candidate.id].strength
                 self.scores[row] = 1 - (1 - self.scores[row]) * (1 - strength)
+
+    def _lift(self) -> None:
+        """Lift what an embedder finds alike, and lower what is stale."""
         if self.likeness:
             for row, score in enumerate(self.scores):
                 self.scores[row] = lift_by_likeness(score, self._cosine(row))
@@ -126,10 +152,12 @@ class ScoredPool:
             if field in fields:
                 words = _words_of(fields[field])[:REASON_WORDS]
                 reasons.append(f"{field} {', '.join(words)}")
+        if row in self.remarks_of_facts:
+            reasons.append(self.remarks_of_facts[row])
         cosine = self._cosine(row)
         if lift_by_likeness(0.0, cosine) > 0:
             reasons.append(f"likeness {cosine:.2f}")
-        if not self.is_here:
+        if not self.is_here and not candidate.is_fact:
             reasons.append(why_less(self.evidence.held, self.evidence.needed))
         return "; ".join(reasons)
 
@@ -215,6 +243,9 @@ def _scores(
         elif candidates[row].layer.is_indexed and listed:
             scores[row] = least * amount / most
         else:
-            odds = ODDS_AT_HALF * (amount / evidence.half) ** STEEPNESS
+            odds = (amount / evidence.half) ** STEEPNESS
+            # Statements have a threshold of their own, which is half.
+            if candidates[row].kind not in FACT_KINDS:
+                odds *= ODDS_AT_HALF
             scores[row] = odds / (1 + odds)
     return scores

@@ -44,8 +44,10 @@ class WeighedPool:
         self.terms = task_terms(turn, own_name=own_name_of(candidates))
         mentions = find_mentions(turn.task, turn.errors)
         asks = is_question(turn.task)
+        self.task = turn.task
         loaded = vectors()
         column = loaded if isinstance(loaded, TermColumn) else TermColumn.of_pairs(loaded)
+        self.column = column
         self.evidence = weigh_candidates(candidates, column, self.terms, is_question=asks)
         self.named: Mapping[str, NamedInTask] = {}
         if mentions != Mentions():
