@@ -80,6 +80,7 @@ Measure
   report    cost_reports.commands:report  Dollars, tokens, time and coverage; a gate for CI.
   eval      + Measure the judge on tasks with known answers.
     run     extensions.evaluation.commands:evaluate  Ask each task, and measure what is found.
+    mine    extensions.evaluation.mine_command:mine  Make cases from this repository's history.
     compare extensions.evaluation.compare_commands:compare_results  Compare judges, prompts, packs or settings case by case.
   batch     - Judge a list of questions, live or by a Batch API at half price.
     list    extensions.batch.commands:list_jobs  Every job of this repository.
