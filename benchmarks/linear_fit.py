@@ -19,29 +19,29 @@ def fit_ranking(
     ridge: float,
     steps: int = 150,
 ) -> Matrix:
-    """Return the weights that put what is wanted of each group in front.
+    """Return the weights that put what is gold of each group in front.
 
     The loss is that of a softmax over the rows of a group, minimized by accelerated projected
     gradients with backtracking (FISTA).
 
-    groups: rows and whether each is wanted (1 or 0); each group has a wanted one.
+    groups: rows and whether each is gold (1 or 0); each group has a gold one.
     least_zero: the weights that may not be negative.
     ridge: of the weights of standardized columns.
     """
     rows = np.concatenate([group for group, _ in groups])
     spread = rows.std(0) + TINY
     rows = (rows - rows.mean(0)) / spread
-    sizes = [len(wanted) for _, wanted in groups]
+    sizes = [len(gold) for _, gold in groups]
     starts = np.cumsum([0, *sizes])[:-1]
     group_of = np.repeat(np.arange(len(groups)), sizes)
-    share = np.concatenate([wanted / wanted.sum() for _, wanted in groups])
+    share = np.concatenate([gold / gold.sum() for _, gold in groups])
 
     def loss(weights: Matrix) -> tuple[float, Matrix]:
         rating = rows @ weights
-        most = np.maximum.reduceat(rating, starts)
-        grown = np.exp(rating - most[group_of])
+        highest = np.maximum.reduceat(rating, starts)
+        grown = np.exp(rating - highest[group_of])
         sums = np.add.reduceat(grown, starts)
-        missed = share @ (rating - most[group_of] - np.log(sums)[group_of])
+        missed = share @ (rating - highest[group_of] - np.log(sums)[group_of])
         slope = rows.T @ (grown / sums[group_of] - share) / len(groups) + ridge * weights
         return -missed / len(groups) + ridge * (weights @ weights) / 2, slope
 
@@ -68,7 +68,7 @@ def fit_ranking(
     return weights / spread
 
 
-def fit_odds(rows: Matrix, wanted: Matrix, *, ridge: float, steps: int = 50) -> Matrix:
+def fit_odds(rows: Matrix, gold: Matrix, *, ridge: float, steps: int = 50) -> Matrix:
     """Return constant and weights of a logistic regression, by Newton's method."""
     mean, spread = rows.mean(0), rows.std(0) + TINY
     design = np.column_stack([np.ones(len(rows)), (rows - mean) / spread])
@@ -77,7 +77,7 @@ def fit_odds(rows: Matrix, wanted: Matrix, *, ridge: float, steps: int = 50) -> 
     weights = np.zeros(design.shape[1])
     for _ in range(steps):
         probable = 1 / (1 + np.exp(-design @ weights))
-        slope = design.T @ (probable - wanted) + penalty * weights
+        slope = design.T @ (probable - gold) + penalty * weights
         curve = (design * (probable * (1 - probable))[:, None]).T @ design
         change = np.linalg.solve(curve + np.diag(penalty + TINY), slope)
         weights = weights - change

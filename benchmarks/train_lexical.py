@@ -43,7 +43,7 @@ MAY_BE_NEGATIVE = frozenset(
 """All others are evidence: more of it never scores less."""
 RIDGE, ODDS_RIDGE, PRESENCE_RIDGE = 0.1, 1e-4, 1e-3
 CLOSEST = 150
-"""Rows of each case that the ranking is fitted to, beside what is wanted."""
+"""Rows of each case that the ranking is fitted to, beside the gold."""
 JUDGED = 80
 """Rows of each case, best first, that the odds are fitted to."""
 COUNTED, BINS = 50, 10
@@ -60,7 +60,7 @@ class TrainingTask(Struct, frozen=True):
     repository: str
     is_first_line: bool
     features: Matrix
-    wanted: Matrix
+    gold: Matrix
     """1 for each row that the commit changed."""
     is_code: Matrix
     is_entity: Matrix
@@ -151,7 +151,7 @@ def task_of(
         repository=case.repository,
         is_first_line=is_first_line,
         features=features,
-        wanted=np.array([not is_foreign and is_wanted(case, c) for c in listed], float),
+        gold=np.array([not is_foreign and is_wanted(case, c) for c in listed], float),
         is_code=np.array([candidate.kind in PRODUCT_CODE_KINDS for candidate in listed], float),
         is_entity=np.array([candidate.kind in ENTITIES for candidate in listed], float),
         total=0 if is_foreign else sum(is_wanted(case, candidate) for candidate in candidates),
@@ -167,16 +167,12 @@ def foreign_to(case: CommitCase, cases: Sequence[CommitCase]) -> list[str]:
     """Return a message and a first line of other repositories whose code is in the same
     language."""
     ending = main_ending(case)
-    others = [
-        other
-        for other in cases
-        if other.repository != case.repository and main_ending(other) == ending
-    ]
-    others = others or [other for other in cases if other.repository != case.repository]
+    elsewhere = [case_ for case_ in cases if case_.repository != case.repository]
+    foreign_cases = [case_ for case_ in elsewhere if main_ending(case_) == ending] or elsewhere
     # Spread over them, and the same every time.
     at = cases.index(case) * 7
-    message, other = (others[place % len(others)].task for place in (at, at + 101))
-    return [message, other.strip().partition("\n")[0]]
+    message, second = (foreign_cases[place % len(foreign_cases)].task for place in (at, at + 101))
+    return [message, second.strip().partition("\n")[0]]
 
 
 def main_ending(case: CommitCase) -> str:
@@ -219,27 +215,27 @@ def fit(tasks: Sequence[TrainingTask]) -> Model:
     groups: list[tuple[Matrix, Matrix]] = []
     for task in tasks:
         rows = np.flatnonzero(task.is_code)[:CLOSEST]
-        rows = np.union1d(rows, np.flatnonzero(task.wanted))
-        if task.wanted.any():
-            groups.append((task.features[rows], task.wanted[rows]))
+        rows = np.union1d(rows, np.flatnonzero(task.gold))
+        if task.gold.any():
+            groups.append((task.features[rows], task.gold[rows]))
     least_zero = [name not in MAY_BE_NEGATIVE for name in FEATURES]
     code = fit_ranking(groups, least_zero=least_zero, ridge=RIDGE)
     ranking = Model(code, np.zeros(0), np.zeros(0))
     odds: list[Matrix] = []
-    wanted: list[Matrix] = []
+    gold: list[Matrix] = []
     for task in tasks:
         if task.is_foreign:
             continue
         rating = ranking.rate(task)
         best = best_entities(task, rating, JUDGED)
         odds.append(odds_rows(task, rating)[best])
-        wanted.append(task.wanted[best])
+        gold.append(task.gold[best])
     # The constant is the first of the terms.
-    fitted = fit_odds(np.concatenate(odds)[:, 1:], np.concatenate(wanted), ridge=ODDS_RIDGE)
+    fitted = fit_odds(np.concatenate(odds)[:, 1:], np.concatenate(gold), ridge=ODDS_RIDGE)
     with_code = [task for task in tasks if task.is_code.any()]
-    here = np.array([presence_row(task, ranking.rate(task)) for task in with_code])
-    own = np.array([not task.is_foreign for task in with_code], float)
-    return Model(code, fitted, fit_odds(here[:, 1:], own, ridge=PRESENCE_RIDGE))
+    presence_rows = np.array([presence_row(task, ranking.rate(task)) for task in with_code])
+    is_own = np.array([not task.is_foreign for task in with_code], float)
+    return Model(code, fitted, fit_odds(presence_rows[:, 1:], is_own, ridge=PRESENCE_RIDGE))
 
 
 def best_entities(task: TrainingTask, rating: Matrix, count: int) -> Matrix:
@@ -258,7 +254,7 @@ def cross_validate(tasks: Sequence[TrainingTask]) -> float:
     by_evidence: list[tuple[float, float, bool]] = []
     learned: list[tuple[float, float, bool]] = []
     probable: list[Matrix] = []
-    wanted: list[Matrix] = []
+    gold: list[Matrix] = []
     for repository in sorted({task.repository for task in tasks}):
         model = fit([task for task in tasks if task.repository != repository])
         of_repository: list[tuple[float, float, bool]] = []
@@ -275,12 +271,12 @@ def cross_validate(tasks: Sequence[TrainingTask]) -> float:
             of_repository.append((*recall_and_rank(task, rating), task.is_first_line))
             counted = best_entities(task, rating, COUNTED)
             probable.append(model.judge(task)[counted])
-            wanted.append(task.wanted[counted])
+            gold.append(task.gold[counted])
         learned += of_repository
         show(repository, of_repository)
     show("evidence alone", by_evidence)
     show("learned", learned)
-    error = calibration_error(np.concatenate(probable), np.concatenate(wanted))
+    error = calibration_error(np.concatenate(probable), np.concatenate(gold))
     print(f"calibration error, first {COUNTED} of each task: {error:.4f}")
     for kept in (0.92, OWN_KEPT, 0.96):
         cut = float(np.quantile(own_here, 1 - kept))
@@ -304,15 +300,15 @@ def show(name: str, rows: Sequence[tuple[float, float, bool]]) -> None:
 def recall_and_rank(task: TrainingTask, rating: Matrix) -> tuple[float, float]:
     """Return recall of the first places, and the reciprocal of the first rank, among entities."""
     order = best_entities(task, rating, len(rating))
-    places = np.flatnonzero(task.wanted[order])
+    places = np.flatnonzero(task.gold[order])
     first = 1 / (1 + int(places[0])) if len(places) else 0.0
     return float((places < PLACES).sum()) / task.total, first
 
 
-def calibration_error(probable: Matrix, wanted: Matrix) -> float:
+def calibration_error(probable: Matrix, gold: Matrix) -> float:
     """Return the mean distance of probability and share in bins of equal size."""
     bins = np.array_split(np.argsort(probable, kind="stable"), BINS)
-    gaps = [abs(probable[rows].mean() - wanted[rows].mean()) * len(rows) for rows in bins]
+    gaps = [abs(probable[rows].mean() - gold[rows].mean()) * len(rows) for rows in bins]
     return float(sum(gaps) / len(probable))
 
 

@@ -267,9 +267,9 @@ def _half(weights: _TermWeights, pool: int) -> float:
 
     It grows with what is asked and with the pool, and where the pool lacks what is asked.
     """
-    asked: float = max(weights.asked, 1e-9) ** HALF_BY_ASKED
+    by_words: float = max(weights.asked, 1e-9) ** HALF_BY_ASKED
     by_pool: float = math.log1p(pool) ** (1 - HALF_BY_ASKED)
-    return HALF * asked * by_pool * math.exp(HALF_BY_STRANGE * weights.strange**2)
+    return HALF * by_words * by_pool * math.exp(HALF_BY_STRANGE * weights.strange**2)
 
 
 def _weigh_terms(

@@ -12,9 +12,10 @@ from functools import cached_property
 from xscore.records.judgment import UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
 from xscore.records.memory import FACT_KINDS, Candidate
 from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence
-from xscore.scorer.learned_words import judge_shortlist
+from xscore.scorer.learned_words import judge_shortlist, load_weights
 from xscore.scorer.likeness_rank import lift_by_likeness
 from xscore.scorer.weighed_pool import WeighedPool
+from xscore.scorer.word_features import LINK_WORDS
 from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, WHOLE_NAME, QueryTerm
 
 STALE = 0.75
@@ -23,6 +24,8 @@ certainty passes still."""
 REASON_WORDS = 6
 LEAST_ODDS = 2 / 3
 """A question is about something here where its best memory has at least these odds by evidence."""
+LINK_TOLD = 0.4
+"""Log odds that a link must have added to be told of."""
 BEST_OF_ABSENT = 1.2 * UNRELATED_WORDS_BELOW
 """The best score where nothing seems to be here: shown among the nearest, and not chosen."""
 IN_SIGHT = 1.5
@@ -152,6 +155,7 @@ class ScoredPool:
             if field in fields:
                 words = _words_of(fields[field])[:REASON_WORDS]
                 reasons.append(f"{field} {', '.join(words)}")
+        reasons += self._reason_of_links(row)
         if row in self.remarks_of_facts:
             reasons.append(self.remarks_of_facts[row])
         cosine = self._cosine(row)
@@ -160,6 +164,21 @@ class ScoredPool:
         if not self.is_here and not candidate.is_fact:
             reasons.append(why_less(self.evidence.held, self.evidence.needed))
         return "; ".join(reasons)
+
+    def _reason_of_links(self, row: int) -> list[str]:
+        """Say which link counted most for a memory, if any counted much."""
+        weights = load_weights().code
+        counted: list[tuple[float, int, str]] = []
+        for feature, linked_row in self.shortlist.linked.get(row, {}).items():
+            share = self.evidence.amounts[linked_row] / self.shortlist.best
+            counted.append((weights.get(feature, 0.0) * share, linked_row, feature))
+        strength, linked_row, feature = max(counted, default=(0.0, 0, ""))
+        if strength < LINK_TOLD:
+            return []
+        linked = self.candidates[linked_row]
+        name = linked.entity or linked.path
+        evidence = "which the task names" if linked.id in self.named else "which has its words"
+        return [f"{LINK_WORDS[feature]} {name}, {evidence}"]
 
     @cached_property
     def _hits(self) -> dict[int, list[int]]:
@@ -175,11 +194,11 @@ def holds_enough(evidence: LexicalEvidence, named_rows: Set[int]) -> bool:
     A memory whose whole name is in the question counts with most of its evidence in any case.
     """
     share = min(1.0, evidence.held / evidence.needed) ** UNHELD_FALLS
-    most = 0.0
+    best_amount = 0.0
     for row, amount in evidence.amounts.items():
         kept_share = max(share, NAMED_LEAST) if row in named_rows else share
-        most = max(most, amount * kept_share)
-    odds: float = (most / evidence.half) ** STEEPNESS
+        best_amount = max(best_amount, amount * kept_share)
+    odds: float = (best_amount / evidence.half) ** STEEPNESS
     return odds >= LEAST_ODDS
 
 
@@ -236,12 +255,12 @@ def _scores(
     """
     scores = [0.0] * len(candidates)
     least = min(listed.values(), default=0.0)
-    most = max(evidence.amounts.values(), default=0.0) or 1.0
+    best_amount = max(evidence.amounts.values(), default=0.0) or 1.0
     for row, amount in evidence.amounts.items():
         if row in listed:
             scores[row] = listed[row]
         elif candidates[row].layer.is_indexed and listed:
-            scores[row] = least * amount / most
+            scores[row] = least * amount / best_amount
         else:
             odds = (amount / evidence.half) ** STEEPNESS
             # Statements have a threshold of their own, which is half.

@@ -52,6 +52,14 @@ _LINKS = {
     (Relation.REFERENCES, False): "used",
 }
 """(relation, whether the edge comes in) -> what is at its other end."""
+LINK_WORDS = {
+    "best_caller": "called by",
+    "best_callee": "calls",
+    "best_owner": "part of",
+    "best_member": "has",
+    "best_used": "uses",
+}
+"""How a reason says them."""
 LINK_FEATURES = tuple(f"best_{end}" for end in _LINKS.values())
 """The evidence of the best memory at the other end of its links."""
 FEATURES = (*WORD_FEATURES, *PLACE_FEATURES, *LINK_FEATURES)
@@ -94,8 +102,8 @@ def shortlist_of(
     of_code = _of_code(candidates, evidence.amounts)
     by_evidence = _best(of_code, BY_EVIDENCE)
     by_plain = _best({row: evidence.plain[row] for row in of_code}, BY_PLAIN)
-    others = {row: amount for row, amount in evidence.amounts.items() if row not in of_code}
-    beside = _best(others, OTHERS)
+    not_code = {row: amount for row, amount in evidence.amounts.items() if row not in of_code}
+    beside = _best(not_code, OTHERS)
     rows = list(dict.fromkeys([*by_evidence, *by_plain, *beside]))
     held = _held_by_row(evidence, rows)
     ends = _best_ends(candidates, evidence.amounts, rows, links)
@@ -104,10 +112,10 @@ def shortlist_of(
     best_plain = _best_of_code(candidates, evidence.plain, rows)
     rank = _ranks(by_evidence, evidence.amounts)
     plain_rank = _ranks(by_plain, evidence.plain)
-    asked = max(evidence.asked, 1e-9)
+    asked_idf = max(evidence.asked, 1e-9)
     features: list[list[float]] = []
     for row in rows:
-        candidate, own = candidates[row], held[row]
+        candidate, in_memory = candidates[row], held[row]
         amount = max(evidence.amounts.get(row, 0.0), LEAST)
         plain = max(evidence.plain.get(row, 0.0), LEAST)
         name_words = evidence.hits.name_words.get(row, 0)
@@ -120,14 +128,14 @@ def shortlist_of(
                 math.log1p(rank.get(row, BY_EVIDENCE)),
                 math.log(plain / best_plain),
                 math.log1p(plain_rank.get(row, BY_PLAIN)),
-                own.first_line / asked,
-                math.log1p(own.distinct),
-                own.in_name / name_words if name_words else 0.0,
+                in_memory.first_line / asked_idf,
+                math.log1p(in_memory.distinct),
+                in_memory.in_name / name_words if name_words else 0.0,
                 math.log1p(name_words),
-                own.owner / asked,
-                own.file_name / asked,
-                own.folder / asked,
-                evidence.by_file.get(candidate.path, 0.0) / asked,
+                in_memory.owner / asked_idf,
+                in_memory.file_name / asked_idf,
+                in_memory.folder / asked_idf,
+                evidence.by_file.get(candidate.path, 0.0) / asked_idf,
                 next_in_file / best,
                 math.log(max(1, candidate.tokens)),
                 float(candidate.kind is Kind.CLASS),
@@ -239,12 +247,12 @@ def _best_ends(
         source, target = row_of.get(edge.source), row_of.get(edge.target)
         if source is None or target is None or source == target:
             continue
-        for row, other, comes_in in ((source, target, False), (target, source, True)):
+        for row, end_row, comes_in in ((source, target, False), (target, source, True)):
             end = _LINKS.get((edge.relation, comes_in))
             if end is None or row not in listed:
                 continue
             best_of_row = ends.setdefault(row, {})
             feature = f"best_{end}"
-            if amounts[other] > amounts.get(best_of_row.get(feature, -1), 0.0):
-                best_of_row[feature] = other
+            if amounts[end_row] > amounts.get(best_of_row.get(feature, -1), 0.0):
+                best_of_row[feature] = end_row
     return ends
