@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from xscore.cache.calibrations import calibration_of_key
 from xscore.indexer.kept_out import kept_out_error
 from xscore.pipeline import pool
 from xscore.pipeline.parts import PipelineParts
@@ -95,8 +96,6 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
 def _calibrated_words(store: "Store", past: PastTurn, shown: Selected | None) -> str:
     """Say what score and cut stood for on past commits; empty if the turn's judge was never
     measured."""
-    from xscore.cache.calibrations import calibration_of_key  # few judges are calibrated
-
     calibration = calibration_of_key(store.connection, past.judge)
     if calibration is None:
         return ""

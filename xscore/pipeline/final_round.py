@@ -114,9 +114,9 @@ async def _look_again(
     resources: "TurnResources | None",
 ) -> _SecondLook:
     """Have the finalists judged; what was judged before is known. Raises what opening raises."""
-    known = known_judgments(parts.store, opened.key, judge_key(described.identity))
+    stored = known_judgments(parts.store, opened.key, judge_key(described.identity))
     candidates = tuple(chosen)
-    pooled = PooledTurn(opened.turn, opened.key, pool_among(candidates, candidates, known))
+    pooled = PooledTurn(opened.turn, opened.key, pool_among(candidates, candidates, stored))
     if resources is None or not pooled.pool.misses:
         none_needed = await judge_pool(pooled, NoJudge(UnjudgedCause.REPLAY), None)
         return _SecondLook(none_needed.outcomes, none_needed.interrupted, described)

@@ -123,13 +123,12 @@ def select_by_words(
     settings: SelectionSettings,
     aim: "TaskAim | None" = None,
     texts: Callable[[Sequence[str]], Mapping[str, str]] | None = None,
-    rules: FillRules | None = None,
+    rules: FillRules = FILL,
 ) -> Selection:
     """Keep what passed and fill free places from what came near; see `composition`.
 
     aim: None: a question about code.
     texts: reads the texts of memories by id, to tell copies; None: nothing is taken for one.
-    rules: None: `FILL`.
     """
     from xscore.pipeline import composition  # nothing else ranks by words
 
@@ -144,7 +143,7 @@ def select_by_words(
         thresholds=thresholds,
         aim=aim or composition.TaskAim(),
         words=composition.words_of_namesakes([*passing, *below], texts),
-        rules=rules or FILL,
+        rules=rules,
     )
     rest = composition.one_window_a_file(below, places)
     missing = max(0, min(settings.min_keep, settings.top_k) - len(places.taken))
@@ -152,8 +151,7 @@ def select_by_words(
     folded = list(chain.from_iterable(places.behind.values()))
     passed_by = sorted([*folded, *places.beyond], key=by_rank)
     filled = frozenset(_ids_of([*places.filled, *to_min_keep]))
-    placed_by = composition.placed_by(places)
-    placed_by.update(dict.fromkeys(_ids_of(to_min_keep), PlacedBy.MIN_KEEP))
+    by_min_keep = dict.fromkeys(_ids_of(to_min_keep), PlacedBy.MIN_KEEP)
     return Selection(
         kept=composition.with_groups(sorted([*places.taken, *to_min_keep], key=by_rank), places),
         filled=filled,
@@ -165,7 +163,7 @@ def select_by_words(
         beyond_k=len(places.beyond),
         unjudged=tuple(unjudged),
         folded=len(folded),
-        placed_by=placed_by,
+        placed_by={**composition.placed_by(places), **by_min_keep},
     )
 
 
@@ -352,22 +350,32 @@ def rank(
             finalists=finalists,
         )
         return Ranking(ranked, selection, words_weight=words_weight)
-    # The lexical judge's own turn, or words in a model's place.
-    from xscore.pipeline import composition
+    selection = _select_of_turn_by_words(parts, ranked, turn, unjudged, thresholds)
+    return Ranking(ranked, selection, by_words=True)
+
+
+def _select_of_turn_by_words(
+    parts: PipelineParts,
+    ranked: Sequence[Ranked],
+    turn: Turn,
+    unjudged: Sequence[tuple[Candidate, Unjudged]],
+    thresholds: Thresholds,
+) -> Selection:
+    """Select in the lexical judge's own turn, or where words stand in a model's place."""
+    from xscore.pipeline import composition  # nothing else ranks by words
 
     def texts_of(ids: Sequence[str]) -> dict[str, str]:
         memories = parts.store.memories(ids)
         return {id_: memory.text for id_, memory in memories.items()}
 
-    selection = select_by_words(
+    return select_by_words(
         ranked,
         unjudged=unjudged,
         thresholds=thresholds,
-        settings=settings,
+        settings=parts.settings.selection,
         aim=composition.aim_of(turn, about_tests=speaks_of_tests(turn)),
         texts=texts_of,
     )
-    return Ranking(ranked, selection, by_words=True)
 
 
 def joined(

@@ -5,6 +5,7 @@ Trade-off: rows are counted each time; a million judgments take tens of millisec
 """
 
 from xscore.cache.background_lease import read_background
+from xscore.cache.calibrations import read_calibrations
 from xscore.costs.ledger import is_estimated, total_spent
 from xscore.platform.git_folder import head_branch, head_commit
 from xscore.platform.paths import user_data_dir
@@ -68,11 +69,6 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
 
 
 def _calibrations(store: Store) -> tuple[CalibrationLine, ...]:
-    has_any = "SELECT EXISTS (SELECT 1 FROM calibration)"
-    if not store.connection.execute(has_any).fetchone()[0]:
-        return ()
-    from xscore.cache.calibrations import read_calibrations  # few judges are calibrated
-
     lines: list[CalibrationLine] = []
     for calibration in read_calibrations(store.connection):
         lines.append(

@@ -225,11 +225,7 @@ def weigh_candidates(
     evidence = weights.evidence
     amounts = _amounts(hits, evidence, words=words)
     by_file = _in_file(candidates, hits, evidence)
-    shares = [0.0] * len(terms)
-    for number, weighed in enumerate(terms):
-        if weights.counted[number]:
-            shares[number] = weighed.term.share
-    breadth = _breadth(hits, shares)
+    breadth = _breadth(hits, _counted_shares(terms, weights))
     worth = _kind_weights(candidates, terms)
     for row, amount in amounts.items():
         if amount > 0:
@@ -260,6 +256,15 @@ def weigh_candidates(
         held=held,
         needed=needed,
     )
+
+
+def _counted_shares(terms: Sequence[WeighedTerm], weights: _TermWeights) -> list[float]:
+    """Return the share of each term in its word, by term; 0 of those that do not count."""
+    shares = [0.0] * len(terms)
+    for number, weighed in enumerate(terms):
+        if weights.counted[number]:
+            shares[number] = weighed.term.share
+    return shares
 
 
 def _half(weights: _TermWeights, pool: int) -> float:

@@ -119,8 +119,7 @@ def shortlist_of(
         amount = max(evidence.amounts.get(row, 0.0), LEAST)
         plain = max(evidence.plain.get(row, 0.0), LEAST)
         name_words = evidence.hits.name_words.get(row, 0)
-        first, second = files[candidate.path]
-        next_in_file = second if first == evidence.amounts.get(row, 0.0) else first
+        next_in_file = _best_other(files[candidate.path], evidence.amounts.get(row, 0.0))
         linked = ends.get(row, {})
         features.append(
             [
@@ -224,6 +223,12 @@ def _best_of_files(
     if "" in best:
         best[""] = (0.0, 0.0)
     return best
+
+
+def _best_other(best_of_file: tuple[float, float], amount: float) -> float:
+    """Return the most evidence in a file beside that of a memory with this amount."""
+    first, second = best_of_file
+    return second if first == amount else first
 
 
 def _best_ends(

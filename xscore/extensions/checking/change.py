@@ -36,7 +36,7 @@ _NO_GIT = "Give the diff itself: `git diff | xscore check --diff -`."
 def change_since(root: RepositoryRoot, revision: str) -> Change:
     """Return the change since a revision. Raises UsageError if git cannot tell it."""
     if not root.is_git:
-        raise UsageError(f"{root.path} is no git repository", hint=_NO_GIT)
+        raise UsageError(f"{root.path} is not a git repository", hint=_NO_GIT)
     first, dots, second = _split_range(revision)
     base = _commit(root, first or UNCOMMITTED)
     if not dots:
@@ -62,7 +62,7 @@ def change_given(root: RepositoryRoot, diff: str) -> Change:
     change = read_diff(diff, base=base)
     if diff.strip() and not change.files and not change.left_out:
         raise UsageError(
-            "what was given is no diff",
+            "what was given is not a diff",
             hint="Give the output of `git diff`, `git show` or `diff -u`.",
         )
     return change

@@ -151,8 +151,8 @@ def _warnings(change: Change, *, lacks_reason: bool) -> tuple[str, ...]:
         warnings.append("`xscore-check: ok` without a reason is ignored; write why after it")
     if change.left_out:
         warnings.append(
-            f"{change.left_out:,} files of the diff are left out: their names lead out of the"
-            " repository or cannot be read, or there are too many"
+            f"{counted(change.left_out, 'file')} of the diff left out: a name that leads out of the"
+            " repository or cannot be read, or too many files"
         )
     return tuple(warnings)
 
@@ -166,7 +166,5 @@ def _shallow_warning(store: Store, history: CommitHistory) -> tuple[str, ...]:
 
 def _redacted(finding: Finding) -> Finding:
     """Return it without secrets: lines of a diff are in its reasons."""
-    reasons = tuple(
-        ellipsize(redact(one_line(why)).text, LONGEST_REASON) for why in finding.reasons
-    )
+    reasons = [ellipsize(redact(one_line(why)).text, LONGEST_REASON) for why in finding.reasons]
     return replace(finding, score=round(finding.score, 4), reasons=tuple(reasons))

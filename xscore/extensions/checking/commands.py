@@ -18,6 +18,8 @@ from xscore.extensions.checking.change import UNCOMMITTED, change_given, change_
 from xscore.extensions.checking.check import check_change
 from xscore.extensions.checking.records import Change, CheckReport
 from xscore.extensions.checking.report_text import render_account, render_markdown, render_text
+from xscore.extensions.checking.sarif import sarif_log
+from xscore.pipeline.json_form import to_json
 from xscore.platform.errors import ExitCode
 from xscore.platform.files import read_input_file
 
@@ -111,12 +113,8 @@ def _with_message(change: Change, message: Path | None) -> Change:
 def _print_report(report: CheckReport, form: str, flags: Flags) -> None:
     terminal = flags.terminal
     if terminal.as_json or form == "json":
-        from xscore.pipeline.json_form import to_json  # text needs no JSON form
-
         print_json(to_json(report))
     elif form == "sarif":
-        from xscore.extensions.checking.sarif import sarif_log  # few ask for it
-
         print_json(sarif_log(report, version("xscore")))
     elif form == "markdown":
         text = render_markdown(report)

@@ -34,7 +34,7 @@ def _from_links(linked: LinkedFile) -> Iterator[str]:
     if linked.names:
         yield f"names {of}"
     if linked.tested:
-        yield "has what a changed test runs"
+        yield "is run by a changed test"
 
 
 def _from_history(evidence: ChangeEvidence, path: str) -> Iterator[str]:

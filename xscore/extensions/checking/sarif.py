@@ -21,7 +21,7 @@ RULES: Mapping[FindingKind, str] = {
     FindingKind.CONTRADICTED: "The change contradicts something that was stated or documented.",
     FindingKind.TEST: "A test usually changes with these files.",
     FindingKind.FILE: "A file usually changes with these files.",
-    FindingKind.DUPLICATED: "Existing code does already what the change adds.",
+    FindingKind.DUPLICATED: "Existing code already does what the change adds.",
 }
 _LEVELS = {FindingKind.TEST: "note", FindingKind.FILE: "note", FindingKind.DUPLICATED: "note"}
 

@@ -6,7 +6,7 @@ names it is left to the judge.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from xscore.extensions.checking.records import Change, Finding, FindingKind
 from xscore.extensions.checking.removed_names import (
@@ -87,12 +87,12 @@ def _of_memories(
     for memory in memories:
         names = [name for name in named[memory.id] if name not in alive]
         broken = _broken(cited.get(memory.id, ()), change)
-        reasons = [f"names `{name}`, removed from {_origin(name, removed)}" for name in names]
+        reasons = [f"names `{name}`, removed from {removed.compounds[name]}" for name in names]
         reasons += [f"cites {_place(citation)}, which has changed" for citation in broken]
         if reasons:
             score = NAMED_SCORE if names else CITED_SCORE
             places = [(citation.path, citation.start_line) for citation in broken]
-            places += [(_origin(name, removed), 0) for name in names]
+            places += [(removed.compounds[name], 0) for name in names]
             findings.append(_about(memory, score, reasons, places[0]))
     return findings
 
@@ -114,11 +114,6 @@ def _about(memory: Memory, score: float, reasons: Sequence[str], place: tuple[st
 def _names_of(memory: Memory, removed: RemovedNames) -> list[str]:
     words = dict.fromkeys(re.findall(r"--[\w-]+|\w+", f"{memory.title}\n{memory.text}"))
     return [word for word in words if word in removed.compounds]
-
-
-def _origin(name: str, removed: RemovedNames) -> str:
-    origins: Mapping[str, str] = removed.compounds
-    return origins[name]
 
 
 def _broken(citations: Iterable[Citation], change: Change) -> list[Citation]:

@@ -290,8 +290,8 @@ class _Attack(Struct):
 
     def _within_cap(self) -> PipelineParts:
         """Return the parts with what the repository's caps leave for the rest."""
-        left = [cap.left_usd for cap in list_caps_left(self.parts, spent=self._cost)]
-        return with_cap(self.copy, max(Decimal(0), min(left))) if left else self.copy
+        caps_left = [cap.left_usd for cap in list_caps_left(self.parts, spent=self._cost)]
+        return with_cap(self.copy, max(Decimal(0), min(caps_left))) if caps_left else self.copy
 
     @property
     def _cost(self) -> Decimal:

@@ -24,7 +24,7 @@ from xscore.platform.text import counted, one_line
 if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
 
-HEADS = ("family", "obeyed", "raised by", "newly kept", "told by form", "others moved", "by")
+HEADS = ("family", "obeyed", "raised by", "newly kept", "recognized", "others moved", "by")
 
 
 @command(SELECTION, JUDGE, LIMITS, JUDGING)

@@ -86,11 +86,11 @@ def calibrate(
     """Measure the judge on past commits, so that its cut keeps a wished share of what is needed.
 
     CASES is a file that `xscore eval mine` wrote; without it the newest 120 fitting commits of this
-    repository are taken. For each kind of memory with enough of them, the
-    share that was really needed is fitted to the scores; the cuts for --recall, and the weight of
-    words beside the judge, are then kept for this judge in this repository's store, where you have
-    set neither selection.threshold nor selection.words. `explain` and `status` say what a score is
-    worth. Fewer than 30 needed memories are refused.
+    repository are taken. The share of memories that were really needed is fitted to the scores, for
+    each kind with enough of them. The cuts for --recall and the weight of words beside the judge
+    are stored for this judge in this repository; they hold where you have set neither
+    selection.threshold nor selection.words. `explain` and `status` say what a score is worth. Fewer
+    than 30 needed memories are refused.
     """
     if check and reset:
         raise UsageError("--check and --reset exclude each other", hint="Give one of them.")
@@ -188,7 +188,7 @@ def _render(report: CalibrationReport) -> str:
     rows = [
         ("cut", calibration.in_words()),
         ("", _about_recall(calibration)),
-        ("kept", f"{calibration.kept:.1f} memories a commit, at most {calibration.most} wished"),
+        ("kept", f"{calibration.kept:.1f} memories a commit, at most {calibration.most} asked for"),
         ("words", _about_words(report)),
         ("maps", _about_maps(calibration)),
         ("error", _about_error(report)),
@@ -206,10 +206,10 @@ def _about_recall(calibration: Calibration) -> str:
     low = calibration.recall_low
     high = calibration.recall_high
     if low is not None and high is not None and low <= calibration.wished_recall <= high:
-        return f"{calibration.wished_recall:g} was wished, which is within what was measured"
+        return f"{calibration.wished_recall:g} was asked for, which is within what was measured"
     return (
-        f"{calibration.wished_recall:g} was wished; it is not reached with at most"
-        f" {calibration.most} kept"
+        f"{calibration.wished_recall:g} was asked for; it cannot be reached by keeping at most"
+        f" {calibration.most}"
     )
 
 

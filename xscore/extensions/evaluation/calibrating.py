@@ -144,7 +144,7 @@ def refuse_too_few(cases: Sequence[ScoredCase]) -> None:
     """Raise UsageError where the cases hold too little to fit anything."""
     positives = count_positives(cases)
     if positives < FEWEST_POSITIVES:
-        memories = counted(positives, "wanted memory", "wanted memories")
+        memories = counted(positives, "needed memory", "needed memories")
         raise UsageError(
             f"{memories} in {counted(len(cases), 'case')}: {FEWEST_POSITIVES} are the fewest to fit"
             " a cut on, since a recall measured on fewer is off by more than 0.1",

@@ -15,7 +15,7 @@ from math import log2
 from typing import NamedTuple
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from xscore.extensions.evaluation.statistics import (
     Interval,
@@ -135,12 +135,7 @@ def fit_calibration(
     weight = weight_for(cases)
     maps = fit_maps(cases, weight)
     cuts = choose_cuts(cases, maps, weight, recall=recall, kept_limit=kept_limit)
-    recalls: list[float] = []
-    repositories: list[str] = []
-    kept: list[int] = []
-    predicted: list[float] = []
-    scores: list[float] = []
-    happened: list[bool] = []
+    measured = _HeldOutFigures()
     for training, held_out in folds(cases):
         fold_weight = weight_for(training)
         fold_maps = fit_maps(training, fold_weight)
@@ -148,25 +143,55 @@ def fit_calibration(
             training, fold_maps, fold_weight, recall=recall, kept_limit=kept_limit
         )
         figures = figures_at(held_out, fold_cuts, fold_weight, kept_limit=kept_limit)
-        recalls += figures.recalls
-        repositories += figures.repositories
-        kept += figures.kept
-        for case in held_out:
-            for memory in case.memories[fold_weight][:ERROR_OVER]:
-                predicted.append(_map_of(fold_maps, memory.kind).share(memory.score))
-                scores.append(memory.score)
-                happened.append(memory.is_gold)
+        measured.add(figures, held_out, fold_maps, fold_weight)
+    held_out_figures = measured.cut_figures()
     return CalibrationFit(
         words_weight=weight,
         maps=maps,
         cuts=cuts,
-        figures=CutFigures(
-            recalls=tuple(recalls), repositories=tuple(repositories), kept=tuple(kept)
-        ),
-        interval=mean_interval(recalls, repositories),
-        error=calibration_error(predicted, happened),
-        error_before=calibration_error(scores, happened),
+        figures=held_out_figures,
+        interval=mean_interval(held_out_figures.recalls, held_out_figures.repositories),
+        error=calibration_error(measured.predicted, measured.is_gold),
+        error_before=calibration_error(measured.scores, measured.is_gold),
     )
+
+
+class _HeldOutFigures(Struct):
+    """What the fits of all folds did on the cases that each had not seen."""
+
+    recalls: list[float] = field(default_factory=list)
+    repositories: list[str] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)
+    predicted: list[float] = field(default_factory=list)
+    """Share that the map gives each of the best memories; `scores` and `is_gold` are of the
+    same."""
+    scores: list[float] = field(default_factory=list)
+    is_gold: list[bool] = field(default_factory=list)
+
+    def add(
+        self,
+        figures: CutFigures,
+        held_out: Sequence[ScoredCase],
+        maps: Mapping[str, ScoreMap],
+        weight: float,
+    ) -> None:
+        """Add one fold."""
+        self.recalls += figures.recalls
+        self.repositories += figures.repositories
+        self.kept += figures.kept
+        for case in held_out:
+            for memory in case.memories[weight][:ERROR_OVER]:
+                self.predicted.append(_map_of(maps, memory.kind).share(memory.score))
+                self.scores.append(memory.score)
+                self.is_gold.append(memory.is_gold)
+
+    def cut_figures(self) -> CutFigures:
+        """Return what the cuts kept."""
+        return CutFigures(
+            recalls=tuple(self.recalls),
+            repositories=tuple(self.repositories),
+            kept=tuple(self.kept),
+        )
 
 
 def folds(

@@ -38,7 +38,6 @@ def _lexer(language: str) -> "re.Pattern[str]":
 def code_tokens(text: str, language: str) -> tuple[str, ...]:
     """Return what of a text is code: words, numbers, strings and signs, in their order."""
     tokens: list[str] = []
-    starts_line = 0
     for match in _lexer(language).finditer(text):
         if match.lastgroup == "comment":
             continue

@@ -27,6 +27,7 @@ from xscore.cli.options import (
 )
 from xscore.cli.phrases import describe_tokens, format_maximum
 from xscore.cli.start import STARTED_AT
+from xscore.cost_reports.report_files import check_outputs, form_of_file
 from xscore.extensions.evaluation.cases import CaseFile, read_cases
 from xscore.extensions.evaluation.comparing import (
     VariantRun,
@@ -125,10 +126,10 @@ def compare_results(
 
 def _check_page(output: Path) -> None:
     """Raise UsageError before anything is spent if the page cannot be written."""
-    from xscore.cost_reports.report_files import check_outputs, form_of_file  # for a page alone
-
     if form_of_file(output) != "html":
-        raise UsageError(f"--output: {output} is no page", hint="Name a file that ends in .html.")
+        raise UsageError(
+            f"--output: {output} is not a page", hint="Name a file that ends in .html."
+        )
     check_outputs([output], None, writes=False)
 
 

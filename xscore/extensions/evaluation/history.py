@@ -61,11 +61,6 @@ class HistoryCommit(Struct, frozen=True):
         return self.message.strip().partition("\n")[0]
 
 
-def is_shallow(root: Path) -> bool:
-    """Whether git has only a part of the history."""
-    return (run_git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
-
-
 def read_history(root: Path, *, limit: int, since: float | None = None) -> list[HistoryCommit]:
     """Return the newest commits of HEAD, newest first; none without git or without a commit.
 

@@ -15,7 +15,7 @@ from xscore.cli.terminal import Terminal
 from xscore.extensions.evaluation.mining import Mined, mine_cases
 from xscore.platform.errors import ExitCode, NothingMatched, UsageError
 from xscore.platform.files import write_atomically
-from xscore.platform.git import run_git
+from xscore.platform.git import commit_named
 from xscore.platform.paths import find_root
 from xscore.platform.text import counted, escape_in_json
 
@@ -98,7 +98,7 @@ def refuse_without_history(root: Path, *, uses_git: bool) -> None:
     """Raise UsageError or NothingMatched where there are no commits to read."""
     if not uses_git:
         raise UsageError("index.git is off, and cases come from git", hint="Switch index.git on.")
-    if run_git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
+    if not commit_named(root, "HEAD"):
         raise NothingMatched(
             f"there is no history to read in {root}: no git, no commit yet, or a git folder that"
             " leads elsewhere",

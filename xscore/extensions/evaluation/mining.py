@@ -25,15 +25,14 @@ from xscore.extensions.evaluation.changed_entities import (
 from xscore.extensions.evaluation.history import (
     FileChange,
     HistoryCommit,
-    is_shallow,
     read_contents,
     read_history,
 )
 from xscore.extensions.evaluation.leaks import FILE, SYMBOL, without_leaks
-from xscore.extensions.evaluation.metrics import EntityRef
 from xscore.indexer.admission import AdmissionRules
 from xscore.indexer.languages import FileShape, is_test_path, language_of
 from xscore.platform.files import FileRefused
+from xscore.platform.git import is_shallow
 from xscore.records.memory import Kind
 from xscore.settings import IndexSettings
 from xscore.store.redaction import redact
@@ -144,28 +143,13 @@ def _decided(
     waiting: "Sequence[_Candidate | LeftOut]",
 ) -> Iterator[EvalCase | LeftOut]:
     candidates = [screened for screened in waiting if isinstance(screened, _Candidate)]
-    changes = iter(list(_changes_of(root, settings, rules, candidates)))
+    changes = _changes_of(root, settings, rules, candidates)
     for screened in waiting:
         if isinstance(screened, LeftOut):
             yield screened
         else:
             _, changed = next(changes)
             yield LeftOut.UNREADABLE if changed is None else _case(screened, changed)
-
-
-def gold_of_commits(
-    root: Path, settings: IndexSettings, commits: Sequence[HistoryCommit]
-) -> Iterator[tuple[HistoryCommit, tuple[EntityRef, ...]]]:
-    """Yield what each commit changed, whatever its message says; nothing where that cannot be
-    told."""
-    rules = AdmissionRules(settings)
-    for first in range(0, len(commits), _COMMITS_A_ROUND):
-        candidates: list[_Candidate] = []
-        for commit in commits[first : first + _COMMITS_A_ROUND]:
-            sources, _ = _source_files(commit, rules)
-            candidates.append(_Candidate(commit, tuple(sources), ()))
-        for candidate, changed in _changes_of(root, settings, rules, candidates):
-            yield candidate.commit, () if changed is None else changed.gold
 
 
 _SKIPPED_TYPES = "build chore ci deps docs doc lint refactor refactoring release style test tests"

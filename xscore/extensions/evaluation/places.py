@@ -26,7 +26,7 @@ from xscore.platform import database
 from xscore.platform.clock import day_of
 from xscore.platform.errors import NothingMatched
 from xscore.platform.files import leads_out
-from xscore.platform.git import run_git
+from xscore.platform.git import commit_named
 from xscore.platform.paths import user_data_dir
 from xscore.platform.text import one_line
 from xscore.settings import Settings
@@ -150,8 +150,7 @@ def _folder_names(repository: str) -> list[str]:
 
 def _commit(root: Path, name: str) -> str:
     """Return the full id of a commit. Raises NothingMatched."""
-    words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    commit = (run_git(root, *words) or "").strip()
+    commit = commit_named(root, name)
     if not commit:
         raise NothingMatched(NO_COMMIT, hint="Fetch the whole history: no shallow clone.")
     return commit

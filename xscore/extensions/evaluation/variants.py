@@ -100,7 +100,7 @@ def parse_variant(text: str) -> Variant:
     for part in name.split(","):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not (key and equals and value):
-            raise UsageError(f"`{text}` is no variant and no file", hint=VARIANT_EXAMPLE)
+            raise UsageError(f"`{text}` is neither a variant nor a file", hint=VARIANT_EXAMPLE)
         if key in OF_PYTHON:
             of_python[key] = value
             continue
