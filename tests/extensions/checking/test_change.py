@@ -68,7 +68,7 @@ def test_what_git_does_not_know_is_said(repo: Path, tmp_path: Path, make_repo: M
         change_since(find_root(empty), "HEAD")
     plain = tmp_path / "plain"
     plain.mkdir()
-    with pytest.raises(UsageError, match="no git repository"):
+    with pytest.raises(UsageError, match="not a git repository"):
         change_since(find_root(plain), "HEAD")
     assert change_given(find_root(plain), "--- a/x\n+++ b/x\n").base == ""
     with pytest.raises(UsageError, match="no diff"):
