@@ -11,6 +11,7 @@ from xscore.cli.phrases import describe_kept_out
 from xscore.cli.text_layout import bold, faint, truncate
 from xscore.platform.text import counted, escape_controls, format_place, one_line, telling_lines
 from xscore.records.judgment import FILL, READS_AS_ZERO_BELOW, UNRELATED_BELOW
+from xscore.records.memory import Kind
 from xscore.records.receipt import Answer, Selected
 from xscore.store.term_vectors import query_terms
 
@@ -206,7 +207,10 @@ def _one_line_entry(memory: Selected) -> str:
 
 
 def _shown_name(memory: Selected) -> str:
-    name = memory.entity if memory.path or not memory.title else f"{memory.kind}: {memory.title}"
+    name = memory.entity
+    if memory.title and not memory.path:
+        # The title of a commit begins with its name.
+        name = memory.title if memory.kind is Kind.COMMIT else f"{memory.kind}: {memory.title}"
     return one_line(name) or memory.kind
 
 

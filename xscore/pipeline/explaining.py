@@ -38,7 +38,7 @@ from xscore.records.judgment import (
     Unjudged,
     UnjudgedCause,
 )
-from xscore.records.memory import Candidate, Memory, MemoryStatus
+from xscore.records.memory import Candidate, Kind, Memory, MemoryStatus
 from xscore.records.receipt import NEAR_THRESHOLD, Answer, Selected
 from xscore.records.reports import Explanation
 from xscore.records.turn import ChangedFile
@@ -321,7 +321,10 @@ def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tu
             " keep it."
         )
         return "beyond_k", sentence
-    return "over_quota", f"It passed with {score}, but tests had used up their share of the places."
+    used_up = "tests had used up their share of the places"
+    if shown.kind is Kind.COMMIT:
+        used_up = "other commits had taken the places that commits may have"
+    return "over_quota", f"It passed with {score}, but {used_up}."
 
 
 def _carried_judgments(

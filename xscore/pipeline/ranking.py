@@ -60,6 +60,7 @@ def select(
     thresholds: Thresholds,
     settings: SelectionSettings,
     about_tests: bool = False,
+    turn: Turn | None = None,
 ) -> Selection:
     """Keep `score >= threshold` (inclusive), at most `top_k`; fill up to `min_keep` from the best
     of the others.
@@ -67,9 +68,13 @@ def select(
     thresholds: of `settings.threshold`, or the judge's own where its scale differs
         (`settings.lexical_threshold`).
     about_tests: the task is about tests, so their share is not limited.
+    turn: what is asked, which decides how many places commits may take; None: as many as they
+        reach.
     """
     passing, below = _split_at_threshold(ranked, thresholds)
+    passing, further_commits = _within_commit_places(passing, turn, top_k=settings.top_k)
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
+    over_quota = [*over_quota, *further_commits]
     not_kept = sorted([*over_quota, *beyond], key=by_rank)
     not_kept += _best_below(below, thresholds, settings)
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
@@ -116,16 +121,21 @@ def select_by_words(
     aim: "TaskAim | None" = None,
     texts: Callable[[Sequence[str]], Mapping[str, str]] | None = None,
     rules: FillRules | None = None,
+    turn: Turn | None = None,
 ) -> Selection:
     """Keep what passed and fill free places from what came near; see `composition`.
 
     aim: None: a question about code.
     texts: reads the texts of memories by id, to tell copies; None: nothing is taken for one.
     rules: None: `FILL`.
+    turn: what is asked, which decides how many places commits may take; None: as many as they
+        reach.
     """
     from xscore.pipeline import composition  # nothing else ranks by words
 
     passing, not_passing = _split_at_threshold(ranked, thresholds)
+    has_passed = len(passing)
+    passing, further_commits = _within_commit_places(passing, turn, top_k=settings.top_k)
     below = _best(_with_words(not_passing), composition.CHOICE)
     places = composition.compose(
         passing,
@@ -140,7 +150,7 @@ def select_by_words(
     missing = max(0, min(settings.min_keep, settings.top_k) - len(places.taken))
     to_min_keep, rest = rest[:missing], rest[missing:]
     folded = list(chain.from_iterable(places.behind.values()))
-    passed_by = sorted([*folded, *places.beyond], key=by_rank)
+    passed_by = sorted([*folded, *places.beyond, *further_commits], key=by_rank)
     filled = frozenset(_ids_of([*places.filled, *to_min_keep]))
     placed_by = composition.placed_by(places)
     placed_by.update(dict.fromkeys(_ids_of(to_min_keep), PlacedBy.MIN_KEEP))
@@ -150,13 +160,25 @@ def select_by_words(
         near_misses=_near_misses([*passed_by, *rest], thresholds, settings),
         thresholds=thresholds,
         near_margin=settings.near_margin,
-        below_threshold=len(ranked) - len(passing) - len(filled),
-        over_quota=0,
+        below_threshold=len(ranked) - has_passed - len(filled),
+        over_quota=len(further_commits),
         beyond_k=len(places.beyond),
         unjudged=tuple(unjudged),
         folded=len(folded),
         placed_by=placed_by,
     )
+
+
+def _within_commit_places(
+    passing: list[Ranked], turn: Turn | None, *, top_k: int
+) -> tuple[list[Ranked], list[Ranked]]:
+    """Split off the commits that pass beyond their places."""
+    if turn is None or not any(entry.candidate.kind is Kind.COMMIT for entry in passing):
+        return passing, []
+    from xscore.pipeline import composition  # most turns by a model keep no commit
+
+    most = composition.places_for_commits(turn, top_k=top_k)
+    return composition.without_further_commits(passing, most)
 
 
 def _ids_of(entries: Sequence[Ranked]) -> list[str]:
@@ -330,6 +352,7 @@ def rank(
             thresholds=thresholds,
             settings=settings,
             about_tests=is_about_tests(turn),
+            turn=turn,
         )
         return Ranking(ranked, selection)
     # The lexical judge's own turn, or words in a model's place.
@@ -348,6 +371,7 @@ def rank(
         settings=settings,
         aim=composition.aim_of(turn, about_tests=speaks_of_tests(turn)),
         texts=texts_of,
+        turn=turn,
     )
     return Ranking(ranked, selection, by_words=True)
 

@@ -353,7 +353,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     """How far below its threshold a candidate still came near."""
     below_threshold: int
     over_quota: int
-    """Passed, but tests had used up their share of K."""
+    """Passed, but tests had used up their share of K, or commits their places."""
     beyond_k: int
     unjudged: tuple[tuple[Candidate, Unjudged], ...]
     folded: int = 0
