@@ -210,7 +210,7 @@ def _shown_name(memory: Selected) -> str:
     name = memory.entity
     if memory.title and not memory.path:
         # The title of a commit begins with its name.
-        name = memory.title if memory.kind is Kind.COMMIT else f"{memory.kind}: {memory.title}"
+        name = memory.title if memory.kind == Kind.COMMIT else f"{memory.kind}: {memory.title}"
     return one_line(name) or memory.kind
 
 

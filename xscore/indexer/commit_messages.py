@@ -37,7 +37,8 @@ _VERSION = re.compile(
     r"(?ix)^(?:\W*(?:chore|build|deps|ci)?(?:\([\w./@\ -]*\))?!?:?\s*)"
     r"(?:(?:bump|upgrade|update|pin)s?\s.{0,80}\b(?:from\ .+\ to\ |to\ v?\d|dependenc|deps\b|lock)"
     r"|(?:bump(?:ed|ing)?|releas(?:e|ed|ing)|prepare|prep|cut|publish|tag|start|begin|set|new|mark)?"
-    r"\ ?(?:the\ |for\ |new\ |next\ |a\ )*(?:releas(?:e|ed|ing)|versions?|dev(?:elopment)?)*[\ :/]*"
+    r"\ ?(?:the\ |for\ |new\ |next\ |a\ )*"
+    r"(?:(?:releas(?:e|ed|ing)|versions?|dev(?:elopment)?)\b[\ :/]?)*"
     r"(?:v?\d+(?:\.\d+)+[\w.+-]*|version|releas(?:e|ing))(?:\ (?:release|changelog|version))*\W*$)"
 )
 _FORMAT = re.compile(
@@ -64,6 +65,7 @@ _SAYS_LITTLE = frozenset(
 )
 _REFERENCE = re.compile(r"\s*\(#\d+\)")
 """The number of a pull request at the end of a subject."""
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _WORD = re.compile(r"[^\W\d_][\w'-]+")
 _GENERIC_SUBJECT_WORDS = 8
 """A subject about formatting that says more than this is about more than formatting."""
@@ -131,4 +133,6 @@ def why_left_out(commit: LoggedCommit, message: CommitMessage) -> str:
 def telling_words(text: str) -> set[str]:
     """Return the distinct words of a text that say something of their own, in lower case."""
     words = {word.lower() for word in _WORD.findall(text)}
-    return words - _SAYS_LITTLE - STOPWORDS
+    words -= _SAYS_LITTLE | STOPWORDS
+    # Scripts without spaces between words: each character says about as much as half a word.
+    return words | set(_UNSPACED.findall(text))

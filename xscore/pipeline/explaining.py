@@ -322,7 +322,7 @@ def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tu
         )
         return "beyond_k", sentence
     used_up = "tests had used up their share of the places"
-    if shown.kind is Kind.COMMIT:
+    if shown.kind == Kind.COMMIT:
         used_up = "other commits had taken the places that commits may have"
     return "over_quota", f"It passed with {score}, but {used_up}."
 
