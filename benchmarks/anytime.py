@@ -27,8 +27,8 @@ from lexical_docstrings import write_stripped
 from lexical_sources import Pool, store_of
 from msgspec import Struct, field
 
+from xscore.extensions.evaluation.cases import EvalCase
 from xscore.extensions.evaluation.metrics import EntityRef, is_same_entity
-from xscore.extensions.evaluation.run import QrelCase
 from xscore.prompts.judge import JudgeModel
 from xscore.providers.scripted import ScriptedProvider, ShownMemory
 from xscore.records.judgment import Judgment
@@ -124,7 +124,7 @@ def docstrings(cache: Path, every: int) -> Shares:
     return shares
 
 
-def ask_all(store: Store, pool: Pool, cases: Sequence[QrelCase], shares: Shares) -> None:
+def ask_all(store: Store, pool: Pool, cases: Sequence[EvalCase], shares: Shares) -> None:
     """Judge a pool for each case, and count."""
     links = linked(store, pool.candidates)
     texts = store.texts(pool.candidates)
@@ -149,12 +149,12 @@ def ask_all(store: Store, pool: Pool, cases: Sequence[QrelCase], shares: Shares)
                 texts=lambda members: {member.id: texts[member.id] for member in members},
                 write=_nowhere,
                 slots=slots,
-                priors=lexical_priors(Turn(task=case.query), pool.candidates, lambda: pool.vectors),
+                priors=lexical_priors(Turn(task=case.task), pool.candidates, lambda: pool.vectors),
                 concurrency=1,
             ),
         )
         contents = {c.content_hash for c in pool.candidates if c.id in gold}
-        judged = asyncio.run(judged_packs(judge, Turn(task=case.query), pool.candidates))
+        judged = asyncio.run(judged_packs(judge, Turn(task=case.task), pool.candidates))
         shares.add(QuestionScores(judged, frozenset(contents)), case.id)
 
 
@@ -195,7 +195,7 @@ class NoisyJudge:
 
     def __init__(
         self,
-        case: QrelCase,
+        case: EvalCase,
         gold: frozenset[str],
         candidates: Sequence[Candidate],
         links: Mapping[str, set[str]],

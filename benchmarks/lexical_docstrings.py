@@ -21,8 +21,8 @@ from lexical_sources import Artifact, pool_of, tree_of
 from msgspec import Struct
 
 from xscore.extensions.evaluation import metrics
+from xscore.extensions.evaluation.cases import EvalCase
 from xscore.extensions.evaluation.metrics import EntityRef, entity_ref
-from xscore.extensions.evaluation.run import QrelCase
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind
 from xscore.records.turn import Turn
@@ -89,7 +89,7 @@ class QuestionFigures(Struct, frozen=True):
 async def asked(
     judge: LexicalJudge,
     candidates: Sequence[Candidate],
-    case: QrelCase,
+    case: EvalCase,
     *,
     threshold: float,
     k: int = 15,
@@ -98,7 +98,7 @@ async def asked(
     by_content = {candidate.content_hash: candidate for candidate in candidates}
     judged = [
         result
-        async for result in judge.judge(Turn(task=case.query), candidates)
+        async for result in judge.judge(Turn(task=case.task), candidates)
         if isinstance(result, Judgment)
     ]
     judged.sort(key=lambda judgment: -judgment.score)
@@ -131,7 +131,7 @@ def show(name: str, rows: Sequence[QuestionFigures]) -> tuple[float, float]:
     return recall, mrr
 
 
-def write_stripped(cache: Path, target: Path) -> list[tuple[str, QrelCase]]:
+def write_stripped(cache: Path, target: Path) -> list[tuple[str, EvalCase]]:
     """Write all packages without docstrings below `target`; return the questions by package."""
     cases = []
     for package, (version, sha256) in PACKAGES.items():
@@ -149,8 +149,10 @@ def write_stripped(cache: Path, target: Path) -> list[tuple[str, QrelCase]]:
             if not (target / path).exists():
                 (target / path).write_text(stripped, "utf-8")
             for place in documented:
-                case = QrelCase(
-                    f"{path}::{place.name}", place.question, (EntityRef(path, place.name),)
+                case = EvalCase(
+                    id=f"{path}::{place.name}",
+                    task=place.question,
+                    gold=(EntityRef(path, place.name),),
                 )
                 cases.append((package, case))
     return cases

@@ -129,8 +129,9 @@ async def test_an_embedder_orders_the_judging(shop: Path, install: Install) -> N
     """Vectors of a package's embedder are stored under its name; a failing one costs a warning."""
     install("embedder", embedders="pairs = embedder:connect")
     broken = (
-        "async def embed(texts): raise RuntimeError('no model file')\nasync def aclose():"
-        " pass\nname = 'x'\n"
+        "async def embed(texts): raise RuntimeError('no model file')\n"
+        "async def aclose(): pass\n"
+        "name = 'x'\n"
     )
     install(
         "broken_embedder",

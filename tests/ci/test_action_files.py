@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.ci.fake_runner import ACTION, ROOT, STEPS
-from xscore.extensions.evaluation import run
+from xscore.extensions.evaluation import cases
 
 MANUAL = ROOT / "docs/ci.md"
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", MANUAL.read_text("utf-8"), re.DOTALL)
@@ -125,7 +125,7 @@ def test_the_manual_names_every_input_and_output() -> None:
 
 def test_our_questions_have_answers() -> None:
     """Each gold entity of our own questions exists in our source."""
-    for case in run.read_qrels(ROOT / ".github/questions.jsonl").cases:
+    for case in cases.read_cases(ROOT / ".github/questions.jsonl").cases:
         for gold in case.gold:
             source = (ROOT / gold.path).read_text("utf-8")
             assert re.search(rf"(def|class) {re.escape(gold.name)}\b", source), (case.id, gold)

@@ -30,8 +30,9 @@ from tests.servers.openai_server import OpenAIServer
 from xscore.cost_reports import gate
 
 HOSTILE = (
-    "$(touch made) `touch made`; touch made\n::error title=planted::x\n::set-output name=a::b ${{"
-    " github.token }}"
+    "$(touch made) `touch made`; touch made\n"
+    "::error title=planted::x\n"
+    "::set-output name=a::b ${{ github.token }}"
 )
 ASK = {"command": "ask - --no-user-learning", "stdin": "task.txt"}
 

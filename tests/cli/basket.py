@@ -6,14 +6,22 @@ from typing import Any
 
 FILES = {
     "shop/basket.py": (
-        '"""A basket of goods."""\n\n\nclass Basket:\n    """Holds goods until they are paid'
-        ' for."""\n\n    def total(self) -> int:\n        """Sum the prices of the basket, in'
-        ' cents."""\n        return sum(item.price for item in self.items)\n\n\ndef greet(name:'
-        ' str) -> str:\n    """Say hello."""\n    return f"hello {name}"\n'
+        '"""A basket of goods."""\n\n\n'
+        "class Basket:\n"
+        '    """Holds goods until they are paid for."""\n\n'
+        "    def total(self) -> int:\n"
+        '        """Sum the prices of the basket, in cents."""\n'
+        "        return sum(item.price for item in self.items)\n\n\n"
+        "def greet(name: str) -> str:\n"
+        '    """Say hello."""\n'
+        '    return f"hello {name}"\n'
     ),
     "shop/checkout.py": (
-        '"""Pay for a basket."""\n\nfrom shop.basket import Basket\n\n\ndef pay(basket: Basket) ->'
-        ' int:\n    """Charge the total of the basket to a card."""\n    return basket.total()\n'
+        '"""Pay for a basket."""\n\n'
+        "from shop.basket import Basket\n\n\n"
+        "def pay(basket: Basket) -> int:\n"
+        '    """Charge the total of the basket to a card."""\n'
+        "    return basket.total()\n"
     ),
     "README.md": "# Shop\n\nA shop sells goods.\n\n## Refunds\n\nRefunds take three days.\n",
 }

@@ -10,8 +10,8 @@ from tests.cli.conftest import Run
 from xscore.prompts.questions import QUESTIONS_VERSION
 
 LINES = (
-    '{"id": "twice", "task": "The discount is taken twice"}\n{"id": "cart", "task": "Where is the'
-    ' sum asked for?"}\n'
+    '{"id": "twice", "task": "The discount is taken twice"}\n'
+    '{"id": "cart", "task": "Where is the sum asked for?"}\n'
 )
 SCRIPT = {
     "rules": [{"task": "discount", "entity": "discount", "score": 0.9, "reason": "takes it"}],

@@ -73,3 +73,24 @@ def test_questions_that_cannot_be_read_are_refused(xscore: Run, repo: Path) -> N
     in_json = xscore(*judged_by_script(repo), "--json", cwd=repo)
     assert json.loads(in_json.stdout)["error"]["kind"] == "usage"
     assert not (store_dir(repo)).exists()
+
+
+def test_eval_of_a_file_runs_it(xscore: Run, repo: Path) -> None:
+    """`eval FILE` is `eval run FILE`; a command misspelled is named, not taken for a file."""
+    command, *words = judged_by_script(repo)
+    assert command == "eval"
+    in_full = json.loads(xscore("eval", "run", *words, "--json", cwd=repo).stdout)
+    alone = json.loads(xscore("eval", *words, "--json", cwd=repo).stdout)
+    assert alone["found"] == in_full["found"] and alone["questions"] == in_full["questions"]
+    misspelt = xscore("eval", "rum", cwd=repo)
+    assert misspelt.returncode == 2 and "'run'" in misspelt.stderr
+    missing = xscore("eval", "no/such.jsonl", cwd=repo)
+    assert missing.returncode == 2 and "no/such.jsonl" in missing.stderr
+
+
+def test_a_case_without_gold_is_shown_apart(xscore: Run, repo: Path) -> None:
+    """Nothing should be kept for it: the page says how many kept nothing."""
+    nothing = {"id": "none", "task": "Why does the printer jam?", "gold": []}
+    (repo.parent / "questions.jsonl").write_text(json.dumps(nothing) + "\n")
+    done = xscore(*judged_by_script(repo), cwd=repo)
+    assert done.returncode == 0 and "1 kept nothing" in done.stdout

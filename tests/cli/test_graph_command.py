@@ -92,8 +92,12 @@ def test_a_bare_name_stands_for_every_definition_of_it(make_repo: MakeRepo, xsco
     """Of two definitions in one file a name means both, each with its callers; what is not seen is
     not denied."""
     twins = (
-        "if fast:\n    def mode():\n        return inner()\nelse:\n    def mode():\n        return"
-        " 1\n\n\n"
+        "if fast:\n"
+        "    def mode():\n"
+        "        return inner()\n"
+        "else:\n"
+        "    def mode():\n"
+        "        return 1\n\n\n"
     )
     root = make_repo(
         {

@@ -10,9 +10,14 @@ from tests.conftest import MakeRepo
 
 FILES = {
     "shop/basket.py": (
-        "class Basket:\n    def total(\n        self,\n        cents: bool,\n    ) -> int:\n       "
-        ' """Return a number."""\n\n        # the prices of a basket are summed\n        return'
-        " sum(self.prices)\n"
+        "class Basket:\n"
+        "    def total(\n"
+        "        self,\n"
+        "        cents: bool,\n"
+        "    ) -> int:\n"
+        '        """Return a number."""\n\n'
+        "        # the prices of a basket are summed\n"
+        "        return sum(self.prices)\n"
     ),
     "shop/greet.py": (
         'def greet(name: str) -> str:\n    """Say hello."""\n    return f"hello {name}"\n'

@@ -21,8 +21,10 @@ from xscore.store import opening
 
 FILES = {
     "till.py": (
-        "def total(prices):\n    return sum(prices)\n\n\ndef change(paid, due):\n    return paid -"
-        " due\n"
+        "def total(prices):\n"
+        "    return sum(prices)\n\n\n"
+        "def change(paid, due):\n"
+        "    return paid - due\n"
     )
 }
 COLUMNS = (

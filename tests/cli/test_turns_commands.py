@@ -15,8 +15,11 @@ from tests.conftest import MakeRepo, store_file
 
 SOURCE = {
     "shop.py": (
-        'def total(lines):\n    """Add up."""\n    return sum(lines)\n\n\ndef other():\n   '
-        " return 1\n"
+        "def total(lines):\n"
+        '    """Add up."""\n'
+        "    return sum(lines)\n\n\n"
+        "def other():\n"
+        "    return 1\n"
     )
 }
 RULES = {

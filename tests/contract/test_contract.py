@@ -27,9 +27,14 @@ FILES = {
         "    return sum(items)\n\n\ndef discount(items):\n    return total(items) * (1 - RATE)\n"
     ),
     "shop/checkout.py": (
-        '"""Pay."""\n\nfrom shop.cart import discount\n\n\nclass Checkout:\n    """Takes'
-        ' money."""\n\n    def checkout(self, items):\n        return discount(items)\n\n    def'
-        " tax(self, items):\n        return 0\n"
+        '"""Pay."""\n\n'
+        "from shop.cart import discount\n\n\n"
+        "class Checkout:\n"
+        '    """Takes money."""\n\n'
+        "    def checkout(self, items):\n"
+        "        return discount(items)\n\n"
+        "    def tax(self, items):\n"
+        "        return 0\n"
     ),
     "tests/test_cart.py": (
         "from shop.cart import discount\n\n\ndef test_discount():\n    assert discount([10]) == 9\n"

@@ -31,8 +31,15 @@ describe('cart', () => {
 """
 _MORE = {
     "pkg/a.py": (
-        'import os\n\n\nclass A(B):\n    """Doc."""\n\n    x = 1\n\n    @property\n    def'
-        " f(self):\n        return os.path.join(1)\n\n\ndef g():\n    return A().f\n"
+        "import os\n\n\n"
+        "class A(B):\n"
+        '    """Doc."""\n\n'
+        "    x = 1\n\n"
+        "    @property\n"
+        "    def f(self):\n"
+        "        return os.path.join(1)\n\n\n"
+        "def g():\n"
+        "    return A().f\n"
     ),
     "src/a.js": _SCRIPT,
     "src/a.ts": _SCRIPT.replace("total() {", "total(): number {"),

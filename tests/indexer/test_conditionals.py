@@ -9,24 +9,55 @@ BEHIND = "\nint behind(int x) {\n  return x;\n}\n"
 CUT = {
     "wide": "#ifdef WIN\nint wide(int a) {\n#else\nint main(int a) {\n#endif\n  return a;\n}\n",
     "ulp": (
-        "static double\nulp\n#ifdef OLD\n (x) double x;\n#else\n (double x)\n#endif\n{\n  return"
-        " x;\n}\n"
+        "static double\n"
+        "ulp\n"
+        "#ifdef OLD\n"
+        " (x) double x;\n"
+        "#else\n"
+        " (double x)\n"
+        "#endif\n"
+        "{\n"
+        "  return x;\n"
+        "}\n"
     ),
     "halves": (
-        "int halves(int a) {\n  if (a > 1\n#ifdef A\n      && a < 9\n#endif\n  ) {\n    a = 2;\n "
-        " }\n  return a;\n}\n"
+        "int halves(int a) {\n"
+        "  if (a > 1\n"
+        "#ifdef A\n"
+        "      && a < 9\n"
+        "#endif\n"
+        "  ) {\n"
+        "    a = 2;\n"
+        "  }\n"
+        "  return a;\n"
+        "}\n"
     ),
     "opened": (
-        "int opened(int a) {\n#ifdef A\n  if (a) {\n#endif\n  a++;\n#ifdef A\n  }\n#endif\n  return"
-        " a;\n}\n"
+        "int opened(int a) {\n"
+        "#ifdef A\n"
+        "  if (a) {\n"
+        "#endif\n"
+        "  a++;\n"
+        "#ifdef A\n"
+        "  }\n"
+        "#endif\n"
+        "  return a;\n"
+        "}\n"
     ),
     "agreed": (
         "int agreed(int a) {\n#ifdef A\n  if (a) {\n  }\n#else\n  if (!a) {\n#endif\n  a++;\n"
         "#ifndef A\n  }\n#endif\n  return a;\n}\n"
     ),
     "tested": (
-        "int tested(int a) {\n#ifdef A\n  if (a > 1)\n#else\n  if (a)\n#endif\n    a++;\n  return"
-        " a;\n}\n"
+        "int tested(int a) {\n"
+        "#ifdef A\n"
+        "  if (a > 1)\n"
+        "#else\n"
+        "  if (a)\n"
+        "#endif\n"
+        "    a++;\n"
+        "  return a;\n"
+        "}\n"
     ),
     "now": "#if 0\nint old(int a) {\n#else\nint now(int a) {\n#endif\n  return a;\n}\n",
     "both": (
@@ -38,8 +69,14 @@ CUT = {
         "int three(void) {\n#endif\n  return 1;\n}\n"
     ),
     "said": (
-        '#ifdef A\nint said(void) {\n  say("}"); // }\n#else\nint said(int x) {\n#endif\n  return'
-        " '}';\n}\n"
+        "#ifdef A\n"
+        "int said(void) {\n"
+        '  say("}"); // }\n'
+        "#else\n"
+        "int said(int x) {\n"
+        "#endif\n"
+        "  return '}';\n"
+        "}\n"
     ),
     "make": "static SOME_TYPE\nmake (const char *a, int b)\n{\n  return 1;\n}\n",
 }
@@ -68,8 +105,17 @@ def test_a_linkage_names_nothing() -> None:
 def test_conditionals_around_whole_definitions_are_left_alone() -> None:
     """Both branches stay where each is whole; a header's guard, too."""
     text = (
-        "#ifndef A_H\n#define A_H\n#if A\nint one(void) {\n}\n#else\nint two(void)"
-        " {\n}\n#endif\nMAKE(x)\n#endif\n"
+        "#ifndef A_H\n"
+        "#define A_H\n"
+        "#if A\n"
+        "int one(void) {\n"
+        "}\n"
+        "#else\n"
+        "int two(void) {\n"
+        "}\n"
+        "#endif\n"
+        "MAKE(x)\n"
+        "#endif\n"
     )
     assert with_whole_definitions(text.encode()) == text.encode()
     assert {"one", "two"} <= set(pieces_of("a.c", text))

@@ -43,8 +43,15 @@ def test_an_export_of_what_stands_above_is_no_memory() -> None:
     assert named("lib/spread.js", text) == ["spread"]
     assert len(named("lib/a.js", text.replace("= spread", "= wrap(spread)"))) == 2
     two = (
-        "class Axios {\n  get() {\n    return 1;\n  }\n}\n\nfunction bind(f) {\n  return"
-        " f;\n}\n\nexport default "
+        "class Axios {\n"
+        "  get() {\n"
+        "    return 1;\n"
+        "  }\n"
+        "}\n\n"
+        "function bind(f) {\n"
+        "  return f;\n"
+        "}\n\n"
+        "export default "
     )
     assert named("lib/Axios.js", f"{two}Axios;\n") == ["Axios", "Axios.get", "bind"]
 

@@ -6,11 +6,23 @@ from xscore.store.graph import follow_links
 PYTHON = {
     "src/pkg/__init__.py": "from .core import Engine\nfrom . import util\n",
     "src/pkg/core.py": (
-        "import os\nfrom .util import clean as tidy\nfrom . import util\n\nclass Base:\n    def"
-        " close_all(self):\n        pass\n\nclass Engine(Base):\n    def start(self):\n       "
-        " self.check()\n        tidy(1)\n        util.report()\n        os.clean()\n       "
-        " self.close_all()\n\n    def check(self):\n        return helper()\n\n\ndef helper():\n   "
-        " return Engine()\n"
+        "import os\n"
+        "from .util import clean as tidy\n"
+        "from . import util\n\n"
+        "class Base:\n"
+        "    def close_all(self):\n"
+        "        pass\n\n"
+        "class Engine(Base):\n"
+        "    def start(self):\n"
+        "        self.check()\n"
+        "        tidy(1)\n"
+        "        util.report()\n"
+        "        os.clean()\n"
+        "        self.close_all()\n\n"
+        "    def check(self):\n"
+        "        return helper()\n\n\n"
+        "def helper():\n"
+        "    return Engine()\n"
     ),
     "src/pkg/util.py": "def clean(x):\n    return x\n\n\ndef report():\n    clean(2)\n",
     "src/other.py": (
@@ -22,8 +34,8 @@ PYTHON = {
         "def test_start():\n    make()\n    Engine().start()\n"
     ),
     "docs/guide.md": (
-        "# Engine\n\nSee `Engine.start`, `report()` and src/pkg/util.py; `nothing_here` is"
-        " unknown.\n"
+        "# Engine\n\n"
+        "See `Engine.start`, `report()` and src/pkg/util.py; `nothing_here` is unknown.\n"
     ),
 }
 
@@ -60,17 +72,29 @@ def test_renamed_reexports_and_inherited_methods_are_followed(index: Index) -> N
             "pkg/impl.py": "def real():\n    return 1\n",
             "pkg/fake.py": "def public():\n    return 0\n\n\ndef real():\n    return 2\n",
             "pkg/models.py": (
-                "class Base:\n    def save(self):\n        pass\n\n    def load(self):\n       "
-                " pass\n"
+                "class Base:\n"
+                "    def save(self):\n"
+                "        pass\n\n"
+                "    def load(self):\n"
+                "        pass\n"
             ),
             "pkg/other.py": (
-                "class Other:\n    def save(self):\n        pass\n\n    def load(self):\n       "
-                " pass\n"
+                "class Other:\n"
+                "    def save(self):\n"
+                "        pass\n\n"
+                "    def load(self):\n"
+                "        pass\n"
             ),
             "app/use.py": (
-                "from pkg import Root, public\n\n\nclass Middle(Root):\n    def save(self):\n      "
-                "  super().save()\n        public()\n\n\nclass Leaf(Middle):\n    def run(self):\n "
-                "       self.save()\n        self.load()\n"
+                "from pkg import Root, public\n\n\n"
+                "class Middle(Root):\n"
+                "    def save(self):\n"
+                "        super().save()\n"
+                "        public()\n\n\n"
+                "class Leaf(Middle):\n"
+                "    def run(self):\n"
+                "        self.save()\n"
+                "        self.load()\n"
             ),
             "web/a.js": "export function real() {\n  return 1\n}\n",
             "web/b.js": "export function real() {\n  return 2\n}\n",
@@ -111,10 +135,25 @@ TYPED = {
     ),
     "web/Cart.java": "class Till {\n  int close() {\n    return 1;\n  }\n}\n",
     "web/Box.java": (
-        "class Box {\n  int close() {\n    return 2;\n  }\n\n  @Override\n  public char charOf(int"
-        " i) {\n    return 1;\n  }\n\n  int settle(Till till, Foreign word) {\n    Till own ="
-        " till;\n    word.charOf(1);\n    word.settle(2);\n    return own.close();\n  }\n\n  void"
-        " other(int[] word) {\n    word.charOf(1);\n    word.length();\n  }\n}\n"
+        "class Box {\n"
+        "  int close() {\n"
+        "    return 2;\n"
+        "  }\n\n"
+        "  @Override\n"
+        "  public char charOf(int i) {\n"
+        "    return 1;\n"
+        "  }\n\n"
+        "  int settle(Till till, Foreign word) {\n"
+        "    Till own = till;\n"
+        "    word.charOf(1);\n"
+        "    word.settle(2);\n"
+        "    return own.close();\n"
+        "  }\n\n"
+        "  void other(int[] word) {\n"
+        "    word.charOf(1);\n"
+        "    word.length();\n"
+        "  }\n"
+        "}\n"
     ),
 }
 
@@ -134,16 +173,31 @@ def test_the_stated_class_of_a_variable_decides_whose_method_is_called(index: In
 
 NAMESPACED = {
     "src/Client.php": (
-        "<?php\nnamespace Acme\\Shop;\n\nuse Acme\\Shop\\Cookie\\Jar;\n\nclass Client implements"
-        " Sends\n{\n    public function send()\n    {\n        $jar = new Jar();\n        return"
-        " Stack::create($jar);\n    }\n}\n"
+        "<?php\n"
+        "namespace Acme\\Shop;\n\n"
+        "use Acme\\Shop\\Cookie\\Jar;\n\n"
+        "class Client implements Sends\n"
+        "{\n"
+        "    public function send()\n"
+        "    {\n"
+        "        $jar = new Jar();\n"
+        "        return Stack::create($jar);\n"
+        "    }\n"
+        "}\n"
     ),
     "src/Sends.php": (
         "<?php\nnamespace Acme\\Shop;\n\ninterface Sends\n{\n    public function send();\n}\n"
     ),
     "src/Stack.php": (
-        "<?php\nnamespace Acme\\Shop;\n\nclass Stack\n{\n    public static function create($jar)\n "
-        "   {\n        return $jar;\n    }\n}\n"
+        "<?php\n"
+        "namespace Acme\\Shop;\n\n"
+        "class Stack\n"
+        "{\n"
+        "    public static function create($jar)\n"
+        "    {\n"
+        "        return $jar;\n"
+        "    }\n"
+        "}\n"
     ),
     "src/Cookie/Jar.php": (
         "<?php\nnamespace Acme\\Shop\\Cookie;\n\nclass Jar\n{\n    public $all = [];\n}\n"
@@ -201,15 +255,26 @@ def test_scripts(index: Index) -> None:
     """Required, imported and default-exported names resolve across JavaScript and TypeScript."""
     files = {
         "lib/app.js": (
-            "const view = require('./view')\nconst { pick } = require('./pick')\nconst u ="
-            " require('./u')\n\nfunction run () {\n  view(pick(1))\n  u.trim2()\n}\n"
+            "const view = require('./view')\n"
+            "const { pick } = require('./pick')\n"
+            "const u = require('./u')\n\n"
+            "function run () {\n"
+            "  view(pick(1))\n"
+            "  u.trim2()\n"
+            "}\n"
         ),
         "lib/view.js": "module.exports = function render () {\n  return 1\n}\n",
         "lib/pick.ts": "export function pick(x: number) {\n  return x\n}\n",
         "lib/u.js": "exports.trim2 = function () {\n  return 2\n}\n",
         "lib/Page.tsx": (
-            "import { run } from './app'\n\nexport const Page = () => {\n  run()\n  return <Box"
-            " />\n}\n\nfunction Box() {\n  return null\n}\n"
+            "import { run } from './app'\n\n"
+            "export const Page = () => {\n"
+            "  run()\n"
+            "  return <Box />\n"
+            "}\n\n"
+            "function Box() {\n"
+            "  return null\n"
+            "}\n"
         ),
         "lib/same.py": "def run():\n    pick(1)\n",
         "store/index.ts": 'export * from "../disk/impl"\n',
@@ -262,9 +327,19 @@ VALUES = {
     "src/lib.rs": "pub mod conf;\n\npub const TOP: u8 = 1;\n",
     "src/conf.rs": "pub const LIMIT: u8 = 3;\n",
     "src/pay.rs": (
-        "use crate::conf::LIMIT;\n\npub fn bare() -> u8 {\n    LIMIT\n}\n\npub fn path() -> u8 {\n "
-        "   crate::conf::LIMIT\n}\n\npub fn top() -> u8 {\n    crate::TOP\n}\n\npub fn foreign() ->"
-        " u8 {\n    u8::MAX\n}\n"
+        "use crate::conf::LIMIT;\n\n"
+        "pub fn bare() -> u8 {\n"
+        "    LIMIT\n"
+        "}\n\n"
+        "pub fn path() -> u8 {\n"
+        "    crate::conf::LIMIT\n"
+        "}\n\n"
+        "pub fn top() -> u8 {\n"
+        "    crate::TOP\n"
+        "}\n\n"
+        "pub fn foreign() -> u8 {\n"
+        "    u8::MAX\n"
+        "}\n"
     ),
 }
 
@@ -293,18 +368,41 @@ def test_a_use_of_an_imported_value_leads_to_the_block_that_defines_it(index: In
 
 CRATE = {
     "src/main.rs": (
-        "mod walk;\nmod output;\n\nfn main() {\n    walk::lonely();\n   "
-        " crate::walk::deep::dig();\n}\n"
+        "mod walk;\n"
+        "mod output;\n\n"
+        "fn main() {\n"
+        "    walk::lonely();\n"
+        "    crate::walk::deep::dig();\n"
+        "}\n"
     ),
     "src/output.rs": (
-        "use crate::walk;\nuse crate::walk::{self as other, Walker};\n\npub fn print_entry() {\n   "
-        " walk::lonely();\n    Walker::new();\n    let walk = start();\n    walk.dig();\n}\n\nmod"
-        " tests {\n    use super::*;\n\n    #[test]\n    fn prints() {\n        print_entry()\n   "
-        " }\n}\n"
+        "use crate::walk;\n"
+        "use crate::walk::{self as other, Walker};\n\n"
+        "pub fn print_entry() {\n"
+        "    walk::lonely();\n"
+        "    Walker::new();\n"
+        "    let walk = start();\n"
+        "    walk.dig();\n"
+        "}\n\n"
+        "mod tests {\n"
+        "    use super::*;\n\n"
+        "    #[test]\n"
+        "    fn prints() {\n"
+        "        print_entry()\n"
+        "    }\n"
+        "}\n"
     ),
     "src/walk.rs": (
-        "mod deep;\n\npub struct Walker;\n\nimpl Walker {\n    pub fn new() -> Walker {\n       "
-        " Walker\n    }\n}\n\npub fn lonely() {\n    super::output::print_entry();\n}\n"
+        "mod deep;\n\n"
+        "pub struct Walker;\n\n"
+        "impl Walker {\n"
+        "    pub fn new() -> Walker {\n"
+        "        Walker\n"
+        "    }\n"
+        "}\n\n"
+        "pub fn lonely() {\n"
+        "    super::output::print_entry();\n"
+        "}\n"
     ),
     "src/walk/deep.rs": "pub fn dig() {\n}\n",
     "src/other.rs": (
@@ -338,12 +436,26 @@ NAMED_CRATES = {
         "pub mod deep;\npub use deep::Walker;\n\npub fn run() {\n    deep::dig();\n}\n"
     ),
     "walk-files/src/deep.rs": (
-        "pub struct Walker;\n\nimpl Walker {\n    pub fn new() {\n    }\n}\n\npub fn dig()"
-        " {\n}\n\npub fn fill() {\n}\n"
+        "pub struct Walker;\n\n"
+        "impl Walker {\n"
+        "    pub fn new() {\n"
+        "    }\n"
+        "}\n\n"
+        "pub fn dig() {\n"
+        "}\n\n"
+        "pub fn fill() {\n"
+        "}\n"
     ),
     "walk-files/tests/it.rs": (
-        "use walk_files::deep::{dig, self};\nuse walk_files::Walker;\n\n#[test]\nfn walks() {\n   "
-        " dig();\n    deep::fill();\n    Walker::new();\n    walk_files::run();\n}\n"
+        "use walk_files::deep::{dig, self};\n"
+        "use walk_files::Walker;\n\n"
+        "#[test]\n"
+        "fn walks() {\n"
+        "    dig();\n"
+        "    deep::fill();\n"
+        "    Walker::new();\n"
+        "    walk_files::run();\n"
+        "}\n"
     ),
     "tool/Cargo.toml": '[package]\nname = "tool"\n\n[lib]\nname = "tool_lib"\n',
     "tool/src/lib.rs": "pub fn dig() {\n    walk_files::deep::dig();\n}\n",
@@ -376,9 +488,18 @@ GO_MODULE = {
         "func (s *Set) Delims() int {\n\treturn s.n\n}\n"
     ),
     "cmd/run.go": (
-        "package main\n\nimport"
-        ' (\n\t"html/template"\n\n\t"example.com/shop"\n\t"example.com/shop/pay"\n)\n\nfunc main()'
-        ' {\n\tshop.Open()\n\tpay.Sum()\n\ttemplate.Must()\n\ttemplate.New("").Delims()\n}\n'
+        "package main\n\n"
+        "import (\n"
+        '\t"html/template"\n\n'
+        '\t"example.com/shop"\n'
+        '\t"example.com/shop/pay"\n'
+        ")\n\n"
+        "func main() {\n"
+        "\tshop.Open()\n"
+        "\tpay.Sum()\n"
+        "\ttemplate.Must()\n"
+        '\ttemplate.New("").Delims()\n'
+        "}\n"
     ),
 }
 
@@ -414,8 +535,11 @@ def test_packages_of_go_are_found_by_the_module_of_go_mod(index: Index) -> None:
 REACHED = {
     "plug/aura.py": "class Page:\n    def error(self):\n        pass\n",
     "plug/log.py": (
-        "import logging\n\nlog = logging.getLogger()\n\n\ndef run(error):\n    log.error(1)\n   "
-        " error()\n"
+        "import logging\n\n"
+        "log = logging.getLogger()\n\n\n"
+        "def run(error):\n"
+        "    log.error(1)\n"
+        "    error()\n"
     ),
     "plug/near.py": "from plug import aura\n\n\ndef near(page):\n    page.error()\n",
     "plug/far.py": "from plug.near import near\n\n\ndef far(page):\n    page.error()\n",
@@ -426,8 +550,14 @@ REACHED = {
         "export function turn(api: Api) {\n  api.isCall()\n  pad(1)\n}\n\nexport {}\nimport './x'\n"
     ),
     "web/plugin.ts": (
-        "export class Plugin {\n  isCall() {\n    return 1\n  }\n}\n\nexport function pad() {\n "
-        " return 2\n}\n"
+        "export class Plugin {\n"
+        "  isCall() {\n"
+        "    return 1\n"
+        "  }\n"
+        "}\n\n"
+        "export function pad() {\n"
+        "  return 2\n"
+        "}\n"
     ),
     "page/first.js": "function spread() {\n  return 1\n}\n",
     "page/second.js": "function show() {\n  spread()\n}\n",
@@ -475,8 +605,15 @@ def test_stars_of_stars_are_followed(index: Index) -> None:
         "lib/external.ts": "export * from './schemas'\nexport * from './index'\n",
         "lib/schemas.ts": "export function object() {\n  return 1\n}\n",
         "use.ts": (
-            "import * as z from './lib'\nimport { object } from './lib'\n\nexport function one()"
-            " {\n  z.object()\n}\n\nexport function two() {\n  object()\n  z.absent()\n}\n"
+            "import * as z from './lib'\n"
+            "import { object } from './lib'\n\n"
+            "export function one() {\n"
+            "  z.object()\n"
+            "}\n\n"
+            "export function two() {\n"
+            "  object()\n"
+            "  z.absent()\n"
+            "}\n"
         ),
     }
     index.of(files)
@@ -501,12 +638,19 @@ def test_importers_reach_what_a_name_is_bound_to(index: Index) -> None:
     the name."""
     files = {
         "lib/api.ts": (
-            "export const rename = mutation({\n  handler: async (ctx) => {\n    return 1\n "
-            " },\n})\n\nexport const Plain = memo(Inner)\n"
+            "export const rename = mutation({\n"
+            "  handler: async (ctx) => {\n"
+            "    return 1\n"
+            "  },\n"
+            "})\n\n"
+            "export const Plain = memo(Inner)\n"
         ),
         "lib/use.tsx": (
-            "import { Plain, rename } from './api'\n\nexport function Page() {\n  rename(1)\n "
-            " return <Plain />\n}\n"
+            "import { Plain, rename } from './api'\n\n"
+            "export function Page() {\n"
+            "  rename(1)\n"
+            "  return <Plain />\n"
+            "}\n"
         ),
     }
     files["lib/held.ts"] = (

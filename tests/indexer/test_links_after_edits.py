@@ -58,8 +58,12 @@ HEIR = {
     )
 }
 ROOTS = (
-    "class One:\n    def run(self):\n        pass\n\n\nclass Two:\n    def run(self):\n       "
-    " pass\n\n\n"
+    "class One:\n"
+    "    def run(self):\n"
+    "        pass\n\n\n"
+    "class Two:\n"
+    "    def run(self):\n"
+    "        pass\n\n\n"
 )
 MADE = {
     "pkg/kinds.py": ROOTS,

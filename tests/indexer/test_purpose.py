@@ -110,8 +110,12 @@ def test_calls_of_scripts_are_judged_by_their_receiver() -> None:
 def test_the_heading_of_a_card_is_the_whole_signature() -> None:
     """A signature over several lines is joined into one, with its parameters."""
     text = (
-        "class Body:\n    def __init__(\n        self,\n        size,\n    ):\n        self.size ="
-        " size\n"
+        "class Body:\n"
+        "    def __init__(\n"
+        "        self,\n"
+        "        size,\n"
+        "    ):\n"
+        "        self.size = size\n"
     )
     assert pieces_of("tests/test_a.py", text)["Body.__init__"].card == "def __init__( self, size, )"
 

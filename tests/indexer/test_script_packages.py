@@ -28,8 +28,12 @@ WORKSPACE = {
     "packages/core/package.json": json.dumps(CORE),
     "packages/core/src/index.ts": "export * from './run'\n",
     "packages/core/src/run.ts": (
-        "import { save } from '#db'\nimport { cut } from '#in/cut'\n\nexport function run() {\n "
-        " save()\n  cut()\n}\n"
+        "import { save } from '#db'\n"
+        "import { cut } from '#in/cut'\n\n"
+        "export function run() {\n"
+        "  save()\n"
+        "  cut()\n"
+        "}\n"
     ),
     "packages/core/src/tax.ts": RUN.format("tax"),
     "packages/core/src/hidden.ts": RUN.format("hidden"),
@@ -42,11 +46,22 @@ WORKSPACE = {
     "packages/lodash/fixtures/debug/index.js": RUN.format("debug"),
     "packages/app/package.json": json.dumps({"name": "app"}),
     "packages/app/src/use.ts": (
-        "import { run } from '@shop/core'\nimport { tax } from '@shop/core/tax'\nimport { part }"
-        " from '@shop/core/parts/a'\nimport { hidden } from '@shop/core/hidden'\nimport { old }"
-        " from '@shop/old'\nimport { debug } from 'debug'\nimport { other } from 'app'\n\nexport"
-        " function use() {\n  run()\n  tax()\n  part()\n  hidden()\n  old()\n  debug()\n "
-        " other()\n}\n"
+        "import { run } from '@shop/core'\n"
+        "import { tax } from '@shop/core/tax'\n"
+        "import { part } from '@shop/core/parts/a'\n"
+        "import { hidden } from '@shop/core/hidden'\n"
+        "import { old } from '@shop/old'\n"
+        "import { debug } from 'debug'\n"
+        "import { other } from 'app'\n\n"
+        "export function use() {\n"
+        "  run()\n"
+        "  tax()\n"
+        "  part()\n"
+        "  hidden()\n"
+        "  old()\n"
+        "  debug()\n"
+        "  other()\n"
+        "}\n"
     ),
     "packages/app/index.ts": "export { mine as other } from './src/mine'\n",
     "packages/app/src/mine.ts": RUN.format("mine"),

@@ -66,8 +66,16 @@ def test_long_sections_are_cut_outside_fences() -> None:
 def test_restructured_text_by_underlines() -> None:
     """X17: underlined titles cut reStructuredText, with levels in the order their marks appear."""
     text = (
-        "Top\n===\n\nHello.\n\nSub\n---\n\nText with *marks*.\n\n    code"
-        " ---\n\nOther\n=====\n\nEnd.\n"
+        "Top\n"
+        "===\n\n"
+        "Hello.\n\n"
+        "Sub\n"
+        "---\n\n"
+        "Text with *marks*.\n\n"
+        "    code ---\n\n"
+        "Other\n"
+        "=====\n\n"
+        "End.\n"
     )
     assert list(pieces_of("docs/a.rst", text)) == ["Top", "Top > Sub", "Other"]
 
@@ -94,8 +102,15 @@ def spans(path: str, text: str, **window: int) -> dict[str, tuple[int, int]]:
 def test_toml_tables_with_their_comments() -> None:
     """X18: a table is a memory that includes the comment above it as its explanation."""
     text = (
-        "# Project file.\nname = 'x'\n\n# How we lint.\n# Strictly.\n[tool.ruff]\nline = 1\n#"
-        " inner\na = 2\nb = 3\n"
+        "# Project file.\n"
+        "name = 'x'\n\n"
+        "# How we lint.\n"
+        "# Strictly.\n"
+        "[tool.ruff]\n"
+        "line = 1\n"
+        "# inner\n"
+        "a = 2\n"
+        "b = 3\n"
     )
     assert spans("a.toml", text) == {"name": (1, 2), "tool.ruff": (4, 10)}
     assert (

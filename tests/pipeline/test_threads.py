@@ -42,8 +42,9 @@ FILES = {
     for at in range(10)
 } | {
     "shop/orders.py": (
-        "from shop.part_0 import step_0_1\n\ndef price_of_order(n: int) -> int:\n    return"
-        " step_0_1(n)"
+        "from shop.part_0 import step_0_1\n\n"
+        "def price_of_order(n: int) -> int:\n"
+        "    return step_0_1(n)"
     ),
     "shop/refunds.py": "def write_refund(amount: int) -> str:\n    return f'refund {amount}'\n",
 }

@@ -99,8 +99,9 @@ def test_lines_that_matter_keep_to_the_limit() -> None:
 def test_redacted_lines_are_told() -> None:
     """The bundle names the file's redacted lines, so that they are not written back."""
     text = (
-        'def connect():\n    """See https://<SECRET:url_password>@host."""\n    return'
-        ' "<PII:email>"'
+        "def connect():\n"
+        '    """See https://<SECRET:url_password>@host."""\n'
+        '    return "<PII:email>"'
     )
     shown = bundle([entry(replace(memory("connect", text), start_line=7), 0.9)]).text
     assert "(redacted on line 8, 9: leave as in the file)" in shown

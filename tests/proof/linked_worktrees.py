@@ -22,8 +22,11 @@ TEXTS = {
     "pkg/a.py": (
         "from pkg.b import run\n\n\ndef first(x):\n    return run(x)\n",
         (
-            "from pkg.b import run, walk\n\n\ndef first(x):\n    return walk(run(x))\n\n\ndef"
-            " other():\n    return 2\n"
+            "from pkg.b import run, walk\n\n\n"
+            "def first(x):\n"
+            "    return walk(run(x))\n\n\n"
+            "def other():\n"
+            "    return 2\n"
         ),
         "LIMIT = 3\n\n\ndef run(x):\n    return LIMIT\n",
     ),

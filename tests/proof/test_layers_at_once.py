@@ -52,8 +52,10 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "code.py").write_text("def load():\n    return 1\n")
     exchange = (
-        "\n# aider chat started at 2023-11-01 10:00:00\n\n#### why is {0} slow?\n\nBecause {0}"
-        " waits.\n"
+        "\n"
+        "# aider chat started at 2023-11-01 10:00:00\n\n"
+        "#### why is {0} slow?\n\n"
+        "Because {0} waits.\n"
     )
     history = "".join(exchange.format(f"part{number}") for number in range(8))
     (tmp_path / "project" / ".aider.chat.history.md").write_text(history)

@@ -9,8 +9,11 @@ from xscore.records.judgment import Judgment
 from xscore.scorer.repair import PartTally, memory_parts, split_text
 
 METHOD = (
-    "    def m{0}(self):\n        first = {0}\n        if first:\n            return first\n\n     "
-    "   return None\n\n"
+    "    def m{0}(self):\n"
+    "        first = {0}\n"
+    "        if first:\n"
+    "            return first\n\n"
+    "        return None\n\n"
 )
 CLASS = "class Large:\n" + "".join(METHOD.format(number) for number in range(60))
 

@@ -26,8 +26,9 @@ from xscore.store.opening import connect_store
 from xscore.store.store import Store
 
 ERROR = (
-    'Traceback (most recent call last):\n  File "/home/{}/app/net.py", line {}, in'
-    " get\nTimeoutError: {} ms"
+    "Traceback (most recent call last):\n"
+    '  File "/home/{}/app/net.py", line {}, in get\n'
+    "TimeoutError: {} ms"
 )
 
 

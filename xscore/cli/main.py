@@ -77,7 +77,9 @@ Remember
     delete extensions.privacy.commands:delete_turns  Erase past turns: question, answer, receipt.
 Measure
   report    cost_reports.commands:report  Dollars, tokens, time and coverage; a gate for CI.
-  eval      extensions.evaluation.commands:evaluate  Measure the judge on questions with known answers.
+  eval      + Measure the judge on tasks with known answers.
+    run     extensions.evaluation.commands:evaluate  Ask each task, and measure what is found.
+    compare extensions.evaluation.compare_commands:compare_results  Compare judges, prompts, packs or settings case by case.
   batch     - Judge a list of questions, live or by a Batch API at half price.
     list    extensions.batch.commands:list_jobs  Every job of this repository.
     submit  extensions.batch.submit_commands:submit_batch  Send a list to the Batch API.
@@ -113,7 +115,8 @@ Set up
     decrypt extensions.privacy.encryption_commands:decrypt  Decrypt the store, or your own.
 """  # noqa: E501  a table of one command a line
 """Section; command, `module:function` inside xscore, one line; below a group (`-`) its commands,
-and first among them the one that the group's name alone runs."""
+and first among them the one that the group's name alone runs. A group `+` also runs it for a file:
+`eval FILE` is `eval run FILE`."""
 
 
 EXIT_CODES: dict[ExitCode, str] = {
@@ -140,7 +143,7 @@ class CommandEntry(NamedTuple):
     """Where a command lives and what the listing says of it."""
 
     place: str
-    """`-` for a group."""
+    """`-` or `+` for a group."""
     line: str
     commands: "dict[str, CommandEntry]"
     """Of a group."""
@@ -171,10 +174,15 @@ class LazyGroup(click.Group):
     """Commands by name, imported when one is called."""
 
     def __init__(
-        self, *arguments: Any, sections: Mapping[str, Mapping[str, CommandEntry]], **named: Any
+        self,
+        *arguments: Any,
+        sections: Mapping[str, Mapping[str, CommandEntry]],
+        takes_file: bool = False,
+        **named: Any,
     ) -> None:
         super().__init__(*arguments, **named)
         self.sections = sections
+        self.takes_file = takes_file
         self.entries: Final[dict[str, CommandEntry]] = {}
         for section in sections.values():
             self.entries.update(section)
@@ -191,7 +199,11 @@ class LazyGroup(click.Group):
         if entry.commands:
             alone = f"`{cmd_name}` alone is `{cmd_name} {next(iter(entry.commands))}`."
             return LazyGroup(
-                cmd_name, sections={"Commands": entry.commands}, help=entry.line, epilog=alone
+                cmd_name,
+                sections={"Commands": entry.commands},
+                takes_file=entry.place == "+",
+                help=entry.line,
+                epilog=alone,
             )
         module, _, attribute = entry.place.partition(":")
         command = getattr(import_module(f"xscore.{module}"), attribute)
@@ -200,9 +212,12 @@ class LazyGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Run the first command of a group that is named alone: `history --limit 3` is `history
-        list --limit 3`."""
+        list --limit 3`, and `eval FILE` is `eval run FILE`."""
         words = args[:1]
         names_command = bool(words) and not words[0].startswith("-")
+        if names_command and self.takes_file and words[0] not in self.entries:
+            # A word that is neither a file nor looks like one is a command misspelled.
+            names_command = "." not in words[0] and not Path(words[0]).is_file()
         asks_for_help = bool(words) and words[0] in ctx.help_option_names
         is_call = ctx.parent and not ctx.resilient_parsing
         if is_call and not names_command and not asks_for_help:

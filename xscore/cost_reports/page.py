@@ -44,7 +44,7 @@ DETAILS_SHOWN = 10
 
 def render_page(report: CostReport) -> str:
     """Return the page."""
-    style, script = _data("page.css"), _data("page.js")
+    style, script = page_part("page.css"), page_part("page.js")
     places: dict[str, str] = {}
     for index, detail in enumerate(report.details, start=1):
         places[detail.turn_id] = f"#turn-{index}"
@@ -90,7 +90,7 @@ def _sha256(text: str) -> str:
 def templates() -> Environment:
     """Return the templates: the page, and the macros for its parts."""
     environment = Environment(
-        loader=FunctionLoader(_data),
+        loader=FunctionLoader(page_part),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_visible,
@@ -129,5 +129,6 @@ def _turns_table(report: CostReport) -> ReportTable:
 
 
 @cache
-def _data(name: str) -> str:
+def page_part(name: str) -> str:
+    """Return a packaged part of a page: style, script or template."""
     return (Path(__file__).with_name("page_parts") / name).read_text(encoding="utf-8").rstrip("\n")

@@ -47,14 +47,15 @@ Mark = tuple[float, str]
 
 
 class Spread(NamedTuple):
-    """Percentiles of one stage: label, hint and colour, and the positions of p50, p95 and p99."""
+    """A line with a circle, a square and a diamond: percentiles of a stage, or an interval with its
+    mean. Label, hint and colour, and three positions from left to right."""
 
     name: str
     hint: str
     colour: str
-    p50: float
-    p95: float
-    p99: float
+    low: float
+    middle: float
+    high: float
 
 
 class Panel(Struct, frozen=True, kw_only=True):
@@ -77,6 +78,8 @@ class Panel(Struct, frozen=True, kw_only=True):
     spreads: Sequence[Spread] = ()
     """One spread below the other."""
     threshold: float | None = None
+    threshold_title: str = ""
+    """Words at the line; empty: its position as a score."""
 
 
 class Figure(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ its host in the store; so the later turns of a list know what the first one lear
 """
 
 import time
+from collections.abc import Callable
 from decimal import Decimal
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from xscore.extension import enabled_plugins
 from xscore.indexer.index import index_repository
 from xscore.pipeline import factories
 from xscore.pipeline.boosts import load_boosters
+from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.parts import PipelineParts, TurnListener
 from xscore.records.events import IndexProgress, Observer
 from xscore.records.memory import IndexReport
@@ -95,7 +97,17 @@ def _with_settings(parts: PipelineParts, given_settings: Settings) -> PipelinePa
     reassembled = assemble_parts(
         parts.store, given_settings, parts.loaded, parts.observer, listener=parts.listener
     )
-    return replace(reassembled, index=parts.index, resources_opener=parts.resources_opener)
+    reassembled = replace(reassembled, index=parts.index, resources_opener=parts.resources_opener)
+    if parts.adapt_judge is None:
+        return reassembled
+    return with_adapted_judge(reassembled, parts.adapt_judge)
+
+
+def with_adapted_judge(
+    parts: PipelineParts, adapt: Callable[[JudgeDescription], JudgeDescription]
+) -> PipelineParts:
+    """Return the parts with the judge's description changed, now and whenever it is made again."""
+    return replace(parts, judge=adapt(parts.judge), adapt_judge=adapt)
 
 
 def _usable_settings(store: Store, given_settings: Settings) -> tuple[Settings, tuple[str, ...]]:

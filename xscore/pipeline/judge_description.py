@@ -70,6 +70,11 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     """What the host can do; None: not known yet."""
     slots: "PackSlots | None" = None
     """The packs of the latest pool; None: it has no lasting packs."""
+    mark: str = ""
+    """Part of its identity that sets its judgments apart from those of the same judge in a user's
+    turns; an evaluation marks variants."""
+    code_secret: bytes | None = None
+    """What the ids in its prompts are dealt by; None: the store's secret."""
     items: Callable[[str], str] | None = None
     """Id -> text, where it judges the items of a list: they have no packs, no order and no
     likeness. None: it judges memories of the store."""
@@ -102,6 +107,12 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
         """Return the provider of a judge that has a host."""
         assert self.provider is not None, f"{self.spec} has no host"
         return self.provider
+
+    def marked(self, mark: str) -> "JudgeDescription":
+        """Return the judge with this, too, in its identity."""
+        version = f"{self.identity.prompt_version}{mark}"
+        identity = replace(self.identity, prompt_version=version)
+        return replace(self, identity=identity, mark=f"{self.mark}{mark}")
 
     def knowing(self, capability: Capability | None) -> "JudgeDescription":
         """Return the judge as known with this of its host: the model that answers there."""

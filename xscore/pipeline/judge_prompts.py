@@ -39,6 +39,13 @@ def prompt_layout(judge: JudgeDescription) -> PromptLayout:
     """Return how its requests are made and read."""
     if judge.shared_layout is not None:
         return judge.shared_layout
+    layout = _layout_of_one_turn(judge)
+    if judge.mark:
+        layout = replace(layout, version=f"{layout.version}{judge.mark}")
+    return layout
+
+
+def _layout_of_one_turn(judge: JudgeDescription) -> PromptLayout:
     rubric = judge.rubric or CODE_RUBRIC
     if judge.form is not None:
         turn_chars = DECISION_HOSTS[judge.spec.provider].state_chars
@@ -77,7 +84,7 @@ def prompt_builder(judge: JudgeDescription) -> PromptBuilder:
     return PromptBuilder(
         _model(judge),
         pack_profile(judge),
-        judge.store.secret,
+        judge.code_secret or judge.store.secret,
         settings.reasons_from if settings.reasons == "relevant" else 0.0,
         prompt_layout(judge),
     )

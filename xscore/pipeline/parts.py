@@ -77,6 +77,9 @@ class PipelineParts(JudgingParts, frozen=True, kw_only=True):
     """Where each of them comes from; None: the caller built them."""
     answerer: Answerer | None
     """None: no usable model to answer."""
+    adapt_judge: "Callable[[JudgeDescription], JudgeDescription] | None" = None
+    """Changes the judge's description whenever it is made again; None: it stays as settings make
+    it. `eval compare` keeps the judgments of two variants apart by it."""
     index: Callable[[float | None], IndexReport]
     """Bring the index up to date; stop at a moment (`time.monotonic`) with what is done by then.
     None: do all."""

@@ -177,6 +177,9 @@ class TurnResources(Struct, kw_only=True):
     faults: "ReplyFaults | None" = None
     """See `JudgingPlan.faults`."""
     deadline: Deadline = Deadline()
+    around: Callable[[Provider], Provider] = lambda provider: provider
+    """Puts a provider around each that calls are paid through; `eval compare` records replies by
+    it."""
     stop_source: Callable[[], StopSignal] | None = None
     """Makes the stop of each question of a list, which all stop together; None: of a turn, which
     stops alone."""
@@ -306,8 +309,9 @@ class TurnResources(Struct, kw_only=True):
         retrying = Retrying(
             limited, attempts=self.settings.judge.attempts, sleep=limited.sleep, tell=self._tell
         )
-        self.opened.append(retrying)
-        return retrying
+        line = self.around(retrying)
+        self.opened.append(line)
+        return line
 
     def _tell(self, error: ProviderError) -> None:
         """Report once per host that it cannot be reached, since retries show nothing for some

@@ -26,6 +26,7 @@
         ├── AuthenticationFailed         stops the run
         ├── UnknownModel                 stops the run
         ├── NoBatchApi                   stops the run
+        ├── NotRecorded                  stops the run, nothing was sent
         ├── RequestRejected              this request will never pass
         └── PromptTooLong                this request will never pass
             └── PromptCut                this request will never pass, may have been charged
@@ -219,6 +220,10 @@ class UnknownModel(ProviderError, kind="unknown_model", stops_run=True):
 
 class NoBatchApi(ProviderError, kind="no_batch_api", stops_run=True):
     """The host has no Batch API; it holds nothing of the batch."""
+
+
+class NotRecorded(ProviderError, kind="not_recorded", stops_run=True):
+    """A replay of recorded replies holds none to this request; nothing was sent."""
 
 
 class RequestRejected(ProviderError, kind="rejected"):

@@ -64,8 +64,11 @@ JSON_FILES = {
     ),
     "tabs": '{\n\t"a": 1\n}\n',
     "empty lists": (
-        '{\n  "hooks": {"BeforeAgent": [], "AfterAgent": [ ], "AfterTool": [\n]},\n "mcpServers":'
-        " {}\n}\n"
+        "{\n"
+        '  "hooks": {"BeforeAgent": [], "AfterAgent": [ ], "AfterTool": [\n'
+        "]},\n"
+        ' "mcpServers": {}\n'
+        "}\n"
     ),
     "Windows line ends": '{\r\n  "hooks": {\r\n    "AfterTool": [' + MINE + "]\r\n  }\r\n}\r\n",
     "comments": '// top\n{ // c\n  "a": 1, // x: }\n  /* y */ "hooks": {} /* z */\n}\n',

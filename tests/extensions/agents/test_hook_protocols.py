@@ -129,8 +129,10 @@ def test_what_is_no_message_is_refused(data: bytes) -> None:
         "/review",
         "<command-message>loop</command-message>\n<command-name>/loop</command-name>\n<command-args>5m</command-args>",
         (
-            "<task-notification>\n<task-id>a1</task-id>\n<result>It reads"
-            " a.py.</result>\n</task-notification>"
+            "<task-notification>\n"
+            "<task-id>a1</task-id>\n"
+            "<result>It reads a.py.</result>\n"
+            "</task-notification>"
         ),
         '<teammate-message teammate_id="lead">do the thing in a.py</teammate-message>',
         "Another Claude session sent a message:\nthe tests of a.py are green",

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from xscore.extensions.evaluation.cases import CaseFile, EvalCase
 from xscore.extensions.evaluation.metrics import EntityRef
 from xscore.extensions.evaluation.quality import Evaluation
-from xscore.extensions.evaluation.run import QrelCase, Qrels, run_evaluation
+from xscore.extensions.evaluation.run import run_evaluation
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.resources import TurnResources, open_resources
@@ -18,13 +19,17 @@ from xscore.records.events import Observer
 from xscore.settings import Settings
 
 TOTAL, DISCOUNT = EntityRef("shop/prices.py", "total"), EntityRef("shop/prices.py", "discount")
-QUESTIONS = Qrels(
+QUESTIONS = CaseFile(
     (
-        QrelCase("twice", "The discount of total is taken twice; take it once.", (TOTAL, DISCOUNT)),
-        QrelCase(
-            "cart",
-            "Where does the cart ask for its sum?",
-            (EntityRef("shop/cart.py", "Cart.checkout"), TOTAL),
+        EvalCase(
+            id="twice",
+            task="The discount of total is taken twice; take it once.",
+            gold=(TOTAL, DISCOUNT),
+        ),
+        EvalCase(
+            id="cart",
+            task="Where does the cart ask for its sum?",
+            gold=(EntityRef("shop/cart.py", "Cart.checkout"), TOTAL),
         ),
     ),
     "digest-of-the-file",
@@ -59,7 +64,7 @@ def priced(parts: PipelineParts, usd_a_call: str) -> PipelineParts:
     return replace(parts, resources_opener=resources)
 
 
-async def evaluated(shop: Path, settings: Settings, questions: Qrels = QUESTIONS) -> Evaluation:
+async def evaluated(shop: Path, settings: Settings, questions: CaseFile = QUESTIONS) -> Evaluation:
     """Evaluate in a new pipeline."""
     async with Pipeline.open(shop, settings) as pipeline:
         return await run_evaluation(pipeline.parts, questions)

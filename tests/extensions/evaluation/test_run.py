@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from tests.extensions.evaluation.shop_run import QUESTIONS, TOTAL, Counts, evaluated, rows
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
+from xscore.extensions.evaluation.cases import CaseFile, EvalCase
 from xscore.extensions.evaluation.metrics import EntityRef
-from xscore.extensions.evaluation.run import QrelCase, Qrels, run_evaluation
+from xscore.extensions.evaluation.run import run_evaluation
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.json_form import to_json
 from xscore.platform.errors import UsageError
@@ -35,7 +36,8 @@ async def test_the_figures_are_those_of_the_selection(shop: Path, server: OpenAI
         0,
     )
     assert evaluation.found is not None and evaluation.words is not None
-    assert [result.judge.chosen.recall for result in evaluation.results] == [1.0, 0.5]
+    qualities = [result.judge for result in evaluation.results]
+    assert [quality and quality.chosen.recall for quality in qualities] == [1.0, 0.5]
     assert (
         evaluation.found.chosen.recall,
         evaluation.found.chosen.precision,
@@ -153,7 +155,7 @@ async def test_gold_that_is_no_candidate_is_a_miss_and_said(shop: Path) -> None:
     """A file outside the index or the filter cannot be found: it counts as missed, and the warning
     names it."""
     gold = (EntityRef("shop/gone.py", "f"), EntityRef("README.md", ""), TOTAL)
-    qrels = Qrels((QrelCase("q", "discount of total", gold),), "d")
+    qrels = CaseFile((EvalCase(id="q", task="discount of total", gold=gold),), "d")
     async with Pipeline.open(shop, Settings(judge=JudgeSettings(model="lexical"))) as pipeline:
         evaluation = await run_evaluation(pipeline.parts, qrels, scope=Scope(paths=("shop/",)))
     (result,) = evaluation.results
@@ -183,12 +185,12 @@ async def test_its_json_is_that_of_the_contract(shop: Path, server: OpenAIServer
     assert next(iter(body)) == "schema" and body["cost_usd"] == "0"
     fields = (
         "schema id questions asked of ended cap judge is_model k threshold found words reliability"
-        " coverage"
+        " coverage no_gold"
     )
     fields += " unjudged_by_cause calls usage cost_usd estimated seconds results warnings"
     assert set(body) == set(fields.split())
     result = body["results"][1]
-    fields = "id query turn_id gold judge words missed coverage calls cost_usd seconds"
+    fields = "id query turn_id gold kept judge words missed coverage calls cost_usd seconds"
     assert set(result) == set(fields.split())
     for quality in (body["found"], body["words"], result["judge"], result["words"]):
         assert set(quality) == {"chosen", "ranked", "kept"}
@@ -196,3 +198,17 @@ async def test_its_json_is_that_of_the_contract(shop: Path, server: OpenAIServer
     assert set(body["reliability"][0]) == {"low", "high", "memories", "gold"}
     assert set(body["coverage"]) == set(result["coverage"]) == COVERAGE
     assert set(result["missed"][0]) == {"path", "name", "rank", "score", "is_candidate"}
+
+
+async def test_questions_without_gold_count_what_was_kept(shop: Path, server: OpenAIServer) -> None:
+    """Nothing should be kept for them; no recall is computed, and no other figure counts them."""
+    nothing = EvalCase(id="none", task="Why does the printer jam?", gold=())
+    both = CaseFile((QUESTIONS.cases[0], nothing), "d")
+    evaluation = await evaluated(shop, settings_for(server), both)
+    assert evaluation.asked == 2 and evaluation.found is not None
+    assert evaluation.found.chosen.recall == 1.0
+    (_, result) = evaluation.results
+    assert result.judge is None and result.words is None and result.missed == ()
+    assert evaluation.no_gold.cases == 1 and evaluation.no_gold.kept == result.kept
+    alone = await evaluated(shop, settings_for(server), CaseFile((nothing,), "d"))
+    assert alone.found is None and alone.asked == 1 and alone.id == ""

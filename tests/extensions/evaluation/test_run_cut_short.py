@@ -8,8 +8,9 @@ from tests.extensions.evaluation.shop_run import QUESTIONS, evaluated, priced, r
 from tests.observers import StageWaiter
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
+from xscore.extensions.evaluation.cases import CaseFile
 from xscore.extensions.evaluation.commands import render_evaluation_account
-from xscore.extensions.evaluation.run import Qrels, run_evaluation
+from xscore.extensions.evaluation.run import run_evaluation
 from xscore.pipeline.build import Pipeline
 from xscore.records.estimates import CapLeft
 
@@ -86,7 +87,7 @@ async def test_ctrl_c_reports_what_was_done(shop: Path, server: OpenAIServer) ->
     (130)."""
     watch = StageWaiter("judging question 2 of 2")
     async with Pipeline.open(shop, settings_for(server, pack_size=1), observer=watch) as pipeline:
-        await run_evaluation(pipeline.parts, Qrels(QUESTIONS.cases[:1], "one"))
+        await run_evaluation(pipeline.parts, CaseFile(QUESTIONS.cases[:1], "one"))
         server.latency_s = 0.2
         work = asyncio.create_task(run_evaluation(pipeline.parts, QUESTIONS))
         await watch.heard.wait()

@@ -354,8 +354,8 @@ def test_a_stream_reads_no_further_than_its_rows_are_taken(
 def test_a_program_ends_while_its_stream_is_half_read(host: DecisionServer) -> None:
     """The interpreter does not wait for a thread that is blocked until more rows are read."""
     code = (
-        "from itertools import count\nrows = iter(xscore.judge_stream(QUESTION, (f'ticket {at}' for"
-        " at in count())))\n"
+        "from itertools import count\n"
+        "rows = iter(xscore.judge_stream(QUESTION, (f'ticket {at}' for at in count())))\n"
     )
     process = run_python(code + "print(next(rows).outcome)\n")
     out, _ = process.communicate(timeout=60)

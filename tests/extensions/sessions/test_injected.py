@@ -169,8 +169,11 @@ def test_injected_output_of_a_failed_command_goes(
         ("<task>\nfix it\n</task>\n<environment_details>\nfiles\n</environment_details>", "fix it"),
         (
             (
-                "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for"
-                " Codex:\nfix it"
+                "# Context from my IDE setup:\n\n"
+                "## Open tabs:\n"
+                "- a.py\n\n"
+                "## My request for Codex:\n"
+                "fix it"
             ),
             "fix it",
         ),

@@ -94,8 +94,9 @@ def test_a_missing_extra_says_what_to_install() -> None:
     """Refused before anything is sent."""
     hidden = "import sys; sys.modules['redis'] = None\n"
     imports = (
-        "from xscore.settings import validate_group\nfrom xscore.settings.model import"
-        " SharedSettings\nfrom xscore.extensions.shared.connect import server_factory\n"
+        "from xscore.settings import validate_group\n"
+        "from xscore.settings.model import SharedSettings\n"
+        "from xscore.extensions.shared.connect import server_factory\n"
     )
     program = (
         f"{hidden}{imports}server_factory(validate_group(SharedSettings, {{'url': 'redis://h'}}))"

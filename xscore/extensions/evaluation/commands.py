@@ -11,38 +11,41 @@ from pathlib import Path
 import click
 
 from xscore.cli.opening import run_with_pipeline
-from xscore.cli.options import LIST_OPTIONS, Flags, command
+from xscore.cli.options import INPUT_FILE, LIST_OPTIONS, Flags, command
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
 from xscore.cli.start import STARTED_AT
 from xscore.cli.text_layout import bold, faint, render_table
 from xscore.costs.caps import CAP_SETTINGS, cap_left_rounded
+from xscore.extensions.evaluation.cases import read_cases
 from xscore.extensions.evaluation.metrics import CalibrationBin
 from xscore.extensions.evaluation.quality import (
     Evaluation,
     JudgeQuality,
-    MissedGold,
+    NoGoldQuality,
     QuestionResult,
+    where_missed,
 )
-from xscore.extensions.evaluation.run import read_qrels, run_evaluation
+from xscore.extensions.evaluation.run import run_evaluation
 from xscore.platform.figures import format_dollars, format_seconds
 from xscore.platform.text import counted, ellipsize, one_line
 
 
 @command(LIST_OPTIONS)
-@click.argument("questions", metavar="QUESTIONS.jsonl", type=click.Path(path_type=Path))
-def evaluate(questions: Path, flags: Flags) -> int:
+@click.argument("cases", metavar="CASES.jsonl", type=INPUT_FILE)
+def evaluate(cases: Path, flags: Flags) -> int:
     """Ask the judge questions with known answers, and measure how many it finds.
 
-    QUESTIONS.jsonl has one question a line: {"id": "q1", "query": "…", "gold": [{"path":
-    "src/a.py", "name": "f"}]}; a path alone means any memory of that file. Each question is a turn
-    in the ledger, apart from your working session; its judgments are kept, so a second run costs
-    nothing. The lexical judge is measured for comparison.
+    CASES.jsonl has one question a line: {"id": "q1", "task": "…", "gold": [{"path":
+    "src/a.py", "name": "f"}]}; a path alone means any memory of that file, and no gold that
+    nothing should be kept. Each question is a turn in the ledger, apart from your working session;
+    its judgments are kept, so a second run costs nothing. The lexical judge is measured for
+    comparison.
     """
-    cases = read_qrels(questions)
+    case_file = read_cases(cases)
     terminal = flags.terminal
     evaluation = run_with_pipeline(
         flags,
-        lambda open_: run_evaluation(open_.parts, cases, scope=flags.scope, started=STARTED_AT),
+        lambda open_: run_evaluation(open_.parts, case_file, scope=flags.scope, started=STARTED_AT),
         noun="This evaluation",
     )
     terminal.print_result(evaluation, lambda one: _render_evaluation(one, verbose=terminal.verbose))
@@ -71,10 +74,13 @@ def _render_evaluation(evaluation: Evaluation, *, verbose: bool) -> str:
     head = f"{evaluation.asked} of {questions} · judge {one_line(evaluation.judge)}"
     lines = [bold(f"{head} · threshold {evaluation.threshold:.2f} · k {evaluation.k}")]
     if evaluation.found is None:
-        return "\n".join([*lines, "no question was fully judged, so there are no figures"])
+        why = "no question was fully judged, so there are no figures"
+        if evaluation.asked:
+            why = _no_gold(evaluation.no_gold)
+        return "\n".join([*lines, why])
     parts = [
         "\n".join(lines),
-        _figures(evaluation, evaluation.found),
+        _figures(evaluation, evaluation.found) + _no_gold_line(evaluation.no_gold),
         _reliability(evaluation.reliability),
     ]
     parts += [_questions(evaluation)] if verbose else []
@@ -142,6 +148,18 @@ def _figures(evaluation: Evaluation, judge: JudgeQuality) -> str:
     return f"{render_table(heads, rows, right=heads[2:])}\n{note}"
 
 
+def _no_gold_line(no_gold: NoGoldQuality) -> str:
+    return "\n" + _no_gold(no_gold) if no_gold.cases else ""
+
+
+def _no_gold(no_gold: NoGoldQuality) -> str:
+    questions = counted(no_gold.cases, "question")
+    return (
+        f"nothing to find in {questions}: {no_gold.kept_nothing} kept nothing,"
+        f" {no_gold.kept:.1f} kept on average"
+    )
+
+
 def _reliability(bins: tuple[CalibrationBin, ...]) -> str:
     heads = ("score", "memories", "gold", "share of gold")
     rows = []
@@ -174,12 +192,14 @@ def _questions(evaluation: Evaluation) -> str:
 def _question_cells(result: QuestionResult) -> tuple[str, ...]:
     quality = result.judge
     cost = format_dollars(result.cost_usd)
+    figures: tuple[str, ...] = ("-", "-", "-")
+    if quality is not None:
+        measures = (quality.chosen.recall, quality.ranked.recall, quality.ranked.ndcg)
+        figures = tuple(f"{measure:.2f}" for measure in measures)
     return (
         ellipsize(result.id, EVALUATION_ID_CHARS),
-        f"{quality.chosen.recall:.2f}",
-        f"{quality.ranked.recall:.2f}",
-        f"{quality.ranked.ndcg:.2f}",
-        f"{quality.kept:.0f}",
+        *figures,
+        f"{result.kept}",
         f"{result.coverage.unjudged:,}",
         f"{cost}, {format_seconds(result.seconds)}, {result.turn_id}",
     )
@@ -201,14 +221,6 @@ def _missed(question: QuestionResult) -> Iterator[str]:
     yield f"{name}  {hits}  “{ellipsize(question.query, QUERY_CHARS)}”"
     for gold in islice(question.missed, MISSED_SHOWN):
         name = f"{gold.path}::{gold.name}" if gold.name else gold.path
-        yield f"      {one_line(name)}  {faint(_where(gold))}"
+        yield f"      {one_line(name)}  {faint(where_missed(gold))}"
     if len(question.missed) > MISSED_SHOWN:
         yield faint(f"      and {len(question.missed) - MISSED_SHOWN} more")
-
-
-def _where(gold: MissedGold) -> str:
-    if gold.rank is not None:
-        return f"rank {gold.rank}, score {gold.score:.2f}"
-    if gold.is_candidate:
-        return "unjudged"
-    return "no candidate: not in the index, or out of scope"

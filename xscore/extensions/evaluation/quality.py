@@ -2,8 +2,8 @@
 
 Two things are measured of each judge: what it *chose* (the selection, at most k, from the threshold
 up), which is what a task would be given, and how it *ranked* everything by final score, down to k.
-A question that was cut short counts in neither. Unjudged candidates are in no ranking; they are
-counted.
+A question that was cut short counts in neither, and one without gold is only asked whether anything
+was kept. Unjudged candidates are in no ranking; they are counted.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,9 @@ class QuestionResult(Struct, frozen=True, kw_only=True):
     query: str
     turn_id: str
     gold: int
-    judge: JudgeQuality
+    kept: int
+    judge: JudgeQuality | None
+    """None if there is nothing to find."""
     words: JudgeQuality | None
     """The same for the lexical judge; None if it is the judge."""
     missed: tuple[MissedGold, ...]
@@ -67,6 +69,16 @@ class QuestionResult(Struct, frozen=True, kw_only=True):
     calls: int
     cost_usd: Decimal | None
     seconds: float
+
+
+class NoGoldQuality(Struct, frozen=True, kw_only=True):
+    """The questions to which nothing here is the answer."""
+
+    cases: int
+    kept_nothing: int
+    """How many of them kept nothing, which is right."""
+    kept: float
+    """Number of chosen memories, the mean; 0 without such questions."""
 
 
 class Evaluation(Struct, frozen=True, kw_only=True):
@@ -89,6 +101,8 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     threshold: float
     found: JudgeQuality | None
     words: JudgeQuality | None
+    no_gold: NoGoldQuality
+    """Apart from the figures above, which are about questions with gold."""
     reliability: tuple[CalibrationBin, ...]
     coverage: Coverage
     unjudged_by_cause: dict[str, int]
@@ -109,14 +123,27 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     @property
     def worst(self) -> tuple[QuestionResult, ...]:
         """Questions with missed gold, worst first."""
-        short = [result for result in self.results if result.judge.chosen.recall < 1]
-        return tuple(
-            sorted(short, key=lambda one: (one.judge.chosen.recall, one.judge.ranked.ndcg))
-        )
+        short: list[tuple[float, float, int]] = []
+        for number, result in enumerate(self.results):
+            if result.judge is not None and result.judge.chosen.recall < 1:
+                short.append((result.judge.chosen.recall, result.judge.ranked.ndcg, number))
+        return tuple(self.results[number] for _, _, number in sorted(short))
 
 
-def quality_of(ranking: Ranking, gold: Sequence[EntityRef], *, k: int) -> JudgeQuality:
-    """Measure one judge's ranking against one question's gold, which is not empty."""
+def no_gold_quality(results: Sequence[QuestionResult]) -> NoGoldQuality:
+    """Count the questions without gold, and those of them that kept nothing."""
+    kept = [result.kept for result in results if not result.gold]
+    return NoGoldQuality(
+        cases=len(kept),
+        kept_nothing=sum(count == 0 for count in kept),
+        kept=fmean(kept) if kept else 0.0,
+    )
+
+
+def quality_of(ranking: Ranking, gold: Sequence[EntityRef], *, k: int) -> JudgeQuality | None:
+    """Measure one judge's ranking against one question's gold; None without gold."""
+    if not gold:
+        return None
     chosen = _hits(ranking.selection.kept, gold)
     ranked = _hits(ranking.in_order(), gold)
     return JudgeQuality(
@@ -155,6 +182,34 @@ def missed_gold(ranking: Ranking, gold: Sequence[EntityRef]) -> tuple[MissedGold
             )
         )
     return tuple(missed)
+
+
+def where_missed(gold: MissedGold) -> str:
+    """Say where a gold entity stood that was not chosen."""
+    if gold.rank is not None and gold.score is not None:
+        return f"rank {gold.rank}, score {gold.score:.2f}"
+    if gold.is_candidate:
+        return "unjudged"
+    return "no candidate: not in the index, or out of scope"
+
+
+def figures_of(quality: JudgeQuality | None, kept: float | None) -> dict[str, float]:
+    """Return the figures by which results are compared; see `comparison.MEASURES`.
+
+    quality: None: there was nothing to find, so that keeping nothing is right.
+    kept: how many were kept; None: not known.
+    """
+    if quality is None:
+        return {} if kept is None else {"kept": kept, "silent": float(not kept)}
+    return {
+        "recall": quality.chosen.recall,
+        "recall_at_k": quality.ranked.recall,
+        "precision": quality.chosen.precision,
+        "hit": quality.chosen.hit,
+        "reciprocal_rank": quality.ranked.reciprocal_rank,
+        "ndcg": quality.ranked.ndcg,
+        "kept": quality.kept,
+    }
 
 
 def absent_gold_warning(results: Sequence[QuestionResult]) -> tuple[str, ...]:

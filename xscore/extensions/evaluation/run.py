@@ -2,22 +2,21 @@
 
 A turn of an evaluation stands apart from the user's work (`TurnOptions.isolated`), but its calls,
 budget, judgments and receipt are those of any turn: each judgment is paid once, and a second
-evaluation is free. The lexical judge is asked the same for comparison, which costs nothing. A file
-of questions holds one JSON object a line, `{"id", "query", "gold": [{"path", "name", "start",
-"end"}]}`; other fields are ignored.
+evaluation is free. The lexical judge is asked the same for comparison, which costs nothing. What a
+file of cases holds is said in `cases`.
 """
 
 import time
 from collections import Counter
 from functools import partial, reduce
 from operator import add
-from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, astuple, replace
 
 from xscore.extensions.evaluation import quality
-from xscore.extensions.evaluation.metrics import EntityRef, LabelledScore, calibration_bins
+from xscore.extensions.evaluation.cases import CaseFile, EvalCase
+from xscore.extensions.evaluation.metrics import LabelledScore, calibration_bins
 from xscore.extensions.evaluation.quality import Evaluation, JudgeQuality, QuestionResult
 from xscore.pipeline.estimating import forecast_judging
 from xscore.pipeline.judge_description import Scale
@@ -34,9 +33,7 @@ from xscore.pipeline.ranking import rank
 from xscore.pipeline.turn_clock import Stopwatch
 from xscore.pipeline.turn_stages import Ranking
 from xscore.platform import database
-from xscore.platform.errors import ExitCode, StoreError, UsageError
-from xscore.platform.hashing import file_digest
-from xscore.platform.json_lines import parse_lines, read_lines_file
+from xscore.platform.errors import ExitCode, StoreError
 from xscore.platform.processes import random_hex
 from xscore.platform.text import join_sentences
 from xscore.records.calls import Stage
@@ -47,44 +44,6 @@ from xscore.records.memory import Layer
 from xscore.records.receipt import NOTHING_JUDGED, Answer, StageUsage
 from xscore.records.reports import EvaluationLine
 from xscore.records.turn import Scope, SessionInfo, Turn
-
-QREL_EXAMPLE = 'A line is {"id": "…", "query": "…", "gold": [{"path": "…", "name": "…"}]}.'
-
-
-class QrelCase(Struct, frozen=True):
-    """One question and the entities that answer it."""
-
-    id: str
-    query: str
-    gold: tuple[EntityRef, ...]
-
-    def __post_init__(self) -> None:
-        if not self.id.strip() or not self.query.strip():
-            raise ValueError("id or query is blank")
-        if not self.gold or not all(place.path for place in self.gold):
-            raise ValueError("gold names no file")
-        for place in self.gold:
-            if not (place.start == place.end == 0 or 0 < place.start <= place.end):
-                raise ValueError(
-                    f"start {place.start} and end {place.end} are not lines: give both, from 1, or"
-                    " neither"
-                )
-
-
-class Qrels(Struct, frozen=True):
-    """A file of questions: at least one, each with an id of its own."""
-
-    cases: tuple[QrelCase, ...]
-    digest: str
-
-
-def read_qrels(path: Path) -> Qrels:
-    """Return the questions of a file. Raises UsageError that names the line."""
-    data = read_lines_file(path)
-    cases = parse_lines(data, str(path), QrelCase, hint=QREL_EXAMPLE)
-    if not cases:
-        raise UsageError(f"{path} holds no question", hint=QREL_EXAMPLE)
-    return Qrels(cases, file_digest(data))
 
 
 class QuestionObserver(ConfirmedObserver):
@@ -104,7 +63,7 @@ class QuestionObserver(ConfirmedObserver):
 
 async def run_evaluation(
     parts: PipelineParts,
-    questions: Qrels,
+    questions: CaseFile,
     *,
     scope: Scope | None = None,
     started: float | None = None,
@@ -123,9 +82,30 @@ async def run_evaluation(
     return run.account()
 
 
+def forecast_cases(parts: PipelineParts, questions: CaseFile, scope: Scope) -> JudgeEstimate:
+    """Return what judging every case would take; nothing is sent."""
+    # Past answers are not evidence unless the user says so.
+    has_session = Layer.SESSION in scope.layers
+    forecasts: list[JudgeEstimate] = []
+    for case in questions.cases:
+        opened = open_turn(
+            parts,
+            _turn(case, scope),
+            Stopwatch(),
+            continues_session=False,
+            exchanges=has_session,
+        )
+        forecasts.append(forecast_judging(parts.judge, opened.turn, opened.pool))
+    return reduce(add, forecasts)
+
+
+def _turn(case: EvalCase, scope: Scope) -> Turn:
+    return Turn(task=case.task, scope=scope, fresh=True)
+
+
 class _EvaluationRun(Struct):
     turns: TurnList
-    questions: Qrels
+    questions: CaseFile
     scope: Scope
     started: float
     results: list[QuestionResult] = field(default_factory=list)
@@ -135,22 +115,7 @@ class _EvaluationRun(Struct):
     def confirm(self) -> None:
         parts = self.turns.parts
         if parts.judge.paid and parts.observer.can_confirm and not parts.settings.judge.replay:
-            confirm_list_cost(parts, reduce(add, map(self._forecast, self.questions.cases)))
-
-    def _forecast(self, case: QrelCase) -> JudgeEstimate:
-        # Past answers are not evidence unless the user says so.
-        has_session = Layer.SESSION in self.scope.layers
-        opened = open_turn(
-            self.turns.parts,
-            self._turn(case),
-            Stopwatch(),
-            continues_session=False,
-            exchanges=has_session,
-        )
-        return forecast_judging(self.turns.parts.judge, opened.turn, opened.pool)
-
-    def _turn(self, case: QrelCase) -> Turn:
-        return Turn(task=case.query, scope=self.scope, fresh=True)
+            confirm_list_cost(parts, forecast_cases(parts, self.questions, self.scope))
 
     async def ask(self, number: int) -> None:
         turns = self.turns
@@ -165,7 +130,7 @@ class _EvaluationRun(Struct):
         )
         called = f"question {number + 1} of {len(self.questions.cases)}"
         answer = await turns.ask(
-            self._turn(case), options, QuestionObserver(turns.parts.observer, called)
+            _turn(case, self.scope), options, QuestionObserver(turns.parts.observer, called)
         )
         turns.warnings.extend(answer.warnings)
         turns.ended = _cut_short(answer)
@@ -178,18 +143,20 @@ class _EvaluationRun(Struct):
             )
         else:
             (turn, ranking) = seen[0]
-            self.scores.extend(quality.labelled_scores(ranking, case.gold))
+            if case.gold:
+                self.scores.extend(quality.labelled_scores(ranking, case.gold))
             self.results.append(self._result(case, answer, turn, ranking))
 
     def _result(
-        self, case: QrelCase, answer: Answer, turn: Turn, ranking: Ranking
+        self, case: EvalCase, answer: Answer, turn: Turn, ranking: Ranking
     ) -> QuestionResult:
         spent = _judging(answer)
         return QuestionResult(
             id=case.id,
-            query=case.query,
+            query=case.task,
             turn_id=answer.turn_id,
             gold=len(case.gold),
+            kept=len(ranking.selection.kept),
             judge=quality.quality_of(ranking, case.gold, k=self._k),
             words=self._words(turn, ranking, case),
             missed=quality.missed_gold(ranking, case.gold),
@@ -203,10 +170,11 @@ class _EvaluationRun(Struct):
     def _k(self) -> int:
         return self.turns.parts.settings.selection.top_k
 
-    def _words(self, turn: Turn, ranking: Ranking, case: QrelCase) -> JudgeQuality | None:
-        """Measure the lexical judge on the same candidates; None if it is the judge."""
+    def _words(self, turn: Turn, ranking: Ranking, case: EvalCase) -> JudgeQuality | None:
+        """Measure the lexical judge on the same candidates; None if it is the judge, or if there is
+        nothing to find."""
         parts = self.turns.parts
-        if parts.judge.scale is Scale.WORDS:
+        if parts.judge.scale is Scale.WORDS or not case.gold:
             return None
         candidates = [entry.candidate for entry in ranking.ranked]
         candidates += [candidate for candidate, _ in ranking.selection.unjudged]
@@ -225,7 +193,7 @@ class _EvaluationRun(Struct):
         answers = self.turns.answers
         spent = sum(map(_judging, answers), StageUsage())
         causes = sum((Counter(answer.unjudged.by_cause) for answer in answers), Counter[str]())
-        judge_qualities = [result.judge for result in self.results]
+        judge_qualities = [result.judge for result in self.results if result.judge is not None]
         word_qualities = [result.words for result in self.results if result.words is not None]
         warnings = [*self.turns.warnings, *quality.absent_gold_warning(self.results)]
         evaluation = Evaluation(
@@ -241,6 +209,7 @@ class _EvaluationRun(Struct):
             threshold=parts.judge.thresholds.default,
             found=quality.mean_quality(judge_qualities),
             words=quality.mean_quality(word_qualities),
+            no_gold=quality.no_gold_quality(self.results),
             reliability=calibration_bins(self.scores),
             coverage=sum((answer.coverage for answer in answers), NOTHING_JUDGED),
             unjudged_by_cause=dict(causes.most_common()),
@@ -272,7 +241,7 @@ class _EvaluationRun(Struct):
             at=self.turns.parts.clock(),
             questions=evaluation.questions,
             judge=evaluation.judge,
-            cases=evaluation.asked,
+            cases=evaluation.asked - evaluation.no_gold.cases,
             k=evaluation.k,
             candidates=evaluation.coverage.candidates,
             unjudged=evaluation.coverage.unjudged,

@@ -1,0 +1,186 @@
+"""Comparisons as one HTML page that loads nothing: plots of differences, tables, the worst cases.
+
+Style, script, drawings and policy are those of a report's page (`cost_reports.page`). The same
+comparisons give the same bytes.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from markupsafe import Markup
+from msgspec import Struct
+
+from xscore.cost_reports.page import content_security_policy, page_part, templates
+from xscore.cost_reports.plots import Figure, Mark, Panel, Spread
+from xscore.cost_reports.report_lines import ReportTable
+from xscore.extensions.evaluation.comparison import (
+    DECIDES,
+    MEASURES,
+    Comparison,
+    GroupDifference,
+)
+from xscore.extensions.evaluation.comparison_text import (
+    FIGURE_HEADS,
+    figure_cells,
+    headline,
+    interval_note,
+)
+from xscore.extensions.evaluation.statistics import PairedDifference
+from xscore.platform.text import counted, ellipsize
+
+NO_SHARE = ("kept",)
+"""Measures that are counts: they share no axis with shares."""
+MOST_CASES_DRAWN = 120
+MOST_GROUPS_DRAWN = 30
+LABEL_CHARS = 26
+BETTER, WORSE, UNCLEAR = "c1", "c2", "quiet"
+
+
+class PageSection(Struct, frozen=True):
+    """One comparison as the page shows it."""
+
+    comparison: Comparison
+    headline: str
+    note: str
+    figures: tuple[Figure, ...]
+    overall: ReportTable
+    groups: ReportTable
+
+
+def render_comparison_page(comparisons: Sequence[Comparison]) -> str:
+    """Return the page. comparisons: at least one."""
+    style, script = page_part("page.css"), page_part("page.js")
+    template = Path(__file__).with_name("comparison.html.j2").read_text(encoding="utf-8")
+    return (
+        templates()
+        .from_string(template)
+        .render(
+            policy=Markup(content_security_policy(style, script)),  # noqa: S704  from packaged files, as are the next two
+            style=Markup(style),  # noqa: S704  a packaged file
+            script=Markup(script),  # noqa: S704  a packaged file
+            sections=[_section(comparison) for comparison in comparisons],
+        )
+    )
+
+
+def _section(comparison: Comparison) -> PageSection:
+    overall: list[tuple[str, ...]] = []
+    for measure, difference in comparison.overall.items():
+        overall.append((MEASURES[measure], *figure_cells(difference)))
+    groups: list[tuple[str, ...]] = []
+    for group in comparison.groups:
+        name = f"{group.by}: {group.group}"
+        groups.append((name, MEASURES[group.measure], *figure_cells(group.difference)))
+    return PageSection(
+        comparison=comparison,
+        headline=headline(comparison),
+        note=interval_note(comparison),
+        figures=tuple(_figures(comparison)),
+        overall=ReportTable(("measure", *FIGURE_HEADS), overall, words=1),
+        groups=ReportTable(("group", "measure", *FIGURE_HEADS), groups, words=2),
+    )
+
+
+def _figures(comparison: Comparison) -> list[Figure]:
+    drawn: list[tuple[str, PairedDifference]] = []
+    for measure, difference in comparison.overall.items():
+        if measure not in NO_SHARE:
+            drawn.append((MEASURES[measure], difference))
+    figures = [
+        _forest("All cases", f"Mean of B - A over {counted(comparison.cases, 'case')}.", drawn)
+    ]
+    for by in dict.fromkeys(group.by for group in comparison.groups):
+        of_division = [group for group in comparison.groups if _is_drawn(group, by)]
+        rows = [(group.group, group.difference) for group in of_division[:MOST_GROUPS_DRAWN]]
+        summary = f"Mean of B - A of {MEASURES[DECIDES]}, with the interval of each group."
+        figures.append(_forest(f"By {by}", summary, rows))
+    if comparison.differences:
+        figures.append(_cases_plot(comparison.differences))
+    return figures
+
+
+def _is_drawn(group: GroupDifference, by: str) -> bool:
+    return group.by == by and group.measure == DECIDES
+
+
+def _forest(title: str, summary: str, rows: Sequence[tuple[str, PairedDifference]]) -> Figure:
+    """Show each difference with its interval, around a line at no difference."""
+    reach = 0.05
+    for _, difference in rows:
+        ends = [difference.difference]
+        if difference.interval is not None:
+            ends += [difference.interval.low, difference.interval.high]
+        reach = max(reach, *map(abs, ends))
+    reach = min(1.0, reach * 1.1)
+    spreads = [_spread(name, difference, reach) for name, difference in rows]
+    marks: list[Mark] = []
+    for place in (0.0, 0.25, 0.5, 0.75, 1.0):
+        marks.append((place, f"{(2 * place - 1) * reach:+.2f}"))
+    panel = Panel(
+        left=132,
+        top=20,
+        bottom=28 + 14 * max(1, len(spreads)),
+        x_marks=marks,
+        x_title="A is better to the left, B to the right",
+        spreads=spreads,
+        threshold=0.5,
+        threshold_title="no difference",
+    )
+    table = [(name, *figure_cells(difference)) for name, difference in rows]
+    return Figure(
+        title=title,
+        summary=summary,
+        panels=[panel],
+        legend=[
+            (f"square {BETTER}", "B clearly better"),
+            (f"square {WORSE}", "B clearly worse"),
+            (f"square {UNCLEAR}", "not told apart"),
+        ],
+        numbers=ReportTable(("", *FIGURE_HEADS), table, words=1),
+    )
+
+
+def _spread(name: str, difference: PairedDifference, reach: float) -> Spread:
+    colour = UNCLEAR
+    if difference.is_clear:
+        colour = BETTER if difference.difference > 0 else WORSE
+    low = high = difference.difference
+    if difference.interval is not None:
+        low, high = difference.interval.low, difference.interval.high
+    places = [0.5 + end / reach / 2 for end in (low, difference.difference, high)]
+    cells = ", ".join(figure_cells(difference))
+    return Spread(ellipsize(name, LABEL_CHARS), f"{name}: {cells}", colour, *places)
+
+
+def _cases_plot(differences: Sequence[float]) -> Figure:
+    """Show a bar for each case, the one that B loses most of first."""
+    step = max(1, -(-len(differences) // MOST_CASES_DRAWN))
+    shown = differences[::step]
+    stacks: list[tuple[str, list[tuple[str, float, float]]]] = []
+    for difference in shown:
+        colour = BETTER if difference > 0 else WORSE
+        ends = sorted((0.5, 0.5 + difference / 2))
+        # A case without a difference has no height; it is in the count all the same.
+        stacks.append((f"{difference:+.2f}", [(colour, ends[0], ends[1])]))
+    equal = sum(difference == 0 for difference in differences)
+    every = "" if step == 1 else f" One of {step} is drawn."
+    panel = Panel(
+        title="B - A",
+        marks=[(0.0, "-1"), (0.5, "0"), (1.0, "+1")],
+        stacks=stacks,
+        x_title="cases, the largest loss of B first",
+    )
+    return Figure(
+        title="Case by case",
+        summary=f"B - A of {MEASURES[DECIDES]}; {counted(equal, 'case')} without one.{every}",
+        panels=[panel],
+        legend=[(BETTER, "B found more"), (WORSE, "A found more")],
+        numbers=ReportTable(
+            ("place", "B - A"),
+            [(str(at), f"{value:+.2f}") for at, value in enumerate(differences, start=1)][
+                :MOST_CASES_DRAWN
+            ],
+            words=1,
+            more=max(0, len(differences) - MOST_CASES_DRAWN),
+        ),
+    )
