@@ -1,7 +1,7 @@
 """Source trees for the lexical benchmarks: fetched by name and version, checked, unpacked, indexed.
 
 PyPI sources come by `unearth`, npm packages by `npm pack`; both use the index they are configured
-for. A tree stays in the cache folder; its store is made anew each time. Not a benchmark itself.
+for. A tree stays in the cache folder; its store is built again each time. Not a benchmark itself.
 """
 
 import hashlib
@@ -118,9 +118,10 @@ def checked_out(clones: Path, repository: str, commit: str, target: Path) -> Pat
     clones: has OWNER+NAME for each repository, a work tree or a bare one.
     """
     clone = clones / repository.replace("/", "+")
-    git_dir = next(
-        git_folder for end in ("repo", ".git", ".") if (git_folder := clone / end).exists()
-    )
+    git_dirs = [clone / end for end in ("repo", ".git", ".") if (clone / end).exists()]
+    if not git_dirs:
+        raise SystemExit(f"there is no clone of {repository} at {clone}")
+    git_dir = git_dirs[0]
     if not target.exists():
         command = ["git", f"--git-dir={git_dir}", "archive", commit]
         done = subprocess.run(command, capture_output=True, check=True)

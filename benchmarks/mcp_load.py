@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -106,19 +107,22 @@ def judged_by(host: DecisionServer, home: Path) -> Iterator[None]:
     yield
 
 
-def main() -> int:
-    """Run it, print the figures, and return the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--memories", type=int, default=1_000)
-    parser.add_argument("--calls", type=int, default=50)
-    parser.add_argument("--clients", type=int, default=4)
-    options = parser.parse_args()
-    tasks = [
-        f"Where is the {WORDS[n % len(WORDS)]} of a {WORDS[n * 7 % len(WORDS)]} {n}?"
-        for n in range(options.calls)
-    ]
+class Load(NamedTuple):
+    """What all clients together had."""
+
+    handshake_s: float
+    clients: list[Client]
+    took_s: float
+    requests: int
+    remaining: list[str]
+
+
+def run_clients(options: argparse.Namespace) -> Load:
+    """Let all clients ask at once, each at a server of its own over one repository."""
+    tasks = []
+    for number in range(options.calls):
+        first, second = WORDS[number % len(WORDS)], WORDS[number * 7 % len(WORDS)]
+        tasks.append(f"Where is the {first} of a {second} {number}?")
     with tempfile.TemporaryDirectory() as folder, DecisionServer(latency_s=0.15) as host:
         root = Path(folder).resolve() / "repo"
         root.mkdir()
@@ -132,14 +136,27 @@ def main() -> int:
                 client.start()
             for client in clients:
                 client.join()
-            took = time.monotonic() - began
-            remaining = processes_in(root)
+            took_s = time.monotonic() - began
+            return Load(handshake_s, clients, took_s, host.requests, processes_in(root))
+
+
+def main() -> int:
+    """Run it, print the figures, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--memories", type=int, default=1_000)
+    parser.add_argument("--calls", type=int, default=50)
+    parser.add_argument("--clients", type=int, default=4)
+    load = run_clients(parser.parse_args())
+    clients = load.clients
     errors = [error for client in clients for error in client.errors]
     seconds = [call_s for client in clients for call_s in client.seconds]
     before_mb = max(client.before_mb for client in clients)
-    print(f"handshake and tools/list: {handshake_s:.2f} s of CPU (at most {MOST_HANDSHAKE_S})")
+    after_mb = max(client.after_mb for client in clients)
+    print(f"handshake and tools/list: {load.handshake_s:.2f} s of CPU (at most {MOST_HANDSHAKE_S})")
     print(
-        f"{len(seconds)} calls by {options.clients} clients in {took:.1f} s, {host.requests}"
+        f"{len(seconds)} calls by {len(clients)} clients in {load.took_s:.1f} s, {load.requests}"
         " requests to the host"
     )
     print(f"errors: {len(errors)}")
@@ -147,17 +164,13 @@ def main() -> int:
         f"seconds to an answer, all sent at once: median {statistics.median(seconds):.1f}, last"
         f" {max(seconds):.1f}"
     )
-    for name in ("before_mb", "after_mb"):
-        print(
-            f"resident, {name.removesuffix('_mb')}:"
-            f" {max(getattr(client, name) for client in clients):.0f} MB"
-        )
-    print(f"processes left: {len(remaining)}")
+    print(f"resident, before: {before_mb:.0f} MB")
+    print(f"resident, after: {after_mb:.0f} MB")
+    print(f"processes left: {len(load.remaining)}")
     for error in errors[:5]:
         print(f"  {error}")
-    return int(
-        bool(errors or remaining) or handshake_s > MOST_HANDSHAKE_S or before_mb > MOST_IDLE_MB
-    )
+    is_slow_or_large = load.handshake_s > MOST_HANDSHAKE_S or before_mb > MOST_IDLE_MB
+    return int(bool(errors or load.remaining) or is_slow_or_large)
 
 
 if __name__ == "__main__":

@@ -118,23 +118,7 @@ def main() -> int:
     load = os.getloadavg()[0]
     print(f"{candidates.COUNT:,} items, {WORKERS} calls in flight, load {load:.1f}")
     with served(PROGRAMS / "server.py") as url:
-        rounds: dict[str, tuple[list[Run], list[Run]]] = {}
-        for seed in range(1, options.rounds + 1):
-            for program in programs:
-                if not program.is_cached:
-                    healthy, faulty = rounds.setdefault(program.name, ([], []))
-                    healthy.append(once(program, url, {}))
-                    faulty.append(once(program, url, {"seed": seed, **FAULTS}))
-        rows, bad = [], []
-        for program in programs:
-            cells, is_bad = as_cells(program, *rounds.get(program.name, ((), ())))
-            kill, error = killed(program, url), met_an_error(program, url)
-            paid_again = [
-                tell_again(name, *runs) for name, runs in (("kill", kill), ("error", error))
-            ]
-            rows.append([program.name, *cells, *(f"{count:,}" for count in paid_again)])
-            bad.append(program.dialect == "xscore" and (is_bad or paid_again[1] > 0))
-            print(" | ".join(rows[-1]), flush=True)
+        rows, is_bad = measure(programs, url, options.rounds)
     statement = (
         f"{', '.join(shown)}. {date.today():%d %B %Y}, rounds: {options.rounds}, load at the start"
         f" {load:.1f}."
@@ -145,7 +129,29 @@ def main() -> int:
     if options.write:
         before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
         PAGE.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", "utf-8")
-    return int(any(bad))
+    return int(is_bad)
+
+
+def measure(programs: Sequence[Program], url: str, rounds: int) -> tuple[list[list[str]], bool]:
+    """Return a row for each program, and whether xscore did something wrong."""
+    runs: dict[str, tuple[list[Run], list[Run]]] = {}
+    for seed in range(1, rounds + 1):
+        for program in programs:
+            if not program.is_cached:
+                healthy, faulty = runs.setdefault(program.name, ([], []))
+                healthy.append(once(program, url, {}))
+                faulty.append(once(program, url, {"seed": seed, **FAULTS}))
+    rows: list[list[str]] = []
+    is_bad = False
+    for program in programs:
+        cells, has_wrong = as_cells(program, *runs.get(program.name, ((), ())))
+        after_kill = tell_again("kill", *killed(program, url))
+        after_error = tell_again("error", *met_an_error(program, url))
+        rows.append([program.name, *cells, f"{after_kill:,}", f"{after_error:,}"])
+        if program.dialect == "xscore":
+            is_bad = is_bad or has_wrong or after_error > 0
+        print(" | ".join(rows[-1]), flush=True)
+    return rows, is_bad
 
 
 def all_programs(only: Sequence[str]) -> tuple[list[Program], list[str]]:

@@ -104,49 +104,36 @@ def codex(dice: random.Random, root: Path, session: str) -> Iterator[str]:
         number += 1
         return json.dumps({"timestamp": stamp(number), "type": kind, "payload": payload}) + "\n"
 
-    yield line(
-        "session_meta",
-        id=session,
-        cwd=str(root),
-        cli_version="0.60.0",
-        instructions=prose(dice, 2_000),
-    )
+    def item(kind: str, **payload: object) -> str:
+        return line("response_item", type=kind, **payload)
+
+    def message(role: str, kind: str, text: str) -> str:
+        return item("message", role=role, content=[{"type": kind, "text": text}])
+
+    def tool_call(step: int) -> Iterator[str]:
+        call = f"call_{number}"
+        failed = step == 3 and dice.random() < 0.1
+        command = ["bash", "-lc", f"pytest tests/{dice.choice(WORDS)}"]
+        arguments = json.dumps({"command": command})
+        yield item("reasoning", encrypted_content=prose(dice, 60))
+        yield item("function_call", name="shell", call_id=call, arguments=arguments)
+        text = prose(dice, TOOL_BYTES // 8) + ("\nAssertionError: no" if failed else "")
+        output = json.dumps({"output": text, "metadata": {"exit_code": int(failed)}})
+        yield item("function_call_output", call_id=call, output=output)
+        yield line("event_msg", type="token_count", info={"total": number})
+
+    instructions = prose(dice, 2_000)
+    facts = {"id": session, "cwd": str(root), "cli_version": "0.60.0"}
+    yield line("session_meta", **facts, instructions=instructions)
     while True:
-        question, answer = (
-            f"{prose(dice, 40)} in `src/module_{dice.randrange(300)}.py`?",
-            prose(dice, 180),
-        )
-        yield line(
-            "response_item",
-            type="message",
-            role="user",
-            content=[{"type": "input_text", "text": question}],
-        )
+        question = f"{prose(dice, 40)} in `src/module_{dice.randrange(300)}.py`?"
+        answer = prose(dice, 180)
+        yield message("user", "input_text", question)
         yield line("event_msg", type="user_message", message=question)
         for step in range(STEPS):
-            call, failed = f"call_{number}", step == 3 and dice.random() < 0.1
-            arguments = json.dumps(
-                {"command": ["bash", "-lc", f"pytest tests/{dice.choice(WORDS)}"]}
-            )
-            yield line("response_item", type="reasoning", encrypted_content=prose(dice, 60))
-            yield line(
-                "response_item",
-                type="function_call",
-                name="shell",
-                call_id=call,
-                arguments=arguments,
-            )
-            text = prose(dice, TOOL_BYTES // 8) + ("\nAssertionError: no" if failed else "")
-            output = json.dumps({"output": text, "metadata": {"exit_code": int(failed)}})
-            yield line("response_item", type="function_call_output", call_id=call, output=output)
-            yield line("event_msg", type="token_count", info={"total": number})
+            yield from tool_call(step)
         yield line("event_msg", type="agent_message", message=answer)
-        yield line(
-            "response_item",
-            type="message",
-            role="assistant",
-            content=[{"type": "output_text", "text": answer}],
-        )
+        yield message("assistant", "output_text", answer)
 
 
 def aider(dice: random.Random, root: Path, session: str) -> Iterator[str]:

@@ -202,7 +202,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--update-baseline", action="store_true", help="write the baseline anew instead of checking"
+        "--update-baseline", action="store_true", help="write a new baseline instead of checking"
     )
     parser.add_argument("--pack-size", type=int, help="memories a prompt, for the worse")
     parser.add_argument("--forget", action="store_true", help="defeat the cache of judgments")

@@ -41,7 +41,7 @@ def test_planted_scores_are_neither_used_nor_salvaged(
         assert json.loads(refused.stdout)["error"]["kind"] == "store_untrusted"
         rebuilt = xscore("store", "rebuild", cwd=clone, environ=environ)
         assert rebuilt.returncode == 0, rebuilt.stderr
-        assert "salvaged nothing: nothing shows that you made it here" in rebuilt.stdout
+        assert "salvaged nothing" in rebuilt.stdout
         paid = json.loads(xscore("ask", TASK, *flags, cwd=clone, environ=environ).stdout)[
             "coverage"
         ]

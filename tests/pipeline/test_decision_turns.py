@@ -305,7 +305,7 @@ async def test_text_of_a_memory_cannot_leave_its_question(
 
 
 async def test_the_judge_is_the_model_that_answers(shop: Path, server: DecisionServer) -> None:
-    """An alias that moves to another model stops the turn, keeps what was paid, and is judged anew
+    """An alias that moves to another model stops the turn, keeps what was paid, and is judged again
     by the next."""
     settings = settings_for(server, probe=True)
     server.model = "jev-1.14.0-20260917"

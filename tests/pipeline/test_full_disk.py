@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.conftest import store_file
 from tests.pipeline.conftest import TASK, ask, settings_for
 from tests.pipeline.test_decision_turns import settings_for as decision_settings
 from tests.servers.decision_server import DecisionServer
@@ -177,10 +178,45 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", os.fspath(disk)], check=True)
 
 
-@pytest.mark.verify
-@pytest.mark.skipif(
+for_root = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may mount a small disk"
 )
+
+
+@for_root
+@pytest.mark.parametrize("has_users_folder", [False, True])
+async def test_a_full_disk_is_read_and_nothing_is_paid_for(
+    shop: Path, server: OpenAIServer, small_disk: Path, *, has_users_folder: bool
+) -> None:
+    """What is stored can be listed, and words rank; only what a model would be paid for is not
+    asked. With some room again, the store is as it was."""
+    root = small_disk / "shop"
+    shutil.copytree(shop, root)
+    settings = settings_for(server, pack_size=1)
+    if has_users_folder:  # its disk is the same one
+        users = replace(settings.store, user_data_dir=small_disk / "users")
+        settings = replace(settings, store=users)
+    by_words = replace(settings, judge=replace(settings.judge, model="lexical"))
+    async with Pipeline.open(root, by_words) as pipeline:
+        kept = (await pipeline.context(TASK)).selected
+    filler = small_disk / "filler"
+    filler.write_bytes(b"\0" * shutil.disk_usage(small_disk).free)
+    before = store_file(root).read_bytes()
+    server.reset()
+    async with Pipeline.open(root, by_words) as pipeline:
+        answer = await pipeline.context(TASK)
+        assert answer.selected == kept and answer.exit_code == 0
+        assert (await pipeline.status()).memories
+    with pytest.raises(StoreError, match="nothing was sent"):
+        await ask(root, settings)
+    assert server.counts.requests == 0
+    assert store_file(root).read_bytes() == before
+    filler.unlink()
+    assert (await ask(root, settings)).exit_code == 0
+
+
+@pytest.mark.verify
+@for_root
 @pytest.mark.parametrize("free_bytes", [0, 60_000, 200_000, 900_000, 2_000_000])
 async def test_a_real_disk_that_is_full_loses_no_call(
     shop: Path, server: OpenAIServer, small_disk: Path, free_bytes: int

@@ -63,7 +63,7 @@ def edit(shop: Path) -> None:
 async def test_an_edit_makes_stale_and_its_undoing_is_a_cache_hit(
     shop: Path, server: OpenAIServer
 ) -> None:
-    """Evidence: a stale memory has other content, so it is judged anew with the mark; undone, the
+    """Evidence: a stale memory has other content, so it is judged again with the mark; undone, the
     old judgment is used.
     """
     server.score = table({"Round down": 90}, default=10)

@@ -2,9 +2,9 @@
 the model's minimum.
 
 A mark at a prefix that was marked before and is not older than its time is read, and its time
-begins anew; any other marked prefix is written. Below the floor nothing happens, in silence. Tokens
-are characters / 4, which is stated and not the vendor's count. Time is an argument: `passes` makes
-prefixes old.
+begins again; any other marked prefix is written. Below the floor nothing happens, in silence.
+Tokens are characters / 4, which is stated and not the vendor's count. Time is an argument: `passes`
+makes prefixes old.
 """
 
 import json

@@ -167,5 +167,5 @@ def test_an_erased_exchange_leaves_its_checkpoint(store: Store, thread: str) -> 
     assert holders(store, NEEDLE) == []
     session = load_session(store.connection, thread)
     assert session is not None and "paint it → Painted." in session.summary, (
-        "what is left is told anew"
+        "what is left is told again"
     )

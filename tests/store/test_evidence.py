@@ -132,8 +132,8 @@ def test_all_citations_must_hold(store: Store) -> None:
 
 
 def test_a_stale_memory_steps_back_for_a_newer_one(store: Store) -> None:
-    """L07: a stale decision whose key is decided anew is superseded, and does not replace the newer
-    one later."""
+    """L07: a stale decision whose key is decided again is superseded, and does not replace the
+    newer one later."""
     file = write(store)
     old = decide(store, "a.py:4-5", key="retry")
     file.write_text("gone\n")

@@ -15,7 +15,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.store.encrypted_stores import HEADER, files_containing
-from tests.store.older_stores import Rows, common_columns, kept_rows, write_older_store
+from tests.store.older_stores import (
+    NUMBERS,
+    Rows,
+    common_columns,
+    kept_rows,
+    write_older_store,
+)
 from xscore.extensions.privacy import encryption
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.database import Migration, Schema
@@ -143,6 +149,36 @@ def test_dangling_rows_are_damage_and_nothing_is_migrated(path: Path) -> None:
         connect_store(path)
     assert "rebuild" in raised.value.hint
     assert copies(path) == []
+
+
+OTHER_NUMBERS = [
+    (number, named) for number in (*NUMBERS, SCHEMA.version) for named in NUMBERS if number != named
+]
+
+
+@pytest.mark.parametrize(("number", "named"), OTHER_NUMBERS)
+def test_a_number_that_does_not_fit_the_tables_is_damage(
+    path: Path, number: int, named: int
+) -> None:
+    """A store of one schema with the number of another is named as damaged, with the remedy, and
+    left as it is; or it is one that a step can bring over."""
+    if number == SCHEMA.version:
+        connect_store(path).close()
+    else:
+        write_older_store(path, number)
+    with closing(sqlite3.connect(path)) as older:
+        older.execute(f"PRAGMA user_version = {named}")
+        older.commit()
+    try:
+        connect_store(path).close()
+    except StoreDamaged as error:
+        assert "rebuild" in error.hint
+        assert copies(path) == []
+        with closing(sqlite3.connect(path)) as older:
+            assert older.execute("PRAGMA user_version").fetchone() == (named,)
+    else:
+        with closing(sqlite3.connect(path)) as brought:
+            assert brought.execute("PRAGMA user_version").fetchone() == (SCHEMA.version,)
 
 
 def test_a_damaged_store_is_named_not_its_copy(path: Path) -> None:

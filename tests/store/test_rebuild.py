@@ -181,3 +181,40 @@ def test_a_store_that_no_migration_can_open_is_salvaged(tmp_path: Path) -> None:
     assert report.kept["turns"] == turns > 0
     assert report.kept["judgments"] > 0
     assert report.kept["memories"] > 0
+
+
+def damage_the_id(store_dir: Path) -> None:
+    """Overwrite the page that holds the id of a store."""
+    path = store_dir / "memory.db"
+    with closing(sqlite3.connect(path)) as plain:
+        plain.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        of_meta = "SELECT rootpage FROM sqlite_master WHERE name = 'meta'"
+        (page,) = plain.execute(of_meta).fetchone()
+        (page_bytes,) = plain.execute("PRAGMA page_size").fetchone()
+    with path.open("r+b") as damaged:
+        damaged.seek((page - 1) * page_bytes)
+        damaged.write(b"\xff" * page_bytes)
+
+
+@pytest.mark.parametrize("trust", [False, True])
+def test_rows_of_a_store_without_a_readable_id_come_over_on_the_users_word(
+    store_dir: Path, user_dir: Path, *, trust: bool
+) -> None:
+    """The place alone shows nothing, since an archive could have been unpacked there."""
+    judgment = Judgment("a" * 64, 0.9, "", "p1", 0)
+    with closing(connect_store(store_dir / "memory.db")) as connection:
+        write_judgments(connection, [judgment])
+    damage_the_id(store_dir)
+    rebuilt = rebuild.rebuild_store(store_dir, user_data_dir=user_dir, trust=trust)
+    assert (rebuilt.salvaged is not None) is trust
+    with closing(opening.open_store(store_dir, user_data_dir=user_dir, trust=False)) as connection:
+        kept = read_judgments(connection, NAMES)
+    assert bool(kept) is trust
+
+
+def test_a_users_word_is_not_for_a_journal_of_others(store_dir: Path, user_dir: Path) -> None:
+    """What a stranger's journal would write into the store is not taken over."""
+    damage_the_id(store_dir)
+    (store_dir / "memory.db-wal").write_bytes(b"planted" * 1_000)
+    rebuilt = rebuild.rebuild_store(store_dir, user_data_dir=user_dir, trust=True)
+    assert rebuilt.salvaged is None

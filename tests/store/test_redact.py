@@ -239,6 +239,56 @@ def test_a_password_told_in_a_sentence_is_found(form: str, secret: str) -> None:
     assert secret not in redacted.text and redacted.count == 1, redacted.text
 
 
+ONLY_PASSWORDS = [
+    "PGPASSWORD={}",
+    "PGPASSWORD={} psql -h db",
+    "export MYSQL_PWD='{}'",
+    "SSHPASS={} sshpass -e ssh me@host",
+    'env["REDISCLI_AUTH"] = "{}"',
+    "      PGPASSWORD: {}",
+    "ansible_become_pass: {}",
+    "ansible_password: '{}'",
+    "web1 ansible_host=10.0.0.7 ansible_ssh_pass={} ansible_user=me",
+    "ansible_winrm_password = {}",
+]
+
+
+@pytest.mark.parametrize("form", ONLY_PASSWORDS)
+@pytest.mark.parametrize("secret", ["x", "q7", "root", "hunter2", "Kq7v9ZtR2"])
+def test_what_only_names_a_password_takes_any_value(form: str, secret: str) -> None:
+    """A variable that only a program's password has (libpq, MySQL, Ansible) is redacted however
+    short."""
+    assert redact(form.format(secret)).text == form.format("<SECRET:password>")
+
+
+@pytest.mark.parametrize("form", ONLY_PASSWORDS)
+@pytest.mark.parametrize(
+    "reference", ["$DB_PASS", "${X}", "{{ vault_pass }}", "<password>", "%PW%", "password", "***"]
+)
+def test_a_reference_to_a_password_is_none(form: str, reference: str) -> None:
+    """Beside the same names a variable, a template or a placeholder stays."""
+    assert redact(form.format(reference)).text == form.format(reference)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ansible_become_pass: !vault |",
+        "ansible_ssh_pass: the password of the user",
+        "PGPASSWORD: read by libpq",
+        "if 'PGPASSWORD' in os.environ:",
+        "os.environ['PGPASSWORD'] = settings.db_password",
+        "unset PGPASSWORD",
+        "dict(PGPASSWORD=pw, PGHOST=host)",
+        "build 0123456789abcdef0123456789abcdef-01234567-89abcdef-0",
+        "0123456789abcdef0123456789abcdef01234567-1234567-12345678",
+    ],
+)
+def test_what_speaks_of_such_a_password_stays(text: str) -> None:
+    """Prose, lookups and arguments that are variables; digests that are longer than a key."""
+    assert redact(text).text == text
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -29,6 +29,7 @@ from xscore.cli.text_layout import render_facts
 from xscore.pipeline.factories import configured_judge
 from xscore.platform.errors import ExitCode, StoreError, UsageError, XscoreError
 from xscore.platform.figures import format_bytes, format_share
+from xscore.platform.files import is_there
 from xscore.platform.paths import STORE_FILE, find_root, user_data_dir
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted, one_line
@@ -245,13 +246,13 @@ def trust_store(flags: Flags) -> None:
     root = find_root(Path.cwd())
     data_dir = user_data_dir(settings.store.user_data_dir)
     store_dir = root.store_dir
-    if root.earlier_store_dir and (root.earlier_store_dir / STORE_FILE).exists():
+    if root.earlier_store_dir and is_there(root.earlier_store_dir / STORE_FILE):
         from xscore.store.earlier_place import take_over_earlier_store  # few repositories have one
 
         flags.terminal.notes(
             take_over_earlier_store(root, user_data_dir=data_dir, is_accepted=True)
         )
-    if not (store_dir / STORE_FILE).exists():
+    if not is_there(store_dir / STORE_FILE):
         raise UsageError(
             f"there is no store at {store_dir}",
             hint="`xscore index` creates one; it is trusted as yours.",

@@ -33,7 +33,7 @@ from xscore.cost_reports.report_files import (
 from xscore.cost_reports.report_text import render_report
 from xscore.pipeline.json_form import record_json, to_json
 from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError
-from xscore.platform.files import write_atomically
+from xscore.platform.files import is_there, write_atomically
 from xscore.platform.paths import decode_path_argument, find_root
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.store.turn_history import LATEST_TURN, find_turn_id
@@ -181,7 +181,7 @@ def _open_other_ledger(
     root = find_root(path.resolve())
     if str(root.path) in [ledger.repository for ledger in ledgers]:
         return
-    if not root.store_file.exists():
+    if not is_there(root.store_file):
         raise UsageError(
             f"--repo: {root.path} has no store",
             hint="Run `xscore index` there to create one, or leave it out.",

@@ -12,6 +12,7 @@ turn that got dearer can hide behind one that got cheaper.
 """
 
 import json
+import stat
 from collections.abc import Callable, Iterator
 from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
@@ -31,7 +32,13 @@ from xscore.cost_reports.records import (
     StageP95,
 )
 from xscore.platform.errors import BrokenReceipt, UsageError, newer_file_error
-from xscore.platform.files import FileRefused, read_named_file, unwritable_file, write_atomically
+from xscore.platform.files import (
+    FileRefused,
+    is_there,
+    read_named_file,
+    unwritable_file,
+    write_atomically,
+)
 from xscore.platform.json_lines import refuse_repeated_keys
 from xscore.records.calls import Stage, Usage
 from xscore.records.receipt import Coverage, Latency
@@ -280,7 +287,7 @@ def read_baseline(path: Path) -> GateFigures | None:
         raise UsageError(f"the baseline {path} {fault}", hint=NAME_IT) from error
     except OSError as error:
         fault = f"cannot be read: {error.strerror}"
-        if path.is_symlink():
+        if is_there(path, stat.S_ISLNK, follow=False):
             fault = "is a link, and none is followed"
         raise UsageError(f"the baseline {path} {fault}", hint=NAME_IT) from error
     return _parsed(data, path)

@@ -15,6 +15,7 @@ HTML) follows what begins one, and is copied with it.
 import csv
 import os
 import re
+import stat
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -44,7 +45,7 @@ from xscore.cost_reports.report_lines import (
 from xscore.cost_reports.report_text import describe_period, report_tables, summary_rows
 from xscore.platform.errors import GateFailed, UsageError
 from xscore.platform.extras import require_extra
-from xscore.platform.files import unwritable_file
+from xscore.platform.files import is_there, unwritable_file
 from xscore.platform.paths import STORE_DIR
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted, one_line
@@ -170,9 +171,9 @@ def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: boo
 
 
 def _refuse_foreign_file(form: str, path: Path, place: Path) -> None:
-    if not place.parent.is_dir():
+    if not is_there(place.parent, stat.S_ISDIR):
         raise unwritable_file(path, "there is no such folder")
-    if not place.is_file():
+    if not is_there(place, stat.S_ISREG):
         return
     try:
         with place.open("rb") as file:

@@ -19,7 +19,7 @@ from xscore.costs.ledger import Ledger, UsageTotals
 from xscore.costs.reservation import turn_budget
 from xscore.extension import Choice, Hook
 from xscore.pipeline.turn_clock import Deadline
-from xscore.platform.database import require_room
+from xscore.platform.database import full_disk_error, require_room
 from xscore.platform.errors import ProviderError, Unreachable, UsageError
 from xscore.platform.event_loop import ensure_event_loop
 from xscore.providers.attempts import Metered, Retrying
@@ -247,8 +247,11 @@ class TurnResources(Struct, kw_only=True):
 
     def _require_room(self) -> None:
         """Raise StoreError if what a model is to be paid for could not be kept."""
-        if self.store is not None:
-            require_room(self.store.path)
+        if self.store is None:
+            return
+        if self.store.disk_is_full:  # what is open is a copy, on another disk
+            raise full_disk_error(self.store.original_path, 0)
+        require_room(self.store.path)
 
     def hold_back(self) -> None:
         """Cancel the judge's queued calls; calls in flight continue."""

@@ -8,6 +8,7 @@ of use.
 
 import json
 import os
+import stat
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from xscore.pipeline.receipt import find_reasons, score_lines
 from xscore.pipeline.turn_stages import TurnStages
 from xscore.platform import database
 from xscore.platform.errors import ExitCode, StoreError, UsageError
-from xscore.platform.files import write_atomically
+from xscore.platform.files import is_there, write_atomically
 from xscore.records.judgment import Selection
 from xscore.records.memory import Kind, Layer
 from xscore.records.receipt import Answer, TurnFigures
@@ -123,12 +124,12 @@ def check_scores_path(path: Path, *, store_dir: Path) -> None:
         raise UsageError(
             f"--all-scores: {path} is inside the store's own folder", hint="Name a file elsewhere."
         )
-    if not path.name or path.is_dir() or not folder.is_dir():
+    if not path.name or is_there(path, stat.S_ISDIR) or not is_there(folder, stat.S_ISDIR):
         raise UsageError(
             f"--all-scores: {path} is not in an existing folder", hint="Create the folder first."
         )
     # A file is replaced by a new one in its folder; a device or a pipe is written to.
-    is_replaced = not path.exists() or path.is_file()
+    is_replaced = not is_there(path) or is_there(path, stat.S_ISREG)
     written = path.resolve().parent if is_replaced else path
     if not os.access(written, os.W_OK):
         raise UsageError(

@@ -12,6 +12,7 @@ import errno
 import os
 import shutil
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -22,6 +23,7 @@ from msgspec import Struct
 from xscore.platform import sqlite_drivers
 from xscore.platform.database_files import read_header
 from xscore.platform.errors import BrokenReceipt, StoreDamaged, StoreError, StoreTooNew
+from xscore.platform.files import is_there
 from xscore.platform.sqlite_drivers import (
     BUSY_TIMEOUT_S,
     IN_MEMORY,
@@ -247,10 +249,15 @@ def require_room(path: Path) -> None:
     except OSError:
         return
     if free_bytes < ROOM_BYTES:
-        raise StoreError(
-            f"the disk of {path} is full ({free_bytes // 1_000} kB are left), so nothing was sent",
-            hint="Free some space, then run it again.",
-        )
+        raise full_disk_error(path, free_bytes)
+
+
+def full_disk_error(path: Path, free_bytes: int) -> StoreError:
+    """Return the error for a call that was not made, since its result could not be kept."""
+    return StoreError(
+        f"the disk of {path} is full ({free_bytes // 1_000} kB are left), so nothing was sent",
+        hint="Free some space, then run it again.",
+    )
 
 
 def unwritable_hint(error: OSError, *, otherwise: str) -> str:
@@ -324,7 +331,7 @@ def open_unchecked(
 ) -> sqlite3.Connection:
     """Open a database that may be damaged, to read what can be read; nothing is configured or
     checked."""
-    if path.is_symlink():
+    if is_there(path, stat.S_ISLNK, follow=False):
         raise StoreError(
             f"{path} is a symbolic link", hint="Remove the link; a store is a file of its own."
         )

@@ -6,13 +6,14 @@ opens.
 """
 
 import sqlite3
+import stat
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from xscore.platform.database_files import SQLITE_MAGIC
 from xscore.platform.errors import StoreDamaged, StoreError, install_hint
-from xscore.platform.files import write_private_file
+from xscore.platform.files import is_there, write_private_file
 from xscore.platform.sqlite_drivers import REWRITE_NOTE_HINT, KeySource, note_path, open_with
 
 INSTALL_CRYPT_HINT = install_hint("crypt")
@@ -106,7 +107,7 @@ def key_of_note(path: Path, noted: str, keys: KeySource | None) -> bytes:
 
 def looks_encrypted(path: Path) -> bool:
     """Whether a file that is not a readable database could be an encrypted one."""
-    if not path.is_file():  # reading a pipe would never end
+    if not is_there(path, stat.S_ISREG):  # reading a pipe would never end
         return False
     try:
         with path.open("rb") as file:

@@ -74,8 +74,7 @@ def migrate(
             pending = [steps[number] for number in range(before + 1, schema.version + 1)]
             copy = _write_copy(path, (before, schema.version), pending[0].kept_rows, keys)
             try:
-                for step in pending:
-                    step.run(connection)
+                _run_steps(connection, path, pending, before)
                 _refuse_dangling(connection, path)
                 connection.execute(f"PRAGMA user_version = {schema.version}")
             except BaseException:
@@ -85,6 +84,22 @@ def migrate(
         connection.execute("PRAGMA foreign_keys = ON")
     _remove_older_copies(path, copy)
     return Migration(before, schema.version, copy)
+
+
+def _run_steps(
+    connection: sqlite3.Connection, path: Path, pending: list[Step], before: int
+) -> None:
+    """Run the steps. Raises StoreDamaged where the tables are not those of the number before."""
+    for step in pending:
+        try:
+            step.run(connection)
+        # What no damage explains: our statements fit the tables that the number promises.
+        except sqlite3.Error as error:
+            raise StoreDamaged(
+                f"the store {path} is damaged: its schema number is {before}, but its tables are"
+                f" not those of schema {before} ({error})",
+                hint=sqlite_drivers.recovery_hint(path),
+            ) from error
 
 
 def _refuse_dangling(connection: sqlite3.Connection, path: Path) -> None:

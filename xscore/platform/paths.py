@@ -158,9 +158,15 @@ def fallback_store_dir(root: Path) -> Path:
 def can_write(folder: Path, mode: int = os.W_OK | os.X_OK) -> bool:
     """Whether a folder, or the nearest one above it that exists, can be written by this user."""
     effective = os.access in os.supports_effective_ids
+    return os.access(nearest_folder(folder), mode, effective_ids=effective)
+
+
+def nearest_folder(folder: Path) -> Path:
+    """Return a folder, or the nearest one above it that exists."""
+    effective = os.access in os.supports_effective_ids
     while not os.access(folder, os.F_OK, effective_ids=effective) and folder != folder.parent:
         folder = folder.parent
-    return os.access(folder, mode, effective_ids=effective)
+    return folder
 
 
 def _is_no_folder(place: Path) -> bool:

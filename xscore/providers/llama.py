@@ -11,6 +11,7 @@ call, and a yes-or-no token is a weaker judgment than a trained head's.
 import asyncio
 import json
 import math
+import stat
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -20,6 +21,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from xscore.platform.errors import ProviderError, RequestRejected, Unreachable, UsageError
+from xscore.platform.files import is_there
 from xscore.providers.decisions import DecisionProvider
 from xscore.providers.host_facts import make_completion, sub_object, token_count
 from xscore.providers.hosts import NO_HOST
@@ -70,7 +72,7 @@ def connect(model: str, settings: Settings) -> "LlamaProvider":
     Raises UsageError where the file or the extra is missing.
     """
     file = Path(model).expanduser()
-    if not file.is_file():
+    if not is_there(file, stat.S_ISREG):
         raise UsageError(
             f"there is no model file {file}", hint="Write --judge llama:PATH/TO/MODEL.gguf."
         )

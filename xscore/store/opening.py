@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
+from xscore.platform.files import is_there
 from xscore.platform.paths import STORE_FILE
 from xscore.platform.processes import random_hex
 from xscore.platform.sqlite_drivers import KeySource
@@ -123,7 +124,9 @@ def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.
 
 def _open_store(path: Path, user_data_dir: Path, *, trust: bool) -> sqlite3.Connection:
     store_dir = path.parent
-    if not path.exists():
+    # What the folder leads to, if it is a link, may not even be readable.
+    refuse_link(store_dir)
+    if not is_there(path):
         _create(store_dir, user_data_dir)
     refuse_links(store_dir)
     keys = key_source(user_data_dir)
@@ -155,7 +158,9 @@ def untrusted_error(path: Path) -> StoreUntrusted:
 
 def has_store(store_dir: Path) -> bool:
     """Whether there is a store, or a link in its place."""
-    return os.path.lexists(store_dir / STORE_FILE) or store_dir.is_symlink()
+    return os.path.lexists(store_dir / STORE_FILE) or is_there(
+        store_dir, stat.S_ISLNK, follow=False
+    )
 
 
 def open_empty_store() -> sqlite3.Connection:
@@ -232,14 +237,19 @@ def read_store_id(path: Path, user_data_dir: Path) -> str | None:
 
 
 def refuse_links(store_dir: Path) -> None:
-    """Raise StoreUntrusted for a link, a file of the wrong kind, or a journal without its
-    database."""
+    """Raise StoreUntrusted for a link, a file of the wrong kind, or a journal without its database;
+    StoreError where this user may not look."""
     database_file, *journals = (store_dir / f"{STORE_FILE}{side}" for side in ("", *JOURNALS))
     for place in (store_dir, database_file, *journals):
         refuse_link(place)
         try:
             # One look: SQLite removes journals of a database that is being closed.
             mode = place.lstat().st_mode
+        except PermissionError as error:
+            raise StoreError(
+                f"{place} cannot be read: {error.strerror}",
+                hint=f"Check the permissions of {place.parent}.",
+            ) from error
         except OSError:
             continue
         is_right, kind = stat.S_ISREG(mode), "regular file"
@@ -259,7 +269,7 @@ def refuse_links(store_dir: Path) -> None:
 
 def refuse_link(place: Path) -> None:
     """Raise StoreUntrusted if this path is a link, which may point anywhere."""
-    if place.is_symlink():
+    if is_there(place, stat.S_ISLNK, follow=False):
         raise StoreUntrusted(
             f"{place} is a symbolic link", hint=f"Remove it: `rm {place}`, then run it again."
         )

@@ -1,5 +1,5 @@
-"""Open the database of a root: its own, a copy of one that cannot be written, or an empty one in
-memory.
+"""Open the database of a root: its own, a copy of one that cannot be written or has no room, or an
+empty one in memory.
 
 `opening` opens a database in a folder and decides whether it is trusted; here it is decided which
 one is opened. What few commands need is loaded where it is needed. Trade-off: a store that versions
@@ -15,11 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.platform import database
+from xscore.platform.errors import StoreError
 from xscore.platform.paths import (
     STORE_FILE,
     RepositoryRoot,
     can_write,
     fallback_store_dir,
+    nearest_folder,
     refuse_wide_folder,
 )
 from xscore.store import opening, user_secret
@@ -35,6 +37,8 @@ class OpenedDatabase(Struct, frozen=True):
     keys: opening.StoreKeys
     is_kept: bool = False
     """False: it is in memory, or a copy that goes when it is closed."""
+    disk_is_full: bool = False
+    """Why it is a copy: nothing should be paid for that could be kept with some free space."""
     siblings: Callable[[], list[Path]] = list
     notes: Sequence[str] = ()
     """What the user should know of the opening."""
@@ -63,21 +67,38 @@ def open_database(
     if not (root.read_only or opening.has_store(root.store_dir) or can_write(user_data_dir)):
         root = replace(root, read_only=True)
     if root.read_only:
-        from xscore.store.snapshot import open_snapshot  # few folders cannot be written
-
-        connection, keys = open_snapshot(root.store_dir, user_data_dir=user_data_dir, trust=trust)
-        copy = replace(root, store_dir=database.place_of(connection).parent)
-        connection.place = root.store_file  # type: ignore[attr-defined]  # errors name the original
-        user = user_secret.known_user_secret(user_data_dir)
         unwritable = user_data_dir if can_write(root.store_dir) else root.store_dir.parent
         notes.append(f"{unwritable} cannot be written here: nothing from this run is kept")
-        return OpenedDatabase(connection, copy, user, keys, siblings=siblings, notes=notes)
-    connection = opening.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust)
+        return replace(_open_copy(root, user_data_dir, trust), siblings=siblings, notes=notes)
+    try:
+        connection = opening.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust)
+    except StoreError as error:
+        if type(error) is not StoreError or not _is_disk_full(root, user_data_dir):
+            raise
+        notes.append(f"the disk of {root.store_dir} is full: nothing from this run is kept")
+        copy = _open_copy(replace(root, read_only=True), user_data_dir, trust)
+        return replace(copy, siblings=siblings, notes=notes, disk_is_full=True)
     user = user_secret.load_user_secret(user_data_dir)
     keys = opening.key_source(user_data_dir)
     return OpenedDatabase(
         connection, root, user, keys, is_kept=True, siblings=siblings, notes=notes
     )
+
+
+def _open_copy(root: RepositoryRoot, user_data_dir: Path, trust: bool) -> OpenedDatabase:
+    from xscore.store.snapshot import open_snapshot  # few folders cannot be written
+
+    connection, keys = open_snapshot(root.store_dir, user_data_dir=user_data_dir, trust=trust)
+    copy = replace(root, store_dir=database.place_of(connection).parent)
+    connection.place = root.store_file  # type: ignore[attr-defined]  # errors name the original
+    return OpenedDatabase(connection, copy, user_secret.known_user_secret(user_data_dir), keys)
+
+
+def _is_disk_full(root: RepositoryRoot, user_data_dir: Path) -> bool:
+    """Whether a store could not be opened for want of room, beside it or for the user's notes."""
+    from xscore.store.snapshot import is_disk_full  # after an error only
+
+    return any(is_disk_full(nearest_folder(place)) for place in (root.store_dir, user_data_dir))
 
 
 def _take_over_earlier_store(root: RepositoryRoot, user_data_dir: Path) -> list[str]:

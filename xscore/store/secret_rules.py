@@ -232,6 +232,19 @@ def _is_plain(value: str) -> bool:
     return not (_IDENTIFIER.match(value) and _telling_words() & set(_words(value)))
 
 
+def _is_sure(value: str) -> bool:
+    """Whether a value of any length stands for itself: no reference (`$X`, `{{ x }}`, `%x%`,
+    `!vault`), placeholder, type or variable with a telling name."""
+    lowered = value.lower()
+    if value[0] in "<{$%/[*!" or value.endswith(("}", ">")):
+        return False
+    placeholders = secret_rules().placeholders
+    if lowered in placeholders["types"] or any(part in lowered for part in placeholders["parts"]):
+        return False
+    is_name = _IDENTIFIER.match(value) and not _DIGIT.search(value)
+    return not (is_name and _telling_words() & set(_words(value)))
+
+
 def _is_bare(value: str) -> bool:
     return _is_token(value) and not _is_numbered_name(value)
 
@@ -353,6 +366,7 @@ CHECKS: dict[str, Check] = {
     "token": _is_token,
     "bare": _is_bare,
     "plain": _is_plain,
+    "sure": _is_sure,
     "word": _is_word,
     "spoken": _is_spoken,
     "clause": _is_clause_end,

@@ -1,8 +1,10 @@
-"""A store whose folder cannot be written: a copy of it in a temporary folder, which is gone when it
-is closed.
+"""A store whose folder cannot be written, or whose disk is full: a copy of it in a temporary
+folder, which is gone when it is closed.
 
 Sandboxes of agents and read-only mounts leave the git folder readable only. A turn then reads,
-judges and answers as usual, and keeps nothing. The copy is taken while other processes may write to
+judges and answers as usual, and keeps nothing. On a full disk SQLite cannot even read, because it
+needs a file for memory that processes share; the copy goes where there is room, if need be into
+memory (`/dev/shm`). The copy is taken while other processes may write to
 the store, so it is repeated until database and journal did not change meanwhile. Trade-off: each
 command copies the whole database.
 """
@@ -26,6 +28,20 @@ COPIED = ("", "-wal", sqlite_drivers.NOTE_SUFFIX)
 """Suffixes of the files that make a store; shared memory is rebuilt from the journal."""
 _MOST_TRIES = 10
 _PREFIX = "xscore-copy-"
+_OPENING_BYTES = 64_000
+"""What SQLite and the note of the journal need on the disk before the first row can be read."""
+_BESIDE_BYTES = 1_000_000
+"""Room for the journal of a copy."""
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108  a folder that only this user may enter is made in it
+"""A file system in memory that Linux has."""
+
+
+def is_disk_full(folder: Path) -> bool:
+    """Whether the disk of this folder has no room left for opening a store."""
+    try:
+        return shutil.disk_usage(folder).free < _OPENING_BYTES
+    except OSError:
+        return False
 
 
 def open_snapshot(
@@ -39,7 +55,7 @@ def open_snapshot(
     """
     path = store_dir / STORE_FILE
     keys = opening.StoreKeys(user_data_dir, notes_journals=False)
-    folder = _make_folder()
+    folder = _make_folder(sum(size for _, size, _ in _state(path)) + _BESIDE_BYTES)
     copy = folder / STORE_FILE
     try:
         if os.path.lexists(path):
@@ -60,29 +76,47 @@ def open_snapshot(
     return connection, keys
 
 
-def _make_folder() -> Path:
+def _make_folder(needed_bytes: int) -> Path:
+    """Make a folder with this much room. Raises StoreError."""
     _remove_copies_of_dead()
+    problem = "each disk for them is full"
+    for place in _temporary_folders():
+        try:
+            if shutil.disk_usage(place).free >= needed_bytes:
+                return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place))
+        except OSError as error:
+            problem = str(error.strerror)
+    raise StoreError(
+        f"there is no folder for temporary files: {problem}",
+        hint="Name one that you may write with TMPDIR.",
+    )
+
+
+def _temporary_folders() -> list[Path]:
+    """Return where a copy may be put, the usual place first."""
     try:
-        return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
-    except OSError as error:
-        raise StoreError(
-            f"there is no folder for temporary files: {error.strerror}",
-            hint="Name one that you may write with TMPDIR.",
-        ) from error
+        usual = Path(tempfile.gettempdir())
+    except FileNotFoundError:  # it looks for one with room
+        return [_IN_MEMORY]
+    # Its last resort is the working folder: the tree of a repository, as often as not.
+    if usual == Path.cwd() and not os.environ.get("TMPDIR"):
+        return [_IN_MEMORY]
+    return [usual, _IN_MEMORY]
 
 
 def _remove_copies_of_dead() -> None:
     """Remove the copies that killed processes of this user left: they hold all that the store
     holds."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
-        process = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        with suppress(OSError):
-            if (
-                process.isdecimal()
-                and folder.lstat().st_uid == os.geteuid()
-                and not is_alive(int(process))
-            ):
-                shutil.rmtree(folder)
+    for place in _temporary_folders():
+        for folder in place.glob(f"{_PREFIX}*-*"):
+            process = folder.name.removeprefix(_PREFIX).partition("-")[0]
+            with suppress(OSError):
+                if (
+                    process.isdecimal()
+                    and folder.lstat().st_uid == os.geteuid()
+                    and not is_alive(int(process))
+                ):
+                    shutil.rmtree(folder)
 
 
 def _copy_store(path: Path, copy: Path) -> None:

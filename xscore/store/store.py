@@ -82,6 +82,8 @@ class Store:
         """The user's data folder, if what is stated here is copied there (`copied_stores`)."""
         self.copy_problem: str = ""
         """What was wrong with those copies when the store was closed; empty: nothing."""
+        self.disk_is_full: bool = False
+        """Whether a copy is read because the disk of the store has no room."""
         self.user_is_unreadable: bool = False
         """Whether a turn found the user's own store damaged and continues without it."""
         enter_worktree(connection, root.worktree)
@@ -123,6 +125,7 @@ class Store:
                 clock=clock,
                 siblings=opened.siblings,
             )
+            store.disk_is_full = opened.disk_is_full
             # A store that is used untrusted for one run may hold what a stranger stated.
             real_path = os.path.realpath(root.store_file)
             if opened.is_kept and opened.user.accepts(store.store_id, real_path):

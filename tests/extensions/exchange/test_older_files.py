@@ -118,3 +118,27 @@ def test_old_judgments_of_a_stranger_never_count(
     monkeypatch.setattr(judgment_files, "MAX_UNTRUSTED_ROWS", 2)
     with pytest.raises(UsageError, match="more than 2 judgments"):
         import_judgments(connection, file, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("snapshot.1.jsonl", "xscore memory import --snapshot"),
+        ("judgments.3.xscore", "xscore store import"),
+    ],
+)
+def test_an_old_file_of_another_kind_is_named_as_what_it_is(
+    second_store: Store, name: str, command: str
+) -> None:
+    """As those of today are: with the command that reads it, and nothing is stored."""
+    with pytest.raises(UsageError, match="not a file of memories") as raised:
+        import_lines(second_store, (OLDER / name).read_bytes(), name=name)
+    assert command in raised.value.hint
+    assert take_snapshot(second_store).memories == ()
+
+
+def test_old_judgments_are_no_snapshot(second_store: Store) -> None:
+    """The hint names the command that reads them."""
+    with pytest.raises(UsageError) as raised:
+        import_snapshot(second_store, (OLDER / "judgments.3.xscore").read_bytes())
+    assert "xscore store import" in raised.value.hint

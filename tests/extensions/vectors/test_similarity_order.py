@@ -65,29 +65,39 @@ async def test_with_any_embedder_the_whole_pool_is_judged(
 
 def test_embedding_imports_no_vendors_sdk(shop: Path, embedding_server: EmbeddingServer) -> None:
     """A turn that embeds spends no CPU second on an unused client."""
-    embedder = {
-        "XSCORE_EMBEDDING_MODEL": "openai:vectors-1",
-        "XSCORE_EMBEDDING_BASE_URL": embedding_server.url,
-    }
-    words = [
-        sys.executable,
-        "-X",
-        "importtime",
-        "-m",
-        "xscore",
-        "context",
-        "the discount",
-        "--judge",
-        "lexical",
-    ]
-    environ = {**os.environ, **embedder, "OPENAI_API_KEY": "sk-test"}
-    done = subprocess.run(words, cwd=shop, env=environ, capture_output=True, text=True, check=False)
-    imported = {
-        line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()
-    }
-    assert embedding_server.embedded, done.stderr[-2_000:]
+    imported = packages_imported(shop, embedding_server, "context", "the discount")
+    assert embedding_server.embedded
     assert "aiohttp" in imported
     assert not {"openai", "anthropic"} & imported
+
+
+def packages_imported(shop: Path, server: EmbeddingServer, *arguments: str) -> set[str]:
+    """Run a command with an embedder; return the packages that it imported."""
+    embedder = {
+        "XSCORE_EMBEDDING_MODEL": "openai:vectors-1",
+        "XSCORE_EMBEDDING_BASE_URL": server.url,
+        "XSCORE_JUDGE_MODEL": "lexical",
+        "OPENAI_API_KEY": "sk-test",
+    }
+    words = [sys.executable, "-X", "importtime", "-m", "xscore", *arguments]
+    done = subprocess.run(
+        words, cwd=shop, env=os.environ | embedder, capture_output=True, text=True, check=True
+    )
+    modules = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines()]
+    return {module.partition(".")[0] for module in modules}
+
+
+def test_an_index_run_with_nothing_to_embed_loads_no_embedder(
+    shop: Path, embedding_server: EmbeddingServer
+) -> None:
+    """The first embeds all; the next finds that, and one of an edit embeds what it changed."""
+    assert "numpy" in packages_imported(shop, embedding_server, "index")
+    embedded = len(embedding_server.embedded)
+    assert not {"numpy", "aiohttp"} & packages_imported(shop, embedding_server, "index")
+    assert len(embedding_server.embedded) == embedded > 5
+    (shop / "added.py").write_text("def added():\n    return 1\n")
+    assert "numpy" in packages_imported(shop, embedding_server, "index")
+    assert embedded < len(embedding_server.embedded) < 2 * embedded
 
 
 async def test_vectors_are_made_once_and_again_only_for_what_changed(

@@ -27,7 +27,7 @@ _CERTIFICATES = "|".join((*CERTIFICATE_FILES, CERTIFICATE_FOLDER))
 _EFFECTS = (
     (rf"(?:{_VENDORS})_BASE_URL", "xscore sends your key and your text to the host named there"),
     (r"(?i:https?|all|no)_(?i:proxy)", "xscore's requests go through the proxy named there"),
-    (_CERTIFICATES, "whoever has the certificates named there can read your key in transit"),
+    (_CERTIFICATES, "the owner of the certificates named there can read your key in transit"),
     (
         rf"(?:{_VENDORS})_(?:API_KEY|CUSTOM_HEADERS)|{'|'.join(ACCOUNT_HEADERS)}",
         "your text is sent under the account named there",

@@ -50,6 +50,7 @@ from xscore.platform.clock import DAY_S
 from xscore.platform.database import lenient_text
 from xscore.platform.errors import UsageError
 from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.files import is_there
 from xscore.platform.git import changed_files
 from xscore.platform.hashing import digest
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
@@ -277,10 +278,10 @@ def _task_question(turn_id: str, task: str, context: str, *, root: RepositoryRoo
         errors = str(fields.get("errors", ""))
     except (ValueError, AttributeError):
         file = errors = ""
-    is_there = bool(file) and (root.path / native_name(file)).exists()
+    has_file = bool(file) and is_there(root.path / native_name(file))
     return Question(
         id=turn_id,
         task=task,
         errors=errors,
-        file=str(root.path / native_name(file)) if is_there else "",
+        file=str(root.path / native_name(file)) if has_file else "",
     )

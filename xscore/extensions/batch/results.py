@@ -10,6 +10,7 @@ after judging, every question is prepared a second time, and all rows are in mem
 import asyncio
 import json
 import os
+import stat
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
@@ -31,7 +32,7 @@ from xscore.pipeline.uncommitted import UncommittedWork, complete_turn, uncommit
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import UsageError
 from xscore.platform.extras import require_extra
-from xscore.platform.files import write_atomically
+from xscore.platform.files import is_there, write_atomically
 from xscore.platform.paths import native_name
 from xscore.platform.processes import gc_paused
 from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
@@ -195,15 +196,15 @@ def check_results_path(path: Path, *, store_dir: Path) -> None:
         raise UsageError(
             f"--output: {path} is inside the store's own folder", hint="Name a file elsewhere."
         )
-    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+    if os.path.lexists(path) and not is_there(path, stat.S_ISREG, follow=False):
         raise UsageError(
             f"--output: {path} exists and is not a regular file", hint="Name another file."
         )
-    if path.exists() and not _is_earlier(path):
+    if is_there(path) and not _is_earlier(path):
         raise UsageError(
             f"--output: {path} exists and is not an xscore results file", hint="Name another file."
         )
-    if not path.parent.is_dir():
+    if not is_there(path.parent, stat.S_ISDIR):
         raise UsageError(
             f"--output: {path.parent} is not a folder", hint="Create the folder first."
         )
@@ -297,7 +298,7 @@ def _as_asked(
 ) -> Turn:
     turn = replace(question.turn, scope=scope, fresh=True, diff=work.diff, changed=work.changed)
     path = parts.root.path / native_name(turn.file)
-    if not turn.file or parts.settings.judge.sees == "task" or not path.exists():
+    if not turn.file or parts.settings.judge.sees == "task" or not is_there(path):
         return turn
     shown = complete_turn(Turn(task=".", file=str(path)), parts.root, work=UncommittedWork())
     return replace(turn, file_text=shown.file_text)

@@ -115,8 +115,6 @@ def _prefix_tokens(request: Request, usage: Usage) -> int:
 def render_shared_account(report: AskListReport) -> str:
     """Render the report for a terminal: what was asked, what it took, and what sharing saved."""
     took = report.took
-    alone = report.alone
-    saved = report.saved
     head = f"asked {report.asked} of {counted(report.questions, 'question')}"
     if report.ended:
         head += (
@@ -125,36 +123,43 @@ def render_shared_account(report: AskListReport) -> str:
         )
     if not took.calls:
         return f"{head}\n{faint('nothing was sent to the judge')}"
-    sharing = min(report.questions_a_call, report.questions)
+    calls = counted(took.calls, "call")
+    if report.shared.calls:
+        sharing = min(report.questions_a_call, report.questions)
+        calls += f" ({report.shared.calls:,} of them shared by up to {sharing} questions)"
+    spent_tokens = describe_tokens(took.input_tokens, took.output_tokens)
     cost = format_dollars(took.cost_usd, estimated=report.shared.estimated)
-    calls = (
-        f"{counted(took.calls, 'call')} ({report.shared.calls:,} of them shared by up to {sharing}"
-        " questions)"
-    )
-    lines = [
-        head,
-        faint(
-            f"judging took {calls}, {describe_tokens(took.input_tokens, took.output_tokens)},"
-            f" {cost}"
-        ),
-    ]
-    if not report.shared.calls:
-        return "\n".join(lines)
-    best = report.alone_at_best_usd
-    cached = "" if best is None else f", {format_dollars(best)} with prefixes cached"
+    lines = [head, faint(f"judging took {calls}, {spent_tokens}, {cost}")]
+    if report.shared.calls:
+        lines += [faint(_describe_separate(report)), _describe_saving(report)]
+    return "\n".join(lines)
+
+
+def _describe_separate(report: AskListReport) -> str:
+    """Say what one question a call would have taken."""
+    alone = report.alone
     alone_tokens = describe_tokens(alone.input_tokens, alone.output_tokens)
-    calls = counted(alone.calls, "call")
+    cost = format_dollars(alone.cost_usd)
+    best = report.alone_at_best_usd
+    if best is not None:
+        cost += f", {format_dollars(best)} with prefixes cached"
+    return f"one question a call: {counted(alone.calls, 'call')}, {alone_tokens}, {cost}"
+
+
+def _describe_saving(report: AskListReport) -> str:
+    """Say what sharing saved, or by how much it took more: what failed was paid for, too."""
+    saved = report.saved
+    alone = report.alone
+    if saved.calls < 0 or saved.input_tokens < 0:
+        more_calls = counted(max(0, -saved.calls), "call")
+        more_tokens = format_share(max(0, -saved.input_tokens), alone.input_tokens)
+        return (
+            f"sharing saved nothing: it took {more_calls} and {more_tokens} of the input tokens"
+            " more than one question a call"
+        )
     part = format_share(saved.input_tokens, alone.input_tokens)
-    return "\n".join(
-        [
-            *lines,
-            faint(
-                f"one question a call: {calls}, {alone_tokens},"
-                f" {format_dollars(alone.cost_usd)}{cached}"
-            ),
-            f"saved {saved.calls:,} of {calls}, {part} of the input tokens{_saved(report)}",
-        ]
-    )
+    calls = counted(alone.calls, "call")
+    return f"saved {saved.calls:,} of {calls}, {part} of the input tokens{_saved(report)}"
 
 
 def _saved(report: AskListReport) -> str:

@@ -8,6 +8,7 @@ repeating it. Trade-offs: `since` is when a turn was last asked here; judgments 
 are imported too, until a prune removes them.
 """
 
+import stat
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
@@ -32,7 +33,7 @@ from xscore.extensions.exchange.saved_files import (
 from xscore.extensions.exchange.saved_records import SavedJudgment
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, StoreUntrusted, UsageError
-from xscore.platform.files import read_input_file, write_atomically
+from xscore.platform.files import is_there, read_input_file, write_atomically
 from xscore.platform.hashing import has_judgment_checksum, turn_checksum
 from xscore.records.judgment import Judgment
 from xscore.scorer.replies import printable_reason
@@ -159,7 +160,7 @@ def export_judgments(
     Raises NothingMatched where there is nothing to write or a judge is unknown, UsageError,
     StoreError.
     """
-    if path.exists() and not path.is_file():
+    if is_there(path) and not is_there(path, stat.S_ISREG):
         raise UsageError(
             f"{path} is not a file", hint="Name a file to write, such as judgments.xscore."
         )

@@ -19,6 +19,7 @@ from xscore.extensions.exchange.exchange_keys import ExchangeKey
 from xscore.extensions.exchange.saved_files import (
     FILE_SCHEMA,
     Contents,
+    earlier_contents,
     encode_packed,
     file_header,
     first_value,
@@ -56,10 +57,10 @@ def upgrade_file(
     Raises UsageError for what is a file of ours only at first sight.
     """
     first_line, _, body = data.partition(b"\n")
-    if first_line.startswith(b"xscore-cache "):
+    earlier = earlier_contents(first_line)
+    if earlier is Contents.JUDGMENTS:
         return _upgrade_judgments(first_line, body, name, key, hint=hint, limit=max_judgments)
-    value = first_value(first_line)
-    if value.get("kind") == "snapshot" and "form" not in value:
+    if earlier is Contents.SNAPSHOT:
         return _upgrade_snapshot(first_line, body, name, key, hint=hint)
     return data
 

@@ -66,6 +66,8 @@ _SHAPES: Mapping[Contents, Any] = {
     Contents.JUDGMENTS: SavedJudgment,
 }
 """What a line may be; a record that a file of its kind does not hold is refused."""
+_EARLIER_JUDGMENTS = b"xscore-cache "
+"""The first line of judgments before they had the form of all files."""
 _READ_BY: Mapping[Contents, str] = {
     Contents.MEMORIES: "xscore memory import",
     Contents.SNAPSHOT: "xscore memory import --snapshot",
@@ -155,6 +157,9 @@ def decode_file(data: bytes, name: str, holds: Contents, *, hint: str) -> SavedF
     first_line, _, body = data.partition(b"\n")
     value = first_value(first_line)
     if "form" not in value:
+        earlier = earlier_contents(first_line)
+        if earlier not in (None, holds):
+            raise _other_contents_error(name, earlier, holds)
         if holds is not Contents.MEMORIES:
             raise UsageError(f"{name} is not {_NAMES[holds]}", hint=hint)
         # Lines that a person wrote.
@@ -167,11 +172,26 @@ def decode_file(data: bytes, name: str, holds: Contents, *, hint: str) -> SavedF
             f"{name} is not {_NAMES[holds]}: line 1: {without_values(error)}", hint=hint
         ) from error
     if header.holds is not holds:
-        raise UsageError(
-            f"{name} is {_NAMES[header.holds]}, not {_NAMES[holds]}",
-            hint=f"`{_READ_BY[header.holds]}` reads it.",
-        )
+        raise _other_contents_error(name, header.holds, holds)
     return SavedFile(name=name, first_line=first_line, header=header, body=body)
+
+
+def _other_contents_error(name: str, holds: Contents, expected: Contents) -> UsageError:
+    return UsageError(
+        f"{name} is {_NAMES[holds]}, not {_NAMES[expected]}",
+        hint=f"`{_READ_BY[holds]}` reads it.",
+    )
+
+
+def earlier_contents(first_line: bytes) -> Contents | None:
+    """Return what a file of an earlier xscore holds, by its first line; None: memories, or it is
+    none of those."""
+    if first_line.startswith(_EARLIER_JUDGMENTS):
+        return Contents.JUDGMENTS
+    value = first_value(first_line)
+    if "form" not in value and value.get("kind") == Contents.SNAPSHOT:
+        return Contents.SNAPSHOT
+    return None
 
 
 def first_value(first_line: bytes) -> dict[str, object]:

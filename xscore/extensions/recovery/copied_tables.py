@@ -126,8 +126,8 @@ class CopiedTable(Struct, frozen=True):
     def _rows(
         self, reader: DamagedReader, target: sqlite3.Connection, columns: list[str]
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows that can be read; those of jobs job by job, since keys start anew in
-        each."""
+        """Yield the rows that can be read; those of jobs job by job, since each job has keys of its
+        own."""
         selected = f"SELECT {', '.join(columns)} FROM {self.name}"
         from_key = f"{self.key} >= ? ORDER BY {self.key}"
         if not self.of_job:

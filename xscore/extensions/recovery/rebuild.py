@@ -1,9 +1,11 @@
 """`xscore store rebuild`: valid rows of the damaged one are copied into a new one, and the damaged
 one is set aside.
 
-Rows of a repository's store are taken over only if that store was trusted here. The user's own
-store needs no trust, because it stands in the user's own folder. The store is not opened first,
-since that is what failed. Trade-off: killed between setting aside and moving into place, a rebuild
+Rows of a repository's store are taken over only if that store was trusted here, or on the user's
+word (`store.trust`): damage may have taken the id that its mark is for, and a place alone shows
+nothing, because a foreign store could have been unpacked there. The user's own store needs no
+trust, because it stands in the user's own folder. The store is not opened first, since that is what
+failed. Trade-off: killed between setting aside and moving into place, a rebuild
 leaves no store there; both lie beside it, and the next command creates an empty one.
 """
 
@@ -30,7 +32,7 @@ from xscore.platform.set_aside import make_set_aside_folder
 from xscore.platform.text import counted, one_line
 from xscore.store import copied_stores, opening, user_secret
 from xscore.store.copied_stores import CopiedStore
-from xscore.store.journals import JOURNALS
+from xscore.store.journals import JOURNALS, refuse_foreign_journal
 from xscore.store.opening import user_store_path
 from xscore.store.store import Store
 
@@ -44,16 +46,20 @@ class RebuiltStore(Struct, frozen=True):
     """What was copied; None: nothing, because the old store was not known to be this user's."""
 
 
-def rebuild_store(store_dir: Path, *, user_data_dir: Path) -> RebuiltStore:
+def rebuild_store(store_dir: Path, *, user_data_dir: Path, trust: bool = False) -> RebuiltStore:
     """Rebuild the store of this folder.
 
+    trust: the user says that it is theirs, whatever can be read of it.
     Raises StoreUntrusted if the folder is a link, StoreTooNew if only a newer xscore can read it,
     StoreError if the new store cannot be written or another process is judging with the old one:
     what that pays for would be lost.
     """
     opening.refuse_link(store_dir)
     database.refuse_newer(store_dir / STORE_FILE, opening.SCHEMA)
-    return _rebuild(store_dir / STORE_FILE, user_data_dir, _trusted_id(store_dir, user_data_dir))
+    trusted_id = _trusted_id(store_dir, user_data_dir)
+    if trusted_id is None and trust and _is_own_file(store_dir, user_data_dir):
+        trusted_id = random_hex(16)
+    return _rebuild(store_dir / STORE_FILE, user_data_dir, trusted_id)
 
 
 def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
@@ -128,6 +134,18 @@ def _trusted_id(store_dir: Path, user_data_dir: Path) -> str | None:
     return None
 
 
+def _is_own_file(store_dir: Path, user_data_dir: Path) -> bool:
+    """Whether a store is there that is no link, and without a journal of others."""
+    path = store_dir / STORE_FILE
+    if not path.exists():
+        return False
+    with suppress(StoreUntrusted):
+        opening.refuse_links(store_dir)
+        refuse_foreign_journal(path, user_data_dir)
+        return True
+    return False
+
+
 @command(YES)
 @click.option("--user", is_flag=True, help="Rebuild your user store instead.")
 @click.option(
@@ -138,7 +156,7 @@ def rebuild(*, user: bool, stated: bool, flags: Flags) -> None:
     taken over.
 
     Memories, turns, the ledger and judgments come along where the old file can be read and was made
-    here by you.
+    here by you. Where damage hides whose it is, XSCORE_TRUST_STORE=1 is your word for it.
     What you stated and the new store lacks is put back from the copy in your data folder. Asks
     first.
     """
@@ -155,7 +173,10 @@ def rebuild(*, user: bool, stated: bool, flags: Flags) -> None:
     root = find_root(Path.cwd())
     refuse_wide_folder(root)
     store_dir = root.store_dir
-    rebuilt = None if stated else rebuild_store(store_dir, user_data_dir=user_data)
+    rebuilt = None
+    if not stated:
+        trust = settings.settings.store.trust
+        rebuilt = rebuild_store(store_dir, user_data_dir=user_data, trust=trust)
     with Store.open_with(root, settings.settings, create=True) as store:
         # The first is the repository's; a store that is not shown to be the user's has no copy.
         source = next(iter(store.copied_stores()), None)
@@ -234,5 +255,9 @@ def _rebuilt_lines(place: Path, rebuilt: RebuiltStore) -> list[str]:
     if rebuilt.salvaged:
         lines.append(rebuilt.salvaged.summary)
     else:
-        lines.append("salvaged nothing: nothing shows that you made it here")
+        lines.append("salvaged nothing: nothing that can be read in it shows that you made it here")
+        lines.append(
+            "if you did: move its files back, then `XSCORE_TRUST_STORE=1 xscore store rebuild`"
+            " keeps its readable rows"
+        )
     return lines

@@ -69,8 +69,8 @@ class PluginEmbedder:
 class EndpointEmbedder:
     """An embedder behind a provider of embeddings."""
 
-    def __init__(self, provider: Provider, model: str) -> None:
-        self.name: str = f"{provider.name}:{provider.host}:{model}"
+    def __init__(self, provider: Provider, model: str, *, name: str) -> None:
+        self.name = name
         self._provider = provider
         self._model = model
 

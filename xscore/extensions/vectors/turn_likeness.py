@@ -77,13 +77,23 @@ def make_embedder(settings: Settings, wrap: Callable[[Provider], Provider]) -> "
         connect = load_plugin("embedders", kind, setting="embedding.model")
         with plugin_errors(kind, setting="embedding.model"):
             return embedders.PluginEmbedder(connect(model, settings), kind)
-    base_url = settings.embedding.base_url or settings.openai.base_url
+    base_url = _endpoint(settings)
     key = usable_key(
         vendor_access(settings, "openai"),
         host=host_of(base_url, setting=embedders.EMBEDDINGS_PROFILE.setting),
         model=model,
     )
-    return embedders.EndpointEmbedder(wrap(embedders.EmbeddingsProvider(base_url, key)), model)
+    provider = wrap(embedders.EmbeddingsProvider(base_url, key))
+    return embedders.EndpointEmbedder(provider, model, name=_endpoint_name(settings, model))
+
+
+def _endpoint(settings: Settings) -> str:
+    return settings.embedding.base_url or settings.openai.base_url
+
+
+def _endpoint_name(settings: Settings, model: str) -> str:
+    """Return the name under which vectors of an endpoint are kept."""
+    return f"{ENDPOINT_EMBEDDER}:{host_of(_endpoint(settings))}:{model}"
 
 
 @implements(DOCTOR_CHECKS)
@@ -92,7 +102,7 @@ async def check_embedder(settings: Settings) -> list[DoctorFinding]:
     try:
         make_embedder(settings, lambda provider: provider)
         label = embedder_label(settings)
-        host = host_of(settings.embedding.base_url or settings.openai.base_url)
+        host = host_of(_endpoint(settings))
         if label.startswith(f"{ENDPOINT_EMBEDDER}:"):
             place = f"{label} at {host}"
         else:
@@ -129,6 +139,8 @@ async def embed_all(settings: Settings, *, store: Store, resources: TurnResource
 
     Raises what `make` raises.
     """
+    if _has_all_vectors(settings, store):
+        return ""  # most runs: numpy and a client would be loaded for nothing
     async with aclosing(await _opened(settings, resources)) as embedder:
         try:
             for connection in store.connections_of_a_turn():
@@ -136,6 +148,16 @@ async def embed_all(settings: Settings, *, store: Store, resources: TurnResource
         except (ProviderError, BudgetExhausted) as error:
             return f"some memories have no vector yet: {error.message}"
     return ""
+
+
+def _has_all_vectors(settings: Settings, store: Store) -> bool:
+    """Whether no memory is without a vector, as far as that is known before the embedder is
+    loaded."""
+    kind, _, model = embedder_label(settings).partition(":")
+    # What a plugin calls its vectors, only the plugin knows: then an empty pool alone has all.
+    name = _endpoint_name(settings, model) if kind == ENDPOINT_EMBEDDER else ""
+    connections = store.connections_of_a_turn()
+    return not any(ids_without_vector(connection, name) for connection in connections)
 
 
 async def _opened(settings: Settings, resources: TurnResources) -> "Embedder":
