@@ -59,8 +59,8 @@ def repository(tmp_path: Path) -> Path:
 
 def titles(index: Index) -> list[str]:
     """The subjects of the commits that are memories, sorted."""
-    found = rows(index.connection, "SELECT title FROM memory WHERE kind = 'commit'")
-    return sorted(str(title).partition(": ")[2] for (title,) in found)
+    title_rows = rows(index.connection, "SELECT title FROM memory WHERE kind = 'commit'")
+    return sorted(str(title).partition(": ")[2] for (title,) in title_rows)
 
 
 def test_a_commit_is_a_memory_of_its_date(index: Index, repository: Path) -> None:
@@ -265,9 +265,9 @@ def test_a_message_cannot_pass_for_another_commit(index: Index, repository: Path
     places = rows(index.connection, "SELECT place FROM memory WHERE kind = 'commit'")
     assert len(places) == 3
     assert (forged,) not in places
-    logged = read_commits(repository, [git(repository, "rev-parse", "HEAD").strip()], most=9)
+    logged = read_commits(repository, [git(repository, "rev-parse", "HEAD").strip()], limit=9)
     assert logged is not None
-    assert [one.files for one in logged] == [("b.py",), (forged,), ("shop/prices.py",)]
+    assert [entry.files for entry in logged] == [("b.py",), (forged,), ("shop/prices.py",)]
 
 
 def test_many_commits_are_read_at_once(index: Index, repository: Path) -> None:

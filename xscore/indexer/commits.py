@@ -29,23 +29,23 @@ def update_commits(run: "IndexRun") -> CommitCounts:
     Raises StoreError, StoreDamaged.
     """
     connection = run.connection
-    state, made = commit_rows.read_state(connection), commit_rows.read_made(connection)
-    most = run.settings.commits if run.settings.git else 0
-    head = _head_of(run) if most else ""
+    state, latest = commit_rows.read_state(connection), commit_rows.read_made(connection)
+    limit = run.settings.commits if run.settings.git else 0
+    head = _head_of(run) if limit else ""
     if not head:
-        if state.head or (made.memories and not most):
-            _forget(run, is_switched_off=not most)
+        if state.head or (latest.memories and not limit):
+            _forget(run, is_switched_off=not limit)
         return CommitCounts()
     rules = f"{RULES} {run.allow_pii}"
     # Counted because a rebuilt store may lack them, and one may have been erased.
-    is_sound = made.rules == rules and commit_rows.count_commits(connection) == made.memories
-    is_current = (state.head, state.most, state.is_complete) == (head, most, True)
+    is_sound = latest.rules == rules and commit_rows.count_commits(connection) == latest.memories
+    is_current = (state.head, state.limit, state.is_complete) == (head, limit, True)
     if is_sound and is_current:
         return commit_rows.commit_counts(connection)
     from xscore.indexer.history import update_history  # in most runs no commit is new
 
-    may_continue = is_sound and state.is_complete and state.most == most and bool(state.head)
-    update_history(run, state, head=head, most=most, rules=rules, continues=may_continue)
+    may_continue = is_sound and state.is_complete and state.limit == limit and bool(state.head)
+    update_history(run, state, head=head, limit=limit, rules=rules, continues=may_continue)
     counts = commit_rows.commit_counts(connection)
     return replace(counts, added=run.commits_added, removed=run.commits_removed)
 
@@ -58,7 +58,7 @@ def _head_of(run: "IndexRun") -> str:
     if head:
         return head
     # Its branches are not kept in files, or there is no commit.
-    from xscore.platform.git import run_git  # few repositories
+    from xscore.platform.git import run_git  # few repositories keep them so
 
     printed = run_git(run.root.path, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     return (printed or "").strip()

@@ -75,7 +75,7 @@ class _History(Struct, frozen=True):
 
 
 def update_history(
-    run: "IndexRun", state: CommitState, *, head: str, most: int, rules: str, continues: bool
+    run: "IndexRun", state: CommitState, *, head: str, limit: int, rules: str, continues: bool
 ) -> None:
     """Read the history, write the memories that are missing and remove those that are gone. Where
     git fails, nothing changes.
@@ -85,29 +85,29 @@ def update_history(
     continues: what is new is enough, unless the history was rewritten.
     """
     continues = continues and git_log.is_ancestor(run.root.path, state.head, head)
-    history = _read_history(run, state, head=head, most=most, continues=continues)
+    history = _read_history(run, state, head=head, limit=limit, continues=continues)
     if history is None:
         return
     if history.is_whole:
         _remove_gone(run, history, rules=rules)
-    known = replace(history.state, is_complete=_write_missing(run, history.telling))
+    new_state = replace(history.state, is_complete=_write_missing(run, history.telling))
     connection = run.connection
     with transaction(connection):
-        run.commits_removed += commit_rows.remove_beyond(connection, most)
+        run.commits_removed += commit_rows.remove_beyond(connection, limit)
         memories = commit_rows.count_commits(connection)
-        commit_rows.write_state(connection, known)
+        commit_rows.write_state(connection, new_state)
         commit_rows.write_made(connection, CommitsMade(rules, memories))
 
 
 def _read_history(
-    run: "IndexRun", state: CommitState, *, head: str, most: int, continues: bool
+    run: "IndexRun", state: CommitState, *, head: str, limit: int, continues: bool
 ) -> _History | None:
     """Read what is new since the last run, or all. continues: only what is new is needed."""
     root = run.root.path
     revisions = [head, *commit_rows.heads_elsewhere(run.connection)]
     if continues:
         revisions = [head, f"^{state.head}"]
-    commits = git_log.read_commits(root, revisions, most=most)
+    commits = git_log.read_commits(root, revisions, limit=limit)
     if commits is None:
         return None
     left_out = Counter(state.left_out if continues else {})
@@ -127,7 +127,7 @@ def _read_history(
     shallow = git_log.is_shallow(root)
     if shallow and not state.is_shallow:
         run.notes.append(SHALLOW)
-    new_state = CommitState(head=head, most=most, left_out=dict(left_out), is_shallow=shallow)
+    new_state = CommitState(head=head, limit=limit, left_out=dict(left_out), is_shallow=shallow)
     return _History(new_state, telling, is_whole=not continues)
 
 
@@ -151,12 +151,12 @@ def _write_missing(run: "IndexRun", telling: Sequence[_TellingCommit]) -> bool:
     stored = commit_rows.stored_commits(connection)
     missing = [entry for entry in telling if entry.commit.hash not in stored]
     newest = [entry.commit.hash for entry in missing[:WITH_HUNKS] if entry.commit.parents <= 1]
-    heads = git_log.hunk_heads(run.root.path, newest, most=MOST_HEADS) if newest else {}
+    heads = git_log.hunk_heads(run.root.path, newest, limit=MOST_HEADS) if newest else {}
     for start in range(0, len(missing), BATCH):
         if run.is_late:
             return False
-        made = _make_memories(run, missing[start : start + BATCH], heads)
-        memories = commit_rows.without_erased(connection, made)
+        drafts = _make_memories(run, missing[start : start + BATCH], heads)
+        memories = commit_rows.without_erased(connection, drafts)
         with transaction(connection):
             put_memories(connection, memories)
         run.commits_added += len(memories)

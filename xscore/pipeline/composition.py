@@ -197,7 +197,7 @@ def places_for_commits(turn: Turn, *, top_k: int) -> int:
 
 
 def without_further_commits(
-    passing: Sequence[Ranked], most: int
+    passing: Sequence[Ranked], places: int
 ) -> tuple[list[Ranked], list[Ranked]]:
     """Split what passed, best first, into what may have a place and the commits beyond theirs."""
     may_stay: list[Ranked] = []
@@ -206,7 +206,7 @@ def without_further_commits(
     for ranked in passing:
         is_commit = ranked.candidate.kind is Kind.COMMIT
         commits += is_commit
-        if is_commit and commits > most:
+        if is_commit and commits > places:
             further.append(ranked)
         else:
             may_stay.append(ranked)

@@ -177,8 +177,8 @@ def _within_commit_places(
         return passing, []
     from xscore.pipeline import composition  # most turns by a model keep no commit
 
-    most = composition.places_for_commits(turn, top_k=top_k)
-    return composition.without_further_commits(passing, most)
+    places = composition.places_for_commits(turn, top_k=top_k)
+    return composition.without_further_commits(passing, places)
 
 
 def _ids_of(entries: Sequence[Ranked]) -> list[str]:

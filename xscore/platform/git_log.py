@@ -51,13 +51,13 @@ class LoggedCommit(Struct, frozen=True, kw_only=True):
 
 
 def read_commits(
-    root: Path, revisions: Sequence[str], *, most: int, timeout_s: float = TIMEOUT_S
+    root: Path, revisions: Sequence[str], *, limit: int, timeout_s: float = TIMEOUT_S
 ) -> list[LoggedCommit] | None:
     """Return the newest commits that these revisions reach, newest first; None if git fails.
 
     revisions: full hashes, or `^` and one for what is left out.
     """
-    command = ("log", "-z", f"-n{most}", "--encoding=UTF-8", "--no-color", _FORMAT)
+    command = ("log", "-z", f"-n{limit}", "--encoding=UTF-8", "--no-color", _FORMAT)
     after = ("--ignore-missing", "--end-of-options", *revisions, "--")
     # A clone without trees has messages all the same.
     for files in (("--name-only", "--no-renames"), ("--no-patch",)):
@@ -101,10 +101,10 @@ def _parsed(printed: str) -> list[LoggedCommit]:
     return commits
 
 
-def hunk_heads(root: Path, hashes: Iterable[str], *, most: int) -> dict[str, tuple[str, ...]]:
+def hunk_heads(root: Path, hashes: Iterable[str], *, limit: int) -> dict[str, tuple[str, ...]]:
     """Return the heads of the hunks of these commits, each once: hash -> `def total(order):`.
 
-    most: how many of a commit are kept. Of commits beyond the bounds of bytes and time there are
+    limit: how many of a commit are kept. Of commits beyond the bounds of bytes and time there are
     none.
     """
     # Both name a program of the repository's choice.
@@ -123,7 +123,7 @@ def hunk_heads(root: Path, hashes: Iterable[str], *, most: int) -> dict[str, tup
     for hash_, patch in zip(fields[1::2], fields[2::2], strict=False):
         if _HASH.fullmatch(hash_):
             lines = map(readable_text, _HUNK_HEAD.findall(patch))
-            heads[hash_] = tuple(dict.fromkeys(line.strip() for line in lines))[:most]
+            heads[hash_] = tuple(dict.fromkeys(line.strip() for line in lines))[:limit]
     return heads
 
 

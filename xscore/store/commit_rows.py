@@ -36,7 +36,7 @@ class CommitState(Struct, frozen=True, kw_only=True):
 
     head: str = ""
     """The commit up to which it was read; empty: nothing was read."""
-    most: int = 0
+    limit: int = 0
     """How many commits were to be read."""
     left_out: dict[str, int] = {}
     """Commits that say nothing, by reason."""
@@ -71,9 +71,9 @@ def read_made(connection: sqlite3.Connection) -> CommitsMade:
         return msgspec.json.decode(read_meta(connection, _MADE) or "{}", type=CommitsMade)
 
 
-def write_made(connection: sqlite3.Connection, made: CommitsMade) -> None:
+def write_made(connection: sqlite3.Connection, latest: CommitsMade) -> None:
     """Write what this run left."""
-    written = "" if made == CommitsMade() else msgspec.json.encode(made).decode()
+    written = "" if latest == CommitsMade() else msgspec.json.encode(latest).decode()
     write_meta(connection, _MADE, written)
 
 
@@ -130,7 +130,7 @@ def remove_commits(connection: sqlite3.Connection, *, keep: Iterable[str] = ()) 
     ).rowcount
 
 
-def remove_beyond(connection: sqlite3.Connection, most: int) -> int:
+def remove_beyond(connection: sqlite3.Connection, limit: int) -> int:
     """Remove the oldest memories of commits beyond this many, in an open transaction; return how
     many."""
-    return connection.execute(f"DELETE FROM memory_row WHERE {_OLDEST}", (most,)).rowcount
+    return connection.execute(f"DELETE FROM memory_row WHERE {_OLDEST}", (limit,)).rowcount
