@@ -144,7 +144,7 @@ def test_only_new_commits_are_read(index: Index, repository: Path) -> None:
     commit(repository, "Refuse orders without an address\n\nThe carrier rejects them.")
     assert index.run(repository).commits.added == 1
     repeated = index.run(repository).commits
-    assert (repeated.memories, again.added, again.removed) == (2, 0, 0)
+    assert (repeated.memories, repeated.added, repeated.removed) == (2, 0, 0)
 
 
 def test_rewritten_history_takes_its_memories(index: Index, repository: Path) -> None:
