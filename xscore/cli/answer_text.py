@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from xscore.cli.phrases import describe_kept_out
 from xscore.cli.text_layout import bold, faint, truncate
 from xscore.platform.text import counted, escape_controls, format_place, one_line, telling_lines
-from xscore.records.judgment import FILL, READS_AS_ZERO_BELOW, UNRELATED_BELOW
+from xscore.records.judgment import FILL, ORDER_BOOSTS, READS_AS_ZERO_BELOW, UNRELATED_BELOW
 from xscore.records.memory import Kind
 from xscore.records.receipt import Answer, Selected
 from xscore.store.term_vectors import query_terms
@@ -222,10 +222,15 @@ def _entry(memory: Selected) -> list[str]:
         head += faint("  (carried: judged under an earlier wording)")
     if memory.is_stale:
         head += faint("  (stale: the code it cites has changed)")
-    boosts = "".join(f" +{boost.amount:.2f} {boost.name}" for boost in memory.boosts)
+    boosts, remarks = "", list[str]()
+    for boost in memory.boosts:
+        if boost.name in ORDER_BOOSTS:
+            remarks.append(one_line(boost.because))
+        if boost.amount >= READS_AS_ZERO_BELOW:
+            boosts += f" +{boost.amount:.2f} {boost.name}"
     if memory.is_capped:
         boosts += ", capped at 1"
-    why = one_line(memory.reason)
+    why = "; ".join(filter(None, [*remarks, one_line(memory.reason)]))
     if boosts:
         why = f"{why} ({memory.raw_score:.2f}{boosts})".strip()
     if why:

@@ -234,7 +234,7 @@ def render_explanation(explanation: Explanation) -> str:
             draws = " and ".join(f"{score:.2f}" for score in memory.draws)
             rows.append(("judged twice", draws))
         for boost in memory.boosts:
-            why = f"+{boost.amount:.2f} {boost.name}: {one_line(boost.because)}"
+            why = f"{boost.amount:+.2f} {boost.name}: {one_line(boost.because)}"
             rows.append(("boost", why))
         capped = ""
         if memory.is_capped:

@@ -383,7 +383,11 @@ def _score_sum(shown: Selected, receipt: Answer) -> str:
     raw = f"{shown.raw_score:.2f} {'by words' if receipt.ranked_by else 'from the judge'}"
     if mean:
         raw = f"{raw}, {mean}"
-    boosts = [f"{boost.amount:.2f} {boost.name}" for boost in shown.boosts]
+    boosts: list[str] = []
+    for boost in shown.boosts:
+        # One that only orders two memories adds nothing that could be read.
+        if boost.amount >= READS_AS_ZERO_BELOW:
+            boosts.append(f"{boost.amount:.2f} {boost.name}")
     capped = ", capped at 1" if shown.is_capped else ""
     return f"{shown.score_text} ({' + '.join([raw, *boosts])}{capped})"
 

@@ -34,7 +34,7 @@ from xscore.records.judgment import (
     Thresholds,
     Unjudged,
 )
-from xscore.records.memory import Candidate, Kind, Relation
+from xscore.records.memory import Candidate, Kind, Relation, SpokenMemory
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 
@@ -342,6 +342,7 @@ def rank(
     settings = parts.settings.selection
     thresholds = thresholds or parts.judge.thresholds
     ranked = boosted(parts, outcomes, turn, thresholds=thresholds, now=now)
+    ranked = _later_above_earlier(parts.store, ranked)
     unjudged = unjudged_pairs(outcomes)
     if by_words is None:
         by_words = parts.judge.scale is Scale.WORDS
@@ -374,6 +375,23 @@ def rank(
         turn=turn,
     )
     return Ranking(ranked, selection, by_words=True)
+
+
+def _later_above_earlier(store: "Store", ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+    """Lift what amends an earlier word above it."""
+    if all(entry.candidate.layer.is_indexed for entry in ranked):
+        return ranked
+    # A store without statements, exchanges and commits says nothing twice.
+    from xscore.pipeline.amendments import later_above_earlier
+    from xscore.store.memory_queries import spoken_memories, spoken_vectors
+
+    def read(ids: Sequence[str]) -> list[SpokenMemory]:
+        memories: list[SpokenMemory] = []
+        for connection in store.connections_of_a_turn():
+            memories += spoken_memories(connection, ids)
+        return memories
+
+    return later_above_earlier(ranked, read=read, vectors=lambda: spoken_vectors(store.connection))
 
 
 def _tested(store: "Store", tests: AbstractSet[str]) -> dict[str, list[str]]:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from xscore.platform.clock import DAY_S
 from xscore.prompts.fences import collapse_blanks, escape_tags
 from xscore.prompts.left_out import LeftOut, redacted_lines
-from xscore.records.judgment import Ranked
+from xscore.records.judgment import ORDER_BOOSTS, Ranked
 from xscore.records.memory import (
     CODE_KINDS,
     Citation,
@@ -218,6 +218,10 @@ def piece_caption(piece: BundlePiece) -> str:
 def piece_remarks(piece: BundlePiece) -> str:
     """Return provenance, what of it is not shown, and the memories it represents; may be empty."""
     remarks = [piece.note] if piece.note else []
+    if piece.entry.ranked:
+        for boost in piece.entry.ranked.boosts:
+            if boost.name in ORDER_BOOSTS:
+                remarks.append(boost.because)
     if piece.in_part:
         remarks.append("shown in part")
     if redacted := redacted_lines(

@@ -289,6 +289,11 @@ class Boost(Struct, frozen=True):
     because: str
 
 
+AMENDS, AMENDED = "amends", "amended"
+"""Names of the boosts by which a later word stands above an earlier one on the same matter."""
+ORDER_BOOSTS = frozenset({AMENDS, AMENDED})
+
+
 class Ranked(NamedTuple):
     """A judged candidate with its boosts; `score` is final, `judgment.score` is raw and untouched.
 

@@ -328,6 +328,19 @@ class Memory(Struct, frozen=True, kw_only=True):
         return self.source is MemorySource.EXPLICIT
 
 
+class SpokenMemory(Struct, frozen=True):
+    """What was said, as far as it tells whether it amends what was said before."""
+
+    id: str
+    kind: Kind
+    place: str
+    at: float
+    """Unix seconds."""
+    session: str
+    """The chat that it is an exchange of; empty: none."""
+    text: str
+
+
 class Edge(Struct, frozen=True):
     """A directed link between two memories or files (`m_…`, `f_…`)."""
 

@@ -11,8 +11,9 @@ import sqlite3
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from xscore.platform.database import damage_if_invalid
 from xscore.platform.hashing import file_id
-from xscore.records.memory import Edge, Memory, Relation
+from xscore.records.memory import Edge, Kind, Memory, Relation, SpokenMemory
 from xscore.store.memory_rows import (
     IN_JSON_LIST,
     LIVE_CONDITION,
@@ -53,6 +54,17 @@ _LATEST_DECISIONS = f"""
 _LATEST_EXCHANGES = """
     id IN (SELECT id FROM memory WHERE layer = 'session' AND status = 'active'
         AND kind = 'exchange' AND thread = ? ORDER BY updated_at DESC, id LIMIT ?)
+"""
+MOST_WEIGHED = 1_000
+"""Memories by which words are weighed."""
+_SPOKEN = f"""
+    SELECT id, kind, place, updated_at, coalesce(json_extract(attrs, '$.session'), ''), text
+    FROM memory_row WHERE version = 0 AND id {IN_JSON_LIST}
+"""
+_SPOKEN_VECTORS = f"""
+    SELECT terms FROM memory_row
+    WHERE layer IN ('session', 'project', 'governance') AND {LIVE_CONDITION} AND version = 0
+    ORDER BY updated_at DESC, id LIMIT ?
 """
 _NOT_INDEXED = "SELECT id FROM memory WHERE source <> 'index'"
 _EDGES_OF_STATED = f"""
@@ -144,6 +156,19 @@ def stored_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
 def latest_decisions(connection: sqlite3.Connection, limit: int) -> list[Memory]:
     """Return at most `limit` decisions that are candidates, those that changed last."""
     return select_memories(connection, _LATEST_DECISIONS, (limit,))
+
+
+def spoken_memories(connection: sqlite3.Connection, ids: Iterable[str]) -> list[SpokenMemory]:
+    """Return these memories, of which none comes from a file, as what was said."""
+    rows = connection.execute(_SPOKEN, (json.dumps(list(ids)),)).fetchall()
+    with damage_if_invalid("a memory"):
+        return [SpokenMemory(id_, Kind(kind), *others) for id_, kind, *others in rows]
+
+
+def spoken_vectors(connection: sqlite3.Connection) -> list[bytes]:
+    """Return the term vectors of the latest that was said."""
+    rows = connection.execute(_SPOKEN_VECTORS, (MOST_WEIGHED,))
+    return [terms for (terms,) in rows.fetchall()]
 
 
 def latest_exchanges(connection: sqlite3.Connection, thread: str, limit: int) -> list[Memory]:

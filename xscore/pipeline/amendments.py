@@ -1,0 +1,239 @@
+"""The later word stands above the earlier: who amends whom among what was said on a task.
+
+Chats, commits, decisions and facts outlive what changed them. One that says that it amends,
+supersedes or reverts, and cites an earlier one or shares enough of its words, is lifted above it,
+and both say so. Nothing is removed and no text is rewritten: an amendment often leaves most of a
+rule as it was. Pure, except for the texts that it asks for. Trade-off: a later word that does not
+call itself one is taken for one only where both say nearly the same.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import UTC, datetime
+from heapq import nlargest
+
+from msgspec import Struct, field
+
+from xscore.records.judgment import AMENDED, AMENDS, UNRELATED_BELOW, Boost, Ranked
+from xscore.records.memory import Kind, SpokenMemory, commit_name
+from xscore.store.term_vectors import TERM_ENTRY, text_terms
+
+MOST_COMPARED = 40
+"""Most memories that are compared, the best first."""
+SAME_MATTER = 0.25
+"""Least share of the weight of its words, of the shorter one, that a later word has in common with
+what it amends (decision 0044)."""
+SAME_WORDS = 0.8
+"""The same share, of both together, where the later one does not say that it amends."""
+SHORT_TERMS = 40
+"""Distinct terms of a fact; what has more is compared only if it calls itself a later word."""
+IMAGINED = 50
+"""Memories without any of the words that are imagined, so that words weigh in a small store."""
+STEP = 1e-6
+"""How far above the earlier word the later one stands at least."""
+MOST_NAMED = 2
+
+_CALLS_ITSELF_LATER = re.compile(
+    r"(?i)\b(?:amend(?:s|ed|ing|ments?)?|supersed(?:es?|ed|ing)|overrul(?:es?|ed|ing)"
+    r"|from now on|this reverts commit"
+    r"|(?:chang|revis|revers|replac|withdraw|correct|updat)\w*(?: [\w'-]+){0,4}"
+    r" (?:decisions?|rules?|polic(?:y|ies)|agreements?|conventions?)"
+    r"|(?:instead of|not) (?:the|our|what) (?:old|earlier|previous|former)\b)"
+)
+_MAY_BE_LATER = re.compile(
+    r"(?i)\b(?:amend|supersed|overrul|revert|revers|replac|correct|fix|undo|undid|instead|no longer"
+    r"|chang|withdraw|revis|drop)\w*"
+)
+"""Enough for one that cites the earlier one."""
+_NAMED = re.compile(r"\bm_[0-9a-f]{20}\b|\b[0-9a-f]{7,64}\b")
+
+
+class Saying(Struct):
+    """What was said at one time: a memory, or the exchanges of one chat."""
+
+    members: list[SpokenMemory]
+    terms: AbstractSet[int]
+
+    @property
+    def at(self) -> float:
+        """When the last of it was said."""
+        return max(member.at for member in self.members)
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "\n".join(member.text for member in self.members)
+
+    @property
+    def is_amending(self) -> bool:
+        """Whether it calls itself a later word."""
+        return any(_CALLS_ITSELF_LATER.search(member.text) for member in self.members)
+
+    def is_cited_by(self, names: AbstractSet[str]) -> bool:
+        """Whether one of these names is an id of it, or the start of its commit's hash."""
+        for member in self.members:
+            if member.id in names:
+                return True
+            if member.kind is Kind.COMMIT and any(map(member.place.startswith, names)):
+                return True
+        return False
+
+
+class Weights(Struct, frozen=True):
+    """What terms weigh: the rarer among all that was said, the more."""
+
+    counts: Mapping[int, int] = field(default_factory=dict)
+    memories: int = 0
+
+    @classmethod
+    def of_vectors(cls, vectors: Iterable[bytes]) -> "Weights":
+        """Count the memories that have each term."""
+        counts = Counter[int]()
+        memories = 0
+        for vector in vectors:
+            memories += 1
+            counts.update(term for term, _, _ in TERM_ENTRY.iter_unpack(vector))
+        return cls(counts, memories)
+
+    def sum_of(self, terms: Iterable[int]) -> float:
+        """Return what these terms weigh together."""
+        pool = self.memories + IMAGINED
+        return sum(math.log1p(pool / (self.counts.get(term, 0) + 0.5)) for term in terms)
+
+
+def later_above_earlier(
+    ranked: Sequence[Ranked],
+    *,
+    read: Callable[[Sequence[str]], Sequence[SpokenMemory]],
+    vectors: Callable[[], Iterable[bytes]],
+) -> tuple[Ranked, ...]:
+    """Lift each later word above what it amends; the others stay as they are.
+
+    read: reads memories by their ids.
+    vectors: reads the term vectors of what was said, to weigh words by.
+    """
+    spoken = [
+        entry
+        for entry in ranked
+        if not entry.candidate.layer.is_indexed and entry.score >= UNRELATED_BELOW
+    ]
+    if len(spoken) < 2:
+        return tuple(ranked)
+    best = nlargest(MOST_COMPARED, spoken, key=lambda entry: entry.score)
+    sayings = sayings_of(read([entry.candidate.id for entry in best]))
+    pairs = amending_pairs(sayings, vectors)
+    if not pairs:
+        return tuple(ranked)
+    placed = _placed(pairs, {entry.candidate.id: entry for entry in best})
+    return tuple([placed.get(entry.candidate.id, entry) for entry in ranked])
+
+
+def sayings_of(memories: Iterable[SpokenMemory]) -> list[Saying]:
+    """Join the exchanges of each chat; what belongs to none stands alone. The latest first."""
+    chats: dict[str, list[SpokenMemory]] = {}
+    for memory in memories:
+        chats.setdefault(memory.session or memory.id, []).append(memory)
+    sayings: list[Saying] = []
+    for members in chats.values():
+        terms: set[int] = set()
+        for member in members:
+            terms |= text_terms(member.text)
+        sayings.append(Saying(members, terms))
+    return sorted(sayings, key=lambda saying: (-saying.at, saying.members[0].id))
+
+
+def amending_pairs(
+    sayings: Sequence[Saying], vectors: Callable[[], Iterable[bytes]]
+) -> list[tuple[Saying, Saying]]:
+    """Return who amends whom, the latest first. sayings: the latest first."""
+    weights: Weights | None = None
+    pairs: list[tuple[Saying, Saying]] = []
+    for place, later in enumerate(sayings):
+        names = set(_NAMED.findall(later.text)) if _MAY_BE_LATER.search(later.text) else set()
+        is_amending = later.is_amending
+        for earlier in sayings[place + 1 :]:
+            # Of two of the same time neither is the later one.
+            if earlier.at >= later.at:
+                continue
+            if names and earlier.is_cited_by(names):
+                pairs.append((later, earlier))
+                continue
+            if not (is_amending or _are_facts(later, earlier)):
+                continue
+            if weights is None:
+                weights = Weights.of_vectors(vectors())
+            if _is_same_matter(later, earlier, weights, is_amending=is_amending):
+                pairs.append((later, earlier))
+    return pairs
+
+
+def _are_facts(*sayings: Saying) -> bool:
+    """Whether each was stated in a few words. A commit repeats the words of others without
+    amending them."""
+    for saying in sayings:
+        (first, *others) = saying.members
+        if others or len(saying.terms) > SHORT_TERMS:
+            return False
+        if first.kind in (Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO):
+            return False
+    return True
+
+
+def _is_same_matter(later: Saying, earlier: Saying, weights: Weights, *, is_amending: bool) -> bool:
+    common = weights.sum_of(later.terms & earlier.terms)
+    if is_amending:
+        shorter = min(weights.sum_of(later.terms), weights.sum_of(earlier.terms))
+        return common >= SAME_MATTER * shorter > 0
+    # The same words again are no other word.
+    if later.text.strip() == earlier.text.strip():
+        return False
+    return common >= SAME_WORDS * weights.sum_of(later.terms | earlier.terms) > 0
+
+
+def _placed(
+    pairs: Sequence[tuple[Saying, Saying]], entries: Mapping[str, Ranked]
+) -> dict[str, Ranked]:
+    """Return the entries whose score or remark changes, by id. pairs: the latest first."""
+    scores = {id_: entry.score for id_, entry in entries.items()}
+    ceilings: dict[str, float] = {}
+    amends: dict[str, list[Saying]] = {}
+    amended: dict[str, list[Saying]] = {}
+    for later, earlier in pairs:
+        # Of a chat the exchange that fits best speaks.
+        speaker = max(later.members, key=lambda member: (scores[member.id], member.at)).id
+        of_both = [scores[member.id] for member in (*later.members, *earlier.members)]
+        scores[speaker] = min(max(of_both), ceilings.get(speaker, 1.0))
+        amends.setdefault(speaker, []).append(earlier)
+        for member in earlier.members:
+            least = min(ceilings.get(member.id, 1.0), scores[speaker] - STEP)
+            ceilings[member.id] = least
+            scores[member.id] = min(scores[member.id], least)
+            amended.setdefault(member.id, []).append(later)
+    placed: dict[str, Ranked] = {}
+    for id_ in amends.keys() | amended.keys():
+        entry = entries[id_]
+        change = round(scores[id_] - entry.score, 9)
+        boosts = list(entry.boosts)
+        if id_ in amends:
+            boosts.append(Boost(AMENDS, max(change, 0.0), f"amends {_names(amends[id_])}"))
+        if id_ in amended:
+            names = _names(amended[id_])
+            boosts.append(Boost(AMENDED, min(change, 0.0), f"amended by {names}, the later word"))
+        placed[id_] = entry._replace(boosts=tuple(boosts), score=entry.score + change)
+    return placed
+
+
+def _names(sayings: Sequence[Saying]) -> str:
+    """Return `[m_…] of 2024-03-02`, of a commit `commit 1a2b3c4 of 2024-03-02`."""
+    names: list[str] = []
+    for saying in sayings[:MOST_NAMED]:
+        first = saying.members[0]
+        day = datetime.fromtimestamp(saying.at, UTC).date().isoformat()
+        name = commit_name(first.place) if first.kind is Kind.COMMIT else f"[{first.id}]"
+        names.append(f"{name} of {day}")
+    if len(sayings) > MOST_NAMED:
+        names.append(f"{len(sayings) - MOST_NAMED} more")
+    return ", ".join(names)
