@@ -10,19 +10,22 @@ call itself one is taken for one only where both say nearly the same.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from heapq import nlargest
+from typing import Protocol
 
 from msgspec import Struct, field
 
-from xscore.records.judgment import AMENDED, AMENDS, UNRELATED_BELOW, Boost, Ranked
+from xscore.records.judgment import AMENDED, AMENDS, Boost, Ranked
 from xscore.records.memory import Kind, SpokenMemory, commit_name
 from xscore.store.term_vectors import TERM_ENTRY, text_terms
 
 MOST_COMPARED = 40
-"""Most memories that are compared, the best first."""
+"""Most memories that are compared with each other, the best first."""
+MOST_SEARCHED = 1_000
+"""Most others that are searched for later words: those often share fewer words with a task."""
 SAME_MATTER = 0.25
 """Least share of the weight of its words, of the shorter one, that a later word has in common with
 what it amends (decision 0044)."""
@@ -30,6 +33,8 @@ SAME_WORDS = 0.8
 """The same share, of both together, where the later one does not say that it amends."""
 SHORT_TERMS = 40
 """Distinct terms of a fact; what has more is compared only if it calls itself a later word."""
+NO_FACTS = frozenset({Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
+"""Kinds that say what happened: one repeats the words of another without amending it."""
 IMAGINED = 50
 """Memories without any of the words that are imagined, so that words weigh in a small store."""
 STEP = 1e-6
@@ -51,6 +56,26 @@ _MAY_BE_LATER = re.compile(
 _NAMED = re.compile(r"\bm_[0-9a-f]{20}\b|\b[0-9a-f]{7,64}\b")
 
 
+class SpokenWords(Protocol):
+    """Reads what was said."""
+
+    def read(self, ids: Sequence[str]) -> Sequence[SpokenMemory]:
+        """Return these memories."""
+        ...
+
+    def read_later_words(self, ids: Sequence[str]) -> Sequence[SpokenMemory]:
+        """Return those of these memories that may call themselves a later word."""
+        ...
+
+    def read_chats(self, sessions: Sequence[str]) -> Sequence[SpokenMemory]:
+        """Return all exchanges of these chats."""
+        ...
+
+    def read_vectors(self) -> Iterable[bytes]:
+        """Return the term vectors of what was said, to weigh words by."""
+        ...
+
+
 class Saying(Struct):
     """What was said at one time: a memory, or the exchanges of one chat."""
 
@@ -70,7 +95,11 @@ class Saying(Struct):
     @property
     def is_amending(self) -> bool:
         """Whether it calls itself a later word."""
-        return any(_CALLS_ITSELF_LATER.search(member.text) for member in self.members)
+        return any(map(calls_itself_later, self.members))
+
+    def has_any_of(self, ids: AbstractSet[str]) -> bool:
+        """Whether one of these memories is of it."""
+        return any(member.id in ids for member in self.members)
 
     def is_cited_by(self, names: AbstractSet[str]) -> bool:
         """Whether one of these names is an id of it, or the start of its commit's hash."""
@@ -104,31 +133,45 @@ class Weights(Struct, frozen=True):
         return sum(math.log1p(pool / (self.counts.get(term, 0) + 0.5)) for term in terms)
 
 
-def later_above_earlier(
-    ranked: Sequence[Ranked],
-    *,
-    read: Callable[[Sequence[str]], Sequence[SpokenMemory]],
-    vectors: Callable[[], Iterable[bytes]],
-) -> tuple[Ranked, ...]:
-    """Lift each later word above what it amends; the others stay as they are.
+def calls_itself_later(memory: SpokenMemory) -> bool:
+    """Whether a memory says that it amends or supersedes something."""
+    return _CALLS_ITSELF_LATER.search(memory.text) is not None
 
-    read: reads memories by their ids.
-    vectors: reads the term vectors of what was said, to weigh words by.
-    """
-    spoken = [
-        entry
-        for entry in ranked
-        if not entry.candidate.layer.is_indexed and entry.score >= UNRELATED_BELOW
-    ]
+
+def later_above_earlier(ranked: Sequence[Ranked], words: SpokenWords) -> tuple[Ranked, ...]:
+    """Lift each later word above what it amends; the others stay as they are."""
+    spoken = [entry for entry in ranked if not entry.candidate.layer.is_indexed and entry.score > 0]
     if len(spoken) < 2:
         return tuple(ranked)
-    best = nlargest(MOST_COMPARED, spoken, key=lambda entry: entry.score)
-    sayings = sayings_of(read([entry.candidate.id for entry in best]))
-    pairs = amending_pairs(sayings, vectors)
+    best = nlargest(MOST_SEARCHED, spoken, key=lambda entry: entry.score)
+    ids = [entry.candidate.id for entry in best]
+    near_ids = ids[:MOST_COMPARED]
+    memories = [*words.read(near_ids), *words.read_later_words(ids[MOST_COMPARED:])]
+    if not _may_amend(memories):
+        return tuple(ranked)
+    sessions = sorted({memory.session for memory in memories} - {""})
+    in_chats = words.read_chats(sessions) if sessions else ()
+    by_id = {memory.id: memory for memory in (*memories, *in_chats)}
+    pairs = amending_pairs(sayings_of(by_id.values()), words)
+    near = frozenset(near_ids)
+    # What nobody would be shown needs no later word beside it.
+    pairs = [pair for pair in pairs if pair[1].has_any_of(near)]
     if not pairs:
         return tuple(ranked)
-    placed = _placed(pairs, {entry.candidate.id: entry for entry in best})
+    placed = _placed(pairs, {entry.candidate.id: entry for entry in spoken})
     return tuple([placed.get(entry.candidate.id, entry) for entry in ranked])
+
+
+def _may_amend(memories: Sequence[SpokenMemory]) -> bool:
+    """Whether one of these can be a later word at all, so that the rest has to be read."""
+    facts = 0
+    for memory in memories:
+        if calls_itself_later(memory):
+            return True
+        if _MAY_BE_LATER.search(memory.text) and _NAMED.search(memory.text):
+            return True
+        facts += memory.kind not in NO_FACTS
+    return facts > 1
 
 
 def sayings_of(memories: Iterable[SpokenMemory]) -> list[Saying]:
@@ -145,9 +188,7 @@ def sayings_of(memories: Iterable[SpokenMemory]) -> list[Saying]:
     return sorted(sayings, key=lambda saying: (-saying.at, saying.members[0].id))
 
 
-def amending_pairs(
-    sayings: Sequence[Saying], vectors: Callable[[], Iterable[bytes]]
-) -> list[tuple[Saying, Saying]]:
+def amending_pairs(sayings: Sequence[Saying], words: SpokenWords) -> list[tuple[Saying, Saying]]:
     """Return who amends whom, the latest first. sayings: the latest first."""
     weights: Weights | None = None
     pairs: list[tuple[Saying, Saying]] = []
@@ -164,20 +205,19 @@ def amending_pairs(
             if not (is_amending or _are_facts(later, earlier)):
                 continue
             if weights is None:
-                weights = Weights.of_vectors(vectors())
+                weights = Weights.of_vectors(words.read_vectors())
             if _is_same_matter(later, earlier, weights, is_amending=is_amending):
                 pairs.append((later, earlier))
     return pairs
 
 
 def _are_facts(*sayings: Saying) -> bool:
-    """Whether each was stated in a few words. A commit repeats the words of others without
-    amending them."""
+    """Whether each was stated in a few words."""
     for saying in sayings:
         (first, *others) = saying.members
         if others or len(saying.terms) > SHORT_TERMS:
             return False
-        if first.kind in (Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO):
+        if first.kind in NO_FACTS:
             return False
     return True
 
@@ -202,12 +242,16 @@ def _placed(
     amends: dict[str, list[Saying]] = {}
     amended: dict[str, list[Saying]] = {}
     for later, earlier in pairs:
-        # Of a chat the exchange that fits best speaks.
-        speaker = max(later.members, key=lambda member: (scores[member.id], member.at)).id
-        of_both = [scores[member.id] for member in (*later.members, *earlier.members)]
-        scores[speaker] = min(max(of_both), ceilings.get(speaker, 1.0))
+        # Of a chat, exchanges of this session or outside the scope are no candidates.
+        speakers = [member for member in later.members if member.id in scores]
+        listeners = [member for member in earlier.members if member.id in scores]
+        if not speakers or not listeners:
+            continue
+        speaker = max(speakers, key=lambda member: _speaks_for(member, scores)).id
+        highest = max(scores[member.id] for member in (*speakers, *listeners))
+        scores[speaker] = min(highest, ceilings.get(speaker, 1.0))
         amends.setdefault(speaker, []).append(earlier)
-        for member in earlier.members:
+        for member in listeners:
             least = min(ceilings.get(member.id, 1.0), scores[speaker] - STEP)
             ceilings[member.id] = least
             scores[member.id] = min(scores[member.id], least)
@@ -224,6 +268,11 @@ def _placed(
             boosts.append(Boost(AMENDED, min(change, 0.0), f"amended by {names}, the later word"))
         placed[id_] = entry._replace(boosts=tuple(boosts), score=entry.score + change)
     return placed
+
+
+def _speaks_for(member: SpokenMemory, scores: Mapping[str, float]) -> tuple[bool, float, float]:
+    """Order the exchanges of a chat by how well they say what is the later word."""
+    return calls_itself_later(member), scores[member.id], member.at
 
 
 def _names(sayings: Sequence[Saying]) -> str:

@@ -34,7 +34,7 @@ from xscore.records.judgment import (
     Thresholds,
     Unjudged,
 )
-from xscore.records.memory import Candidate, Kind, Relation, SpokenMemory
+from xscore.records.memory import Candidate, Kind, Relation
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 
@@ -383,15 +383,9 @@ def _later_above_earlier(store: "Store", ranked: tuple[Ranked, ...]) -> tuple[Ra
         return ranked
     # A store without statements, exchanges and commits says nothing twice.
     from xscore.pipeline.amendments import later_above_earlier
-    from xscore.store.memory_queries import spoken_memories, spoken_vectors
+    from xscore.store.memory_queries import SpokenWords
 
-    def read(ids: Sequence[str]) -> list[SpokenMemory]:
-        memories: list[SpokenMemory] = []
-        for connection in store.connections_of_a_turn():
-            memories += spoken_memories(connection, ids)
-        return memories
-
-    return later_above_earlier(ranked, read=read, vectors=lambda: spoken_vectors(store.connection))
+    return later_above_earlier(ranked, SpokenWords(store.connections_of_a_turn()))
 
 
 def _tested(store: "Store", tests: AbstractSet[str]) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ is one function more.
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from xscore.platform.database import damage_if_invalid
@@ -57,9 +57,19 @@ _LATEST_EXCHANGES = """
 """
 MOST_WEIGHED = 1_000
 """Memories by which words are weighed."""
+_SESSION = "coalesce(json_extract(attrs, '$.session'), '')"
 _SPOKEN = f"""
-    SELECT id, kind, place, updated_at, coalesce(json_extract(attrs, '$.session'), ''), text
-    FROM memory_row WHERE version = 0 AND id {IN_JSON_LIST}
+    SELECT id, kind, place, updated_at, {_SESSION}, text FROM memory_row
+    WHERE version = 0 AND id {IN_JSON_LIST}
+"""
+_LATER_WORDS = f"""
+    {_SPOKEN} AND (text LIKE '%amend%' OR text LIKE '%supersed%' OR text LIKE '%overrul%'
+        OR text LIKE '%from now on%' OR text LIKE '%reverts commit%')
+"""
+_CHATS = f"""
+    SELECT id, kind, place, updated_at, {_SESSION}, text FROM memory_row
+    WHERE layer = 'session' AND kind = 'exchange' AND {LIVE_CONDITION} AND version = 0
+      AND {_SESSION} {IN_JSON_LIST}
 """
 _SPOKEN_VECTORS = f"""
     SELECT terms FROM memory_row
@@ -158,17 +168,40 @@ def latest_decisions(connection: sqlite3.Connection, limit: int) -> list[Memory]
     return select_memories(connection, _LATEST_DECISIONS, (limit,))
 
 
-def spoken_memories(connection: sqlite3.Connection, ids: Iterable[str]) -> list[SpokenMemory]:
-    """Return these memories, of which none comes from a file, as what was said."""
-    rows = connection.execute(_SPOKEN, (json.dumps(list(ids)),)).fetchall()
-    with damage_if_invalid("a memory"):
-        return [SpokenMemory(id_, Kind(kind), *others) for id_, kind, *others in rows]
+class SpokenWords:
+    """What was said in a repository and by its user, as `pipeline.amendments` compares it."""
 
+    def __init__(self, connections: Sequence[sqlite3.Connection]) -> None:
+        self._connections = connections
 
-def spoken_vectors(connection: sqlite3.Connection) -> list[bytes]:
-    """Return the term vectors of the latest that was said."""
-    rows = connection.execute(_SPOKEN_VECTORS, (MOST_WEIGHED,))
-    return [terms for (terms,) in rows.fetchall()]
+    def read(self, ids: Sequence[str]) -> list[SpokenMemory]:
+        """Return these memories, of which none comes from a file."""
+        return self._rows(_SPOKEN, ids)
+
+    def read_later_words(self, ids: Sequence[str]) -> list[SpokenMemory]:
+        """Return those of these memories whose text has a word that amends."""
+        return self._rows(_LATER_WORDS, ids) if ids else []
+
+    def read_chats(self, sessions: Sequence[str]) -> list[SpokenMemory]:
+        """Return the exchanges of these chats."""
+        return self._rows(_CHATS, sessions)
+
+    def read_vectors(self) -> list[bytes]:
+        """Return the term vectors of the latest that was said."""
+        vectors: list[bytes] = []
+        for connection in self._connections:
+            rows = connection.execute(_SPOKEN_VECTORS, (MOST_WEIGHED,)).fetchall()
+            vectors += [terms for (terms,) in rows]
+        return vectors
+
+    def _rows(self, query: str, values: Sequence[str]) -> list[SpokenMemory]:
+        memories: list[SpokenMemory] = []
+        among = (json.dumps(list(values)),)
+        for connection in self._connections:
+            rows = connection.execute(query, among).fetchall()
+            with damage_if_invalid("a memory"):
+                memories += [SpokenMemory(id_, Kind(kind), *rest) for id_, kind, *rest in rows]
+        return memories
 
 
 def latest_exchanges(connection: sqlite3.Connection, thread: str, limit: int) -> list[Memory]:
