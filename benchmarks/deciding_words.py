@@ -193,19 +193,19 @@ def exchanges_of(name: str, chat: Chat, *, day: int, tree: Path) -> Iterator[Imp
         if message["role"] == "user":
             pairs.append((message["text"], ""))
         elif pairs:
-            asked, answered = pairs[-1]
-            pairs[-1] = (asked, f"{answered}\n{message['text']}".strip())
+            question, words = pairs[-1]
+            pairs[-1] = (question, f"{words}\n{message['text']}".strip())
     if tree.name == "chats":
         rest = "\n".join(message["text"] for message in chat[1:])
         pairs = [(chat[0]["text"], rest)]
-    for number, (asked, answered) in enumerate(pairs):
+    for number, (question, words) in enumerate(pairs):
         at = float(FIRST_AT + day * DAY_S + number * 60)
         yield ImportedExchange(
             origin="claude-code",
             session=name,
             identity=f"{name}/{number}",
-            asked=asked,
-            answered=answered or "(no answer)",
+            asked=question,
+            answered=words or "(no answer)",
             at=at,
             ended_at=at,
             cwd=str(tree),
@@ -270,7 +270,9 @@ def ask_all(tree: Path, cases: Sequence[Task]) -> Iterator[tuple[Task, Ranking, 
 
     async def ask() -> list[tuple[Task, Ranking, Answer]]:
         replies: list[tuple[Task, Ranking, Answer]] = []
-        async for task, (ranking, answer, _) in answers(tree, cases, task=bug_report, exchanges=True):
+        async for task, (ranking, answer, _) in answers(
+            tree, cases, task=bug_report, exchanges=True
+        ):
             replies.append((task, ranking, answer))
         return replies
 

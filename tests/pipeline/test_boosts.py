@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscore.pipeline.boosts import BOOSTERS, BoostRules, boost
+from xscore.pipeline.joining import join
 from xscore.platform.clock import DAY_S
 from xscore.records.judgment import (
     Boost,
@@ -61,7 +62,7 @@ def ranked(
     rules = BoostRules(
         settings=settings or BoostSettings(), thresholds=thresholds, boosters=BOOSTERS, now=NOW
     )
-    boosted = boost(outcomes, turn, rules, edges=edges, degrees=degrees or {})
+    boosted = boost(join(outcomes, weight=0), turn, rules, edges=edges, degrees=degrees or {})
     return {outcome.candidate.id: outcome for outcome in boosted}
 
 
@@ -248,7 +249,7 @@ def test_the_unjudged_are_left_out_and_own_boosters_join() -> None:
     rules = BoostRules(
         settings=BoostSettings(), thresholds=Thresholds(0.7), boosters=boosters, now=NOW
     )
-    boosted = boost([outcome("a", 0.5), missing], TURN, rules, edges=(), degrees={})
+    boosted = boost(join([outcome("a", 0.5), missing], weight=0), TURN, rules, edges=(), degrees={})
     assert [(memory.candidate.id, memory.score) for memory in boosted] == [("a", 0.52)]
 
 

@@ -242,7 +242,7 @@ async def test_all_scores_has_a_line_for_every_candidate(
         answer = await pipeline.ask(TASK, answer=False, all_scores=target)
     lines = [json.loads(line) for line in target.read_text().splitlines()]
     assert len(lines) == answer.coverage.candidates
-    names = "id path entity layer kind outcome raw_score score reason cause boosts"
+    names = "id path entity layer kind outcome raw_score score reason cause boosts words"
     assert set(lines[0]) == set(names.split())
     assert [line["score"] for line in lines] == sorted(
         (line["score"] for line in lines), reverse=True

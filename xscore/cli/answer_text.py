@@ -222,6 +222,14 @@ def _entry(memory: Selected) -> list[str]:
         head += faint("  (carried: judged under an earlier wording)")
     if memory.is_stale:
         head += faint("  (stale: the code it cites has changed)")
+    why = _why(memory)
+    if why:
+        return [head, faint(f"{_INDENT}{why}")]
+    return [head]
+
+
+def _why(memory: Selected) -> str:
+    """Return what a memory amends, the reason of its score, and the sum behind it."""
     boosts, remarks = "", list[str]()
     for boost in memory.boosts:
         if boost.name in ORDER_BOOSTS:
@@ -231,8 +239,9 @@ def _entry(memory: Selected) -> list[str]:
     if memory.is_capped:
         boosts += ", capped at 1"
     why = "; ".join(filter(None, [*remarks, one_line(memory.reason)]))
+    if memory.words:
+        judged = f"judge {memory.raw_score:.2f}, words {memory.words:+.1f}"
+        return f"{why} ({judged} → {memory.unboosted_score:.2f}{boosts})".strip()
     if boosts:
-        why = f"{why} ({memory.raw_score:.2f}{boosts})".strip()
-    if why:
-        return [head, faint(f"{_INDENT}{why}")]
-    return [head]
+        return f"{why} ({memory.raw_score:.2f}{boosts})".strip()
+    return why

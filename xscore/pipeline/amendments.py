@@ -26,11 +26,14 @@ MOST_COMPARED = 40
 """Most memories that are compared with each other, the best first."""
 MOST_SEARCHED = 1_000
 """Most others that are searched for later words: those often share fewer words with a task."""
-SAME_MATTER = 0.25
-"""Least share of the weight of its words, of the shorter one, that a later word has in common with
-what it amends (decision 0044)."""
+SAME_MATTER = 0.23
+"""Least cosine of the weighted words of a later word with what it amends (decision 0044)."""
+OF_BEST_MATCH = 0.6
+"""Share of the cosine of what a later word fits best that all else needs: it speaks of one
+matter."""
 SAME_WORDS = 0.8
-"""The same share, of both together, where the later one does not say that it amends."""
+"""Share of the weight of their words that two facts have in common, where the later one does not
+say that it amends."""
 SHORT_TERMS = 40
 """Distinct terms of a fact; what has more is compared only if it calls itself a later word."""
 NO_FACTS = frozenset({Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
@@ -71,8 +74,8 @@ class SpokenWords(Protocol):
         """Return all exchanges of these chats."""
         ...
 
-    def read_vectors(self) -> Iterable[bytes]:
-        """Return the term vectors of what was said, to weigh words by."""
+    def read_vectors(self, *, chats: bool) -> Iterable[bytes]:
+        """Return the term vectors of chats, or of all else that was said, to weigh words by."""
         ...
 
 
@@ -91,6 +94,11 @@ class Saying(Struct):
     def text(self) -> str:
         """All of it."""
         return "\n".join(member.text for member in self.members)
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether it is made of exchanges."""
+        return self.members[0].kind is Kind.EXCHANGE
 
     @property
     def is_amending(self) -> bool:
@@ -138,17 +146,17 @@ def calls_itself_later(memory: SpokenMemory) -> bool:
     return _CALLS_ITSELF_LATER.search(memory.text) is not None
 
 
-def later_above_earlier(ranked: Sequence[Ranked], words: SpokenWords) -> tuple[Ranked, ...]:
-    """Lift each later word above what it amends; the others stay as they are."""
-    spoken = [entry for entry in ranked if not entry.candidate.layer.is_indexed and entry.score > 0]
-    if len(spoken) < 2:
-        return tuple(ranked)
+def place_later_words(spoken: Sequence[Ranked], words: SpokenWords) -> dict[str, Ranked]:
+    """Lift each later word above what it amends; return the entries that change, by id.
+
+    spoken: the ranked memories that come from no file.
+    """
     best = nlargest(MOST_SEARCHED, spoken, key=lambda entry: entry.score)
     ids = [entry.candidate.id for entry in best]
     near_ids = ids[:MOST_COMPARED]
     memories = [*words.read(near_ids), *words.read_later_words(ids[MOST_COMPARED:])]
     if not _may_amend(memories):
-        return tuple(ranked)
+        return {}
     sessions = sorted({memory.session for memory in memories} - {""})
     in_chats = words.read_chats(sessions) if sessions else ()
     by_id = {memory.id: memory for memory in (*memories, *in_chats)}
@@ -157,9 +165,8 @@ def later_above_earlier(ranked: Sequence[Ranked], words: SpokenWords) -> tuple[R
     # What nobody would be shown needs no later word beside it.
     pairs = [pair for pair in pairs if pair[1].has_any_of(near)]
     if not pairs:
-        return tuple(ranked)
-    placed = _placed(pairs, {entry.candidate.id: entry for entry in spoken})
-    return tuple([placed.get(entry.candidate.id, entry) for entry in ranked])
+        return {}
+    return _placed(pairs, {entry.candidate.id: entry for entry in spoken})
 
 
 def _may_amend(memories: Sequence[SpokenMemory]) -> bool:
@@ -190,25 +197,39 @@ def sayings_of(memories: Iterable[SpokenMemory]) -> list[Saying]:
 
 def amending_pairs(sayings: Sequence[Saying], words: SpokenWords) -> list[tuple[Saying, Saying]]:
     """Return who amends whom, the latest first. sayings: the latest first."""
-    weights: Weights | None = None
+    weights_of: dict[bool, Weights] = {}
     pairs: list[tuple[Saying, Saying]] = []
     for place, later in enumerate(sayings):
-        names = set(_NAMED.findall(later.text)) if _MAY_BE_LATER.search(later.text) else set()
-        is_amending = later.is_amending
-        for earlier in sayings[place + 1 :]:
-            # Of two of the same time neither is the later one.
-            if earlier.at >= later.at:
-                continue
-            if names and earlier.is_cited_by(names):
-                pairs.append((later, earlier))
-                continue
-            if not (is_amending or _are_facts(later, earlier)):
-                continue
-            if weights is None:
-                weights = Weights.of_vectors(words.read_vectors())
-            if _is_same_matter(later, earlier, weights, is_amending=is_amending):
-                pairs.append((later, earlier))
+        # Of two of the same time neither is the later one.
+        earlier = [saying for saying in sayings[place + 1 :] if saying.at < later.at]
+        cited = _cited_by(later, earlier)
+        if not cited and later.is_amending:
+            if later.is_chat not in weights_of:
+                vectors = words.read_vectors(chats=later.is_chat)
+                weights_of[later.is_chat] = Weights.of_vectors(vectors)
+            cited = _on_same_matter(later, earlier, weights_of[later.is_chat])
+        if not cited:
+            cited = [saying for saying in earlier if _say_the_same(later, saying)]
+        pairs += [(later, saying) for saying in cited]
     return pairs
+
+
+def _cited_by(later: Saying, earlier: Iterable[Saying]) -> list[Saying]:
+    """Return what a saying that changes something names by its id or its commit."""
+    text = later.text
+    names = set(_NAMED.findall(text)) if _MAY_BE_LATER.search(text) else set()
+    return [saying for saying in earlier if names and saying.is_cited_by(names)]
+
+
+def _on_same_matter(later: Saying, earlier: Sequence[Saying], weights: Weights) -> list[Saying]:
+    """Return what has enough of the words of a saying that calls itself a later word."""
+    own_weight = weights.sum_of(later.terms)
+    cosines: list[float] = []
+    for saying in earlier:
+        both = math.sqrt(own_weight * weights.sum_of(saying.terms))
+        cosines.append(weights.sum_of(later.terms & saying.terms) / both if both else 0.0)
+    least = max(SAME_MATTER, OF_BEST_MATCH * max(cosines, default=0.0))
+    return [saying for saying, cosine in zip(earlier, cosines, strict=True) if cosine >= least]
 
 
 def _are_facts(*sayings: Saying) -> bool:
@@ -222,15 +243,12 @@ def _are_facts(*sayings: Saying) -> bool:
     return True
 
 
-def _is_same_matter(later: Saying, earlier: Saying, weights: Weights, *, is_amending: bool) -> bool:
-    common = weights.sum_of(later.terms & earlier.terms)
-    if is_amending:
-        shorter = min(weights.sum_of(later.terms), weights.sum_of(earlier.terms))
-        return common >= SAME_MATTER * shorter > 0
-    # The same words again are no other word.
-    if later.text.strip() == earlier.text.strip():
+def _say_the_same(later: Saying, earlier: Saying) -> bool:
+    """Whether two facts differ in little more than a value."""
+    if not _are_facts(later, earlier) or later.text.strip() == earlier.text.strip():
         return False
-    return common >= SAME_WORDS * weights.sum_of(later.terms | earlier.terms) > 0
+    either = later.terms | earlier.terms
+    return len(later.terms & earlier.terms) >= SAME_WORDS * len(either) > 0
 
 
 def _placed(

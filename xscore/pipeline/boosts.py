@@ -1,22 +1,21 @@
-"""Lift raw scores by links and recency: calls, tests, recent changes, the file at hand.
+"""Lift joined scores by links and recency: calls, tests, recent changes, the file at hand.
 
-final = min(1, raw + sum of boosts), the sum capped, only for a raw score at or above the floor, in
-one pass: a boosted candidate boosts no other. A booster is a function `(Candidate, BoostContext) ->
-Boost | None`; `plugins.enabled` adds those of other packages, and a weight of 0 turns one of ours
-off. Trade-off: only the best neighbour counts.
+final = min(1, joined + sum of boosts), the sum capped, only for a joined score (`joining`) at or
+above the floor, in one pass: a boosted candidate boosts no other. A booster is a function
+`(Candidate, BoostContext) -> Boost | None`; `plugins.enabled` adds those of other packages, and a
+weight of 0 turns one of ours off. Trade-off: only the best neighbour counts.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import chain, repeat
-from operator import itemgetter
+from itertools import chain
 
 from msgspec import Struct
 
 from xscore.extension import ENABLED_SETTING, enabled_plugins, plugin_errors
 from xscore.platform.clock import DAY_S
-from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked, Thresholds
+from xscore.records.judgment import Boost, Ranked, Thresholds
 from xscore.records.memory import Candidate, Edge, Kind, Relation
 from xscore.records.turn import Turn
 from xscore.settings import BoostSettings, Settings
@@ -34,7 +33,8 @@ class BoostContext(Struct, frozen=True, kw_only=True):
     now: float
     """Unix seconds."""
     known: Mapping[str, tuple[Candidate, float]]
-    """Candidates at the ends of edges, with raw scores, by id; duplicates have their own ids."""
+    """Candidates at the ends of edges, with scores before boosts, by id; duplicates have their own
+    ids."""
     calls: Mapping[str, Sequence[str]]
     """Candidate id -> ids it calls."""
     callers: Mapping[str, Sequence[str]]
@@ -62,19 +62,19 @@ class BoostRules(Struct, frozen=True, kw_only=True):
 
 
 def boost(
-    outcomes: Sequence[Outcome],
+    unboosted: Sequence[Ranked],
     turn: Turn,
     rules: BoostRules,
     *,
     edges: Sequence[Edge],
     degrees: Mapping[str, int],
 ) -> tuple[Ranked, ...]:
-    """Rank every judged outcome, in the given order; unjudged ones have no score to boost and are
-    left out.
+    """Return the same memories in the same order, some of them lifted.
 
+    unboosted: as `joining.join` returns them.
     edges: at least those that touch a candidate at or above the floor.
     """
-    ranked = _without_boosts(outcomes)
+    ranked = list(unboosted)
     floor = rules.settings.floor
     liftable = {place: entry for place, entry in enumerate(ranked) if entry.score >= floor}
     around = _context(list(liftable.values()), ranked, turn, rules, edges=edges, degrees=degrees)
@@ -86,18 +86,6 @@ def boost(
     return tuple(ranked)
 
 
-def _without_boosts(outcomes: Sequence[Outcome]) -> list[Ranked]:
-    """Return what was judged, at its raw score."""
-    unjudged = Origin.UNJUDGED  # Python 3.11 looks up an enum's member in 0.2 µs
-    judged = [outcome for outcome in outcomes if outcome[2] is not unjudged]
-    scores = [judgment.score for _, judgment, _ in judged if isinstance(judgment, Judgment)]
-    # Made by `zip`, a third of the time of the constructor, for the many without a boost.
-    candidates, judgments, origins = (map(itemgetter(place), judged) for place in range(3))
-    no_boosts: repeat[tuple[Boost, ...]] = repeat(())
-    fields = zip(candidates, judgments, origins, no_boosts, scores, strict=False)
-    return list(map(tuple.__new__, repeat(Ranked), fields))
-
-
 def _context(
     liftable: Sequence[Ranked],
     ranked: Sequence[Ranked],
@@ -107,7 +95,7 @@ def _context(
     edges: Sequence[Edge],
     degrees: Mapping[str, int],
 ) -> BoostContext:
-    """Return what boosters look at: the links of what can be lifted, and the raw scores at their
+    """Return what boosters look at: the links of what can be lifted, and the scores at their
     ends."""
     inside: set[str] = set()
     for entry in liftable:
@@ -127,7 +115,7 @@ def _context(
         settings=rules.settings,
         thresholds=rules.thresholds,
         now=rules.now,
-        known=_raw_scores(ranked, ends),
+        known=_scores_at(ranked, ends),
         calls=_grouped(calls),
         callers=_grouped(called_from),
         tests=_grouped(tests),
@@ -199,7 +187,7 @@ def _ages_of_files(ranked: Sequence[Ranked], now: float) -> dict[str, float]:
     return {path: max(0.0, now - written_at) / DAY_S for path, written_at in latest.items()}
 
 
-def _raw_scores(
+def _scores_at(
     judged: Sequence[Ranked], ends: AbstractSet[str]
 ) -> dict[str, tuple[Candidate, float]]:
     scores: dict[str, tuple[Candidate, float]] = {}

@@ -4,6 +4,7 @@ Nothing is sent, and a fully cached turn reads no more than this of its judge. T
 script or a model file reads its start.
 """
 
+from xscore.pipeline.joining import WORDS_WEIGHT
 from xscore.pipeline.judge_description import JudgeDescription, Scale
 from xscore.pipeline.known_hosts import known_capability
 from xscore.pipeline.pack_slots import PackSlots
@@ -55,6 +56,7 @@ def describe_model_judge(
         needs_resources=True,
         scale=Scale.RUBRIC,
         thresholds=Thresholds.of_table(settings.selection.threshold, judge=spec.provider),
+        words_weight=words_weight(settings),
         settings=settings,
         store=store,
         provider=provider,
@@ -67,6 +69,13 @@ def describe_model_judge(
         return judge
     capability = known_capability(store.connection, provider, model, now=store.clock())
     return judge.knowing(capability)
+
+
+def words_weight(settings: Settings) -> float:
+    """Return the weight of words beside a model: what the user set, or the default."""
+    # A weight that was measured for this judge comes between the two.
+    chosen = settings.selection.words
+    return WORDS_WEIGHT if chosen is None else chosen
 
 
 def rubric_of(settings: Settings) -> Rubric:

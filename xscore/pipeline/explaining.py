@@ -262,7 +262,13 @@ def _rank_as_then(
     turn = replace(past.turn, changed=changed)
     thresholds = Thresholds(receipt.threshold, receipt.thresholds)
     return rank(
-        parts, outcomes, turn, thresholds=thresholds, by_words=not by_model, now=past.started_at
+        parts,
+        outcomes,
+        turn,
+        thresholds=thresholds,
+        by_words=not by_model,
+        words_weight=receipt.words_weight,
+        now=past.started_at,
     )
 
 
@@ -378,11 +384,13 @@ def _score_sum(shown: Selected, receipt: Answer) -> str:
     if shown.draws:
         first, second = shown.draws[:2]
         mean = f"the mean of {first:.2f} and {second:.2f}"
-    if not shown.boosts:
+    if not (shown.boosts or shown.words):
         return f"{shown.score_text} ({mean})" if mean else shown.score_text
     raw = f"{shown.raw_score:.2f} {'by words' if receipt.ranked_by else 'from the judge'}"
     if mean:
         raw = f"{raw}, {mean}"
+    if shown.words:
+        raw = f"{raw}, words {shown.words:+.1f} → {shown.unboosted_score:.2f}"
     boosts: list[str] = []
     for boost in shown.boosts:
         # One that only orders two memories adds nothing that could be read.

@@ -6,14 +6,16 @@ The items of a list have their texts and nothing else: no lasting packs, no orde
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.judge_prompts import pack_profile
-from xscore.pipeline.likeness import find_likeness
+from xscore.pipeline.likeness import Likeness, find_likeness
 from xscore.pipeline.pack_slots import Slots
 from xscore.pipeline.pool import Pool
 from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
-from xscore.scorer.lexical import fuse_ranks, lexical_priors
+from xscore.scorer.lexical import fuse_ranks, lexical_priors, lift_by_likeness
 from xscore.scorer.packs import Pack, packs_to_send
 from xscore.store.term_vectors import TERM_EMBEDDER
 
@@ -43,15 +45,34 @@ def packs_of(judge: JudgeDescription, pool: Pool) -> list[Pack]:
     return packs_to_send(pool.misses, pack_slots(judge, pool), pack_profile(judge))
 
 
+class JudgingPriors(Struct, frozen=True):
+    """What is known of memories before a model is asked, 0..1 by memory id."""
+
+    words: Mapping[str, float] = {}
+    """The score of the judge without a model, stored with each judgment and joined to it."""
+    order: Mapping[str, float] = {}
+    """What orders the judging."""
+    warnings: tuple[str, ...] = ()
+
+
 async def judging_priors(
     judge: JudgeDescription, resources: "TurnResources", turn: Turn, pool: Pool
-) -> tuple[Mapping[str, float], tuple[str, ...]]:
-    """Return what orders the judging, 0..1 by memory id, and warnings: words and an embedder."""
+) -> JudgingPriors:
+    """Return what words and an embedder say of the memories of a pool."""
     if judge.items is not None:
-        return {}, ()
+        return JudgingPriors()
     # A thread has worked them out already, to tell what a follow-up judges first.
     words = pool.thread.priors if pool.thread else {}
     if not words:
-        words = lexical_priors(turn, pool.candidates, lambda: judge.store.vectors(TERM_EMBEDDER))
+        # Of the whole pool: the score of a memory is the same in every scope of a question.
+        everything = pool.all_candidates
+        words = lexical_priors(turn, everything, lambda: judge.store.vectors(TERM_EMBEDDER))
     meaning = await find_likeness(turn, judge.settings, store=judge.store, resources=resources)
-    return fuse_ranks(words, meaning.cosines), meaning.warnings
+    order = fuse_ranks(words, meaning.cosines)
+    if meaning.cosines:
+        words = {id_: _lifted(score, id_, meaning) for id_, score in words.items()}
+    return JudgingPriors(words, order, meaning.warnings)
+
+
+def _lifted(score: float, id_: str, meaning: Likeness) -> float:
+    return lift_by_likeness(score, meaning.cosines.get(id_, 0.0))

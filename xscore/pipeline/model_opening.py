@@ -16,7 +16,12 @@ from xscore.costs.call_history import calls_handled, latest_call_s
 from xscore.pipeline.describe_model import describe_model_judge
 from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.judge_prompts import caching_builder, prompt_layout
-from xscore.pipeline.judged_memories import judged_texts, judging_priors, pack_slots
+from xscore.pipeline.judged_memories import (
+    JudgingPriors,
+    judged_texts,
+    judging_priors,
+    pack_slots,
+)
 from xscore.pipeline.known_hosts import remember_no_decisions
 from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.pipeline.probe import adopt_capability
@@ -61,19 +66,21 @@ async def open_model_judge(
         return await open_model_judge(
             _through_chat(described, resources, error), resources, pooled, sample
         )
-    priors: Mapping[str, float] = {}
+    priors = JudgingPriors()
     warnings: tuple[str, ...] = ()
-    # A second draw asks about few memories, whose order is no matter.
+    # A second draw asks about few memories, whose order is no matter; the first draw has stored
+    # their word scores.
     if sample == FIRST_DRAW:
-        priors, warnings = await judging_priors(judge, resources, turn, pool)
-        warnings = (*_remarks(judge, turn), *warnings)
+        priors = await judging_priors(judge, resources, turn, pool)
+        warnings = (*_remarks(judge, turn), *priors.warnings)
     write, claims = await resources.judgment_access(pool.misses, pooled.key, judge.identity, sample)
     plan = JudgingPlan(
         texts=lambda candidates: judged_texts(judge, candidates),
         write=write,
         claims=claims,
         slots=pack_slots(judge, pool),
-        priors=priors,
+        priors=priors.words,
+        order=priors.order,
         known_parts=_known_parts(pool),
         concurrency=workers_for(judge.concurrency),
         sees=judge.settings.judge.sees,
@@ -177,4 +184,4 @@ def _through_chat(
     chat = describe_model_judge(
         ModelSpec("openai", model), described.settings, store=store, rubric=described.rubric
     )
-    return replace(chat, items=described.items)
+    return replace(chat, items=described.items, words_weight=described.words_weight)

@@ -1,4 +1,5 @@
-"""From outcomes to a selection: boosts on raw scores, then threshold, tests' share and top K.
+"""From outcomes to a selection: judge and words joined, boosts, then threshold, tests' share and
+top K.
 
 Everything that passes is kept up to K; if more pass, tests take at most their share of K, because
 tests crowd out the code they test. Where words ranked, `composition` gives the places. kept +
@@ -17,8 +18,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from xscore.pipeline.boosts import BoostRules, boost
+from xscore.pipeline.joining import join
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import JudgingParts, PipelineParts
+from xscore.pipeline.pool import FILE_LAYERS
 from xscore.pipeline.turn_stages import Judged, Opened, Ranking, by_rank
 from xscore.platform.text import join_sentences
 from xscore.records.judgment import (
@@ -331,21 +334,28 @@ def rank(
     *,
     thresholds: Thresholds | None = None,
     by_words: bool | None = None,
+    words_weight: float | None = None,
     now: float | None = None,
 ) -> Ranking:
-    """Boost and select.
+    """Join, boost and select.
 
     thresholds: None: the judge's.
     by_words: whether words scored; None: where the judge is not a model.
+    words_weight: of what words say beside a model; None: the judge's.
     now: Unix seconds; None: the present.
     """
     settings = parts.settings.selection
     thresholds = thresholds or parts.judge.thresholds
-    ranked = boosted(parts, outcomes, turn, thresholds=thresholds, now=now)
-    ranked = _later_above_earlier(parts.store, ranked)
-    unjudged = unjudged_pairs(outcomes)
     if by_words is None:
         by_words = parts.judge.scale is Scale.WORDS
+    if by_words:
+        words_weight = 0.0  # they are the score already
+    elif words_weight is None:
+        words_weight = parts.judge.words_weight
+    unboosted = joined(parts, outcomes, turn, words_weight=words_weight)
+    ranked = boosted(parts, unboosted, turn, thresholds=thresholds, now=now)
+    ranked = _later_above_earlier(parts.store, ranked)
+    unjudged = unjudged_pairs(outcomes)
     if not by_words:
         selection = select(
             ranked,
@@ -355,7 +365,7 @@ def rank(
             about_tests=is_about_tests(turn),
             turn=turn,
         )
-        return Ranking(ranked, selection)
+        return Ranking(ranked, selection, words_weight=words_weight)
     # The lexical judge's own turn, or words in a model's place.
     from xscore.pipeline import composition
 
@@ -379,13 +389,19 @@ def rank(
 
 def _later_above_earlier(store: "Store", ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
     """Lift what amends an earlier word above it."""
-    if all(entry.candidate.layer.is_indexed for entry in ranked):
+    spoken = [
+        entry for entry in ranked if entry.score > 0 and entry.candidate.layer not in FILE_LAYERS
+    ]
+    if len(spoken) < 2:
         return ranked
-    # A store without statements, exchanges and commits says nothing twice.
-    from xscore.pipeline.amendments import later_above_earlier
-    from xscore.store.memory_queries import SpokenWords
+    # Many stores hold nothing that was said.
+    from xscore.pipeline.amendments import place_later_words
+    from xscore.store.memory_queries import SpokenWords  # nothing else of a turn asks for them
 
-    return later_above_earlier(ranked, SpokenWords(store.connections_of_a_turn()))
+    placed = place_later_words(spoken, SpokenWords(store.connections_of_a_turn()))
+    if not placed:
+        return ranked
+    return tuple([placed.get(entry.candidate.id, entry) for entry in ranked])
 
 
 def _tested(store: "Store", tests: AbstractSet[str]) -> dict[str, list[str]]:
@@ -399,22 +415,51 @@ def _tested(store: "Store", tests: AbstractSet[str]) -> dict[str, list[str]]:
     return tested
 
 
+def joined(
+    parts: JudgingParts, outcomes: Sequence[Outcome], turn: Turn, *, words_weight: float
+) -> list[Ranked]:
+    """Join what was judged with what words say of it."""
+    if words_weight and _lacks_word_scores(outcomes):
+        outcomes = _with_word_scores(parts, outcomes, turn)
+    return join(outcomes, weight=words_weight)
+
+
+def _lacks_word_scores(outcomes: Sequence[Outcome]) -> bool:
+    """Whether no judgment has a word score: no memory shares a word with the task, or a vendor's
+    Batch API judged, which is told no order."""
+    priors = [result.prior for _, result, _ in outcomes if isinstance(result, Judgment)]
+    return not any(priors)
+
+
+def _with_word_scores(
+    parts: JudgingParts, outcomes: Sequence[Outcome], turn: Turn
+) -> list[Outcome]:
+    from xscore.scorer.lexical import lexical_priors  # judgments nearly always have them
+    from xscore.store.term_vectors import TERM_EMBEDDER
+
+    candidates = [outcome.candidate for outcome in outcomes]
+    scores = lexical_priors(turn, candidates, lambda: parts.store.vectors(TERM_EMBEDDER))
+    scored: list[Outcome] = []
+    for outcome in outcomes:
+        result = outcome.result
+        if isinstance(result, Judgment):
+            result = result._replace(prior=scores[outcome.candidate.id])
+        scored.append(outcome._replace(result=result))
+    return scored
+
+
 def boosted(
     parts: JudgingParts,
-    outcomes: Sequence[Outcome],
+    unboosted: Sequence[Ranked],
     turn: Turn,
     *,
     thresholds: Thresholds,
     now: float | None = None,
 ) -> tuple[Ranked, ...]:
-    """Boost what was judged, reading only the links of candidates that can be boosted."""
+    """Boost what was joined, reading only the links of candidates that can be boosted."""
     settings = parts.settings.boosts
     floor = settings.floor
-    near = [
-        candidate.id
-        for candidate, judgment, _ in outcomes
-        if isinstance(judgment, Judgment) and judgment.score >= floor
-    ]
+    near = [entry.candidate.id for entry in unboosted if entry.score >= floor]
     edges = parts.store.edges_touching(near)
     linked: set[str] = set()
     for edge in edges:
@@ -423,4 +468,4 @@ def boosted(
     if now is None:
         now = parts.clock()
     rules = BoostRules(settings=settings, thresholds=thresholds, boosters=parts.boosters, now=now)
-    return boost(outcomes, turn, rules, edges=edges, degrees=degrees)
+    return boost(unboosted, turn, rules, edges=edges, degrees=degrees)

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
+from xscore.pipeline.joining import joined_score
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.pool import stored_reasons
@@ -144,7 +145,14 @@ def to_selected(
         draws=ranked.judgment.draws,
         carried_from=carried_from,
         placed_by=placed_by,
+        words=ranked.words,
+        joined_score=_joined_score(ranked),
     )
+
+
+def _joined_score(ranked: Ranked) -> float | None:
+    """Return the score before boosts, where words have changed it."""
+    return joined_score(ranked.judgment.score, ranked.words) if ranked.words else None
 
 
 def score_lines(
@@ -162,9 +170,9 @@ def score_lines(
             *rest,
         )
 
-    for candidate, judgment, origin, boosts, score in ranked:
+    for candidate, judgment, origin, boosts, score, words in ranked:
         reason = judgment.reason or reasons.get(candidate.content_hash, "")
-        yield line(candidate, str(origin), judgment.score, score, reason, "", boosts)
+        yield line(candidate, str(origin), judgment.score, score, reason, "", boosts, words)
     unjudged = unjudged_pairs(outcomes)
     by_place = sorted(unjudged, key=lambda pair: (pair[0].path, pair[0].start_line))
     for candidate, absent in by_place:
@@ -217,6 +225,7 @@ def make_receipt(
         scope=opened.turn.scope,
         threshold=chosen.thresholds.default,
         thresholds=dict(chosen.thresholds.by_kind),
+        words_weight=stages.ranking.words_weight,
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(parts, stages, assumed_price),
         primary=_primary_info(answerer, assumed_price) if answerer else None,

@@ -28,7 +28,7 @@ from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.live_judging import ENDS_ALL, JudgedPool, NoJudge, judge_pool, open_judge
 from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.pool import PooledTurn, known_judgments, pool_among
-from xscore.pipeline.ranking import boosted
+from xscore.pipeline.ranking import boosted, joined
 from xscore.pipeline.resources import TurnResources
 from xscore.pipeline.turn_stages import Judged, Opened
 from xscore.pipeline.words_instead import FAILURES, WHY_WORDS_RANK
@@ -267,11 +267,12 @@ def _near_threshold(
     """Return what is to be drawn again, nearest first, and how many more come as near."""
     thresholds, settings = parts.judge.thresholds, parts.settings.selection
     least = thresholds.lowest - settings.redraw_margin - parts.settings.boosts.cap
-    scores = [outcome.result.score for outcome in outcomes if isinstance(outcome.result, Judgment)]
+    unboosted = joined(parts, outcomes, turn, words_weight=parts.judge.words_weight)
+    scores = [entry.score for entry in unboosted]
     if max(scores, default=0.0) < least:  # no boost brings any of them near
         return (), 0
     near: list[tuple[float, str, Ranked]] = []
-    for entry in boosted(parts, outcomes, turn, thresholds=thresholds):
+    for entry in boosted(parts, unboosted, turn, thresholds=thresholds):
         if entry.score < least:
             continue
         distance = abs(entry.score - thresholds.of(entry.candidate))

@@ -77,7 +77,7 @@ class Judged(Struct, frozen=True, kw_only=True):
 
 
 def by_rank(ranked: Ranked) -> tuple[float, float, float, str]:
-    """Sort the best first; equal scores by raw score, lexical prior, id."""
+    """Sort the best first; equal scores by the judge's own score, word score, id."""
     return (-ranked.score, -ranked.judgment.score, -ranked.judgment.prior, ranked.candidate.id)
 
 
@@ -93,6 +93,8 @@ class Ranking(Struct, frozen=True):
     unjudged_exit: ExitCode = ExitCode.NOTHING_JUDGED
     """How the turn ends if nothing was judged."""
     warnings: tuple[str, ...] = ()
+    words_weight: float = 0.0
+    """Weight with which words were joined to the judge's scores; 0: they were not."""
 
     def in_order(self) -> list[Ranked]:
         """All judged candidates, best first, with the selection's tie-breaks."""

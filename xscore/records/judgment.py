@@ -94,7 +94,8 @@ class _JudgmentFields(NamedTuple):
     """The pack it was judged in (`packs.Pack.id`); empty: alone or lexical."""
     position: int = 0
     prior: float = 0.0
-    """Lexical prior at the time of judging, 0..1; breaks ties."""
+    """Score of the judge without a model at the time of judging, 0..1: joined with `score`
+    (`pipeline.joining`), and breaks ties. 0: it shares no word with the task, or is not known."""
     draws: tuple[float, ...] = ()
     """The two scores that `score` is the mean of; empty: it was judged once."""
 
@@ -295,7 +296,8 @@ ORDER_BOOSTS = frozenset({AMENDS, AMENDED})
 
 
 class Ranked(NamedTuple):
-    """A judged candidate with its boosts; `score` is final, `judgment.score` is raw and untouched.
+    """A judged candidate with its boosts; `score` is final, `judgment.score` is the judge's own and
+    untouched.
 
     A named tuple for the same reason as `Candidate`.
     """
@@ -305,6 +307,9 @@ class Ranked(NamedTuple):
     origin: Origin
     boosts: tuple[Boost, ...]
     score: float
+    words: float = 0.0
+    """What its words added to the log-odds of the judge's score before boosts (`pipeline.joining`);
+    0: nothing, or words gave the score."""
 
 
 class PlacedBy(StrEnum):

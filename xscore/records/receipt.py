@@ -135,6 +135,15 @@ class Selected(Struct, frozen=True, kw_only=True):
     placed_by: str = ""
     """The rule of its place: `threshold`, `min_keep`, `filled`; `folded`: it stands behind another
     that is kept."""
+    words: float = 0.0
+    """What its words added to the log-odds of `raw_score`; 0: nothing."""
+    joined_score: float | None = None
+    """`raw_score` after that, before boosts; None: it is `raw_score`."""
+
+    @property
+    def unboosted_score(self) -> float:
+        """The score before boosts."""
+        return self.raw_score if self.joined_score is None else self.joined_score
 
     @property
     def score_text(self) -> str:
@@ -143,8 +152,10 @@ class Selected(Struct, frozen=True, kw_only=True):
 
     @property
     def is_capped(self) -> bool:
-        """Whether the raw score and the boosts add up to more than 1, the highest score."""
-        return self.raw_score + sum(boost.amount for boost in self.boosts) > 1 + SCORE_TOLERANCE
+        """Whether score and boosts add up to more than 1, the highest score."""
+        return (
+            self.unboosted_score + sum(boost.amount for boost in self.boosts) > 1 + SCORE_TOLERANCE
+        )
 
 
 class SecondDraws(Struct, frozen=True):
@@ -277,6 +288,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     continues: str = ""
     thresholds: dict[str, float] = {}
     """Kinds with a threshold of their own."""
+    words_weight: float = 0.0
+    """Weight with which words were joined to the judge's scores; 0: they were not."""
     second_draws: SecondDraws = SecondDraws()
     reasons: ReasonsAccount = ReasonsAccount()
     carried_over: CarriedOver = CarriedOver()
@@ -361,6 +374,8 @@ class ScoreLine(Struct, frozen=True):
     reason: str
     cause: str
     boosts: tuple[Boost, ...] = ()
+    words: float | None = None
+    """See `Selected`."""
 
 
 SCORE_BINS = 20

@@ -60,7 +60,9 @@ class JudgingPlan(Struct, frozen=True, kw_only=True):
     slots: Mapping[str, tuple[str, int]]
     """Memory id -> pack and position, of the whole pool."""
     priors: Mapping[str, float]
-    """Memory id -> lexical prior, 0..1."""
+    """Memory id -> score of the judge without a model, 0..1; stored with each judgment."""
+    order: Mapping[str, float] | None = None
+    """Memory id -> how early it should be judged; None: by `priors`."""
     known_parts: KnownParts = lambda _: {}
     claims: Claims = NoClaims()
     """The default: no other process can be at work on the same store."""
@@ -76,7 +78,7 @@ class JudgingPlan(Struct, frozen=True, kw_only=True):
     write_as: Callable[[str], WriteJudgments] | None = None
     """Name of a model -> writer of its judgments, for replies of another model than expected."""
     head_starts: Mapping[str, float] = {}
-    """Content hash -> addition to the prior that only moves a pack forward: scores 0..1 of unsigned
+    """Content hash -> addition to the order that only moves a pack forward: scores 0..1 of unsigned
     imports, and more for what a follow-up judges first."""
 
 
@@ -164,8 +166,8 @@ class ModelJudge:
 
     def _promise(self, member: Candidate) -> float:
         """How early it should be judged; only the prior is kept with its judgment."""
-        prior = self._plan.priors.get(member.id, 0.0)
-        return prior + self._plan.head_starts.get(member.content_hash, 0.0)
+        order = self._plan.priors if self._plan.order is None else self._plan.order
+        return order.get(member.id, 0.0) + self._plan.head_starts.get(member.content_hash, 0.0)
 
     async def _work_on(self, run: JudgingRun, unit: WorkUnit) -> UnitResult:
         match unit:

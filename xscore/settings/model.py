@@ -36,6 +36,7 @@ from xscore.settings.values import (
     SignalName,
     ThresholdName,
     Tolerance,
+    WordsWeight,
 )
 
 
@@ -158,6 +159,9 @@ class SelectionSettings(SettingsGroup, frozen=True):
     `doc` and so on; `"typesafe/doc"` is for judges of that provider."""
     lexical_threshold: RepoMay[Fraction] = 0.5
     """The same for the lexical judge, which has a scale of its own."""
+    words: RepoMay[WordsWeight | None] = None
+    """How much the words that a memory shares with the task count beside what a model said of it: a
+    weight of their log-odds. 0: only the model's score counts. Unset: 0.5."""
     top_k: RepoMay[Positive] = 15
     """Most memories that are kept."""
     min_keep: RepoMay[Annotated[int, Meta(ge=0)]] = 0

@@ -73,9 +73,10 @@ _CHATS = f"""
 """
 _SPOKEN_VECTORS = f"""
     SELECT terms FROM memory_row
-    WHERE layer IN ('session', 'project', 'governance') AND {LIVE_CONDITION} AND version = 0
+    WHERE layer {{layers}} AND {LIVE_CONDITION} AND version = 0
     ORDER BY updated_at DESC, id LIMIT ?
 """
+_CHAT_LAYERS, _OTHER_LAYERS = "= 'session'", "IN ('project', 'governance', 'user')"
 _NOT_INDEXED = "SELECT id FROM memory WHERE source <> 'index'"
 _EDGES_OF_STATED = f"""
     SELECT source, target, relation, weight FROM edge
@@ -186,11 +187,12 @@ class SpokenWords:
         """Return the exchanges of these chats."""
         return self._rows(_CHATS, sessions)
 
-    def read_vectors(self) -> list[bytes]:
-        """Return the term vectors of the latest that was said."""
+    def read_vectors(self, *, chats: bool) -> list[bytes]:
+        """Return the term vectors of the latest chats, or of the latest of all else."""
+        query = _SPOKEN_VECTORS.format(layers=_CHAT_LAYERS if chats else _OTHER_LAYERS)
         vectors: list[bytes] = []
         for connection in self._connections:
-            rows = connection.execute(_SPOKEN_VECTORS, (MOST_WEIGHED,)).fetchall()
+            rows = connection.execute(query, (MOST_WEIGHED,)).fetchall()
             vectors += [terms for (terms,) in rows]
         return vectors
 

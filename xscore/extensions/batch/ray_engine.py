@@ -299,10 +299,10 @@ class _RayRun(Struct):
                 continue
             turns[prepared.number] = (prepared.turn, prepared.key)
             slots = pack_slots(judge, prepared.pool)
-            guesses, remarks = await judging_priors(judge, resources, prepared.turn, prepared.pool)
-            self._remark(remarks)
+            priors = await judging_priors(judge, resources, prepared.turn, prepared.pool)
+            self._remark(priors.warnings)
             packs = packs_of(judge, prepared.pool)
-            chunks += _chunks_of(prepared.number, packs, guesses, places)
+            chunks += _chunks_of(prepared.number, packs, priors.words, places)
         context = ActorContext(
             job=self.job,
             spec=judge.spec,

@@ -311,11 +311,11 @@ async def _shared_question(
     judge: JudgeDescription, resources: TurnResources, prepared: PreparedQuestion
 ) -> SharedQuestion:
     misses = prepared.pool.misses
-    guesses, _ = await judging_priors(judge, resources, prepared.turn, prepared.pool)
+    priors = await judging_priors(judge, resources, prepared.turn, prepared.pool)
     write, claims = await resources.judgment_access(misses, prepared.key, judge.identity)
     return SharedQuestion(
         turn_text=turn_block(prepared.turn, sees=judge.settings.judge.sees),
-        priors={miss.content_hash: guesses.get(miss.id, 0.0) for miss in misses},
+        priors={miss.content_hash: priors.words.get(miss.id, 0.0) for miss in misses},
         write=write,
         claims=claims,
     )

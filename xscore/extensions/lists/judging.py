@@ -71,7 +71,9 @@ def list_judge(
     text_of: content hash of an open item -> its text.
     """
     spec, warnings = choose_judge(settings)
-    return replace(describe_judge(spec, settings, store=store), items=text_of), warnings
+    judge = describe_judge(spec, settings, store=store)
+    # Its texts are in no store, so nothing is known of their words.
+    return replace(judge, items=text_of, words_weight=0.0), warnings
 
 
 class ListJudging:
