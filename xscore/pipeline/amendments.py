@@ -31,7 +31,7 @@ SAME_MATTER = 0.23
 OF_BEST_MATCH = 0.6
 """Share of the cosine of what a later word fits best that all else needs: it speaks of one
 matter."""
-SAME_WORDS = 0.8
+SAME_WORDS = 0.65
 """Share of the weight of their words that two facts have in common, where the later one does not
 say that it amends."""
 SHORT_TERMS = 40
@@ -284,7 +284,7 @@ def _placed(
         if id_ in amended:
             names = _names(amended[id_])
             boosts.append(Boost(AMENDED, min(change, 0.0), f"amended by {names}, the later word"))
-        placed[id_] = entry._replace(boosts=tuple(boosts), score=entry.score + change)
+        placed[id_] = entry._replace(boosts=tuple(boosts), score=scores[id_])
     return placed
 
 

@@ -216,7 +216,7 @@ class WithoutExchanges(Struct, frozen=True):
     keys: frozenset[str] = frozenset()
     """Those of these turn keys: an earlier answer to the same question is not evidence for it."""
     any: bool = False
-    """All of them."""
+    """All of them; and no commits, which other worktrees of the repository may have made later."""
 
     @property
     def condition(self) -> str:
@@ -255,7 +255,10 @@ def fetch_pool(
             return
         started = perf_counter()
         of_layer = _layer_query(layer, tests, visible, with_terms=with_terms)
-        query = f"{of_layer} AND NOT (kind = 'exchange' AND ({without.condition}))"
+        query = (
+            f"{of_layer} AND NOT (kind = 'exchange' AND ({without.condition}))"
+            f" AND NOT (kind = 'commit' AND {int(without.any)})"
+        )
         row = source.execute(query, (layer, *without.parameters)).fetchone()
         seconds = perf_counter() - started
         columns = _decoded(row)
