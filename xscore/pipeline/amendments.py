@@ -44,13 +44,16 @@ STEP = 1e-6
 """How far above the earlier word the later one stands at least."""
 MOST_NAMED = 2
 
-_CALLS_ITSELF_LATER = re.compile(
+_AMENDS = re.compile(
     r"(?i)\b(?:amend(?:s|ed|ing|ments?)?|supersed(?:es?|ed|ing)|overrul(?:es?|ed|ing)"
-    r"|from now on|this reverts commit"
-    r"|(?:chang|revis|revers|replac|withdraw|correct|updat)\w*(?: [\w'-]+){0,4}"
-    r" (?:decisions?|rules?|polic(?:y|ies)|agreements?|conventions?)"
-    r"|(?:instead of|not) (?:the|our|what) (?:old|earlier|previous|former)\b)"
+    r"|this reverts commit)\b"
 )
+_CHANGES_A_RULE = re.compile(
+    r"(?i)\b(?:from now on|(?:chang|revis|revers|replac|withdraw|correct)\w*(?: [\w'-]+){0,4}"
+    r" (?:decisions?|rules?|polic(?:y|ies)|agreements?|conventions?)"
+    r"|(?:instead of|not) (?:the|our|what) (?:old|earlier|previous|former))\b"
+)
+"""Said of a decision. A commit says it of code, too."""
 _MAY_BE_LATER = re.compile(
     r"(?i)\b(?:amend|supersed|overrul|revert|revers|replac|correct|fix|undo|undid|instead|no longer"
     r"|chang|withdraw|revis|drop)\w*"
@@ -84,11 +87,8 @@ class Saying(Struct):
 
     members: list[SpokenMemory]
     terms: AbstractSet[int]
-
-    @property
-    def at(self) -> float:
-        """When the last of it was said."""
-        return max(member.at for member in self.members)
+    at: float
+    """When the last of it was said, in Unix seconds."""
 
     @property
     def text(self) -> str:
@@ -143,7 +143,9 @@ class Weights(Struct, frozen=True):
 
 def calls_itself_later(memory: SpokenMemory) -> bool:
     """Whether a memory says that it amends or supersedes something."""
-    return _CALLS_ITSELF_LATER.search(memory.text) is not None
+    if _AMENDS.search(memory.text):
+        return True
+    return memory.kind is not Kind.COMMIT and _CHANGES_A_RULE.search(memory.text) is not None
 
 
 def place_later_words(spoken: Sequence[Ranked], words: SpokenWords) -> dict[str, Ranked]:
@@ -191,7 +193,7 @@ def sayings_of(memories: Iterable[SpokenMemory]) -> list[Saying]:
         terms: set[int] = set()
         for member in members:
             terms |= text_terms(member.text)
-        sayings.append(Saying(members, terms))
+        sayings.append(Saying(members, terms, max(member.at for member in members)))
     return sorted(sayings, key=lambda saying: (-saying.at, saying.members[0].id))
 
 

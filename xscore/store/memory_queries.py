@@ -55,7 +55,7 @@ _LATEST_EXCHANGES = """
     id IN (SELECT id FROM memory WHERE layer = 'session' AND status = 'active'
         AND kind = 'exchange' AND thread = ? ORDER BY updated_at DESC, id LIMIT ?)
 """
-MOST_WEIGHED = 1_000
+MOST_WEIGHED = 300
 """Memories by which words are weighed."""
 _SESSION = "coalesce(json_extract(attrs, '$.session'), '')"
 _SPOKEN = f"""
@@ -63,8 +63,8 @@ _SPOKEN = f"""
     WHERE version = 0 AND id {IN_JSON_LIST}
 """
 _LATER_WORDS = f"""
-    {_SPOKEN} AND (text LIKE '%amend%' OR text LIKE '%supersed%' OR text LIKE '%overrul%'
-        OR text LIKE '%from now on%' OR text LIKE '%reverts commit%')
+    {_SPOKEN} AND kind <> 'commit' AND (text LIKE '%amend%' OR text LIKE '%supersed%' OR text LIKE '%overrul%'
+        OR text LIKE '%from now on%')
 """
 _CHATS = f"""
     SELECT id, kind, place, updated_at, {_SESSION}, text FROM memory_row
@@ -180,7 +180,7 @@ class SpokenWords:
         return self._rows(_SPOKEN, ids)
 
     def read_later_words(self, ids: Sequence[str]) -> list[SpokenMemory]:
-        """Return those of these memories whose text has a word that amends."""
+        """Return those of these memories, commits excepted, whose text has a word that amends."""
         return self._rows(_LATER_WORDS, ids) if ids else []
 
     def read_chats(self, sessions: Sequence[str]) -> list[SpokenMemory]:
