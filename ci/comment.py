@@ -17,11 +17,13 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from ci.runner import annotate, given, note, own_pull_request
+from ci.runner import annotate, given, is_check, note, own_pull_request
 
 A_PAGE = 100
 MOST_PAGES = 50
 TIMEOUT_S = 30
+NOTHING_LEFT = "Nothing seems to be missing from this change any more."
+"""What an earlier comment says where a check finds nothing; no new one says it."""
 REFUSED = (401, 403, 404, 410)
 """The token may not, or there is no such pull request any more."""
 
@@ -70,12 +72,12 @@ def main() -> int:
         os.environ[f"GITHUB_{name}"] for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")
     )
     report = Path(given("MARKDOWN")).read_text("utf-8").strip()
-    text = (
-        f"{mark()}\n{report}\n\n[The run, with the"
-        f" page]({server}/{repository}/actions/runs/{run})\n"
-    )
+    address = f"{server}/{repository}/actions/runs/{run}"
+    link = f"[The run]({address})" if is_check() else f"[The run, with the page]({address})"
+    text = f"{mark()}\n{report or NOTHING_LEFT}\n\n{link}\n"
     try:
-        keep(Api(os.environ["GITHUB_API_URL"], token), repository, number, mark(), text)
+        api = Api(os.environ["GITHUB_API_URL"], token)
+        keep(api, repository, number, mark(), text, make=bool(report))
     except HTTPError as error:
         if error.code in REFUSED:
             note(
@@ -90,13 +92,18 @@ def main() -> int:
     return 0
 
 
-def keep(api: Api, repository: str, number: int, mark: str, text: str) -> None:
+def keep(
+    api: Api, repository: str, number: int, mark: str, text: str, *, make: bool = True
+) -> None:
     """Change our comment at this pull request, or make it.
 
+    make: False: only change one that is there.
     Raises as `Api` does, TypeError or AttributeError.
     """
     ours = _find(api, f"/repos/{repository}/issues/{number}/comments", mark, _me(api))
     if ours is None:
+        if not make:
+            return
         api.ask("POST", f"/repos/{repository}/issues/{number}/comments", {"body": text})
     else:
         api.ask("PATCH", f"/repos/{repository}/issues/comments/{ours}", {"body": text})

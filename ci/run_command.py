@@ -1,10 +1,10 @@
-"""The one step that may send something: `xscore eval`, `ask` or `context`, as the input `command`
-says.
+"""The one step that may send something: `xscore eval`, `ask`, `context` or `check`, as the input
+`command` says.
 
 The command is cut into words as a shell would, and no shell ever sees it: `$(…)`, a backtick and a
-`;` are text. Without a key it replays what the store holds. It does not decide how the job ends;
-`conclude` does. Trade-off: what the command prints is shown once it has ended, progress as it
-comes.
+`;` are text. Without a key it replays what the store holds; a check then goes by words and history,
+and is not made for a fork. It does not decide how the job ends; `conclude` does. Trade-off: what
+the command prints is shown once it has ended, progress as it comes.
 """
 
 import os
@@ -16,9 +16,22 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ci.runner import KEYS, annotate, environment, fenced, given, note, own_file, set_output, xscore
+from ci.runner import (
+    CHECK,
+    KEYS,
+    annotate,
+    environment,
+    fenced,
+    given,
+    is_check,
+    is_of_fork,
+    note,
+    own_file,
+    set_output,
+    xscore,
+)
 
-COMMANDS = ("eval", "ask", "context")
+COMMANDS = ("eval", "ask", "context", CHECK)
 REPLAY = ("auto", "always", "never")
 
 
@@ -30,12 +43,19 @@ def main() -> int:
     """Run the command; give the outputs `exit-code`, `since`, `replayed` and `stdout`. 2: the
     inputs are wrong."""
     try:
-        words = command_line(given("COMMAND"), max_usd=given("MAX_USD"), replay=_replays())
+        words = command_line(
+            given("COMMAND"),
+            max_usd=given("MAX_USD"),
+            replay=_replays(),
+            lacks_key=_lacks_key(),
+        )
         stdin = _stdin()
     except NotACommand as error:
         annotate("error", "xscore", str(error))
         return 2
     out = own_file("stdout", ".txt")
+    if is_check() and _lacks_key() and is_of_fork():
+        return _leave_fork_alone(out)
     if _replays():
         note("replay: nothing is sent, and what the store does not hold stays unjudged")
     set_output("replayed", "true" if _replays() else "false")
@@ -50,7 +70,20 @@ def main() -> int:
     return 0
 
 
-def command_line(command: str, *, max_usd: str, replay: bool) -> list[str]:
+def _leave_fork_alone(out: Path) -> int:
+    """Give the outputs of a command that printed nothing: a stranger's change is not commented on
+    by words alone."""
+    note("check: a fork without a key is not checked")
+    out.write_bytes(b"")
+    set_output("replayed", "true")
+    set_output("lacks-key", "true")
+    set_output("since", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f"))
+    set_output("stdout", str(out))
+    set_output("exit-code", "0")
+    return 0
+
+
+def command_line(command: str, *, max_usd: str, replay: bool, lacks_key: bool = False) -> list[str]:
     """Return the words to start xscore with.
 
     Our flags stand before those of the command. Raises NotACommand.
@@ -70,14 +103,28 @@ def command_line(command: str, *, max_usd: str, replay: bool) -> list[str]:
     flags = ["--replay"] if replay else []
     if max_usd:
         flags.append(f"--max-usd={max_usd}")
+    if words[0] == CHECK:
+        flags += _flags_of_check({word.partition("=")[0] for word in words}, lacks_key=lacks_key)
     return [words[0], *flags, *words[1:]]
+
+
+def _flags_of_check(given_options: set[str], *, lacks_key: bool) -> list[str]:
+    """Return the form that the comment shows, and the judge where the settings name a model that
+    has no key here."""
+    flags: list[str] = []
+    if "--format" not in given_options:
+        flags.append("--format=markdown")
+    if lacks_key and "--judge" not in given_options:
+        flags.append("--judge=lexical")
+    return flags
 
 
 def _replays() -> bool:
     way = given("REPLAY") or "auto"
     if way not in REPLAY:
         raise NotACommand(f"the input `replay` is one of {', '.join(REPLAY)}: {way!r}")
-    return way == "always" or _lacks_key()
+    # A check needs no model: without a key it goes by history, links and words.
+    return way == "always" or (_lacks_key() and not is_check())
 
 
 def _lacks_key() -> bool:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+CHECK = "check"
 KEYS = ("OPENAI_API_KEY", "TYPESAFE_API_KEY", "ANTHROPIC_API_KEY")
 
 
@@ -79,6 +80,17 @@ def own_pull_request() -> int | None:
     pull, repository = payload.get("pull_request") or {}, os.environ["GITHUB_REPOSITORY"]
     head = (pull.get("head") or {}).get("repo") or {}
     return int(pull["number"]) if repository and head.get("full_name") == repository else None
+
+
+def is_of_fork() -> bool:
+    """Whether this run is for a pull request whose code is not of this repository."""
+    payload: dict[str, Any] = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_text("utf-8"))
+    return bool(payload.get("pull_request")) and own_pull_request() is None
+
+
+def is_check() -> bool:
+    """Whether the command is `xscore check`, whose list is all that there is to tell."""
+    return given("COMMAND").partition(" ")[0] == CHECK
 
 
 def xscore(*arguments: str) -> list[str]:

@@ -18,7 +18,17 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ci.conclude import GATE, lets_pass
-from ci.runner import annotate, environment, fenced, given, is_true, own_file, set_output, xscore
+from ci.runner import (
+    annotate,
+    environment,
+    fenced,
+    given,
+    is_check,
+    is_true,
+    own_file,
+    set_output,
+    xscore,
+)
 
 SUMMARY_BYTES = 1_000_000
 """A step summary may have 1 MiB; more of it and the runner drops it all."""
@@ -72,18 +82,26 @@ def main() -> int:
         own_file("report", ".md"),
     )
     written = _write(page)
-    printed = as_it_was(Path(given("STDOUT")))
+    stdout = Path(given("STDOUT"))
     report.write_text(json.dumps(written.found), "utf-8")
-    markdown.write_text(together(written.markdown, printed, COMMENT_BYTES), "utf-8")
+    if is_check():
+        comment = shown = listed(stdout)
+    else:
+        printed = as_it_was(stdout)
+        comment = together(written.markdown, printed, COMMENT_BYTES)
+        shown = together(written.markdown, printed, SUMMARY_BYTES)
+    markdown.write_text(comment, "utf-8")
     with Path(os.environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as summary:
-        summary.write(together(written.markdown, printed, SUMMARY_BYTES))
+        summary.write(shown)
     annotate_gates(
         written.told, held=not lets_pass(int(given("EXIT_CODE")), lacks_key=is_true("LACKS_KEY"))
     )
     spent = written.found.get("spent", {})
     set_output("report", str(report))
     set_output("markdown", str(markdown))
-    set_output("page", str(page) if page.exists() else "")
+    # A check that sent nothing has nothing to account for.
+    has_page = page.exists() and (not is_check() or bool(spent.get("attempts")))
+    set_output("page", str(page) if has_page else "")
     set_output("cost-usd", str(spent.get("cost_usd", "")))
     set_output("calls", str(spent.get("attempts", "")))
     set_output("gate", str(written.code))
@@ -94,6 +112,16 @@ def together(report: str, printed: str, most: int) -> str:
     """Return the report, with nothing active in it, and everything printed, within the size limit
     in bytes."""
     return f"{bounded(passive(report).rstrip(), most - len(printed.encode()) - 2)}\n\n{printed}"
+
+
+def listed(printed: Path) -> str:
+    """Return what `xscore check` found, as its Markdown; empty: nothing, or it was asked for
+    another form."""
+    with printed.open(encoding="utf-8", errors="replace") as file:
+        text = file.read(COMMENT_BYTES + 1).strip()
+    if not text.startswith("**"):
+        return ""
+    return bounded(passive(text), COMMENT_BYTES)
 
 
 def passive(markdown: str) -> str:

@@ -27,6 +27,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
 }
 ONLY_IMPORTED = {
     "anytime",
+    "check_diff",
     "definitions",
     "graph",
     "hook_economy",

@@ -74,6 +74,17 @@ def test_it_is_made_once_and_then_changed(step: Step, api: GitHubApi) -> None:
     assert api.tokens == {"Bearer t0ken"}
 
 
+def test_a_check_that_finds_nothing_makes_no_comment(step: Step, api: GitHubApi) -> None:
+    """Nothing is said at first; a comment that named something says once that it is done."""
+    step.run(api.url, markdown="", COMMAND="check --diff a...")
+    assert (step.code, api.comments) == (0, [])
+    step.run(api.url, markdown="**docs/a.md** names what is gone", COMMAND="check --diff a...")
+    step.run(api.url, markdown="", COMMAND="check --diff a...")
+    [body] = [comment["body"] for comment in api.comments]
+    assert "docs/a.md" not in body
+    assert comment.NOTHING_LEFT in body
+
+
 def test_a_person_who_writes_our_mark_keeps_their_comment(step: Step, api: GitHubApi) -> None:
     """Another user's comment is never changed, whatever it begins with."""
     api.say(PERSON, f"{MARK}\nmine")

@@ -89,6 +89,14 @@ def test_a_command_is_words(command: str, words: list[str]) -> None:
     ]
 
 
+def test_a_check_is_asked_for_markdown() -> None:
+    """Unless another form is named; without a key no model is named either."""
+    plain = command_line("check --diff a..b", max_usd="", replay=False)
+    assert plain == ["check", "--format=markdown", "--diff", "a..b"]
+    sarif = command_line("check --format sarif", max_usd="", replay=False, lacks_key=True)
+    assert sarif == ["check", "--judge=lexical", "--format", "sarif"]
+
+
 @pytest.mark.parametrize(
     "command", ["ask hi --max-usd 9", "eval q --max-usd=9", "ask --max-usd 9 -- hi"]
 )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run, own_store
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, store_dir
 from xscore.platform.errors import UsageError
 from xscore.platform.files import write_atomically
 from xscore.records.memory import Kind
@@ -328,3 +328,28 @@ def test_a_file_writes_the_users_own_layer_only_when_that_is_named(
         "imported 1"
         in xscore("memory", "import", "theirs.jsonl", "--layer", "user", cwd=tmp_path).stdout
     )
+
+
+def test_aliases_are_given_shown_exported_and_erased(
+    xscore: Run, repo: Path, tmp_path: Path
+) -> None:
+    """`--alias` repeats; list, show and JSON have them, an export carries them, `update` replaces
+    them, and deleting leaves none."""
+    added = said(
+        xscore, repo, "memory", "add", "jobs wait in a table", "--key", "queue",
+        *("--alias", "DLQ", "--alias", "dead letter"),
+    )  # fmt: skip
+    assert added["particulars"]["aliases"] == ["DLQ", "dead letter"]
+    assert "DLQ" in xscore("memory", "list", cwd=repo).stdout
+    assert "DLQ, dead letter" in xscore("memory", "show", added["id"], cwd=repo).stdout
+    saved = tmp_path / "saved.jsonl"
+    assert xscore("memory", "export", "-o", str(saved), cwd=repo).returncode == 0
+    changed = said(xscore, repo, "memory", "update", added["id"], "--alias", "parking lot")
+    assert changed["particulars"]["aliases"] == ["parking lot"]
+    gone = xscore("memory", "delete", added["id"], "--yes", cwd=repo)
+    assert gone.returncode == 0, gone.stderr
+    files = [path for path in store_dir(repo).rglob("*") if path.is_file()]
+    assert files and not [path for path in files if b"parking lot" in path.read_bytes()]
+    assert b"dead letter" in saved.read_bytes()
+    refused = xscore("memory", "add", "x", "--alias", "a" * 101, cwd=repo)
+    assert refused.returncode == 2

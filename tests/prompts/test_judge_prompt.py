@@ -142,7 +142,7 @@ def test_prompt_version_is_pinned_to_rubric_and_layout() -> None:
     )
 
 
-@pytest.mark.parametrize("rubric", [CODE_RUBRIC, named_rubric("general")])
+@pytest.mark.parametrize("rubric", [CODE_RUBRIC, named_rubric("general"), named_rubric("check")])
 def test_the_levels_of_a_rating_are_those_that_its_rubric_describes(rubric: Rubric) -> None:
     """Code is rated by whether it will be edited, other entries by how well they fit."""
     options = PromptOptions(JudgeModel(name="m"), 1)

@@ -14,7 +14,13 @@ from xscore.extensions.exchange.memory_lines import exported_memories
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root
 from xscore.records.memory import Citation, Kind, Layer, MemoryScope, MemorySource, MemoryStatus
-from xscore.records.statement import LAYERS_BY_KIND, Statement, StatementEffect
+from xscore.records.statement import (
+    ALIAS_CHARS,
+    LAYERS_BY_KIND,
+    MOST_ALIASES,
+    Statement,
+    StatementEffect,
+)
 from xscore.settings import MemorySettings
 from xscore.store.events import EventName
 from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id
@@ -365,3 +371,33 @@ def test_a_password_before_a_semicolon_is_taken_out(store: Store) -> None:
         now=2.0,
     )
     assert "hunter3" not in "".join(store.connection.iterdump())
+
+
+def test_aliases_are_names_kept_once_and_bounded(store: Store) -> None:
+    """An alias stands on one line, once in any case, in the text that a judge reads; stating again
+    adds, an update replaces, an empty one clears."""
+    aliases = ("DLQ", " dead\n letter ")
+    stated = say(store, "Failed jobs wait in a table.", key="queue", aliases=aliases)
+    assert stated.memory.particulars.aliases == ("DLQ", "dead letter")
+    assert "Also called: DLQ; dead letter" in stated.memory.text
+    repeated = say(store, "Failed jobs wait in a table.", aliases=("dlq", "jobs"))
+    assert repeated.memory.particulars.aliases == ("DLQ", "dead letter", "jobs")
+    changed = update_memory(store, stated.memory.id, MemoryChange(aliases=("retry table",)))
+    assert changed.memory.particulars.aliases == ("retry table",)
+    assert statement_text(changed.memory) == "Failed jobs wait in a table."
+    cleared = update_memory(store, stated.memory.id, MemoryChange(aliases=("",)))
+    assert cleared.memory.text == "Failed jobs wait in a table."
+    with pytest.raises(UsageError):
+        say(store, "x", aliases=("a" * (ALIAS_CHARS + 1),))
+    with pytest.raises(UsageError):
+        say(store, "x", aliases=tuple(map(str, range(MOST_ALIASES + 1))))
+
+
+def test_a_secret_in_an_alias_is_taken_out(store: Store) -> None:
+    """P01: neither the record nor the text nor an export keeps it."""
+    stated = say(store, "The key of CI.", key="ci", aliases=("CI", SECRET))
+    assert stated.redacted >= 1
+    memory = memory_by_id(store, stated.memory.id)
+    assert SECRET not in memory.text and SECRET not in "".join(memory.particulars.aliases)
+    (line,) = exported_memories(store, MemoryFilter())
+    assert SECRET not in repr(line) and "CI" in line.particulars.aliases

@@ -43,6 +43,7 @@ Ask
   continue  cli.ask:continue_turn  Finish a turn that was cut short.
   explain   cli.explain:explain  Say why a memory was or was not chosen.
   estimate  cli.explain:estimate  Count calls, tokens, dollars and minutes; send nothing.
+  check     extensions.checking.commands:check  Say what a change leaves untrue, and what it lacks.
 Remember
   memory    - Decisions, failures, preferences: list, add, change and erase.
     list            cli.memory:list_memories  List memories other than code, newest first.

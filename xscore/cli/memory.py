@@ -102,6 +102,13 @@ STATEMENT = [
         help="An option that was rejected. Repeatable.",
     ),
     option(
+        "--alias",
+        "aliases",
+        metavar="NAME",
+        multiple=True,
+        help="Another name of its subject, found as the subject is. Repeatable.",
+    ),
+    option(
         "--link",
         "links",
         metavar="REF",
@@ -125,7 +132,7 @@ STATEMENT = [
     ),
     option("--fix", metavar="HOW", help="For a failure: how it was fixed."),
 ]
-_STATED = ("title", "key", "because", "alternatives", "links", "author", "importance")
+_STATED = ("title", "key", "because", "alternatives", "aliases", "links", "author", "importance")
 """Options that are fields of both a statement and a change."""
 
 

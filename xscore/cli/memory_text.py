@@ -36,6 +36,8 @@ def render_memory_line(memory: Memory, *, now: float) -> str:
     """One line: id, layer, kind, age, title, and what is unusual about it."""
     marks = [] if memory.status is MemoryStatus.ACTIVE else [str(memory.status)]
     marks += [f"key {one_line(memory.key)}"] if memory.key and ":" not in memory.key else []
+    aliases = memory.particulars.aliases
+    marks += [f"also {', '.join(map(one_line, aliases))}"] if aliases else []
     if memory.source in (MemorySource.INFERRED, MemorySource.IMPORT):
         marks.append(str(memory.source))
     marks += [f"confidence {memory.confidence:.2f}"] if memory.confidence < 1 else []
@@ -81,6 +83,7 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
     rows = [
         ("layer", f"{memory.layer}, {memory.kind}, reaches {memory.scope}"),
         ("key", one_line(memory.key)),
+        ("aliases", ", ".join(map(one_line, details.aliases))),
         ("place", place),
         ("by", one_line(details.author)),
         ("source", f"{memory.source}{imported}"),

@@ -210,7 +210,7 @@ SELECTION = [
     option(
         "--threshold",
         metavar="SCORE",
-        sets="selection.threshold selection.lexical_threshold",
+        sets=("selection.threshold selection.lexical_threshold selection.lexical_facts_threshold"),
         help="Keep what scores at least this, from 0 to 1.",
     ),
     option("-k", "--top-k", metavar="N", sets="selection.top_k", help="Keep at most N."),

@@ -20,6 +20,7 @@ from xscore.indexer.commit_messages import (
 )
 from xscore.platform import git_log
 from xscore.platform.database import transaction
+from xscore.platform.git import is_shallow
 from xscore.platform.git_log import LoggedCommit
 from xscore.platform.text import ellipsize, one_line
 from xscore.records.memory import (
@@ -124,7 +125,7 @@ def _read_history(
             left_out[reason] += 1
         else:
             telling.append(_TellingCommit(commit, message))
-    shallow = git_log.is_shallow(root)
+    shallow = is_shallow(root)
     if shallow and not state.is_shallow:
         run.notes.append(SHALLOW)
     new_state = CommitState(head=head, limit=limit, left_out=dict(left_out), is_shallow=shallow)

@@ -93,6 +93,13 @@ def with_cap(parts: PipelineParts, max_usd: Decimal) -> PipelineParts:
     return _with_settings(parts, replace(parts.given, budget=budget))
 
 
+def judging_changes(parts: PipelineParts) -> PipelineParts:
+    """Return the parts whose judge is asked what a diff leaves undone: by the rubric for that, and
+    with the diff in sight."""
+    judge = replace(parts.given.judge, rubric="check", sees="full")
+    return _with_settings(parts, replace(parts.given, judge=judge))
+
+
 def _with_settings(parts: PipelineParts, given_settings: Settings) -> PipelineParts:
     reassembled = assemble_parts(
         parts.store, given_settings, parts.loaded, parts.observer, listener=parts.listener

@@ -136,12 +136,17 @@ def compose(
             places.beyond.append(ranked)
         else:
             places.take(ranked)
-    best = _best_score(passing, below)
+    # A fact passes or does not: its score says nothing of code that came near.
+    best = _best_score(_without_facts(passing), _without_facts(below))
     within = rules.best_within if aim.asks else rules.told_within
-    if best >= thresholds.lowest - within - SCORE_TOLERANCE:
-        near = [entry for entry in below if entry.score >= rules.share * best]
+    if best >= thresholds.default - within - SCORE_TOLERANCE:
+        near = [entry for entry in _without_facts(below) if entry.score >= rules.share * best]
         _fill(places, near, rules, room=top_k, subjects=aim.subjects)
     return places
+
+
+def _without_facts(ranked: Sequence[Ranked]) -> list[Ranked]:
+    return [entry for entry in ranked if not entry.candidate.is_fact]
 
 
 def _best_score(*best_first: Sequence[Ranked]) -> float:

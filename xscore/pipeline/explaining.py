@@ -240,8 +240,10 @@ def _ranked_again(
 
 
 def _judges_of(past: PastTurn, receipt: Answer) -> list[str]:
-    """Return the keys of the judges of a past turn, its own first."""
-    return [past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
+    """Return the keys of the judges of a past turn: of a final round, whose scores count, then its
+    own."""
+    final = [receipt.final_round.key] if receipt.final_round.key else []
+    return [*final, past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
 
 
 def _rank_as_then(

@@ -23,7 +23,7 @@ from xscore.providers.spec import (
     parse_model_spec,
 )
 from xscore.records.calls import Answerer
-from xscore.records.judgment import Thresholds, lexical_identity
+from xscore.records.judgment import lexical_identity
 from xscore.settings import (
     DecisionSettings,
     HostAccess,
@@ -190,7 +190,7 @@ def describe_lexical_judge(settings: Settings, *, store: Store) -> JudgeDescript
         # Words alone need nothing but the store; a shared server is asked whether it answers.
         needs_resources=embeds or settings.shared.is_used,
         scale=Scale.WORDS,
-        thresholds=Thresholds(settings.selection.lexical_threshold),
+        thresholds=settings.selection.thresholds_of_words,
         settings=settings,
         store=store,
     )

@@ -33,7 +33,9 @@ def receipt_of_failed(
     opened = so_far.opened
     try:
         judged = so_far.judged or _judged_by_store(parts, opened)
-        ranking = so_far.ranking or rank(parts, judged.outcomes, opened.turn)
+        ranking = so_far.ranking or rank(
+            parts, judged.outcomes, opened.turn, finalists=judged.finalists
+        )
         stages = TurnStages(opened, judged, ranking, so_far.reasons, so_far.bundle, so_far.answered)
         return make_receipt(parts, options, stages, resources, latency)
     except XscoreError:

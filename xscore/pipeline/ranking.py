@@ -63,6 +63,7 @@ def select(
     thresholds: Thresholds,
     settings: SelectionSettings,
     about_tests: bool = False,
+    finalists: AbstractSet[str] | None = None,
     turn: Turn | None = None,
 ) -> Selection:
     """Keep `score >= threshold` (inclusive), at most `top_k`; fill up to `min_keep` from the best
@@ -71,13 +72,20 @@ def select(
     thresholds: of `settings.threshold`, or the judge's own where its scale differs
         (`settings.lexical_threshold`).
     about_tests: the task is about tests, so their share is not limited.
+    finalists: ids of what a final round looked at: nothing else is kept for its score. None: there
+        was none.
     turn: what is asked, which decides how many places commits may take; None: as many as they
         reach.
     """
     passing, below = _split_at_threshold(ranked, thresholds)
     passing, further_commits = _within_commit_places(passing, turn, top_k=settings.top_k)
+    unseen: list[Ranked] = []
+    if finalists is not None:
+        unseen = [entry for entry in passing if entry.candidate.id not in finalists]
+        passing = [entry for entry in passing if entry.candidate.id in finalists]
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
     over_quota = [*over_quota, *further_commits]
+    beyond += unseen
     not_kept = sorted([*over_quota, *beyond], key=by_rank)
     not_kept += _best_below(below, thresholds, settings)
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
@@ -289,7 +297,7 @@ def rank_turn(parts: PipelineParts, opened: Opened, judged: Judged, *, isolated:
         instead = words_instead(parts, judged)
         if instead is not None:
             return _rank_by_words_instead(parts, opened, judged, instead)
-    return rank(parts, judged.outcomes, opened.turn)
+    return rank(parts, judged.outcomes, opened.turn, finalists=judged.finalists)
 
 
 def _rank_by_words_instead(
@@ -299,7 +307,7 @@ def _rank_by_words_instead(
     from xscore.pipeline.judging_by_words import lexical_outcomes  # only where no model could judge
 
     outcomes = lexical_outcomes(parts, opened.turn, judged.pool.candidates)
-    thresholds = Thresholds(parts.settings.selection.lexical_threshold)
+    thresholds = parts.settings.selection.thresholds_of_words
     ranking = rank(parts, outcomes, opened.turn, thresholds=thresholds, by_words=True)
     # What the judge failed with is a warning already; it is not said twice.
     why = "" if judged.no_judge else f"{instead.why}, so no model judged: "
@@ -335,6 +343,7 @@ def rank(
     thresholds: Thresholds | None = None,
     by_words: bool | None = None,
     words_weight: float | None = None,
+    finalists: AbstractSet[str] | None = None,
     now: float | None = None,
 ) -> Ranking:
     """Join, boost and select.
@@ -342,6 +351,7 @@ def rank(
     thresholds: None: the judge's.
     by_words: whether words scored; None: where the judge is not a model.
     words_weight: of what words say beside a model; None: the judge's.
+    finalists: see `select`.
     now: Unix seconds; None: the present.
     """
     settings = parts.settings.selection
@@ -363,6 +373,7 @@ def rank(
             thresholds=thresholds,
             settings=settings,
             about_tests=is_about_tests(turn),
+            finalists=finalists,
             turn=turn,
         )
         return Ranking(ranked, selection, words_weight=words_weight)

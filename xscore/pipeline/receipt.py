@@ -244,6 +244,7 @@ def make_receipt(
         reasons=stages.reasons.account,
         carried_over=_carried_over(stages, coverage),
         second_draws=_count_second_draws(judged),
+        final_round=judged.final_round,
         kept_out=opened.index.files.excluded.by_reason,
         files_left=opened.index.files_left,
         ranked_by=stages.ranking.ranked_by,

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline import receipt
+from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import ClosedTurn, PipelineParts, TurnOptions
 from xscore.pipeline.prepare import index_until, open_turn
 from xscore.pipeline.ranking import rank_turn
@@ -83,6 +84,12 @@ class _TurnSetup(Struct, frozen=True):
     def wants_answer(self) -> bool:
         """Whether it ends with an answering call."""
         return self.options.answer and self.parts.answerer is not None
+
+    @property
+    def has_final_round(self) -> bool:
+        """Whether another model looks once more at what a model put first."""
+        parts = self.parts
+        return parts.settings.selection.final != "off" and parts.judge.scale is not Scale.WORDS
 
 
 class _Finished(Struct, frozen=True):
@@ -199,7 +206,9 @@ async def _open_resources(
 ) -> "TurnResources | None":
     """Open the resources only if something may be spent."""
     parts = setup.parts
-    if not (_sends_to_judge(setup, opened) or setup.wants_answer):
+    # Whom a final round asks is known when all is judged.
+    may_send = setup.has_final_round and not parts.settings.judge.replay
+    if not (_sends_to_judge(setup, opened) or setup.wants_answer or may_send):
         return None
     resources = await stack.enter_async_context(parts.open_resources(opened.turn.id))
     resources.deadline = setup.deadline
@@ -232,11 +241,16 @@ async def _judge(setup: _TurnSetup, opened: Opened, resources: "TurnResources | 
             from xscore.pipeline.turn_judging import judge_missing
 
             judged = await judge_missing(parts, opened, resources, isolated=setup.options.isolated)
-    if judged.pool.thread is None:
-        return judged
-    from xscore.pipeline.carrying import with_earlier  # only in a thread
+    if judged.pool.thread is not None:
+        from xscore.pipeline.carrying import with_earlier  # only in a thread
 
-    return with_earlier(judged, opened.turn)
+        judged = with_earlier(judged, opened.turn)
+    if not setup.has_final_round:
+        return judged
+    from xscore.pipeline.final_round import judge_finalists  # where the settings name a model
+
+    with setup.stopwatch.stage("judge"):
+        return await judge_finalists(parts, opened, judged, resources)
 
 
 def _rank(setup: _TurnSetup, opened: Opened, judged: Judged) -> Ranking:

@@ -49,12 +49,14 @@ from xscore.records.judgment import (
     Origin,
     Outcome,
     Ranked,
+    Thresholds,
     Unjudged,
     UnjudgedCause,
 )
 from xscore.records.memory import Candidate
 from xscore.records.receipt import SecondDraws
 from xscore.records.turn import Turn
+from xscore.settings import SelectionSettings
 from xscore.store import turns
 
 if TYPE_CHECKING:
@@ -271,20 +273,30 @@ def _near_threshold(
     scores = [entry.score for entry in unboosted]
     if max(scores, default=0.0) < least:  # no boost brings any of them near
         return (), 0
-    near: list[tuple[float, str, Ranked]] = []
-    for entry in boosted(parts, unboosted, turn, thresholds=thresholds):
-        if entry.score < least:
-            continue
-        distance = abs(entry.score - thresholds.of(entry.candidate))
-        if distance <= settings.redraw_margin + SCORE_TOLERANCE:
-            near.append((distance, entry.candidate.id, entry))
-    near.sort()
-    drawn_once = [entry.candidate for _, _, entry in near if not entry.judgment.draws]
+    ranked = boosted(parts, unboosted, turn, thresholds=thresholds)
+    near = nearest_to_threshold(ranked, thresholds, settings)
+    drawn_once = [entry.candidate for entry in near if not entry.judgment.draws]
     # Those drawn twice in an earlier turn count towards the most of this one, so that a turn that
     # is all cached makes no call.
     drawn_twice = len(near) - len(drawn_once)
     room = max(0, settings.most_redrawn - drawn_twice)
     return tuple(drawn_once[:room]), len(drawn_once[room:])
+
+
+def nearest_to_threshold(
+    ranked: Sequence[Ranked], thresholds: Thresholds, settings: SelectionSettings
+) -> list[Ranked]:
+    """Return what is within `redraw_margin` of its threshold, nearest first."""
+    least = thresholds.lowest - settings.redraw_margin - SCORE_TOLERANCE
+    near: list[tuple[float, str, Ranked]] = []
+    for entry in ranked:
+        # Few reach the lowest threshold: only they are compared by their kind.
+        if entry.score < least:
+            continue
+        distance = abs(entry.score - thresholds.of(entry.candidate))
+        if distance <= settings.redraw_margin + SCORE_TOLERANCE:
+            near.append((distance, entry.candidate.id, entry))
+    return [entry for _, _, entry in sorted(near)]
 
 
 def _warning(lost: Sequence[Unjudged]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ the record of the stage that found it out and once in the signature of the stage
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -22,7 +23,7 @@ from xscore.records.judgment import (
     UnjudgedCause,
 )
 from xscore.records.memory import IndexReport
-from xscore.records.receipt import ReasonsAccount, SecondDraws
+from xscore.records.receipt import FinalRound, ReasonsAccount, SecondDraws
 from xscore.records.turn import Checkpoint, Routing, SessionInfo
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ class Judged(Struct, frozen=True, kw_only=True):
     second_draws: SecondDraws = SecondDraws()
     by_fallback: Mapping[str, JudgeIdentity] = {}
     """Content hash -> who judged it in the judge's place."""
+    finalists: AbstractSet[str] | None = None
+    """Ids of the memories that a final round looked at; nothing else is kept. None: there was
+    none."""
+    final_round: FinalRound = FinalRound()
     left_by: tuple[UnjudgedCause, ...] = ()
     """Why the judge did not reach memories that keep an earlier judgment of the thread: a cap, the
     deadline or a replay, once for each of them."""

@@ -9,9 +9,10 @@ one in place of a deeper ignore file blocks git until `TIMEOUT_S`.
 import os
 import subprocess
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -33,6 +34,7 @@ _OPENED = tuple(
 """Files that git opens at a root without checking their type; a pipe or device would block it
 forever."""
 
+_NEW_FILES = ("ls-files", "--others", "--exclude-standard", "-z", "--", ".")
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--relative")
 
 
@@ -135,8 +137,10 @@ class WorkingDiff(Struct, frozen=True):
     """
 
 
-def working_diff(root: Path) -> WorkingDiff:
-    """Return the uncommitted change against HEAD, made without external helpers.
+def working_diff(root: Path, since: Sequence[str] = ("HEAD",)) -> WorkingDiff:
+    """Return the change of the working tree against HEAD, made without external helpers.
+
+    since: another commit than HEAD, or two, whose difference is returned; full hashes.
 
     A repository can configure clean filters, which git would run on changed files; they are
     switched off. Submodules have their own configuration and are skipped. If a filter cannot be
@@ -148,7 +152,7 @@ def working_diff(root: Path) -> WorkingDiff:
     if off is None:
         return WorkingDiff()
     form = ("--patch-with-raw", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")
-    printed = run_git(root, *off, *_DIFF, *form, "HEAD", "--", ".") or ""
+    printed = run_git(root, *off, *_DIFF, *form, *since, "--", ".") or ""
     listing, _, patch = (
         printed.encode("utf-8", "surrogateescape").decode("utf-8", "replace").partition("\n\n")
     )
@@ -175,18 +179,92 @@ def changed_files(root: Path, since: str = "HEAD") -> frozenset[str] | None:
     Filters and submodules are treated as by `working_diff`.
     """
     off = _filters_off(root)
-    named = run_git(
-        root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{since}^{{commit}}"
-    )
-    if off is None or named is None:
+    commit = commit_named(root, since)
+    if off is None or not commit:
         return None
-    differs = run_git(
-        root, *off, *_DIFF, "--no-renames", "--name-only", "-z", named.strip(), "--", "."
-    )
-    new = run_git(root, *off, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
+    differs = run_git(root, *off, *_DIFF, "--no-renames", "--name-only", "-z", commit, "--", ".")
+    new = run_git(root, *off, *_NEW_FILES)
     if differs is None or new is None:
         return None
     return frozenset(name for name in (differs + new).split("\0") if name and not leads_out(name))
+
+
+def new_files(root: Path) -> tuple[str, ...]:
+    """Return the files that git neither tracks nor ignores, as git writes paths."""
+    off = _filters_off(root)
+    printed = None if off is None else run_git(root, *off, *_NEW_FILES)
+    return tuple(name for name in (printed or "").split("\0") if name and not leads_out(name))
+
+
+def tracked_files(root: Path) -> tuple[str, ...]:
+    """Return the files that git tracks below the root, as git writes paths."""
+    printed = run_git(root, "ls-files", "-z", "--", ".")
+    return tuple(name for name in (printed or "").split("\0") if name and not leads_out(name))
+
+
+def commit_named(root: Path, name: str) -> str:
+    """Return the full hash of the commit that a name stands for; empty: there is none."""
+    query = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    return (run_git(root, *query) or "").strip()
+
+
+def is_shallow(root: Path) -> bool:
+    """Return whether a repository was cloned without its older commits."""
+    return (run_git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
+
+
+def merge_base(root: Path, first: str, second: str) -> str:
+    """Return the commit from which two commits parted; empty: there is none."""
+    return (run_git(root, "merge-base", first, second) or "").partition("\n")[0].strip()
+
+
+def commit_messages(root: Path, base: str, tip: str, *, limit: int) -> tuple[str, ...]:
+    """Return the messages of the newest commits that `tip` has and `base` has not."""
+    form = ("log", f"-n{limit}", "-z", "--format=%B", f"{base}..{tip}")
+    printed = run_git(root, *form) or ""
+    text = printed.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return tuple(message for message in text.split("\0") if message.strip())
+
+
+class PastCommit(NamedTuple):
+    """When a commit was made, and the files that it touched under the names that they have now."""
+
+    committed_at: int
+    """Unix seconds."""
+    files: tuple[str, ...]
+
+
+def commits_with_files(root: Path, at: str, *, limit: int) -> tuple[PastCommit, ...]:
+    """Return the newest commits that `at` contains, newest first, merges left out: one git command.
+
+    A file that was renamed is followed back, so that it has one name in all of them.
+    """
+    form = ("--no-merges", "--relative", "--name-status", "-M", "-l200", "-z", "--format=%x01%ct")
+    printed = run_git(root, "log", f"-n{limit}", *form, at, "--", ".") or ""
+    later_name: dict[str, str] = {}
+    commits: list[PastCommit] = []
+    for part in printed.split("\x01")[1:]:
+        committed_at, *fields = part.split("\0")
+        names = iter([field.removeprefix("\n") for field in fields])
+        files = _files_of_commit(filter(None, names), later_name)
+        # A file name may hold the mark that a commit begins with.
+        if committed_at.isdecimal():
+            commits.append(PastCommit(int(committed_at), tuple(files)))
+    return tuple(commits)
+
+
+def _files_of_commit(fields: Iterator[str], later_name: dict[str, str]) -> list[str]:
+    """Return the files of a commit by their present names; note what it renamed."""
+    files: list[str] = []
+    for status in fields:
+        name = next(fields, "")
+        if status[0] in "RC":
+            before, name = name, next(fields, "")
+            if status[0] == "R":
+                later_name[before] = later_name.get(name, name)
+        if name and not leads_out(name):
+            files.append(later_name.get(name, name))
+    return files
 
 
 def _filters_off(root: Path) -> list[str] | None:

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from xscore.platform.files import leads_out
 from xscore.platform.git import TIMEOUT_S, run_git
-from xscore.platform.git_folder import git_folders
 from xscore.platform.text import readable_text
 
 MOST_BYTES = 64_000_000
@@ -130,9 +129,3 @@ def hunk_heads(root: Path, hashes: Iterable[str], *, limit: int) -> dict[str, tu
 def is_ancestor(root: Path, earlier: str, later: str) -> bool:
     """Whether a commit is reached from another; False if git does not know one of them."""
     return run_git(root, "merge-base", "--is-ancestor", earlier, later) is not None
-
-
-def is_shallow(root: Path) -> bool:
-    """Whether a clone was made without its older history."""
-    folders = git_folders(root)
-    return folders is not None and (folders.common / "shallow").is_file()

@@ -171,6 +171,19 @@ class SecondDraws(Struct, frozen=True):
     interruption came."""
 
 
+class FinalRound(Struct, frozen=True, kw_only=True):
+    """Another judge's last look at what came first (`selection.final`)."""
+
+    by: str = ""
+    """`provider:model`; empty: there was none."""
+    key: str = ""
+    """Of its judgments in the cache."""
+    finalists: int = 0
+    """Memories that it was to look at."""
+    judged: int = 0
+    """Those that have its score, in this turn or from the cache."""
+
+
 class CarriedFrom(Struct, frozen=True, kw_only=True):
     """How many judgments came from one earlier turn."""
 
@@ -291,6 +304,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     words_weight: float = 0.0
     """Weight with which words were joined to the judge's scores; 0: they were not."""
     second_draws: SecondDraws = SecondDraws()
+    final_round: FinalRound = FinalRound()
     reasons: ReasonsAccount = ReasonsAccount()
     carried_over: CarriedOver = CarriedOver()
     kept_out: dict[str, int] = {}

@@ -19,6 +19,9 @@ LAYERS_BY_KIND: Mapping[Kind, tuple[Layer, ...]] = {
 DEFAULT_IMPORTANCE = 0.5
 IMPORTANCE_BY_KIND: Mapping[Kind, float] = {Kind.DECISION: 0.7, Kind.FAILURE: 0.6}
 """Default importance of kinds that matter more than the rest."""
+MOST_ALIASES, ALIAS_CHARS = 20, 100
+"""How many other names a memory may have, and how long each may be: every one of them counts as a
+name does."""
 
 
 class Statement(Struct, frozen=True, kw_only=True):
@@ -35,6 +38,8 @@ class Statement(Struct, frozen=True, kw_only=True):
     """Its subject; the statement replaces the active memory of its layer with the same key."""
     because: str = ""
     alternatives: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    """Other names of what it is about."""
     links: tuple[str, ...] = ()
     author: str = ""
     """The author. Empty on a decision: git's `user.name`."""

@@ -266,6 +266,8 @@ class _ScoredPool:
                 if row in self.evidence.amounts:
                     self.evidence.amounts[row] /= KIND_WEIGHTS[Kind.TEST][0]
         self.scores = _scores(self.evidence, candidates, self.named)
+        self.remarks_of_facts: dict[int, str] = {}
+        self._score_facts(turn.task, column)
         if self.likeness:
             for row, score in enumerate(self.scores):
                 self.scores[row] = lift_by_likeness(score, self._cosine(row))
@@ -273,6 +275,22 @@ class _ScoredPool:
             for row, candidate in enumerate(candidates):
                 if candidate.id in stale:
                     self.scores[row] *= STALE
+
+    def _score_facts(self, task: str, column: TermColumn) -> None:
+        """Score what was stated in a sentence by evidence of its own."""
+        rows = [row for row, candidate in enumerate(self.candidates) if candidate.is_fact]
+        if not rows:
+            return
+        # Only for a pool with facts.
+        from xscore.scorer.facts import score_facts
+
+        facts = score_facts(
+            task, self.candidates, rows, column, terms=self.terms, hits=self.evidence.hits
+        )
+        for row, fact in facts.items():
+            self.scores[row] = fact.score
+            if fact.remark:
+                self.remarks_of_facts[row] = fact.remark
 
     def _defining(self, names: Iterable[str]) -> dict[str, list[Candidate]]:
         """Return the blocks that define a value of each name, which their own made-up names do not
@@ -351,10 +369,12 @@ class _ScoredPool:
             if field in fields:
                 words = _words_of(fields[field])[:REASON_WORDS]
                 reasons.append(f"{field} {', '.join(words)}")
+        if row in self.remarks_of_facts:
+            reasons.append(self.remarks_of_facts[row])
         cosine = self._cosine(row)
         if lift_by_likeness(0.0, cosine) > 0:
             reasons.append(f"likeness {cosine:.2f}")
-        if self.evidence.held < self.evidence.needed:
+        if self.evidence.held < self.evidence.needed and not candidate.is_fact:
             reasons.append(why_less(self.evidence.held, self.evidence.needed))
         return "; ".join(reasons)
 

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from xscore.records.judgment import USUAL_THRESHOLD
-from xscore.records.memory import Layer
+from xscore.records.judgment import USUAL_THRESHOLD, Thresholds
+from xscore.records.memory import FACT_KINDS, Layer
 from xscore.settings.hosts import (
     AnthropicSettings,
     DecisionSettings,
@@ -66,8 +66,8 @@ class JudgeSettings(SettingsGroup, frozen=True):
     """What the judge sees of the turn: task and errors, or also file, diff and recent files (then
     part of the key)."""
     rubric: Fixed[str] = "code"
-    """What the judge looks for: `code`, `general` for entries of any kind (tickets, notes), or a
-    text of yours within the general one. `xscore.open` sets it."""
+    """What the judge looks for: `code`, `general` for entries of any kind (tickets, notes), a text
+    of yours within the general one (`xscore.open` sets it), or `check`, what a diff lacks."""
     reasons: Literal["relevant", "all"] = "relevant"
     """Ask for reasons of scores from 0.3 up, or of all."""
     reason_model: str = "auto"
@@ -159,9 +159,15 @@ class SelectionSettings(SettingsGroup, frozen=True):
     `doc` and so on; `"typesafe/doc"` is for judges of that provider."""
     lexical_threshold: RepoMay[Fraction] = 0.5
     """The same for the lexical judge, which has a scale of its own."""
+    lexical_facts_threshold: RepoMay[Fraction] = 0.5
+    """The same for what was stated in a sentence or two (decisions, preferences, conventions): the
+    lexical judge has evidence of its own for them."""
     words: RepoMay[WordsWeight | None] = None
     """How much the words that a memory shares with the task count beside what a model said of it: a
     weight of their log-odds. 0: only the model's score counts. Unset: 0.5."""
+    final: str = "off"
+    """Another model, `provider:model`, that looks once more at up to 60 memories that came first,
+    side by side: its scores count for them, and nothing else is kept. `off`: none does."""
     top_k: RepoMay[Positive] = 15
     """Most memories that are kept."""
     min_keep: RepoMay[Annotated[int, Meta(ge=0)]] = 0
@@ -175,6 +181,14 @@ class SelectionSettings(SettingsGroup, frozen=True):
     """Most memories that it is asked about twice in a turn, the nearest first."""
     tests_share: Fixed[float] = 1 / 3
     """Share of K that tests may take when other memories want the places."""
+
+    @property
+    def thresholds_of_words(self) -> Thresholds:
+        """The thresholds of the lexical judge."""
+        if self.lexical_facts_threshold == self.lexical_threshold:
+            return Thresholds(self.lexical_threshold)
+        of_facts = dict.fromkeys(map(str, sorted(FACT_KINDS)), self.lexical_facts_threshold)
+        return Thresholds(self.lexical_threshold, of_facts)
 
 
 class BoostSettings(SettingsGroup, frozen=True):

@@ -63,8 +63,8 @@ _SPOKEN = f"""
     WHERE version = 0 AND id {IN_JSON_LIST}
 """
 _LATER_WORDS = f"""
-    {_SPOKEN} AND kind <> 'commit' AND (text LIKE '%amend%' OR text LIKE '%supersed%' OR text LIKE '%overrul%'
-        OR text LIKE '%from now on%')
+    {_SPOKEN} AND kind <> 'commit' AND (text LIKE '%amend%' OR text LIKE '%supersed%'
+        OR text LIKE '%overrul%' OR text LIKE '%from now on%')
 """
 _CHATS = f"""
     SELECT id, kind, place, updated_at, {_SESSION}, text FROM memory_row

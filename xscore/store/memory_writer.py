@@ -376,6 +376,7 @@ class _Redactor:
             details,
             rationale=self.redact(details.rationale),
             alternatives=self._redact_all(details.alternatives, TEXT_CHARS),
+            aliases=self._redact_all(details.aliases, LINE_CHARS),
             links=self._redact_all(details.links, LINE_CHARS),
             resolution=self.redact(details.resolution),
             imported_from=self.redact_name(details.imported_from),

@@ -33,7 +33,14 @@ from xscore.records.memory import (
     MemoryStatus,
     labelled_details,
 )
-from xscore.records.statement import LAYERS_BY_KIND, Statement, StatementEffect, StoredStatement
+from xscore.records.statement import (
+    ALIAS_CHARS,
+    LAYERS_BY_KIND,
+    MOST_ALIASES,
+    Statement,
+    StatementEffect,
+    StoredStatement,
+)
 from xscore.store import evidence, memory_writer
 from xscore.store.lookup import memories_starting_with, memory_by_id
 from xscore.store.memory_updates import set_importance
@@ -55,6 +62,7 @@ class MemoryChange(Struct, frozen=True, kw_only=True):
     key: str | None = None
     because: str | None = None
     alternatives: tuple[str, ...] | None = None
+    aliases: tuple[str, ...] | None = None
     links: tuple[str, ...] | None = None
     author: str | None = None
     resolution: str | None = None
@@ -284,6 +292,8 @@ def _changed_particulars(particulars: MemoryDetails, change: MemoryChange) -> Me
             changes[name] = normalise_text(text)
     if change.alternatives is not None:
         changes["alternatives"] = tuple(filter(None, map(normalise_text, change.alternatives)))
+    if change.aliases is not None:
+        changes["aliases"] = checked_aliases(change.aliases)
     if change.links is not None:
         changes["links"] = tuple(_checked_links(change.links))
     if change.author is not None:
@@ -397,6 +407,27 @@ def checked_key(kind: Kind, key: str) -> str:
     return checked_line("key", key)
 
 
+def checked_aliases(aliases: Iterable[str]) -> tuple[str, ...]:
+    """Return the aliases, each on one line and once, whatever its case. Raises UsageError if there
+    are too many or one is too long."""
+    alias_of_name: dict[str, str] = {}
+    for alias in aliases:
+        line = " ".join(normalise_text(alias).split())
+        if len(line) > ALIAS_CHARS:
+            raise UsageError(
+                f"{len(line):,} characters are too many for an alias",
+                hint=f"At most {ALIAS_CHARS}: an alias is a name; say the rest in the text.",
+            )
+        if line:
+            alias_of_name.setdefault(line.casefold(), line)
+    if len(alias_of_name) > MOST_ALIASES:
+        raise UsageError(
+            f"{len(alias_of_name)} aliases are too many for a memory",
+            hint=f"At most {MOST_ALIASES}. `xscore memory update ID --alias …` replaces them.",
+        )
+    return tuple(alias_of_name.values())
+
+
 def checked_line(name: str, text: str) -> str:
     """Return the stripped title, key or link. Raises UsageError if it is too long."""
     text = normalise_text(text)
@@ -424,18 +455,24 @@ def compose_text(words: str, details: MemoryDetails, *, allow_pii: bool) -> Comp
     If only the joined text contains a secret, the redacted text counts as words without details.
     Raises UsageError if either is too long.
     """
-    parts = (details.rationale, *details.alternatives, details.resolution)
+    parts = (details.rationale, *details.alternatives, *details.aliases, details.resolution)
     memory_writer.check_statement_length(words, parts)
     cleaned = [redact_said(part, allow_pii=allow_pii) for part in (words, *parts)]
     count = sum(part.count for part in cleaned)
-    words, rationale, *alternatives, resolution = [part.text for part in cleaned]
+    words, rationale, *lists, resolution = [part.text for part in cleaned]
+    alternatives = lists[: len(details.alternatives)]
+    aliases = lists[len(details.alternatives) :]
     clean_details = replace(
-        details, rationale=rationale, alternatives=tuple(alternatives), resolution=resolution
+        details,
+        rationale=rationale,
+        alternatives=tuple(alternatives),
+        aliases=tuple(aliases),
+        resolution=resolution,
     )
     joined = redact_said(words + details_text(clean_details), allow_pii=allow_pii)
     if joined.count:
         # The secret spans two parts: which of them hold it cannot be told, so none is kept apart.
-        clean_details = replace(details, rationale="", alternatives=(), resolution="")
+        clean_details = replace(details, rationale="", alternatives=(), aliases=(), resolution="")
         words = joined.text
     return ComposedText(words, joined.text, clean_details, count + joined.count)
 
@@ -472,6 +509,7 @@ def merge_particulars(statement: Statement, *fallbacks: MemoryDetails) -> Memory
         rationale=normalise_text(statement.because) or merged.rationale,
         alternatives=tuple(filter(None, map(normalise_text, statement.alternatives)))
         or merged.alternatives,
+        aliases=checked_aliases([*merged.aliases, *statement.aliases]),
         links=tuple(dict.fromkeys([*merged.links, *links])),
         author=merged.author or checked_line("name", statement.author),
     )

@@ -69,15 +69,19 @@ def term_vector(
     title: str = "",
     signature: str = "",
     defines: Iterable[str] = (),
+    aliases: Iterable[str] = (),
 ) -> bytes:
     """Return the sparse vector of one memory: `TERM_ENTRY` entries in no particular order, each
     hash once.
 
     defines: the names that a block of module-level code has instead of its made-up one.
+    aliases: other names of what a stated memory is about, of one word or several.
     """
     if entity.startswith(BLOCK_NAME):
         title, entity = title.removeprefix(entity), ""
     marks = _marks(path=path, entity=entity, heading=f"{title} {signature}", defines=defines)
+    for alias in aliases:
+        _mark_alias(marks, alias)
     counts = Counter(dict.fromkeys(marks, 0))
     counts.update(_terms(memory_text))
     size, frequencies = len(counts), counts.values()
@@ -106,11 +110,17 @@ def memory_vector(memory: Memory) -> bytes:
         title="" if is_exchange else memory.title,
         signature=facts.signature,
         defines=facts.defines,
+        aliases=memory.particulars.aliases,
     )
 
 
 def _words(text: str) -> list[str]:
     return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+
+
+def task_words(text: str) -> list[str]:
+    """Return the words of a task in order, stop words too."""
+    return _words(text)
 
 
 def query_terms(text: str) -> tuple[QueryTerm, ...]:
@@ -260,6 +270,25 @@ def _marks(*, path: str, entity: str, heading: str, defines: Iterable[str]) -> d
         if terms_of_name and len(_words(full_name)) == 1:
             marks[terms_of_name[-1]] |= WHOLE_NAME
     return marks
+
+
+def _mark_alias(marks: dict[int, int], alias: str) -> None:
+    """Mark the terms of an alias as a name, and all its words together as the whole name."""
+    words = _words(alias)
+    for term in _terms_of_words(words):
+        marks[term] = marks.get(term, 0) | NAME
+    phrase = phrase_hash(words)
+    if phrase is not None:
+        marks[phrase] = marks.get(phrase, 0) | NAME | WHOLE_NAME
+
+
+def phrase_hash(words: Iterable[str]) -> int | None:
+    """Return the term of words that stand together, which is that of an identifier made of them;
+    None: they have no letter and no digit."""
+    parts: list[str] = []
+    for word in words:
+        parts += [part.lower() for part in _PART.findall(word)]
+    return _hash(_whole(parts)) if parts else None
 
 
 def _joined(words: Iterable[str]) -> Iterator[tuple[str, int]]:

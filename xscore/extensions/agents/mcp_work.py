@@ -69,6 +69,7 @@ async def remember(place: Workplace, arguments: RememberArguments, _call: Call) 
             kind=Kind(arguments.kind),
             because=arguments.because,
             key=arguments.key,
+            aliases=arguments.aliases,
             confidence=store.settings.inferred_confidence,
             source=MemorySource.INFERRED,
         )

@@ -15,6 +15,7 @@ from xscore.cli.opening import read_settings
 from xscore.cli.options import Flags
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import RepositoryRoot, find_root
+from xscore.records.statement import ALIAS_CHARS, MOST_ALIASES
 from xscore.settings import LoadedSettings
 from xscore.store.store import Store
 
@@ -110,3 +111,7 @@ class RememberArguments(Struct, frozen=True, forbid_unknown_fields=True):
     key: Annotated[
         str, Meta(max_length=200, description="Its topic; replaces a memory with the same key.")
     ] = ""
+    aliases: Annotated[
+        tuple[Annotated[str, Meta(max_length=ALIAS_CHARS)], ...],
+        Meta(max_length=MOST_ALIASES, description="Other names by which it may be asked for."),
+    ] = ()

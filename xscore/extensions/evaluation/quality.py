@@ -11,6 +11,7 @@ from decimal import Decimal
 from statistics import fmean
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.extensions.evaluation import metrics
 from xscore.extensions.evaluation.metrics import (
@@ -50,6 +51,10 @@ class MissedGold(Struct, frozen=True, kw_only=True):
     rank: int | None
     score: float | None
     is_candidate: bool
+    raw_score: float | None = None
+    """What the judge gave it; None: nothing, or an earlier file of results."""
+    words: float = 0.0
+    """What its words added to the log-odds of that."""
 
 
 class QuestionResult(Struct, frozen=True, kw_only=True):
@@ -164,21 +169,25 @@ def missed_gold(ranking: Ranking, gold: Sequence[EntityRef]) -> tuple[MissedGold
         if index in chosen:
             continue
         place_in_ranking = at.get(index)
+        unranked = MissedGold(
+            path=gold_place.path,
+            name=gold_place.name,
+            rank=None,
+            score=None,
+            is_candidate=any(metrics.is_same_entity(place, gold_place) for place in unjudged),
+        )
         if place_in_ranking is None:
-            is_candidate = any(metrics.is_same_entity(place, gold_place) for place in unjudged)
-            rank = None
-            score = None
-        else:
-            is_candidate = True
-            rank = place_in_ranking + 1
-            score = in_order[place_in_ranking].score
+            missed.append(unranked)
+            continue
+        entry = in_order[place_in_ranking]
         missed.append(
-            MissedGold(
-                path=gold_place.path,
-                name=gold_place.name,
-                rank=rank,
-                score=score,
-                is_candidate=is_candidate,
+            replace(
+                unranked,
+                rank=place_in_ranking + 1,
+                score=entry.score,
+                is_candidate=True,
+                raw_score=entry.judgment.score,
+                words=entry.words,
             )
         )
     return tuple(missed)
@@ -187,7 +196,10 @@ def missed_gold(ranking: Ranking, gold: Sequence[EntityRef]) -> tuple[MissedGold
 def where_missed(gold: MissedGold) -> str:
     """Say where a gold entity stood that was not chosen."""
     if gold.rank is not None and gold.score is not None:
-        return f"rank {gold.rank}, score {gold.score:.2f}"
+        joined = ""
+        if gold.raw_score is not None and gold.words:
+            joined = f" (judge {gold.raw_score:.2f}, words {gold.words:+.1f})"
+        return f"rank {gold.rank}, score {gold.score:.2f}{joined}"
     if gold.is_candidate:
         return "unjudged"
     return "no candidate: not in the index, or out of scope"

@@ -39,7 +39,7 @@ from xscore.platform.text import join_sentences
 from xscore.records.calls import Stage
 from xscore.records.estimates import CapLeft, JudgeEstimate
 from xscore.records.events import Observer, StageBegan, TurnEvent
-from xscore.records.judgment import Thresholds, UnjudgedCause
+from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Layer
 from xscore.records.receipt import NOTHING_JUDGED, Answer, StageUsage
 from xscore.records.reports import EvaluationLine
@@ -178,7 +178,7 @@ class _EvaluationRun(Struct):
             return None
         candidates = [entry.candidate for entry in ranking.ranked]
         candidates += [candidate for candidate, _ in ranking.selection.unjudged]
-        thresholds = Thresholds(parts.settings.selection.lexical_threshold)
+        thresholds = parts.settings.selection.thresholds_of_words
         ranked = rank(
             parts,
             lexical_outcomes(parts, turn, candidates),

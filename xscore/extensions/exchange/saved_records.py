@@ -26,6 +26,7 @@ from xscore.records.memory import (
     MemorySource,
     Relation,
 )
+from xscore.records.statement import ALIAS_CHARS, MOST_ALIASES
 from xscore.store import memory_writer
 from xscore.store.redaction import is_safe_name
 
@@ -63,6 +64,8 @@ _OptionalId = Annotated[str, Meta(pattern=r"^(m_[0-9a-f]{20})?\Z")]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 _LineNumber = Annotated[int, Meta(ge=0, le=_MAX_LINE_NUMBER)]
+_Alias = Annotated[str, Meta(max_length=4 * ALIAS_CHARS)]
+"""Longer than one may be stated: what redaction puts in takes room."""
 _Time = Annotated[float, Meta(ge=0, le=LATEST_TIMESTAMP)]
 
 
@@ -71,6 +74,7 @@ class SavedParticulars(
 ):
     """What was said beside the text; only what is not empty is written."""
 
+    aliases: Annotated[tuple[_Alias, ...], Meta(max_length=MOST_ALIASES)] = ()
     occurrences: _Count = 0
     polarity: Annotated[str, Meta(pattern=r"^(|pattern|antipattern)\Z")] = ""
     exception_of: _OptionalId = ""

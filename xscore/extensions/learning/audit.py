@@ -106,7 +106,8 @@ def _secrets(memories: Sequence[Memory], *, allow_pii: bool) -> Iterator[AuditFi
             details.rationale,
             details.resolution,
         )
-        text = "\n".join((*texts, *details.alternatives, *details.links, *details.paths))
+        lists = (*details.alternatives, *details.aliases, *details.links, *details.paths)
+        text = "\n".join((*texts, *lists))
         types = set(redact(text, prose=memory.kind is not Kind.EXCHANGE).types)
         if not allow_pii:
             types.update(redact_pii(text).types)

@@ -168,6 +168,7 @@ def _text_of(memory: Memory) -> str:
         memory.text,
         details.rationale,
         *details.alternatives,
+        *details.aliases,
         details.resolution,
         memory.entity,
         memory.place,
