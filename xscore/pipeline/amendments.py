@@ -237,8 +237,8 @@ def _on_same_matter(later: Saying, earlier: Sequence[Saying], weights: Weights) 
 def _are_facts(*sayings: Saying) -> bool:
     """Whether each was stated in a few words."""
     for saying in sayings:
-        (first, *others) = saying.members
-        if others or len(saying.terms) > SHORT_TERMS:
+        first, *further = saying.members
+        if further or len(saying.terms) > SHORT_TERMS:
             return False
         if first.kind in NO_FACTS:
             return False
