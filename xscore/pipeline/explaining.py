@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 STALE_NOW = "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
 RESCORED = "Word scores are not stored; recomputed now."
+OTHER_COMMITS = "other commits had taken the places that commits may have"
 NAMESAKES_SHOWN = 4
 
 
@@ -182,7 +183,10 @@ def _words_of_listed(shown: Selected, score: str, *, is_kept: bool) -> str:
             f"It was not chosen: {score} is {gap} short of the threshold. Lower --threshold to"
             " keep it."
         )
-    return f"It passed with {score}, but the places were taken. Raise --top-k to keep it."
+    taken = "the places were taken. Raise --top-k to keep it."
+    if shown.kind == Kind.COMMIT:
+        taken = f"{OTHER_COMMITS}. `--kind commit` keeps more of them."
+    return f"It passed with {score}, but {taken}"
 
 
 def _outcome_of_listed(shown: Selected, *, is_kept: bool) -> str:
@@ -331,7 +335,7 @@ def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tu
         return "beyond_k", sentence
     used_up = "tests had used up their share of the places"
     if shown.kind == Kind.COMMIT:
-        used_up = "other commits had taken the places that commits may have"
+        used_up = OTHER_COMMITS
     return "over_quota", f"It passed with {score}, but {used_up}."
 
 
