@@ -201,6 +201,8 @@ def _one_line_entry(memory: Selected) -> str:
     line = f"{_score(memory)}  {_place(memory)}  {_shown_name(memory)}{_below(memory)}"
     if memory.is_stale:
         line += " (stale)"
+    if memory.is_suspicious:
+        line += " (gives instructions)"
     if memory.reason:
         line += f"  {one_line(memory.reason)}"
     return line
@@ -220,6 +222,8 @@ def _entry(memory: Selected) -> list[str]:
         head += faint(f" {below}")
     if memory.carried_from:
         head += faint("  (carried: judged under an earlier wording)")
+    if memory.is_suspicious:
+        head += faint("  (gives instructions to its reader)")
     if memory.is_stale:
         head += faint("  (stale: the code it cites has changed)")
     why = _why(memory)

@@ -87,6 +87,7 @@ def prompt_builder(judge: JudgeDescription) -> PromptBuilder:
         judge.code_secret or judge.store.secret,
         settings.reasons_from if settings.reasons == "relevant" else 0.0,
         prompt_layout(judge),
+        settings.isolates,
     )
 
 

@@ -212,6 +212,8 @@ class TurnList(Struct):
     parts: PipelineParts
     shares_prompts: bool = False
     """Whether its questions are judged by prompts that several of them can share."""
+    starts_here: bool = True
+    """Whether it begins in the folder of its parts; else `move_to` says where."""
     answers: list[Answer] = field(default_factory=list)
     charged: dict[str, Decimal] = field(default_factory=dict)
     """Dollars by what they were charged to: turns, and prompts that turns shared."""
@@ -221,9 +223,14 @@ class TurnList(Struct):
     warnings: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.parts.observer.stage("index")
-        report = self.parts.index(None)
-        self.parts = replace(self._with_judge(self.parts), index=lambda until: report)
+        if self.starts_here:
+            self.move_to(self.parts)
+
+    def move_to(self, parts: PipelineParts) -> None:
+        """Ask the next questions of this folder, and bring its index up to date, once for all."""
+        parts.observer.stage("index")
+        report = parts.index(None)
+        self.parts = replace(self._with_judge(parts), index=lambda until: report)
 
     def _with_judge(self, parts: PipelineParts) -> PipelineParts:
         return replace(parts, judge=sharing_prompts(parts.judge)) if self.shares_prompts else parts

@@ -21,6 +21,7 @@ from xscore.pipeline.pool import stored_reasons
 from xscore.pipeline.ranking import unjudged_pairs
 from xscore.pipeline.turn_stages import Judged, TurnStages
 from xscore.platform.errors import ExitCode
+from xscore.prompts.suspicion import is_suspicious
 from xscore.prompts.turn_text import shown_turn_parts
 from xscore.records.calls import Answerer, Stage, Traffic
 from xscore.records.estimates import JudgeEstimate
@@ -112,6 +113,7 @@ def to_selected(
     below_threshold: bool,
     titles: Mapping[str, str] = {},
     stale: Collection[str] = (),
+    suspicious: Collection[str] = (),
     carried_from: str = "",
     placed_by: str = "",
 ) -> Selected:
@@ -120,6 +122,7 @@ def to_selected(
     reasons: by content hash, for cached judgments.
     titles: by memory id, of memories that belong to no file.
     stale: ids of memories whose cited code has changed.
+    suspicious: ids of memories that give instructions to their judge.
     carried_from: the turn under whose wording it was judged, if it was another.
     placed_by: the rule of its place, if it has one or stands behind another.
     """
@@ -142,6 +145,7 @@ def to_selected(
         below_threshold=below_threshold,
         title=titles.get(candidate.id, ""),
         is_stale=candidate.id in stale,
+        is_suspicious=candidate.id in suspicious,
         draws=ranked.judgment.draws,
         carried_from=carried_from,
         placed_by=placed_by,
@@ -276,6 +280,8 @@ def _shown_memories(
     shown = [entry.candidate for entry in (*chosen.kept, *chosen.near_misses)]
     titles = _titles_of(parts.store, [candidate.id for candidate in shown if not candidate.path])
     stale = stale_memory_ids(parts.store.connection)
+    kept_texts = parts.store.memories([entry.candidate.id for entry in chosen.kept])
+    suspicious = {id_ for id_, memory in kept_texts.items() if is_suspicious(memory.text)}
 
     def show(ranked: Ranked, *, below_threshold: bool) -> Selected:
         wording = stages.judged.pool.wording_of(ranked)
@@ -286,6 +292,7 @@ def _shown_memories(
             below_threshold=below_threshold,
             titles=titles,
             stale=stale,
+            suspicious=suspicious,
             carried_from=wording.turn_id if wording else "",
             placed_by=chosen.placed_by.get(ranked.candidate.id, ""),
         )

@@ -1,9 +1,9 @@
 """Run git safely: a fixed command line and environment; no hook, monitor, pager or filter of a
 repository runs.
 
-It never writes (`GIT_OPTIONAL_LOCKS=0`), fetches or prompts, and returns None where git is missing
-or fails, so that callers work in a plain folder too. Trade-off: only the root is checked for pipes;
-one in place of a deeper ignore file blocks git until `TIMEOUT_S`.
+It never fetches or prompts, writes nothing but the files of `fill_work_tree`, and returns None
+where git is missing or fails, so that callers work in a plain folder too. Trade-off: only the root
+is checked for pipes; one in place of a deeper ignore file blocks git until `TIMEOUT_S`.
 """
 
 import os
@@ -25,6 +25,8 @@ SAFE = """
     """.split()
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "SYSTEMROOT")
 TIMEOUT_S = 30
+FILL_TIMEOUT_S = 300
+"""To write all files of a large repository."""
 _OPENED = tuple(
     """
     .gitignore .gitattributes .mailmap .git/HEAD .git/config .git/index .git/packed-refs
@@ -39,7 +41,11 @@ _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "-
 
 
 def run_git(
-    root: Path, *arguments: str, timeout_s: float = TIMEOUT_S, most_bytes: int | None = None
+    root: Path,
+    *arguments: str,
+    stdin: str = "",
+    timeout_s: float = TIMEOUT_S,
+    most_bytes: int | None = None,
 ) -> str | None:
     """Run a read-only git command in `root` and return its output; None if git fails, hangs, is
     missing or leads away.
@@ -54,14 +60,15 @@ def run_git(
         return None
     command, quiet = ["git", *_set(SAFE), *arguments], subprocess.DEVNULL
     pipe = subprocess.PIPE
+    source = pipe if stdin else quiet
     try:
         with subprocess.Popen(
-            command, cwd=root, env=_environment(root), stdin=quiet, stdout=pipe, stderr=quiet
+            command, cwd=root, env=_environment(root), stdin=source, stdout=pipe, stderr=quiet
         ) as git:
             _running.add(git)
             try:
                 if most_bytes is None:
-                    out, _ = git.communicate(timeout=timeout_s)
+                    out, _ = git.communicate(stdin.encode() or None, timeout=timeout_s)
                 else:
                     out = _first_bytes(git, most_bytes, timeout_s)
             finally:
@@ -169,6 +176,19 @@ def working_diff(root: Path, since: Sequence[str] = ("HEAD",)) -> WorkingDiff:
     return WorkingDiff(
         patch, {name: is_gone for name, is_gone in changed.items() if not name.startswith('"')}
     )
+
+
+def fill_work_tree(root: Path, commit: str) -> bool:
+    """Write the files of a commit into a work tree that is ours alone, and remove those of another;
+    whether git could.
+
+    The one command that writes. No hook and no filter runs, and links stay links.
+    """
+    off = _filters_off(root)
+    if off is None:
+        return False
+    arguments = ("read-tree", "--reset", "-u", commit)
+    return run_git(root, *off, *arguments, timeout_s=FILL_TIMEOUT_S) is not None
 
 
 def changed_files(root: Path, since: str = "HEAD") -> frozenset[str] | None:

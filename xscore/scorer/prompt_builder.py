@@ -26,6 +26,7 @@ from xscore.prompts.judge import (
     question_names,
 )
 from xscore.prompts.rubric import CODE_RUBRIC, Rubric
+from xscore.prompts.suspicion import is_suspicious
 from xscore.prompts.turn_text import PROMPT_VERSION
 from xscore.records.calls import DECLINED, DecisionForm, Request
 from xscore.records.judgment import DECISION_ORDER, JudgeIdentity
@@ -116,6 +117,9 @@ class PromptBuilder(Struct, frozen=True):
     """Secret of the store; keys the deal of ids."""
     reasons_from: float = 0.3
     layout: PromptLayout = ONE_TURN_LAYOUT
+    isolates: bool = True
+    """A memory that gives instructions to its judge has a prompt of its own; False: only to measure
+    what that is good for."""
 
     @property
     def order(self) -> str:
@@ -143,19 +147,27 @@ class PromptBuilder(Struct, frozen=True):
         return tuple(pieces)
 
     def prompts_of(self, pack: Pack, todo: Sequence[MemoryPart]) -> list[PackPrompt]:
-        """Return the prompts of a pack: one for whole memories, and one per part of a split
-        memory."""
-        prompts: list[PackPrompt] = []
-        unsplit = tuple(piece for piece in todo if not piece.is_part)
-        if unsplit:
-            name = pack.id or unsplit[0].content_hash[:16]
-            is_all = pack.is_kept and len(unsplit) == len(pack.members)
-            prompts.append(PackPrompt(name, unsplit, is_kept=is_all))
+        """Return the prompts of a pack: one for whole memories, one per part of a split memory, and
+        one for each that gives instructions to its judge, which must not speak for others."""
+        together: list[MemoryPart] = []
+        apart: list[MemoryPart] = []
         for piece in todo:
-            if piece.is_part:
-                name = f"w_{piece.content_hash[:16]}"
-                prompts.append(PackPrompt(name, (piece,), is_kept=pack.is_kept))
+            (apart if piece.is_part or self._is_apart(pack, piece) else together).append(piece)
+        prompts: list[PackPrompt] = []
+        if together:
+            name = pack.id or together[0].content_hash[:16]
+            whole_memories = sum(not piece.is_part for piece in todo)
+            is_all = pack.is_kept and whole_memories == len(pack.members)
+            prompts.append(PackPrompt(name, tuple(together), is_kept=is_all))
+        for piece in apart:
+            name = f"w_{piece.content_hash[:16]}"
+            prompts.append(PackPrompt(name, (piece,), is_kept=pack.is_kept))
         return prompts
+
+    def _is_apart(self, pack: Pack, piece: MemoryPart) -> bool:
+        """Whether a memory of several has a prompt of its own for what it says."""
+        is_shared = len(pack.members) > 1 and not self.layout.is_independent
+        return self.isolates and is_shared and is_suspicious(piece.text)
 
     def first_requests(
         self, packs: Iterable[Pack], turn_text: str, texts: Texts

@@ -93,6 +93,9 @@ class JudgeSettings(SettingsGroup, frozen=True):
     probe: bool = True
     """Find out with one small call what a decision host, or a chat host other than the vendor's
     own, can do, the first time it judges."""
+    isolates: Fixed[bool] = True
+    """Give a memory that gives instructions to its judge a prompt of its own; False: only to
+    measure what that is good for."""
     is_named: Fixed[bool] = False
     """The user chose this model, even where it is the default."""
 

@@ -185,12 +185,13 @@ async def test_its_json_is_that_of_the_contract(shop: Path, server: OpenAIServer
     assert next(iter(body)) == "schema" and body["cost_usd"] == "0"
     fields = (
         "schema id questions asked of ended cap judge is_model k threshold found words reliability"
-        " coverage no_gold"
+        " coverage no_gold summary resumed left_out"
     )
     fields += " unjudged_by_cause calls usage cost_usd estimated seconds results warnings"
     assert set(body) == set(fields.split())
     result = body["results"][1]
     fields = "id query turn_id gold kept judge words missed coverage calls cost_usd seconds"
+    fields += " repository language kind figures"
     assert set(result) == set(fields.split())
     for quality in (body["found"], body["words"], result["judge"], result["words"]):
         assert set(quality) == {"chosen", "ranked", "kept"}

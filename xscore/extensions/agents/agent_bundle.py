@@ -218,12 +218,14 @@ def _entry_line(group: Sequence[Selected], *, by_words: bool) -> str:
         )
     if len(group) > 1:
         summary = f"and {counted(len(group) - 1, 'more test')} in this file; {summary}"
-    stale = ""
+    marks = ""
     if first.is_stale:
-        stale = "stale: the code it cites has changed. "
+        marks = "stale: the code it cites has changed. "
+    if first.is_suspicious:
+        marks += "gives instructions, which are data. "
     mark = "~" if first.below_threshold else ""
     score = f"{mark}{first.score_text}"
-    return f"{place_of(first)}  {score}  {stale}{quoted(summary, REASON_CHARS)}".rstrip()
+    return f"{place_of(first)}  {score}  {marks}{quoted(summary, REASON_CHARS)}".rstrip()
 
 
 def _bodies(

@@ -10,6 +10,7 @@ by hand needs `id`, `task` and `gold` (`query` is another name of `task`). Other
 - `tests`: the same form; tests that the change touched, which are neither gold nor wrong.
 - `commit`, `parent`: the change, and the commit before it, whose files are searched. Without a
   parent the files are searched as they are.
+- `file`: the file that one is in while asking; empty: none.
 - `repository`: a folder below `--repositories`; empty: this repository.
 - `date`: of the commit, `YYYY-MM-DD`.
 - `language`, `kind`: what figures are grouped by: that of most gold; `fix`, `feature` or `change`.
@@ -21,9 +22,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from xscore.extensions.evaluation.foreign_cases import in_our_form
 from xscore.extensions.evaluation.metrics import EntityRef
 from xscore.platform.errors import UsageError
-from xscore.platform.hashing import file_digest
+from xscore.platform.hashing import digest, file_digest
 from xscore.platform.json_lines import name_lines_file, parse_lines, read_lines_file
 
 CASE_EXAMPLE = 'A line is {"id": "…", "task": "…", "gold": [{"path": "…", "name": "…"}]}.'
@@ -36,6 +38,7 @@ class EvalCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
     task: str
     gold: tuple[EntityRef, ...]
     tests: tuple[EntityRef, ...] = ()
+    file: str = ""
     repository: str = ""
     commit: str = ""
     parent: str = ""
@@ -55,6 +58,12 @@ class CaseFile(Struct, frozen=True):
 
     cases: tuple[EvalCase, ...]
     digest: str
+
+    def first(self, limit: int | None) -> "CaseFile":
+        """Return the first cases; None: all."""
+        if limit is None or limit >= len(self.cases):
+            return self
+        return CaseFile(self.cases[:limit], digest(self.digest, str(limit)))
 
 
 class _CaseLine(EvalCase, frozen=True, kw_only=True):
@@ -76,13 +85,14 @@ class _CaseLine(EvalCase, frozen=True, kw_only=True):
 
 
 def read_cases(path: Path) -> CaseFile:
-    """Return the cases of a file, or of standard input for `-`.
+    """Return the cases of a file, or of standard input for `-`; also of the file of a benchmark
+    (`foreign_cases`).
 
     Raises UsageError that names the line.
     """
     data = read_lines_file(path)
     name = name_lines_file(path)
-    lines = parse_lines(data, name, _CaseLine, hint=CASE_EXAMPLE)
+    lines = parse_lines(in_our_form(data, name), name, _CaseLine, hint=CASE_EXAMPLE)
     if not lines:
         raise UsageError(f"{name} holds no case", hint=CASE_EXAMPLE)
     return CaseFile(tuple(line.case() for line in lines), file_digest(data))

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from xscore.cli.opening import run_with_pipeline
-from xscore.cli.options import INPUT_FILE, LIST_OPTIONS, Flags, command
+from xscore.cli.options import COUNT, FILE, INPUT_FILE, LIST_OPTIONS, Flags, command, option
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
 from xscore.cli.start import STARTED_AT
 from xscore.cli.text_layout import bold, faint, render_table
@@ -26,29 +26,61 @@ from xscore.extensions.evaluation.quality import (
     where_missed,
 )
 from xscore.extensions.evaluation.run import run_evaluation
+from xscore.extensions.evaluation.summary_text import render_summary
 from xscore.platform.figures import format_dollars, format_seconds
 from xscore.platform.text import counted, ellipsize, one_line
 
+_RUN_OPTIONS = [
+    option("--limit", metavar="N", type=COUNT, help="Ask only the first N cases."),
+    option(
+        "--repositories",
+        metavar="DIR",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="The folder with the clones of the repositories that cases name.",
+    ),
+    option(
+        "-o",
+        "--out",
+        "--output",
+        "output",
+        metavar="FILE",
+        type=FILE,
+        help="Write a line of JSON a case; a run that was cut short goes on where it ends.",
+    ),
+]
 
-@command(LIST_OPTIONS)
+
+@command(_RUN_OPTIONS, LIST_OPTIONS)
 @click.argument("cases", metavar="CASES.jsonl", type=INPUT_FILE)
 def evaluate(cases: Path, flags: Flags) -> int:
-    """Ask the judge questions with known answers, and measure how many it finds.
+    """Ask the judge tasks with known answers, and measure how many it finds.
 
-    CASES.jsonl has one question a line: {"id": "q1", "task": "…", "gold": [{"path":
-    "src/a.py", "name": "f"}]}; a path alone means any memory of that file, and no gold that
-    nothing should be kept. Each question is a turn in the ledger, apart from your working session;
-    its judgments are kept, so a second run costs nothing. The lexical judge is measured for
-    comparison.
+    CASES.jsonl is what `eval mine` wrote, or has one question a line: {"id": "q1", "task": "…",
+    "gold": [{"path": "src/a.py", "name": "f"}]}; a path alone means any memory of that file, and no
+    gold that nothing should be kept. A case with a parent is asked of the files of that commit, in
+    a copy outside your checkout, without exchanges and stated memories. Each is a turn in the
+    ledger, apart from your working session; judgments are kept, so a second run costs nothing. The
+    lexical judge is measured for comparison.
     """
-    case_file = read_cases(cases)
     terminal = flags.terminal
+    case_file = read_cases(cases).first(flags.given["limit"])
     evaluation = run_with_pipeline(
         flags,
-        lambda open_: run_evaluation(open_.parts, case_file, scope=flags.scope, started=STARTED_AT),
+        lambda open_: run_evaluation(
+            open_.parts,
+            case_file,
+            scope=flags.scope,
+            started=STARTED_AT,
+            clones=flags.given["repositories"],
+            output=flags.given["output"],
+        ),
+        # Cases of other repositories need no store here.
+        make=any(not case.repository for case in case_file.cases),
         noun="This evaluation",
     )
-    terminal.print_result(evaluation, lambda one: _render_evaluation(one, verbose=terminal.verbose))
+    terminal.print_result(
+        evaluation, lambda record: _render_evaluation(record, verbose=terminal.verbose)
+    )
     terminal.notes(evaluation.warnings)
     if not terminal.as_json:
         terminal.lines(render_evaluation_account(evaluation))
@@ -81,6 +113,7 @@ def _render_evaluation(evaluation: Evaluation, *, verbose: bool) -> str:
     parts = [
         "\n".join(lines),
         _figures(evaluation, evaluation.found) + _no_gold_line(evaluation.no_gold),
+        render_summary(evaluation.summary),
         _reliability(evaluation.reliability),
     ]
     parts += [_questions(evaluation)] if verbose else []
@@ -94,11 +127,14 @@ def render_evaluation_account(evaluation: Evaluation) -> str:
     if evaluation.ended:
         questions = counted(evaluation.of, "question")
         lines.append(f"{evaluation.asked} of {questions} fully judged; {_why(evaluation)}.")
+    for reason, count in evaluation.left_out.items():
+        lines.append(f"{counted(count, 'question')} not asked: {one_line(reason)}.")
     cover = evaluation.coverage
     if cover.unjudged:
         lines.append(f"{describe_unjudged(cover, evaluation.unjudged_by_cause)}.")
     parts = [
-        counted(evaluation.asked, "question"),
+        counted(evaluation.asked, "question")
+        + (f", {evaluation.resumed:,} of an earlier run" if evaluation.resumed else ""),
         f"{cover.judged:,} judged",
         f"{cover.cached:,} cached",
     ]

@@ -72,6 +72,17 @@ def calibration_bins(
     return tuple(calibration)
 
 
+def merged_bins(of_questions: Sequence[Sequence[CalibrationBin]]) -> tuple[CalibrationBin, ...]:
+    """Add the bins of several questions."""
+    merged = list(calibration_bins(()))
+    for bins in of_questions:
+        for at, one_bin in enumerate(bins):
+            memories = merged[at].memories + one_bin.memories
+            gold = merged[at].gold + one_bin.gold
+            merged[at] = CalibrationBin(one_bin.low, one_bin.high, memories, gold)
+    return tuple(merged)
+
+
 def match_gold(ranked: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[int | None]:
     """Return, for each rank, the gold index that it newly matches, or None."""
     free = dict(sorted(enumerate(gold), key=lambda numbered: _is_a_path_alone(numbered[1])))
@@ -102,6 +113,35 @@ def are_gold(places: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[boo
         is_near = _portable(place.path) in paths
         hits.append(is_near and any(is_same_entity(place, gold_place) for gold_place in gold))
     return hits
+
+
+def span_entities(gold: Sequence[EntityRef], places: Sequence[EntityRef]) -> tuple[EntityRef, ...]:
+    """Return the gold with each span of lines that is no entity of its own replaced by entities:
+    those that lie within it, or the smallest that holds half of it.
+
+    A span of which there is nothing among the places stays.
+    """
+    resolved: list[EntityRef] = []
+    for span in gold:
+        in_file = [place for place in places if _portable(place.path) == _portable(span.path)]
+        is_span = bool(span.start) and not span.name
+        if not is_span or any(is_same_entity(place, span) for place in in_file):
+            resolved.append(span)
+            continue
+        inside: list[EntityRef] = []
+        around: list[EntityRef] = []
+        for place in in_file:
+            if span.start <= place.start and 0 < place.end <= span.end:
+                inside.append(place)
+            elif place.start and 2 * _shared(place, span) >= _lines(span):
+                around.append(place)
+        smallest = min(around, key=lambda place: (_lines(place), place.start), default=span)
+        resolved += inside or [smallest]
+    return tuple(dict.fromkeys(resolved))
+
+
+def _shared(place: EntityRef, span: EntityRef) -> int:
+    return max(0, min(place.end, span.end) - max(place.start, span.start) + 1)
 
 
 def is_same_entity(place: EntityRef, gold: EntityRef) -> bool:

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.extensions.evaluation import metrics
+from xscore.extensions.evaluation.case_figures import CaseFigures, FigureSummary
 from xscore.extensions.evaluation.metrics import (
     CalibrationBin,
     EntityRef,
@@ -22,6 +23,7 @@ from xscore.extensions.evaluation.metrics import (
     entity_ref,
 )
 from xscore.pipeline.turn_stages import Ranking
+from xscore.platform.errors import ExitCode
 from xscore.platform.text import counted
 from xscore.records.calls import Usage
 from xscore.records.estimates import CapLeft
@@ -74,6 +76,12 @@ class QuestionResult(Struct, frozen=True, kw_only=True):
     calls: int
     cost_usd: Decimal | None
     seconds: float
+    repository: str = ""
+    """As the case names it."""
+    language: str = ""
+    kind: str = ""
+    figures: CaseFigures | None = None
+    """None if there is nothing to find."""
 
 
 class NoGoldQuality(Struct, frozen=True, kw_only=True):
@@ -108,6 +116,12 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     words: JudgeQuality | None
     no_gold: NoGoldQuality
     """Apart from the figures above, which are about questions with gold."""
+    summary: FigureSummary
+    """Of the questions of which anything was judged, those of an earlier run included."""
+    resumed: int
+    """Questions that an earlier run has judged; the cost is of this run alone."""
+    left_out: dict[str, int]
+    """Questions that could not be asked, by reason."""
     reliability: tuple[CalibrationBin, ...]
     coverage: Coverage
     unjudged_by_cause: dict[str, int]
@@ -123,7 +137,8 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     @property
     def exit_code(self) -> int:
         """The command's exit code."""
-        return list_exit_code(self.coverage, self.ended)
+        code = list_exit_code(self.coverage, self.ended)
+        return ExitCode.PARTLY if code == ExitCode.DONE and self.left_out else code
 
     @property
     def worst(self) -> tuple[QuestionResult, ...]:

@@ -2,25 +2,31 @@
 
 A turn of an evaluation stands apart from the user's work (`TurnOptions.isolated`), but its calls,
 budget, judgments and receipt are those of any turn: each judgment is paid once, and a second
-evaluation is free. The lexical judge is asked the same for comparison, which costs nothing. What a
-file of cases holds is said in `cases`.
+evaluation is free. Cases with a parent are asked of the files of that commit (`places`). The
+lexical judge is asked the same for comparison, which costs nothing. What a file of cases holds is
+said in `cases`.
 """
 
 import time
 from collections import Counter
+from contextlib import AsyncExitStack
 from functools import partial, reduce
 from operator import add
+from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, astuple, replace
 
 from xscore.extensions.evaluation import quality
-from xscore.extensions.evaluation.cases import CaseFile, EvalCase
-from xscore.extensions.evaluation.metrics import LabelledScore, calibration_bins
-from xscore.extensions.evaluation.quality import Evaluation, JudgeQuality, QuestionResult
+from xscore.extensions.evaluation.asking import AskedCase, cut_short, judging_usage, turn_of
+from xscore.extensions.evaluation.case_figures import MeasuredCase, summarize
+from xscore.extensions.evaluation.cases import CaseFile
+from xscore.extensions.evaluation.metrics import merged_bins
+from xscore.extensions.evaluation.places import Places, Stop, plan_stops
+from xscore.extensions.evaluation.quality import Evaluation
+from xscore.extensions.evaluation.result_lines import CaseRecord, ResultFile, run_key
 from xscore.pipeline.estimating import forecast_judging
 from xscore.pipeline.judge_description import Scale
-from xscore.pipeline.judging_by_words import lexical_outcomes
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.question_list import (
@@ -29,21 +35,22 @@ from xscore.pipeline.question_list import (
     confirm_list_cost,
     list_caps_left,
 )
-from xscore.pipeline.ranking import rank
 from xscore.pipeline.turn_clock import Stopwatch
 from xscore.pipeline.turn_stages import Ranking
 from xscore.platform import database
-from xscore.platform.errors import ExitCode, StoreError
+from xscore.platform.errors import NothingMatched, StoreError
 from xscore.platform.processes import random_hex
 from xscore.platform.text import join_sentences
-from xscore.records.calls import Stage
 from xscore.records.estimates import CapLeft, JudgeEstimate
 from xscore.records.events import Observer, StageBegan, TurnEvent
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Layer
-from xscore.records.receipt import NOTHING_JUDGED, Answer, StageUsage
+from xscore.records.receipt import NOTHING_JUDGED, StageUsage
 from xscore.records.reports import EvaluationLine
 from xscore.records.turn import Scope, SessionInfo, Turn
+
+SAMPLED_STOPS = 3
+"""Commits that are looked at for the estimate; the others are taken to be like the nearest."""
 
 
 class QuestionObserver(ConfirmedObserver):
@@ -67,57 +74,151 @@ async def run_evaluation(
     *,
     scope: Scope | None = None,
     started: float | None = None,
+    clones: Path | None = None,
+    output: Path | None = None,
 ) -> Evaluation:
-    """Ask every question and measure. started: `time.monotonic()` from which the deadline counts;
-    None: from now.
+    """Ask every question and measure.
 
-    Raises UsageError where the estimate is declined, and what the first turn raises where nothing
-    was measured.
+    started: `time.monotonic()` from which the deadline counts; None: from now.
+    clones: the folder with the repositories that cases name.
+    output: a file for a line of JSON a case; what it holds already is not asked again.
+
+    Raises UsageError where the estimate is declined or the file is of another run, and what the
+    first turn raises where nothing was measured.
     """
-    run = _EvaluationRun(TurnList(parts), questions, scope or Scope(), started or time.monotonic())
-    run.confirm()
-    for number in range(len(questions.cases)):
-        if not await run.turns.goes_on_after(partial(run.ask, number)):
-            break
+    scope = scope or Scope()
+    key = run_key(parts, questions, scope)
+    run = _EvaluationRun(
+        places=Places(parts, clones),
+        turns=TurnList(parts, starts_here=False),
+        questions=questions,
+        scope=scope,
+        started=started or time.monotonic(),
+        key=key,
+        file=ResultFile(output, key) if output is not None else None,
+    )
+    run.resume()
+    try:
+        await run.confirm()
+        for stop in run.stops():
+            if not await run.visit(stop):
+                break
+    finally:
+        run.places.remove_files()
     return run.account()
 
 
 def forecast_cases(parts: PipelineParts, questions: CaseFile, scope: Scope) -> JudgeEstimate:
-    """Return what judging every case would take; nothing is sent."""
+    """Return what judging every case here would take; nothing is sent."""
     # Past answers are not evidence unless the user says so.
     has_session = Layer.SESSION in scope.layers
     forecasts: list[JudgeEstimate] = []
     for case in questions.cases:
         opened = open_turn(
             parts,
-            _turn(case, scope),
+            turn_of(case, scope, parts.root.path),
             Stopwatch(),
             continues_session=False,
             exchanges=has_session,
         )
         forecasts.append(forecast_judging(parts.judge, opened.turn, opened.pool))
-    return reduce(add, forecasts)
+    return reduce(add, forecasts, JudgeEstimate())
 
 
-def _turn(case: EvalCase, scope: Scope) -> Turn:
-    return Turn(task=case.task, scope=scope, fresh=True)
+async def forecast_run(
+    places: Places, turns: TurnList, questions: CaseFile, stops: list[Stop], scope: Scope
+) -> JudgeEstimate:
+    """Return about what judging the cases of all stops would take; nothing is sent.
+
+    A few stops are visited; the first case of each stands for the cases of those around it.
+    """
+    if not stops:
+        return JudgeEstimate()
+    step = max(1, len(stops) // SAMPLED_STOPS)
+    total: list[JudgeEstimate] = []
+    like: JudgeEstimate | None = None
+    for number, stop in enumerate(stops):
+        cases = tuple(questions.cases[at] for at in stop.numbers)
+        if number % step == 0 or not stop.parent:
+            async with AsyncExitStack() as stack:
+                try:
+                    place = await stack.enter_async_context(places.parts_at(stop))
+                except NothingMatched:
+                    continue
+                turns.move_to(place)
+                # Where the files stay, each case is forecast by itself.
+                seen = cases[:1] if stop.parent else cases
+                forecast = forecast_cases(turns.parts, CaseFile(seen, questions.digest), scope)
+            if not stop.parent:
+                total.append(forecast)
+                continue
+            like = forecast
+        if like is not None:
+            total += [like] * len(cases)
+    return reduce(add, total, JudgeEstimate())
 
 
 class _EvaluationRun(Struct):
+    places: Places
     turns: TurnList
     questions: CaseFile
     scope: Scope
     started: float
-    results: list[QuestionResult] = field(default_factory=list)
-    scores: list[LabelledScore] = field(default_factory=list)
+    key: str
+    file: ResultFile | None
+    records: dict[str, CaseRecord] = field(default_factory=dict)
+    """By the id of their case, those of an earlier run included."""
+    resumed: frozenset[str] = frozenset()
+    left_out: Counter[str] = field(default_factory=Counter)
     cap: CapLeft | None = None
 
-    def confirm(self) -> None:
-        parts = self.turns.parts
-        if parts.judge.paid and parts.observer.can_confirm and not parts.settings.judge.replay:
-            confirm_list_cost(parts, forecast_cases(parts, self.questions, self.scope))
+    @property
+    def _base(self) -> PipelineParts:
+        return self.places.base
 
-    async def ask(self, number: int) -> None:
+    def resume(self) -> None:
+        """Take what an earlier run has written, and remove what a killed one has left."""
+        if self.file is not None:
+            of_cases = {case.id for case in self.questions.cases}
+            for record in self.file.read():
+                if record.id in of_cases:
+                    self.records[record.id] = record
+        self.resumed = frozenset(self.records)
+        if any(case.parent or case.repository for case in self.questions.cases):
+            self.places.remove_files()
+            self.places = replace(self.places, max_usd=self.places.cap_left())
+
+    def stops(self) -> list[Stop]:
+        """Return where the cases that are left are asked."""
+        return plan_stops(self.questions.cases, self.resumed)
+
+    async def confirm(self) -> None:
+        """Say what judging will take, and ask where it is much."""
+        parts = self._base
+        if not parts.judge.paid or parts.settings.judge.replay or not self.stops():
+            return
+        estimate = await forecast_run(
+            self.places, self.turns, self.questions, self.stops(), self.scope
+        )
+        if estimate.to_judge:
+            parts.observer.on(estimate)
+        confirm_list_cost(parts, estimate)
+
+    async def visit(self, stop: Stop) -> bool:
+        """Ask the cases of a stop; return False if the run has ended."""
+        async with AsyncExitStack() as stack:
+            try:
+                place = await stack.enter_async_context(self.places.parts_at(stop))
+            except NothingMatched as missing:
+                self.left_out[missing.message] += len(stop.numbers)
+                return True
+            self.turns.move_to(place)
+            for number in stop.numbers:
+                if not await self.turns.goes_on_after(partial(self.ask, place, number)):
+                    return False
+        return True
+
+    async def ask(self, place: PipelineParts, number: int) -> None:
         turns = self.turns
         case = self.questions.cases[number]
         seen: list[tuple[Turn, Ranking]] = []
@@ -129,11 +230,12 @@ class _EvaluationRun(Struct):
             ranked=lambda turn, ranking: seen.append((turn, ranking)),
         )
         called = f"question {number + 1} of {len(self.questions.cases)}"
-        answer = await turns.ask(
-            _turn(case, self.scope), options, QuestionObserver(turns.parts.observer, called)
-        )
+        draft = turn_of(case, self.scope, place.root.path)
+        observer = QuestionObserver(turns.parts.observer, called)
+        answer = await turns.ask(draft, options, observer)
+        self.places.charge(place, turns.charged[answer.turn_id], answer.turn_id)
         turns.warnings.extend(answer.warnings)
-        turns.ended = _cut_short(answer)
+        turns.ended = cut_short(answer)
         if turns.ended == UnjudgedCause.BUDGET:
             caps_left = list_caps_left(turns.parts, spent=turns.spent)
             self.cap = min(caps_left, key=lambda cap: cap.left_usd, default=None)
@@ -143,82 +245,50 @@ class _EvaluationRun(Struct):
             )
         else:
             (turn, ranking) = seen[0]
-            if case.gold:
-                self.scores.extend(quality.labelled_scores(ranking, case.gold))
-            self.results.append(self._result(case, answer, turn, ranking))
-
-    def _result(
-        self, case: EvalCase, answer: Answer, turn: Turn, ranking: Ranking
-    ) -> QuestionResult:
-        spent = _judging(answer)
-        return QuestionResult(
-            id=case.id,
-            query=case.task,
-            turn_id=answer.turn_id,
-            gold=len(case.gold),
-            kept=len(ranking.selection.kept),
-            judge=quality.quality_of(ranking, case.gold, k=self._k),
-            words=self._words(turn, ranking, case),
-            missed=quality.missed_gold(ranking, case.gold),
-            coverage=answer.coverage,
-            calls=spent.calls,
-            cost_usd=spent.cost_usd,
-            seconds=answer.latency.total,
-        )
-
-    @property
-    def _k(self) -> int:
-        return self.turns.parts.settings.selection.top_k
-
-    def _words(self, turn: Turn, ranking: Ranking, case: EvalCase) -> JudgeQuality | None:
-        """Measure the lexical judge on the same candidates; None if it is the judge, or if there is
-        nothing to find."""
-        parts = self.turns.parts
-        if parts.judge.scale is Scale.WORDS or not case.gold:
-            return None
-        candidates = [entry.candidate for entry in ranking.ranked]
-        candidates += [candidate for candidate, _ in ranking.selection.unjudged]
-        thresholds = parts.settings.selection.thresholds_of_words
-        ranked = rank(
-            parts,
-            lexical_outcomes(parts, turn, candidates),
-            turn,
-            thresholds=thresholds,
-            by_words=True,
-        )
-        return quality.quality_of(ranked, case.gold, k=self._k)
+            record = AskedCase(case, turn, ranking, answer).record(turns.parts, self.key)
+            self.records[case.id] = record
+            # A case of which nothing was judged is asked again by the next run.
+            if self.file is not None and ranking.ranked:
+                self.file.append(record)
 
     def account(self) -> Evaluation:
-        parts = self.turns.parts
+        parts = self._base
         answers = self.turns.answers
-        spent = sum(map(_judging, answers), StageUsage())
+        spent = sum(map(judging_usage, answers), StageUsage())
+        records = [self.records[c.id] for c in self.questions.cases if c.id in self.records]
+        earlier = [record for record in records if record.id in self.resumed]
         causes = sum((Counter(answer.unjudged.by_cause) for answer in answers), Counter[str]())
-        judge_qualities = [result.judge for result in self.results if result.judge is not None]
-        word_qualities = [result.words for result in self.results if result.words is not None]
-        warnings = [*self.turns.warnings, *quality.absent_gold_warning(self.results)]
+        causes = sum((Counter(record.unjudged_by_cause) for record in earlier), causes)
+        coverage = sum((answer.coverage for answer in answers), NOTHING_JUDGED)
+        judge_qualities = [record.judge for record in records if record.judge is not None]
+        word_qualities = [record.words for record in records if record.words is not None]
+        warnings = [*self.turns.warnings, *quality.absent_gold_warning(records)]
         evaluation = Evaluation(
             id="",
             questions=self.questions.digest,
-            asked=len(self.results),
+            asked=len(records),
             of=len(self.questions.cases),
             ended=self.turns.ended,
             cap=self.cap,
             judge=parts.judge.name,
             by_model=parts.judge.scale is not Scale.WORDS,
-            k=self._k,
+            k=parts.settings.selection.top_k,
             threshold=parts.judge.thresholds.default,
             found=quality.mean_quality(judge_qualities),
             words=quality.mean_quality(word_qualities),
-            no_gold=quality.no_gold_quality(self.results),
-            reliability=calibration_bins(self.scores),
-            coverage=sum((answer.coverage for answer in answers), NOTHING_JUDGED),
+            no_gold=quality.no_gold_quality(records),
+            summary=summarize([_measured(record) for record in records if record.ranked]),
+            reliability=merged_bins([record.bins for record in records if record.gold]),
+            coverage=sum((record.coverage for record in earlier), coverage),
             unjudged_by_cause=dict(causes.most_common()),
             calls=spent.calls,
             usage=spent.usage,
             cost_usd=spent.cost_usd,
             estimated=spent.estimated,
             seconds=time.monotonic() - self.started,
-            results=tuple(self.results),
+            results=tuple(record.result() for record in records),
+            resumed=len(earlier),
+            left_out=dict(self.left_out),
             warnings=tuple(dict.fromkeys(warnings)),
         )
         try:
@@ -232,13 +302,15 @@ class _EvaluationRun(Struct):
         id."""
         if (
             evaluation.ended
+            or evaluation.left_out
             or evaluation.found is None
+            or not self._base.store.path.exists()
             or evaluation.coverage.unjudged == evaluation.coverage.candidates
         ):
             return ""
         line = EvaluationLine(
             id="v_" + random_hex(8),
-            at=self.turns.parts.clock(),
+            at=self._base.clock(),
             questions=evaluation.questions,
             judge=evaluation.judge,
             cases=evaluation.asked - evaluation.no_gold.cases,
@@ -247,7 +319,7 @@ class _EvaluationRun(Struct):
             unjudged=evaluation.coverage.unjudged,
             **asdict(evaluation.found.chosen),
         )
-        with database.transaction(self.turns.parts.store.connection) as connection:
+        with database.transaction(self._base.store.connection) as connection:
             columns = EvaluationLine.__struct_fields__
             values = ", ".join("?" * len(columns))
             connection.execute(
@@ -256,18 +328,11 @@ class _EvaluationRun(Struct):
         return line.id
 
 
-def _cut_short(answer: Answer) -> str:
-    """Say why a turn was not fully judged; empty if it was, or nearly."""
-    if answer.exit_code == ExitCode.INTERRUPTED:
-        return str(UnjudgedCause.INTERRUPTED)
-    is_lost = answer.coverage.unjudged == answer.coverage.candidates
-    causes = (
-        UnjudgedCause.BUDGET,
-        UnjudgedCause.DEADLINE,
-        *([UnjudgedCause.PROVIDER] if is_lost else []),
+def _measured(record: CaseRecord) -> MeasuredCase:
+    return MeasuredCase(
+        id=record.id,
+        repository=record.repository,
+        figures=record.figures,
+        kept=record.kept,
+        best_score=record.best_score,
     )
-    return next((str(cause) for cause in causes if answer.unjudged.by_cause.get(str(cause))), "")
-
-
-def _judging(answer: Answer) -> StageUsage:
-    return answer.spent(Stage.PROBE, Stage.EMBED, Stage.JUDGE)

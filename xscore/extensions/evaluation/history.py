@@ -1,0 +1,141 @@
+"""The commits of a repository as git tells them: message, date, and the files that each changed.
+
+One call reads the list, one more the contents that are asked for; nothing is checked out, and
+nothing is fetched. Merges are left out. Trade-off: of a rename git tells a file removed and a file
+added.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from xscore.platform.files import leads_out
+from xscore.platform.git import run_git
+
+HISTORY_TIMEOUT_S = 120
+MAX_MESSAGE_CHARS = 20_000
+"""The rest of a longer message is dropped."""
+_FORMAT = "--format=%x01%H%x00%P%x00%ct%x00%B%x02"
+_COMMIT = re.compile(
+    r"\x01([0-9a-f]{40,64})\0([0-9a-f ]*)\0(\d+)\0(.*?)\x02(.*?)(?=\x01[0-9a-f]{40,64}\0|\Z)",
+    re.DOTALL,
+)
+_BLOBS_A_CALL = 500
+
+
+class FileChange(Struct, frozen=True):
+    """A file that a commit changed."""
+
+    path: str
+    status: str
+    """`A` added, `D` deleted, `M` modified, `T` of another type."""
+    old: str
+    """Id of the content before; zeros: there was none."""
+    new: str
+    is_regular: bool
+    """Whether it is a plain file before and after, no link and no submodule."""
+
+
+class HistoryCommit(Struct, frozen=True):
+    """A commit that is no merge."""
+
+    id: str
+    parent: str
+    """Empty: the first commit, or the last that a shallow clone has."""
+    at: int
+    """Unix seconds."""
+    message: str
+    files: tuple[FileChange, ...]
+
+    @property
+    def date(self) -> str:
+        """The day, in UTC."""
+        return datetime.fromtimestamp(self.at, UTC).date().isoformat()
+
+    @property
+    def subject(self) -> str:
+        """The first line of the message."""
+        return self.message.strip().partition("\n")[0]
+
+
+def is_shallow(root: Path) -> bool:
+    """Whether git has only a part of the history."""
+    return (run_git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
+
+
+def read_history(root: Path, *, limit: int, since: float | None = None) -> list[HistoryCommit]:
+    """Return the newest commits of HEAD, newest first; none without git or without a commit.
+
+    since: Unix seconds; None: from the beginning.
+    """
+    arguments = ["log", f"-n{limit}", "--no-merges", "--no-renames", "--raw", "-z", "--no-abbrev"]
+    arguments += ["--relative", "--no-ext-diff", "--no-textconv", "--no-color", _FORMAT]
+    if since is not None:
+        arguments.append(f"--max-age={int(since)}")
+    printed = run_git(root, *arguments, "HEAD", timeout_s=HISTORY_TIMEOUT_S) or ""
+    return [_commit(match) for match in _COMMIT.finditer(printed)]
+
+
+def read_contents(root: Path, ids: Iterable[str], *, max_bytes: int) -> Mapping[str, bytes]:
+    """Return contents by id. What is larger, missing or not a file's content is left out."""
+    contents: dict[str, bytes] = {}
+    unique = list(dict.fromkeys(ids))
+    for first in range(0, len(unique), _BLOBS_A_CALL):
+        sizes = _ask(root, "--batch-check", unique[first : first + _BLOBS_A_CALL])
+        small: list[str] = []
+        for line in sizes.decode("ascii", "replace").splitlines():
+            identifier, _, rest = line.partition(" ")
+            if rest.startswith("blob ") and int(rest[5:]) <= max_bytes:
+                small.append(identifier)
+        contents.update(_parse_batch(_ask(root, "--batch", small)))
+    return contents
+
+
+def _ask(root: Path, mode: str, ids: Iterable[str]) -> bytes:
+    lines = "".join(f"{identifier}\n" for identifier in ids)
+    if not lines:
+        return b""
+    printed = run_git(root, "cat-file", mode, stdin=lines, timeout_s=HISTORY_TIMEOUT_S)
+    return (printed or "").encode("utf-8", "surrogateescape")
+
+
+def _parse_batch(printed: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield id and content of what `cat-file --batch` printed."""
+    at = 0
+    while at < len(printed):
+        end = printed.index(b"\n", at)
+        identifier, *kind = printed[at:end].decode("ascii", "replace").split(" ")
+        at = end + 1
+        if len(kind) == 2:
+            size = int(kind[1])
+            yield identifier, printed[at : at + size]
+            at += size + 1
+
+
+def _commit(match: "re.Match[str]") -> HistoryCommit:
+    parents = match[2].split()
+    return HistoryCommit(
+        id=match[1],
+        parent=parents[0] if parents else "",
+        at=int(match[3]),
+        message=match[4][:MAX_MESSAGE_CHARS].encode("utf-8", "replace").decode("utf-8"),
+        files=tuple(_changes(match[5])),
+    )
+
+
+def _changes(raw: str) -> Iterator[FileChange]:
+    """Yield the files of a commit: `:modes ids STATUS`, then the path."""
+    fields = iter(raw.split("\0"))
+    for field in fields:
+        head = field.strip()
+        if not head.startswith(":"):
+            continue
+        old_mode, new_mode, old, new, status = head[1:].split(" ")
+        path = next(fields, "")
+        if path and not leads_out(path):
+            modes = {old_mode, new_mode} - {"000000"}
+            is_regular = all(mode.startswith("100") for mode in modes)
+            yield FileChange(path, status[:1], old, new, is_regular)
