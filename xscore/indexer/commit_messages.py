@@ -111,22 +111,29 @@ def commit_subject(message: str) -> str:
 def why_left_out(commit: LoggedCommit, message: CommitMessage) -> str:
     """Return why a commit is no memory: `merge`, `generated`, `version`, `format`, `short`; empty
     if it says something."""
-    # A hostile one has no end.
-    subject = message.subject[:MOST_SUBJECT_CHARS]
-    says_enough = len(telling_words(message.body)) >= FULL_BODY_WORDS
-    is_merge = commit.parents > 1 or bool(_MERGE.match(commit.message))
     if _BOT.search(commit.author) or _BOT.search(commit.email):
         return "generated"
-    if _GENERATED.search(subject) and not says_enough:
+    # A hostile one has no end.
+    subject = message.subject[:MOST_SUBJECT_CHARS]
+    about = _about_little(subject)
+    # A body that says enough counts, whatever the subject is about.
+    if about and len(telling_words(message.body)) < FULL_BODY_WORDS:
+        return about
+    if len(telling_words(message.text)) >= FEWEST_WORDS:
+        return ""
+    is_merge = commit.parents > 1 or bool(_MERGE.match(commit.message))
+    return "merge" if is_merge else "short"
+
+
+def _about_little(subject: str) -> str:
+    """Return the reason why a subject alone says nothing; empty if it may."""
+    if _GENERATED.search(subject):
         return "generated"
-    if _VERSION.match(_REFERENCE.sub("", subject)) and not says_enough:
+    if _VERSION.match(_REFERENCE.sub("", subject)):
         return "version"
-    subject_words = telling_words(subject)
     is_format = bool(_FORMAT.search(subject))
-    if is_format and len(subject_words) <= _GENERIC_SUBJECT_WORDS and not says_enough:
+    if is_format and len(telling_words(subject)) <= _GENERIC_SUBJECT_WORDS:
         return "format"
-    if len(telling_words(message.text)) < FEWEST_WORDS:
-        return "merge" if is_merge else "short"
     return ""
 
 

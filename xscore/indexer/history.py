@@ -185,7 +185,8 @@ def _make_memories(
             kind=Kind.COMMIT,
             title=f"{commit_name(commit.hash)}: {subject}",
             text=truncate(text, TEXT_CHARS),
-            card=truncate(text, CARD_CHARS),
+            # A message that is short enough is its own card: it need not be redacted twice.
+            card=truncate(text, CARD_CHARS) if len(text) > CARD_CHARS else "",
             origin=MemoryOrigin.COMMIT,
             place=commit.hash,
             particulars=MemoryDetails(author=ellipsize(commit.author, AUTHOR_CHARS)),
