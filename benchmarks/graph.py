@@ -196,9 +196,13 @@ def oracle_calls(language: str, root: Path, options: argparse.Namespace) -> list
         command = oracle_command(language, root, options)
         if not command:
             return None
-        written = subprocess.run(
-            command, check=language != "ruby", cwd=root, stdout=subprocess.PIPE, text=True
-        ).stdout
+        ended = subprocess.run(command, check=False, cwd=root, stdout=subprocess.PIPE, text=True)
+        # Tests of a Ruby tree may fail; what they ran is known all the same.
+        if ended.returncode and language != "ruby":
+            raise SystemExit(
+                f"the oracle of {language} ended with {ended.returncode}; its own words stand above"
+            )
+        written = ended.stdout
         if options.calls is not None:
             options.calls.write_text(written, "utf-8")
     return [Call(**json.loads(line)) for line in written.splitlines()]

@@ -27,6 +27,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
 }
 ONLY_IMPORTED = {
     "anytime",
+    "calibration_error",
     "check_diff",
     "definitions",
     "graph",

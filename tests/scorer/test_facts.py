@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, git
 from tests.statements import decide, prefer, say
 from xscore.indexer.index import index_repository
 from xscore.pipeline.build import Pipeline
 from xscore.platform.paths import find_root
 from xscore.records.judgment import Judgment
-from xscore.records.memory import MOST_FACT_TOKENS, Kind
+from xscore.records.memory import MOST_FACT_TOKENS, Kind, MemoryScope
 from xscore.records.turn import Turn
 from xscore.scorer.facts import slips
 from xscore.scorer.lexical import LexicalJudge
@@ -179,6 +179,28 @@ async def test_scopes_are_respected(make_repo: MakeRepo, tmp_path: Path) -> None
     assert set(shown_ids) == {new, preference.memory.id} and old not in shown_ids
     assert await shown(roots[1], users[0], "which broker?") == [preference.memory.id]
     assert await shown(roots[2], users[1], "which broker?") == []
+
+
+async def test_what_was_stated_for_a_session_stays_in_it(
+    make_repo: MakeRepo, user_dir: Path
+) -> None:
+    """It is a candidate in the session of its branch alone, until that is closed; what was stated
+    for the repository is one on every branch."""
+    root = make_repo({"a.py": "x = 1\n"})
+    with Store.open(find_root(root), user_data_dir=user_dir) as store:
+        brief = say(store, "Kafka is off today.", scope=MemoryScope.SESSION, aliases=("broker",))
+        lasting = say(store, "We queue in Kafka.", key="queue", aliases=("broker",))
+    both = {brief.memory.id, lasting.memory.id}
+    assert set(await shown(root, user_dir, "which broker?")) == both
+    git(root, "switch", "-q", "-c", "other")
+    assert await shown(root, user_dir, "which broker?") == [lasting.memory.id]
+    git(root, "switch", "-q", "-")
+    assert set(await shown(root, user_dir, "which broker?")) == both
+    with Store.open(find_root(root), user_data_dir=user_dir) as store:
+        widened = say(store, "Kafka is off today.", scope=MemoryScope.REPOSITORY)
+        assert widened.memory.id == brief.memory.id
+    git(root, "switch", "-q", "other")
+    assert set(await shown(root, user_dir, "which broker?")) == both
 
 
 async def test_facts_have_a_threshold_of_their_own(make_repo: MakeRepo, user_dir: Path) -> None:

@@ -70,6 +70,7 @@ BY_HAND = {
     "observation": ["('p_one', 'indent', 'preference', 'spaces', 1.0)"],
     "repository_map": ["('g_one', '{{}}')"],
     "evaluation": ["('v_one', 1.0, 'q', 'lexical', 1, 15, 0.5, 0.5, 1.0, 1.0, 0.5, 3, 0)"],
+    "calibration": ["('j', '{{}}', 1.0)"],
     "job": [
         f"('{JOB}', 1.0, 'submit', 'q', 'openai:m', 'j', '{{{{}}}}',"
         f" {row_checksum(JOB, 'j', PLAN)}, 9, 1, 0, NULL, '', NULL)"

@@ -19,7 +19,8 @@ KEPT_WHOLE = """
     event call
     reservation spending capability chars_per_token occurrence erased_memory muted_key project
     observation
-    repository_map evaluation job job_question job_ask job_request batch pack_slot evidence
+    repository_map evaluation calibration job job_question job_ask job_request batch pack_slot
+    evidence
 """
 """Tables of which every row is kept."""
 Rows = dict[str, list[tuple[object, ...]]]
@@ -71,6 +72,7 @@ def kept_rows(connection: sqlite3.Connection, columns: dict[str, str]) -> Rows:
             connection.execute(f"SELECT {columns[table]} FROM {table}").fetchall(), key=repr
         )
         for table in KEPT_WHOLE.split()
+        if columns[table]  # a table that the older schema lacks had no rows
     }
     # Of today's: a view.
     stated = f"SELECT {columns['memory']} FROM memory WHERE source <> 'index' ORDER BY id"

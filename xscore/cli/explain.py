@@ -253,6 +253,7 @@ def render_explanation(explanation: Explanation) -> str:
         rows.append(("reason", one_line(memory.reason)))
     if explanation.rank is not None:
         rows.append(("rank", f"{explanation.rank}"))
+    rows.append(("calibrated", one_line(explanation.calibrated)))
     return "\n".join(
         [f"{bold(name)}  {explanation.id}", render_facts(rows), "", one_line(explanation.words)]
     )

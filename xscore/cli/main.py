@@ -83,6 +83,7 @@ Measure
     mine    extensions.evaluation.mine_command:mine  Make cases from this repository's history.
     compare extensions.evaluation.compare_commands:compare_results  Compare judges, prompts, packs or settings case by case.
     attack  extensions.evaluation.attack_commands:attack_judge  Write orders to the judge into copies of files; see if it obeys.
+  calibrate extensions.evaluation.calibrate_command:calibrate  Let the judge's cut mean a recall, measured on past commits.
   batch     - Judge a list of questions, live or by a Batch API at half price.
     list    extensions.batch.commands:list_jobs  Every job of this repository.
     submit  extensions.batch.submit_commands:submit_batch  Send a list to the Batch API.

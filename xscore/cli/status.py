@@ -110,6 +110,10 @@ def _render_status(report: StoreStatus) -> str:
         ("spent", format_dollars(report.spent_usd, estimated=report.spent_estimated)),
         ("background", _describe_background(report.background)),
     ]
+    for calibration in report.calibrations:
+        measured = format_age(calibration.at, time.time())
+        says = f"{one_line(calibration.judge)}: {one_line(calibration.says)}, {measured}"
+        rows.append(("calibrated", says))
     if report.background.problem:
         rows.append(("", f"went wrong last: {one_line(report.background.problem)}"))
     if report.hook_failure:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 BATCH = 250
 """Commits that are written in one transaction."""
-WITH_HUNKS = 200
+WITH_HUNKS = 100
 """The newest commits of a run whose hunk heads are read: the patches of more take longer than all
 messages."""
 MOST_HEADS = 8

@@ -93,6 +93,11 @@ def with_cap(parts: PipelineParts, max_usd: Decimal) -> PipelineParts:
     return _with_settings(parts, replace(parts.given, budget=budget))
 
 
+def described_again(parts: PipelineParts) -> PipelineParts:
+    """Return the parts with the judge as its host is known now."""
+    return _with_settings(parts, parts.given)
+
+
 def judging_changes(parts: PipelineParts) -> PipelineParts:
     """Return the parts whose judge is asked what a diff leaves undone: by the rubric for that, and
     with the diff in sight."""

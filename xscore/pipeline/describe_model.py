@@ -4,6 +4,8 @@ Nothing is sent, and a fully cached turn reads no more than this of its judge. T
 script or a model file reads its start.
 """
 
+from msgspec.structs import replace
+
 from xscore.pipeline.joining import WORDS_WEIGHT
 from xscore.pipeline.judge_description import JudgeDescription, Scale
 from xscore.pipeline.known_hosts import known_capability
@@ -14,7 +16,7 @@ from xscore.providers.catalog import model_settings
 from xscore.providers.provider import Adaptable
 from xscore.providers.spec import ModelSpec, connect_provider, model_name
 from xscore.records.calls import DecisionForm
-from xscore.records.judgment import DECISION_ORDER, JudgeIdentity, Thresholds
+from xscore.records.judgment import DECISION_ORDER, USUAL_THRESHOLD, JudgeIdentity, Thresholds
 from xscore.settings import JudgeSettings, Settings
 from xscore.store.personal_data import redact_said
 from xscore.store.store import Store
@@ -65,17 +67,36 @@ def describe_model_judge(
         rubric=rubric,
         slots=PackSlots(),
     )
-    if not isinstance(provider, Adaptable):
-        return judge
-    capability = known_capability(store.connection, provider, model, now=store.clock())
-    return judge.knowing(capability)
+    if isinstance(provider, Adaptable):
+        capability = known_capability(store.connection, provider, model, now=store.clock())
+        judge = judge.knowing(capability)
+    return _calibrated(judge)
 
 
 def words_weight(settings: Settings) -> float:
-    """Return the weight of words beside a model: what the user set, or the default."""
-    # A weight that was measured for this judge comes between the two.
+    """Return the weight of words beside a model that was not measured here."""
     chosen = settings.selection.words
     return WORDS_WEIGHT if chosen is None else chosen
+
+
+def _calibrated(judge: JudgeDescription) -> JudgeDescription:
+    """Return the judge with the cuts and the weight that were measured for it, where the user has
+    set none."""
+    has_any = "SELECT EXISTS (SELECT 1 FROM calibration)"
+    if not judge.store.connection.execute(has_any).fetchone()[0]:
+        return judge
+    from xscore.cache.calibrations import read_calibration  # few judges are calibrated
+
+    calibration = read_calibration(judge.store.connection, judge.identity)
+    if calibration is None:
+        return judge
+    judge = replace(judge, calibration=calibration)
+    selection = judge.settings.selection
+    if selection.threshold == USUAL_THRESHOLD:
+        judge = replace(judge, thresholds=calibration.thresholds())
+    if selection.words is None:
+        judge = replace(judge, words_weight=calibration.words_weight)
+    return judge
 
 
 def rubric_of(settings: Settings) -> Rubric:

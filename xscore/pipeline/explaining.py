@@ -49,6 +49,7 @@ from xscore.store.turn_history import PastTurn
 
 if TYPE_CHECKING:
     from xscore.settings import IndexSettings
+    from xscore.store.store import Store
 
 
 STALE_NOW = "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
@@ -83,7 +84,28 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
         *([STALE_NOW] if memory.status is MemoryStatus.STALE else []),
         *_namesakes(memories),
     ]
-    return replace(explanation, path=memory.path, entity=memory.entity, words=" ".join(words))
+    return replace(
+        explanation,
+        path=memory.path,
+        entity=memory.entity,
+        words=" ".join(words),
+        calibrated=_calibrated_words(parts.store, past, explanation.memory),
+    )
+
+
+def _calibrated_words(store: "Store", past: PastTurn, shown: Selected | None) -> str:
+    """Say what score and cut stood for on past commits; empty if the turn's judge was never
+    measured."""
+    from xscore.cache.calibrations import calibration_of_key  # few judges are calibrated
+
+    calibration = calibration_of_key(store.connection, past.judge)
+    if calibration is None:
+        return ""
+    words = calibration.in_words()
+    if shown is None:
+        return words
+    needed = calibration.share(shown.kind, shown.score)
+    return f"{words}; {needed:.0%} of the memories with this score were needed"
 
 
 def _kept_out(parts: PipelineParts, name: str) -> NothingMatched | None:

@@ -24,6 +24,7 @@ from xscore.store.store import Store
 if TYPE_CHECKING:
     from xscore.pipeline.pack_slots import PackSlots
     from xscore.prompts.rubric import Rubric
+    from xscore.records.calibration import Calibration
     from xscore.scorer.prompt_builder import PromptLayout
 
 
@@ -69,6 +70,8 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     """What it is told to look for; None: words need none."""
     shared_layout: "PromptLayout | None" = None
     """How prompts are made that several questions share; None: each question has its own."""
+    calibration: "Calibration | None" = None
+    """What its scores were worth on past commits; None: not measured, or not for this identity."""
     capability: Capability | None = None
     """What the host can do; None: not known yet."""
     slots: "PackSlots | None" = None

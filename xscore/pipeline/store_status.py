@@ -8,7 +8,7 @@ from xscore.cache.background_lease import read_background
 from xscore.costs.ledger import is_estimated, total_spent
 from xscore.platform.git_folder import head_branch, head_commit
 from xscore.platform.paths import user_data_dir
-from xscore.records.reports import StoreStatus
+from xscore.records.reports import CalibrationLine, StoreStatus
 from xscore.settings import Settings
 from xscore.store import commit_rows, opening
 from xscore.store.hook_state import hook_state_file, read_hook_state
@@ -63,5 +63,20 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         spent_usd=total_spent(connection),
         spent_estimated=is_estimated(connection),
         background=read_background(connection, now=store.clock()),
+        calibrations=_calibrations(store),
         hook_failure=read_hook_state(hook_state_file(store.root, data_dir)).failure,
     )
+
+
+def _calibrations(store: Store) -> tuple[CalibrationLine, ...]:
+    has_any = "SELECT EXISTS (SELECT 1 FROM calibration)"
+    if not store.connection.execute(has_any).fetchone()[0]:
+        return ()
+    from xscore.cache.calibrations import read_calibrations  # few judges are calibrated
+
+    lines: list[CalibrationLine] = []
+    for calibration in read_calibrations(store.connection):
+        lines.append(
+            CalibrationLine(calibration.asked, calibration.made_at, calibration.in_words())
+        )
+    return tuple(lines)

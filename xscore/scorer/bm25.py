@@ -11,6 +11,7 @@ them, and takes several times as long.
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import accumulate
 from zlib import adler32
 
@@ -121,9 +122,14 @@ class TermHits(Struct, frozen=True):
     lengths: Mapping[int, int]
     """Terms in each candidate that has one of the task's, repeats included; by row."""
     mean_length: float
-    """Of all candidates."""
+    """Of all candidates, commits excepted."""
     pool: int
-    """How many candidates there are."""
+    """How many candidates there are, commits excepted: those would change what words weigh in code,
+    and with it the order of all else."""
+    having: Sequence[int]
+    """How many of these have each term."""
+    commits: AbstractSet[int] = frozenset()
+    """Rows of the commits, if there is anything else."""
 
 
 class LexicalEvidence(Struct, frozen=True):
@@ -213,9 +219,7 @@ def weigh_candidates(
 def _weigh_terms(
     hits: TermHits, terms: Sequence[WeighedTerm], *, is_question: bool
 ) -> _TermWeights:
-    have = [0] * len(terms)
-    for term in hits.term:
-        have[term] += 1
+    have = hits.having
     pool = hits.pool + IMAGINED
     common_above = max(COMMON * hits.pool, COMMON_LEAST)
     has_telling = any(0 < count <= common_above for count in have)
@@ -269,14 +273,27 @@ def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence
         fields.append(marks)
         if row not in lengths:
             lengths[row] = length(place)
+    commits = _rows_of_commits(candidates)
     total = sum_of(vectors.entries[4 :: TERM_ENTRY.size])
-    if None in rows_by_place:
-        # The mean is that of the candidates alone.
+    if commits or None in rows_by_place:
+        # The mean is that of the other candidates alone.
         for place, row in enumerate(rows_by_place):
-            if row is None:
+            if row is None or row in commits:
                 total -= length(place)
-    mean = total / max(1, len(candidates))
-    return TermHits(rows, terms, counts, fields, lengths, mean or 1.0, len(candidates))
+    pool = len(candidates) - len(commits)
+    having = [0] * len(hashes)
+    for row, term in zip(rows, terms, strict=True):
+        having[term] += row not in commits
+    mean = total / max(1, pool)
+    return TermHits(rows, terms, counts, fields, lengths, mean or 1.0, pool, having, commits)
+
+
+def _rows_of_commits(candidates: Sequence[Candidate]) -> frozenset[int]:
+    """Return the rows of the commits; empty where there is nothing else."""
+    commits = frozenset(
+        [row for row, candidate in enumerate(candidates) if candidate.kind is Kind.COMMIT]
+    )
+    return commits if len(commits) < len(candidates) else frozenset()
 
 
 def entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
@@ -365,7 +382,8 @@ def _held_share(amounts: Mapping[int, float], hits: TermHits, weights: _TermWeig
     if not weights.asked:
         return 1.0
     size = min(BEST_ASKED, max(1, hits.pool // ONE_OF))
-    best = set(sorted(amounts, key=lambda row: (-amounts[row], row))[:size])
+    in_pool = [row for row in amounts if row not in hits.commits]
+    best = set(sorted(in_pool, key=lambda row: (-amounts[row], row))[:size])
     asked_for = weights.asked_for
     held = 0.0
     for row, term in zip(hits.row, hits.term, strict=True):

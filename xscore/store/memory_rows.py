@@ -99,6 +99,8 @@ STATED_CONDITION = "source <> 'index' AND kind NOT IN ('exchange', 'summary')"
 """SQL condition for memories that are neither indexed from a file nor past exchanges."""
 LIVE_CONDITION = "status IN ('active', 'stale')"
 """SQL condition for candidates: neither superseded nor archived."""
+_OF_ANOTHER_SESSION = f"scope = 'session' AND {STATED_CONDITION} AND thread NOT IN ('', ?)"
+"""SQL condition for what was stated for a working session alone, but that of the parameter."""
 _OF_LAYER = f"layer = ? AND {LIVE_CONDITION}"
 REPOSITORY_LAYERS = (Layer.SESSION, Layer.PROJECT, Layer.GOVERNANCE, Layer.GRAPH, Layer.VECTOR)
 """Layers of a repository's store in reading order, small ones first."""
@@ -255,11 +257,20 @@ def fetch_pool(
             return
         started = perf_counter()
         of_layer = _layer_query(layer, tests, visible, with_terms=with_terms)
+<<<<<<< HEAD
         query = (
             f"{of_layer} AND NOT (kind = 'exchange' AND ({without.condition}))"
             f" AND NOT (kind = 'commit' AND {int(without.any)})"
         )
         row = source.execute(query, (layer, *without.parameters)).fetchone()
+=======
+        query = f"{of_layer} AND NOT (kind = 'exchange' AND ({without.condition}))"
+        parameters: tuple[str, ...] = (layer, *without.parameters)
+        if not layer.is_indexed:
+            query += f" AND NOT ({_OF_ANOTHER_SESSION})"
+            parameters = (*parameters, without.thread)
+        row = source.execute(query, parameters).fetchone()
+>>>>>>> main
         seconds = perf_counter() - started
         columns = _decoded(row)
         count = len(columns.ids)

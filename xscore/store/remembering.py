@@ -19,6 +19,7 @@ from xscore.platform import database
 from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import UsageError
 from xscore.platform.git import git_user
+from xscore.platform.git_folder import working_branch
 from xscore.platform.hashing import integer_id
 from xscore.platform.text import encodable_text
 from xscore.records.memory import (
@@ -96,8 +97,20 @@ def remember(
     if not author and statement.kind is Kind.DECISION and statement.source is MemorySource.EXPLICIT:
         author = git_user(store.root.path)
     statement = replace(statement, allow_pii=store.settings.allow_pii, author=author)
+    moment = store.now_or_clock(now)
+    thread = None
+    if statement.scope is MemoryScope.SESSION:
+        thread = _thread_of_branch(store, now=moment)
     with database.transaction(connection):
-        return remember_within(connection, statement, citations=cited, now=store.now_or_clock(now))
+        return remember_within(connection, statement, citations=cited, now=moment, thread=thread)
+
+
+def _thread_of_branch(store: "Store", *, now: float) -> str:
+    """Return the working session of the current branch, for which something is stated."""
+    from xscore.store.working_session import resume_session  # few statements are for a session
+
+    branch = working_branch(store.root.git_dir)
+    return resume_session(store.connection, branch=branch, now=now).thread
 
 
 def entry_statement(
@@ -134,10 +147,12 @@ def remember_within(
     now: float,
     citations: tuple[Citation, ...] = (),
     unstated: MemoryDetails = NOTHING_STATED,
+    thread: str | None = None,
 ) -> StoredStatement:
     """Store a statement; call it inside a transaction of its layer's database.
 
     unstated: particulars that a statement cannot set, such as an origin.
+    thread: the working session for which it is stated; None: unchanged.
     """
     details = merge_particulars(statement, unstated)
     stated_memory, redacted = memory_from_statement(statement, details, now=now)
@@ -154,7 +169,7 @@ def remember_within(
         details = merge_particulars(statement, before.particulars, unstated)
         stated_memory, redacted = memory_from_statement(statement, details, now=now)
         memory = _restated(before, stated_memory, statement, renewed=bool(citations))
-    superseded = write_memory(connection, memory, before=before, now=now)
+    superseded = write_memory(connection, memory, before=before, now=now, thread=thread)
     if citations:
         evidence.attach_citations(connection, memory.id, citations)
     effect = StatementEffect.STORED if before is None else StatementEffect.REPEATED

@@ -510,6 +510,12 @@ CREATE TABLE evaluation (                       -- one row per evaluation run of
     unjudged   INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+CREATE TABLE calibration (                      -- what the scores of a judge were worth on past commits
+    judge TEXT PRIMARY KEY,                     -- judge key
+    body  TEXT NOT NULL CHECK (json_valid(body)),  -- `records.calibration.Calibration`
+    at    REAL NOT NULL
+) WITHOUT ROWID;
+
 -- Lists of questions judged by batch jobs
 
 CREATE TABLE job (                              -- a list of questions

@@ -189,10 +189,11 @@ async def test_the_cost_of_all_runs_is_confirmed(repo: Path, server: OpenAIServe
             await run_attack(pipeline.parts, payloads=PAYLOADS)
     assert server.counts.requests == 0
     async with Pipeline.open(repo, settings, observer=agrees) as pipeline:
-        await run_attack(pipeline.parts, payloads=PAYLOADS[:2])
+        report = await run_attack(pipeline.parts, payloads=PAYLOADS[:2])
     (estimate,) = agrees.estimates
     per_run = declines.estimates[0].judge.to_judge // (2 * len(PAYLOADS))
     assert estimate.judge.to_judge == 4 * per_run
+    assert estimate.judge.calls == report.calls
 
 
 async def test_a_repository_without_a_fit_file_is_named(

@@ -9,8 +9,10 @@ import pytest
 
 from tests.cli.conftest import Run, xscore
 from tests.conftest import MakeRepo, store_dir
+from tests.extensions.evaluation.history_repo import write_history
 from tests.extensions.evaluation.shop_run import SCORES
 from tests.pipeline.conftest import FILES
+from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 
@@ -199,3 +201,42 @@ def test_the_missed_gold_is_explained(xscore: Run, repo: Path, host: OpenAIServe
     (comparison,) = body["comparisons"]
     (worst,) = comparison["worst"]
     assert worst["id"] == "cart" and "threshold" in worst["misses"][0]["why"]
+
+
+def test_single_draws_are_judged_apart(
+    xscore: Run, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A decision model is asked twice near its threshold, and once by `draws=1`: without a
+    recording each variant pays for its own, with one no answer is paid twice."""
+    with DecisionServer(score=table({"shop/prices.py::total": 69})) as host:
+        monkeypatch.setenv("DECISIONS_BASE_URL", host.url)
+        monkeypatch.setenv("XSCORE_JUDGE_MODEL", "decisions:judge-2")
+        recording = str(tmp_path / "recording")
+        first = compared(xscore, repo, "boosts=off", "boosts=off,draws=1", "--record", recording)
+        # Twice for each of three tasks; the single draw is the first of them, from the recording.
+        assert host.judged["shop/prices.py::total"] == 6
+        compared(xscore, repo, "boosts=off", "boosts=off,draws=1")
+        assert host.judged["shop/prices.py::total"] == 6 + 9
+        requests = host.requests
+        replayed = compared(xscore, repo, "boosts=off", "boosts=off,draws=1", "--replay", recording)
+        assert replayed["comparisons"] == first["comparisons"] and host.requests == requests
+
+
+def test_mined_cases_are_compared_at_their_parents(xscore: Run, tmp_path: Path) -> None:
+    """Each variant sees the files before the commit; what it missed is explained there; the lines
+    of `eval run` are compared with a variant."""
+    history = write_history(tmp_path / "repo")
+    script = {"rules": [{"entity": "discount", "score": 0.6}, {"entity": "total", "score": 0.9}]}
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    judge = ("--judge", f"scripted:{tmp_path / 'script.json'}")
+    cases = str(tmp_path / "cases.jsonl")
+    assert xscore("eval", "mine", "--out", cases, cwd=history).returncode == 0
+    body = compared(xscore, history, "threshold=0.5", "now", *judge)
+    (comparison,) = body["comparisons"]
+    assert comparison["cases"] == 2 and comparison["overall"]["recall"]["worse"] == 1
+    worst = comparison["worst"][0]
+    assert worst["misses"][0]["name"] == "discount" and "threshold" in worst["misses"][0]["why"]
+    lines = str(tmp_path / "lines.jsonl")
+    assert xscore("eval", "run", cases, "--out", lines, *judge, cwd=history).returncode == 0
+    against_file = compared(xscore, history, lines, "now", *judge)
+    assert recall(against_file)["worse"] == 0

@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from tests.conftest import git
 from tests.extensions.evaluation.history_repo import write_history
-from tests.extensions.evaluation.shop_run import priced, rows
+from tests.extensions.evaluation.shop_run import Counts, priced, rows
 from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.evaluation.cases import CaseFile, EvalCase
+from xscore.extensions.evaluation.metrics import EntityRef
 from xscore.extensions.evaluation.mining import mine_cases
 from xscore.extensions.evaluation.quality import Evaluation
 from xscore.extensions.evaluation.result_lines import CaseRecord, ResultFile
@@ -96,6 +97,22 @@ async def test_nothing_later_can_be_found(history: Path, tmp_path: Path, user_di
     newest, *_ = cases.cases
     reachable = git(tree, "log", "--format=%H").split()
     assert reachable[0] == newest.parent and newest.commit not in reachable
+
+
+async def test_a_run_from_the_beginning_forgets_what_is_later(
+    history: Path, user_dir: Path
+) -> None:
+    """The store stays between runs: what a later parent said is not there for an earlier case."""
+    cases = cases_of(history)
+    (grown, fixed) = cases.cases
+    await run_cases(history, by_words(user_dir), CaseFile((grown,), "d"))
+    await run_cases(history, by_words(user_dir), CaseFile((fixed,), "d"))
+    (tree,) = user_dir.glob(f"{FOLDER}/*/tree")
+    async with Pipeline.open(tree, by_words(user_dir)) as pipeline:
+        texts = rows(pipeline, "SELECT title || coalesce(text, '') FROM memory WHERE path = ''")
+        entities = rows(pipeline, "SELECT entity FROM memory WHERE path = 'shop/prices.py'")
+    assert not any("whole cents" in str(text) or "basket" in str(text) for (text,) in texts)
+    assert ("discount",) in entities and ("Cart.clear",) not in entities
 
 
 async def test_the_users_repository_is_left_alone(
@@ -206,6 +223,20 @@ async def test_what_is_not_here_is_counted(history: Path, tmp_path: Path, user_d
     assert (none.asked, none.found, none.summary.figures) == (0, None, {})
 
 
+async def test_a_folder_without_git_has_no_past(
+    history: Path, tmp_path: Path, user_dir: Path
+) -> None:
+    """Cases with a parent are counted as not asked there; those without one are asked."""
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "prices.py").write_text("def discount():\n    return 1\n")
+    (mined, _) = cases_of(history).cases
+    question = EvalCase(id="q", task="What is the discount?", gold=(EntityRef("prices.py"),))
+    evaluation = await run_cases(plain, by_words(user_dir), CaseFile((mined, question), "d"))
+    assert (evaluation.asked, sum(evaluation.left_out.values())) == (1, 1)
+    assert evaluation.summary.figures["recall_at_5"].mean == 1.0
+
+
 async def test_gold_that_is_not_in_the_tree_is_a_miss(history: Path, user_dir: Path) -> None:
     """It is counted and named, and no figure divides by it."""
     case = replace(cases_of(history).cases[0], gold=cases_of(history).cases[0].gold[:1])
@@ -214,6 +245,21 @@ async def test_gold_that_is_not_in_the_tree_is_a_miss(history: Path, user_dir: P
     evaluation = await run_cases(history, by_words(user_dir), file)
     assert any("shop/gone.py" in warning for warning in evaluation.warnings)
     assert evaluation.summary.figures["recall_at_20"].mean == 0.5
+
+
+async def test_the_estimate_comes_first(history: Path, server: OpenAIServer) -> None:
+    """What the cases will take is said before anything is sent; if declined, nothing is."""
+    settings = settings_for(server)
+    budget = replace(settings.budget, confirm_usd=Decimal(-1))
+    settings = replace(settings, budget=budget)
+    declining = Counts(agrees=False)
+    async with Pipeline.open(history, settings, observer=declining) as pipeline:
+        with pytest.raises(UsageError, match="declined"):
+            await run_evaluation(pipeline.parts, cases_of(history))
+    (estimate,) = declining.estimates
+    assert estimate.judge.to_judge and server.counts.judging_requests == 0
+    evaluation = await run_cases(history, settings, cases_of(history))
+    assert estimate.judge.to_judge == evaluation.coverage.judged
 
 
 async def test_the_caps_of_the_repository_hold(history: Path, server: OpenAIServer) -> None:

@@ -1,5 +1,6 @@
 """P04: an encrypted store can be rebuilt, erased from and shared like any other."""
 
+import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -20,8 +21,9 @@ from xscore.extensions.privacy.erasure import erase_memories, erased_lines
 from xscore.extensions.privacy.erasure_proof import verify_erasure
 from xscore.extensions.recovery import rebuild
 from xscore.platform import sqlite_drivers
+from xscore.platform.encrypted_sqlite import open_with_cipher
 from xscore.platform.errors import StoreDamaged
-from xscore.store import opening
+from xscore.store import encryption_key, opening
 from xscore.store.opening import connect_store
 
 WRITE = """
@@ -108,6 +110,18 @@ def test_two_processes_write_at_once(tmp_path: Path, user_dir: Path) -> None:
     with open_store(tmp_path / "r", user_dir) as store:
         assert len(facts(store)) == 45
     assert files_containing(path.parent) == []
+
+
+def test_a_converted_store_needs_no_other_journal(tmp_path: Path, user_dir: Path) -> None:
+    """It has the mode that it is used in, encrypted and plain again: switching would leave a
+    rollback journal for a moment, which another process takes for a stranger's."""
+    path = make_encrypted_store(tmp_path / "r", user_dir)
+    key = encryption_key.load_encryption_key(user_dir)
+    with closing(open_with_cipher(path, key)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    encryption.decrypt_store(path, user_data_dir=user_dir)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_the_users_own_store(tmp_path: Path, user_dir: Path) -> None:

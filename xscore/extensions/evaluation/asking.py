@@ -24,6 +24,7 @@ from xscore.platform.errors import ExitCode
 from xscore.platform.files import is_there, leads_out
 from xscore.records.calls import Stage
 from xscore.records.judgment import Judgment, Outcome, UnjudgedCause
+from xscore.records.memory import Candidate
 from xscore.records.receipt import Answer, StageUsage
 from xscore.records.turn import Scope, Turn
 from xscore.store.redaction import redact
@@ -66,10 +67,8 @@ class AskedCase(Struct, frozen=True):
     def record(self, parts: PipelineParts, run: str) -> CaseRecord:
         """Return its record. parts: those that it was asked with."""
         ranking, answer = self.ranking, self.answer
-        candidates = [entry.candidate for entry in ranking.ranked]
-        candidates += [candidate for candidate, _ in ranking.selection.unjudged]
-        places = [entity_ref(candidate) for candidate in candidates]
-        case = replace(self.case, gold=span_entities(self.case.gold, places))
+        candidates = self._candidates()
+        case = self.case_of_entities()
         k = parts.settings.selection.top_k
         by_words = lexical_outcomes(parts, self.turn, candidates)
         spent = judging_usage(answer)
@@ -100,6 +99,15 @@ class AskedCase(Struct, frozen=True):
             cost_usd=spent.cost_usd,
             seconds=answer.latency.total,
         )
+
+    def case_of_entities(self) -> EvalCase:
+        """Return the case with the entities that gold lines stand for."""
+        places = [entity_ref(candidate) for candidate in self._candidates()]
+        return replace(self.case, gold=span_entities(self.case.gold, places))
+
+    def _candidates(self) -> list[Candidate]:
+        candidates = [entry.candidate for entry in self.ranking.ranked]
+        return candidates + [candidate for candidate, _ in self.ranking.selection.unjudged]
 
     def _quality_by_words(
         self, parts: PipelineParts, case: EvalCase, outcomes: tuple[Outcome, ...]

@@ -26,7 +26,7 @@ from xscore.costs.ledger import calls_of_turn, insert_batch_calls
 from xscore.extensions.evaluation.attack_places import Host, Place, choose_hosts, write_into
 from xscore.pipeline.assembly import with_adapted_judge, with_cap
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.estimating import forecast_judging
+from xscore.pipeline.estimating import estimate_judging
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.prepare import open_turn
@@ -242,15 +242,19 @@ class _Attack(Struct):
 
     def _confirm(self) -> None:
         """Say what all runs will take, and ask where that is much."""
-        self._write(self.payloads[0].payload)
-        self.copy.index(None)
-        opened = open_turn(self.copy, self._turn(), Stopwatch(), continues_session=False)
-        forecast = forecast_judging(self.copy.judge, opened.turn, opened.pool)
-        runs = 2 * len(self.payloads)
-        estimate: JudgeEstimate = reduce(add, [forecast] * runs)
+        first = self.payloads[0]
+        # Rendered, not guessed from sizes: each payload has a prompt of its own, and no twin has.
+        of_one_family = self._estimate(first.payload) + self._estimate(first.twin)
+        estimate = reduce(add, [of_one_family] * len(self.payloads))
         self.parts.observer.on(estimate)
         if self.copy.judge.paid and not self.parts.settings.judge.replay:
             confirm_list_cost(self.parts, estimate)
+
+    def _estimate(self, words: str) -> JudgeEstimate:
+        self._write(words)
+        self.copy.index(None)
+        opened = open_turn(self.copy, self._turn(), Stopwatch(), continues_session=False)
+        return estimate_judging(self.copy.judge, opened.turn, opened.pool).judge
 
     def _turn(self) -> Turn:
         return Turn(task=self.task, fresh=True)

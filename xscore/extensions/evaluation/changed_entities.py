@@ -74,27 +74,38 @@ def outline_versions(versions: Iterable[FileVersion], *, window_lines: int) -> O
     return outlines
 
 
+class _Span(Struct, frozen=True):
+    start: int
+    end: int
+    kind: Kind
+    name: str
+
+
 def _outline(parsed: EncodedFile, text: str) -> Mapping[str, OutlinedEntity]:
-    spans: list[tuple[int, int, Kind, str]] = []
+    spans: list[_Span] = []
     for row in parsed.rows:
         kind, name, start, end = (row[at] for at in _COLUMNS.values())
         if name and not name.startswith(BLOCK_NAME):
-            spans.append((start, end, Kind(kind), name))
-    lines = text.split("\n")
+            spans.append(_Span(start, end, Kind(kind), name))
     # The widest first: each row belongs to the narrowest entity around it.
-    spans.sort(key=lambda span: (span[0] - span[1], span[0], span[3]))
+    spans.sort(key=lambda span: (span.start - span.end, span.start, span.name))
+    entities: dict[str, OutlinedEntity] = {}
+    for span, own_text in zip(spans, _own_texts(spans, text.split("\n")), strict=True):
+        tokens = code_tokens(own_text, parsed.stamp.language)
+        entities[span.name] = OutlinedEntity(span.kind, span.name, span.start, span.end, tokens)
+    return entities
+
+
+def _own_texts(spans: Sequence[_Span], lines: Sequence[str]) -> list[str]:
+    """Return the rows of each span without those of later spans within it."""
     owners = [-1] * (len(lines) + 1)
-    for number, (start, end, _, _) in enumerate(spans):
-        for line_number in range(start, min(end, len(lines)) + 1):
+    for number, span in enumerate(spans):
+        for line_number in range(span.start, min(span.end, len(lines)) + 1):
             owners[line_number] = number
     own_lines: dict[int, list[str]] = {}
     for owner, line in zip(owners[1:], lines, strict=True):
         own_lines.setdefault(owner, []).append(line)
-    entities: dict[str, OutlinedEntity] = {}
-    for number, (start, end, kind, name) in enumerate(spans):
-        tokens = code_tokens("\n".join(own_lines.get(number, [])), parsed.stamp.language)
-        entities[name] = OutlinedEntity(kind, name, start, end, tokens)
-    return entities
+    return ["\n".join(own_lines.get(number, [])) for number in range(len(spans))]
 
 
 def changed_entities(

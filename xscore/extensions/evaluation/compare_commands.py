@@ -65,6 +65,10 @@ class ComparisonReport(Struct, frozen=True, kw_only=True):
 @click.option(
     "--cases", type=INPUT_FILE, metavar="FILE", help="The cases that variants are run on."
 )
+@click.option(
+    "--repositories", type=FOLDER, metavar="DIR",
+    help="The folder with the clones of the repositories that cases name.",
+)  # fmt: skip
 @click.option("--record", type=FOLDER, metavar="DIR", help="Keep every reply of a model here.")
 @click.option(
     "--replay", type=FOLDER, metavar="DIR", help="Answer from this recording; send nothing."
@@ -75,6 +79,7 @@ def compare_results(
     a: str,
     b: tuple[str, ...],
     cases: Path | None,
+    repositories: Path | None,
     record: Path | None,
     replay: Path | None,
     output: Path | None,
@@ -91,7 +96,7 @@ def compare_results(
         _check_page(output)
     sides = [_side(text) for text in (a, *b)]
     recording = _recording(record, replay)
-    run = _Runner(flags, cases, recording).run_all(sides)
+    run = _Runner(flags, cases, repositories, recording).run_all(sides)
     terminal = flags.terminal
     if len(run.results) < len(sides) or not all(results.cases for results in run.results):
         # A variant that was cut short before its first case has nothing to compare.
@@ -158,6 +163,7 @@ class _Runner(Struct):
 
     flags: Flags
     cases_file: Path | None
+    clones: Path | None
     recording: Recording | None
 
     def run_all(self, sides: Sequence[ResultSet | Variant]) -> _AllRuns:
@@ -199,6 +205,7 @@ class _Runner(Struct):
                 variant=variant,
                 cases=cases,
                 scope=self.flags.scope,
+                clones=self.clones,
                 recording=self.recording,
             )
             forecast = run_with_pipeline(self.flags, work, settings=settings[variant.name])
@@ -252,6 +259,7 @@ class _Runner(Struct):
             cases=cases,
             scope=self.flags.scope,
             started=STARTED_AT,
+            clones=self.clones,
             recording=self.recording,
         )
         noun = f"The variant {one_line(variant.name)}"

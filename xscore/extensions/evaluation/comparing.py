@@ -4,34 +4,39 @@ A variant is an evaluation like any other, under a judge of its own where its sc
 of a turn (`variants`), and through a recording where one is made or replayed.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.extensions.evaluation.cases import CaseFile
-from xscore.extensions.evaluation.comparison import WORST, CaseResult, Miss, ResultSet
+from xscore.extensions.evaluation.asking import AskedCase
+from xscore.extensions.evaluation.call_wrapping import with_calls_wrapped
+from xscore.extensions.evaluation.cases import CaseFile, EvalCase
+from xscore.extensions.evaluation.comparison import CaseResult, Miss, ResultSet
+from xscore.extensions.evaluation.places import Places, plan_stops
 from xscore.extensions.evaluation.quality import (
     Evaluation,
-    MissedGold,
     QuestionResult,
     figures_of,
+    missed_gold,
     where_missed,
 )
 from xscore.extensions.evaluation.recording import Recording
-from xscore.extensions.evaluation.run import forecast_cases, run_evaluation
+from xscore.extensions.evaluation.run import forecast_run, run_evaluation
 from xscore.extensions.evaluation.variants import Variant, judge_of
 from xscore.pipeline.assembly import with_adapted_judge
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.explaining import explain_choice
 from xscore.pipeline.factories import with_dummy_keys
-from xscore.pipeline.parts import JudgingParts, PipelineParts, ResourcesOpener
-from xscore.pipeline.resources import TurnResources
+from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.question_list import TurnList
 from xscore.platform.errors import XscoreError
 from xscore.records.estimates import JudgeEstimate
 from xscore.records.turn import Scope
 from xscore.settings import LoadedSettings
+
+EXPLAINED = 3
+"""Missed entities of a case that are explained."""
 
 
 class VariantRun(Struct, frozen=True, kw_only=True):
@@ -63,17 +68,7 @@ def variant_parts(
     parts = with_adapted_judge(parts, judge_of(variant, recording))
     if recording is None:
         return parts
-    return replace(parts, resources_opener=_recorded(parts.resources_opener, recording))
-
-
-def _recorded(opener: ResourcesOpener, recording: Recording) -> ResourcesOpener:
-    @asynccontextmanager
-    async def open_recorded(parts: JudgingParts, turn_id: str) -> AsyncIterator[TurnResources]:
-        async with opener(parts, turn_id) as resources:
-            resources.around = recording.around()
-            yield resources
-
-    return open_recorded
+    return with_calls_wrapped(parts, recording.around)
 
 
 async def forecast_variant(
@@ -82,11 +77,17 @@ async def forecast_variant(
     variant: Variant,
     cases: CaseFile,
     scope: Scope,
+    clones: Path | None,
     recording: Recording | None,
 ) -> JudgeEstimate:
-    """Return what judging all cases would take; nothing is sent."""
+    """Return about what judging all cases would take; nothing is sent."""
     parts = variant_parts(pipeline.parts, variant, recording)
-    return forecast_cases(parts, cases, scope)
+    places = Places(parts, clones)
+    turns = TurnList(parts, starts_here=False)
+    try:
+        return await forecast_run(places, turns, cases, plan_stops(cases.cases), scope)
+    finally:
+        places.remove_files()
 
 
 async def run_variant(
@@ -96,57 +97,60 @@ async def run_variant(
     cases: CaseFile,
     scope: Scope,
     started: float,
+    clones: Path | None,
     recording: Recording | None,
 ) -> VariantRun:
-    """Ask every case. started: see `run_evaluation`. Raises what that raises."""
+    """Ask every case. started, clones: see `run_evaluation`. Raises what that raises."""
     parts = variant_parts(pipeline.parts, variant, recording)
-    evaluation = await run_evaluation(parts, cases, scope=scope, started=started)
-    if recording is not None:
-        recording.keep_host(with_adapted_judge(pipeline.parts, variant.judge).judge.capability)
-    results = _results(parts, variant, cases, evaluation)
-    return VariantRun(results=results, evaluation=evaluation)
-
-
-def _results(
-    parts: PipelineParts, variant: Variant, cases: CaseFile, evaluation: Evaluation
-) -> ResultSet:
+    watcher = _Explainer(recording)
+    evaluation = await run_evaluation(
+        parts, cases, scope=scope, started=started, clones=clones, watch=watcher
+    )
     by_id = {case.id: case for case in cases.cases}
-    # Each explanation ranks a pool again: only those that a reader will see are made.
-    explained = {result.id for result in evaluation.worst[:WORST]}
     results: list[CaseResult] = []
     for result in evaluation.results:
-        case = by_id[result.id]
-        words: Mapping[MissedGold, str] = {}
-        if result.id in explained:
-            words = _explanations(parts, result)
-        misses: list[Miss] = []
-        for gold in result.missed:
-            why = words.get(gold) or where_missed(gold)
-            misses.append(Miss(path=gold.path, name=gold.name, why=why))
-        results.append(
-            CaseResult(
-                id=case.id,
-                figures=figures_of(result.judge, result.kept),
-                task=case.task,
-                repository=case.repository,
-                language=case.language,
-                kind=case.kind,
-                misses=tuple(misses),
-            )
-        )
-    return ResultSet(name=variant.name, cases=tuple(results), judge=evaluation.judge)
+        results.append(_case_result(by_id[result.id], result, watcher))
+    result_set = ResultSet(name=variant.name, cases=tuple(results), judge=evaluation.judge)
+    return VariantRun(results=result_set, evaluation=evaluation)
 
 
-def _explanations(parts: PipelineParts, result: QuestionResult) -> Mapping[MissedGold, str]:
-    """Return what `explain` says of each missed gold that it knows."""
-    words: dict[MissedGold, str] = {}
+def _case_result(case: EvalCase, result: QuestionResult, watcher: "_Explainer") -> CaseResult:
+    words = watcher.words.get(case.id, {})
+    misses: list[Miss] = []
     for gold in result.missed:
-        if not (gold.is_candidate and gold.name):
-            continue
-        try:
-            explanation = explain_choice(parts, f"{gold.path}::{gold.name}", turn_id=result.turn_id)
-        except XscoreError:
-            # A name that only lines tell apart: the rank and the score say enough.
-            continue
-        words[gold] = explanation.words
-    return words
+        why = words.get((gold.path, gold.name)) or where_missed(gold)
+        misses.append(Miss(path=gold.path, name=gold.name, why=why))
+    return CaseResult(
+        id=case.id,
+        figures=figures_of(result.judge, result.kept),
+        task=case.task,
+        repository=case.repository,
+        language=case.language,
+        kind=case.kind,
+        misses=tuple(misses),
+    )
+
+
+class _Explainer(Struct):
+    """Explains what a case missed while its files are there; see `run.CaseWatcher`."""
+
+    recording: Recording | None
+    words: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
+    """Id of a case -> path and name of a missed gold -> what `explain` says of it."""
+
+    def __call__(self, parts: PipelineParts, asked_case: AskedCase) -> None:
+        """Explain the first of what was missed, and note what the host can do."""
+        if self.recording is not None:
+            self.recording.keep_host(parts.judge.capability)
+        words = self.words.setdefault(asked_case.case.id, {})
+        missed = missed_gold(asked_case.ranking, asked_case.case_of_entities().gold)
+        candidates = [gold for gold in missed if gold.is_candidate and gold.name]
+        # Each explanation ranks the pool again.
+        for gold in candidates[:EXPLAINED]:
+            name = f"{gold.path}::{gold.name}"
+            try:
+                explanation = explain_choice(parts, name, turn_id=asked_case.answer.turn_id)
+            except XscoreError:
+                # A name that only lines tell apart: the rank and the score say enough.
+                continue
+            words[gold.path, gold.name] = explanation.words

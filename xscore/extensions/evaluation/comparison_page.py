@@ -32,7 +32,7 @@ NO_SHARE = ("kept",)
 """Measures that are counts: they share no axis with shares."""
 MOST_CASES_DRAWN = 120
 MOST_GROUPS_DRAWN = 30
-LABEL_CHARS = 26
+LABEL_CHARS = 24
 BETTER, WORSE, UNCLEAR = "c1", "c2", "quiet"
 
 
@@ -117,7 +117,7 @@ def _forest(title: str, summary: str, rows: Sequence[tuple[str, PairedDifference
     for place in (0.0, 0.25, 0.5, 0.75, 1.0):
         marks.append((place, f"{(2 * place - 1) * reach:+.2f}"))
     panel = Panel(
-        left=132,
+        left=150,
         top=20,
         bottom=28 + 14 * max(1, len(spreads)),
         x_marks=marks,

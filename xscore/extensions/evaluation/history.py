@@ -84,14 +84,19 @@ def read_contents(root: Path, ids: Iterable[str], *, max_bytes: int) -> Mapping[
     contents: dict[str, bytes] = {}
     unique = list(dict.fromkeys(ids))
     for first in range(0, len(unique), _BLOBS_A_CALL):
-        sizes = _ask(root, "--batch-check", unique[first : first + _BLOBS_A_CALL])
-        small: list[str] = []
-        for line in sizes.decode("ascii", "replace").splitlines():
-            identifier, _, rest = line.partition(" ")
-            if rest.startswith("blob ") and int(rest[5:]) <= max_bytes:
-                small.append(identifier)
+        small = _small_blobs(root, unique[first : first + _BLOBS_A_CALL], max_bytes)
         contents.update(_parse_batch(_ask(root, "--batch", small)))
     return contents
+
+
+def _small_blobs(root: Path, ids: Iterable[str], max_bytes: int) -> list[str]:
+    """Return those that git has, that are contents of files, and that are no larger."""
+    small: list[str] = []
+    for line in _ask(root, "--batch-check", ids).decode("ascii", "replace").splitlines():
+        identifier, _, rest = line.partition(" ")
+        if rest.startswith("blob ") and int(rest[5:]) <= max_bytes:
+            small.append(identifier)
+    return small
 
 
 def _ask(root: Path, mode: str, ids: Iterable[str]) -> bytes:

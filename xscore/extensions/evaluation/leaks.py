@@ -80,17 +80,27 @@ def _without_symbols(text: str, symbols: Iterable[str]) -> str:
 
 def _without_files(text: str, paths: Collection[str]) -> str:
     text = _FILES.sub(FILE, text)
-    for path in sorted(paths, key=lambda path: (-len(path), path)):
-        stem_path = path.rpartition(".")[0] or path
-        parts = stem_path.split("/")
-        stem = parts[-1]
-        forms = {"/".join(parts[first:]) for first in range(len(parts) - 1)}
-        forms |= {".".join(parts[first:]) for first in range(len(parts) - 1)}
-        if not _EVERYDAY.fullmatch(stem) and len(stem) > 3:
-            forms.add(stem)
-        for form in sorted(forms, key=lambda form: (-len(form), form)):
-            text = re.sub(rf"`?(?<![\w./$]){re.escape(form)}(?![\w$/])`?", FILE, text)
+    forms: set[str] = set()
+    for path in paths:
+        forms |= _forms_of_path(path)
+    # The longest first, so that no form is taken for a part of another.
+    for form in sorted(forms, key=lambda form: (-len(form), form)):
+        text = re.sub(rf"`?(?<![\w./$]){re.escape(form)}(?![\w$/])`?", FILE, text)
     return text
+
+
+def _forms_of_path(path: str) -> set[str]:
+    """Return how a message may write a file without its ending: as a path or a module, or by a name
+    that no prose has."""
+    parts = (path.rpartition(".")[0] or path).split("/")
+    forms: set[str] = set()
+    for first in range(len(parts) - 1):
+        forms.add("/".join(parts[first:]))
+        forms.add(".".join(parts[first:]))
+    stem = parts[-1]
+    if not _EVERYDAY.fullmatch(stem) and len(stem) > 3:
+        forms.add(stem)
+    return forms
 
 
 def _tidy(text: str) -> str:

@@ -51,7 +51,7 @@ def mine(flags: Flags) -> int:
     terminal = flags.terminal
     root = find_root(Path.cwd()).path
     settings = read_settings(flags).settings
-    _refuse_without_history(root, uses_git=settings.index.git)
+    refuse_without_history(root, uses_git=settings.index.git)
     mined = mine_cases(
         root,
         settings.index,
@@ -94,7 +94,8 @@ def describe_left_out(mined: Mined) -> str:
     return "\n".join(lines)
 
 
-def _refuse_without_history(root: Path, *, uses_git: bool) -> None:
+def refuse_without_history(root: Path, *, uses_git: bool) -> None:
+    """Raise UsageError or NothingMatched where there are no commits to read."""
     if not uses_git:
         raise UsageError("index.git is off, and cases come from git", hint="Switch index.git on.")
     if run_git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:

@@ -19,6 +19,7 @@ from xscore.extensions.evaluation import trees
 from xscore.extensions.evaluation.cases import EvalCase
 from xscore.pipeline.assembly import with_adapted_judge
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import list_caps_left
 from xscore.platform import database
@@ -90,9 +91,20 @@ class Places(Struct, frozen=True):
             settings = _settings_there(self.base.given, self.max_usd)
             async with Pipeline.open(tree, settings, observer=self.base.observer) as pipeline:
                 parts = replace(pipeline.parts, resources_opener=self.base.resources_opener)
-                if self.base.adapt_judge is not None:
-                    parts = with_adapted_judge(parts, self.base.adapt_judge)
-                yield parts
+                yield with_adapted_judge(parts, self._as_measured_here)
+
+    def _as_measured_here(self, judge: JudgeDescription) -> JudgeDescription:
+        """Return a judge with the cuts and the weight that were measured for it in the repository
+        in which the command runs: the store of the past has none."""
+        if self.base.adapt_judge is not None:
+            judge = self.base.adapt_judge(judge)
+        base = self.base.judge
+        return replace(
+            judge,
+            calibration=base.calibration,
+            thresholds=base.thresholds,
+            words_weight=base.words_weight,
+        )
 
     def charge(self, parts: PipelineParts, usd: Decimal, turn_id: str) -> None:
         """Count what a turn elsewhere cost under the caps of this repository."""

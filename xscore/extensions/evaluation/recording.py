@@ -9,13 +9,14 @@ that changes in one letter is another one.
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from xscore.extensions.evaluation.call_wrapping import AroundProvider
 from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.pack_slots import PackSlots, Slots
 from xscore.platform.errors import NotRecorded, UsageError
@@ -119,7 +120,7 @@ class Recording(Struct):
                 hint="Name a folder that you may write, or leave out --record.",
             ) from error
 
-    def around(self) -> Callable[[Provider], Provider]:
+    def around(self) -> AroundProvider:
         """Return what puts the recording around a model, for one turn."""
         requests: Counter[str] = Counter()
         return lambda provider: _Recorded(provider, self, requests)

@@ -9,6 +9,7 @@ said in `cases`.
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial, reduce
 from operator import add
@@ -68,6 +69,10 @@ class QuestionObserver(ConfirmedObserver):
             super().on(event)
 
 
+CaseWatcher = Callable[[PipelineParts, AskedCase], None]
+"""The parts of the place where a case was asked, and the case."""
+
+
 async def run_evaluation(
     parts: PipelineParts,
     questions: CaseFile,
@@ -76,12 +81,14 @@ async def run_evaluation(
     started: float | None = None,
     clones: Path | None = None,
     output: Path | None = None,
+    watch: CaseWatcher | None = None,
 ) -> Evaluation:
     """Ask every question and measure.
 
     started: `time.monotonic()` from which the deadline counts; None: from now.
     clones: the folder with the repositories that cases name.
     output: a file for a line of JSON a case; what it holds already is not asked again.
+    watch: told of each case that is judged to its end, while its files are there.
 
     Raises UsageError where the estimate is declined or the file is of another run, and what the
     first turn raises where nothing was measured.
@@ -96,6 +103,7 @@ async def run_evaluation(
         started=started or time.monotonic(),
         key=key,
         file=ResultFile(output, key) if output is not None else None,
+        watch=watch,
     )
     run.resume()
     try:
@@ -166,6 +174,7 @@ class _EvaluationRun(Struct):
     started: float
     key: str
     file: ResultFile | None
+    watch: CaseWatcher | None
     records: dict[str, CaseRecord] = field(default_factory=dict)
     """By the id of their case, those of an earlier run included."""
     resumed: frozenset[str] = frozenset()
@@ -245,7 +254,10 @@ class _EvaluationRun(Struct):
             )
         else:
             (turn, ranking) = seen[0]
-            record = AskedCase(case, turn, ranking, answer).record(turns.parts, self.key)
+            asked_case = AskedCase(case, turn, ranking, answer)
+            if self.watch is not None:
+                self.watch(turns.parts, asked_case)
+            record = asked_case.record(turns.parts, self.key)
             self.records[case.id] = record
             # A case of which nothing was judged is asked again by the next run.
             if self.file is not None and ranking.ranked:

@@ -18,11 +18,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from xscore.platform.errors import StoreError, UsageError
+from xscore.platform.errors import NothingMatched, StoreError
 from xscore.platform.file_lock import hold_lock
 from xscore.platform.git import fill_work_tree, run_git
 from xscore.platform.git_folder import GitFolders, git_folders
 from xscore.platform.hashing import digest
+from xscore.platform.text import one_line
 
 FOLDER = "evaluations"
 """Folder of the private repositories within the user's data folder."""
@@ -55,12 +56,13 @@ class SourceRepository(Struct, frozen=True):
 
 
 def source_repository(root: Path) -> SourceRepository:
-    """Return the repository at this root. Raises UsageError where git may not be asked."""
+    """Return the repository at this root. Raises NothingMatched where git may not be asked."""
     folders = git_folders(root)
     if folders is None or not folders.is_contained:
-        raise UsageError(
-            f"{root} is no repository whose history can be read",
-            hint="Name a clone of its own: none that shares objects with another.",
+        raise NothingMatched(
+            f"{one_line(str(root))} is no repository whose history can be read (no git, or a clone"
+            " that shares objects with another)",
+            hint="Name a clone of its own.",
         )
     return SourceRepository(root, folders)
 

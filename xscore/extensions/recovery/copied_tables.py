@@ -96,15 +96,20 @@ class CopiedTable(Struct, frozen=True):
     """Whether the key is a number within a job."""
     needs: str = ""
     """SQL that is true if the referenced row was kept."""
+    came_later: bool = False
+    """Older schemas lack it: where it is missing, nothing is damaged."""
 
     def copy(
         self, reader: DamagedReader, target: sqlite3.Connection, report: SalvageReport
     ) -> None:
         """Copy the valid rows, and count the others."""
+        columns_there = reader.columns(self.name)
+        if self.came_later and not columns_there:
+            return
         types = _column_types(target, self.name)
         columns = [self.key]
         # A damaged store may be of an older schema, without the columns that came later.
-        for name in reader.columns(self.name) or types:
+        for name in columns_there or types:
             if name in types and name != self.key:
                 columns.append(name)
         placeholders = ", ".join(f":{name}" for name in columns)
@@ -178,6 +183,7 @@ TABLES = (
     CopiedTable("turn_figures", "turns' figures", "turn_id"),
     CopiedTable("call", "calls", "id", is_valid=_is_call),
     CopiedTable("evaluation", "evaluations", "id"),
+    CopiedTable("calibration", "calibrations", "judge", came_later=True),
     CopiedTable(
         "spending",
         "bills",
