@@ -257,20 +257,13 @@ def fetch_pool(
             return
         started = perf_counter()
         of_layer = _layer_query(layer, tests, visible, with_terms=with_terms)
-<<<<<<< HEAD
-        query = (
-            f"{of_layer} AND NOT (kind = 'exchange' AND ({without.condition}))"
-            f" AND NOT (kind = 'commit' AND {int(without.any)})"
-        )
-        row = source.execute(query, (layer, *without.parameters)).fetchone()
-=======
         query = f"{of_layer} AND NOT (kind = 'exchange' AND ({without.condition}))"
         parameters: tuple[str, ...] = (layer, *without.parameters)
         if not layer.is_indexed:
+            query += f" AND NOT (kind = 'commit' AND {int(without.any)})"
             query += f" AND NOT ({_OF_ANOTHER_SESSION})"
             parameters = (*parameters, without.thread)
         row = source.execute(query, parameters).fetchone()
->>>>>>> main
         seconds = perf_counter() - started
         columns = _decoded(row)
         count = len(columns.ids)
