@@ -11,7 +11,6 @@ them, and takes several times as long.
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from itertools import accumulate
 from zlib import adler32
 
@@ -128,8 +127,6 @@ class TermHits(Struct, frozen=True):
     and with it the order of all else."""
     having: Sequence[int]
     """How many of these have each term."""
-    commits: AbstractSet[int] = frozenset()
-    """Rows of the commits, if there is anything else."""
 
 
 class LexicalEvidence(Struct, frozen=True):
@@ -285,7 +282,7 @@ def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence
     for row, term in zip(rows, terms, strict=True):
         having[term] += row not in commits
     mean = total / max(1, pool)
-    return TermHits(rows, terms, counts, fields, lengths, mean or 1.0, pool, having, commits)
+    return TermHits(rows, terms, counts, fields, lengths, mean or 1.0, pool, having)
 
 
 def _rows_of_commits(candidates: Sequence[Candidate]) -> frozenset[int]:
@@ -382,8 +379,8 @@ def _held_share(amounts: Mapping[int, float], hits: TermHits, weights: _TermWeig
     if not weights.asked:
         return 1.0
     size = min(BEST_ASKED, max(1, hits.pool // ONE_OF))
-    in_pool = [row for row in amounts if row not in hits.commits]
-    best = set(sorted(in_pool, key=lambda row: (-amounts[row], row))[:size])
+    # Commits too: a question about the history is answered there.
+    best = set(sorted(amounts, key=lambda row: (-amounts[row], row))[:size])
     asked_for = weights.asked_for
     held = 0.0
     for row, term in zip(hits.row, hits.term, strict=True):
