@@ -32,15 +32,13 @@ from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 
 ANY_GOLD, MOST_KEPT, MOST_ABSENT = 0.68, 12.0, 0.08
-LEAST_OF_POOL = 0.02
+LEAST_OF_POOL = 0.002
 """Scores below it fill no place; they are not held."""
 SETTINGS = SelectionSettings()
 PASSED_ALONE = FillRules(to=0)
 GRID = [
-    FillRules(to=to, share=share, told_within=told)
-    for to, share, told in itertools.product(
-        (8, 10, 11, 12, 13, 15), (0.15, 0.25, 0.35), (0.1, 0.15, 0.2)
-    )
+    FillRules(to=to, share=share, beside=beside)
+    for to, share, beside in itertools.product((10, 12, 13, 14, 15), (0.2, 0.3, 0.4, 0.5), (2, 3))
 ]
 
 
@@ -103,7 +101,7 @@ def main() -> int:
     if options.grid:
         for rules in GRID:
             show(
-                f"{rules.to} {rules.share} {rules.told_within}",
+                f"{rules.to} {rules.share} {rules.beside}",
                 [figures_of(result.case, result.under(rules)) for result in scored],
             )
     held_out = list(cross_validated(scored))

@@ -7,6 +7,7 @@ import pytest
 from tests.test_plugins import Install, install
 from xscore.pipeline.boosts import BOOSTERS
 from xscore.pipeline.build import Pipeline
+from xscore.records.turn import Turn
 from xscore.settings import (
     BoostSettings,
     PluginSettings,
@@ -44,7 +45,7 @@ async def test_what_the_team_owns_ranks_higher(
         ("plain", Settings()),
     ):
         async with Pipeline.open(shop, settings) as pipeline:
-            answers[name] = await pipeline.context(task)
+            answers[name] = await pipeline.context(Turn(task=task, file="shop/prices.py"))
     boosts = {
         name: {(memory.path, b.name) for memory in answer.selected for b in memory.boosts}
         for name, answer in answers.items()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.scorer.lexical import LIFT, fuse_ranks, lift_by_likeness
+from xscore.scorer.likeness_rank import LIFT, fuse_ranks, lift_by_likeness
 
 SHARE = st.floats(0, 1)
 SCORES = st.dictionaries(st.text("abc", min_size=1, max_size=3), SHARE, max_size=12)

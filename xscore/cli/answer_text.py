@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from xscore.cli.phrases import describe_kept_out
 from xscore.cli.text_layout import bold, faint, truncate
 from xscore.platform.text import counted, escape_controls, format_place, one_line, telling_lines
-from xscore.records.judgment import FILL, ORDER_BOOSTS, READS_AS_ZERO_BELOW, UNRELATED_BELOW
+from xscore.records.judgment import (
+    FILL,
+    ORDER_BOOSTS,
+    READS_AS_ZERO_BELOW,
+    UNRELATED_BELOW,
+    UNRELATED_WORDS_BELOW,
+)
 from xscore.records.memory import Kind
 from xscore.records.receipt import Answer, Selected
 from xscore.store.term_vectors import query_terms
@@ -37,7 +43,8 @@ def shown_memories(answer: Answer) -> tuple[Selected, ...]:
     if answer.selected or not answer.near_misses:
         return answer.selected
     nearest = answer.near_misses[:BEST_SHOWN]
-    related = tuple(miss for miss in nearest if miss.score >= UNRELATED_BELOW)
+    least = UNRELATED_WORDS_BELOW if answer.ranked_by_words else UNRELATED_BELOW
+    related = tuple(miss for miss in nearest if miss.score >= least)
     if not related and answer.ranked_by_words and nearest[0].score >= READS_AS_ZERO_BELOW:
         # One unknown word leaves little of the score of a name that the task has: it is shown all
         # the same.
@@ -116,9 +123,7 @@ def _nothing_chosen(answer: Answer) -> str:
     elif shown_memories(answer):
         nearest = "The nearest:"
     # By words, near matches are kept too; this says how near.
-    near = ""
-    if answer.ranked_by_words:
-        near = f" or came within {fill_margin(answer):g} of it"
+    near = f" or {fill_floor(answer):g}" if answer.ranked_by_words else ""
     not_judged = _folders_kept_out(answer)
     reached = f"none of {judged:,} judged memories reached {cut_in_words(answer)}{near}."
     return f"Nothing was chosen: {reached}{not_judged} {nearest}".rstrip()
@@ -145,13 +150,9 @@ def _has_no_words(answer: Answer) -> bool:
     return not query_terms(answer.task)
 
 
-def fill_margin(answer: Answer) -> float:
-    """Return how far below the threshold the best match may score for weaker ones to be added."""
-    from xscore.scorer.mentions import is_question  # a model's ranking has no such margin
-
-    if is_question(answer.task):
-        return FILL.best_within
-    return FILL.told_within
+def fill_floor(answer: Answer) -> float:
+    """Return the lowest score by words that takes a free place."""
+    return FILL.share * answer.threshold
 
 
 def cut_in_words(answer: Answer) -> str:

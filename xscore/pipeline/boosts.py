@@ -12,16 +12,33 @@ from collections.abc import Set as AbstractSet
 from itertools import chain
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.extension import ENABLED_SETTING, enabled_plugins, plugin_errors
 from xscore.platform.clock import DAY_S
-from xscore.records.judgment import Boost, Ranked, Thresholds
+from xscore.records.judgment import USUAL_THRESHOLD, Boost, Ranked, Thresholds
 from xscore.records.memory import Candidate, Edge, Kind, Relation
 from xscore.records.turn import Turn
 from xscore.settings import BoostSettings, Settings
 
 LEAST_BOOST = 0.001
 """Smaller boosts are left out: they change nothing and read as noise."""
+
+
+def boosts_by_words(settings: BoostSettings, thresholds: Thresholds) -> BoostSettings:
+    """Return what may be added to scores by words.
+
+    They are probabilities, so an amount is the same share of their threshold as it is of a model's.
+    """
+    share = thresholds.default / USUAL_THRESHOLD
+    return replace(
+        settings,
+        cap=settings.cap * share,
+        floor=settings.floor * share,
+        test_link=settings.test_link * share,
+        recency=settings.recency * share,
+        locality=settings.locality * share,
+    )
 
 
 class BoostContext(Struct, frozen=True, kw_only=True):
@@ -59,6 +76,8 @@ class BoostRules(Struct, frozen=True, kw_only=True):
     boosters: Sequence[Booster]
     now: float
     """Unix seconds."""
+    links_counted: bool = False
+    """The scores have counted already who calls and tests whom: that adds nothing again."""
 
 
 def boost(
@@ -102,9 +121,13 @@ def _context(
         inside.update(_ids(entry.candidate))
     near = [edge for edge in edges if edge.source in inside or edge.target in inside]
     calls = [(edge.source, edge.target) for edge in near if edge.relation is Relation.CALLS]
+    if rules.links_counted:
+        calls = []
     tests = [(edge.source, edge.target) for edge in near if edge.relation is Relation.TESTS]
     called_from = [(target, source) for source, target in calls]
     tested_from = [(target, source) for source, target in tests]
+    if rules.links_counted:
+        tested_from = []
     ends = set(chain.from_iterable([*calls, *tests]))
     edited: dict[str, Sequence[tuple[int, int]]] = {}
     for changed in turn.changed or ():

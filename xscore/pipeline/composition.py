@@ -10,7 +10,6 @@ is not needed; it is marked, and the rule stands beside each memory.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from heapq import nlargest
 
 from msgspec import Struct, field
 
@@ -18,7 +17,6 @@ from xscore.platform.text import counted
 from xscore.records.judgment import (
     FILL,
     SCORE_TOLERANCE,
-    Boost,
     FillRules,
     PlacedBy,
     Ranked,
@@ -26,16 +24,10 @@ from xscore.records.judgment import (
 )
 from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate, Kind
 from xscore.records.turn import Turn
-from xscore.scorer.mentions import find_mentions, is_question
+from xscore.scorer.mentions import find_mentions
 
 CHOICE = 400
 """Most near memories that are looked at."""
-LENT = 0.35
-"""Share of its score that a test lends to all that it tests, together."""
-LENT_FROM = 0.3
-"""Lowest score of a test that lends."""
-MOST_LENDERS = 60
-"""Most tests that lend, the best first."""
 COPY_LIKENESS = 0.6
 """Least share of their words that copies have in common."""
 MOST_COMPARED = 60
@@ -56,8 +48,6 @@ class TaskAim(Struct, frozen=True):
 
     subjects: frozenset[Kind] = frozenset()
     """The kinds beside code that it is about."""
-    asks: bool = True
-    """It is a question, and may be about something that does not exist."""
 
 
 class Places(Struct):
@@ -137,11 +127,9 @@ def compose(
         else:
             places.take(ranked)
     # A fact passes or does not: its score says nothing of code that came near.
-    best = _best_score(_without_facts(passing), _without_facts(below))
-    within = rules.best_within if aim.asks else rules.told_within
-    if best >= thresholds.default - within - SCORE_TOLERANCE:
-        near = [entry for entry in _without_facts(below) if entry.score >= rules.share * best]
-        _fill(places, near, rules, room=top_k, subjects=aim.subjects)
+    least = rules.share * thresholds.default - SCORE_TOLERANCE
+    near = [entry for entry in _without_facts(below) if entry.score >= least]
+    _fill(places, near, rules, room=top_k, subjects=aim.subjects)
     return places
 
 
@@ -275,7 +263,7 @@ def aim_of(turn: Turn, *, about_tests: bool) -> TaskAim:
             subjects |= {Kind.DOC, Kind.TEXT}
         elif lowered.endswith(_CONFIG_ENDINGS):
             subjects |= {Kind.CONFIG, Kind.TEXT}
-    return TaskAim(frozenset(subjects), is_question(turn.task))
+    return TaskAim(frozenset(subjects))
 
 
 def copy_keys(candidate: Candidate) -> list[tuple[str, ...]]:
@@ -305,51 +293,6 @@ def namesakes(ranked: Sequence[Ranked]) -> list[str]:
 def words_of(text: str) -> frozenset[str]:
     """Return the words by which copies are compared."""
     return frozenset(re.findall(r"\w+", text))
-
-
-def lend(
-    ranked: Sequence[Ranked], tested: Mapping[str, Sequence[str]], *, cap: float
-) -> tuple[Ranked, ...]:
-    """Lift what tests are about by their evidence.
-
-    tested: test id -> what it tests.
-    cap: most that boosts add.
-    """
-    if not tested:
-        return tuple(ranked)
-    scores = {entry.candidate.id: entry.score for entry in ranked if entry.candidate.id in tested}
-    lent: dict[str, tuple[float, int]] = {}
-    for test, targets in sorted(tested.items()):
-        for target in targets:
-            evidence = LENT * scores.get(test, 0.0) / len(targets)
-            share, tests = lent.get(target, (0.0, 0))
-            # Every further test adds a share of what is still missing.
-            lent[target] = (1 - (1 - share) * (1 - evidence), tests + 1)
-    lifted: list[Ranked] = []
-    for entry in ranked:
-        share, tests = lent.get(entry.candidate.id, (0.0, 0))
-        lifted.append(_lifted(entry, share, tests, cap) if tests else entry)
-    return tuple(lifted)
-
-
-def _lifted(ranked: Ranked, share: float, tests: int, cap: float) -> Ranked:
-    room = cap - sum(boost.amount for boost in ranked.boosts)
-    amount = round(min((1 - ranked.score) * share, room), 9)
-    if ranked.candidate.kind is Kind.TEST or amount < 0.001:
-        return ranked
-    because = "a test of it has words of the task"
-    if tests > 1:
-        because = f"{tests} of its tests have words of the task"
-    lifted = (*ranked.boosts, Boost("test_link", amount, because))
-    return ranked._replace(boosts=lifted, score=round(min(1.0, ranked.score + amount), 9))
-
-
-def lenders(ranked: Sequence[Ranked]) -> list[str]:
-    """Return the ids of the tests that lend, the best first."""
-    strong = [entry for entry in ranked if entry.score >= LENT_FROM]
-    tests = [entry for entry in strong if entry.candidate.kind is Kind.TEST]
-    best = nlargest(MOST_LENDERS, tests, key=lambda entry: entry.score)
-    return [entry.candidate.id for entry in best]
 
 
 def with_group(ranked: Ranked, behind: Sequence[Ranked]) -> Ranked:

@@ -28,7 +28,7 @@ from xscore.prompts.bundle_parts import (
     age_text,
 )
 from xscore.prompts.left_out import LeftOut, LeftOutCause
-from xscore.records.judgment import UNRELATED_BELOW, PlacedBy, Ranked, Selection
+from xscore.records.judgment import UNRELATED_WORDS_BELOW, PlacedBy, Ranked, Selection
 from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemoryStatus, Relation
 from xscore.records.turn import Scope
 from xscore.store.memory_queries import latest_decisions
@@ -132,7 +132,7 @@ def _near(
 ) -> tuple[LeftOut, ...]:
     """Return what passed without a place or is just below the threshold; if that is less, the
     nearest few."""
-    if selection.near_misses and selection.near_misses[0].score < UNRELATED_BELOW:
+    if selection.near_misses and selection.near_misses[0].score < UNRELATED_WORDS_BELOW:
         nearest = 0  # none is near
     left_out: list[LeftOut] = []
     for place, near in enumerate(selection.near_misses):

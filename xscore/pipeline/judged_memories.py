@@ -15,7 +15,8 @@ from xscore.pipeline.pack_slots import Slots
 from xscore.pipeline.pool import Pool
 from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
-from xscore.scorer.lexical import fuse_ranks, lexical_priors, lift_by_likeness
+from xscore.scorer.lexical import lexical_priors
+from xscore.scorer.likeness_rank import fuse_ranks, lift_by_likeness
 from xscore.scorer.packs import Pack, packs_to_send
 from xscore.store.term_vectors import TERM_EMBEDDER
 

@@ -15,7 +15,7 @@ from xscore.pipeline.turn_clock import Deadline
 from xscore.records.events import Leader, Progress
 from xscore.records.judgment import (
     STOP_DETAILS,
-    UNRELATED_BELOW,
+    UNRELATED_WORDS_BELOW,
     Judgment,
     Origin,
     Outcome,
@@ -47,6 +47,7 @@ def lexical_outcomes(
         reasons_from=reasons_from,
         stale=stale_memory_ids(parts.store.connection),
         tests_of=parts.store.tests_of,
+        links=parts.store.edges_touching,
     )
     return tuple(Outcome.from_judgments(candidates, judge.judge_all(turn, candidates)))
 
@@ -66,7 +67,7 @@ def judge_by_words(
     related = [
         (judgment.score, judgment.content_hash, candidate)
         for candidate, judgment, _ in outcomes
-        if isinstance(judgment, Judgment) and judgment.score >= UNRELATED_BELOW
+        if isinstance(judgment, Judgment) and judgment.score >= UNRELATED_WORDS_BELOW
     ]
     best = nlargest(parts.settings.selection.top_k, related)
     leaders = [Leader(leader.path, leader.entity, score) for score, _, leader in best]

@@ -35,6 +35,7 @@ async def open_lexical_judge(
         remarks=meaning.warnings,
         stale=stale_memory_ids(judge.store.connection),
         tests_of=judge.store.tests_of,
+        links=judge.store.edges_touching,
     )
 
 

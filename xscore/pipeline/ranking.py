@@ -8,7 +8,6 @@ folded + below + over quota + beyond K + unjudged are all candidates. It does no
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import nlargest, nsmallest
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from xscore.pipeline.boosts import BoostRules, boost
+from xscore.pipeline.boosts import BoostRules, boost, boosts_by_words
 from xscore.pipeline.joining import join
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import JudgingParts, PipelineParts
@@ -37,7 +36,7 @@ from xscore.records.judgment import (
     Thresholds,
     Unjudged,
 )
-from xscore.records.memory import Candidate, Kind, Relation
+from xscore.records.memory import Candidate, Kind
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 
@@ -144,6 +143,8 @@ def select_by_words(
     """
     from xscore.pipeline import composition  # nothing else ranks by words
 
+    # Margins are shares of the threshold: scores by words are probabilities, most of them small.
+    settings = replace(settings, near_margin=settings.near_margin * thresholds.default)
     passing, not_passing = _split_at_threshold(ranked, thresholds)
     has_passed = len(passing)
     passing, further_commits = _within_commit_places(passing, turn, top_k=settings.top_k)
@@ -363,7 +364,7 @@ def rank(
     elif words_weight is None:
         words_weight = parts.judge.words_weight
     unboosted = joined(parts, outcomes, turn, words_weight=words_weight)
-    ranked = boosted(parts, unboosted, turn, thresholds=thresholds, now=now)
+    ranked = boosted(parts, unboosted, turn, thresholds=thresholds, by_words=by_words, now=now)
     ranked = _later_above_earlier(parts.store, ranked)
     unjudged = unjudged_pairs(outcomes)
     if not by_words:
@@ -384,8 +385,6 @@ def rank(
         memories = parts.store.memories(ids)
         return {id_: memory.text for id_, memory in memories.items()}
 
-    tested = _tested(parts.store, set(composition.lenders(ranked)))
-    ranked = composition.lend(ranked, tested, cap=parts.settings.boosts.cap)
     selection = select_by_words(
         ranked,
         unjudged=unjudged,
@@ -413,17 +412,6 @@ def _later_above_earlier(store: "Store", ranked: tuple[Ranked, ...]) -> tuple[Ra
     if not placed:
         return ranked
     return tuple([placed.get(entry.candidate.id, entry) for entry in ranked])
-
-
-def _tested(store: "Store", tests: AbstractSet[str]) -> dict[str, list[str]]:
-    """Return what each of these tests is about."""
-    tested: dict[str, list[str]] = defaultdict(list)
-    if not tests:
-        return tested
-    for edge in store.edges_touching(tests):
-        if edge.relation is Relation.TESTS and edge.source in tests:
-            tested[edge.source].append(edge.target)
-    return tested
 
 
 def joined(
@@ -465,10 +453,16 @@ def boosted(
     turn: Turn,
     *,
     thresholds: Thresholds,
+    by_words: bool = False,
     now: float | None = None,
 ) -> tuple[Ranked, ...]:
-    """Boost what was joined, reading only the links of candidates that can be boosted."""
+    """Boost what was joined, reading only the links of candidates that can be boosted.
+
+    by_words: words scored, which have counted the links already.
+    """
     settings = parts.settings.boosts
+    if by_words:
+        settings = boosts_by_words(settings, thresholds)
     floor = settings.floor
     near = [entry.candidate.id for entry in unboosted if entry.score >= floor]
     edges = parts.store.edges_touching(near)
@@ -478,5 +472,11 @@ def boosted(
     degrees = parts.store.degrees(linked)
     if now is None:
         now = parts.clock()
-    rules = BoostRules(settings=settings, thresholds=thresholds, boosters=parts.boosters, now=now)
+    rules = BoostRules(
+        settings=settings,
+        thresholds=thresholds,
+        boosters=parts.boosters,
+        now=now,
+        links_counted=by_words,
+    )
     return boost(unboosted, turn, rules, edges=edges, degrees=degrees)

@@ -450,8 +450,10 @@ def turn_figures(
     judge = answer.judge
     if threshold is None:
         threshold = answer.threshold
-    near_from = threshold - NEAR_THRESHOLD + SCORE_TOLERANCE
-    near_to = threshold + NEAR_THRESHOLD - SCORE_TOLERANCE
+    # Scores by words are probabilities, so what is near is a share of their threshold.
+    width = NEAR_THRESHOLD if judge.by_model else NEAR_THRESHOLD * threshold
+    near_from = threshold - width + SCORE_TOLERANCE
+    near_to = threshold + width - SCORE_TOLERANCE
     return TurnFigures(
         command=command,
         judge=f"{judge.provider}:{judge.model}" if judge.by_model else BY_WORDS,

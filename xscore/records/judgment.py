@@ -221,6 +221,8 @@ class Outcome(_OutcomeFields):
 UNRELATED_BELOW = 0.1
 """Scores below it are the rubric's lowest band, "unrelated". Where no score is above, nothing came
 near."""
+UNRELATED_WORDS_BELOW = 0.01
+"""The same for scores by words."""
 READS_AS_ZERO_BELOW = 0.005
 """A lower score is shown as 0.00, so it is neither ranked nor named."""
 SCORE_TOLERANCE = 1e-9
@@ -235,6 +237,8 @@ def score_text(score: float, *, threshold: float) -> str:
 
 
 USUAL_THRESHOLD = 0.7
+USUAL_LEXICAL_THRESHOLD = 0.05
+"""The same for words, whose scores are probabilities."""
 
 
 class Thresholds(Struct, frozen=True):
@@ -328,15 +332,10 @@ class PlacedBy(StrEnum):
 class FillRules(Struct, frozen=True, kw_only=True):
     """How many places near memories fill, and which (decision 0036)."""
 
-    to: int = 10
+    to: int = 13
     """Places that are filled up to."""
-    best_within: float = 0.1
-    """How far below the threshold the best memory of a question may score; of a worse ranking
-    nothing is filled."""
-    told_within: float = 0.15
-    """The same of an instruction, which is seldom about something that does not exist."""
-    share: float = 0.15
-    """Share of the best score that a memory needs to be filled in."""
+    share: float = 0.4
+    """Share of the threshold that a memory needs to be filled in."""
     beside: int = 3
     """Places for tests, documents and text: that near ones fill, or that what passed takes from
     near code."""

@@ -11,6 +11,7 @@ them, and takes several times as long.
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
 from itertools import accumulate
 from zlib import adler32
 
@@ -69,7 +70,7 @@ SHORT_UNTIL, LONG_FROM = 6, 12
 """Up to how many words a question is short, and from how many it is long; between them the share
 falls evenly."""
 UNHELD_FALLS = 3.0
-"""Power of the held share of what is needed, by which all evidence is multiplied."""
+"""Power of the held share of what is needed, by which all evidence of a question is multiplied."""
 NAMED_LEAST = 0.75
 """Minimum share of its evidence kept by a memory whose whole name is in the question: it is listed
 among the nearest, and mostly not chosen (decision 0036)."""
@@ -94,6 +95,18 @@ KIND_WEIGHTS = {
 documents repeat the words of the code they are about, and a class those of its members, which have
 their own memories; documents count in full where there is no code. Windows of text count in full:
 they are the code of languages that have no grammar here."""
+PLAIN_SATURATION, PLAIN_LENGTH = 1.5, 0.75
+"""k1 and b of the plain BM25, as in most search engines."""
+PLAIN_NAME, PLAIN_PATH = 3, 2
+"""How often a term of the name and of the path counts in it."""
+HALF = 0.68
+HALF_BY_ASKED = 0.3
+"""Half is the idf of all the task's words to this power, times that of a rare word to the rest:
+small pools, whose idf is small, are measured like large ones."""
+HALF_BY_STRANGE = 0.5
+"""Half grows by e to the power of this times the square of the share of the task that the pool has
+never seen: one verb that the code lacks takes little, a question about something else nearly
+all."""
 CODE = frozenset({Kind.CLASS, Kind.FUNCTION, Kind.METHOD})
 COMMON = 0.5
 """A word that stands in more than this share of all memories is not evidence, unless the task has
@@ -120,6 +133,8 @@ class TermHits(Struct, frozen=True):
     fields: Sequence[int]
     lengths: Mapping[int, int]
     """Terms in each candidate that has one of the task's, repeats included; by row."""
+    name_words: Mapping[int, int]
+    """Terms in the name of each candidate that has one of the task's in its name; by row."""
     mean_length: float
     """Of all candidates, commits excepted."""
     pool: int
@@ -142,10 +157,30 @@ class LexicalEvidence(Struct, frozen=True):
     pool: int
     """Candidates and imagined memories."""
     hits: TermHits
+    by_file: Mapping[str, float]
+    """Idf of the task's terms that stand anywhere in a file, by path."""
+    plain: Mapping[int, float]
+    """BM25 with name and path as repeated words, by row: a second opinion of the same words."""
+    terms: "TermWorth"
+    half: float
+    """Evidence that is neither much nor little for this task in a pool of this size."""
+    words: int
+    """Distinct words that the task asks for."""
     held: float = 1.0
-    """Share of what a question asks that the best memories hold on average."""
+    """Share of what the task asks that the best memories hold on average."""
     needed: float = 0.0
     """The same where all evidence counts in full; 0 of an instruction."""
+
+
+class TermWorth(Struct, frozen=True):
+    """What each term of a task is worth; sequences by term."""
+
+    evidence: Sequence[float]
+    """Idf, times the term's weight; of a joined one less."""
+    asked_for: Sequence[float]
+    """The idf of what the task asks for; 0 of the others."""
+    joined: Sequence[bool]
+    in_first_line: Sequence[bool]
 
 
 class _TermWeights(Struct, frozen=True):
@@ -205,12 +240,39 @@ def weigh_candidates(
             with_file = amount + SAME_FILE * by_file.get(candidate.path, 0.0)
             amounts[row] = with_file * breadth[row] * worth.get(_kind_of(candidate), 1.0)
     held, needed = 1.0, 0.0
-    if is_question and any(amount > 0 for amount in amounts.values()):
-        held, needed = _held_share(amounts, hits, weights), _needed(words)
-        _shrink_all(amounts, hits, weights, kept_share=min(1.0, held / needed) ** UNHELD_FALLS)
-    return LexicalEvidence(
-        amounts, weights.asked, weights.strange, hits.pool + IMAGINED, hits, held, needed
+    if any(amount > 0 for amount in amounts.values()):
+        held = _held_share(amounts, hits, weights)
+        needed = _needed(words) if is_question else 0.0
+    asked_for = TermWorth(
+        evidence,
+        weights.asked_for,
+        weights.joined,
+        [weighed.weight >= FIRST_LINE for weighed in terms],
     )
+    return LexicalEvidence(
+        amounts=amounts,
+        asked=weights.asked,
+        strange=weights.strange,
+        pool=hits.pool + IMAGINED,
+        hits=hits,
+        by_file=by_file,
+        plain=_plain(candidates, hits, evidence, worth),
+        terms=asked_for,
+        half=_half(weights, hits.pool + IMAGINED),
+        words=words,
+        held=held,
+        needed=needed,
+    )
+
+
+def _half(weights: _TermWeights, pool: int) -> float:
+    """Return the evidence that is neither much nor little.
+
+    It grows with what is asked and with the pool, and where the pool lacks what is asked.
+    """
+    by_words: float = max(weights.asked, 1e-9) ** HALF_BY_ASKED
+    by_pool: float = math.log1p(pool) ** (1 - HALF_BY_ASKED)
+    return HALF * by_words * by_pool * math.exp(HALF_BY_STRANGE * weights.strange**2)
 
 
 def _weigh_terms(
@@ -259,6 +321,7 @@ def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence
     counts: list[int] = []
     fields: list[int] = []
     lengths: dict[int, int] = {}
+    name_words: dict[int, int] = {}
     for entry, term, count, marks in entries_of(vectors.entries, hashes):
         place = bisect_right(ends, entry * TERM_ENTRY.size)
         row = rows_by_place[place]
@@ -270,6 +333,10 @@ def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence
         fields.append(marks)
         if row not in lengths:
             lengths[row] = length(place)
+        if marks & NAME and row not in name_words:
+            start = ends[place - 1] if place else 0
+            fields_of_terms = vectors.entries[start + 5 : ends[place] : TERM_ENTRY.size]
+            name_words[row] = fields_of_terms.translate(_IS_NAME).count(1)
     commits = _rows_of_commits(candidates)
     total = sum_of(vectors.entries[4 :: TERM_ENTRY.size])
     if commits or None in rows_by_place:
@@ -282,7 +349,7 @@ def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence
     for row, term in zip(rows, terms, strict=True):
         having[term] += row not in commits
     mean = total / max(1, pool)
-    return TermHits(rows, terms, counts, fields, lengths, mean or 1.0, pool, having)
+    return TermHits(rows, terms, counts, fields, lengths, name_words, mean or 1.0, pool, having)
 
 
 def _rows_of_commits(candidates: Sequence[Candidate]) -> frozenset[int]:
@@ -291,6 +358,9 @@ def _rows_of_commits(candidates: Sequence[Candidate]) -> frozenset[int]:
         [row for row, candidate in enumerate(candidates) if candidate.kind is Kind.COMMIT]
     )
     return commits if len(commits) < len(candidates) else frozenset()
+
+
+_IS_NAME = bytes(bool(marks & NAME) for marks in range(256))
 
 
 def entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
@@ -349,6 +419,33 @@ def _amounts(hits: TermHits, idf: Sequence[float], *, words: int) -> dict[int, f
     return amounts
 
 
+def _plain(
+    candidates: Sequence[Candidate],
+    hits: TermHits,
+    idf: Sequence[float],
+    worth: Mapping[Kind, float],
+) -> dict[int, float]:
+    """Return plain BM25 of each candidate with a term, by row, weighed by kind."""
+    fixed = PLAIN_SATURATION * (1 - PLAIN_LENGTH)
+    by_length = PLAIN_SATURATION * PLAIN_LENGTH / hits.mean_length
+    repeats: dict[int, int] = {}
+    for marks in set(hits.fields):
+        in_path = PLAIN_PATH * bool(marks & (FILE | FOLDER))
+        repeats[marks] = PLAIN_NAME * bool(marks & NAME) + in_path
+    norms = {row: fixed + by_length * length for row, length in hits.lengths.items()}
+    sums = dict.fromkeys(norms, 0.0)
+    for row, term, count, marks in zip(
+        hits.row, hits.term, hits.frequency, hits.fields, strict=True
+    ):
+        frequency = count + repeats[marks]
+        sums[row] += idf[term] * frequency / (frequency + norms[row])
+    for row in sums:
+        share = worth.get(_kind_of(candidates[row]), 1.0)
+        if share != 1.0:
+            sums[row] *= share
+    return sums
+
+
 def _in_file(
     candidates: Sequence[Candidate], hits: TermHits, idf: Sequence[float]
 ) -> dict[str, float]:
@@ -380,27 +477,13 @@ def _held_share(amounts: Mapping[int, float], hits: TermHits, weights: _TermWeig
         return 1.0
     size = min(BEST_ASKED, max(1, hits.pool // ONE_OF))
     # Commits too: a question about the history is answered there.
-    best = set(sorted(amounts, key=lambda row: (-amounts[row], row))[:size])
+    best = set(nsmallest(size, amounts, key=lambda row: (-amounts[row], row)))
     asked_for = weights.asked_for
     held = 0.0
     for row, term in zip(hits.row, hits.term, strict=True):
         if row in best:
             held += asked_for[term]
     return held / size / weights.asked
-
-
-def _shrink_all(
-    amounts: dict[int, float], hits: TermHits, weights: _TermWeights, *, kept_share: float
-) -> None:
-    """Shrink all evidence where the best memories hold little of what is asked."""
-    # A name that was asked for stays in sight, whatever unknown words stand beside it.
-    named: set[int] = set()
-    for row, term, marks in zip(hits.row, hits.term, hits.fields, strict=True):
-        if marks & WHOLE_NAME and weights.idf[term] > 0:
-            named.add(row)
-    kept_of_named = max(kept_share, NAMED_LEAST)
-    for row in amounts:
-        amounts[row] *= kept_of_named if row in named else kept_share
 
 
 def _needed(words: int) -> float:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from xscore.records.judgment import USUAL_THRESHOLD, Thresholds
+from xscore.records.judgment import USUAL_LEXICAL_THRESHOLD, USUAL_THRESHOLD, Thresholds
 from xscore.records.memory import FACT_KINDS, Layer
 from xscore.settings.hosts import (
     AnthropicSettings,
@@ -160,8 +160,10 @@ class SelectionSettings(SettingsGroup, frozen=True):
     threshold: RepoMay[Fraction | dict[ThresholdName, Fraction]] = USUAL_THRESHOLD
     """Lowest final score that is kept (inclusive): a number, or a table by kind: `default`, `code`,
     `doc` and so on; `"typesafe/doc"` is for judges of that provider."""
-    lexical_threshold: RepoMay[Fraction] = 0.5
-    """The same for the lexical judge, which has a scale of its own."""
+    lexical_threshold: RepoMay[Fraction] = USUAL_LEXICAL_THRESHOLD
+    """The same for the lexical judge, whose scores are probabilities: how likely a commit about the
+    task would change the memory. At 0.05 about half of what past commits changed is kept, in six
+    memories; what comes near fills free places."""
     lexical_facts_threshold: RepoMay[Fraction] = 0.5
     """The same for what was stated in a sentence or two (decisions, preferences, conventions): the
     lexical judge has evidence of its own for them."""

@@ -10,8 +10,8 @@ from xscore.platform.text import telling_lines
 from xscore.records.memory import Kind
 from xscore.records.receipt import Selected
 
-WHOLE_SCORE = 0.85
-"""Least score of a memory that is shown whole."""
+WHOLE_SCORE = 0.35
+"""Least score by words of a memory that is shown whole."""
 WHOLE_BYTES = 1_000
 """Largest text that is shown whole."""
 SHORT_BYTES = 300

@@ -1,0 +1,270 @@
+"""The scores of a pool by words, and in words why each memory has its own.
+
+A score is the probability of the learned judge (`learned_words`), lifted where the task names the
+memory outright or an embedder finds it alike. Trade-off: what shares no word with the task scores
+0, whatever it is linked to.
+"""
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from functools import cached_property
+
+from xscore.records.judgment import UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
+from xscore.records.memory import FACT_KINDS, Candidate
+from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence
+from xscore.scorer.learned_words import judge_shortlist, load_weights
+from xscore.scorer.likeness_rank import lift_by_likeness
+from xscore.scorer.weighed_pool import WeighedPool
+from xscore.scorer.word_features import LINK_WORDS
+from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, WHOLE_NAME, QueryTerm
+
+STALE = 0.75
+"""Share of its score that a stale memory keeps: about one band of the rubric less, so that
+certainty passes still."""
+REASON_WORDS = 6
+LEAST_ODDS = 2 / 3
+"""A question is about something here where its best memory has at least these odds by evidence."""
+LINK_TOLD = 0.4
+"""Log odds that a link must have added to be told of."""
+BEST_OF_ABSENT = 1.2 * UNRELATED_WORDS_BELOW
+"""The best score where nothing seems to be here: shown among the nearest, and not chosen."""
+IN_SIGHT = 1.5
+"""How many times the score of others is left to a name that was asked for."""
+STEEPNESS = 3.0
+"""Power of the evidence in the odds of what has nothing but words."""
+ODDS_AT_HALF = USUAL_LEXICAL_THRESHOLD / (1 - USUAL_LEXICAL_THRESHOLD)
+"""Their odds where the evidence is neither much nor little: just enough to be kept."""
+
+
+class ScoredPool:
+    """A weighed pool with a score for each memory, and the reasons."""
+
+    def __init__(
+        self,
+        weighed: WeighedPool,
+        *,
+        likeness: Mapping[str, float] | None = None,
+        stale: frozenset[str] = frozenset(),
+    ) -> None:
+        self.candidates, self.evidence = weighed.candidates, weighed.evidence
+        self.terms, self.named = weighed.terms, weighed.named
+        self.shortlist = weighed.shortlist
+        self.stale = stale
+        self.likeness = likeness or {}
+        listed: dict[int, float] = {}
+        self.is_here = True
+        if weighed.has_code:
+            learned = judge_shortlist(self.candidates, self.evidence, self.shortlist)
+            self.is_here = learned.is_here
+            for row, probability in zip(self.shortlist.rows, learned.probabilities, strict=True):
+                if self.candidates[row].layer.is_indexed:
+                    listed[row] = probability
+        named_rows = self._rows_named()
+        if self.evidence.needed:
+            self.is_here = holds_enough(self.evidence, named_rows)
+        self.scores = _scores(self.candidates, self.evidence, listed)
+        if not self.is_here:
+            self._shrink(named_rows)
+        self._lift_named()
+        self.remarks_of_facts: dict[int, str] = {}
+        self._score_facts(weighed)
+        self._lift()
+
+    def _score_facts(self, weighed: WeighedPool) -> None:
+        """Score what was stated in a sentence by evidence of its own."""
+        rows = [row for row, candidate in enumerate(self.candidates) if candidate.is_fact]
+        if not rows:
+            return
+        # Only for a pool with facts.
+        from xscore.scorer.facts import score_facts
+
+        facts = score_facts(
+            weighed.task,
+            self.candidates,
+            rows,
+            weighed.column,
+            terms=self.terms,
+            hits=self.evidence.hits,
+        )
+        for row, fact in facts.items():
+            self.scores[row] = fact.score
+            if fact.remark:
+                self.remarks_of_facts[row] = fact.remark
+
+    def _rows_named(self) -> frozenset[int]:
+        """Return the rows whose whole name is in the task."""
+        hits, worth = self.evidence.hits, self.evidence.terms.evidence
+        rows = zip(hits.row, hits.term, hits.fields, strict=True)
+        return frozenset(row for row, term, marks in rows if marks & WHOLE_NAME and worth[term] > 0)
+
+    def _lift_named(self) -> None:
+        """Lift what the task names outright."""
+        for row, candidate in enumerate(self.candidates if self.named else ()):
+            if candidate.id in self.named:
+                strength = self.named[candidate.id].strength
+                self.scores[row] = 1 - (1 - self.scores[row]) * (1 - strength)
+
+    def _lift(self) -> None:
+        """Lift what an embedder finds alike, and lower what is stale."""
+        if self.likeness:
+            for row, score in enumerate(self.scores):
+                self.scores[row] = lift_by_likeness(score, self._cosine(row))
+        for row, candidate in enumerate(self.candidates if self.stale else ()):
+            if candidate.id in self.stale:
+                self.scores[row] *= STALE
+
+    def _shrink(self, named_rows: Set[int]) -> None:
+        """Leave all in its order, the best just above what is unrelated."""
+        best = max(self.scores, default=0.0)
+        share = min(1.0, BEST_OF_ABSENT / max(best, BEST_OF_ABSENT))
+        for row in self.evidence.amounts:
+            # What an instruction finds among statements is not about the code.
+            if not (self.evidence.needed or self.candidates[row].layer.is_indexed):
+                continue
+            # A name that was asked for stays in sight, and is mostly not chosen.
+            self.scores[row] *= share * (IN_SIGHT if row in named_rows else 1.0)
+
+    def _cosine(self, row: int) -> float:
+        return self.likeness.get(self.candidates[row].id, 0.0)
+
+    def reasons(self, least: float) -> dict[int, str]:
+        """Return why each memory from this score up has it, by row."""
+        reasons: dict[int, str] = {}
+        for row, score in enumerate(self.scores):
+            if score >= least and self._has_reason(row):
+                reasons[row] = self.reason(row)
+        return reasons
+
+    def _has_reason(self, row: int) -> bool:
+        # Most memories share no word with the task.
+        return self.scores[row] > 0 or self.candidates[row].id in self.stale
+
+    def reason(self, row: int) -> str:
+        """Say in words which evidence made the score."""
+        fields: dict[str, list[QueryTerm]] = {}
+        for hit in self._hits.get(row, ()):
+            term = self.terms[self.evidence.hits.term[hit]].term
+            fields.setdefault(_field(self.evidence.hits.fields[hit]), []).append(term)
+        candidate = self.candidates[row]
+        reasons: list[str] = []
+        if candidate.id in self.stale:
+            reasons.append("stale, what it cites has changed")
+        if candidate.id in self.named:
+            reasons += self.named[candidate.id].words[:2]
+        for field in _FIELD_ORDER:
+            if field in fields:
+                words = _words_of(fields[field])[:REASON_WORDS]
+                reasons.append(f"{field} {', '.join(words)}")
+        reasons += self._reason_of_links(row)
+        if row in self.remarks_of_facts:
+            reasons.append(self.remarks_of_facts[row])
+        cosine = self._cosine(row)
+        if lift_by_likeness(0.0, cosine) > 0:
+            reasons.append(f"likeness {cosine:.2f}")
+        if not self.is_here and not candidate.is_fact:
+            reasons.append(why_less(self.evidence.held, self.evidence.needed))
+        return "; ".join(reasons)
+
+    def _reason_of_links(self, row: int) -> list[str]:
+        """Say which link counted most for a memory, if any counted much."""
+        weights = load_weights().code
+        counted: list[tuple[float, int, str]] = []
+        for feature, linked_row in self.shortlist.linked.get(row, {}).items():
+            share = self.evidence.amounts[linked_row] / self.shortlist.best
+            counted.append((weights.get(feature, 0.0) * share, linked_row, feature))
+        strength, linked_row, feature = max(counted, default=(0.0, 0, ""))
+        if strength < LINK_TOLD:
+            return []
+        linked = self.candidates[linked_row]
+        name = linked.entity or linked.path
+        evidence = "which the task names" if linked.id in self.named else "which has its words"
+        return [f"{LINK_WORDS[feature]} {name}, {evidence}"]
+
+    @cached_property
+    def _hits(self) -> dict[int, list[int]]:
+        hits_of_row: dict[int, list[int]] = {}
+        for hit, row in enumerate(self.evidence.hits.row):
+            hits_of_row.setdefault(row, []).append(hit)
+        return hits_of_row
+
+
+def holds_enough(evidence: LexicalEvidence, named_rows: Set[int]) -> bool:
+    """Return whether a pool has what a question asks for: its best memories hold enough of it.
+
+    A memory whose whole name is in the question counts with most of its evidence in any case.
+    """
+    share = min(1.0, evidence.held / evidence.needed) ** UNHELD_FALLS
+    best_amount = 0.0
+    for row, amount in evidence.amounts.items():
+        kept_share = max(share, NAMED_LEAST) if row in named_rows else share
+        best_amount = max(best_amount, amount * kept_share)
+    odds: float = (best_amount / evidence.half) ** STEEPNESS
+    return odds >= LEAST_ODDS
+
+
+def why_less(held: float, needed: float) -> str:
+    """Say that the pool does not seem to have what is asked; of a question, how much of it the best
+    memories hold, and how much would do."""
+    if held >= needed:
+        return "scores less: this does not seem to be about anything here"
+    # Rounded apart: the same figure twice would explain nothing.
+    held_percent = math.floor(100 * held)
+    needed_percent = math.ceil(round(100 * needed, 6))
+    return f"scores less: the best hold {held_percent}% of what is asked, not {needed_percent}%"
+
+
+def _words_of(terms: Sequence[QueryTerm]) -> list[str]:
+    """Return terms as words of the task, each once.
+
+    `JavaScript` is not also `java` and `script`, nor do `make` and `requests` stand again as `make
+    requests`.
+    """
+    single = {term.word for term in terms if not term.joined}
+    compounds = [term.word for term in terms if term.share == 1.0]
+    words = []
+    for term in terms:
+        # A share below 1: the task has it only as a part of a compound.
+        is_part = term.share < 1.0 and any(term.word in compound for compound in compounds)
+        is_repeated = term.joined and single.issuperset(term.word.split())
+        if not (is_part or is_repeated):
+            words.append(term.word)
+    return words
+
+
+_FIELD_ORDER = ("name matches", "class or module name matches", "path matches", "text has")
+
+
+def _field(marks: int) -> str:
+    if marks & NAME:
+        return "name matches"
+    if marks & OWNER:
+        return "class or module name matches"
+    if marks & (FILE | FOLDER):
+        return "path matches"
+    return "text has"
+
+
+def _scores(
+    candidates: Sequence[Candidate], evidence: LexicalEvidence, listed: Mapping[int, float]
+) -> list[float]:
+    """Return the score of each candidate.
+
+    listed: the probability of each row of the short list; the others score less than any of them,
+        in the order of their evidence. What is stated in words alone, and all of a pool without
+        code, scores by its evidence: none of it was among what the model was trained on.
+    """
+    scores = [0.0] * len(candidates)
+    least = min(listed.values(), default=0.0)
+    best_amount = max(evidence.amounts.values(), default=0.0) or 1.0
+    for row, amount in evidence.amounts.items():
+        if row in listed:
+            scores[row] = listed[row]
+        elif candidates[row].layer.is_indexed and listed:
+            scores[row] = least * amount / best_amount
+        else:
+            odds = (amount / evidence.half) ** STEEPNESS
+            # Statements have a threshold of their own, which is half.
+            if candidates[row].kind not in FACT_KINDS:
+                odds *= ODDS_AT_HALF
+            scores[row] = odds / (1 + odds)
+    return scores

@@ -1,0 +1,70 @@
+"""The words of a task with their weights: its first line counts most, and the repository's own name
+says nothing. Pure.
+"""
+
+import re
+from collections.abc import Sequence, Set
+
+from xscore.records.memory import Candidate
+from xscore.records.turn import Turn
+from xscore.scorer.bm25 import FIRST_LINE, WeighedTerm
+from xscore.scorer.mentions import without_frames
+from xscore.store.term_vectors import query_terms, split_word
+
+REST = 0.7
+"""Weight of a word in the rest of the task, or in the error text without its frames."""
+GENERIC_FOLDERS = frozenset({"src", "lib", "packages", "crates", "apps", "pkg", "source", "python"})
+"""Folders that hold a repository's package, and do not name it."""
+MOST_TERMS = 400
+"""Terms read of one task; more of a pasted log adds nothing."""
+
+_FRAME = re.compile(
+    r"(\bhow\b[^.?!\n]*?)(?<!\bthe)\s+work(?:s|ed|ing)?"
+    r"(?=\s*(?:[.?!,;:]|$)|\s+(?:when|if|in|inside|on|for|with|under)\b)",
+    re.I | re.M,
+)
+"""`how does X work?`: the verb belongs to the question, not to what it is about."""
+_FLAG = re.compile(r"(?<![\w-])--\w+(?:-\w+)+")
+"""An option of several words: `--no-ignore` is `no_ignore` in code."""
+
+
+def task_terms(turn: Turn, *, own_name: Set[int]) -> list[WeighedTerm]:
+    """Return the task's terms by weight. own_name: hashes of the repository's own name."""
+    task = _FRAME.sub(r"\1", turn.task.strip())
+    task = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), task)
+    first = {term.hash for term in query_terms(task.partition("\n")[0])}
+    terms = query_terms(without_frames(f"{task}\n{turn.errors}"))[:MOST_TERMS]
+    # Its own name stands everywhere in a repository; a task of nothing else still has to find
+    # something.
+    telling = [term for term in terms if term.hash not in own_name] or terms
+    return [WeighedTerm(term, FIRST_LINE if term.hash in first else REST) for term in telling]
+
+
+def own_name_of(candidates: Sequence[Candidate]) -> Set[int]:
+    """Return the terms of the repository's own name.
+
+    It is the README's title where that is one word, or the word of it that names a package's
+    folder.
+    """
+    paths = {candidate.path for candidate in candidates}  # of many memories few are different
+    readmes = {path for path in paths if path[:6].upper() == "README"}
+    if not readmes:
+        return frozenset()
+    titles: set[str] = set()
+    for candidate in candidates:
+        if candidate.path in readmes:
+            titles.add(candidate.entity.partition(" > ")[0])
+    folders = set[str]()
+    for path in paths:
+        folder, _, rest = path.partition("/")
+        if folder in GENERIC_FOLDERS:
+            folder = rest.partition("/")[0]
+        folders.add(folder.lower())
+    hashes = set[int]()
+    for title in titles:
+        words = re.findall(r"\w+", title)
+        if len(words) > 1:
+            words = [word for word in words if word.lower() in folders]
+        for word in words:
+            hashes.update(term for _, term in split_word(word))
+    return hashes
