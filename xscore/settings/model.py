@@ -21,6 +21,7 @@ from xscore.settings.hosts import (
 from xscore.settings.values import (
     DEFAULT_JUDGE,
     DEFAULT_PRIMARY,
+    NO_FINAL_ROUND,
     Ceiled,
     Days,
     Fixed,
@@ -170,7 +171,7 @@ class SelectionSettings(SettingsGroup, frozen=True):
     words: RepoMay[WordsWeight | None] = None
     """How much the words that a memory shares with the task count beside what a model said of it: a
     weight of their log-odds. 0: only the model's score counts. Unset: 0.5."""
-    final: str = "off"
+    final: str = NO_FINAL_ROUND
     """Another model, `provider:model`, that looks once more at up to 60 memories that came first,
     side by side: its scores count for them, and nothing else is kept. `off`: none does."""
     top_k: RepoMay[Positive] = 15

@@ -30,6 +30,8 @@ ThresholdName = Annotated[str, Meta(pattern=rf"^([a-z-]+/)?(default|code|{_KINDS
 SignalName = Literal["accept", "adoption", "reject", "override"]
 
 
+NO_FINAL_ROUND = "off"
+"""Value of `selection.final`: no other model looks once more."""
 PriceRule = Literal["auto", "vendor", "free"]
 
 DEFAULT_JUDGE = "openai:gpt-6-luna"
