@@ -97,7 +97,7 @@ def main() -> int:
     parser.add_argument("--repositories", type=Path, required=True)
     parser.add_argument("--cache", type=Path, default=Path(".cache/lexical"))
     parser.add_argument("--every", type=int, default=1, help="only every n-th case")
-    parser.add_argument("--draws", type=int, default=4, help="of the noise")
+    parser.add_argument("--draws", type=int, default=10, help="of the noise")
     parser.add_argument("--pools", type=int, nargs="*", default=list(POOLS))
     options = parser.parse_args()
     cases = list(read_pools(options.bench, options.repositories, options.cache))[:: options.every]

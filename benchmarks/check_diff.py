@@ -45,12 +45,19 @@ class CaseFigures(Struct, frozen=True):
     """Whether the command lists it among its first five without being asked for more."""
 
 
+class WholeCommit(Struct, frozen=True):
+    """Whether the check was silent at a commit that lacks nothing."""
+
+    repository: str
+    is_silent: bool
+    has_one_file: bool
+
+
 class Figures(Struct, frozen=True):
     """All measured figures."""
 
     cases: tuple[CaseFigures, ...]
-    silent: tuple[tuple[str, bool], ...]
-    """Of each whole commit: the repository, and whether the check was silent."""
+    whole: tuple[WholeCommit, ...]
 
 
 def place_of(scores: Vector, gold: int) -> int:
@@ -75,7 +82,7 @@ def by_words(fitting: FittingList) -> Vector:
 def measure(lists: Sequence[FittingList], weights_for: Callable[[str], OrderWeights]) -> Figures:
     """Measure lists, each by the weights for its repository."""
     cases: list[CaseFigures] = []
-    silent: list[tuple[str, bool]] = []
+    complete: list[WholeCommit] = []
     for fitting in lists:
         entry = fitting.entry
         if entry.turn > 0:  # one withheld file a commit is measured
@@ -86,7 +93,8 @@ def measure(lists: Sequence[FittingList], weights_for: Callable[[str], OrderWeig
         speaks = missing >= weights.speaks_from
         if entry.turn < 0:
             listed = speaks and missing * max(shares_of(sums.tolist())) >= weights.lists_from
-            silent.append((entry.repository, not listed))
+            has_one_file = fitting.situation.files == 1
+            complete.append(WholeCommit(entry.repository, not listed, has_one_file))
             continue
         place = len(sums)
         shown = False
@@ -103,7 +111,7 @@ def measure(lists: Sequence[FittingList], weights_for: Callable[[str], OrderWeig
                 shown,
             )
         )
-    return Figures(tuple(cases), tuple(silent))
+    return Figures(tuple(cases), tuple(complete))
 
 
 def within(places: Iterable[int], first: int) -> float:
@@ -119,7 +127,7 @@ def show(figures: Figures) -> bool:
         "co-change alone": [case.together for case in cases],
         "BM25 alone": [case.words for case in cases],
     }
-    print(f"{len(cases)} withheld files, {len(figures.silent)} whole commits")
+    print(f"{len(cases)} withheld files, {len(figures.whole)} whole commits")
     for name, places in orders.items():
         shares = [within(places, first) for first in (1, 5, 20)]
         print(f"{name:<16} R@1 {shares[0]:.3f}  R@5 {shares[1]:.3f}  R@20 {shares[2]:.3f}")
@@ -130,8 +138,13 @@ def show(figures: Figures) -> bool:
     gain = at_5["learned"] - better
     print(f"gain at 5 over {rival}: {gain:+.3f} [{low:+.3f}, {high:+.3f}]")
     shown = float(np.mean([case.shown for case in cases]))
-    silent = float(np.mean([is_silent for _, is_silent in figures.silent]))
-    print(f"by default: {shown:.3f} listed among the first five; silent at {silent:.3f} of whole")
+    silent = float(np.mean([commit.is_silent for commit in figures.whole]))
+    of_one = [commit.is_silent for commit in figures.whole if commit.has_one_file]
+    of_more = [commit.is_silent for commit in figures.whole if not commit.has_one_file]
+    print(
+        f"by default: {shown:.3f} listed among the first five; silent at {silent:.3f} of whole"
+        f" commits ({np.mean(of_one):.3f} of one file, {np.mean(of_more):.3f} of several)"
+    )
     by_repository(figures)
     at_20 = within(orders["learned"], 20)
     return gain >= GAIN and at_20 >= AT_20 and silent >= SILENT
@@ -159,7 +172,7 @@ def by_repository(figures: Figures) -> None:
     """Print the figures of each repository."""
     for name in sorted({case.repository for case in figures.cases}):
         cases = [case for case in figures.cases if case.repository == name]
-        silent = [is_silent for repository, is_silent in figures.silent if repository == name]
+        silent = [commit.is_silent for commit in figures.whole if commit.repository == name]
         learned = [case.learned for case in cases]
         at_5 = (
             within(learned, 5),

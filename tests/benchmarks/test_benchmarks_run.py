@@ -27,7 +27,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
 }
 ONLY_IMPORTED = {
     "anytime",
-    "calibration_error",
+    "base_rate",
     "check_diff",
     "definitions",
     "graph",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
@@ -89,6 +90,11 @@ async def test_who_takes_over_is_named_with_host_key_and_price(shop: Path) -> No
         findings["fallback 1 key"].ok and "openai/gpt-6-luna" in findings["fallback 1 price"].detail
     )
     assert not findings["fallback 2"].ok and "ANTHROPIC_API_KEY" in findings["fallback 2"].hint
+    assert "final round" not in findings
+    settings = remote()
+    selection = replace(settings.selection, final="openai-chat:gpt-6-luna")
+    with_final = await lines(shop, replace(settings, selection=selection))
+    assert with_final["final round"].detail == "openai:gpt-6-luna at api.openai.com"
 
 
 async def test_the_host_of_the_reasons_call_is_named(shop: Path) -> None:

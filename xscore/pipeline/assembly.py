@@ -100,9 +100,10 @@ def described_again(parts: PipelineParts) -> PipelineParts:
 
 def judging_changes(parts: PipelineParts) -> PipelineParts:
     """Return the parts whose judge is asked what a diff leaves undone: by the rubric for that, and
-    with the diff in sight."""
+    with the diff in sight. Words count nothing: those of its task are the same for every diff."""
     judge = replace(parts.given.judge, rubric="check", sees="full")
-    return _with_settings(parts, replace(parts.given, judge=judge))
+    selection = replace(parts.given.selection, words=0.0)
+    return _with_settings(parts, replace(parts.given, judge=judge, selection=selection))
 
 
 def _with_settings(parts: PipelineParts, given_settings: Settings) -> PipelineParts:

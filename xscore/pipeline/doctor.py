@@ -41,7 +41,7 @@ from xscore.providers.transport import route_to
 from xscore.records.calls import Capability, ReplyForm, Usage
 from xscore.records.reports import Diagnosis, DoctorFinding
 from xscore.settings import Settings
-from xscore.settings.values import SET_A_JUDGE, SET_AN_ANSWERER
+from xscore.settings.values import NO_FINAL_ROUND, SET_A_JUDGE, SET_AN_ANSWERER
 from xscore.store import memory_rows
 from xscore.store.opening import has_store
 
@@ -71,7 +71,7 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
         DoctorFinding("store", True, store_place),
         *_own_store(parts),
         *_judge(parts),
-        *_fallbacks(parts),
+        *_other_judges(parts),
         *_reasons(parts),
         *probed,
         *_answerer(parts),
@@ -246,19 +246,23 @@ class _CheckedModel(Struct, frozen=True):
         )
 
 
-def _fallbacks(parts: PipelineParts) -> Iterator[DoctorFinding]:
-    """Report each model that takes over what the judge leaves; a judge by words needs none."""
+def _other_judges(parts: PipelineParts) -> Iterator[DoctorFinding]:
+    """Report each model that takes over what the judge leaves, or holds a final round; a judge by
+    words needs none."""
     if not parts.judge.paid:
         return
     names = [name for name in parts.settings.judge.fallback if name != LEXICAL]
-    for number, name in enumerate(names, 1):
+    model_by_use = {f"fallback {number}": name for number, name in enumerate(names, 1)}
+    if parts.settings.selection.final != NO_FINAL_ROUND:
+        model_by_use["final round"] = parts.settings.selection.final
+    for use, name in model_by_use.items():
         try:
             spec, _ = choose_judge(settings_judged_by(name, parts.settings))
             host = host_with_key(spec, parts.settings)
         except (NoUsableModel, UsageError) as error:
-            yield DoctorFinding(f"fallback {number}", False, f"{name}: {error.message}", error.hint)
+            yield DoctorFinding(use, False, f"{name}: {error.message}", error.hint)
         else:
-            model = _CheckedModel(f"fallback {number}", spec.provider, spec.model, host)
+            model = _CheckedModel(use, spec.provider, spec.model, host)
             yield from model.findings(parts.settings)
 
 

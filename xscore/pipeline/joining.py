@@ -18,15 +18,19 @@ from math import ceil, exp, log
 from operator import itemgetter
 
 from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked
+from xscore.settings import SelectionSettings
 
 WORDS_WEIGHT = 0.5
 """Weight of words beside a model that was not measured here."""
 JUDGE_BOUND = 0.005
 """A score of 0 or 1 counts as this far from it: half a step of the scale from 0 to 100."""
-WORDS_BOUND = 0.001
-"""The same of word scores, most of which are 0."""
-NEUTRAL_WORDS = 0.05
-"""Word score that says nothing either way."""
+NEUTRAL_WORDS = SelectionSettings().lexical_threshold / 10
+"""Word score that says nothing either way: a tenth of what is kept where words alone rank."""
+WORDS_BOUND = NEUTRAL_WORDS / 50
+"""As `JUDGE_BOUND`, of word scores; most of a pool are near 0, and count two less in log-odds than
+a neutral one, at the usual weight."""
+MOST_WORDS = 0.95
+"""A higher word score counts as this: words alone cannot refute a judge that is certain."""
 MOST_LIFTED, LIFTED_SHARE = 100, 0.2
 """Words speak for at most this many memories, and at most this share of a pool: where more score
 above `NEUTRAL_WORDS`, as with a long task, the neutral score is higher."""
@@ -66,11 +70,11 @@ def _share_of_weight(pool: int) -> float:
 
 def words_evidence(word_scores: Sequence[float], *, weight: float) -> list[float]:
     """Return what words add to each memory's log-odds; below 0: they speak against it."""
-    neutral = _log_odds(neutral_words(word_scores), bound=WORDS_BOUND)
+    neutral = _words_log_odds(neutral_words(word_scores))
     # Most scores of a pool are 0: each value is worked out once.
     evidence_of: dict[float, float] = {}
     for score in set(word_scores):
-        amount = weight * (_log_odds(score, bound=WORDS_BOUND) - neutral)
+        amount = weight * (_words_log_odds(score) - neutral)
         evidence_of[score] = round(amount, 6)
     return [evidence_of[score] for score in word_scores]
 
@@ -89,25 +93,28 @@ def neutral_words(word_scores: Sequence[float]) -> float:
 
 def joined_score(judge_score: float, evidence: float) -> float:
     """Return a judge's score after this evidence, 0..1; without any, the score itself."""
-    if not evidence:
-        return judge_score
-    log_odds = _log_odds(judge_score, bound=JUDGE_BOUND) + evidence
-    bounded = 1 / (1 + exp(-log_odds))
-    # The bound is taken back: no evidence and very little of it give nearly the same.
-    unbounded = (bounded - JUDGE_BOUND) / (1 - 2 * JUDGE_BOUND)
-    return round(min(1.0, max(0.0, unbounded)), 9)
+    (score,) = _joined_scores([judge_score], [evidence])
+    return score
 
 
 def _joined_scores(judge_scores: Sequence[float], evidence: Sequence[float]) -> list[float]:
-    # A judge gives few different scores, and words nothing to most memories.
-    joined_of: dict[tuple[float, float], float] = {}
-    pairs = list(zip(judge_scores, evidence, strict=True))
-    for judge_score, amount in set(pairs):
-        joined_of[judge_score, amount] = joined_score(judge_score, amount)
-    return [joined_of[pair] for pair in pairs]
+    # The odds of thousands are multiplied: logarithms would take three times as long.
+    factor_of = {amount: exp(amount) for amount in set(evidence)}
+    bound, width = JUDGE_BOUND, 1 - 2 * JUDGE_BOUND
+    scores: list[float] = []
+    for judge_score, amount in zip(judge_scores, evidence, strict=True):
+        if not amount:
+            scores.append(judge_score)
+            continue
+        kept_off = bound + width * judge_score
+        odds = factor_of[amount] * kept_off / (1 - kept_off)
+        # The bound is taken back: no evidence and very little of it give nearly the same.
+        score = (odds / (1 + odds) - bound) / width
+        # At its ends the scale is closed.
+        scores.append(score if 0 < score < 1 else float(score > 0))
+    return scores
 
 
-def _log_odds(score: float, *, bound: float) -> float:
-    """Return the log-odds of a score that is kept this far from 0 and 1, in the same order."""
-    kept_off = bound + (1 - 2 * bound) * score
+def _words_log_odds(score: float) -> float:
+    kept_off = WORDS_BOUND + (1 - 2 * WORDS_BOUND) * min(score, MOST_WORDS)
     return log(kept_off / (1 - kept_off))

@@ -38,6 +38,7 @@ from xscore.records.events import Kept
 from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.turn import Turn
+from xscore.settings.values import NO_FINAL_ROUND
 from xscore.store import turns
 
 if TYPE_CHECKING:
@@ -88,8 +89,9 @@ class _TurnSetup(Struct, frozen=True):
     @property
     def has_final_round(self) -> bool:
         """Whether another model looks once more at what a model put first."""
-        parts = self.parts
-        return parts.settings.selection.final != "off" and parts.judge.scale is not Scale.WORDS
+        # Words alone are no first round.
+        by_model = self.parts.judge.scale is not Scale.WORDS
+        return by_model and self.parts.settings.selection.final != NO_FINAL_ROUND
 
 
 class _Finished(Struct, frozen=True):

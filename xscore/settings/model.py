@@ -21,6 +21,7 @@ from xscore.settings.hosts import (
 from xscore.settings.values import (
     DEFAULT_JUDGE,
     DEFAULT_PRIMARY,
+    NO_FINAL_ROUND,
     Ceiled,
     Days,
     Fixed,
@@ -170,7 +171,7 @@ class SelectionSettings(SettingsGroup, frozen=True):
     words: RepoMay[WordsWeight | None] = None
     """How much the words that a memory shares with the task count beside what a model said of it: a
     weight of their log-odds. 0: only the model's score counts. Unset: 0.5."""
-    final: str = "off"
+    final: str = NO_FINAL_ROUND
     """Another model, `provider:model`, that looks once more at up to 60 memories that came first,
     side by side: its scores count for them, and nothing else is kept. `off`: none does."""
     top_k: RepoMay[Positive] = 15
@@ -267,7 +268,10 @@ class IndexSettings(SettingsGroup, frozen=True):
     window_lines: Fixed[int] = 60
     """Lines of a text window."""
     git: bool = True
-    """Ask git for the files, the diff and recent changes."""
+    """Ask git for the files, the diff, recent changes and commits."""
+    commits: Annotated[int, Meta(ge=0, le=100_000)] = 5_000
+    """The newest commits that are read: those whose message says something become memories. 0:
+    none."""
     workers: Positive | None = None
     """Parsing processes; unset: one per processor, for large runs only."""
 

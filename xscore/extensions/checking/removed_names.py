@@ -165,6 +165,7 @@ def _mentions_in(
 ) -> Iterator[NameMention]:
     """Yield the first mention of each name in a document."""
     seen: set[str] = set()
+    gone_here = {old: new for old, new in gone.items() if old in text}
     is_fenced = False
     for number, line in enumerate(text.splitlines(), start=1):
         if _FENCE.match(line):
@@ -174,7 +175,7 @@ def _mentions_in(
                 seen.add(name)
                 came_from = removed.compounds.get(name) or removed.words[name]
                 yield NameMention(path, number, name, came_from, is_path=False)
-        for old, new in gone.items():
+        for old, new in gone_here.items():
             if old not in seen and old in line and re.search(_path_pattern(old), line):
                 seen.add(old)
                 yield NameMention(path, number, old, new, is_path=True)
