@@ -92,8 +92,8 @@ def test_a_document_that_was_passed_over_is_not_called_just_below() -> None:
 
 
 def test_of_unrelated_memories_words_name_the_best_alone() -> None:
-    """Listed is what is related (0.01); of lower scores by words only the best, unless it would read
-    as 0.00."""
+    """Listed is what is related (0.01); of lower scores only the best, unless it would read as
+    0.00."""
     related = replace(MISS, id="m_4", score=0.01, threshold=0.05)
     near = replace(MISS, score=0.008, threshold=0.05)
     far = replace(near, id="m_5", entity="other", score=0.001)
