@@ -152,15 +152,22 @@ async def asked(tree: Path, task: str) -> Reply:
 
 
 async def answers(
-    tree: Path, questions: Sequence[Asked], *, task: Callable[[Asked], str]
+    tree: Path,
+    questions: Sequence[Asked],
+    *,
+    task: Callable[[Asked], str],
+    exchanges: bool = False,
 ) -> AsyncIterator[tuple[Asked, Reply]]:
-    """Ask each question as `asked` does, and open the tree once."""
+    """Ask each question as `asked` does, and open the tree once.
+
+    exchanges: what was asked earlier may be among the answers.
+    """
     rankings: list[Ranking] = []
     user = StoreSettings(user_data_dir=tree.parent / "user")
     settings = replace(Settings(), judge=JudgeSettings(model="lexical"), store=user)
     options = TurnOptions(
         answer=False,
-        isolated=True,
+        isolated=not exchanges,
         command="context",
         ranked=lambda _turn, ranking: rankings.append(ranking),
     )

@@ -223,7 +223,8 @@ def test_a_no_change_run_loads_no_parser(make_repo: MakeRepo, tmp_path: Path) ->
         from xscore.indexer.index import index_repository as index
         from xscore.platform.paths import find_root
         settings = SimpleNamespace(include=(), exclude=(), max_file_bytes=10**6,
-                                   max_line_chars=5000, window_lines=60, git=True, workers=None)
+                                   max_line_chars=5000, window_lines=60, git=True,
+                                   commits=5000, workers=None)
         store = connect_store(Path({str(tmp_path / "s" / "m.db")!r}))
         root = find_root(Path({str(root)!r}))
         report = index(store, root, settings, now=time.time() + 60)

@@ -12,10 +12,12 @@ from xscore.cli.text_layout import bold, faint, truncate
 from xscore.platform.text import counted, escape_controls, format_place, one_line, telling_lines
 from xscore.records.judgment import (
     FILL,
+    ORDER_BOOSTS,
     READS_AS_ZERO_BELOW,
     UNRELATED_BELOW,
     UNRELATED_WORDS_BELOW,
 )
+from xscore.records.memory import Kind
 from xscore.records.receipt import Answer, Selected
 from xscore.store.term_vectors import query_terms
 
@@ -208,7 +210,10 @@ def _one_line_entry(memory: Selected) -> str:
 
 
 def _shown_name(memory: Selected) -> str:
-    name = memory.entity if memory.path or not memory.title else f"{memory.kind}: {memory.title}"
+    name = memory.entity
+    if memory.title and not memory.path:
+        # The title of a commit begins with its name.
+        name = memory.title if memory.kind == Kind.COMMIT else f"{memory.kind}: {memory.title}"
     return one_line(name) or memory.kind
 
 
@@ -222,15 +227,26 @@ def _entry(memory: Selected) -> list[str]:
         head += faint("  (gives instructions to its reader)")
     if memory.is_stale:
         head += faint("  (stale: the code it cites has changed)")
-    boosts = "".join(f" +{boost.amount:.2f} {boost.name}" for boost in memory.boosts)
-    if memory.is_capped:
-        boosts += ", capped at 1"
-    why = one_line(memory.reason)
-    if memory.words:
-        judged = f"judge {memory.raw_score:.2f}, words {memory.words:+.1f}"
-        why = f"{why} ({judged} → {memory.unboosted_score:.2f}{boosts})".strip()
-    elif boosts:
-        why = f"{why} ({memory.raw_score:.2f}{boosts})".strip()
+    why = _why(memory)
     if why:
         return [head, faint(f"{_INDENT}{why}")]
     return [head]
+
+
+def _why(memory: Selected) -> str:
+    """Return what a memory amends, the reason of its score, and the sum behind it."""
+    boosts, remarks = "", list[str]()
+    for boost in memory.boosts:
+        if boost.name in ORDER_BOOSTS:
+            remarks.append(one_line(boost.because))
+        if boost.amount >= READS_AS_ZERO_BELOW:
+            boosts += f" +{boost.amount:.2f} {boost.name}"
+    if memory.is_capped:
+        boosts += ", capped at 1"
+    why = "; ".join(filter(None, [*remarks, one_line(memory.reason)]))
+    if memory.words:
+        judged = f"judge {memory.raw_score:.2f}, words {memory.words:+.1f}"
+        return f"{why} ({judged} → {memory.unboosted_score:.2f}{boosts})".strip()
+    if boosts:
+        return f"{why} ({memory.raw_score:.2f}{boosts})".strip()
+    return why

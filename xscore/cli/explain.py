@@ -236,7 +236,7 @@ def render_explanation(explanation: Explanation) -> str:
         if memory.words:
             rows.append(("words", f"{memory.words:+.1f} → {memory.unboosted_score:.2f}"))
         for boost in memory.boosts:
-            why = f"+{boost.amount:.2f} {boost.name}: {one_line(boost.because)}"
+            why = f"{boost.amount:+.2f} {boost.name}: {one_line(boost.because)}"
             rows.append(("boost", why))
         capped = ""
         if memory.is_capped:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from xscore.cli.text_layout import most_first
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.text import counted, ellipsize, one_line
-from xscore.records.memory import ExcludedCounts
+from xscore.records.memory import CommitCounts, ExcludedCounts
 from xscore.records.receipt import Coverage
 from xscore.records.turn import SessionInfo, WorkingSession
 
@@ -160,6 +160,25 @@ def format_total(estimate: "Estimate") -> str:
     if estimate.primary and estimate.primary.cost_usd and estimate.cost_usd:
         return f"up to {cost}"
     return cost
+
+
+def describe_commits(commits: CommitCounts) -> str:
+    """`1,204 memories · left out: 318 merge, 90 version`; empty where there is no history."""
+    if not commits.memories and not commits.left_out:
+        return ""
+    parts = [counted(commits.memories, "memory", "memories")]
+    if commits.added or commits.removed:
+        parts.append(f"{commits.added:,} added · {commits.removed:,} removed")
+    if commits.left_out:
+        reasons: list[str] = []
+        for reason, count in most_first(commits.left_out):
+            reasons.append(f"{count:,} {reason}")
+        parts.append(f"left out: {', '.join(reasons)}")
+    if commits.is_shallow:
+        parts.append("shallow clone")
+    if not commits.is_complete:
+        parts.append("more to read: `xscore index` finishes it")
+    return " · ".join(parts)
 
 
 def render_index_progress(progress: "IndexProgress") -> str:

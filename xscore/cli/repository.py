@@ -8,7 +8,7 @@ import click
 
 from xscore.cli.opening import read_settings, run_with_pipeline
 from xscore.cli.options import ANSWERER, JUDGE, NO_GIT, Flags, command
-from xscore.cli.phrases import describe_files_left, list_kept_out
+from xscore.cli.phrases import describe_commits, describe_files_left, list_kept_out
 from xscore.cli.start import STARTED_AT
 from xscore.cli.text_layout import bold, render_counts, render_facts, render_table
 from xscore.platform.errors import ExitCode, UsageError
@@ -100,6 +100,7 @@ def _render_index(report: IndexReport, *, verbose: bool) -> str:
         ("memories", f"{memories.total:,} · {changes}"),
         ("kinds", render_counts(memories.by_kind)),
         ("edges", render_counts(report.edges)),
+        ("commits", describe_commits(report.commits)),
         ("kept out", render_counts(files.excluded.by_reason) if kept_out else ""),
     ]
     if verbose:

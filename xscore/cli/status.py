@@ -5,7 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import Flags, command
-from xscore.cli.phrases import describe_files_left, describe_kept_out, format_age
+from xscore.cli.phrases import (
+    describe_commits,
+    describe_files_left,
+    describe_kept_out,
+    format_age,
+)
 from xscore.cli.text_layout import render_counts, render_facts
 from xscore.pipeline.store_status import read_store_status
 from xscore.platform.errors import install_hint
@@ -92,6 +97,7 @@ def _render_status(report: StoreStatus) -> str:
         ("layers", render_counts(report.by_layer)),
         ("kinds", render_counts(report.by_kind)),
         ("languages", render_counts(report.by_language)),
+        ("commits", describe_commits(report.commits)),
     ]
     if report.without_grammar:
         rows += _as_text(report.without_grammar)

@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xscore.indexer.commits import update_commits
 from xscore.indexer.index_run import IndexRun
 from xscore.platform.database import is_busy, lock_wait_until, transaction
 from xscore.platform.errors import StoreError
@@ -70,6 +71,8 @@ def index_repository(
             notes = _begin_from_another(run, siblings)
             _update(run)
             run.notes += notes
+            # After the files: a deadline may leave commits to a later run.
+            run.commits = update_commits(run)
         except StoreError as error:
             if until is None or not is_busy(error):
                 raise

@@ -22,6 +22,7 @@ from xscore.platform.files import changed_ns
 from xscore.platform.hashing import digest, file_digest
 from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.records.memory import (
+    CommitCounts,
     Excluded,
     ExcludedCounts,
     FileCounts,
@@ -73,6 +74,9 @@ class IndexRun(Struct, dict=True):
     """Changed files whose bytes another worktree has parsed."""
     removed: int = 0
     secrets: int = 0
+    commits_added: int = 0
+    commits_removed: int = 0
+    commits: CommitCounts = CommitCounts()
     languages_read: set[str] = set()
     languages_missing: set[str] = set()
     """Those of them whose grammar cannot be used."""
@@ -250,4 +254,5 @@ class IndexRun(Struct, dict=True):
             duration_s=duration_s,
             notes=tuple(self.notes),
             files_left=self.files_left,
+            commits=self.commits,
         )

@@ -39,7 +39,7 @@ from xscore.records.judgment import (
     Unjudged,
     UnjudgedCause,
 )
-from xscore.records.memory import Candidate, Memory, MemoryStatus
+from xscore.records.memory import Candidate, Kind, Memory, MemoryStatus
 from xscore.records.receipt import NEAR_THRESHOLD, Answer, Selected
 from xscore.records.reports import Explanation
 from xscore.records.turn import ChangedFile
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 STALE_NOW = "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
 RESCORED = "Word scores are not stored; recomputed now."
+OTHER_COMMITS = "other commits had taken the places that commits may have"
 NAMESAKES_SHOWN = 4
 
 
@@ -203,7 +204,10 @@ def _words_of_listed(shown: Selected, score: str, *, is_kept: bool) -> str:
             f"It was not chosen: {score} is {gap} short of the threshold. Lower --threshold to"
             " keep it."
         )
-    return f"It passed with {score}, but the places were taken. Raise --top-k to keep it."
+    taken = "the places were taken. Raise --top-k to keep it."
+    if shown.kind == Kind.COMMIT:
+        taken = f"{OTHER_COMMITS}. `--kind commit` keeps more of them."
+    return f"It passed with {score}, but {taken}"
 
 
 def _outcome_of_listed(shown: Selected, *, is_kept: bool) -> str:
@@ -350,7 +354,10 @@ def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tu
             " keep it."
         )
         return "beyond_k", sentence
-    return "over_quota", f"It passed with {score}, but tests had used up their share of the places."
+    used_up = "tests had used up their share of the places"
+    if shown.kind == Kind.COMMIT:
+        used_up = OTHER_COMMITS
+    return "over_quota", f"It passed with {score}, but {used_up}."
 
 
 def _carried_judgments(
@@ -411,7 +418,11 @@ def _score_sum(shown: Selected, receipt: Answer) -> str:
         raw = f"{raw}, {mean}"
     if shown.words:
         raw = f"{raw}, words {shown.words:+.1f} → {shown.unboosted_score:.2f}"
-    boosts = [f"{boost.amount:.2f} {boost.name}" for boost in shown.boosts]
+    boosts: list[str] = []
+    for boost in shown.boosts:
+        # One that only orders two memories adds nothing that could be read.
+        if boost.amount >= READS_AS_ZERO_BELOW:
+            boosts.append(f"{boost.amount:.2f} {boost.name}")
     capped = ", capped at 1" if shown.is_capped else ""
     return f"{shown.score_text} ({' + '.join([raw, *boosts])}{capped})"
 

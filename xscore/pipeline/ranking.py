@@ -20,6 +20,7 @@ from xscore.pipeline.boosts import BoostRules, boost, boosts_by_words
 from xscore.pipeline.joining import join
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import JudgingParts, PipelineParts
+from xscore.pipeline.pool import FILE_LAYERS
 from xscore.pipeline.turn_stages import Judged, Opened, Ranking, by_rank
 from xscore.platform.text import join_sentences
 from xscore.records.judgment import (
@@ -42,6 +43,7 @@ from xscore.settings import SelectionSettings
 if TYPE_CHECKING:
     from xscore.pipeline.composition import TaskAim
     from xscore.pipeline.words_instead import WordsInstead
+    from xscore.store.store import Store
 
 FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
 """How many near misses are listed, however far below the threshold, and however many passed."""
@@ -61,6 +63,7 @@ def select(
     settings: SelectionSettings,
     about_tests: bool = False,
     finalists: AbstractSet[str] | None = None,
+    turn: Turn | None = None,
 ) -> Selection:
     """Keep `score >= threshold` (inclusive), at most `top_k`; fill up to `min_keep` from the best
     of the others.
@@ -70,13 +73,17 @@ def select(
     about_tests: the task is about tests, so their share is not limited.
     finalists: ids of what a final round looked at: nothing else is kept for its score. None: there
         was none.
+    turn: what is asked, which decides how many places commits may take; None: as many as they
+        reach.
     """
     passing, below = _split_at_threshold(ranked, thresholds)
+    passing, further_commits = _within_commit_places(passing, turn, top_k=settings.top_k)
     unseen: list[Ranked] = []
     if finalists is not None:
         unseen = [entry for entry in passing if entry.candidate.id not in finalists]
         passing = [entry for entry in passing if entry.candidate.id in finalists]
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
+    over_quota = [*over_quota, *further_commits]
     beyond += unseen
     not_kept = sorted([*over_quota, *beyond], key=by_rank)
     not_kept += _best_below(below, thresholds, settings)
@@ -124,17 +131,22 @@ def select_by_words(
     aim: "TaskAim | None" = None,
     texts: Callable[[Sequence[str]], Mapping[str, str]] | None = None,
     rules: FillRules = FILL,
+    turn: Turn | None = None,
 ) -> Selection:
     """Keep what passed and fill free places from what came near; see `composition`.
 
     aim: None: a question about code.
     texts: reads the texts of memories by id, to tell copies; None: nothing is taken for one.
+    turn: what is asked, which decides how many places commits may take; None: as many as they
+        reach.
     """
     from xscore.pipeline import composition  # nothing else ranks by words
 
     # Margins are shares of the threshold: scores by words are probabilities, most of them small.
     settings = replace(settings, near_margin=settings.near_margin * thresholds.default)
     passing, not_passing = _split_at_threshold(ranked, thresholds)
+    has_passed = len(passing)
+    passing, further_commits = _within_commit_places(passing, turn, top_k=settings.top_k)
     below = _best(_with_words(not_passing), composition.CHOICE)
     places = composition.compose(
         passing,
@@ -149,7 +161,7 @@ def select_by_words(
     missing = max(0, min(settings.min_keep, settings.top_k) - len(places.taken))
     to_min_keep, rest = rest[:missing], rest[missing:]
     folded = list(chain.from_iterable(places.behind.values()))
-    passed_by = sorted([*folded, *places.beyond], key=by_rank)
+    passed_by = sorted([*folded, *places.beyond, *further_commits], key=by_rank)
     filled = frozenset(_ids_of([*places.filled, *to_min_keep]))
     by_min_keep = dict.fromkeys(_ids_of(to_min_keep), PlacedBy.MIN_KEEP)
     return Selection(
@@ -158,13 +170,25 @@ def select_by_words(
         near_misses=_near_misses([*passed_by, *rest], thresholds, settings),
         thresholds=thresholds,
         near_margin=settings.near_margin,
-        below_threshold=len(ranked) - len(passing) - len(filled),
-        over_quota=0,
+        below_threshold=len(ranked) - has_passed - len(filled),
+        over_quota=len(further_commits),
         beyond_k=len(places.beyond),
         unjudged=tuple(unjudged),
         folded=len(folded),
         placed_by={**composition.placed_by(places), **by_min_keep},
     )
+
+
+def _within_commit_places(
+    passing: list[Ranked], turn: Turn | None, *, top_k: int
+) -> tuple[list[Ranked], list[Ranked]]:
+    """Split off the commits that pass beyond their places."""
+    if turn is None or not any(entry.candidate.kind is Kind.COMMIT for entry in passing):
+        return passing, []
+    from xscore.pipeline import composition  # most turns by a model keep no commit
+
+    places = composition.places_for_commits(turn, top_k=top_k)
+    return composition.without_further_commits(passing, places)
 
 
 def _ids_of(entries: Sequence[Ranked]) -> list[str]:
@@ -339,6 +363,7 @@ def rank(
         words_weight = parts.judge.words_weight
     unboosted = joined(parts, outcomes, turn, words_weight=words_weight)
     ranked = boosted(parts, unboosted, turn, thresholds=thresholds, by_words=by_words, now=now)
+    ranked = _later_above_earlier(parts.store, ranked)
     unjudged = unjudged_pairs(outcomes)
     if not by_words:
         selection = select(
@@ -348,6 +373,7 @@ def rank(
             settings=settings,
             about_tests=is_about_tests(turn),
             finalists=finalists,
+            turn=turn,
         )
         return Ranking(ranked, selection, words_weight=words_weight)
     selection = _select_of_turn_by_words(parts, ranked, turn, unjudged, thresholds)
@@ -375,7 +401,25 @@ def _select_of_turn_by_words(
         settings=parts.settings.selection,
         aim=composition.aim_of(turn, about_tests=speaks_of_tests(turn)),
         texts=texts_of,
+        turn=turn,
     )
+
+
+def _later_above_earlier(store: "Store", ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+    """Lift what amends an earlier word above it."""
+    spoken = [
+        entry for entry in ranked if entry.score > 0 and entry.candidate.layer not in FILE_LAYERS
+    ]
+    if len(spoken) < 2:
+        return ranked
+    # Many stores hold nothing that was said.
+    from xscore.pipeline.amendments import place_later_words
+    from xscore.store.memory_queries import SpokenWords  # nothing else of a turn asks for them
+
+    placed = place_later_words(spoken, SpokenWords(store.connections_of_a_turn()))
+    if not placed:
+        return ranked
+    return tuple([placed.get(entry.candidate.id, entry) for entry in ranked])
 
 
 def joined(

@@ -11,7 +11,7 @@ from xscore.platform.git_folder import head_branch, head_commit
 from xscore.platform.paths import user_data_dir
 from xscore.records.reports import CalibrationLine, StoreStatus
 from xscore.settings import Settings
-from xscore.store import opening
+from xscore.store import commit_rows, opening
 from xscore.store.hook_state import hook_state_file, read_hook_state
 from xscore.store.index_rows import GRAMMARS_MISSING, files_kept_out, files_left, read_index_meta
 from xscore.store.redaction import redact
@@ -56,6 +56,7 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         by_kind=grouped("memory", "kind"),
         by_language=by_language,
         without_grammar=tuple(filter(by_language.__contains__, without_grammar)),
+        commits=commit_rows.commit_counts(connection),
         edges=grouped("edge", "relation"),
         judgments=count("judgment"),
         turns=count("turn"),

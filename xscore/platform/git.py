@@ -8,6 +8,7 @@ is checked for pipes; one in place of a deeper ignore file blocks git until `TIM
 
 import os
 import subprocess
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -40,11 +41,17 @@ _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "-
 
 
 def run_git(
-    root: Path, *arguments: str, stdin: str = "", timeout_s: float = TIMEOUT_S
+    root: Path,
+    *arguments: str,
+    stdin: str = "",
+    timeout_s: float = TIMEOUT_S,
+    most_bytes: int | None = None,
 ) -> str | None:
     """Run a read-only git command in `root` and return its output; None if git fails, hangs, is
     missing or leads away.
 
+    most_bytes: git is stopped once it has printed this many, and its output ends there; None: all
+        of it is read.
     The work tree is named, so that no setting of the repository (`core.worktree`) can choose
     another.
     """
@@ -60,13 +67,35 @@ def run_git(
         ) as git:
             _running.add(git)
             try:
-                out, _ = git.communicate(stdin.encode() or None, timeout=timeout_s)
+                if most_bytes is None:
+                    out, _ = git.communicate(stdin.encode() or None, timeout=timeout_s)
+                else:
+                    out = _first_bytes(git, most_bytes, timeout_s)
             finally:
                 _running.discard(git)
                 git.kill()
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return out.decode("utf-8", "surrogateescape") if git.returncode == 0 else None
+    # One that was stopped at the bound has done what was asked of it.
+    is_cut = most_bytes is not None and len(out) == most_bytes
+    if git.returncode and not is_cut:
+        return None
+    return out.decode("utf-8", "surrogateescape")
+
+
+def _first_bytes(git: "subprocess.Popen[bytes]", most_bytes: int, timeout_s: float) -> bytes:
+    """Return the first bytes that git prints; fewer if it takes too long."""
+    assert git.stdout is not None
+    # The pipe has no deadline of its own: a killed git closes it.
+    alarm = threading.Timer(timeout_s, git.kill)
+    alarm.start()
+    try:
+        out = git.stdout.read(most_bytes)
+        if len(out) < most_bytes:
+            git.wait()
+    finally:
+        alarm.cancel()
+    return out
 
 
 def _environment(root: Path) -> dict[str, str]:

@@ -43,7 +43,7 @@ CODE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
 """Layers that get what the others leave of their ceilings."""
 OUTLINE_KINDS = frozenset({Kind.CLASS, Kind.TEST, Kind.BLOCK})
 """Kinds whose text holds the stubs of their members."""
-PARTIAL_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.TEST, Kind.DOC, Kind.TEXT})
+PARTIAL_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.TEST, Kind.DOC, Kind.TEXT, Kind.COMMIT})
 """Kinds that may be shown in part; never an outline."""
 HEADER_SHARE = 0.1
 """Largest share of the budget for one file's header."""
@@ -55,6 +55,8 @@ PAST_ANSWERS_SHARE = 0.15
 """Largest share of the budget for past answers, whatever their layers: 1,200 tokens of the default
 8,000, two or three answers. They repeat what a model said of the code; code and stated memories
 come first."""
+COMMITS_SHARE = 0.05
+"""Share of the budget for commits, beside what the decisions leave of the governance layer's."""
 FEWEST_PART_TOKENS = 60
 """Less room than this shows nothing in part."""
 NOTICE_CHARS = 300
@@ -78,6 +80,7 @@ class _Groups(Struct):
     past_answers: defaultdict[Layer, list[BundlePiece]] = field(default_factory=_by_layer)
     details: defaultdict[Layer, list[BundlePiece]] = field(default_factory=_by_layer)
     """What this turn did not rank: the details of summaries."""
+    commits: list[BundlePiece] = field(default_factory=list)
 
 
 def _group_by_share(ordered: Sequence[BundlePiece]) -> _Groups:
@@ -88,6 +91,8 @@ def _group_by_share(ordered: Sequence[BundlePiece]) -> _Groups:
             groups.details[layer].append(piece)
         elif layer in CODE_LAYERS:
             groups.code.append(piece)
+        elif piece.memory.kind is Kind.COMMIT:
+            groups.commits.append(piece)
         elif piece.entry.section is Section.PAST_ANSWERS:
             groups.past_answers[layer].append(piece)
         else:
@@ -131,6 +136,8 @@ def choose_fitting(
         past -= answers
         tokens_left[layer] = room - stated - answers
         spent += stated + answers
+    of_commits = tokens_left.get(Layer.GOVERNANCE, 0) + int(COMMITS_SHARE * max_tokens)
+    spent += _fill(groups.commits, min(of_commits, max_tokens - spent), chosen)
     spent += reserved + _fill(groups.code, max_tokens - reserved - spent, chosen)
     for layer, room in tokens_left.items():
         # A detail without its summary would stand alone.

@@ -294,6 +294,11 @@ class Boost(Struct, frozen=True):
     because: str
 
 
+AMENDS, AMENDED = "amends", "amended"
+"""Names of the boosts by which a later word stands above an earlier one on the same matter."""
+ORDER_BOOSTS = frozenset({AMENDS, AMENDED})
+
+
 class Ranked(NamedTuple):
     """A judged candidate with its boosts; `score` is final, `judgment.score` is the judge's own and
     untouched.
@@ -357,7 +362,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     """How far below its threshold a candidate still came near."""
     below_threshold: int
     over_quota: int
-    """Passed, but tests had used up their share of K."""
+    """Passed, but tests had used up their share of K, or commits their places."""
     beyond_k: int
     unjudged: tuple[tuple[Candidate, Unjudged], ...]
     folded: int = 0

@@ -47,6 +47,8 @@ class Kind(StrEnum):
     PREFERENCE = "preference"
     SUMMARY = "summary"
     """Summary of several memories, which belong to it and are shown when there is room."""
+    COMMIT = "commit"
+    """A commit of the repository whose message says something."""
 
 
 CODE_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
@@ -193,6 +195,16 @@ NOTHING_STATED = MemoryDetails()
 """The details of a memory about which nothing is stated."""
 
 
+SHORT_HASH = 7
+"""Digits by which a commit is named."""
+
+
+def commit_name(place: str) -> str:
+    """Return how the commit of a memory is cited: `commit 1a2b3c4`."""
+    is_hash = len(place) in (40, 64) and set(place) <= set("0123456789abcdef")
+    return f"commit {place[:SHORT_HASH] if is_hash else place}"
+
+
 def labelled_details(details: MemoryDetails) -> dict[str, str]:
     """Return the details that a reader is shown after a memory's text, by their labels.
 
@@ -287,7 +299,9 @@ class Memory(Struct, frozen=True, kw_only=True):
         if self.origin is MemoryOrigin.FILE:
             is_misplaced = bool(self.place)
         else:
-            is_misplaced = bool(self.path) or self.source is MemorySource.INDEX
+            # The index reads commits as well, though they are no files.
+            is_indexed = self.source is MemorySource.INDEX
+            is_misplaced = bool(self.path) or (is_indexed and not self.is_commit)
         if is_misplaced:
             raise ValueError(
                 f"{self.id}: only what is made from a file has a path, and only it has no place"
@@ -319,11 +333,29 @@ class Memory(Struct, frozen=True, kw_only=True):
         return self.view((ViewName.WHOLE,)).hash
 
     @property
+    def is_commit(self) -> bool:
+        """Whether it was made from a commit."""
+        return self.origin is MemoryOrigin.COMMIT
+
+    @property
     def is_stated(self) -> bool:
         """Whether a person stated it, here or where it was exported."""
         if self.source is MemorySource.IMPORT:
             return self.particulars.imported_from == STATED_ELSEWHERE
         return self.source is MemorySource.EXPLICIT
+
+
+class SpokenMemory(Struct, frozen=True):
+    """What was said, as far as it tells whether it amends what was said before."""
+
+    id: str
+    kind: Kind
+    place: str
+    at: float
+    """Unix seconds."""
+    session: str
+    """The chat that it is an exchange of; empty: none."""
+    text: str
 
 
 class Edge(Struct, frozen=True):
@@ -449,6 +481,22 @@ class MemoryCounts(Struct, frozen=True, kw_only=True):
     by_language: dict[str, int]
 
 
+class CommitCounts(Struct, frozen=True, kw_only=True):
+    """Commits of the repository after one index run."""
+
+    memories: int = 0
+    """Those that are memories."""
+    added: int = 0
+    removed: int = 0
+    left_out: dict[str, int] = {}
+    """Those whose message says nothing of their own, by reason: `merge`, `version`, `format`,
+    `generated`, `short`."""
+    is_shallow: bool = False
+    """The clone has only the newest part of the history."""
+    is_complete: bool = True
+    """False: a deadline left commits to the next run."""
+
+
 class IndexReport(Struct, frozen=True, kw_only=True):
     """One index run."""
 
@@ -460,3 +508,4 @@ class IndexReport(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     files_left: int = 0
     """Files that a deadline left to the next run; 0: the index is complete."""
+    commits: CommitCounts = CommitCounts()

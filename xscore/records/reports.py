@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import ExitCode
+from xscore.records.memory import CommitCounts
 from xscore.records.receipt import Coverage, Selected, StageUsage
 
 
@@ -91,6 +92,7 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     by_language: dict[str, int]
     without_grammar: tuple[str, ...] = ()
     """Languages whose files are read as text, because their grammar is missing or broken."""
+    commits: CommitCounts = CommitCounts()
     edges: dict[str, int]
     judgments: int
     turns: int

@@ -136,9 +136,12 @@ class TermHits(Struct, frozen=True):
     name_words: Mapping[int, int]
     """Terms in the name of each candidate that has one of the task's in its name; by row."""
     mean_length: float
-    """Of all candidates."""
+    """Of all candidates, commits excepted."""
     pool: int
-    """How many candidates there are."""
+    """How many candidates there are, commits excepted: those would change what words weigh in code,
+    and with it the order of all else."""
+    having: Sequence[int]
+    """How many of these have each term."""
 
 
 class LexicalEvidence(Struct, frozen=True):
@@ -280,9 +283,7 @@ def _half(weights: _TermWeights, pool: int) -> float:
 def _weigh_terms(
     hits: TermHits, terms: Sequence[WeighedTerm], *, is_question: bool
 ) -> _TermWeights:
-    have = [0] * len(terms)
-    for term in hits.term:
-        have[term] += 1
+    have = hits.having
     pool = hits.pool + IMAGINED
     common_above = max(COMMON * hits.pool, COMMON_LEAST)
     has_telling = any(0 < count <= common_above for count in have)
@@ -341,14 +342,27 @@ def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence
             start = ends[place - 1] if place else 0
             fields_of_terms = vectors.entries[start + 5 : ends[place] : TERM_ENTRY.size]
             name_words[row] = fields_of_terms.translate(_IS_NAME).count(1)
+    commits = _rows_of_commits(candidates)
     total = sum_of(vectors.entries[4 :: TERM_ENTRY.size])
-    if None in rows_by_place:
-        # The mean is that of the candidates alone.
+    if commits or None in rows_by_place:
+        # The mean is that of the other candidates alone.
         for place, row in enumerate(rows_by_place):
-            if row is None:
+            if row is None or row in commits:
                 total -= length(place)
-    mean = total / max(1, len(candidates))
-    return TermHits(rows, terms, counts, fields, lengths, name_words, mean or 1.0, len(candidates))
+    pool = len(candidates) - len(commits)
+    having = [0] * len(hashes)
+    for row, term in zip(rows, terms, strict=True):
+        having[term] += row not in commits
+    mean = total / max(1, pool)
+    return TermHits(rows, terms, counts, fields, lengths, name_words, mean or 1.0, pool, having)
+
+
+def _rows_of_commits(candidates: Sequence[Candidate]) -> frozenset[int]:
+    """Return the rows of the commits; empty where there is nothing else."""
+    commits = frozenset(
+        [row for row, candidate in enumerate(candidates) if candidate.kind is Kind.COMMIT]
+    )
+    return commits if len(commits) < len(candidates) else frozenset()
 
 
 _IS_NAME = bytes(bool(marks & NAME) for marks in range(256))
@@ -467,6 +481,7 @@ def _held_share(amounts: Mapping[int, float], hits: TermHits, weights: _TermWeig
     if not weights.asked:
         return 1.0
     size = min(BEST_ASKED, max(1, hits.pool // ONE_OF))
+    # Commits too: a question about the history is answered there.
     best = set(nsmallest(size, amounts, key=lambda row: (-amounts[row], row)))
     asked_for = weights.asked_for
     held = 0.0

@@ -229,16 +229,14 @@ def _idf(
 ) -> list[float]:
     """Return how rare each word is, by term: among the facts and in the whole pool, whichever says
     less."""
-    in_facts, in_pool = [0] * len(terms), [0] * len(terms)
+    in_facts = [0] * len(terms)
     for word in held:
         in_facts[word.number] += 1
-    for number in hits.term:
-        in_pool[number] += 1
     idf: list[float] = []
     for number, weighed in enumerate(terms):
         rarity = min(
             _rarity(in_facts[number], facts + IMAGINED),
-            _rarity(in_pool[number], hits.pool + IMAGINED),
+            _rarity(hits.having[number], hits.pool + IMAGINED),
         )
         amount = rarity * weighed.term.share
         idf.append(amount * EVERYDAY if is_everyday(weighed.term.word) else amount)

@@ -268,7 +268,10 @@ class IndexSettings(SettingsGroup, frozen=True):
     window_lines: Fixed[int] = 60
     """Lines of a text window."""
     git: bool = True
-    """Ask git for the files, the diff and recent changes."""
+    """Ask git for the files, the diff, recent changes and commits."""
+    commits: Annotated[int, Meta(ge=0, le=100_000)] = 5_000
+    """The newest commits that are read: those whose message says something become memories. 0:
+    none."""
     workers: Positive | None = None
     """Parsing processes; unset: one per processor, for large runs only."""
 

@@ -43,6 +43,7 @@ class MemoryFilter(Struct, frozen=True, kw_only=True):
     layers: Collection[Layer] = ()
     """Empty: every layer, without indexed memories."""
     kinds: Collection[Kind] = ()
+    """Empty: every kind but commits."""
     scopes: Collection[MemoryScope] = ()
     statuses: Collection[MemoryStatus] = LIVE_STATUSES
 
@@ -66,8 +67,11 @@ class MemoryFilter(Struct, frozen=True, kw_only=True):
             if values:
                 conditions.append(f"{column} {IN_JSON_LIST}")
                 parameters.append(json.dumps(sorted(values)))
-        if not self.layers:
+        # Commits are many, and of the index: they are listed where they are asked for.
+        if not self.layers and Kind.COMMIT not in self.kinds:
             conditions.append("source <> 'index'")
+        elif not self.kinds:
+            conditions.append(f"kind <> '{Kind.COMMIT}'")
         return " AND ".join(conditions), tuple(parameters)
 
 
@@ -103,7 +107,7 @@ def wipeable_ids(store: "Store", choice: MemoryFilter) -> list[str]:
             )
     ids: list[str] = []
     for memory in filter_memories(store, choice):
-        if memory.source is not MemorySource.INDEX:
+        if memory.source is not MemorySource.INDEX or memory.is_commit:
             ids.append(memory.id)
     return sorted(ids)
 

@@ -8,11 +8,12 @@ is one function more.
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from xscore.platform.database import damage_if_invalid
 from xscore.platform.hashing import file_id
-from xscore.records.memory import Edge, Memory, Relation
+from xscore.records.memory import Edge, Kind, Memory, Relation, SpokenMemory
 from xscore.store.memory_rows import (
     IN_JSON_LIST,
     LIVE_CONDITION,
@@ -54,6 +55,28 @@ _LATEST_EXCHANGES = """
     id IN (SELECT id FROM memory WHERE layer = 'session' AND status = 'active'
         AND kind = 'exchange' AND thread = ? ORDER BY updated_at DESC, id LIMIT ?)
 """
+MOST_WEIGHED = 300
+"""Memories by which words are weighed."""
+_SESSION = "coalesce(json_extract(attrs, '$.session'), '')"
+_SPOKEN = f"""
+    SELECT id, kind, place, updated_at, {_SESSION}, text FROM memory_row
+    WHERE version = 0 AND id {IN_JSON_LIST}
+"""
+_LATER_WORDS = f"""
+    {_SPOKEN} AND kind <> 'commit' AND (text LIKE '%amend%' OR text LIKE '%supersed%'
+        OR text LIKE '%overrul%' OR text LIKE '%from now on%')
+"""
+_CHATS = f"""
+    SELECT id, kind, place, updated_at, {_SESSION}, text FROM memory_row
+    WHERE layer = 'session' AND kind = 'exchange' AND {LIVE_CONDITION} AND version = 0
+      AND {_SESSION} {IN_JSON_LIST}
+"""
+_SPOKEN_VECTORS = f"""
+    SELECT terms FROM memory_row
+    WHERE layer {{layers}} AND {LIVE_CONDITION} AND version = 0
+    ORDER BY updated_at DESC, id LIMIT ?
+"""
+_CHAT_LAYERS, _OTHER_LAYERS = "= 'session'", "IN ('project', 'governance', 'user')"
 _NOT_INDEXED = "SELECT id FROM memory WHERE source <> 'index'"
 _EDGES_OF_STATED = f"""
     SELECT source, target, relation, weight FROM edge
@@ -144,6 +167,43 @@ def stored_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
 def latest_decisions(connection: sqlite3.Connection, limit: int) -> list[Memory]:
     """Return at most `limit` decisions that are candidates, those that changed last."""
     return select_memories(connection, _LATEST_DECISIONS, (limit,))
+
+
+class SpokenWords:
+    """What was said in a repository and by its user, as `pipeline.amendments` compares it."""
+
+    def __init__(self, connections: Sequence[sqlite3.Connection]) -> None:
+        self._connections = connections
+
+    def read(self, ids: Sequence[str]) -> list[SpokenMemory]:
+        """Return these memories, of which none comes from a file."""
+        return self._rows(_SPOKEN, ids)
+
+    def read_later_words(self, ids: Sequence[str]) -> list[SpokenMemory]:
+        """Return those of these memories, commits excepted, whose text has a word that amends."""
+        return self._rows(_LATER_WORDS, ids) if ids else []
+
+    def read_chats(self, sessions: Sequence[str]) -> list[SpokenMemory]:
+        """Return the exchanges of these chats."""
+        return self._rows(_CHATS, sessions)
+
+    def read_vectors(self, *, chats: bool) -> list[bytes]:
+        """Return the term vectors of the latest chats, or of the latest of all else."""
+        query = _SPOKEN_VECTORS.format(layers=_CHAT_LAYERS if chats else _OTHER_LAYERS)
+        vectors: list[bytes] = []
+        for connection in self._connections:
+            rows = connection.execute(query, (MOST_WEIGHED,)).fetchall()
+            vectors += [terms for (terms,) in rows]
+        return vectors
+
+    def _rows(self, query: str, values: Sequence[str]) -> list[SpokenMemory]:
+        memories: list[SpokenMemory] = []
+        among = (json.dumps(list(values)),)
+        for connection in self._connections:
+            rows = connection.execute(query, among).fetchall()
+            with damage_if_invalid("a memory"):
+                memories += [SpokenMemory(id_, Kind(kind), *rest) for id_, kind, *rest in rows]
+        return memories
 
 
 def latest_exchanges(connection: sqlite3.Connection, thread: str, limit: int) -> list[Memory]:

@@ -218,7 +218,7 @@ class WithoutExchanges(Struct, frozen=True):
     keys: frozenset[str] = frozenset()
     """Those of these turn keys: an earlier answer to the same question is not evidence for it."""
     any: bool = False
-    """All of them."""
+    """All of them; and no commits, which other worktrees of the repository may have made later."""
 
     @property
     def condition(self) -> str:
@@ -260,6 +260,7 @@ def fetch_pool(
         query = f"{of_layer} AND NOT (kind = 'exchange' AND ({without.condition}))"
         parameters: tuple[str, ...] = (layer, *without.parameters)
         if not layer.is_indexed:
+            query += f" AND NOT (kind = 'commit' AND {int(without.any)})"
             query += f" AND NOT ({_OF_ANOTHER_SESSION})"
             parameters = (*parameters, without.thread)
         row = source.execute(query, parameters).fetchone()

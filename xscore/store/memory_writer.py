@@ -146,7 +146,8 @@ def make_memory(
         from files.
     literals: what `redaction.find_literals` found in all these parts; None: they are searched.
     """
-    is_code = parts.get("source") is MemorySource.INDEX and parts["kind"] is not Kind.CONFIG
+    is_code = parts.get("source") is MemorySource.INDEX
+    is_code = is_code and parts["kind"] not in (Kind.CONFIG, Kind.COMMIT)
     # Nearly always; the rest would take twice as long.
     if is_code and literals is not None and literals.is_clean:
         return _named(parts, ordinal), 0
@@ -190,7 +191,8 @@ def origin_of(memory: Memory) -> MemoryOrigin:
 def _redactor_of(raw: Memory, literals: FoundLiterals | None, *, allow_pii: bool) -> "_Redactor":
     """Return what redacts the parts of a memory, by where they come from."""
     facts, particulars = raw.facts, raw.particulars
-    from_file, is_config = raw.source is MemorySource.INDEX, raw.kind is Kind.CONFIG
+    from_file = raw.source is MemorySource.INDEX and not raw.is_commit
+    is_config = raw.kind is Kind.CONFIG
     names = [raw.entity, raw.title, raw.key, raw.place]
     names += [facts.signature, *facts.imports, *facts.dependencies, *facts.defines]
     names += [particulars.imported_from, particulars.session, particulars.author]

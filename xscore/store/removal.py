@@ -68,7 +68,9 @@ def note_shared_server(connection: sqlite3.Connection, name: str) -> None:
 def read_removable(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Memory]:
     """Return the memories with these ids. Raises UsageError if one comes from a file."""
     memories = memories_with_ids(connection, ids)
-    indexed = next((memory for memory in memories if memory.source is MemorySource.INDEX), None)
+    # A commit stays in git, but no index run makes a memory of it again once its id is erased.
+    of_files = [memory for memory in memories if memory.source is MemorySource.INDEX]
+    indexed = next((memory for memory in of_files if not memory.is_commit), None)
     if indexed:
         raise UsageError(
             f"{indexed.id} comes from the file {indexed.path} and would be back with the next"

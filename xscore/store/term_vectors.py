@@ -183,6 +183,11 @@ def _terms(text: str) -> Iterator[int]:
     )
 
 
+def text_terms(text: str) -> frozenset[int]:
+    """Return the distinct terms of a text."""
+    return frozenset(_terms(text))
+
+
 @lru_cache(maxsize=1 << 10)
 def _terms_of_owner(text: str) -> tuple[int, ...]:
     """Return the terms of what the members of a class share."""

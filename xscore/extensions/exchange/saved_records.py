@@ -41,6 +41,7 @@ INDEX_ONLY_KINDS = frozenset(
         Kind.DOC,
         Kind.CONFIG,
         Kind.TEXT,
+        Kind.COMMIT,
     }
 )
 _MAX_LINE_NUMBER = 1 << 31
@@ -116,7 +117,7 @@ class SavedMemory(
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.kind in INDEX_ONLY_KINDS:
-            raise ValueError(f"kind: a {self.kind} comes only from the files of a repository")
+            raise ValueError(f"kind: a {self.kind} comes only from the index of a repository")
         if self.layer in (Layer.GRAPH, Layer.VECTOR):
             raise ValueError(f"layer: the {self.layer} layer holds only what comes from files")
         if self.source is MemorySource.INDEX:

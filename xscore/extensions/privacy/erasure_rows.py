@@ -55,7 +55,7 @@ def erase_rows(
     done["payloads"] = _erase_payloads(connection, plan)
     done.update(erase_from_jobs(connection, plan.hashes, plan.lines))
     for id_, memory in plan.memories.items():
-        if forget or memory.source is MemorySource.IMPORT:
+        if forget or memory.source is MemorySource.IMPORT or memory.is_commit:
             connection.execute(
                 "INSERT INTO erased_memory (memory_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
                 (id_, now),

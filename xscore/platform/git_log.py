@@ -1,0 +1,131 @@
+"""Read many commits with one git command: message, author, date, files; and where their hunks are.
+
+Fields end with NUL, which neither a message nor a name can contain, so no text of a commit can pass
+for another one. It decides nothing of what a commit says. Trade-off: the output is read whole up to
+`MOST_BYTES`; commits beyond it are as if they were not asked for.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from xscore.platform.files import leads_out
+from xscore.platform.git import TIMEOUT_S, run_git
+from xscore.platform.text import readable_text
+
+MOST_BYTES = 64_000_000
+"""Of one log: 10,000 usual commits take 3 MB."""
+MOST_PATCH_BYTES = 4_000_000
+"""Of the patches that are looked through for hunk heads."""
+PATCH_S = 0.5
+"""Seconds that reading patches may take."""
+MOST_FILES = 40
+"""Files of a commit that are kept."""
+MOST_MESSAGE_CHARS = 40_000
+"""Of a message: what is longer is cut before anything looks at it."""
+
+_FIELDS = ("%H", "%P", "%ct", "%an", "%ae", "%B")
+_FORMAT = f"--format={'%x00'.join(('', *_FIELDS, ''))}"
+_PATCH_FORMAT = "--format=%x00%H%x00"
+_HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_HUNK_HEAD = re.compile(r"^@@ [^@\n]{1,80} @@ (.{1,200})", re.MULTILINE)
+"""`@@ -3,2 +3,4 @@ def total(order):`: what git takes for the head of the function around it."""
+
+
+class LoggedCommit(Struct, frozen=True, kw_only=True):
+    """A commit as git prints it."""
+
+    hash: str
+    parents: int
+    at: float
+    """When it was committed, in Unix seconds."""
+    author: str
+    email: str
+    message: str
+    files: tuple[str, ...] = ()
+    """The first that it changed, as git writes paths; a merge has none."""
+    file_count: int = 0
+
+
+def read_commits(
+    root: Path, revisions: Sequence[str], *, limit: int, timeout_s: float = TIMEOUT_S
+) -> list[LoggedCommit] | None:
+    """Return the newest commits that these revisions reach, newest first; None if git fails.
+
+    revisions: full hashes, or `^` and one for what is left out.
+    """
+    command = ("log", "-z", f"-n{limit}", "--encoding=UTF-8", "--no-color", _FORMAT)
+    after = ("--ignore-missing", "--end-of-options", *revisions, "--")
+    # A clone without trees has messages all the same.
+    for files in (("--name-only", "--no-renames"), ("--no-patch",)):
+        printed = run_git(
+            root, *command, *files, *after, timeout_s=timeout_s, most_bytes=MOST_BYTES
+        )
+        if printed is not None:
+            return _parsed(printed)
+    return None
+
+
+def _parsed(printed: str) -> list[LoggedCommit]:
+    """Return the commits of a log whose fields end with NUL; what was cut off at its end is left
+    out."""
+    fields = printed.split("\0")
+    commits: list[LoggedCommit] = []
+    place = 1
+    while place + len(_FIELDS) < len(fields):
+        hash_, parents, at, author, email, message = fields[place : place + len(_FIELDS)]
+        if not _HASH.fullmatch(hash_):
+            break
+        # An empty field ends the list of files; where there is none, it stands in its place.
+        place += len(_FIELDS) + 1
+        files: list[str] = []
+        while place < len(fields) and fields[place]:
+            files.append(fields[place].removeprefix("\n"))
+            place += 1
+        place += 1
+        inside = [file for file in files if not leads_out(file)]
+        commit = LoggedCommit(
+            hash=hash_,
+            parents=len(parents.split()),
+            at=float(at) if at.isdecimal() else 0.0,
+            author=readable_text(author),
+            email=email,
+            message=readable_text(message[:MOST_MESSAGE_CHARS]),
+            files=tuple(map(readable_text, inside[:MOST_FILES])),
+            file_count=len(inside),
+        )
+        commits.append(commit)
+    return commits
+
+
+def hunk_heads(root: Path, hashes: Iterable[str], *, limit: int) -> dict[str, tuple[str, ...]]:
+    """Return the heads of the hunks of these commits, each once: hash -> `def total(order):`.
+
+    limit: how many of a commit are kept. Of commits beyond the bounds of bytes and time there are
+    none.
+    """
+    # Both name a program of the repository's choice.
+    safe = ("--no-ext-diff", "--no-textconv", "--no-renames", "--no-color", "--no-walk=unsorted")
+    printed = run_git(
+        root,
+        "log",
+        *("--patch", "--unified=0", "--no-merges", "--encoding=UTF-8", _PATCH_FORMAT, *safe),
+        *("--ignore-missing", "--end-of-options", *hashes, "--"),
+        timeout_s=PATCH_S,
+        most_bytes=MOST_PATCH_BYTES,
+    )
+    heads: dict[str, tuple[str, ...]] = {}
+    # A patch may contain NUL only if git takes the file for text; what follows is then no hash.
+    fields = (printed or "").split("\0")
+    for hash_, patch in zip(fields[1::2], fields[2::2], strict=False):
+        if _HASH.fullmatch(hash_):
+            lines = map(readable_text, _HUNK_HEAD.findall(patch))
+            heads[hash_] = tuple(dict.fromkeys(line.strip() for line in lines))[:limit]
+    return heads
+
+
+def is_ancestor(root: Path, earlier: str, later: str) -> bool:
+    """Whether a commit is reached from another; False if git does not know one of them."""
+    return run_git(root, "merge-base", "--is-ancestor", earlier, later) is not None
