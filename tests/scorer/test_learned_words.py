@@ -1,0 +1,84 @@
+"""The learned judge: weights for what is described, links as evidence, and nothing where nothing
+is."""
+
+from xscore.records.judgment import FILL
+from xscore.records.memory import Candidate, Edge, Kind, Layer, Relation
+from xscore.records.turn import Turn
+from xscore.scorer.learned_words import ODDS_TERMS, PRESENCE_TERMS, load_weights
+from xscore.scorer.lexical import LexicalJudge
+from xscore.scorer.word_features import FEATURES
+from xscore.settings import SelectionSettings
+from xscore.store.term_vectors import term_vector
+
+CUT = SelectionSettings().lexical_threshold
+Pool = tuple[list[Candidate], list[tuple[str, bytes]]]
+
+
+def pool_of(*functions: tuple[str, str]) -> Pool:
+    """Make functions from (name, text), each in a file of its own."""
+    candidates: list[Candidate] = []
+    vectors: list[tuple[str, bytes]] = []
+    for number, (name, text) in enumerate(functions):
+        id_, path = f"m{number}", f"file{number}.py"
+        place = (Layer.GRAPH, Kind.FUNCTION, path, name, 1, 9, "python", 40, 0.0)
+        candidates.append(Candidate(id_, f"h{number}", *place))
+        vectors.append((id_, term_vector(text, path=path, entity=name)))
+    return candidates, vectors
+
+
+UNRELATED = [(f"other{number}", f"walk the tree number {number}") for number in range(80)]
+
+
+def test_the_weights_are_for_what_a_memory_is_described_by() -> None:
+    """A feature without a weight, or a weight without a feature, would count for nothing in
+    silence."""
+    weights = load_weights()
+    assert set(weights.code) == set(FEATURES)
+    assert tuple(weights.probability) == ODDS_TERMS
+    assert tuple(weights.presence) == PRESENCE_TERMS
+
+
+def test_who_is_called_by_what_the_task_names_scores_more_and_the_reason_says_so() -> None:
+    """A link is evidence of its own; without it the same memory scores less."""
+    candidates, vectors = pool_of(
+        ("parse_header", "parse the header of a frame"), ("split", "split a frame"), *UNRELATED
+    )
+    turn = Turn(task="`parse_header` drops the last header of a frame")
+    edges = [Edge("m0", "m1", Relation.CALLS)]
+    plain = LexicalJudge(lambda: vectors).judge_all(turn, candidates)
+    linked = LexicalJudge(lambda: vectors, links=lambda _ids: edges).judge_all(turn, candidates)
+    assert linked[1].score > plain[1].score
+    assert "called by parse_header, which the task names" in linked[1].reason
+    assert "called by" not in plain[1].reason
+
+
+def test_an_instruction_about_something_else_keeps_nothing() -> None:
+    """One common word of many is not enough, also where no question is asked."""
+    candidates, vectors = pool_of(("frame", "split a frame"), *UNRELATED)
+    task = (
+        "Let the tax office round salaries of seasonal workers down, and print the frame of the"
+        " invoice in the currency of the customer"
+    )
+    scores = [
+        judgment.score
+        for judgment in LexicalJudge(lambda: vectors).judge_all(Turn(task=task), candidates)
+    ]
+    assert 0 < max(scores) < FILL.share * CUT
+
+
+def test_the_same_words_in_a_larger_pool_share_their_probability() -> None:
+    """Of many functions that hold the task alike, each is less likely meant."""
+    twin = ("parse_header", "parse the header of a frame")
+    turn = Turn(task="why does it parse the header of a frame twice?")
+    best: list[float] = []
+    for count in (1, 8):
+        pool = pool_of(*[twin] * count, *UNRELATED)
+        best.append(best_score(pool, turn))
+    assert best[0] > best[1] > CUT
+
+
+def best_score(pool: Pool, turn: Turn) -> float:
+    """Return the best score of a pool."""
+    candidates, vectors = pool
+    judged = LexicalJudge(lambda: vectors).judge_all(turn, candidates)
+    return max(judgment.score for judgment in judged)
