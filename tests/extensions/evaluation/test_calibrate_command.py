@@ -115,7 +115,7 @@ def test_too_few_needed_memories_are_refused(
     """With the number and what to do; nothing is sent or stored."""
     done = xscore("calibrate", str(write_cases(tmp_path, 29)), cwd=repo)
     assert done.returncode == 2 and "29" in done.stderr and "eval mine" in done.stderr
-    assert not host.requests
+    assert not host.counts.requests
     assert "≈ recall" not in xscore("status", cwd=repo).stdout
 
 
