@@ -10,7 +10,14 @@ import pytest
 
 from tests.conftest import MakeRepo, commit_all, git
 from xscore.indexer.discovery import discover_files
-from xscore.platform.git import TIMEOUT_S, kill_git, recent_commits, run_git, working_diff
+from xscore.platform.git import (
+    TIMEOUT_S,
+    commits_with_files,
+    kill_git,
+    recent_commits,
+    run_git,
+    working_diff,
+)
 from xscore.platform.paths import find_root
 
 
@@ -192,3 +199,11 @@ def test_the_diff_has_plain_prefixes_whatever_is_configured(make_repo: MakeRepo)
     for key in ("diff.noprefix", "diff.mnemonicPrefix"):
         git(root, "config", key, "true")
         assert "\n--- a/a.py\n+++ b/a.py\n" in working_diff(root).patch
+
+
+def test_a_file_name_is_no_date(make_repo: MakeRepo) -> None:
+    """A name that begins with the mark of a commit is a name, whatever digits it goes on with."""
+    names = {"\x01abc.py", f"\x01{'9' * 200}"}
+    root = make_repo(dict.fromkeys(names, "1\n"))
+    assert {path for _, path in recent_commits(root)} == names
+    assert all(commit.committed_at < 10**18 for commit in commits_with_files(root, "HEAD", limit=9))

@@ -14,7 +14,7 @@ from tests.indexer.conftest import Index, rows
 from xscore.indexer.commit_messages import read_message, why_left_out
 from xscore.indexer.history import CARD_CHARS, TEXT_CHARS
 from xscore.indexer.index import index_repository
-from xscore.platform.git_log import LoggedCommit, read_commits
+from xscore.platform.git_log import LoggedCommit, hunk_heads, read_commits
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, MemoryOrigin, ViewName
 from xscore.settings import IndexSettings
@@ -328,3 +328,21 @@ def test_the_state_is_one_value(index: Index, repository: Path) -> None:
     )
     assert json.loads(str(state))["head"] == git(repository, "rev-parse", "HEAD").strip()
     assert "ledger" not in str(state)
+
+
+def test_a_secret_that_git_cuts_in_two_is_not_kept(index: Index, repository: Path) -> None:
+    """git keeps 80 bytes of a hunk's head; the word that it cuts through is left out."""
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    head = f'def connect_to_the_host_of_orders(retries=3, token="{secret}"):\n'
+    body = "".join(f"    step_{number} = {number}\n" for number in range(9))
+    (repository / "host.py").write_text(head + body, "utf-8")
+    git(repository, "add", "-A")
+    _commit(repository, b"Connect to the host of orders with three retries")
+    (repository / "host.py").write_text(head + body.replace("= 8", "= 80"), "utf-8")
+    git(repository, "add", "-A")
+    changed = _commit(repository, b"Wait longer before the last retry of an order")
+    heads = hunk_heads(repository, [changed], limit=8)[changed]
+    assert heads == ("def connect_to_the_host_of_orders(retries=3,",)
+    index.run(repository)
+    texts = rows(index.connection, "SELECT text FROM memory WHERE kind = 'commit'")
+    assert len(texts) == 3 and not any("ghp_" in str(text) for (text,) in texts)

@@ -246,6 +246,10 @@ def commit_messages(root: Path, base: str, tip: str, *, limit: int) -> tuple[str
     return tuple(message for message in text.split("\0") if message.strip())
 
 
+_MOST_DIGITS = 18
+"""Of Unix seconds: no date that somebody means has more."""
+
+
 class PastCommit(NamedTuple):
     """When a commit was made, and the files that it touched under the names that they have now."""
 
@@ -268,9 +272,14 @@ def commits_with_files(root: Path, at: str, *, limit: int) -> tuple[PastCommit, 
         names = iter([field.removeprefix("\n") for field in fields])
         files = _files_of_commit(filter(None, names), later_name)
         # A file name may hold the mark that a commit begins with.
-        if committed_at.isdecimal():
+        if _is_time(committed_at):
             commits.append(PastCommit(int(committed_at), tuple(files)))
     return tuple(commits)
+
+
+def _is_time(text: str) -> bool:
+    """Whether a text is Unix seconds as git prints them, and no more than a store can hold."""
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 def _files_of_commit(fields: Iterator[str], later_name: dict[str, str]) -> list[str]:
@@ -333,7 +342,8 @@ def recent_commits(root: Path, *, commits: int = 30) -> tuple[tuple[float, str],
     seen: dict[str, float] = {}
     when = 0.0
     for field in (printed or "").replace("\n", "\0").split("\0"):
-        if field.startswith("\x01"):
+        # A file name may begin with the mark too.
+        if field == "\x01" or (field.startswith("\x01") and _is_time(field[1:])):
             when = float(field[1:] or 0)
         elif field and not leads_out(field):
             seen.setdefault(field, when)

@@ -32,6 +32,8 @@ _PATCH_FORMAT = "--format=%x00%H%x00"
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _HUNK_HEAD = re.compile(r"^@@ [^@\n]{1,80} @@ (.{1,200})", re.MULTILINE)
 """`@@ -3,2 +3,4 @@ def total(order):`: what git takes for the head of the function around it."""
+_CUT_HEAD_BYTES = 76
+"""A head of at least this was probably cut by git, which keeps 80 bytes and no half character."""
 
 
 class LoggedCommit(Struct, frozen=True, kw_only=True):
@@ -121,9 +123,17 @@ def hunk_heads(root: Path, hashes: Iterable[str], *, limit: int) -> dict[str, tu
     fields = (printed or "").split("\0")
     for hash_, patch in zip(fields[1::2], fields[2::2], strict=False):
         if _HASH.fullmatch(hash_):
-            lines = map(readable_text, _HUNK_HEAD.findall(patch))
-            heads[hash_] = tuple(dict.fromkeys(line.strip() for line in lines))[:limit]
+            lines = map(_whole_words, _HUNK_HEAD.findall(patch))
+            heads[hash_] = tuple(dict.fromkeys(line for line in lines if line))[:limit]
     return heads
+
+
+def _whole_words(head: str) -> str:
+    """Return a head without the word that git cut through: it may be a secret, which nobody knows
+    by its half."""
+    if len(head.encode("utf-8", "surrogateescape")) >= _CUT_HEAD_BYTES:
+        head = re.sub(r"\S+\Z", "", head)
+    return readable_text(head).strip()
 
 
 def is_ancestor(root: Path, earlier: str, later: str) -> bool:

@@ -112,9 +112,10 @@ def test_the_cut_comes_from_past_tasks(
 def test_too_few_needed_memories_are_refused(
     xscore: Run, repo: Path, host: OpenAIServer, tmp_path: Path
 ) -> None:
-    """With the number and what to do; nothing is stored."""
+    """With the number and what to do; nothing is sent or stored."""
     done = xscore("calibrate", str(write_cases(tmp_path, 29)), cwd=repo)
     assert done.returncode == 2 and "29" in done.stderr and "eval mine" in done.stderr
+    assert not host.counts.requests
     assert "≈ recall" not in xscore("status", cwd=repo).stdout
 
 

@@ -127,3 +127,47 @@ def test_secrets_of_a_message_are_redacted(tmp_path: Path) -> None:
     root = write_history(tmp_path / "shop", (HISTORY[0], (message, FIXED)))
     (case,) = mined_from(root).cases
     assert key not in case.task
+
+
+def raw_commit(root: Path, message: str, *, date: str = "1772000000") -> str:
+    """Commit what is staged under a date that `git commit` would refuse."""
+    tree, parent = git(root, "write-tree").strip(), git(root, "rev-parse", "HEAD").strip()
+    who = f"Ada <ada@example.com> {date} +0000"
+    text = f"tree {tree}\nparent {parent}\nauthor {who}\ncommitter {who}\n\n{message}\n"
+    (root / ".git" / "raw").write_text(text, "utf-8")
+    command = ("hash-object", "-t", "commit", "-w", "--literally", ".git/raw")
+    commit = git(root, *command).strip()
+    git(root, "reset", "-q", "--hard", commit)
+    return commit
+
+
+@pytest.mark.parametrize("date", ["1772000000", "99999999999999", "-5"])
+@pytest.mark.parametrize("trick", ["\x02:a b", f"\x01{'a' * 40}\x02", f"\x02:1 1 {'0' * 40} 2 M"])
+def test_no_message_and_no_date_passes_for_a_file(tmp_path: Path, trick: str, date: str) -> None:
+    """Whatever a commit says, its files are those that git names, and it is counted."""
+    root = write_history(tmp_path / "shop")
+    before = mined_from(root)
+    prices = root / "shop" / "prices.py"
+    prices.write_text(prices.read_text("utf-8").replace("return", "return 1 +", 1), "utf-8")
+    git(root, "add", "-A")
+    message = "Customers paid twice since the sum of fractions was forgotten"
+    commit = raw_commit(root, f"{message} {trick}", date=date)
+    after = mined_from(root)
+    assert after.cases[0].commit == commit and after.commits == before.commits + 1
+    assert {place.path for place in after.cases[0].gold} == {"shop/prices.py"}
+
+
+def test_a_secret_is_redacted_before_names_are_taken_out(tmp_path: Path) -> None:
+    """What is known for a secret by the name before it stays one if that name is the gold."""
+    root = write_history(tmp_path / "shop")
+    host = root / "shop" / "host.py"
+    host.write_text("def api_token():\n    return 1\n", "utf-8")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "Start with a host")
+    host.write_text("def api_token():\n    return 2\n", "utf-8")
+    git(root, "add", "-A")
+    secret = "q8Zr4Tn2Lx9Vb6Wm"
+    message = f"Orders of customers were refused by the host\n\napi_token = '{secret}' works again"
+    raw_commit(root, message)
+    case = mined_from(root).cases[0]
+    assert case.gold[0].name == "api_token" and secret not in case.task

@@ -151,8 +151,8 @@ def _warnings(change: Change, *, lacks_reason: bool) -> tuple[str, ...]:
         warnings.append("`xscore-check: ok` without a reason is ignored; write why after it")
     if change.left_out:
         warnings.append(
-            f"{counted(change.left_out, 'file')} of the diff left out: a name that leads out of the"
-            " repository or cannot be read, or too many files"
+            f"{counted(change.left_out, 'file')} of the diff left out: a name leads out of the"
+            " repository or cannot be read, or there are too many files"
         )
     return tuple(warnings)
 

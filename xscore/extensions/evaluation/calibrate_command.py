@@ -25,6 +25,7 @@ from xscore.extensions.evaluation.calibrating import (
     check_calibration,
     heard,
     make_calibration,
+    refuse_too_little_gold,
     refuse_words,
     who_answers,
 )
@@ -137,6 +138,7 @@ async def _calibrate(
     clones: Path | None,
 ) -> CalibrationReport:
     refuse_words(pipeline.parts.judge)
+    refuse_too_little_gold(cases.cases)
     collector = CaseCollector()
     parts = heard(pipeline.parts, collector.answered_as)
     evaluation = await run_evaluation(

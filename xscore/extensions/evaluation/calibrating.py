@@ -140,13 +140,26 @@ def refuse_words(judge: JudgeDescription) -> None:
         )
 
 
+def refuse_too_little_gold(cases: Sequence[EvalCase]) -> None:
+    """Raise UsageError where cases name too little to fit anything, before a judge is paid."""
+    positives = 0
+    for case in cases:
+        if any(not place.name for place in case.gold):
+            return  # a path alone means any number of memories
+        positives += len(case.gold)
+    _refuse_too_few(positives, len(cases))
+
+
 def refuse_too_few(cases: Sequence[ScoredCase]) -> None:
     """Raise UsageError where the cases hold too little to fit anything."""
-    positives = count_positives(cases)
+    _refuse_too_few(count_positives(cases), len(cases))
+
+
+def _refuse_too_few(positives: int, cases: int) -> None:
     if positives < FEWEST_POSITIVES:
         memories = counted(positives, "needed memory", "needed memories")
         raise UsageError(
-            f"{memories} in {counted(len(cases), 'case')}: {FEWEST_POSITIVES} are the fewest to fit"
+            f"{memories} in {counted(cases, 'case')}: {FEWEST_POSITIVES} are the fewest to fit"
             " a cut on, since a recall measured on fewer is off by more than 0.1",
             hint="Mine more commits (`xscore eval mine`), or write more cases.",
         )

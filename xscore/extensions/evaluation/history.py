@@ -18,11 +18,14 @@ from xscore.platform.git import run_git
 HISTORY_TIMEOUT_S = 120
 MAX_MESSAGE_CHARS = 20_000
 """The rest of a longer message is dropped."""
-_FORMAT = "--format=%x01%H%x00%P%x00%ct%x00%B%x02"
+_FORMAT = "--format=%x01%H%x00%P%x00%ct%x00%B%x00"
 _COMMIT = re.compile(
-    r"\x01([0-9a-f]{40,64})\0([0-9a-f ]*)\0(\d+)\0(.*?)\x02(.*?)(?=\x01[0-9a-f]{40,64}\0|\Z)",
+    # A message may hold any character but NUL, and a date is what its author wrote.
+    r"\x01([0-9a-f]{40,64})\0([0-9a-f ]*)\0(-?\d*)\0([^\0]*)\0(.*?)(?=\x01[0-9a-f]{40,64}\0|\Z)",
     re.DOTALL,
 )
+_HEAD_FIELDS = 5
+"""Before a path: two modes, two ids and the status."""
 _BLOBS_A_CALL = 500
 
 
@@ -52,8 +55,11 @@ class HistoryCommit(Struct, frozen=True):
 
     @property
     def date(self) -> str:
-        """The day, in UTC."""
-        return datetime.fromtimestamp(self.at, UTC).date().isoformat()
+        """The day, in UTC; empty if it is outside the calendar."""
+        try:
+            return datetime.fromtimestamp(self.at, UTC).date().isoformat()
+        except (OverflowError, ValueError, OSError):
+            return ""
 
     @property
     def subject(self) -> str:
@@ -120,10 +126,18 @@ def _commit(match: "re.Match[str]") -> HistoryCommit:
     return HistoryCommit(
         id=match[1],
         parent=parents[0] if parents else "",
-        at=int(match[3]),
-        message=match[4][:MAX_MESSAGE_CHARS].encode("utf-8", "replace").decode("utf-8"),
+        at=int(match[3]) if match[3].removeprefix("-") else 0,
+        message=_cut(match[4]).encode("utf-8", "replace").decode("utf-8"),
         files=tuple(_changes(match[5])),
     )
+
+
+def _cut(message: str) -> str:
+    """Return the beginning of a message without the word that the cut goes through: it may be a
+    secret, which nobody knows by its half."""
+    if len(message) <= MAX_MESSAGE_CHARS:
+        return message
+    return re.sub(r"\S+\Z", "", message[:MAX_MESSAGE_CHARS])
 
 
 def _changes(raw: str) -> Iterator[FileChange]:
@@ -133,8 +147,11 @@ def _changes(raw: str) -> Iterator[FileChange]:
         head = field.strip()
         if not head.startswith(":"):
             continue
-        old_mode, new_mode, old, new, status = head[1:].split(" ")
+        values = head[1:].split(" ")
         path = next(fields, "")
+        if len(values) != _HEAD_FIELDS:
+            continue
+        old_mode, new_mode, old, new, status = values
         if path and not leads_out(path):
             modes = {old_mode, new_mode} - {"000000"}
             is_regular = all(mode.startswith("100") for mode in modes)

@@ -256,7 +256,9 @@ def _case(candidate: _Candidate, changed: ChangedEntities) -> EvalCase | LeftOut
         return LeftOut.ONLY_CLASSES
     names = [place.name for place in changed.gold] + list(changed.new_names)
     paths = [change.path for change in commit.files]
-    task = redact(without_leaks(commit.message, symbols=names, paths=paths), prose=True).text
+    # First: a secret is often known by the name before it, which may be one that is taken out.
+    message = redact(commit.message, prose=True).text
+    task = redact(without_leaks(message, symbols=names, paths=paths), prose=True).text
     if not _says_enough(task):
         return LeftOut.SHORT_TASK
     languages = Counter(language_of(place.path).name for place in changed.gold)

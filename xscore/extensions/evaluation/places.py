@@ -32,7 +32,7 @@ from xscore.platform.text import one_line
 from xscore.settings import Settings
 
 NO_CLONE = "no clone of the repository"
-NO_COMMIT = "its parent commit is not in the clone"
+NO_COMMIT = "the parent commit is not in the clone"
 
 
 class Stop(Struct, frozen=True):
