@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from xscore.platform.database import transaction
+from xscore.platform.git import commit_named
 from xscore.platform.git_folder import head_commit
 from xscore.records.memory import CommitCounts
 from xscore.store import commit_rows
@@ -58,10 +59,7 @@ def _head_of(run: "IndexRun") -> str:
     if head:
         return head
     # Its branches are not kept in files, or there is no commit.
-    from xscore.platform.git import run_git  # few repositories keep them so
-
-    printed = run_git(run.root.path, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    return (printed or "").strip()
+    return commit_named(run.root.path, "HEAD")
 
 
 def _forget(run: "IndexRun", *, is_switched_off: bool) -> None:

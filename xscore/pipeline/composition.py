@@ -33,13 +33,6 @@ COPY_LIKENESS = 0.6
 MOST_COMPARED = 60
 """Most memories that are compared with their namesakes in sibling packages, the best first."""
 
-COMMIT_PLACES = 3
-"""Most places that commits take: they say why, and the code is what a task is about."""
-_ASKS_FOR_HISTORY = (
-    r"(?i)\b(?:why|who|since when|blame|commits?|history|when (?:was|were|did|has|have)"
-    r"|(?:which|what) (?:change|release|version)|introduced (?:in|by)|regress\w*)\b"
-)
-
 _WINDOWED = frozenset({Kind.TEXT, Kind.CONFIG, Kind.DOC})
 
 
@@ -178,32 +171,6 @@ def _fill(
         files.add(candidate.path)
         beside += stands_beside
         counted += 1
-
-
-def places_for_commits(turn: Turn, *, top_k: int) -> int:
-    """Return how many places commits may take: few, unless the task asks for the history."""
-    if Kind.COMMIT in turn.scope.kinds:
-        return top_k
-    if re.search(_ASKS_FOR_HISTORY, turn.task):
-        return max(COMMIT_PLACES, top_k // 2)
-    return COMMIT_PLACES
-
-
-def without_further_commits(
-    passing: Sequence[Ranked], places: int
-) -> tuple[list[Ranked], list[Ranked]]:
-    """Split what passed, best first, into what may have a place and the commits beyond theirs."""
-    may_stay: list[Ranked] = []
-    further: list[Ranked] = []
-    commits = 0
-    for ranked in passing:
-        is_commit = ranked.candidate.kind is Kind.COMMIT
-        commits += is_commit
-        if is_commit and commits > places:
-            further.append(ranked)
-        else:
-            may_stay.append(ranked)
-    return may_stay, further
 
 
 def is_beside(candidate: Candidate, subjects: AbstractSet[Kind]) -> bool:

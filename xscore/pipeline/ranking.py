@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from xscore.pipeline.boosts import BoostRules, boost, boosts_by_words
+from xscore.pipeline.commit_places import within_commit_places
 from xscore.pipeline.joining import join
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import JudgingParts, PipelineParts
@@ -73,22 +74,17 @@ def select(
     about_tests: the task is about tests, so their share is not limited.
     finalists: ids of what a final round looked at: nothing else is kept for its score. None: there
         was none.
-    turn: what is asked, which decides how many places commits may take; None: as many as they
-        reach.
+    turn: decides how many places commits may take; None: as many as they reach.
     """
     passing, below = _split_at_threshold(ranked, thresholds)
-    passing, further_commits = _within_commit_places(passing, turn, top_k=settings.top_k)
-    unseen: list[Ranked] = []
-    if finalists is not None:
-        unseen = [entry for entry in passing if entry.candidate.id not in finalists]
-        passing = [entry for entry in passing if entry.candidate.id in finalists]
+    passing, further_commits = within_commit_places(passing, turn, top_k=settings.top_k)
+    passing, unseen = _split_by_final_round(passing, finalists)
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
     over_quota = [*over_quota, *further_commits]
     beyond += unseen
     not_kept = sorted([*over_quota, *beyond], key=by_rank)
     not_kept += _best_below(below, thresholds, settings)
-    missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
-    filled, not_kept = not_kept[:missing], not_kept[missing:]
+    filled, not_kept = _split_for_min_keep(not_kept, len(kept), settings)
     kept = sorted([*kept, *filled], key=by_rank)
     filled_ids = frozenset(_ids_of(filled))
     # Fillers over the quota or beyond K passed all the same.
@@ -137,16 +133,14 @@ def select_by_words(
 
     aim: None: a question about code.
     texts: reads the texts of memories by id, to tell copies; None: nothing is taken for one.
-    turn: what is asked, which decides how many places commits may take; None: as many as they
-        reach.
+    turn: decides how many places commits may take; None: as many as they reach.
     """
     from xscore.pipeline import composition  # nothing else ranks by words
 
     # Margins are shares of the threshold: scores by words are probabilities, most of them small.
     settings = replace(settings, near_margin=settings.near_margin * thresholds.default)
     passing, not_passing = _split_at_threshold(ranked, thresholds)
-    has_passed = len(passing)
-    passing, further_commits = _within_commit_places(passing, turn, top_k=settings.top_k)
+    passing, further_commits = within_commit_places(passing, turn, top_k=settings.top_k)
     below = _best(_with_words(not_passing), composition.CHOICE)
     places = composition.compose(
         passing,
@@ -158,8 +152,7 @@ def select_by_words(
         rules=rules,
     )
     rest = composition.one_window_a_file(below, places)
-    missing = max(0, min(settings.min_keep, settings.top_k) - len(places.taken))
-    to_min_keep, rest = rest[:missing], rest[missing:]
+    to_min_keep, rest = _split_for_min_keep(rest, len(places.taken), settings)
     folded = list(chain.from_iterable(places.behind.values()))
     passed_by = sorted([*folded, *places.beyond, *further_commits], key=by_rank)
     filled = frozenset(_ids_of([*places.filled, *to_min_keep]))
@@ -170,7 +163,7 @@ def select_by_words(
         near_misses=_near_misses([*passed_by, *rest], thresholds, settings),
         thresholds=thresholds,
         near_margin=settings.near_margin,
-        below_threshold=len(ranked) - has_passed - len(filled),
+        below_threshold=len(not_passing) - len(filled),
         over_quota=len(further_commits),
         beyond_k=len(places.beyond),
         unjudged=tuple(unjudged),
@@ -179,16 +172,24 @@ def select_by_words(
     )
 
 
-def _within_commit_places(
-    passing: list[Ranked], turn: Turn | None, *, top_k: int
+def _split_by_final_round(
+    passing: list[Ranked], finalists: AbstractSet[str] | None
 ) -> tuple[list[Ranked], list[Ranked]]:
-    """Split off the commits that pass beyond their places."""
-    if turn is None or not any(entry.candidate.kind is Kind.COMMIT for entry in passing):
+    """Split what passed into what a final round looked at, and the others; None: there was none."""
+    if finalists is None:
         return passing, []
-    from xscore.pipeline import composition  # most turns by a model keep no commit
+    seen = [entry for entry in passing if entry.candidate.id in finalists]
+    unseen = [entry for entry in passing if entry.candidate.id not in finalists]
+    return seen, unseen
 
-    places = composition.places_for_commits(turn, top_k=top_k)
-    return composition.without_further_commits(passing, places)
+
+def _split_for_min_keep(
+    best_first: Sequence[Ranked], kept: int, settings: SelectionSettings
+) -> tuple[list[Ranked], list[Ranked]]:
+    """Split what was not kept into what fills up to `min_keep`, and the others. kept: how many
+    were."""
+    missing = max(0, min(settings.min_keep, settings.top_k) - kept)
+    return list(best_first[:missing]), list(best_first[missing:])
 
 
 def _ids_of(entries: Sequence[Ranked]) -> list[str]:
