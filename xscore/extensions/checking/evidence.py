@@ -23,7 +23,7 @@ from xscore.extensions.checking.history import (
     CommitHistory,
     HistoryFigures,
     TogetherFigures,
-    figures_of,
+    history_figures,
     folder_of,
 )
 from xscore.extensions.checking.records import Change
@@ -119,7 +119,7 @@ def gather_evidence(
     for candidate in pool.candidates:
         for id_ in (candidate.id, *candidate.duplicates):
             path_of[id_] = candidate.path
-    figures = figures_of(history, change.paths)
+    figures = history_figures(history, change.paths)
     words = weigh_files(change, paths, path_of, pool.terms)
     links = linked_files(store, change, pool.candidates)
     likeness = name_likeness(paths, change.paths)
