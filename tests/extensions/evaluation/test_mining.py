@@ -13,7 +13,7 @@ from tests.extensions.evaluation.history_repo import (
 )
 from xscore.extensions.evaluation import mining
 from xscore.extensions.evaluation.metrics import EntityRef
-from xscore.extensions.evaluation.mining import NoCaseReason, Mined, mine_cases
+from xscore.extensions.evaluation.mining import Mined, NoCaseReason, mine_cases
 from xscore.settings import IndexSettings
 
 

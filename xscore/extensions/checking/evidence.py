@@ -23,8 +23,8 @@ from xscore.extensions.checking.history import (
     CommitHistory,
     HistoryFigures,
     TogetherFigures,
-    history_figures,
     folder_of,
+    history_figures,
 )
 from xscore.extensions.checking.records import Change
 from xscore.platform.git import tracked_files

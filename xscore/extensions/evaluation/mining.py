@@ -25,8 +25,8 @@ from xscore.extensions.evaluation.changed_entities import (
 from xscore.extensions.evaluation.history import (
     CommittedFile,
     HistoryCommit,
-    read_contents,
     list_commits,
+    read_contents,
 )
 from xscore.extensions.evaluation.leaks import FILE, SYMBOL, without_leaks
 from xscore.indexer.admission import AdmissionRules
