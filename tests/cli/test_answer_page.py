@@ -10,6 +10,7 @@ from tests import receipts
 from xscore.cli import answer_account, answer_text
 from xscore.records.calls import Stage, Usage
 from xscore.records.judgment import FILL, Boost
+from xscore.records.memory import Kind
 from xscore.records.receipt import Coverage, Latency, StageUsage, UnjudgedAccount
 
 WRITE = replace(
@@ -71,6 +72,14 @@ def test_what_reached_its_threshold_is_not_called_below_it() -> None:
     answer = replace(ANSWER, selected=(A_SHADE_LESS,), near_misses=(A_SHADE_LESS,))
     assert "below" not in unstyle(answer_text.render_selection(answer))
     assert unstyle(answer_account.render_near_misses(answer)).startswith("passed, but not kept")
+
+
+def test_a_commit_is_named_as_it_is_cited() -> None:
+    """Its title begins with that, so the kind is not said again."""
+    title = "commit 1a2b3c4: Round half cents down: finance asked for it"
+    commit = replace(MISS, kind=Kind.COMMIT, path="", entity="", title=title)
+    cited = "commit 1a2b3c4 “Round half cents down: finance asked for it”"
+    assert answer_text.memory_name(commit) == cited
 
 
 def test_a_document_that_was_passed_over_is_not_called_just_below() -> None:

@@ -12,13 +12,14 @@ import pytest
 from tests.conftest import git
 from tests.indexer.conftest import Index, rows
 from xscore.indexer.commit_messages import read_message, why_left_out
-from xscore.indexer.history import CARD_CHARS, TEXT_CHARS
+from xscore.indexer.history import CARD_CHARS, TEXT_CHARS, TITLE_CHARS
 from xscore.indexer.index import index_repository
 from xscore.platform.git_log import LoggedCommit, hunk_heads, read_commits
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, MemoryOrigin, ViewName
 from xscore.settings import IndexSettings
 from xscore.store.memory_rows import select_memories
+from xscore.store.naming import find_named
 
 RULE = "Round half cents down, as the legacy ledger does\n\nFinance reconciles against it."
 DATE = "2024-03-02T12:00:00+0000"
@@ -346,3 +347,27 @@ def test_a_secret_that_git_cuts_in_two_is_not_kept(index: Index, repository: Pat
     index.run(repository)
     texts = rows(index.connection, "SELECT text FROM memory WHERE kind = 'commit'")
     assert len(texts) == 3 and not any("ghp_" in str(text) for (text,) in texts)
+
+
+@pytest.mark.parametrize("cut", [TITLE_CHARS, CARD_CHARS, TEXT_CHARS])
+def test_a_secret_at_a_cut_is_redacted_whole(index: Index, repository: Path, cut: int) -> None:
+    """What is cut to a title, a card or a text is redacted before: half a secret is none."""
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    for shift in range(5, 45, 10):
+        words = "the host of orders waits longer than customers do, "
+        before = (words * 200)[: cut - shift].rsplit(" ", 1)[0]
+        _commit(repository, f"{before} {secret} {words * 3}".encode())
+    index.run(repository)
+    texts = rows(index.connection, "SELECT title, text, card FROM memory WHERE kind = 'commit'")
+    assert len(texts) == 5 and "ghp_" not in str(texts)
+
+
+def test_a_commit_has_the_name_that_cites_it(index: Index, repository: Path) -> None:
+    """`commit 1a2b3c4`, or its hash; a prefix too short or of another commit names nothing."""
+    index.run(repository)
+    head = git(repository, "rev-parse", "HEAD").strip()
+    ids = [id_ for (id_,) in rows(index.connection, "SELECT id FROM memory WHERE kind = 'commit'")]
+    for name in (f"commit {head[:7]}", head[:9], head):
+        assert find_named(index.connection, name) == ids
+    for name in (f"commit {head[:6]}", f"commit {'0' * 7}"):
+        assert find_named(index.connection, name) == []

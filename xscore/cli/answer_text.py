@@ -176,6 +176,10 @@ def memory_name(memory: Selected) -> str:
     """Return `path::entity`, or what a memory without a file is called."""
     if memory.path:
         return one_line(f"{memory.path}::{memory.entity}" if memory.entity else memory.path)
+    if memory.kind is Kind.COMMIT and memory.title:
+        # Its title begins with how it is cited.
+        cited, _, subject = memory.title.partition(": ")
+        return one_line(f"{cited} “{subject}”")
     return one_line(f"{memory.kind} “{memory.title}”" if memory.title else memory.id)
 
 

@@ -35,6 +35,7 @@ from xscore.records.memory import (
 from xscore.store import commit_rows
 from xscore.store.commit_rows import CommitsMade, CommitState
 from xscore.store.memory_writer import make_memory, put_memories, truncate
+from xscore.store.personal_data import redact_said
 from xscore.store.redaction import find_literals
 
 if TYPE_CHECKING:
@@ -170,26 +171,28 @@ def _make_memories(
     """Return the memories of these commits, redacted. heads: of their hunks, by hash."""
     texts: list[str] = []
     for telling in batch:
-        texts.append(_text_of(telling, heads.get(telling.commit.hash, ())))
+        text = _text_of(telling, heads.get(telling.commit.hash, ()))
+        texts.append(_fit_to_cut(run, text, CARD_CHARS))
     names = [f"{telling.message.subject}\n{telling.commit.author}" for telling in batch]
     # Searched at once: one by one it takes several times as long.
     literals = find_literals([*texts, *names], prose=True)
     memories: list[Memory] = []
     for telling, text in zip(batch, texts, strict=True):
         commit = telling.commit
-        subject = ellipsize(telling.message.subject, TITLE_CHARS)
+        subject = _fit_to_cut(run, telling.message.subject, TITLE_CHARS)
+        author = _fit_to_cut(run, commit.author, AUTHOR_CHARS)
         # A date may lie in the future, or before there were computers.
         at = min(commit.at, run.now)
         memory, secrets = make_memory(
             layer=Layer.GOVERNANCE,
             kind=Kind.COMMIT,
-            title=f"{commit_name(commit.hash)}: {subject}",
+            title=f"{commit_name(commit.hash)}: {ellipsize(subject, TITLE_CHARS)}",
             text=truncate(text, TEXT_CHARS),
             # A message that is short enough is its own card: it need not be redacted twice.
             card=truncate(text, CARD_CHARS) if len(text) > CARD_CHARS else "",
             origin=MemoryOrigin.COMMIT,
             place=commit.hash,
-            particulars=MemoryDetails(author=ellipsize(commit.author, AUTHOR_CHARS)),
+            particulars=MemoryDetails(author=ellipsize(author, AUTHOR_CHARS)),
             source=MemorySource.INDEX,
             created_at=at,
             updated_at=at,
@@ -199,6 +202,16 @@ def _make_memories(
         run.secrets += secrets
         memories.append(memory)
     return memories
+
+
+def _fit_to_cut(run: "IndexRun", text: str, limit: int) -> str:
+    """Return a text that may be cut to `limit` characters: redacted if it will be, since a cut
+    through a secret leaves a half that nobody knows for one."""
+    if len(text) <= limit:
+        return text
+    redacted = redact_said(text, allow_pii=run.allow_pii)
+    run.secrets += redacted.count
+    return redacted.text
 
 
 def _text_of(telling: _TellingCommit, heads: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ EVERY_KIND = "default"
 
 
 class ScoreMap(Struct, frozen=True):
-    """A non-decreasing map from final score to the share of memories that were wanted."""
+    """A non-decreasing map from final score to the share of memories that were needed."""
 
     scores: tuple[float, ...]
     """Ascending, within 0..1; at least one."""
@@ -57,7 +57,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     cases: int
     positives: int
-    """Wanted memories among the candidates of all cases."""
+    """Needed memories among the candidates of all cases."""
     repositories: int
     wished_recall: float
     most: int
@@ -91,7 +91,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
         return Thresholds(self.cuts[EVERY_KIND], by_kind)
 
     def share(self, kind: str, score: float) -> float:
-        """Return the share of memories of this kind and final score that were wanted."""
+        """Return the share of memories of this kind and final score that were needed."""
         return self.maps.get(kind, self.maps[EVERY_KIND]).share(score)
 
     def in_words(self) -> str:

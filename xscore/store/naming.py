@@ -2,9 +2,9 @@
 
 A name is a memory's id, `path`, `path:12`, `path:12-40`, `path::entity`, `Class.method`, the last
 part of an entity's name (each of the definitions that a file has of it), or a module-level value,
-which stands for the block that defines it. A path may be cut at its front (`cache.py` for
-`src/cache.py`). Nothing is ranked here: several memories may bear one name. Trade-off: a name
-without a path reads the names of all memories.
+which stands for the block that defines it, or a commit as it is cited (`commit 1a2b3c4`). A path
+may be cut at its front (`cache.py` for `src/cache.py`). Nothing is ranked here: several memories
+may bear one name. Trade-off: a name without a path reads the names of all memories.
 """
 
 import os
@@ -24,6 +24,10 @@ from xscore.store.worktrees import HERE
 MOST_COLONS = 4
 """Places where a name is taken apart into path and entity."""
 _LINES = re.compile(r"(.+):([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_CITED_COMMIT = re.compile(r"(?:commit )?([0-9a-f]{7,64})")
+_COMMITS = (
+    "SELECT id FROM memory WHERE kind = 'commit' AND substr(place, 1, length(?1)) = ?1 ORDER BY id"
+)
 _FILES = "SELECT path FROM file WHERE excluded = '' AND path = ?"
 _FILES_CUT = (
     "SELECT path FROM file WHERE excluded = '' AND substr(path, -length(?1) - 1) = '/' || ?1 ORDER"
@@ -98,7 +102,11 @@ def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = Fals
     of_file = _of_files(connection, name, f"{_IN_FILE} ORDER BY start_line, id")
     if of_file or not name:
         return of_file
-    return _column(connection, _BEARERS, name) or _blocks_defining(connection, name)
+    bearers = _column(connection, _BEARERS, name) or _blocks_defining(connection, name)
+    cited = _CITED_COMMIT.fullmatch(name)
+    if bearers or cited is None:
+        return bearers
+    return _column(connection, _COMMITS, cited[1])
 
 
 def _entities_of(

@@ -1,10 +1,10 @@
 """From scores on past commits to maps, cuts and the weight of words. Pure.
 
-The share of wanted memories at each score is fitted by isotonic regression, for every kind with
-enough wanted memories by itself and for the others together. One share is then the bar for all
+The share of needed memories at each score is fitted by isotonic regression, for every kind with
+enough needed memories by itself and for the others together. One share is then the bar for all
 kinds: the highest at which the wished recall is kept, with at most so many memories on average. The
 cut of a kind is the score at which its map reaches the bar, the weight of words the one of a few at
-which wanted memories stand highest. What is reported of recall, kept memories and error is measured
+which needed memories stand highest. What is reported of recall, kept memories and error is measured
 on folds that were left out, whole repositories where there are several, and everything is fitted
 again without them. Trade-off: the fit that is stored has seen all cases; the figures are of fits
 that have seen four fifths.
@@ -27,7 +27,7 @@ from xscore.platform.hashing import digest
 from xscore.records.calibration import EVERY_KIND, ScoreMap
 
 FEWEST_POSITIVES = 30
-"""Wanted memories below which nothing is fitted: a recall of .8 would be known to ± .15 at best."""
+"""Needed memories below which nothing is fitted: a recall of .8 would be known to ± .15 at best."""
 FEWEST_OF_KIND = 30
 """The same for a map of one kind."""
 FOLDS = 5
@@ -105,7 +105,7 @@ class CalibrationFit(Struct, frozen=True, kw_only=True):
 
 
 def count_positives(cases: Sequence[ScoredCase]) -> int:
-    """Return how many wanted memories the cases hold."""
+    """Return how many needed memories the cases hold."""
     positives = 0
     for case in cases:
         first = next(iter(case.memories.values()), ())

@@ -25,7 +25,7 @@ from xscore.cli.options import (
     Flags,
     command,
 )
-from xscore.cli.phrases import describe_tokens, format_maximum
+from xscore.cli.phrases import describe_tokens
 from xscore.cli.start import STARTED_AT
 from xscore.cost_reports.report_files import check_outputs, form_of_file
 from xscore.extensions.evaluation.cases import CaseFile, read_cases
@@ -35,7 +35,7 @@ from xscore.extensions.evaluation.comparing import (
     run_variant,
     variant_settings,
 )
-from xscore.extensions.evaluation.comparison import Comparison, ResultSet, compare
+from xscore.extensions.evaluation.comparison import CaseComparison, ResultSet, compare
 from xscore.extensions.evaluation.comparison_text import render_comparisons
 from xscore.extensions.evaluation.recording import Recording
 from xscore.extensions.evaluation.results import read_results
@@ -53,7 +53,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 class ComparisonReport(Struct, frozen=True, kw_only=True):
     """All comparisons of one command."""
 
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[CaseComparison, ...]
     """B and every further one, each against A."""
     spent_usd: Decimal | None
     """Of the variants that were run; None: unpriced."""
@@ -211,13 +211,16 @@ class _Runner(Struct):
             )
             forecast = run_with_pipeline(self.flags, work, settings=settings[variant.name])
             tokens = describe_tokens(forecast.input_tokens, forecast.output_tokens)
+            # A few of the commits stand for all, also for what is cached.
+            is_sampled = any(case.parent for case in cases.cases)
+            sampled = " (estimated from a few commits)" if is_sampled else ""
             recorded = ""
             if self.recording is not None and self.recording.replies:
                 recorded = ", less what is recorded"
             terminal.note(
                 f"{one_line(variant.name)}: {counted(forecast.calls, 'call')}, {tokens},"
-                f" {format_maximum(forecast.cost_usd)}, {forecast.cached:,} of"
-                f" {forecast.candidates:,} judgments cached{recorded}"
+                f" {format_dollars(forecast.cost_usd, estimated=True)}, {forecast.cached:,} of"
+                f" {forecast.candidates:,} judgments cached{recorded}{sampled}"
             )
 
     def _run(
