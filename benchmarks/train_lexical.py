@@ -23,6 +23,7 @@ from lexical_pools import CasePool, read_pools
 from linear_fit import Matrix, fit_odds, fit_ranking
 from msgspec import Struct, json
 
+from xscore.extensions.evaluation.statistics import calibration_error
 from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate, Kind
 from xscore.records.turn import Turn
 from xscore.scorer.learned_words import (
@@ -46,8 +47,8 @@ CLOSEST = 150
 """Rows of each case that the ranking is fitted to, beside the gold."""
 JUDGED = 80
 """Rows of each case, best first, that the odds are fitted to."""
-COUNTED, BINS = 50, 10
-"""Of the calibration error."""
+COUNTED = 50
+"""Rows of each case over which the calibration error is measured."""
 PLACES = 15
 SCRIPTS = frozenset({".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx"})
 OWN_KEPT = 0.95
@@ -276,7 +277,7 @@ def cross_validate(tasks: Sequence[TrainingTask]) -> float:
         show(repository, of_repository)
     show("evidence alone", by_evidence)
     show("learned", learned)
-    error = calibration_error(np.concatenate(probable), np.concatenate(gold))
+    error = calibration_error(np.concatenate(probable).tolist(), np.concatenate(gold).tolist())
     print(f"calibration error, first {COUNTED} of each task: {error:.4f}")
     for kept in (0.92, OWN_KEPT, 0.97):
         cut = float(np.quantile(own_here, 1 - kept))
@@ -303,13 +304,6 @@ def recall_and_rank(task: TrainingTask, rating: Matrix) -> tuple[float, float]:
     places = np.flatnonzero(task.gold[order])
     first = 1 / (1 + int(places[0])) if len(places) else 0.0
     return float((places < PLACES).sum()) / task.total, first
-
-
-def calibration_error(probable: Matrix, gold: Matrix) -> float:
-    """Return the mean distance of probability and share in bins of equal size."""
-    bins = np.array_split(np.argsort(probable, kind="stable"), BINS)
-    gaps = [abs(probable[rows].mean() - gold[rows].mean()) * len(rows) for rows in bins]
-    return float(sum(gaps) / len(probable))
 
 
 def written(model: Model, present_from: float, about: str) -> LearnedWeights:

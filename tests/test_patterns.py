@@ -15,11 +15,15 @@ from tests.patterns import UsedPattern, hostile_fillers, used_patterns
 from xscore.cache.keys import _RULES
 from xscore.cost_reports.report_files import _EARLIER
 from xscore.extensions.agents.planted_environment import _EFFECTS
+from xscore.extensions.checking.removed_names import _path_pattern
+from xscore.extensions.evaluation.code_tokens import _lexer
+from xscore.extensions.evaluation.leaks import _symbol_pattern
 from xscore.indexer.admission import _BY_PATTERN
 from xscore.indexer.languages import LANGUAGES
 from xscore.pipeline.prepare import _TASK_WORDS
 from xscore.platform.globs import _pattern
 from xscore.prompts.fences import ANSWER_TAGS, _tag_names
+from xscore.prompts.suspicion import _FORMS
 from xscore.store.failures import _NOISE
 from xscore.store.personal_data import _data, _rules
 from xscore.store.redaction import _fence, _file_patterns
@@ -54,6 +58,23 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
     'xscore.extensions.learning.stack: f"""(?im)(?:^[ \\\\t]*|[\\\\"\'\\\\[.]){name}(?![\\\\w/-])"""': [  # noqa: E501  the expression as it is in the source
         (r"(?im)(?:^[ \t]*|[\"'\[.])django(?![\w/-])", 0)
     ],
+    "xscore.extensions.checking.removed_names: f'(?<![\\\\w-]){re.escape(name)}(?![\\\\w])'": [
+        (r"(?<![\w-])run_all(?![\w])", 0)
+    ],
+    "xscore.extensions.checking.removed_names: _path_pattern(old)": [
+        (_path_pattern("src/a.py"), 0)
+    ],
+    "xscore.extensions.evaluation.code_tokens: f'(?P<comment>{comment})|(?P<string>{_STRINGS})|{_REST}'": [  # noqa: E501  the expression as it is in the source
+        (_lexer(language).pattern, _lexer(language).flags)
+        for language in ("python", "sql", "php", "c")
+    ],
+    "xscore.extensions.evaluation.leaks: _symbol_pattern(name)": [
+        (_symbol_pattern("run"), 0),
+        (_symbol_pattern("run_all"), 0),
+    ],
+    "xscore.extensions.evaluation.leaks: f'`?(?<![\\\\w./$]){re.escape(form)}(?![\\\\w$/])`?'": [
+        (r"`?(?<![\w./$])src/a(?![\w$/])`?", 0)
+    ],
     "xscore.indexer.admission: pattern": [(pattern, 0) for _, pattern in _BY_PATTERN],
     "xscore.indexer.code: marks": [
         (each.test_classes, 0) for each in LANGUAGES if each.test_classes
@@ -81,6 +102,7 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
         (_tag_names(ANSWER_TAGS).pattern, re.IGNORECASE)
     ],
     # Of the price table, over a host's address from the user's settings.
+    "xscore.prompts.suspicion: form.pattern": [(form.pattern, 0) for form in _FORMS],
     "xscore.providers.prices: pattern": [],
     "xscore.store.failures: pattern": [(pattern, 0) for pattern, _ in _NOISE],
     "xscore.store.personal_data: rule.pattern": [

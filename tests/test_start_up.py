@@ -88,7 +88,7 @@ def test_help_loads_the_list_of_commands_and_no_command(repository: Path) -> Non
 def test_status_loads_the_store_and_no_pipeline(repository: Path) -> None:
     """`status` counts the store's contents without a model, a server or an array library."""
     modules = modules_loaded(repository, "status")
-    check_own_modules(modules, limit=69)
+    check_own_modules(modules, limit=71)
     assert not HEAVY & modules
 
 
@@ -108,7 +108,7 @@ def test_a_cached_ask_loads_neither_judge_nor_sdk(repository: Path) -> None:
     ]
     modules_loaded(repository, *ask)
     modules = modules_loaded(repository, *ask)
-    check_own_modules(modules, limit=106)
+    check_own_modules(modules, limit=107)
     # No package is searched, no rule parsed.
     unused = {"importlib.metadata", "tomllib", "tree_sitter", "genai_prices"}
     assert not (HEAVY | unused) & modules
@@ -122,7 +122,7 @@ def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
     modules = modules_loaded(
         repository, "ask", "Where are prices summed?", "--judge", "lexical", "--no-answer", "-q"
     )
-    check_own_modules(modules, limit=118)
+    check_own_modules(modules, limit=119)
     assert not (HEAVY | {"xscore.pipeline.resources"}) & modules
     vendors = {
         "xscore.providers.openai",

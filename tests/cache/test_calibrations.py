@@ -13,7 +13,7 @@ from xscore.cache.calibrations import (
     write_calibration,
 )
 from xscore.records.calibration import Calibration, ScoreMap
-from xscore.records.judgment import JudgeIdentity
+from xscore.records.judgment import JudgeIdentity, Thresholds
 
 JUDGE = JudgeIdentity("openai", "h", "m", "", "judge-1", "memory_first", True)
 MEASURED = Calibration(
@@ -86,4 +86,5 @@ def test_it_says_what_the_cut_stands_for() -> None:
         MEASURED.in_words() == "0.63 ≈ recall 0.86 (0.79–0.92) on 120 past commits, doc cut at 0.61"
     )
     assert MEASURED.share("doc", 0.5) == pytest.approx(0.25)
-    assert MEASURED.thresholds().by_kind == {"doc": 0.61}
+    usual = Thresholds(0.7, {"doc": 0.5, "test": 0.8})
+    assert MEASURED.thresholds(usual) == Thresholds(0.7, {"doc": 0.61, "test": 0.8})

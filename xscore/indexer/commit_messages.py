@@ -34,12 +34,14 @@ _TRAILER = re.compile(
 )
 _BOT = re.compile(r"(?i)\[bot\]|\b(?:dependabot|renovate|greenkeeper|pre-commit-ci|weblate)\b")
 _VERSION = re.compile(
-    r"(?ix)^(?:\W*(?:chore|build|deps|ci)?(?:\([\w./@\ -]*\))?!?:?\s*)"
-    r"(?:(?:bump|upgrade|update|pin)s?\s.{0,80}\b(?:from\ .+\ to\ |to\ v?\d|dependenc|deps\b|lock)"
+    r"(?ix)^[^\w(]*+(?:chore|build|deps|ci)?(?:\([\w./@\ -]*\))?!?:?\s*+"
+    r"(?:(?:bump|upgrade|update|pin)s?\s.{0,80}"
+    r"\b(?:from\ .{1,80}\ to\ |to\ v?\d|dependenc|deps\b|lock)"
     r"|(?:bump(?:ed|ing)?|releas(?:e|ed|ing)|prepare|prep|cut|publish|tag|start|begin|set|new|mark)?"
     r"\ ?(?:the\ |for\ |new\ |next\ |a\ )*"
     r"(?:(?:releas(?:e|ed|ing)|versions?|dev(?:elopment)?)\b[\ :/]?)*"
-    r"(?:v?\d+(?:\.\d+)+[\w.+-]*|version|releas(?:e|ing))(?:\ (?:release|changelog|version))*\W*$)"
+    r"(?:v?\d+(?:\.\d+)+[\w.+-]*+|version|releas(?:e|ing))"
+    r"(?:\ (?:release|changelog|version))*\W*+$)"
 )
 _FORMAT = re.compile(
     r"(?ix)\b(?:re-?format(?:s|ted|ting)?|formatting|whitespace|white\ space|prettier|isort|black"
@@ -63,7 +65,7 @@ _SAYS_LITTLE = frozenset(
     squash again typo
     """.split()
 )
-_REFERENCE = re.compile(r"\s*\(#\d+\)")
+_REFERENCE = re.compile(r" ?\(#\d+\)")
 """The number of a pull request at the end of a subject."""
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _WORD = re.compile(r"[^\W\d_][\w'-]+")

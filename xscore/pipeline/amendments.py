@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from heapq import nlargest
-from typing import Protocol
 
 from msgspec import Struct, field
 
 from xscore.records.judgment import AMENDED, AMENDS, Boost, Ranked
 from xscore.records.memory import Kind, SpokenMemory, commit_name
+from xscore.store.memory_queries import SpokenWords
 from xscore.store.term_vectors import TERM_ENTRY, text_terms
 
 MOST_COMPARED = 40
@@ -60,26 +60,6 @@ _MAY_BE_LATER = re.compile(
 )
 """Enough for one that cites the earlier one."""
 _NAMED = re.compile(r"\bm_[0-9a-f]{20}\b|\b[0-9a-f]{7,64}\b")
-
-
-class SpokenWords(Protocol):
-    """Reads what was said."""
-
-    def read(self, ids: Sequence[str]) -> Sequence[SpokenMemory]:
-        """Return these memories."""
-        ...
-
-    def read_later_words(self, ids: Sequence[str]) -> Sequence[SpokenMemory]:
-        """Return those of these memories that may call themselves a later word."""
-        ...
-
-    def read_chats(self, sessions: Sequence[str]) -> Sequence[SpokenMemory]:
-        """Return all exchanges of these chats."""
-        ...
-
-    def read_vectors(self, *, chats: bool) -> Iterable[bytes]:
-        """Return the term vectors of chats, or of all else that was said, to weigh words by."""
-        ...
 
 
 class Saying(Struct):

@@ -93,7 +93,7 @@ def _calibrated(judge: JudgeDescription) -> JudgeDescription:
     judge = replace(judge, calibration=calibration)
     selection = judge.settings.selection
     if selection.threshold == USUAL_THRESHOLD:
-        judge = replace(judge, thresholds=calibration.thresholds())
+        judge = replace(judge, thresholds=calibration.thresholds(judge.thresholds))
     if selection.words is None:
         judge = replace(judge, words_weight=calibration.words_weight)
     return judge

@@ -144,7 +144,7 @@ _SPACED = re.compile(r"(?<!\w)\w(?: {1,2}\w(?!\w)){7,400}")
 _SEEMS_SPACED = re.compile(r" \w \w \w \w ")
 """Begins with a fixed letter, so that it is searched for faster."""
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{40,4096}={0,2}")
-_LINE_END = re.compile(r"\s*\n[ \t]*(?:#+|//+|\*+|--+|;+|>)?[ \t]*")
+_LINE_END = re.compile(r"\n+[ \t]*(?:#+|//+|\*+|--+|;+|>)?[ \t]*")
 """The end of a line, and the mark of a comment that goes on: an order may be wrapped."""
 
 
@@ -183,7 +183,8 @@ def _has_order(folded: str) -> bool:
             continue
         likely = [pattern for needs, pattern in _searches() if _has_all(candidate, needs)]
         if likely:
-            line = _LINE_END.sub(" ", candidate)
+            lines = [line.rstrip() for line in candidate.split("\n")]
+            line = _LINE_END.sub(" ", "\n".join(lines))
             if any(pattern.search(line) for pattern in likely):
                 return True
     return False

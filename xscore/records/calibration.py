@@ -13,11 +13,11 @@ from msgspec import Struct
 from xscore.records.judgment import JudgeIdentity, Thresholds
 
 EVERY_KIND = "default"
-"""Names the map of the kinds that have none of their own."""
+"""Names the map of all measured kinds together."""
 
 
 class ScoreMap(Struct, frozen=True):
-    """A non-decreasing map from final score to the share of memories that were wanted."""
+    """A non-decreasing map from final score to the share of memories that were needed."""
 
     scores: tuple[float, ...]
     """Ascending, within 0..1; at least one."""
@@ -57,14 +57,15 @@ class Calibration(Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     cases: int
     positives: int
-    """Wanted memories among the candidates of all cases."""
+    """Needed memories among the candidates of all cases."""
     repositories: int
     wished_recall: float
     most: int
     """Memories that may be kept on average."""
     words_weight: float
     cuts: Mapping[str, float]
-    """By kind, `default` for all others; on the scale of final scores."""
+    """By kind, on the scale of final scores; `default` of all these kinds together. A kind without
+    one keeps its usual threshold: past commits did not need it."""
     maps: Mapping[str, ScoreMap]
     """By kind as well."""
     recall: float
@@ -85,13 +86,16 @@ class Calibration(Struct, frozen=True, kw_only=True):
         if not (0 <= self.words_weight <= 10 and 0 <= self.recall <= 1):
             raise ValueError("a figure of a calibration is impossible")
 
-    def thresholds(self) -> Thresholds:
-        """Return the cuts as thresholds."""
-        by_kind = {kind: cut for kind, cut in self.cuts.items() if kind != EVERY_KIND}
-        return Thresholds(self.cuts[EVERY_KIND], by_kind)
+    def thresholds(self, usual: Thresholds) -> Thresholds:
+        """Return the cuts as thresholds; kinds without one keep the usual ones."""
+        by_kind = dict(usual.by_kind)
+        for kind, cut in self.cuts.items():
+            if kind != EVERY_KIND:
+                by_kind[kind] = cut
+        return Thresholds(usual.default, by_kind)
 
     def share(self, kind: str, score: float) -> float:
-        """Return the share of memories of this kind and final score that were wanted."""
+        """Return the share of memories of this kind and final score that were needed."""
         return self.maps.get(kind, self.maps[EVERY_KIND]).share(score)
 
     def in_words(self) -> str:

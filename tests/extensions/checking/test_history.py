@@ -10,7 +10,7 @@ from xscore.extensions.checking.history import (
     LARGEST_COMMIT,
     CommitHistory,
     cochange_order,
-    figures_of,
+    history_figures,
     read_history,
 )
 from xscore.platform.git import PastCommit
@@ -67,7 +67,7 @@ def test_a_renamed_file_has_one_name(repo: Path, user_dir: Path) -> None:
     names = {name for commit in history.commits for name in commit.files}
     assert "shop/pantry.py" in names
     assert not names & {"shop/cache.py", "shop/stash.py"}
-    figures = figures_of(history, ["shop/pantry.py"])
+    figures = history_figures(history, ["shop/pantry.py"])
     assert figures.together["tests/test_cache.py"].companion_together == 11
 
 
@@ -88,7 +88,7 @@ def test_small_commits_say_more() -> None:
     """A pair in a small commit weighs more than a pair in a large one."""
     crowd = tuple(f"f{number}" for number in range(20))
     commits = (PastCommit(2, ("a", "b")), PastCommit(1, ("a", *crowd)))
-    figures = figures_of(CommitHistory("x", commits, 2), ["a"])
+    figures = history_figures(CommitHistory("x", commits, 2), ["a"])
     assert figures.together["b"].best > figures.together["f1"].best
     assert (figures.together["b"].companion, figures.together["b"].companion_commits) == ("a", 2)
     assert cochange_order(figures, ["z", "f1", "b"]) == ["b", "f1", "z"]
@@ -98,10 +98,10 @@ def test_no_history_is_no_error(tmp_path: Path, user_dir: Path) -> None:
     """Without git, without a commit, and with one commit there are figures, if empty ones."""
     with opened(tmp_path, user_dir) as store:
         assert read_history(store.connection, store.root, "") == CommitHistory()
-    assert figures_of(CommitHistory(), ["a"]).together == {}
+    assert history_figures(CommitHistory(), ["a"]).together == {}
     single = CommitHistory("x", (PastCommit(1, ("a",)),), 1)
-    assert figures_of(single, []).together == {}
-    assert figures_of(single, ["a", "b"]).often == {"a": 1.0}
+    assert history_figures(single, []).together == {}
+    assert history_figures(single, ["a", "b"]).often == {"a": 1.0}
 
 
 def test_names_of_commits_stay_in_the_root(repo: Path, user_dir: Path) -> None:

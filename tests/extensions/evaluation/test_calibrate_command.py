@@ -83,14 +83,15 @@ def test_the_cut_comes_from_past_tasks(
     done = xscore("calibrate", str(cases), "--recall", "0.8", "--json", cwd=repo)
     assert done.returncode == 0, done.stderr
     calibration = json.loads(done.stdout)["calibration"]
-    cut = calibration["cuts"]["default"]
+    cut = calibration["cuts"]["function"]
     assert calibration["cases"] == 36 and calibration["positives"] == 36
     assert 0.4 < cut < 0.7 and calibration["recall"] >= 0.6
     assert calibration["error"] <= 0.05
     assert calibration["answered_as"] == ["judge-2"]
     question = ("context", "Sand the edge of `widget_3`", "--json")
     turn = json.loads(xscore(*question, cwd=repo).stdout)
-    assert turn["threshold"] == pytest.approx(cut)
+    assert turn["threshold"] == 0.7, "no past commit needed anything but code"
+    assert turn["thresholds"]["function"] == pytest.approx(cut)
     stricter = json.loads(xscore(*question, "--threshold", "0.9", cwd=repo).stdout)
     assert stricter["threshold"] == 0.9
     status = xscore("status", cwd=repo).stdout
@@ -193,7 +194,7 @@ def test_cases_come_from_the_history_where_none_are_named(
     calibration = json.loads(done.stdout)["calibration"]
     assert calibration["cases"] == 30
     turn = json.loads(xscore("context", "Sand the edge", "--json", cwd=repo).stdout)
-    assert turn["threshold"] == pytest.approx(calibration["cuts"]["default"])
+    assert turn["thresholds"]["function"] == pytest.approx(calibration["cuts"]["function"])
 
 
 def files_after(commits: list[tuple[str, dict[str, str | None]]]) -> dict[str, str]:

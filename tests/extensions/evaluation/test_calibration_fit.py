@@ -93,7 +93,7 @@ def test_no_more_is_kept_than_allowed() -> None:
 
 def test_a_kind_with_enough_gold_has_a_cut_of_its_own() -> None:
     """Documents that score lower for the same need are cut lower; a kind with little gold goes with
-    the others."""
+    the others, and one without any has no cut."""
     rng = np.random.default_rng(1)
     cases: list[ScoredCase] = []
     for number in range(120):
@@ -101,13 +101,15 @@ def test_a_kind_with_enough_gold_has_a_cut_of_its_own() -> None:
             ScoredMemory(float(score), "function", False) for score in rng.uniform(0, 0.6, 30)
         ]
         memories += [ScoredMemory(float(score), "doc", False) for score in rng.uniform(0, 0.3, 30)]
+        memories.append(ScoredMemory(0.9, "decision", False))
         memories.append(ScoredMemory(float(rng.uniform(0.7, 0.9)), "function", True))
         memories.append(ScoredMemory(float(rng.uniform(0.4, 0.6)), "doc", True))
         if number < 5:
             memories.append(ScoredMemory(0.8, "test", True))
         cases.append(case_of(number, memories, gold=2))
     fit = fitted(cases)
-    assert set(fit.maps) == {EVERY_KIND, "doc", "function"}
+    assert set(fit.maps) == set(fit.cuts) == {EVERY_KIND, "doc", "function", "test"}
+    assert fit.maps["test"] == fit.maps[EVERY_KIND] != fit.maps["function"]
     assert fit.cuts["doc"] <= 0.45 < fit.cuts["function"]
     assert fit.recall > 0.85
 
@@ -154,7 +156,7 @@ def test_one_case_and_no_gold_divide_by_nothing() -> None:
     lone = fitted(overconfident(1))
     assert (lone.recall, lone.interval, lone.error) == (0.0, None, None)
     nothing = case_of(0, [ScoredMemory(0.5, "function", False)], gold=0)
-    figures = figures_at([nothing], {EVERY_KIND: 0.4}, IN_FORCE, kept_limit=5)
+    figures = figures_at([nothing], {"function": 0.4}, IN_FORCE, kept_limit=5)
     assert (figures.recall, figures.mean_kept) == (0.0, 1.0)
 
 
@@ -164,8 +166,9 @@ def test_ties_are_one_score() -> None:
     score_map = fit_map(memories)
     assert score_map.share(0.1) == score_map.share(0.9) == pytest.approx(0.1)
     cases = [case_of(number, memories) for number in range(6)]
-    cuts = choose_cuts(cases, {EVERY_KIND: score_map}, IN_FORCE, recall=0.9, kept_limit=10)
-    assert cuts[EVERY_KIND] == pytest.approx(0.7)
+    maps = {"function": score_map}
+    cuts = choose_cuts(cases, maps, IN_FORCE, recall=0.9, kept_limit=10)
+    assert cuts["function"] == pytest.approx(0.7)
 
 
 def test_the_same_cases_give_the_same_fit() -> None:

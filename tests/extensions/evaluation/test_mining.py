@@ -13,7 +13,7 @@ from tests.extensions.evaluation.history_repo import (
 )
 from xscore.extensions.evaluation import mining
 from xscore.extensions.evaluation.metrics import EntityRef
-from xscore.extensions.evaluation.mining import LeftOut, Mined, mine_cases
+from xscore.extensions.evaluation.mining import Mined, NoCaseReason, mine_cases
 from xscore.settings import IndexSettings
 
 
@@ -46,9 +46,9 @@ def test_every_other_commit_is_counted_by_its_reason(tmp_path: Path) -> None:
     """The reasons and the cases add up to the commits that were looked at."""
     mined = mined_from(write_history(tmp_path / "shop"))
     assert mined.left_out == {
-        LeftOut.NO_PARENT: 1,
-        LeftOut.SUBJECT: 1,
-        LeftOut.NO_ENTITY: 1,  # a docstring and a comment are no change
+        NoCaseReason.NO_PARENT: 1,
+        NoCaseReason.SUBJECT: 1,
+        NoCaseReason.NO_ENTITY: 1,  # a docstring and a comment are no change
     }
     assert mined.commits == len(HISTORY) == len(mined.cases) + sum(mined.left_out.values())
 
@@ -76,25 +76,25 @@ def test_no_more_than_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ({"shop/prices.py": None}, LeftOut.MOVED),
-        ({"shop/rates.py": "RATE = 1\n"}, LeftOut.NO_SOURCE),
-        ({"docs/prices.md": "Prices\n"}, LeftOut.NO_SOURCE),
-        ({"shop/prices.pyi": "def total(): ...\n"}, LeftOut.NO_SOURCE),
-        ({"shop/prices.py": "RATE = 2\n" + ORIGIN["shop/prices.py"]}, LeftOut.NO_ENTITY),
-        ({"shop/prices.py": "x = '" + "a" * 9_000 + "'\n"}, LeftOut.UNREADABLE),
-        ({"shop/prices.py": "\0"}, LeftOut.UNREADABLE),
+        ({"shop/prices.py": None}, NoCaseReason.MOVED),
+        ({"shop/rates.py": "RATE = 1\n"}, NoCaseReason.NO_SOURCE),
+        ({"docs/prices.md": "Prices\n"}, NoCaseReason.NO_SOURCE),
+        ({"shop/prices.pyi": "def total(): ...\n"}, NoCaseReason.NO_SOURCE),
+        ({"shop/prices.py": "RATE = 2\n" + ORIGIN["shop/prices.py"]}, NoCaseReason.NO_ENTITY),
+        ({"shop/prices.py": "x = '" + "a" * 9_000 + "'\n"}, NoCaseReason.UNREADABLE),
+        ({"shop/prices.py": "\0"}, NoCaseReason.UNREADABLE),
         (
             {
                 "shop/prices.py": ORIGIN["shop/prices.py"].replace(
                     '"""What is', 'size = 1\n    """What is'
                 )
             },
-            LeftOut.ONLY_CLASSES,
+            NoCaseReason.ONLY_CLASSES,
         ),
     ],
 )
 def test_what_cannot_be_a_case(
-    tmp_path: Path, files: dict[str, str | None], reason: LeftOut
+    tmp_path: Path, files: dict[str, str | None], reason: NoCaseReason
 ) -> None:
     """A change without exactly known functions is left out, with its reason."""
     message = "Change how prices are made up so that customers understand what they pay\n"
@@ -109,7 +109,7 @@ def test_a_shallow_clone_says_so(tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", "--depth", "2", f"file://{root}", "clone")
     mined = mined_from(tmp_path / "clone")
     assert mined.is_shallow and len(mined.cases) == 1
-    assert mined.left_out == {LeftOut.NO_PARENT: 1}
+    assert mined.left_out == {NoCaseReason.NO_PARENT: 1}
 
 
 def test_a_folder_without_history_has_no_cases(tmp_path: Path, make_repo: MakeRepo) -> None:
@@ -117,7 +117,7 @@ def test_a_folder_without_history_has_no_cases(tmp_path: Path, make_repo: MakeRe
     assert mined_from(tmp_path).commits == 0
     git(tmp_path, "init", "-q", "empty")
     assert mined_from(tmp_path / "empty").commits == 0
-    assert mined_from(make_repo(FIXED)).left_out == {LeftOut.NO_PARENT: 1}
+    assert mined_from(make_repo(FIXED)).left_out == {NoCaseReason.NO_PARENT: 1}
 
 
 def test_secrets_of_a_message_are_redacted(tmp_path: Path) -> None:

@@ -17,7 +17,11 @@ from xscore.cli.terminal import print_json
 from xscore.extensions.checking.change import UNCOMMITTED, change_given, change_since
 from xscore.extensions.checking.check import check_change
 from xscore.extensions.checking.records import Change, CheckReport
-from xscore.extensions.checking.report_text import render_account, render_markdown, render_text
+from xscore.extensions.checking.report_text import (
+    render_check_account,
+    render_check_markdown,
+    render_text,
+)
 from xscore.extensions.checking.sarif import sarif_log
 from xscore.pipeline.json_form import to_json
 from xscore.platform.errors import ExitCode
@@ -96,7 +100,7 @@ def check(
     _print_report(report, form, flags)
     flags.terminal.notes(report.warnings)
     if not flags.terminal.as_json:
-        flags.terminal.lines(render_account(report))
+        flags.terminal.lines(render_check_account(report))
     if report.is_interrupted:
         return ExitCode.INTERRUPTED
     return ExitCode.PARTLY if exit_code and report.findings else ExitCode.DONE
@@ -117,7 +121,7 @@ def _print_report(report: CheckReport, form: str, flags: Flags) -> None:
     elif form == "sarif":
         print_json(sarif_log(report, version("xscore")))
     elif form == "markdown":
-        text = render_markdown(report)
+        text = render_check_markdown(report)
         if text:
             terminal.data(text)
     elif report.findings:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from msgspec import Struct
+
 from xscore.extensions.checking.records import Change, ChangeStatus, FileChange, LineSpan
 from xscore.platform.files import leads_out
 from xscore.platform.paths import portable_name
@@ -88,6 +90,15 @@ class _FileHead:
         return old, new
 
 
+class _FileBody(Struct):
+    """What the hunks of a file change."""
+
+    added: list[str] = []
+    removed: list[str] = []
+    spans: list[LineSpan] = []
+    """Changed lines as they are numbered after the change, in their order."""
+
+
 class _DiffReader:
     """A diff that is being read."""
 
@@ -100,61 +111,40 @@ class _DiffReader:
     def read(self, lines: Iterator[str]) -> None:
         """Read to the end."""
         head: _FileHead | None = None
-        added: list[str] = []
-        removed: list[str] = []
-        spans: list[LineSpan] = []
-
-        def close() -> None:
-            if head is not None:
-                joined = tuple(islice(_joined(spans), MOST_SPANS))
-                self._keep(head, (tuple(added), tuple(removed), joined))
-            added.clear()
-            removed.clear()
-            spans.clear()
-
+        body = _FileBody()
         for line in lines:
             is_git_head = line.startswith(_GIT_HEAD)
             # `diff -u` has no line of its own before the two names.
             is_plain_head = line.startswith("--- ") and (head is None or bool(head.new))
             if is_git_head or is_plain_head:
-                close()
+                self._keep(head, body)
                 head = _FileHead(line.removeprefix(_GIT_HEAD) if is_git_head else "")
+                body = _FileBody()
             hunk = _HUNK.match(line)
             if head is None:
                 self.preamble.append(line[:LONGEST_LINE])
             elif hunk is None:
                 head.note(line)
             else:
-                old_count, at, new_count = int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1)
-                if hunk[1] == "0":
-                    old_count = 0
-                if hunk[3] == "0":
-                    new_count = 0
-                self._read_hunk(lines, (old_count, at, new_count), (added, removed, spans))
-        close()
+                self._read_hunk(lines, hunk, body)
+        self._keep(head, body)
 
-    def _read_hunk(
-        self,
-        lines: Iterator[str],
-        counts: tuple[int, int, int],
-        kept: tuple[list[str], list[str], list[LineSpan]],
-    ) -> None:
-        """Read the lines that the head of a hunk counts."""
-        old_left, at, new_left = counts
-        added, removed, spans = kept
+    def _read_hunk(self, lines: Iterator[str], hunk: re.Match[str], body: _FileBody) -> None:
+        """Read the lines that the head of a hunk counts; a count that is left out is 1."""
+        old_left, at, new_left = int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1)
         while old_left > 0 or new_left > 0:
             line = next(lines, None)
             if line is None:
                 return
             mark = line[:1]
             if mark == "+":
-                spans.append((at, at))
-                self._keep_line(added, line)
+                body.spans.append((at, at))
+                self._keep_line(body.added, line)
                 at, new_left = at + 1, new_left - 1
             elif mark == "-":
                 # Removed lines count as a change of the two lines around them.
-                spans.append((max(at - 1, 1), at))
-                self._keep_line(removed, line)
+                body.spans.append((max(at - 1, 1), at))
+                self._keep_line(body.removed, line)
                 old_left -= 1
             elif mark != "\\":
                 at, old_left, new_left = at + 1, old_left - 1, new_left - 1
@@ -164,11 +154,10 @@ class _DiffReader:
             kept.append(line[1 : LONGEST_LINE + 1])
             self.lines_left -= 1
 
-    def _keep(
-        self,
-        head: _FileHead,
-        body: tuple[tuple[str, ...], tuple[str, ...], tuple[LineSpan, ...]],
-    ) -> None:
+    def _keep(self, head: _FileHead | None, body: _FileBody) -> None:
+        """Keep a file that was read to its end. head: None: it is what stands before the first."""
+        if head is None:
+            return
         if not (head.git_names or (head.old and head.new)):
             return  # a line of prose that begins as the head of a file does
         old, new = head.names()
@@ -177,17 +166,21 @@ class _DiffReader:
             self.left_out += 1
             return
         if is_secret_file(path) or is_secret_file(old):
-            body = ((), (), ())
+            body = _FileBody()
         before = portable_name(old) if head.is_renamed and old != new else ""
         status = ChangeStatus.RENAMED if before else ChangeStatus.MODIFIED
         if not old:
             status = ChangeStatus.ADDED
         elif not new:
             status = ChangeStatus.DELETED
-        added, removed, spans = body
         name = portable_name(path)
         self.files[name] = FileChange(
-            path=name, status=status, before=before, added=added, removed=removed, spans=spans
+            path=name,
+            status=status,
+            before=before,
+            added=tuple(body.added),
+            removed=tuple(body.removed),
+            spans=tuple(islice(_joined(body.spans), MOST_SPANS)),
         )
 
 

@@ -23,8 +23,8 @@ from xscore.extensions.checking.history import (
     CommitHistory,
     HistoryFigures,
     TogetherFigures,
-    figures_of,
     folder_of,
+    history_figures,
 )
 from xscore.extensions.checking.records import Change
 from xscore.platform.git import tracked_files
@@ -119,12 +119,12 @@ def gather_evidence(
     for candidate in pool.candidates:
         for id_ in (candidate.id, *candidate.duplicates):
             path_of[id_] = candidate.path
-    figures = figures_of(history, change.paths)
+    figures = history_figures(history, change.paths)
     words = weigh_files(change, paths, path_of, pool.terms)
     links = linked_files(store, change, pool.candidates)
     likeness = name_likeness(paths, change.paths)
     situation = _situation(change, paths, figures, words)
-    values = _rows(paths, change, (figures, words, links, likeness))
+    values = _rows(paths, change, figures=figures, words=words, links=links, likeness=likeness)
     return ChangeEvidence(paths, values, situation, figures, words, links, likeness)
 
 
@@ -169,11 +169,12 @@ def _log_odds(count: int, opposite: int) -> float:
 def _rows(
     paths: Sequence[str],
     change: Change,
-    parts: tuple[
-        HistoryFigures, WordsOfFiles, Mapping[str, LinkedFile], Mapping[str, NameLikeness]
-    ],
+    *,
+    figures: HistoryFigures,
+    words: WordsOfFiles,
+    links: Mapping[str, LinkedFile],
+    likeness: Mapping[str, NameLikeness],
 ) -> list[Figures]:
-    figures, words, links, likeness = parts
     folders = set(map(folder_of, change.paths))
     of_words = _figures_of_words(words)
     no_words = (0.0, 0.0, 0.0, 0.0)

@@ -146,7 +146,7 @@ def _decode(written: str) -> CommitHistory | None:
         return None
 
 
-def figures_of(history: CommitHistory, changed: Iterable[str]) -> HistoryFigures:
+def history_figures(history: CommitHistory, changed: Iterable[str]) -> HistoryFigures:
     """Return what the history says about a change of these files."""
     changed_paths = frozenset(changed)
     counts: dict[str, int] = {}

@@ -21,19 +21,19 @@ def render_text(report: CheckReport) -> str:
     lines: list[str] = []
     for finding in report.findings:
         reasons = one_line("; ".join(finding.reasons))
-        head = f"{bold(place_of(finding))}  {finding.score:.2f}  {HEADS[finding.kind]}"
+        head = f"{bold(finding_place(finding))}  {finding.score:.2f}  {HEADS[finding.kind]}"
         lines.append(f"{head}  {faint(reasons)}")
     return "\n".join(lines)
 
 
-def place_of(finding: Finding) -> str:
+def finding_place(finding: Finding) -> str:
     """Return the file and line, or the memory."""
     if finding.memory_id:
         return one_line(f"{finding.memory_id} “{finding.title}”")
     return one_line(format_place(finding.path, finding.line, finding.line))
 
 
-def render_account(report: CheckReport) -> str:
+def render_check_account(report: CheckReport) -> str:
     """Say what was looked at, for standard error."""
     if report.silenced:
         return faint(f"not checked: “{report.silenced}”")
@@ -50,12 +50,12 @@ def render_account(report: CheckReport) -> str:
     return faint(" · ".join(parts))
 
 
-def render_markdown(report: CheckReport) -> str:
+def render_check_markdown(report: CheckReport) -> str:
     """Return a list for a comment; empty if there is no finding."""
     lines: list[str] = []
     for finding in report.findings:
         reasons = "; ".join(map(_plain, finding.reasons))
-        lines.append(f"- **{_plain(place_of(finding))}** {HEADS[finding.kind]}: {reasons}")
+        lines.append(f"- **{_plain(finding_place(finding))}** {HEADS[finding.kind]}: {reasons}")
     if not lines:
         return ""
     return "\n".join(["**This change may lack something**", "", *lines])

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from xscore.extensions.checking.records import CheckReport, Finding, FindingKind
-from xscore.extensions.checking.report_text import HEADS, place_of
+from xscore.extensions.checking.report_text import HEADS, finding_place
 from xscore.pipeline.json_form import Json
 from xscore.platform.hashing import digest
 from xscore.platform.text import one_line
@@ -44,7 +44,7 @@ def sarif_log(report: CheckReport, version: str) -> dict[str, Json]:
 
 def _result(finding: Finding) -> dict[str, Json]:
     reasons = "; ".join(finding.reasons)
-    text = one_line(f"{place_of(finding)} {HEADS[finding.kind]}: {reasons}")
+    text = one_line(f"{finding_place(finding)} {HEADS[finding.kind]}: {reasons}")
     region: dict[str, Json] = {"startLine": max(finding.line, 1)}
     # A memory that cites nothing stands at the root.
     uri = quote(finding.path, safe="/%") if finding.path else "."

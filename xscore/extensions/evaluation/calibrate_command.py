@@ -224,10 +224,15 @@ def _about_words(report: CalibrationReport) -> str:
 
 
 def _about_maps(calibration: Calibration) -> str:
-    kinds = [kind for kind in calibration.maps if kind != EVERY_KIND]
-    if not kinds:
-        return "one for all kinds: none has 30 needed memories of its own"
-    return f"{', '.join(kinds)}; one for all other kinds"
+    own: list[str] = []
+    shared: list[str] = []
+    for kind, score_map in calibration.maps.items():
+        if kind != EVERY_KIND:
+            (shared if score_map == calibration.maps[EVERY_KIND] else own).append(kind)
+    parts = list(own)
+    if shared:
+        parts.append(f"one for {' and '.join(shared)}")
+    return f"{', '.join(parts)}; other kinds keep the usual threshold"
 
 
 def _about_error(report: CalibrationReport) -> str:

@@ -1,10 +1,11 @@
 """From scores on past commits to maps, cuts and the weight of words. Pure.
 
-The share of wanted memories at each score is fitted by isotonic regression, for every kind with
-enough wanted memories by itself and for the others together. One share is then the bar for all
+The share of needed memories at each score is fitted by isotonic regression, for every kind with
+enough needed memories by itself and for the other kinds that have any together. Kinds that no case
+needs get no cut. One share is then the bar for all
 kinds: the highest at which the wished recall is kept, with at most so many memories on average. The
 cut of a kind is the score at which its map reaches the bar, the weight of words the one of a few at
-which wanted memories stand highest. What is reported of recall, kept memories and error is measured
+which needed memories stand highest. What is reported of recall, kept memories and error is measured
 on folds that were left out, whole repositories where there are several, and everything is fitted
 again without them. Trade-off: the fit that is stored has seen all cases; the figures are of fits
 that have seen four fifths.
@@ -27,7 +28,7 @@ from xscore.platform.hashing import digest
 from xscore.records.calibration import EVERY_KIND, ScoreMap
 
 FEWEST_POSITIVES = 30
-"""Wanted memories below which nothing is fitted: a recall of .8 would be known to ± .15 at best."""
+"""Needed memories below which nothing is fitted: a recall of .8 would be known to ± .15 at best."""
 FEWEST_OF_KIND = 30
 """The same for a map of one kind."""
 FOLDS = 5
@@ -105,7 +106,7 @@ class CalibrationFit(Struct, frozen=True, kw_only=True):
 
 
 def count_positives(cases: Sequence[ScoredCase]) -> int:
-    """Return how many wanted memories the cases hold."""
+    """Return how many needed memories the cases hold."""
     positives = 0
     for case in cases:
         first = next(iter(case.memories.values()), ())
@@ -181,7 +182,9 @@ class _HeldOutFigures(Struct):
         self.kept += figures.kept
         for case in held_out:
             for memory in case.memories[weight][:ERROR_OVER]:
-                self.predicted.append(_map_of(maps, memory.kind).share(memory.score))
+                if memory.kind not in maps:
+                    continue
+                self.predicted.append(maps[memory.kind].share(memory.score))
                 self.scores.append(memory.score)
                 self.is_gold.append(memory.is_gold)
 
@@ -248,17 +251,26 @@ def _gain(ranks: Sequence[int], gold: int) -> float:
 
 
 def fit_maps(cases: Sequence[ScoredCase], weight: float) -> dict[str, ScoreMap]:
-    """Return the map of every kind that has enough gold, and one for all the others."""
+    """Return a map for every kind that has gold: its own where there is enough, else that of all
+    these kinds together.
+
+    Past commits say nothing of the others, such as documents and decisions.
+    """
     by_kind: dict[str, list[ScoredMemory]] = {}
-    every: list[ScoredMemory] = []
     for case in cases:
-        every += case.memories[weight]
         for memory in case.memories[weight]:
             by_kind.setdefault(memory.kind, []).append(memory)
-    maps = {EVERY_KIND: fit_map(every)}
+    gold_counts: dict[str, int] = {}
+    together: list[ScoredMemory] = []
     for kind, memories in sorted(by_kind.items()):
-        if sum(memory.is_gold for memory in memories) >= FEWEST_OF_KIND:
-            maps[kind] = fit_map(memories)
+        gold_count = sum(memory.is_gold for memory in memories)
+        if gold_count:
+            gold_counts[kind] = gold_count
+            together += memories
+    maps = {EVERY_KIND: fit_map(together)}
+    for kind, gold_count in gold_counts.items():
+        has_enough = gold_count >= FEWEST_OF_KIND
+        maps[kind] = fit_map(by_kind[kind]) if has_enough else maps[EVERY_KIND]
     return maps
 
 
@@ -286,10 +298,6 @@ def fit_map(memories: Sequence[ScoredMemory]) -> ScoreMap:
     )
 
 
-def _map_of(maps: Mapping[str, ScoreMap], kind: str) -> ScoreMap:
-    return maps.get(kind, maps[EVERY_KIND])
-
-
 def choose_cuts(
     cases: Sequence[ScoredCase],
     maps: Mapping[str, ScoreMap],
@@ -306,7 +314,8 @@ def choose_cuts(
     shares: set[float] = set()
     for case in cases:
         for memory in case.memories[weight][: 4 * kept_limit]:
-            shares.add(_map_of(maps, memory.kind).share(memory.score))
+            if memory.kind in maps:
+                shares.add(maps[memory.kind].share(memory.score))
     bars = sorted(shares, reverse=True)
     # Evenly spaced ones of many; the lowest keeps all that can be kept.
     step = max(1, len(bars) // BARS)
@@ -341,7 +350,7 @@ def _score_at(score_map: ScoreMap, bar: float) -> float:
 def figures_at(
     cases: Sequence[ScoredCase], cuts: Mapping[str, float], weight: float, *, kept_limit: int
 ) -> CutFigures:
-    """Return what cuts keep, at most `kept_limit` of a case."""
+    """Return what cuts keep of the kinds that have one, at most `kept_limit` of a case."""
     recalls: list[float] = []
     repositories: list[str] = []
     kept: list[int] = []
@@ -349,7 +358,7 @@ def figures_at(
         passing = 0
         gold = 0
         for memory in case.memories[weight]:
-            if memory.score < cuts.get(memory.kind, cuts[EVERY_KIND]):
+            if memory.kind not in cuts or memory.score < cuts[memory.kind]:
                 continue
             passing += 1
             gold += memory.is_gold

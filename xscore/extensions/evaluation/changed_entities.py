@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from xscore.extensions.evaluation.code_tokens import code_tokens
-from xscore.extensions.evaluation.history import FileChange
+from xscore.extensions.evaluation.history import CommittedFile
 from xscore.extensions.evaluation.metrics import EntityRef
 from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.workers import parse_in_processes
@@ -109,7 +109,7 @@ def _own_texts(spans: Sequence[_Span], lines: Sequence[str]) -> list[str]:
 
 
 def changed_entities(
-    sources: Sequence[FileChange], tests: Sequence[FileChange], outlines: Outlines
+    sources: Sequence[CommittedFile], tests: Sequence[CommittedFile], outlines: Outlines
 ) -> ChangedEntities | None:
     """Return what differs; None if a source file could not be read."""
     gold: list[EntityRef] = []

@@ -35,7 +35,7 @@ from xscore.extensions.evaluation.comparing import (
     run_variant,
     variant_settings,
 )
-from xscore.extensions.evaluation.comparison import Comparison, ResultSet, compare
+from xscore.extensions.evaluation.comparison import CaseComparison, ResultSet, compare
 from xscore.extensions.evaluation.comparison_text import render_comparisons
 from xscore.extensions.evaluation.recording import Recording
 from xscore.extensions.evaluation.results import read_results
@@ -53,7 +53,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 class ComparisonReport(Struct, frozen=True, kw_only=True):
     """All comparisons of one command."""
 
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[CaseComparison, ...]
     """B and every further one, each against A."""
     spent_usd: Decimal | None
     """Of the variants that were run; None: unpriced."""

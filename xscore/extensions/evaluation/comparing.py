@@ -13,7 +13,7 @@ from xscore.extensions.evaluation.asking import AskedCase
 from xscore.extensions.evaluation.call_wrapping import with_calls_wrapped
 from xscore.extensions.evaluation.cases import CaseFile, EvalCase
 from xscore.extensions.evaluation.comparison import CaseResult, Miss, ResultSet
-from xscore.extensions.evaluation.places import Places, plan_stops
+from xscore.extensions.evaluation.places import CasePlaces, plan_stops
 from xscore.extensions.evaluation.quality import (
     Evaluation,
     QuestionResult,
@@ -82,7 +82,7 @@ async def forecast_variant(
 ) -> JudgeEstimate:
     """Return about what judging all cases would take; nothing is sent."""
     parts = variant_parts(pipeline.parts, variant, recording)
-    places = Places(parts, clones)
+    places = CasePlaces(parts, clones)
     turns = TurnList(parts, starts_here=False)
     try:
         return await forecast_run(places, turns, cases, plan_stops(cases.cases), scope)

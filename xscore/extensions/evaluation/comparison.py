@@ -95,7 +95,7 @@ class WorstCase(Struct, frozen=True, kw_only=True):
     """Of B."""
 
 
-class Comparison(Struct, frozen=True, kw_only=True):
+class CaseComparison(Struct, frozen=True, kw_only=True):
     """A and B, paired."""
 
     a: str
@@ -115,7 +115,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-def compare(a: ResultSet, b: ResultSet) -> Comparison:
+def compare(a: ResultSet, b: ResultSet) -> CaseComparison:
     """Compare B with A. Raises UsageError where no case is in both."""
     of_b = {case.id: case for case in b.cases}
     pairs: list[tuple[CaseResult, CaseResult]] = []
@@ -139,7 +139,7 @@ def compare(a: ResultSet, b: ResultSet) -> Comparison:
         difference = _difference(pairs, measure)
         if difference is not None:
             overall[measure] = difference
-    return Comparison(
+    return CaseComparison(
         a=a.name,
         b=b.name,
         judges=(a.judge, b.judge),

@@ -16,7 +16,7 @@ from xscore.cost_reports.report_lines import ReportTable
 from xscore.extensions.evaluation.comparison import (
     DECIDES,
     MEASURES,
-    Comparison,
+    CaseComparison,
     GroupDifference,
 )
 from xscore.extensions.evaluation.comparison_text import (
@@ -39,7 +39,7 @@ BETTER, WORSE, UNCLEAR = "c1", "c2", "quiet"
 class PageSection(Struct, frozen=True):
     """One comparison as the page shows it."""
 
-    comparison: Comparison
+    comparison: CaseComparison
     headline: str
     note: str
     figures: tuple[Figure, ...]
@@ -47,7 +47,7 @@ class PageSection(Struct, frozen=True):
     groups: ReportTable
 
 
-def render_comparison_page(comparisons: Sequence[Comparison]) -> str:
+def render_comparison_page(comparisons: Sequence[CaseComparison]) -> str:
     """Return the page. comparisons: at least one."""
     style, script = page_part("page.css"), page_part("page.js")
     template = Path(__file__).with_name("comparison.html.j2").read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ def render_comparison_page(comparisons: Sequence[Comparison]) -> str:
     )
 
 
-def _section(comparison: Comparison) -> PageSection:
+def _section(comparison: CaseComparison) -> PageSection:
     overall: list[tuple[str, ...]] = []
     for measure, difference in comparison.overall.items():
         overall.append((MEASURES[measure], *figure_cells(difference)))
@@ -81,7 +81,7 @@ def _section(comparison: Comparison) -> PageSection:
     )
 
 
-def _figures(comparison: Comparison) -> list[Figure]:
+def _figures(comparison: CaseComparison) -> list[Figure]:
     drawn: list[tuple[str, PairedDifference]] = []
     for measure, difference in comparison.overall.items():
         if measure not in NO_SHARE:

@@ -6,7 +6,7 @@ from xscore.cli.text_layout import bold, faint, render_table
 from xscore.extensions.evaluation.comparison import (
     DECIDES,
     MEASURES,
-    Comparison,
+    CaseComparison,
     WorstCase,
 )
 from xscore.extensions.evaluation.statistics import (
@@ -38,7 +38,7 @@ def figure_cells(difference: PairedDifference) -> tuple[str, ...]:
     )
 
 
-def headline(comparison: Comparison) -> str:
+def headline(comparison: CaseComparison) -> str:
     """Say in one sentence what came out."""
     pair = f"{one_line(comparison.b)} against {one_line(comparison.a)}"
     difference = comparison.overall.get(DECIDES)
@@ -55,7 +55,7 @@ def headline(comparison: Comparison) -> str:
     return f"{pair}: {amount} {ends} {MEASURES[DECIDES]} over {cases}: {verdict}."
 
 
-def interval_note(comparison: Comparison) -> str:
+def interval_note(comparison: CaseComparison) -> str:
     """Say how the intervals were made, and how far they can be trusted."""
     difference = comparison.overall.get(DECIDES) or next(iter(comparison.overall.values()), None)
     if difference is None:
@@ -76,12 +76,12 @@ def interval_note(comparison: Comparison) -> str:
     return "No interval: no case differs."
 
 
-def render_comparisons(comparisons: Sequence[Comparison], *, verbose: bool) -> str:
+def render_comparisons(comparisons: Sequence[CaseComparison], *, verbose: bool) -> str:
     """Return all comparisons for the terminal."""
     return "\n\n".join(_render(comparison, verbose=verbose) for comparison in comparisons)
 
 
-def _render(comparison: Comparison, *, verbose: bool) -> str:
+def _render(comparison: CaseComparison, *, verbose: bool) -> str:
     rows: list[tuple[str, ...]] = []
     for measure, difference in comparison.overall.items():
         rows.append((MEASURES[measure], *figure_cells(difference)))
@@ -98,7 +98,7 @@ def _render(comparison: Comparison, *, verbose: bool) -> str:
     return "\n\n".join([*parts, *([worst] if worst else [])])
 
 
-def _group_rows(comparison: Comparison, *, verbose: bool) -> list[tuple[str, ...]]:
+def _group_rows(comparison: CaseComparison, *, verbose: bool) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for group in comparison.groups:
         cells = figure_cells(group.difference)

@@ -29,7 +29,7 @@ _HEAD_FIELDS = 5
 _BLOBS_A_CALL = 500
 
 
-class FileChange(Struct, frozen=True):
+class CommittedFile(Struct, frozen=True):
     """A file that a commit changed."""
 
     path: str
@@ -51,7 +51,7 @@ class HistoryCommit(Struct, frozen=True):
     at: int
     """Unix seconds."""
     message: str
-    files: tuple[FileChange, ...]
+    files: tuple[CommittedFile, ...]
 
     @property
     def date(self) -> str:
@@ -67,7 +67,7 @@ class HistoryCommit(Struct, frozen=True):
         return self.message.strip().partition("\n")[0]
 
 
-def read_history(root: Path, *, limit: int, since: float | None = None) -> list[HistoryCommit]:
+def list_commits(root: Path, *, limit: int, since: float | None = None) -> list[HistoryCommit]:
     """Return the newest commits of HEAD, newest first; none without git or without a commit.
 
     since: Unix seconds; None: from the beginning.
@@ -140,7 +140,7 @@ def _cut(message: str) -> str:
     return re.sub(r"\S+\Z", "", message[:MAX_MESSAGE_CHARS])
 
 
-def _changes(raw: str) -> Iterator[FileChange]:
+def _changes(raw: str) -> Iterator[CommittedFile]:
     """Yield the files of a commit: `:modes ids STATUS`, then the path."""
     fields = iter(raw.split("\0"))
     for field in fields:
@@ -155,4 +155,4 @@ def _changes(raw: str) -> Iterator[FileChange]:
         if path and not leads_out(path):
             modes = {old_mode, new_mode} - {"000000"}
             is_regular = all(mode.startswith("100") for mode in modes)
-            yield FileChange(path, status[:1], old, new, is_regular)
+            yield CommittedFile(path, status[:1], old, new, is_regular)

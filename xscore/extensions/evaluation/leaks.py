@@ -17,12 +17,13 @@ _TRAILERS = re.compile(
     r"|cherry[ -]picked[^:\n]{0,40}|original-commit)[ \t]*:.*$"
 )
 _ADDRESSES = re.compile(
-    r"(?i)<?\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>()\[\]]+>?|\S{1,80}@[\w-]+(?:\.[\w-]+)+>?"
+    r"(?i)<?\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>()\[\]]+>?"
+    r"|<?(?<![\w.+-])[\w.+-]{1,80}@[\w-]+(?:\.[\w-]+)+>?"
 )
 _ISSUES = re.compile(
     r"(?i)\(?(?:\b(?:fix(?:es|ed)?|close[sd]?|resolve[sd]?|refs?|see|issues?|pr|bug|gh)\b"
     r"[ :]{0,2})?"
-    r"(?:[\w.-]{1,60}/[\w.-]{1,60})?(?:\#|\bgh-)\d+\)?"
+    r"(?:(?<![\w.-])[\w.-]{1,60}/[\w.-]{1,60})?(?:\#|\bgh-)\d+\)?"
 )
 _HASH = re.compile(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9])[0-9a-f]{7,64}\b")
 _SUFFIXES = (
@@ -67,15 +68,19 @@ def _without_symbols(text: str, symbols: Iterable[str]) -> str:
         names |= symbol_names(symbol)
     # The longest first, so that no name is taken for a part of another.
     for name in sorted(names, key=lambda name: (-len(name), name)):
-        word = re.escape(name)
-        prefix = r"(?:[\w$]{1,80}(?:\.|::|->)){1,8}"
-        called = r"(?:\(\))?"
-        if _EVERYDAY.fullmatch(name):
-            written = rf"`(?:{prefix}|\.)?{word}{called}`|{prefix}{word}{called}|\b{word}\(\)?"
-        else:
-            written = rf"`(?:{prefix}|\.)?{word}{called}`|(?:{prefix})?(?<![\w$]){word}{called}"
-        text = re.sub(rf"(?:{written})(?![\w$])", SYMBOL, text)
+        text = re.sub(_symbol_pattern(name), SYMBOL, text)
     return text
+
+
+def _symbol_pattern(name: str) -> str:
+    word = re.escape(name)
+    prefix = r"(?<![\w$])(?:[\w$]{1,80}(?:\.|::|->)){1,8}"
+    called = r"(?:\(\))?"
+    if _EVERYDAY.fullmatch(name):
+        written = rf"`(?:{prefix}|\.)?{word}{called}`|{prefix}{word}{called}|\b{word}\(\)?"
+    else:
+        written = rf"`(?:{prefix}|\.)?{word}{called}`|(?:{prefix})?(?<![\w$]){word}{called}"
+    return rf"(?:{written})(?![\w$])"
 
 
 def _without_files(text: str, paths: Collection[str]) -> str:

@@ -23,10 +23,10 @@ from xscore.extensions.evaluation.changed_entities import (
     outline_versions,
 )
 from xscore.extensions.evaluation.history import (
-    FileChange,
+    CommittedFile,
     HistoryCommit,
+    list_commits,
     read_contents,
-    read_history,
 )
 from xscore.extensions.evaluation.leaks import FILE, SYMBOL, without_leaks
 from xscore.indexer.admission import AdmissionRules
@@ -51,7 +51,7 @@ _DECLARATIONS = (".pyi", ".d.ts", ".d.mts", ".d.cts")
 """Files that repeat what others define."""
 
 
-class LeftOut(StrEnum):
+class NoCaseReason(StrEnum):
     """Why a commit is no case, in the order in which it is asked."""
 
     NO_PARENT = "no parent here (the first commit, or the end of a shallow clone)"
@@ -74,14 +74,14 @@ class Mined(Struct, frozen=True, kw_only=True):
     commits: int
     """Looked at."""
     left_out: Mapping[str, int]
-    """By reason (`LeftOut`)."""
+    """By reason (`NoCaseReason`)."""
     is_shallow: bool
 
 
 class _Candidate(Struct, frozen=True):
     commit: HistoryCommit
-    sources: tuple[FileChange, ...]
-    tests: tuple[FileChange, ...]
+    sources: tuple[CommittedFile, ...]
+    tests: tuple[CommittedFile, ...]
 
 
 def mine_cases(
@@ -97,13 +97,13 @@ def mine_cases(
     since: Unix seconds; None: from the beginning.
     progress: called with the commits looked at and the cases found.
     """
-    history = read_history(root, limit=MAX_COMMITS, since=since)
+    history = list_commits(root, limit=MAX_COMMITS, since=since)
     cases: list[EvalCase] = []
     left_out: Counter[str] = Counter()
     looked_at = 0
     for outcome in _outcomes(root, settings, history):
         looked_at += 1
-        if isinstance(outcome, LeftOut):
+        if isinstance(outcome, NoCaseReason):
             left_out[outcome] += 1
         else:
             cases.append(outcome)
@@ -113,17 +113,17 @@ def mine_cases(
     return Mined(
         cases=tuple(cases),
         commits=looked_at,
-        left_out={str(reason): left_out[reason] for reason in LeftOut if left_out[reason]},
+        left_out={str(reason): left_out[reason] for reason in NoCaseReason if left_out[reason]},
         is_shallow=is_shallow(root),
     )
 
 
 def _outcomes(
     root: Path, settings: IndexSettings, history: Sequence[HistoryCommit]
-) -> Iterator[EvalCase | LeftOut]:
+) -> Iterator[EvalCase | NoCaseReason]:
     """Yield what becomes of each commit, in their order; contents are read for many at once."""
     rules = AdmissionRules(settings)
-    waiting: list[_Candidate | LeftOut] = []
+    waiting: list[_Candidate | NoCaseReason] = []
     candidates: list[_Candidate] = []
     for commit in history:
         screened = _screen(commit, rules)
@@ -140,16 +140,16 @@ def _decided(
     root: Path,
     settings: IndexSettings,
     rules: AdmissionRules,
-    waiting: "Sequence[_Candidate | LeftOut]",
-) -> Iterator[EvalCase | LeftOut]:
+    waiting: "Sequence[_Candidate | NoCaseReason]",
+) -> Iterator[EvalCase | NoCaseReason]:
     candidates = [screened for screened in waiting if isinstance(screened, _Candidate)]
     changes = _changes_of(root, settings, rules, candidates)
     for screened in waiting:
-        if isinstance(screened, LeftOut):
+        if isinstance(screened, NoCaseReason):
             yield screened
         else:
             _, changed = next(changes)
-            yield LeftOut.UNREADABLE if changed is None else _case(screened, changed)
+            yield NoCaseReason.UNREADABLE if changed is None else _case(screened, changed)
 
 
 _SKIPPED_TYPES = "build chore ci deps docs doc lint refactor refactoring release style test tests"
@@ -169,36 +169,36 @@ _SUBJECT = re.compile(
 )
 
 
-def _screen(commit: HistoryCommit, rules: AdmissionRules) -> "_Candidate | LeftOut":
+def _screen(commit: HistoryCommit, rules: AdmissionRules) -> "_Candidate | NoCaseReason":
     """Decide by the message and the names of the files whether a commit is worth a look."""
     if not commit.parent:
-        return LeftOut.NO_PARENT
+        return NoCaseReason.NO_PARENT
     if _SUBJECT.search(commit.subject) or _SUBJECT_TYPE.match(commit.subject):
-        return LeftOut.SUBJECT
+        return NoCaseReason.SUBJECT
     if not _says_enough(commit.message):
-        return LeftOut.SHORT
+        return NoCaseReason.SHORT
     sources, tests = _source_files(commit, rules)
     return _reason_of_files(sources) or _Candidate(commit, tuple(sources), tuple(tests))
 
 
-def _reason_of_files(sources: Sequence[FileChange]) -> LeftOut | None:
+def _reason_of_files(sources: Sequence[CommittedFile]) -> NoCaseReason | None:
     """Return why a change of these files is no case; None: it may be one."""
     statuses = {change.status for change in sources}
     if statuses - {"M", "A"}:
-        return LeftOut.MOVED
+        return NoCaseReason.MOVED
     if "M" not in statuses:
-        return LeftOut.NO_SOURCE
+        return NoCaseReason.NO_SOURCE
     if len(sources) > MAX_SOURCE_FILES:
-        return LeftOut.MANY_FILES
+        return NoCaseReason.MANY_FILES
     return None
 
 
 def _source_files(
     commit: HistoryCommit, rules: AdmissionRules
-) -> tuple[list[FileChange], list[FileChange]]:
+) -> tuple[list[CommittedFile], list[CommittedFile]]:
     """Return the files of code that a commit touched: those of the product, and tests."""
-    sources: list[FileChange] = []
-    tests: list[FileChange] = []
+    sources: list[CommittedFile] = []
+    tests: list[CommittedFile] = []
     for change in commit.files:
         language = language_of(change.path)
         is_code = language.shape is FileShape.CODE and not change.path.endswith(_DECLARATIONS)
@@ -218,7 +218,7 @@ def _changes_of(
     candidates: Sequence[_Candidate],
 ) -> Iterator[tuple[_Candidate, ChangedEntities | None]]:
     """Yield what each commit changed; None where a source file cannot be read."""
-    changes: list[FileChange] = []
+    changes: list[CommittedFile] = []
     for candidate in candidates:
         changes += candidate.sources
         if len(candidate.tests) <= MAX_TEST_FILES:
@@ -245,22 +245,22 @@ def _text(rules: AdmissionRules, data: bytes | None, path: str) -> str | None:
         return None
 
 
-def _case(candidate: _Candidate, changed: ChangedEntities) -> EvalCase | LeftOut:
+def _case(candidate: _Candidate, changed: ChangedEntities) -> EvalCase | NoCaseReason:
     """Return the case of a commit that changed these."""
     commit = candidate.commit
     if not changed.gold:
-        return LeftOut.NO_ENTITY
+        return NoCaseReason.NO_ENTITY
     if len(changed.gold) > MAX_GOLD:
-        return LeftOut.MANY_ENTITIES
+        return NoCaseReason.MANY_ENTITIES
     if not changed.kinds & {Kind.FUNCTION, Kind.METHOD}:
-        return LeftOut.ONLY_CLASSES
+        return NoCaseReason.ONLY_CLASSES
     names = [place.name for place in changed.gold] + list(changed.new_names)
     paths = [change.path for change in commit.files]
     # First: a secret is often known by the name before it, which may be one that is taken out.
     message = redact(commit.message, prose=True).text
     task = redact(without_leaks(message, symbols=names, paths=paths), prose=True).text
     if not _says_enough(task):
-        return LeftOut.SHORT_TASK
+        return NoCaseReason.SHORT_TASK
     languages = Counter(language_of(place.path).name for place in changed.gold)
     return EvalCase(
         id=commit.id[:12],

@@ -42,7 +42,7 @@ class Stop(Struct, frozen=True):
     parent: str
     """Empty: the files as they are."""
     numbers: tuple[int, ...]
-    """Places of the cases in their file."""
+    """CasePlaces of the cases in their file."""
 
 
 def plan_stops(cases: Sequence[EvalCase], skipped: frozenset[str] = frozenset()) -> list[Stop]:
@@ -64,7 +64,7 @@ def plan_stops(cases: Sequence[EvalCase], skipped: frozenset[str] = frozenset())
     return [Stop(*place, tuple(numbers[place])) for place in places]
 
 
-class Places(Struct, frozen=True):
+class CasePlaces(Struct, frozen=True):
     """The places of one evaluation."""
 
     base: PipelineParts

@@ -23,7 +23,7 @@ from xscore.extensions.evaluation.asking import AskedCase, cut_short, judging_us
 from xscore.extensions.evaluation.case_figures import MeasuredCase, summarize
 from xscore.extensions.evaluation.cases import CaseFile
 from xscore.extensions.evaluation.metrics import merged_bins
-from xscore.extensions.evaluation.places import Places, Stop, plan_stops
+from xscore.extensions.evaluation.places import CasePlaces, Stop, plan_stops
 from xscore.extensions.evaluation.quality import Evaluation
 from xscore.extensions.evaluation.result_lines import CaseRecord, ResultFile, run_key
 from xscore.pipeline.estimating import forecast_judging
@@ -96,7 +96,7 @@ async def run_evaluation(
     scope = scope or Scope()
     key = run_key(parts, questions, scope)
     run = _EvaluationRun(
-        places=Places(parts, clones),
+        places=CasePlaces(parts, clones),
         turns=TurnList(parts, starts_here=False),
         questions=questions,
         scope=scope,
@@ -134,7 +134,7 @@ def forecast_cases(parts: PipelineParts, questions: CaseFile, scope: Scope) -> J
 
 
 async def forecast_run(
-    places: Places, turns: TurnList, questions: CaseFile, stops: list[Stop], scope: Scope
+    places: CasePlaces, turns: TurnList, questions: CaseFile, stops: list[Stop], scope: Scope
 ) -> JudgeEstimate:
     """Return about what judging the cases of all stops would take; nothing is sent.
 
@@ -167,7 +167,7 @@ async def forecast_run(
 
 
 class _EvaluationRun(Struct):
-    places: Places
+    places: CasePlaces
     turns: TurnList
     questions: CaseFile
     scope: Scope
