@@ -132,7 +132,7 @@ def test_the_rule_that_adds_weaker_matches_is_stated() -> None:
     assert f"to make {FILL.to}" in answer_account.render_filled(full)
     assert f"to make {FILL.to}" not in answer_account.render_filled(few), "there are two"
     nothing = replace(question, selected=(), near_misses=(replace(near, score=0.15),))
-    assert "reached 0.5 or 0.2." in answer_text.render_selection(nothing)
+    assert "reached 0.5 or 0.25." in answer_text.render_selection(nothing)
     assert "or 0.2" not in answer_text.render_selection(replace(nothing, judge=ANSWER.judge))
 
 

@@ -332,9 +332,9 @@ class PlacedBy(StrEnum):
 class FillRules(Struct, frozen=True, kw_only=True):
     """How many places near memories fill, and which (decision 0036)."""
 
-    to: int = 13
+    to: int = 12
     """Places that are filled up to."""
-    share: float = 0.4
+    share: float = 0.5
     """Share of the threshold that a memory needs to be filled in."""
     beside: int = 3
     """Places for tests, documents and text: that near ones fill, or that what passed takes from
