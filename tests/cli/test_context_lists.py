@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.basket import FILES, SCRIPT, TASK, script_flags
 from tests.cli.conftest import Run
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, git
 
 RULES = [
     *SCRIPT["rules"],
@@ -181,3 +181,14 @@ def test_json_of_a_list(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> N
     done = xscore("context", TASK, "-l", "--json", *scripted, cwd=shop)
     answer = json.loads(done.stdout)
     assert done.returncode == 0 and len(answer["selected"]) == 3 and "bundle" not in answer
+
+
+def test_a_commit_stands_in_a_list_as_it_is_cited(xscore: Run, make_repo: MakeRepo) -> None:
+    """`commit 1a2b3c4`, which git understands, not the id of its memory."""
+    root = make_repo(FILES)
+    reason = "Round the discount half up, since the tax office rejects truncated cents"
+    git(root, "commit", "-q", "--allow-empty", "-m", reason)
+    commit = git(root, "rev-parse", "--short=7", "HEAD").strip()
+    question = "why is the discount rounded half up for the tax office?"
+    done = xscore("context", question, "--format", "lines", "--judge", "lexical", cwd=root)
+    assert f"commit {commit}  " in done.stdout, done.stderr

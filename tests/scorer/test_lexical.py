@@ -384,7 +384,7 @@ def test_a_question_counts_where_the_best_memories_hold_enough_of_it() -> None:
     candidates, vectors = apart
     judge = LexicalJudge(lambda: vectors, reasons_from=0.0)
     best = next(judge.judgments(Turn(task=question), candidates))
-    assert "of what is asked" in best.reason
+    assert "of the question's words" in best.reason
 
 
 @pytest.mark.parametrize(("held", "needed"), [(0.4399, 0.44), (0.4021, 0.4033), (0.2199, 0.22)])

@@ -156,10 +156,15 @@ def fill_floor(answer: Answer) -> float:
 
 
 def cut_in_words(answer: Answer) -> str:
-    """Say what a memory had to reach."""
-    if answer.thresholds:
-        return "the threshold of their kind"
-    return f"{answer.threshold:g}"
+    """Say what a memory had to reach.
+
+    A threshold of one kind is left out where nothing of that kind is shown: nobody would know why
+    it is there.
+    """
+    shown_kinds = {memory.kind for memory in (*answer.selected, *answer.near_misses)}
+    if shown_kinds.isdisjoint(answer.thresholds):
+        return f"{answer.threshold:g}"
+    return "the threshold of their kind"
 
 
 def _telling_lines(text: str, task: str) -> list[str]:
@@ -176,7 +181,7 @@ def memory_name(memory: Selected) -> str:
     """Return `path::entity`, or what a memory without a file is called."""
     if memory.path:
         return one_line(f"{memory.path}::{memory.entity}" if memory.entity else memory.path)
-    if memory.kind is Kind.COMMIT and memory.title:
+    if memory.kind == Kind.COMMIT and memory.title:
         # Its title begins with how it is cited.
         cited, _, subject = memory.title.partition(": ")
         return one_line(f"{cited} “{subject}”")
@@ -186,6 +191,9 @@ def memory_name(memory: Selected) -> str:
 def _place(memory: Selected) -> str:
     if memory.path:
         return format_place(memory.path, memory.start_line, memory.end_line)
+    if memory.kind == Kind.COMMIT and memory.title:
+        # Its title begins with how it is cited.
+        return one_line(memory.title.partition(": ")[0])
     return memory.id
 
 

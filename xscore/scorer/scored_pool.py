@@ -175,7 +175,11 @@ class ScoredPool:
             return []
         linked = self.candidates[linked_row]
         name = linked.entity or linked.path
-        evidence = "which the task names" if linked.id in self.named else "which has its words"
+        evidence = (
+            "which the task names"
+            if linked.id in self.named
+            else "which shares words with the task"
+        )
         return [f"{LINK_WORDS[feature]} {name}, {evidence}"]
 
     @cached_property
@@ -204,11 +208,12 @@ def why_less(held: float, needed: float) -> str:
     """Say that the pool does not seem to have what is asked; of a question, how much of it the best
     memories hold, and how much would do."""
     if held >= needed:
-        return "scores less: this does not seem to be about anything here"
+        return "scored lower: the task does not seem to be about anything here"
     # Rounded apart: the same figure twice would explain nothing.
     held_percent = math.floor(100 * held)
     needed_percent = math.ceil(round(100 * needed, 6))
-    return f"scores less: the best hold {held_percent}% of what is asked, not {needed_percent}%"
+    held_words = f"the best matches hold {held_percent}% of the question's words"
+    return f"scored lower: {held_words}, and {needed_percent}% are needed"
 
 
 def _words_of(terms: Sequence[QueryTerm]) -> list[str]:
