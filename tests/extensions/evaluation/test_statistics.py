@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.extensions.evaluation import statistics
 from xscore.extensions.evaluation.statistics import (
     PairedFigure,
     calibration_error,
@@ -167,8 +166,3 @@ def test_calibration_error_is_a_share(points: list[tuple[float, bool]]) -> None:
     assert error is not None and 0 <= error <= 1 + 1e-12
     certain = calibration_error([float(outcome) for outcome in happened], happened)
     assert certain == pytest.approx(0)
-
-
-def test_draws_are_made_in_parts() -> None:
-    """As many draws as promised, whatever the number at once."""
-    assert statistics.DRAWS % statistics.DRAWS_AT_ONCE == 0

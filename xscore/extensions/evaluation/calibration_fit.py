@@ -12,10 +12,10 @@ that have seen four fifths.
 """
 
 from collections.abc import Mapping, Sequence
-from math import log2
+from math import log2, sqrt
+from statistics import fmean, stdev
 from typing import NamedTuple
 
-import numpy as np
 from msgspec import Struct, field
 
 from xscore.extensions.evaluation.statistics import (
@@ -78,12 +78,12 @@ class CutFigures(Struct, frozen=True, kw_only=True):
     @property
     def recall(self) -> float:
         """The mean; 0 without a case."""
-        return float(np.mean(self.recalls)) if self.recalls else 0.0
+        return fmean(self.recalls) if self.recalls else 0.0
 
     @property
     def mean_kept(self) -> float:
         """Memories kept on average."""
-        return float(np.mean(self.kept)) if self.kept else 0.0
+        return fmean(self.kept) if self.kept else 0.0
 
 
 class CalibrationFit(Struct, frozen=True, kw_only=True):
@@ -234,12 +234,14 @@ def choose_weight(cases: Sequence[ScoredCase], *, in_force: float) -> float:
         gains[weight] = [_gain(case.gold_ranks[weight], case.gold) for case in cases if case.gold]
     best = in_force
     for weight, of_weight in gains.items():
-        differences = np.array(of_weight) - np.array(gains[in_force])
+        differences = [
+            gain - before for gain, before in zip(of_weight, gains[in_force], strict=True)
+        ]
         if len(differences) < 2:
             continue
-        error = differences.std(ddof=1) / np.sqrt(len(differences))
-        is_clear = differences.mean() > LEAST_GAIN * error
-        if is_clear and np.mean(of_weight) > np.mean(gains[best]):
+        error = stdev(differences) / sqrt(len(differences))
+        is_clear = fmean(differences) > LEAST_GAIN * error
+        if is_clear and fmean(of_weight) > fmean(gains[best]):
             best = weight
     return best
 

@@ -206,6 +206,9 @@ def _take_its_place(copy: tuple[Path, sqlite3.Connection], path: Path, former: P
     target, connection = copy
     with closing(connection):
         try:
+            # The journal of the lock holds nothing. It goes first: killed after the exchange, it
+            # would stay beside the new file, which is in another mode and never removes it.
+            Path(f"{path}-journal").unlink(missing_ok=True)
             # The old file keeps a second name, under which it is overwritten once it is replaced.
             os.link(path, former)
             target.replace(path)
