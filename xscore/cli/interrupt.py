@@ -81,11 +81,12 @@ class _InterruptCounter:
             raise KeyboardInterrupt
         if self._count == 1 and self._cancel is not None:
             self._cancel()
-            self._print(lambda: self._notify(STOPPING))
+            try:
+                self._notify(STOPPING)
+            except RuntimeError:
+                # The signal landed inside a write to the same stream, which takes no second one.
+                os.write(2, f"{STOPPING}\n".encode())
             return
-        self._print(self._cleanup)
+        with suppress(RuntimeError):  # the same; the process ends without it
+            self._cleanup()
         os._exit(ExitCode.INTERRUPTED)
-
-    def _print(self, words: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the signal may land inside a write to the very same stream
-            words()
