@@ -1,0 +1,291 @@
+"""Tell what a speaker says himself from what he quotes, pastes, recalls or only considers.
+
+Facts are taken from own words alone. Code, quotations, tables, pages between tags and whatever
+follows a line such as `The README says:` are blanked, character for character, so that places stay;
+what is left is cut into sentences, and each says why it is no statement of the speaker's, if it is
+none. Patterns are for English. Trade-off: it would rather lose a statement than take a stranger's
+for the speaker's: pasted text that nothing announces cannot be told from typed text.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+MOST_CHARS = 20_000
+"""Of one message; the rest is not read."""
+SENTENCE_CHARS = 600
+"""A longer sentence is no statement that anybody would want to read again."""
+
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})")
+_QUOTED_LINE = re.compile(r"^[ \t]*(?:>|\||\$ |% |\+\+\+|---|@@|<<<<|====)")
+_INDENTED = re.compile(r"^(?: {4}|\t)")
+_BULLET = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
+_TAG = re.compile(r"<([A-Za-z][\w.-]{0,40})(?:\s[^<>\n]{0,200})?>")
+_SOURCES = (
+    "pages?|docs?|documentation|readme|wiki|files?|logs?|outputs?|e-?mails?|mail|issues?|tickets?"
+    "|comments?|articles?|posts?|blogs?|threads?|messages?|transcripts?|reviews?|changelogs?|specs?"
+    "|errors?|traceback|snippets?|code|response|site|website|stack ?overflow|slack|chat|guide"
+    "|tutorial|manual|notes?|following|this|below|says|said|wrote|writes|reads|states|quotes?"
+    "|instructions?|prompt|gist|paste|excerpt|suggestions?|bot|contents?|memory|memories"
+)
+_ANNOUNCED = re.compile(
+    rf"(?:\b(?:{_SOURCES})\b|^[ \t]*here(?:['’]s)?\b)[^.!?\n:]{{0,80}}:[ \t]*$", re.IGNORECASE
+)
+"""A line that announces what is not the speaker's."""
+_QUOTATION = re.compile(
+    r"\"[^\"\n]{0,600}\"|“[^”\n]{0,600}”|«[^»\n]{0,600}»|„[^“”\n]{0,600}[“”]|‘[^’\n]{12,600}’(?!\w)"
+    r"|(?<![\w'])'(?:[^'\n]|(?<=\w)'(?=\w)){12,600}'(?!\w)"
+)
+_QUOTED_WORDS = 3
+"""A quotation of fewer words is a name."""
+_LEFT_OUT = re.compile(r"\[… [\d,]+ characters left out …\]")
+_END = re.compile(r"[.!?…]+[\"”’)\]]*(?=\s|$)")
+_ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|no|fig|dr|mr|mrs|st)\.$", re.I)
+
+_SPOKE = (
+    "said|says|say|thinks?|thought|claims?|claimed|told|tells?|wrote|writes?|suggests?|suggested"
+    "|recommends?|recommended|argues?|argued|insists?|insisted|mentions?|mentioned|reckons?"
+    "|believes?|believed|wants?|wanted|prefers?|preferred|likes?|liked|decided|decides|agreed"
+    "|asked|asks|advises?|advised|instructs?|instructed|states|stated|reads|noted|proposes"
+    "|proposed|warns?|warned|chose|switched|considered|pushed|swears"
+)
+_NOT_ANOTHER = (
+    "i|we|you|it|that|this|which|who|and|or|but|so|then|also|still|to|not|never|always|just|only"
+    "|have|has|had|ve|been|be|is|are|was|were|am|team|finally|now|today|already|really|please|will"
+    "|would|should|must|can|could|do|did|does|don|let|s|usually|generally|strongly|definitely"
+    "|actually|there|here|what|yes|ok|okay|no|finally|ultimately|eventually|again|both|all|as|then"
+    "|firmly|jointly|recently|yesterday|earlier|first|later|ever"
+)
+_THIRD_PARTY = re.compile(
+    rf"(?<!['’])\b(?!(?:{_NOT_ANOTHER})\b)(?!(?:i|we|you|it)['’])[\w'’-]+\s+(?:(?:also|once|has|have|had|just|still|always|team"
+    rf"|really|strongly|clearly|explicitly|usually)\s+){{0,2}}(?:{_SPOKE})\b",
+    re.IGNORECASE,
+)
+"""Somebody else, and what he says, wants or does."""
+_ELSEWHERE = re.compile(
+    r"\baccording to\b|\bas per\b|\bper the\b|\bquot(?:e|ing)\b|\bin (?:his|her|their|its|\w+'s)"
+    r" (?:words|opinion|view)\b|\bthey(?:'re|’re)?\b|\b(?:he|she)\b|\btheir\b"
+    r"|\bI(?:'ve| have)? (?:read|heard|saw|seen)\b|\bused to\b|\bback then\b|\byears ago\b"
+    r"|\bat my (?:last|old|former|previous|other)\b|\bat (?:his|her|another)\b"
+    r"|\bin (?:my|the|an|a|our) ?(?:other|old|different|another|former|previous|last)\b"
+    r"|\bin another\b|\belsewhere\b|\bpreviously\b|\bsupposedly\b|\ballegedly\b|\breportedly\b"
+    r"|\bsomeone\b|\bsomebody\b|\bpeople\b|\b(?:some|many|most|other) (?:teams|projects)\b"
+    r"|\b(?!(?:our|the|this|my|whole|entire)\b)\w+ team\b|\bthe (?:vendor|maintainers?)\b",
+    re.IGNORECASE,
+)
+_RECALLED = re.compile(
+    r"\bm_[0-9a-f]{8,20}\b|\bxscore (?:remembers|recalls|says|adds)\b|\bfrom memory\b|\bas (?:I )?re(?:call|member|corded)\w*\b"
+    r"|\bI (?:recall|remember)\b|\brecalled\b|\bmemor(?:y|ies) (?:says?|notes?|mentions?|has|have"
+    r"|shows?|lists?|tells?)\b|\b(?:in|from|per) (?:an? |the |my |your )?(?:earlier|past|previous"
+    r"|prior) (?:session|conversation|chat|turn)s?\b|\bprior context\b|\byou (?:said|told|mentioned"
+    r"|asked|decided|wanted|noted)\b|\brecorded (?:decision|convention|preference|memory)\b"
+    r"|\b(?:already )?on record\b|\bstored (?:fact|memory|note)\b|\bconfidence [01]?\.\d",
+    re.IGNORECASE,
+)
+_TO_A_MODEL = re.compile(
+    r"\b(?:AI|LLM|assistants?|language models?|chatbots?|coding agents?|agents?|claude|copilot"
+    r"|chatgpt|gpt|cursor|codex)\b[^.\n]{0,80}\b(?:must|should|shall|always|never|remember|note"
+    r"|store|save|memori[sz]e|need|have to|are to|is to)\b|\bignore (?:all |any |the )?(?:previous"
+    r"|prior|earlier|above)\b|\byour (?:memory|system prompt|instructions)\b"
+    r"|\b(?:store|save|write|put) (?:this|that|it) (?:in|into|to) (?:your |long-term )?memory\b",
+    re.IGNORECASE,
+)
+_CONSIDERED = re.compile(
+    r"\b(?:suppose|imagine|what if|whether|hypothetically|in theory|pretend|maybe|perhaps|possibly"
+    r"|probably|might|for example|for instance|e\.g\.|let's say|say we|should we|shall we|could we"
+    r"|would we|can we|do we|did we|have we|wondering|not sure|unsure|I think|I guess|I suspect\w*|I believe|seems?|likely|looks like"
+    r"|apparently|suspect\w*|presumably|considering|thinking about"
+    r"|thinking of|leaning|tempted|propose|proposal|option [A-D1-9]|one option|alternatively|we"
+    r" could|you could|I could|could also|would be|would have|might have|almost|nearly|about to"
+    r"|haven't decided|have not decided|didn't decide|not decided|undecided|yet to decide|if we"
+    r"|if I|had we|were we|wish|joking|kidding|just a thought"
+    r"|spitballing|brainstorm\w*|draft|in case we|assuming|once we)\b"
+    r"|^(?:if|unless|had|were|would|could|should we|should I|can|why|how|what if)\b",
+    re.IGNORECASE,
+)
+_TRIED = re.compile(
+    r"\bbut (?:it|that|this|then|we|I|the)\b[^.]{0,60}\b(?:n[o']t|fail\w*|broke\w*|undo|undid"
+    r"|revert\w*|back|gave up|wrong|drop\w*)\b|\b(?:dead end|did ?n[o']t work|does ?n[o']t work"
+    r"|didn’t work|doesn’t work|no longer|not any ?more|was wrong|were wrong|turned out"
+    r"|gave up on|rolled back|abandoned|reverted)\b",
+    re.IGNORECASE,
+)
+
+
+_SPEAKS_AGAIN = re.compile(
+    r"^(?:but |so |still |however,? |ok(?:ay)?,? )?(?:i|we|let['’]s)\b", re.I
+)
+"""After somebody else was heard, the speaker goes on in his own name."""
+_IS_HERE = re.compile(r"\b(?:here|in this (?:repo|repository|project|codebase))\b", re.I)
+"""After another place was spoken of, the speaker is back."""
+
+
+class Sentence(Struct, frozen=True):
+    """A sentence of a message."""
+
+    text: str
+    """As it was written, without the mark of a list."""
+    own: str
+    """The same with what is not the speaker's blanked."""
+    start: int
+    """Where it begins in the message."""
+    end: int
+    doubt: str = ""
+    """Why it is no statement of the speaker's; empty: it is one."""
+    is_listed: bool = False
+    """Whether it begins an entry of a list."""
+
+
+def own_sentences(message: str) -> list[Sentence]:
+    """Return the sentences of a message in which the speaker says something himself."""
+    message = message[:MOST_CHARS]
+    blanked = _without_quotations(_without_blocks(message))
+    sentences: list[Sentence] = []
+    for start, end, is_listed in _spans(blanked):
+        own = blanked[start:end]
+        if any(character.isalpha() for character in own):
+            sentences.append(
+                Sentence(message[start:end], own, start, end, _doubt_of(own), is_listed)
+            )
+    return _with_what_goes_on(sentences, message)
+
+
+def _with_what_goes_on(sentences: list[Sentence], message: str) -> list[Sentence]:
+    """Doubt what goes on in the line in which somebody else is heard."""
+    checked: list[Sentence] = []
+    heard_until = -1
+    is_elsewhere = False
+    for sentence in sentences:
+        doubt = sentence.doubt
+        if sentence.start < heard_until and not doubt:
+            pattern = _IS_HERE if is_elsewhere else _SPEAKS_AGAIN
+            doubt = "" if pattern.search(sentence.own) else "somebody else's"
+        if doubt in ("somebody else's", "recalled", "for a model", "of elsewhere"):
+            is_elsewhere = is_elsewhere or doubt == "of elsewhere"
+            line_end = message.find("\n", sentence.end)
+            heard_until = len(message) if line_end < 0 else line_end
+        else:
+            is_elsewhere = False
+        checked.append(replace(sentence, doubt=doubt))
+    return checked
+
+
+def own_text(message: str) -> str:
+    """Return a message with what is not the speaker's blanked."""
+    return _without_quotations(_without_blocks(message[:MOST_CHARS]))
+
+
+def _doubt_of(own: str) -> str:
+    if len(own) > SENTENCE_CHARS:
+        return "too long"
+    if own.rstrip().endswith("?"):
+        return "a question"
+    patterns = {
+        "recalled": _RECALLED,
+        "for a model": _TO_A_MODEL,
+        "somebody else's": _THIRD_PARTY,
+        "of elsewhere": _ELSEWHERE,
+        "only considered": _CONSIDERED,
+        "tried and dropped": _TRIED,
+    }
+    for doubt, pattern in patterns.items():
+        if pattern.search(own):
+            return doubt
+    return ""
+
+
+def _without_blocks(message: str) -> str:
+    """Blank code, quoted lines, tables, what stands between tags, and what a line announces."""
+    lines: list[str] = []
+    fence = ""
+    announced = False
+    before_is_blank = True
+    all_lines = _without_tags(message).split("\n")
+    for number, line in enumerate(all_lines):
+        lines_below = all_lines[number + 1 : number + 4]
+        opening = _FENCE.match(line)
+        is_code = bool(_INDENTED.match(line)) and before_is_blank and not _BULLET.match(line)
+        if fence:
+            is_foreign = True
+            if opening and opening[1].startswith(fence) and line.strip() == opening[1]:
+                fence = ""
+        elif opening:
+            is_foreign = True
+            fence = opening[1]
+        else:
+            is_foreign = announced or is_code or bool(_QUOTED_LINE.match(line))
+        # Code goes on below a line of code.
+        before_is_blank = not line.strip() or is_code
+        if not is_foreign:
+            announced = _announces(line, lines_below)
+        lines.append(_blank(line) if is_foreign else line)
+    return "\n".join(lines)
+
+
+def _announces(line: str, lines_below: Sequence[str]) -> bool:
+    """Whether what follows this line is somebody else's: it names a source, or ends in a colon."""
+    if not line.rstrip().endswith(":"):
+        return False
+    below = next((line for line in lines_below if line.strip()), "")
+    # The code is blanked anyway; below it the speaker goes on.
+    if _FENCE.match(below):
+        return False
+    return bool(_ANNOUNCED.search(line)) or (bool(below) and not _BULLET.match(below))
+
+
+def _without_tags(message: str) -> str:
+    """Blank from each tag to its end; a page that is never closed goes to the end."""
+    kept: list[str] = []
+    place = 0
+    while opening := _TAG.search(message, place):
+        end = message.find(f"</{opening[1]}>", opening.end())
+        is_page = opening[1].lower() in ("html", "body", "div", "article", "page", "document")
+        if end >= 0:
+            end += len(opening[1]) + 3
+        else:
+            end = len(message) if is_page else opening.end()
+        kept.append(message[place : opening.start()])
+        kept.append(_blank(message[opening.start() : end]))
+        place = end
+    return "".join([*kept, message[place:]])
+
+
+def _without_quotations(message: str) -> str:
+    def blank(quotation: re.Match[str]) -> str:
+        if len(quotation[0].split()) < _QUOTED_WORDS:
+            return quotation[0]
+        return _blank(quotation[0])
+
+    return _QUOTATION.sub(blank, _LEFT_OUT.sub(lambda mark: _blank(mark[0]), message))
+
+
+def _blank(text: str) -> str:
+    """Return spaces in the place of every character but line ends."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def _spans(blanked: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield where each sentence begins and ends, and whether it begins an entry of a list."""
+    line_start = 0
+    for line in blanked.split("\n"):
+        bullet = _BULLET.match(line)
+        start = bullet.end() if bullet else 0
+        is_listed = bool(bullet)
+        for end in _sentence_ends(line, start):
+            piece = line[start:end]
+            left = len(piece) - len(piece.lstrip())
+            if piece.strip():
+                yield line_start + start + left, line_start + start + len(piece.rstrip()), is_listed
+            start = end
+            is_listed = False
+        line_start += len(line) + 1
+
+
+def _sentence_ends(line: str, start: int) -> Iterator[int]:
+    for mark in _END.finditer(line, start):
+        # Only its last word is looked at: a line of full stops would take its length squared.
+        if not _ABBREVIATION.search(line, max(start, mark.end() - 8), mark.end()):
+            yield mark.end()
+    yield len(line)
