@@ -95,19 +95,19 @@ def test_answers_are_compared_in_both_orders(
     xscore: Run, repo: Path, host: OpenAIServer, replies: list[str], better: Better
 ) -> None:
     """A model that prefers what it reads first prefers neither."""
-    left = list(replies)
+    unused_replies = list(replies)
 
     def answer(prompt: str) -> str:
         if "<first>" not in prompt:
             return "The rule says so." if RULE in prompt else "There is no rule."
-        return json.dumps({"better": left.pop(0), "because": "it names the rule"})
+        return json.dumps({"better": unused_replies.pop(0), "because": "it names the rule"})
 
     host.answer = answer
     xscore("memory", "add", RULE, "--kind", "decision", cwd=repo)
     (task,) = probed(xscore, repo, "--without", "decisions", "--grade")["tasks"]
     assert task["with_part"]["answer"] == "The rule says so."
     assert task["without_part"]["answer"] == "There is no rule."
-    assert task["grade"]["better"] == better and left == []
+    assert task["grade"]["better"] == better and unused_replies == []
     stages = json.loads(xscore("report", "--by", "stage", "--json", cwd=repo).stdout)
     assert "grade" in json.dumps(stages)
 
