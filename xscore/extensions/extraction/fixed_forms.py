@@ -8,6 +8,7 @@ forms. Trade-off: English, and only these forms; what is said otherwise needs a 
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import TypedDict
 
 from xscore.extensions.extraction.facts import (
     TEXT_CHARS,
@@ -41,8 +42,10 @@ _DECIDED = re.compile(
     re.IGNORECASE,
 )
 _CHOSEN = re.compile(
-    rf"{_LEAD}(?:let['’]s|we(?:'ll|’ll| will|'re going to|’re going to| are going to|'re|’re| are)?)"
-    r"\s+(?:go|going|stick|sticking|stay|staying|standardi[sz]e|standardi[sz]ing) (?:with|on|for)\b",
+    rf"{_LEAD}(?:let['’]s|we(?:'ll|’ll| will|'re going to|’re going to| are going to|'re|’re"
+    rf"| are)?)"
+    r"\s+(?:go|going|stick|sticking|stay|staying|standardi[sz]e|standardi[sz]ing)"
+    r" (?:with|on|for)\b",
     re.IGNORECASE,
 )
 _FROM_NOW_ON = re.compile(
@@ -72,19 +75,23 @@ _PREFERRED = re.compile(
     re.IGNORECASE,
 )
 _NOT_PREFERRED = re.compile(
-    r"\b(?:n[o']t|n’t|never|no longer|hardly|stop)\b(?=.{0,25}\b(?:prefer|preference|want|like|rather"
+    r"\b(?:n[o']t|n’t|never|no longer|hardly|stop)\b(?=.{0,25}\b(?:prefer|preference|want"
+    r"|like|rather"
     r")\b)|\brather not\b|\blike to (?:know|see if|ask|understand)\b",
     re.IGNORECASE,
 )
 _REMEMBERED = re.compile(
-    rf"{_LEAD}(?:remember|keep in mind|bear in mind|note|for the record|don['’]t forget)(?: that|,|:)"
+    rf"{_LEAD}(?:remember|keep in mind|bear in mind|note|for the record"
+    rf"|don['’]t forget)(?: that|,|:)"
     r"\s+\S",
     re.IGNORECASE,
 )
 _LEFT_TO_DO = re.compile(
-    r"^(?:TODO|FIXME|to[- ]do|action item|follow[- ]up|still open|remaining|next step)\s*[:—–-]\s*\S"
+    r"^(?:TODO|FIXME|to[- ]do|action item|follow[- ]up|still open|remaining"
+    r"|next step)\s*[:—–-]\s*\S"
     rf"|{_LEAD}(?:remember to|remind me to|don['’]t forget to)\s+[a-z]"
-    r"|\b(?:we|I)(?:'ll|’ll)?\s+(?:still (?:need|have) to|need to .{3,200}\b(?:later|before|after|by"
+    r"|\b(?:we|I)(?:'ll|’ll)?\s+(?:still (?:need|have) to|need to .{3,200}\b(?:later|before"
+    r"|after|by"
     r"|next)|have to .{3,200}\b(?:later|before|after|by|next))\b",
     re.IGNORECASE,
 )
@@ -200,9 +207,17 @@ def _todo(sentence: Sentence) -> Todo:
     return Todo(**_parts_of(sentence))
 
 
-def _parts_of(sentence: Sentence) -> dict[str, str | tuple[str, ...]]:
-    quote = " ".join(sentence.text.split())
-    return {"text": quote[:TEXT_CHARS], "quote": quote[:TEXT_CHARS], "files": files_named(quote)}
+class _Parts(TypedDict):
+    """What every fact has."""
+
+    text: str
+    quote: str
+    files: tuple[str, ...]
+
+
+def _parts_of(sentence: Sentence) -> _Parts:
+    quote = " ".join(sentence.text.split())[:TEXT_CHARS]
+    return {"text": quote, "quote": quote, "files": files_named(quote)}
 
 
 def files_named(text: str) -> tuple[str, ...]:

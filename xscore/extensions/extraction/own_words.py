@@ -59,7 +59,8 @@ _NOT_ANOTHER = (
     "|firmly|jointly|recently|yesterday|earlier|first|later|ever"
 )
 _THIRD_PARTY = re.compile(
-    rf"(?<!['’])\b(?!(?:{_NOT_ANOTHER})\b)(?!(?:i|we|you|it)['’])[\w'’-]+\s+(?:(?:also|once|has|have|had|just|still|always|team"
+    rf"(?<!['’])\b(?=\w)(?!(?:{_NOT_ANOTHER})\b)(?!(?:i|we|you|it)['’])[\w'’-]+\s+(?:(?:also|once"
+    rf"|has|have|had|just|still|always|team"
     rf"|really|strongly|clearly|explicitly|usually)\s+){{0,2}}(?:{_SPOKE})\b",
     re.IGNORECASE,
 )
@@ -76,7 +77,8 @@ _ELSEWHERE = re.compile(
     re.IGNORECASE,
 )
 _RECALLED = re.compile(
-    r"\bm_[0-9a-f]{8,20}\b|\bxscore (?:remembers|recalls|says|adds)\b|\bfrom memory\b|\bas (?:I )?re(?:call|member|corded)\w*\b"
+    r"\bm_[0-9a-f]{8,20}\b|\bxscore (?:remembers|recalls|says|adds)\b|\bfrom memory\b"
+    r"|\bas (?:I )?re(?:call|member|corded)\w*\b"
     r"|\bI (?:recall|remember)\b|\brecalled\b|\bmemor(?:y|ies) (?:says?|notes?|mentions?|has|have"
     r"|shows?|lists?|tells?)\b|\b(?:in|from|per) (?:an? |the |my |your )?(?:earlier|past|previous"
     r"|prior) (?:session|conversation|chat|turn)s?\b|\bprior context\b|\byou (?:said|told|mentioned"
@@ -95,7 +97,8 @@ _TO_A_MODEL = re.compile(
 _CONSIDERED = re.compile(
     r"\b(?:suppose|imagine|what if|whether|hypothetically|in theory|pretend|maybe|perhaps|possibly"
     r"|probably|might|for example|for instance|e\.g\.|let's say|say we|should we|shall we|could we"
-    r"|would we|can we|do we|did we|have we|wondering|not sure|unsure|I think|I guess|I suspect\w*|I believe|seems?|likely|looks like"
+    r"|would we|can we|do we|did we|have we|wondering|not sure|unsure|I think|I guess"
+    r"|I suspect\w*|I believe|seems?|likely|looks like"
     r"|apparently|suspect\w*|presumably|considering|thinking about"
     r"|thinking of|leaning|tempted|propose|proposal|option [A-D1-9]|one option|alternatively|we"
     r" could|you could|I could|could also|would be|would have|might have|almost|nearly|about to"

@@ -47,6 +47,11 @@ _ORDER = re.compile(
 )
 
 
+def negates(text: str) -> bool:
+    """Whether a text says what is not, or not to be."""
+    return _NEGATION.search(text) is not None
+
+
 class Message(Struct, frozen=True):
     """What one side said in one exchange."""
 
@@ -84,6 +89,14 @@ class _ReadSession(Struct, frozen=True):
     """Of each message."""
     retractions: tuple[Retraction, ...]
 
+    def of_user(self) -> tuple[Retraction, ...]:
+        """Return what the user took back."""
+        return tuple(
+            retraction
+            for retraction in self.retractions
+            if self.messages[retraction.message].by == "user"
+        )
+
     def is_taken_back(self, fact: Fact, *, message: int, start: int) -> bool:
         words = content_words(f"{fact.text} {fact.quote}")
         return any(
@@ -103,7 +116,7 @@ def find_by_rules(messages: Sequence[Message]) -> SessionFacts:
                 dropped.append(DroppedFact(fact, "taken back"))
             else:
                 kept.append(_said(fact, message))
-    return SessionFacts(tuple(kept), tuple(dropped), session.retractions)
+    return SessionFacts(tuple(kept), tuple(dropped), session.of_user())
 
 
 def check_proposed(
@@ -125,7 +138,7 @@ def check_proposed(
                 break
         if why:
             dropped.append(DroppedFact(fact, why))
-    return SessionFacts(tuple(kept), tuple(dropped), session.retractions)
+    return SessionFacts(tuple(kept), tuple(dropped), session.of_user())
 
 
 def _read(messages: Sequence[Message]) -> _ReadSession:
@@ -167,7 +180,6 @@ def _objection(
     session: _ReadSession, fact: Fact, quoted: Sequence[Sentence], *, message: int
 ) -> str:
     """Return why these sentences do not bear out a fact; empty: they do."""
-    whole = " ".join(sentence.own for sentence in quoted)
     for sentence in quoted:
         # A failure may be told as what did not work.
         is_failure = isinstance(fact, Failure) and sentence.doubt == "tried and dropped"
@@ -175,7 +187,13 @@ def _objection(
             return sentence.doubt
     if session.is_taken_back(fact, message=message, start=quoted[0].start):
         return "taken back"
-    if bool(_NEGATION.search(fact.text)) != bool(_NEGATION.search(whole)):
+    return _overstatement(fact, quoted)
+
+
+def _overstatement(fact: Fact, quoted: Sequence[Sentence]) -> str:
+    """Return what a fact says that its sentences do not; empty: nothing."""
+    whole = " ".join(sentence.own for sentence in quoted)
+    if negates(fact.text) != negates(whole):
         return "its text and its quote disagree about a negation"
     if _STRONG.search(fact.text) and not _STRONG.search(whole):
         return "its text is stronger than its quote"

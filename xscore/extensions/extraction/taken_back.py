@@ -34,8 +34,10 @@ _TAKES_BACK = re.compile(
     r"\b(?:not going (?:with|to use|for)|not go(?:ing)? with|not using|not use|drop(?:ped|ping)?"
     r"|forget(?: about)?|scrap(?:ped|ping)?|abandon(?:ed|ing)?|ditch(?:ed|ing)?|revert(?:ed|ing)?"
     r"|roll(?:ed|ing)? back|undo(?:ing)?|undid|stop(?:ped|ping)? (?:using|doing)"
-    r"|no longer (?:use|using|need|want|do|prefer|with|on|run)|(?:won['’]t|will not) (?:use|be using"
-    r"|go with|do)|let['’]s not (?:use|do|go with|add)|no more|mov(?:e|ed|ing) (?:away|off) (?:from)?"
+    r"|no longer (?:use|using|need|want|do|prefer|with|on|run)|(?:won['’]t|will not) (?:use"
+    r"|be using"
+    r"|go with|do)|let['’]s not (?:use|do|go with|add)|no more|mov(?:e|ed|ing) (?:away"
+    r"|off) (?:from)?"
     r"|away from|instead of|rather than|minds? (?:about|on)|decided against|against using"
     r"|never ?mind(?: about)?|switch(?:ed|ing)? (?:away )?from|mistake to use|retract|withdraw"
     rf"|back out of|gave up on|give up on)\s+(?:the |that |this |our |my |using )*{_OBJECT}",
@@ -44,7 +46,8 @@ _TAKES_BACK = re.compile(
 _FAILED = re.compile(
     r"(?:^|[,;]\s+|\b(?:but|and|so|that|because)\s+)(?P<named>[^,.;:!?\n]{2,80}?)\s+"
     r"(?:(?:did|does|do)(?: not|n['’]t) (?:work|help|pan out|fix|hold|solve|change)\w*"
-    r"|(?:was|is|were)(?: not|n['’]t) (?:the |a )?(?:cause|problem|reason|culprit|issue|right|it|true"
+    r"|(?:was|is|were)(?: not|n['’]t) (?:the |a )?(?:cause|problem|reason|culprit|issue"
+    r"|right|it|true"
     r"|needed)|(?:was|is|turned out (?:to be )?)\s?(?:a )?(?:dead[- ]end|wrong|no[- ]go|red herring"
     r"|off the table|unnecessary|too slow|not happening|off|out|history)\b"
     r"|won['’]t work|(?:got|was|were|has been) (?:reverted|rolled back|dropped|abandoned|scrapped)"
@@ -56,8 +59,8 @@ _EMPTY = frozenset(
     " all any idea plan thing approach decision option one part way anymore any more after use"
     " using used again now just then them they there here its it's it we our us to of in on at a an"
     " i be is as so do go going went way attempt theory guess about out off up down over under old"
-    " new same other another some than too very also still yet rule preference convention change changes patch commit user"
-    " agent".split()
+    " new same other another some than too very also still yet rule preference convention change"
+    " changes patch commit user agent project repository repo uses must should".split()
 )
 _WORD = re.compile(r"[^\W_][\w./+#-]*")
 MOST_NAMED = 3
