@@ -64,12 +64,16 @@ def unread_sessions(connection: sqlite3.Connection) -> list[UnreadSession]:
 def unread_exchanges(
     connection: sqlite3.Connection, thread: str | None = None, *, limit: int
 ) -> list[Memory]:
-    """Return unread exchanges, the oldest first. thread: of this working session; None: of all."""
+    """Return unread exchanges, the oldest first.
+
+    thread: of this working session; None: of all. limit: at most so many; -1: all.
+    """
     if thread is None:
         memories = select_memories(connection, _UNREAD, ())
     else:
         memories = select_memories(connection, f"{_UNREAD} AND thread = ?", (thread,))
-    return sorted(memories, key=lambda memory: (memory.created_at, memory.id))[:limit]
+    in_order = sorted(memories, key=lambda memory: (memory.created_at, memory.id))
+    return in_order if limit < 0 else in_order[:limit]
 
 
 def mark_read(connection: sqlite3.Connection, ids: Iterable[str]) -> None:

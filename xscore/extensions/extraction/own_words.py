@@ -19,7 +19,19 @@ SENTENCE_CHARS = 600
 """A longer sentence is no statement that anybody would want to read again."""
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})")
-_QUOTED_LINE = re.compile(r"^[ \t]*(?:>|\||\$ |% |\+\+\+|---|@@|<<<<|====)")
+_QUOTED_LINE = re.compile(r"^[ \t]*(?:>|\||\+(?! )|-(?![ -])|---|@@|<<<<|====)")
+_PROMPT = re.compile(r"^[ \t]*(?:\$|%|>>>|[\w.-]+@[\w.-]+[:#$][^ ]*) ?\S")
+"""A command at a prompt; what it printed follows."""
+_BEGINS = re.compile(r"^\W{0,8}(?:begin|start)\b[^.!?]{0,50}$", re.IGNORECASE)
+_ENDS = re.compile(r"^\W{0,8}end\b[^.!?]{0,50}$", re.IGNORECASE)
+_SOMEBODY = re.compile(
+    r"^[ \t]*(?!(?i:todo|fixme|decision|note|rule|convention|policy|remaining|reminder|important"
+    r"|remember|preference|also|follow|action|next|question|edit|update|ps|ok|okay|yes|no|so"
+    r"|correction|result|summary|fact|idea|goal|task|architecture|design|final|still|left|to|open"
+    r"|please|actually|wait|first|second|finally|one|two)\b)"
+    r"(?:\[[^\]\n]{1,20}\] )?[A-Z][\w-]{0,20}(?: [A-Z][\w.-]{0,20})?: \S",
+)
+"""A line of a transcript: `Anna: we decided …`."""
 _INDENTED = re.compile(r"^(?: {4}|\t)")
 _BULLET = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
 _TAG = re.compile(r"<([A-Za-z][\w.-]{0,40})(?:\s[^<>\n]{0,200})?>")
@@ -31,7 +43,8 @@ _SOURCES = (
     "|instructions?|prompt|gist|paste|excerpt|suggestions?|bot|contents?|memory|memories"
 )
 _ANNOUNCED = re.compile(
-    rf"(?:\b(?:{_SOURCES})\b|^[ \t]*here(?:['’]s)?\b)[^.!?\n:]{{0,80}}:[ \t]*$", re.IGNORECASE
+    rf"(?:\b(?:{_SOURCES})\b|^[ \t]*here(?:['’]s)?\b)[^.!?\n:]{{0,80}}(?::|[ \t][—–-])[ \t]*$",
+    re.IGNORECASE,
 )
 """A line that announces what is not the speaker's."""
 _QUOTATION = re.compile(
@@ -73,7 +86,12 @@ _ELSEWHERE = re.compile(
     r"|\bin (?:my|the|an|a|our) ?(?:other|old|different|another|former|previous|last)\b"
     r"|\bin another\b|\belsewhere\b|\bpreviously\b|\bsupposedly\b|\ballegedly\b|\breportedly\b"
     r"|\bsomeone\b|\bsomebody\b|\bpeople\b|\b(?:some|many|most|other) (?:teams|projects)\b"
-    r"|\b(?!(?:our|the|this|my|whole|entire)\b)\w+ team\b|\bthe (?:vendor|maintainers?)\b",
+    r"|\b(?:competitor|vendor|customer|partner|neighbou?r|friend|boss|manager|colleague|coworker"
+    r"|teammate|reviewer|speaker|maintainer|upstream)s?\b"
+    r"|\b(?!(?:it|that|what|here|there|let|team|project|today)['’])\w+['’]s (?:rule|convention"
+    r"|policy|decision|preference|advice|opinion|view|recommendation|choice|practice|words|style)\b"
+    r"|\b(?:reads?|says?|comment|docstring|message|warning|log)\b[^.`]{0,40}`[^`]*\s[^`]*`"
+    r"|\b(?!(?:our|the|this|my|whole|entire)\b)\w+ team\b",
     re.IGNORECASE,
 )
 _RECALLED = re.compile(
@@ -83,7 +101,8 @@ _RECALLED = re.compile(
     r"|shows?|lists?|tells?)\b|\b(?:in|from|per) (?:an? |the |my |your )?(?:earlier|past|previous"
     r"|prior) (?:session|conversation|chat|turn)s?\b|\bprior context\b|\byou (?:said|told|mentioned"
     r"|asked|decided|wanted|noted)\b|\brecorded (?:decision|convention|preference|memory)\b"
-    r"|\b(?:already )?on record\b|\bstored (?:fact|memory|note)\b|\bconfidence [01]?\.\d",
+    r"|\b(?:already )?on record\b|\bstored (?:fact|memory|note|preference|decision|convention)s?\b"
+    r"|\bbased on your\b|\bconfidence [01]?\.\d",
     re.IGNORECASE,
 )
 _TO_A_MODEL = re.compile(
@@ -102,7 +121,10 @@ _CONSIDERED = re.compile(
     r"|apparently|suspect\w*|presumably|considering|thinking about"
     r"|thinking of|leaning|tempted|propose|proposal|option [A-D1-9]|one option|alternatively|we"
     r" could|you could|I could|could also|would be|would have|might have|almost|nearly|about to"
-    r"|haven't decided|have not decided|didn't decide|not decided|undecided|yet to decide|if we"
+    r"|haven't decided|have not decided|didn't decide|not decided|not agreed"
+    r"|not settled|not chosen|haven't (?:agreed|settled|chosen)"
+    r"|isn['’]t true|not true|not the case|untrue|no need to|never said|doubt|undecided"
+    r"|yet to decide|if we"
     r"|if I|had we|were we|wish|joking|kidding|just a thought"
     r"|spitballing|brainstorm\w*|draft|in case we|assuming|once we)\b"
     r"|^(?:if|unless|had|were|would|could|should we|should I|can|why|how|what if)\b",
@@ -112,7 +134,8 @@ _TRIED = re.compile(
     r"\bbut (?:it|that|this|then|we|I|the)\b[^.]{0,60}\b(?:n[o']t|fail\w*|broke\w*|undo|undid"
     r"|revert\w*|back|gave up|wrong|drop\w*)\b|\b(?:dead end|did ?n[o']t work|does ?n[o']t work"
     r"|didn’t work|doesn’t work|no longer|not any ?more|was wrong|were wrong|turned out"
-    r"|gave up on|rolled back|abandoned|reverted)\b",
+    r"|gave up on|rolled back|abandoned|reverted|undone|undid|for a moment"
+    r"|temporarily|briefly|for a while)\b",
     re.IGNORECASE,
 )
 
@@ -205,11 +228,12 @@ def _without_blocks(message: str) -> str:
     fence = ""
     announced = False
     before_is_blank = True
+    is_output = False
     all_lines = _without_tags(message).split("\n")
-    for number, line in enumerate(all_lines):
+    for number, (line, written) in enumerate(zip(all_lines, message.split("\n"), strict=True)):
         lines_below = all_lines[number + 1 : number + 4]
         opening = _FENCE.match(line)
-        is_code = bool(_INDENTED.match(line)) and before_is_blank and not _BULLET.match(line)
+        is_code = bool(_INDENTED.match(written)) and before_is_blank and not _BULLET.match(line)
         if fence:
             is_foreign = True
             if opening and opening[1].startswith(fence) and line.strip() == opening[1]:
@@ -218,18 +242,28 @@ def _without_blocks(message: str) -> str:
             is_foreign = True
             fence = opening[1]
         else:
-            is_foreign = announced or is_code or bool(_QUOTED_LINE.match(line))
+            is_output = bool(_PROMPT.match(line)) or (is_output and bool(line.strip()))
+            is_foreign = announced or is_code or is_output or _is_quoted(line)
         # Code goes on below a line of code.
         before_is_blank = not line.strip() or is_code
         if not is_foreign:
             announced = _announces(line, lines_below)
+        elif announced and _ENDS.match(line):
+            announced = False
         lines.append(_blank(line) if is_foreign else line)
     return "\n".join(lines)
 
 
+def _is_quoted(line: str) -> bool:
+    """Whether a line shows by itself that somebody else wrote it."""
+    return bool(_QUOTED_LINE.match(line) or _SOMEBODY.match(line))
+
+
 def _announces(line: str, lines_below: Sequence[str]) -> bool:
     """Whether what follows this line is somebody else's: it names a source, or ends in a colon."""
-    if not line.rstrip().endswith(":"):
+    if _BEGINS.match(line):
+        return True
+    if not line.rstrip().endswith((":", " -", " –", " —")):
         return False
     below = next((line for line in lines_below if line.strip()), "")
     # The code is blanked anyway; below it the speaker goes on.
@@ -242,8 +276,13 @@ def _without_tags(message: str) -> str:
     """Blank from each tag to its end; a page that is never closed goes to the end."""
     kept: list[str] = []
     place = 0
+    unclosed: set[str] = set()
     while opening := _TAG.search(message, place):
-        end = message.find(f"</{opening[1]}>", opening.end())
+        end = -1
+        if opening[1] not in unclosed:
+            end = message.find(f"</{opening[1]}>", opening.end())
+        if end < 0:
+            unclosed.add(opening[1])
         is_page = opening[1].lower() in ("html", "body", "div", "article", "page", "document")
         if end >= 0:
             end += len(opening[1]) + 3

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from xscore.extensions.extraction.dates import with_absolute_dates
 from xscore.extensions.extraction.facts import (
     TEXT_CHARS,
+    Convention,
     Decision,
     Fact,
     Failure,
@@ -30,10 +31,21 @@ LEAST_SUPPORT = 0.7
 """Share of a fact's words that the sentences of its quote have to hold."""
 _NEGATION = re.compile(
     r"\b(?:not|never|no|without|avoid|stop|don['’]?t|doesn['’]?t|won['’]?t|can['’]?t|isn['’]?t"
-    r"|aren['’]?t|shouldn['’]?t|mustn['’]?t|didn['’]?t|cannot|nor|neither|nobody|nothing|forbid\w*"
+    r"|aren['’]?t|shouldn['’]?t|mustn['’]?t|didn['’]?t|cannot|nor|neither|nobody|nothing|hardly|rarely|seldom"
+    r"|forbid\w*"
     r"|refus\w*|against)\b",
     re.IGNORECASE,
 )
+_IDIOM = re.compile(
+    r"\b(?:no exceptions?|no matter|not only|no problem|not least)\b", re.IGNORECASE
+)
+"""Negations that negate nothing."""
+_ONCE = re.compile(
+    r"\bthis (?:one|time|once)\b|\bjust (?:this|here|now)\b|\bonly here\b|\bfor now\b|\bonce\b"
+    r"|\bin this (?!repo|project|code|house|team)|\bjust for\b",
+    re.IGNORECASE,
+)
+"""Of one case, and no rule for others."""
 _STRONG = re.compile(
     r"\b(?:all|always|every|everything|everywhere|never|only|must|any|each|decided|from now on)\b",
     re.IGNORECASE,
@@ -49,7 +61,7 @@ _ORDER = re.compile(
 
 def negates(text: str) -> bool:
     """Whether a text says what is not, or not to be."""
-    return _NEGATION.search(text) is not None
+    return _NEGATION.search(_IDIOM.sub("", text)) is not None
 
 
 class Message(Struct, frozen=True):
@@ -197,6 +209,8 @@ def _overstatement(fact: Fact, quoted: Sequence[Sentence]) -> str:
         return "its text and its quote disagree about a negation"
     if _STRONG.search(fact.text) and not _STRONG.search(whole):
         return "its text is stronger than its quote"
+    if isinstance(fact, Convention | Preference | Decision) and _ONCE.search(whole):
+        return "it is said of one case"
     if isinstance(fact, Preference | Decision):
         is_own = _FIRST_PERSON.search(whole) or _ORDER.search(quoted[0].own.strip())
         if not is_own:

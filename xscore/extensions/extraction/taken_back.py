@@ -16,7 +16,8 @@ from xscore.extensions.extraction.own_words import Sentence
 from xscore.store.term_vectors import stem
 
 _JUST_SAID = re.compile(
-    r"\b(?:scratch|strike|cancel|undo|disregard|belay|retract|withdraw) (?:that|this|it|my last)\b"
+    r"^no\b|^nope\b|\b(?:scratch|strike|cancel|undo|disregard|belay|retract|withdraw)"
+    r" (?:that|this|it|my last)\b"
     r"|\bnever ?mind\b|\bforget (?:that|it|this|what i)\b|\bignore (?:that|this|what i|my last)\b"
     r"|\bon second thou?ghts?\b|\bactually,? (?:no|wait|not)\b|\bno,? (?:wait|actually|sorry)\b"
     r"|\bwait,? (?:no|actually|that)\b|\bI take (?:that|it|this) back\b|\btake that back\b"
@@ -51,7 +52,9 @@ _FAILED = re.compile(
     r"|needed)|(?:was|is|turned out (?:to be )?)\s?(?:a )?(?:dead[- ]end|wrong|no[- ]go|red herring"
     r"|off the table|unnecessary|too slow|not happening|off|out|history)\b"
     r"|won['’]t work|(?:got|was|were|has been) (?:reverted|rolled back|dropped|abandoned|scrapped)"
-    r"|no longer (?:holds|applies|works)|turned out (?:not|too|wrong))",
+    r"|(?:is|are) (?:fine|innocent|unrelated)\b|(?:has|had) nothing to do"
+    r"|(?:is |are )?no longer (?:holds?|appl(?:y|ies)|works?|needed|wanted|required)"
+    r"|turned out (?:not|too|wrong))",
     re.IGNORECASE,
 )
 _EMPTY = frozenset(
