@@ -17,19 +17,19 @@ def put_session(
     """Store the exchanges of a session as the `stop` hook does; return their ids."""
     writer = ExchangeWriter(store, now=NOW, thread=thread)
     ids: list[str] = []
-    for number, (asked, answered) in enumerate(turns):
+    for number, (task, answer) in enumerate(turns):
         exchange = ImportedExchange(
             origin="claude-code",
             session=thread,
             identity=f"{thread}-{number}",
-            asked=asked,
-            answered=answered,
+            asked=task,
+            answered=answer,
             at=at + number,
             ended_at=at + number,
             cwd=str(store.root.path),
         )
-        made = exchange_memory(exchange, store.root, now=NOW)
-        writer.add([made])
-        ids.append(made.memory.id)
+        new = exchange_memory(exchange, store.root, now=NOW)
+        writer.add([new])
+        ids.append(new.memory.id)
     writer.finish()
     return ids

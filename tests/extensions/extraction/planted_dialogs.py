@@ -66,7 +66,7 @@ def names() -> Iterator[str]:
 
 def plants(count: int) -> list[Planted]:
     """Return so many facts, by turns in each shape."""
-    made: list[Planted] = []
+    planted_items: list[Planted] = []
     named = names()
     templates: list[dict[str, str]] = _TEMPLATES["plants"]
     for number in range(count):
@@ -75,13 +75,13 @@ def plants(count: int) -> list[Planted]:
         filled = {key: value.replace("{n}", name) for key, value in template.items()}
         turn = (filled["user"], filled["agent"])
         kind = filled["kind"]
-        made.append(Planted(name, kind, (turn,), kind, filled["text"], filled["quote"]))
-    return made
+        planted_items.append(Planted(name, kind, (turn,), kind, filled["text"], filled["quote"]))
+    return planted_items
 
 
 def traps(count: int) -> list[Planted]:
     """Return so many traps, by turns in each shape."""
-    made: list[Planted] = []
+    planted_items: list[Planted] = []
     # Another letter at the end, so that no trap has the name of a plant.
     named = (f"{name}x" for name in names())
     templates: list[dict[str, Any]] = _TEMPLATES["traps"]
@@ -89,26 +89,26 @@ def traps(count: int) -> list[Planted]:
         template = templates[number % len(templates)]
         name = next(named)
         turns: list[Turn] = []
-        for asked, answered in template["turns"]:
-            turns.append((asked.replace("{n}", name), answered.replace("{n}", name)))
+        for task, answer in template["turns"]:
+            turns.append((task.replace("{n}", name), answer.replace("{n}", name)))
         wrong = template["text"].replace("{n}", name)
         quote = template["quote"].replace("{n}", name)
         shape, kind = template["shape"], template["kind"]
-        made.append(Planted(name, shape, tuple(turns), kind, wrong, quote, is_trap=True))
-    return made
+        planted_items.append(Planted(name, shape, tuple(turns), kind, wrong, quote, is_trap=True))
+    return planted_items
 
 
-def dialogs(planted: list[Planted], *, each: int = 4, seed: int = 7) -> list[Dialog]:
-    """Return sessions that hold so many of these each, between turns about nothing."""
+def dialogs(planted: list[Planted], *, size: int = 4, seed: int = 7) -> list[Dialog]:
+    """Return sessions that hold so many of these size, between turns about nothing."""
     mixed = list(planted)
     random.Random(seed).shuffle(mixed)
-    made: list[Dialog] = []
-    for number, start in enumerate(range(0, len(mixed), each)):
+    sessions: list[Dialog] = []
+    for number, start in enumerate(range(0, len(mixed), size)):
         turns: list[Turn] = []
-        of_dialog = mixed[start : start + each]
+        of_dialog = mixed[start : start + size]
         for place, item in enumerate(of_dialog):
             turns += item.turns
             # What takes back what was just said must not reach a plant of its neighbour.
             turns += [_NOISE[(number + place) % len(_NOISE)], _NOISE[place % len(_NOISE)]]
-        made.append(Dialog(number, tuple(turns), tuple(of_dialog)))
-    return made
+        sessions.append(Dialog(number, tuple(turns), tuple(of_dialog)))
+    return sessions

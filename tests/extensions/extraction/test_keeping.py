@@ -103,7 +103,7 @@ def test_repetition_in_another_session_is_believed_more(store: Store) -> None:
 def test_thirty_replays_leave_no_near_duplicates(store: Store) -> None:
     """The same sessions thirty times make no fact twice."""
     for replay in range(30):
-        for dialog in dialogs(plants(38), each=19):
+        for dialog in dialogs(plants(38), size=19):
             thread = f"s_{replay}_{dialog.number}"
             put_session(store, thread, dialog.turns, at=NOW - (30 - replay) * DAY)
             read(store, thread)

@@ -66,7 +66,7 @@ def test_a_strangers_text_takes_no_more_work_than_its_length(part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "absolute"),
+    ("spoken", "absolute"),
     [
         ("by Friday", "by Friday (2026-11-27)"),
         ("next Friday", "next Friday (2026-12-04)"),
@@ -84,9 +84,9 @@ def test_a_strangers_text_takes_no_more_work_than_its_length(part: str) -> None:
         ("tomorrow (2026-11-28)", "tomorrow (2026-11-28)"),
     ],
 )
-def test_dates_become_absolute(said: str, absolute: str) -> None:
+def test_dates_become_absolute(spoken: str, absolute: str) -> None:
     """A day is named by its date, once, behind the words that were said."""
-    assert with_absolute_dates(said, FRIDAY) == absolute
+    assert with_absolute_dates(spoken, FRIDAY) == absolute
 
 
 def test_a_day_outside_the_calendar_is_left_alone() -> None:

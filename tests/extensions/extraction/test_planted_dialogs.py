@@ -36,16 +36,16 @@ ALL = dialogs(plants(200) + traps(200))
 
 def messages(dialog: Dialog) -> list[Message]:
     """Return the messages of a dialog."""
-    said: list[Message] = []
-    for number, (asked, answered) in enumerate(dialog.turns):
-        said.append(Message("user", asked, f"m_{number}", 0.0, SAID_ON))
-        said.append(Message("agent", answered, f"m_{number}", 0.0, SAID_ON))
-    return said
+    both_sides: list[Message] = []
+    for number, (task, answer) in enumerate(dialog.turns):
+        both_sides.append(Message("user", task, f"m_{number}", 0.0, SAID_ON))
+        both_sides.append(Message("agent", answer, f"m_{number}", 0.0, SAID_ON))
+    return both_sides
 
 
-def kept_of(found: SessionFacts, planted: tuple[Planted, ...]) -> list[Planted]:
+def kept_of(session_facts: SessionFacts, planted: tuple[Planted, ...]) -> list[Planted]:
     """Return what was planted and kept, by its name."""
-    words = " ".join(f"{said.fact.text} {said.fact.quote}" for said in found.kept)
+    words = " ".join(f"{fact.fact.text} {fact.fact.quote}" for fact in session_facts.kept)
     return [item for item in planted if item.name in words]
 
 
@@ -75,8 +75,8 @@ def test_a_model_that_falls_into_every_trap_plants_none() -> None:
     """What a model proposes is kept only where the speakers' own words bear it out."""
     kept: list[Planted] = []
     for dialog in ALL:
-        found = check_proposed(messages(dialog), proposals(dialog), extractor="m")
-        kept += kept_of(found, dialog.planted)
+        checked = check_proposed(messages(dialog), proposals(dialog), extractor="m")
+        kept += kept_of(checked, dialog.planted)
     recall, trapped = shares(kept)
     assert trapped == []
     assert recall >= 0.95
@@ -95,8 +95,8 @@ _SAID_BY_THE_USER = {
 def test_a_trap_is_one_only_because_of_what_surrounds_it(item: Planted) -> None:
     """The same fact, said plainly by the user, is kept: the tests can fail."""
     text = item.text
-    for reported, said in _SAID_BY_THE_USER.items():
-        text = text.replace(reported, said)
+    for reported, spoken in _SAID_BY_THE_USER.items():
+        text = text.replace(reported, spoken)
     said_plainly = f"We decided: {text}"
     plain = Message("user", said_plainly, "m_0", 0.0, SAID_ON)
     fact = FACTS[item.kind](text=text, quote=said_plainly)

@@ -109,8 +109,8 @@ def _one_answer(keys: str) -> str:
 
 def _render_fact(fact: Memory, *, now: float) -> str:
     details = fact.particulars
-    said = counted(max(1, details.occurrences), "time")
-    head = f"{bold(fact.id)}  {fact.kind}, said {said}, {format_age(fact.updated_at, now)}"
+    times = counted(max(1, details.occurrences), "time")
+    head = f"{bold(fact.id)}  {fact.kind}, said {times}, {format_age(fact.updated_at, now)}"
     lines = [head, f"  {escape_controls(fact.text)}"]
     if details.quote not in fact.text:
         lines.append(faint(f"  “{one_line(details.quote)}”"))
@@ -156,11 +156,11 @@ def extract_facts(flags: Flags) -> None:
 
 
 def _render_extraction(done: ExtractionDone) -> str:
-    found = (
+    summary = (
         f"{counted(done.exchanges, 'exchange')} read · {counted(len(done.new), 'new fact')} ·"
         f" {done.repeated} known · {done.superseded} superseded"
     )
     if done.waiting:
         waits = counted(done.waiting, "fact waits", "facts wait")
-        found += f"\n{waits} for a review: `xscore memory review`"
-    return found
+        summary += f"\n{waits} for a review: `xscore memory review`"
+    return summary

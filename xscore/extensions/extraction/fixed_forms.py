@@ -1,6 +1,6 @@
 """Facts that follow fixed forms: `we decided`, `from now on`, `don't … because`, `TODO:`.
 
-A sentence becomes at most one fact, word for word. It has to be the speaker's own (`own_words`),
+A sentence becomes at most one fact, word for word. It has to be the speaker's words (`own_words`),
 and its form has to stand where such a statement begins. What only a user may lay down (`always
 use`, `I prefer`, `remember that`) counts from the user alone: agents give general advice in these
 forms. Trade-off: English, and only these forms; what is said otherwise needs a model.
@@ -57,10 +57,9 @@ _ORDERED = re.compile(
     rf"{_LEAD}(?:(?:you|we)\s+(?:should|must)\s+)?(?:always|never)\s+[a-z]\w+", re.IGNORECASE
 )
 _FORBIDDEN = re.compile(
-    rf"{_LEAD}(?:we\s+)?(?:do not|don['’]t|never|avoid)\s+[a-z]\w+.{{3,300}}?"
-    r"\b(?:because|since|as it|as they|otherwise|so that)\b",
-    re.IGNORECASE,
+    rf"{_LEAD}(?:we\s+)?(?:do not|don['’]t|never|avoid)\s+[a-z]\w+", re.IGNORECASE
 )
+_REASON = re.compile(r"\b(?:because|since|as it|as they|otherwise|so that)\b", re.IGNORECASE)
 _RULE = re.compile(
     r"\b(?:our|the(?: team['’]s| project['’]s| house)?) (?:convention|rule|policy|standard|practice"
     r"|guideline)(?: here)?(?: is| says|:)\s*\S|^(?:convention|rule|policy)\s*:\s*\S"
@@ -153,7 +152,7 @@ def facts_of_sentences(
             yield sentence, _todo(sentence)
             continue
         if not sentence.is_listed:
-            in_list = bool(_LIST_OF_TODOS.match(sentence.own.strip()))
+            in_list = bool(_LIST_OF_TODOS.match(sentence.words.strip()))
             listed = 0
         if sentence.doubt:
             continue
@@ -164,43 +163,49 @@ def facts_of_sentences(
 
 def _fact_of(sentence: Sentence, by: Speaker) -> Fact | None:
     """Return the fact that a sentence states in a fixed form."""
-    own = " ".join(sentence.own.split())
-    if len(own.split()) < 4:
+    words = " ".join(sentence.words.split())
+    if len(words.split()) < 4:
         return None
-    stated = _fact_of_anybody(own, sentence)
+    stated = _fact_of_anybody(words, sentence)
     if stated is None and by == "user":
-        stated = _fact_of_user(own, sentence)
+        stated = _fact_of_user(words, sentence)
     return stated
 
 
-def _fact_of_anybody(own: str, sentence: Sentence) -> Fact | None:
-    if _LEFT_TO_DO.search(own):
+def _fact_of_anybody(words: str, sentence: Sentence) -> Fact | None:
+    if _LEFT_TO_DO.search(words):
         return _todo(sentence)
     parts = _parts_of(sentence)
-    topic = topic_of(own)
-    if _DECIDED.search(own):
+    topic = topic_of(words)
+    if _DECIDED.search(words):
         return Decision(**parts, topic=topic)
-    if _FROM_NOW_ON.search(own):
+    if _FROM_NOW_ON.search(words):
         return Convention(**parts, topic=topic)
-    if _FIXED.search(own):
+    if _FIXED.search(words):
         return Failure(**parts)
-    if _COMMAND_THAT_WORKS.search(own):
+    if _COMMAND_THAT_WORKS.search(words):
         return TechFact(**parts)
     return None
 
 
-def _fact_of_user(own: str, sentence: Sentence) -> Fact | None:
+def _fact_of_user(words: str, sentence: Sentence) -> Fact | None:
     parts = _parts_of(sentence)
-    topic = topic_of(own)
-    if _CHOSEN.search(own):
+    topic = topic_of(words)
+    if _CHOSEN.search(words):
         return Decision(**parts, topic=topic)
-    if _PREFERRED.search(own) and not _NOT_PREFERRED.search(own):
-        return Preference(**parts, topic=topic or _liked(own))
-    if _ORDERED.search(own) or _FORBIDDEN.search(own) or _RULE.search(own):
+    if _PREFERRED.search(words) and not _NOT_PREFERRED.search(words):
+        return Preference(**parts, topic=topic or _liked(words))
+    if _ORDERED.search(words) or _RULE.search(words) or _is_forbidden(words):
         return Convention(**parts, topic=topic)
-    if _REMEMBERED.search(own) or _HOLDS.search(own):
+    if _REMEMBERED.search(words) or _HOLDS.search(words):
         return TechFact(**parts, topic=topic)
     return None
+
+
+def _is_forbidden(words: str) -> bool:
+    """Whether something is forbidden, and a reason is given."""
+    forbidden = _FORBIDDEN.search(words)
+    return forbidden is not None and _REASON.search(words, forbidden.end()) is not None
 
 
 def _todo(sentence: Sentence) -> Todo:
@@ -232,9 +237,9 @@ def topic_of(text: str) -> str:
     return _slug(match["topic"]) if match else ""
 
 
-def _liked(own: str) -> str:
+def _liked(text: str) -> str:
     """Return a key for a preference that names no purpose: the first two words of what is liked."""
-    match = _LIKED.search(own)
+    match = _LIKED.search(text)
     words = re.findall(r"[\w.-]+", match["liked"]) if match else []
     return _slug(" ".join([word for word in words if word.lower() not in _FILLERS][:2]))
 

@@ -61,7 +61,7 @@ class KeptFacts(Struct, frozen=True, kw_only=True):
 
 
 def keep_facts(
-    store: Store, found: SessionFacts, *, mode: Mode, now: float, read: Sequence[str] = ()
+    store: Store, session_facts: SessionFacts, *, mode: Mode, now: float, read: Sequence[str] = ()
 ) -> KeptFacts:
     """Keep the facts of a session, and note that its exchanges were read.
 
@@ -71,21 +71,21 @@ def keep_facts(
     """
     with ExitStack() as held:
         # The user's store is locked first, as everywhere: two runs cannot wait for each other.
-        user = _users_store(store, found)
+        user = _users_store(store, session_facts)
         if user is not None:
             held.enter_context(database.transaction(user))
         held.enter_context(database.transaction(store.connection))
         keeper = _Keeper(store, user, mode=mode, now=now)
-        keeper.take_back(found.retractions)
-        for said in found.kept:
-            keeper.keep(said)
+        keeper.take_back(session_facts.retractions)
+        for said_fact in session_facts.kept:
+            keeper.keep(said_fact)
         extracted_facts.mark_read(store.connection, read)
     return keeper.result()
 
 
-def _users_store(store: Store, found: SessionFacts) -> Connection | None:
+def _users_store(store: Store, session_facts: SessionFacts) -> Connection | None:
     """Return the user's own store, made if there is something for it; None: nothing is."""
-    is_needed = any(said.kind is Kind.PREFERENCE for said in found.kept)
+    is_needed = any(said_fact.kind is Kind.PREFERENCE for said_fact in session_facts.kept)
     if store.user_data_dir is None:
         return None
     return store.user_connection(create=is_needed)
@@ -112,23 +112,23 @@ class _Keeper:
             refused=self._refused,
         )
 
-    def keep(self, said: SaidFact) -> None:
+    def keep(self, said_fact: SaidFact) -> None:
         """Keep one fact, or note that it was said again."""
-        layer = LAYERS_BY_KIND[said.kind][0]
+        layer = LAYERS_BY_KIND[said_fact.kind][0]
         connection = self._home_of(layer)
         if connection is None:  # the user's own store is switched off
             self._refused += 1
             return
-        known = self._known_of(connection, layer)
-        same = next((memory for memory in known if _says_the_same(memory, said)), None)
+        memories = self._known_of(connection, layer)
+        same = next((memory for memory in memories if _says_the_same(memory, said_fact)), None)
         if same is not None and _stands(same):
-            self._say_again(connection, same, said)
+            self._say_again(connection, same, said_fact)
             return
         is_refused = same is not None and same.particulars.review == "rejected"
         if is_refused or self._waiting >= extracted_facts.MOST_WAITING:
             self._refused += 1
             return
-        self._write(connection, said, layer)
+        self._write(connection, said_fact, layer)
 
     def take_back(self, retractions: Iterable[Retraction]) -> None:
         """Supersede what was inferred in earlier sessions and is taken back in this one."""
@@ -144,13 +144,13 @@ class _Keeper:
                 if is_open and any(retraction.names(words) for retraction in named):
                     self._supersede(connection, memory)
 
-    def _write(self, connection: Connection, said: SaidFact, layer: Layer) -> None:
-        holder = self._holder_of(connection, layer, said.fact.topic)
-        topic = said.fact.topic
+    def _write(self, connection: Connection, said_fact: SaidFact, layer: Layer) -> None:
+        holder = self._holder_of(connection, layer, said_fact.fact.topic)
+        topic = said_fact.fact.topic
         # What a person stated is never replaced by what was inferred.
         if topic and holder is not None and not _is_inferred_fact(holder):
             topic = ""
-        memory, citations = self._memory_of(said, topic)
+        memory, citations = self._memory_of(said_fact, topic)
         if extracted_facts.is_erased(connection, memory.id):
             self._refused += 1
             return
@@ -160,24 +160,24 @@ class _Keeper:
         memory_writer.write_memory(connection, memory, before=None, now=self._now)
         if citations:
             evidence.attach_citations(connection, memory.id, citations)
-        extracted_facts.note_saying(connection, memory.id, said.exchange)
+        extracted_facts.note_saying(connection, memory.id, said_fact.exchange)
         # An old session, read today, does not count as unused since then.
         note_access(connection, [memory.id], now=self._now)
-        known = self._known_of(connection, layer)
-        known[:] = [other for other in known if other.id != memory.id]
-        known.append(memory)
+        memories = self._known_of(connection, layer)
+        memories[:] = [entry for entry in memories if entry.id != memory.id]
+        memories.append(memory)
         self._new.append(memory.id)
         self._waiting += not self._is_active(memory)
 
-    def _memory_of(self, said: SaidFact, topic: str) -> tuple[Memory, tuple[Citation, ...]]:
-        fact = said.fact
+    def _memory_of(self, said_fact: SaidFact, topic: str) -> tuple[Memory, tuple[Citation, ...]]:
+        fact = said_fact.fact
         citations, paths = self._cited(fact)
-        waits = self._mode == "ask" or said.kind is Kind.PREFERENCE
+        waits = self._mode == "ask" or said_fact.kind is Kind.PREFERENCE
         details = MemoryDetails(
             rationale=getattr(fact, "because", ""),
             resolution=getattr(fact, "fix", ""),
             quote=fact.quote,
-            quoted_in=said.exchange,
+            quoted_in=said_fact.exchange,
             # A preference reaches all repositories, so that it always waits.
             review="waiting" if waits else "unreviewed",
             paths=paths,
@@ -186,12 +186,12 @@ class _Keeper:
         settings = self._store.settings
         statement = Statement(
             text=fact.text,
-            kind=said.kind,
-            key=topic or _key_of_preference(said),
+            kind=said_fact.kind,
+            key=topic or _key_of_preference(said_fact),
             source=MemorySource.INFERRED,
             confidence=settings.inferred_confidence,
             allow_pii=settings.allow_pii,
-            at=min(said.at, self._now),
+            at=min(said_fact.at, self._now),
         )
         memory, _ = memory_from_statement(statement, details, now=self._now)
         if waits:
@@ -213,34 +213,34 @@ class _Keeper:
                 citations.append(citation)
         return tuple(citations), tuple(dict.fromkeys(paths))
 
-    def _say_again(self, connection: Connection, memory: Memory, said: SaidFact) -> None:
+    def _say_again(self, connection: Connection, memory: Memory, said_fact: SaidFact) -> None:
         self._repeated += 1
         before = extracted_facts.exchanges_saying(connection, memory.id)
-        is_new = extracted_facts.note_saying(connection, memory.id, said.exchange)
+        is_new = extracted_facts.note_saying(connection, memory.id, said_fact.exchange)
         if not (is_new and _is_inferred_fact(memory)):
             return
         sessions = extracted_facts.sessions_of(self._store.connection, before)
-        here = extracted_facts.sessions_of(self._store.connection, {said.exchange})
+        own_sessions = extracted_facts.sessions_of(self._store.connection, {said_fact.exchange})
         confidence = memory.confidence
         # What an agent repeats, it may have read here; what one session says twice is one word.
-        if said.by == "user" and sessions and not here & sessions:
+        if said_fact.by == "user" and sessions and not own_sessions & sessions:
             confidence = min(max(confidence, MOST_CONFIDENCE), confidence + REPEATED_BY)
         occurrences = memory.particulars.occurrences + 1
-        again = replace(
+        repeated = replace(
             memory,
             confidence=confidence,
             evidence_count=memory.evidence_count + 1,
             particulars=replace(memory.particulars, occurrences=occurrences),
         )
-        memory_writer.write_memory(connection, again, before=memory, now=self._now, link=False)
+        memory_writer.write_memory(connection, repeated, before=memory, now=self._now, link=False)
         set_trust(
             connection,
-            again.id,
-            confidence=again.confidence,
-            evidence_count=again.evidence_count,
+            repeated.id,
+            confidence=repeated.confidence,
+            evidence_count=repeated.evidence_count,
             used_at=self._now,
         )
-        self._replace_known(connection, again)
+        self._replace_known(connection, repeated)
 
     def _supersede(self, connection: Connection, memory: Memory, *, by: str = "") -> None:
         self._superseded += 1
@@ -254,8 +254,8 @@ class _Keeper:
         self._waiting -= was_waiting
 
     def _replace_known(self, connection: Connection, memory: Memory) -> None:
-        known = self._known_of(connection, memory.layer)
-        known[:] = [memory if other.id == memory.id else other for other in known]
+        memories = self._known_of(connection, memory.layer)
+        memories[:] = [memory if entry.id == memory.id else entry for entry in memories]
 
     def _holder_of(self, connection: Connection, layer: Layer, topic: str) -> Memory | None:
         """Return the memory that stands for a topic: a candidate, else one that waits."""
@@ -281,11 +281,11 @@ class _Keeper:
         return memory.status is MemoryStatus.ACTIVE
 
 
-def _key_of_preference(said: SaidFact) -> str:
+def _key_of_preference(said_fact: SaidFact) -> str:
     """Return the key that every preference needs, where no topic is known."""
-    if said.kind is not Kind.PREFERENCE:
+    if said_fact.kind is not Kind.PREFERENCE:
         return ""
-    return "_".join(sorted(content_words(said.fact.text))[:4])[:60] or "preference"
+    return "_".join(sorted(content_words(said_fact.fact.text))[:4])[:60] or "preference"
 
 
 def _is_live(memory: Memory) -> bool:
@@ -301,11 +301,11 @@ def _is_inferred_fact(memory: Memory) -> bool:
     return memory.source is MemorySource.INFERRED and bool(memory.particulars.quote)
 
 
-def _says_the_same(memory: Memory, said: SaidFact) -> bool:
-    fact = said.fact
+def _says_the_same(memory: Memory, said_fact: SaidFact) -> bool:
+    fact = said_fact.fact
     quote = " ".join(memory.particulars.quote.split()).casefold()
     is_same_quote = bool(quote) and quote == " ".join(fact.quote.split()).casefold()
-    if is_same_quote and memory.kind is said.kind:
+    if is_same_quote and memory.kind is said_fact.kind:
         return True
     before, after = (_DATED.sub("", text) for text in (statement_text(memory), fact.text))
     if negates(before) != negates(after):

@@ -43,100 +43,95 @@ _SOURCES = (
     "|instructions?|prompt|gist|paste|excerpt|suggestions?|bot|contents?|memory|memories"
 )
 _ANNOUNCED = re.compile(
-    rf"(?:\b(?:{_SOURCES})\b|^[ \t]*here(?:['’]s)?\b)[^.!?\n:]{{0,80}}(?::|[ \t][—–-])[ \t]*$",
-    re.IGNORECASE,
+    rf"(?:\b(?:{_SOURCES})\b|^[ \t]*here(?:['’]s)?\b)[^.!?\n:]{{0,80}}(?::|[ \t][—–-])[ \t]*$"
 )
 """A line that announces what is not the speaker's."""
-_QUOTATION = re.compile(
-    r"\"[^\"\n]{0,600}\"|“[^”\n]{0,600}”|«[^»\n]{0,600}»|„[^“”\n]{0,600}[“”]|‘[^’\n]{12,600}’(?!\w)"
-    r"|(?<![\w'])'(?:[^'\n]|(?<=\w)'(?=\w)){12,600}'(?!\w)"
-)
+_OPENED = re.compile('["“«„‘]')
+_CLOSINGS = {'"': '"', "“": "”", "«": "»", "„": "“", "‘": "’"}
+_SINGLE_QUOTED = re.compile(r"(?<![\w'])'(?:[^'\n]|(?<=\w)'(?=\w)){12,300}'(?!\w)")
 _QUOTED_WORDS = 3
 """A quotation of fewer words is a name."""
 _LEFT_OUT = re.compile(r"\[… [\d,]+ characters left out …\]")
-_END = re.compile(r"[.!?…]+[\"”’)\]]*(?=\s|$)")
+_END = re.compile(r"(?<![.!?…])[.!?…]+[\"”’)\]]*(?=\s|$)")
 _ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|no|fig|dr|mr|mrs|st)\.$", re.I)
 
-_SPOKE = (
-    "said|says|say|thinks?|thought|claims?|claimed|told|tells?|wrote|writes?|suggests?|suggested"
-    "|recommends?|recommended|argues?|argued|insists?|insisted|mentions?|mentioned|reckons?"
-    "|believes?|believed|wants?|wanted|prefers?|preferred|likes?|liked|decided|decides|agreed"
-    "|asked|asks|advises?|advised|instructs?|instructed|states|stated|reads|noted|proposes"
-    "|proposed|warns?|warned|chose|switched|considered|pushed|swears"
+_SPOKE = re.compile(
+    r"\b(?:said|says|say|thinks?|thought|claims?|claimed|told|tells?|wrote|writes?"
+    r"|suggests?|suggested|recommends?|recommended|argues?|argued|insists?|insisted"
+    r"|mentions?|mentioned|reckons?|believes?|believed|wants?|wanted|prefers?"
+    r"|preferred|likes?|liked|decided|decides|agreed|asked|asks|advises?|advised"
+    r"|instructs?|instructed|states|stated|reads|noted|proposes|proposed|warns?|warned"
+    r"|chose|switched|considered|pushed|swears)\b"
 )
-_NOT_ANOTHER = (
-    "i|we|you|it|that|this|which|who|and|or|but|so|then|also|still|to|not|never|always|just|only"
-    "|have|has|had|ve|been|be|is|are|was|were|am|team|finally|now|today|already|really|please|will"
-    "|would|should|must|can|could|do|did|does|don|let|s|usually|generally|strongly|definitely"
-    "|actually|there|here|what|yes|ok|okay|no|finally|ultimately|eventually|again|both|all|as|then"
-    "|firmly|jointly|recently|yesterday|earlier|first|later|ever"
+_NOT_ANOTHER = frozenset(
+    """
+    i we you it that this which who and or but so then also still to not never always just
+    only have has had been be is are was were am team finally now today already really
+    please will would should must can could do did does don let s usually generally strongly
+    definitely actually there here what yes ok okay no finally ultimately eventually again
+    both all as then firmly jointly recently yesterday earlier first later ever
+    """.split()
 )
-_THIRD_PARTY = re.compile(
-    rf"(?<!['’])\b(?=\w)(?!(?:{_NOT_ANOTHER})\b)(?!(?:i|we|you|it)['’])[\w'’-]+\s+(?:(?:also|once"
-    rf"|has|have|had|just|still|always|team"
-    rf"|really|strongly|clearly|explicitly|usually)\s+){{0,2}}(?:{_SPOKE})\b",
-    re.IGNORECASE,
+"""Words before such a verb that are not somebody else."""
+_BETWEEN = frozenset(
+    "also once has have had just still team really strongly clearly usually".split()
 )
-"""Somebody else, and what he says, wants or does."""
+"""Words between somebody and what he says."""
+_PRONOUN = re.compile(r"(?:i|we|you|it)['’]")
+_NO_LETTER = re.compile(r"[^\w'’-]")
 _ELSEWHERE = re.compile(
-    r"\baccording to\b|\bas per\b|\bper the\b|\bquot(?:e|ing)\b|\bin (?:his|her|their|its|\w+'s)"
-    r" (?:words|opinion|view)\b|\bthey(?:'re|’re)?\b|\b(?:he|she)\b|\btheir\b"
-    r"|\bI(?:'ve| have)? (?:read|heard|saw|seen)\b|\bused to\b|\bback then\b|\byears ago\b"
-    r"|\bat my (?:last|old|former|previous|other)\b|\bat (?:his|her|another)\b"
-    r"|\bin (?:my|the|an|a|our) ?(?:other|old|different|another|former|previous|last)\b"
-    r"|\bin another\b|\belsewhere\b|\bpreviously\b|\bsupposedly\b|\ballegedly\b|\breportedly\b"
-    r"|\bsomeone\b|\bsomebody\b|\bpeople\b|\b(?:some|many|most|other) (?:teams|projects)\b"
-    r"|\b(?:competitor|vendor|customer|partner|neighbou?r|friend|boss|manager|colleague|coworker"
-    r"|teammate|reviewer|speaker|maintainer|upstream)s?\b"
-    r"|\b(?!(?:it|that|what|here|there|let|team|project|today)['’])\w+['’]s (?:rule|convention"
-    r"|policy|decision|preference|advice|opinion|view|recommendation|choice|practice|words|style)\b"
-    r"|\b(?:reads?|says?|comment|docstring|message|warning|log)\b[^.`]{0,40}`[^`]*\s[^`]*`"
-    r"|\b(?!(?:our|the|this|my|whole|entire)\b)\w+ team\b",
-    re.IGNORECASE,
+    r"\b(?:according to\b|as per\b|per the\b|quot(?:e|ing)\b|in (?:his|her|their|its"
+    r"|\w+'s) (?:words|opinion|view)\b|they(?:'re|’re)?\b|(?:he|she)\b|their\b|I(?:'ve"
+    r"| have)? (?:read|heard|saw|seen)\b|used to\b|back then\b|years ago\b|at my (?:last|old"
+    r"|former|previous|other)\b|at (?:his|her|another)\b|in (?:my|the|an|a|our) ?(?:other|old"
+    r"|different|another|former|previous|last)\b|in another\b|elsewhere\b|previously\b"
+    r"|supposedly\b|allegedly\b|reportedly\b|someone\b|somebody\b|people\b|(?:some|many|most"
+    r"|other) (?:teams|projects)\b|(?:competitor|vendor|customer|partner|neighbou?r|friend"
+    r"|boss|manager|colleague|coworker|teammate|reviewer|speaker|maintainer|upstream)s?\b"
+    r"|(?:reads?|says?|comment|docstring|message|warning|log)\b[^.`]{0,40}`[^`]*\s[^`]*`)"
+    r"|(?<!team['’]s )(?<!project['’]s )(?<!\bit['’]s )(?<!that['’]s )(?<=\w['’]s )(?:rule"
+    r"|convention|policy|decision|preference|advice|opinion|view|recommendation|choice"
+    r"|practice|words|style)\b|(?<!our )(?<!the )(?<!this )(?<!my )(?<!whole )\bteam (?!')"
 )
 _RECALLED = re.compile(
-    r"\bm_[0-9a-f]{8,20}\b|\bxscore (?:remembers|recalls|says|adds)\b|\bfrom memory\b"
-    r"|\bas (?:I )?re(?:call|member|corded)\w*\b"
-    r"|\bI (?:recall|remember)\b|\brecalled\b|\bmemor(?:y|ies) (?:says?|notes?|mentions?|has|have"
-    r"|shows?|lists?|tells?)\b|\b(?:in|from|per) (?:an? |the |my |your )?(?:earlier|past|previous"
-    r"|prior) (?:session|conversation|chat|turn)s?\b|\bprior context\b|\byou (?:said|told|mentioned"
-    r"|asked|decided|wanted|noted)\b|\brecorded (?:decision|convention|preference|memory)\b"
-    r"|\b(?:already )?on record\b|\bstored (?:fact|memory|note|preference|decision|convention)s?\b"
-    r"|\bbased on your\b|\bconfidence [01]?\.\d",
-    re.IGNORECASE,
+    r"\b(?:m_[0-9a-f]{8,20}\b|xscore (?:remembers|recalls|says|adds)\b|from memory\b"
+    r"|as (?:i )?re(?:call|member|corded)\w*\b|I (?:recall|remember)\b|recalled\b|memor(?:y"
+    r"|ies) (?:says?|notes?|mentions?|has|have|shows?|lists?|tells?)\b|(?:in|from"
+    r"|per) (?:an? |the |my |your )?(?:earlier|past|previous|prior) (?:session|conversation"
+    r"|chat|turn)s?\b|prior context\b|you (?:said|told|mentioned|asked|decided|wanted"
+    r"|noted)\b|recorded (?:decision|convention|preference|memory)\b|(?:already )?on record\b"
+    r"|stored (?:fact|memory|note|preference|decision|convention)s?\b|based on your\b"
+    r"|confidence [01]?\.\d)"
 )
 _TO_A_MODEL = re.compile(
-    r"\b(?:AI|LLM|assistants?|language models?|chatbots?|coding agents?|agents?|claude|copilot"
-    r"|chatgpt|gpt|cursor|codex)\b[^.\n]{0,80}\b(?:must|should|shall|always|never|remember|note"
-    r"|store|save|memori[sz]e|need|have to|are to|is to)\b|\bignore (?:all |any |the )?(?:previous"
-    r"|prior|earlier|above)\b|\byour (?:memory|system prompt|instructions)\b"
-    r"|\b(?:store|save|write|put) (?:this|that|it) (?:in|into|to) (?:your |long-term )?memory\b",
-    re.IGNORECASE,
+    r"\b(?:(?:ai|llm|assistants?|language models?|chatbots?|coding agents?|agents?|claude"
+    r"|copilot|chatgpt|gpt|cursor|codex)\b[^.\n]{0,80}\b(?:must|should|shall|always|never"
+    r"|remember|note|store|save|memori[sz]e|need|have to|are to|is to)\b|ignore (?:all |any "
+    r"|the )?(?:previous|prior|earlier|above)\b|your (?:memory|system prompt|instructions)\b"
+    r"|(?:store|save|write|put) (?:this|that|it) (?:in|into|to) (?:your |long-term )?memory\b)"
 )
 _CONSIDERED = re.compile(
     r"\b(?:suppose|imagine|what if|whether|hypothetically|in theory|pretend|maybe|perhaps|possibly"
     r"|probably|might|for example|for instance|e\.g\.|let's say|say we|should we|shall we|could we"
-    r"|would we|can we|do we|did we|have we|wondering|not sure|unsure|I think|I guess"
-    r"|I suspect\w*|I believe|seems?|likely|looks like"
+    r"|would we|can we|do we|did we|have we|wondering|not sure|unsure|i think|i guess"
+    r"|i suspect\w*|i believe|seems?|likely|looks like"
     r"|apparently|suspect\w*|presumably|considering|thinking about"
-    r"|thinking of|leaning|tempted|propose|proposal|option [A-D1-9]|one option|alternatively|we"
-    r" could|you could|I could|could also|would be|would have|might have|almost|nearly|about to"
+    r"|thinking of|leaning|tempted|propose|proposal|option [a-d1-9]|one option|alternatively|we"
+    r" could|you could|i could|could also|would be|would have|might have|almost|nearly|about to"
     r"|haven't decided|have not decided|didn't decide|not decided|not agreed"
     r"|not settled|not chosen|haven't (?:agreed|settled|chosen)"
     r"|isn['’]t true|not true|not the case|untrue|no need to|never said|doubt|undecided"
     r"|yet to decide|if we"
-    r"|if I|had we|were we|wish|joking|kidding|just a thought"
+    r"|if i|had we|were we|wish|joking|kidding|just a thought"
     r"|spitballing|brainstorm\w*|draft|in case we|assuming|once we)\b"
-    r"|^(?:if|unless|had|were|would|could|should we|should I|can|why|how|what if)\b",
-    re.IGNORECASE,
+    r"|^(?:if|unless|had|were|would|could|should we|should i|can|why|how|what if)\b"
 )
 _TRIED = re.compile(
-    r"\bbut (?:it|that|this|then|we|I|the)\b[^.]{0,60}\b(?:n[o']t|fail\w*|broke\w*|undo|undid"
+    r"\bbut (?:it|that|this|then|we|i|the)\b[^.]{0,60}\b(?:n[o']t|fail\w*|broke\w*|undo|undid"
     r"|revert\w*|back|gave up|wrong|drop\w*)\b|\b(?:dead end|did ?n[o']t work|does ?n[o']t work"
     r"|didn’t work|doesn’t work|no longer|not any ?more|was wrong|were wrong|turned out"
     r"|gave up on|rolled back|abandoned|reverted|undone|undid|for a moment"
-    r"|temporarily|briefly|for a while)\b",
-    re.IGNORECASE,
+    r"|temporarily|briefly|for a while)\b"
 )
 
 
@@ -148,12 +143,21 @@ _IS_HERE = re.compile(r"\b(?:here|in this (?:repo|repository|project|codebase))\
 """After another place was spoken of, the speaker is back."""
 
 
+_DOUBTS = {
+    "recalled": _RECALLED,
+    "for a model": _TO_A_MODEL,
+    "of elsewhere": _ELSEWHERE,
+    "only considered": _CONSIDERED,
+    "tried and dropped": _TRIED,
+}
+
+
 class Sentence(Struct, frozen=True):
     """A sentence of a message."""
 
     text: str
     """As it was written, without the mark of a list."""
-    own: str
+    words: str
     """The same with what is not the speaker's blanked."""
     start: int
     """Where it begins in the message."""
@@ -170,10 +174,10 @@ def own_sentences(message: str) -> list[Sentence]:
     blanked = _without_quotations(_without_blocks(message))
     sentences: list[Sentence] = []
     for start, end, is_listed in _spans(blanked):
-        own = blanked[start:end]
-        if any(character.isalpha() for character in own):
+        words = blanked[start:end]
+        if any(character.isalpha() for character in words):
             sentences.append(
-                Sentence(message[start:end], own, start, end, _doubt_of(own), is_listed)
+                Sentence(message[start:end], words, start, end, _doubt_of(words), is_listed)
             )
     return _with_what_goes_on(sentences, message)
 
@@ -187,7 +191,7 @@ def _with_what_goes_on(sentences: list[Sentence], message: str) -> list[Sentence
         doubt = sentence.doubt
         if sentence.start < heard_until and not doubt:
             pattern = _IS_HERE if is_elsewhere else _SPEAKS_AGAIN
-            doubt = "" if pattern.search(sentence.own) else "somebody else's"
+            doubt = "" if pattern.search(sentence.words) else "somebody else's"
         if doubt in ("somebody else's", "recalled", "for a model", "of elsewhere"):
             is_elsewhere = is_elsewhere or doubt == "of elsewhere"
             line_end = message.find("\n", sentence.end)
@@ -203,23 +207,32 @@ def own_text(message: str) -> str:
     return _without_quotations(_without_blocks(message[:MOST_CHARS]))
 
 
-def _doubt_of(own: str) -> str:
-    if len(own) > SENTENCE_CHARS:
+def _doubt_of(words: str) -> str:
+    if len(words) > SENTENCE_CHARS:
         return "too long"
-    if own.rstrip().endswith("?"):
+    if words.rstrip().endswith("?"):
         return "a question"
-    patterns = {
-        "recalled": _RECALLED,
-        "for a model": _TO_A_MODEL,
-        "somebody else's": _THIRD_PARTY,
-        "of elsewhere": _ELSEWHERE,
-        "only considered": _CONSIDERED,
-        "tried and dropped": _TRIED,
-    }
-    for doubt, pattern in patterns.items():
-        if pattern.search(own):
+    # Patterns of small letters alone are many times as fast as those that ignore case.
+    lowered = words.lower()
+    if _reports_another(lowered):
+        return "somebody else's"
+    for doubt, pattern in _DOUBTS.items():
+        if pattern.search(lowered):
             return doubt
     return ""
+
+
+def _reports_another(lowered: str) -> bool:
+    """Whether a sentence says what somebody else says, wants or does."""
+    for spoke in _SPOKE.finditer(lowered):
+        before = lowered[max(0, spoke.start() - 80) : spoke.start()].split()
+        while len(before) > 1 and before[-1] in _BETWEEN:
+            del before[-1]
+        subject = _NO_LETTER.split(before[-1])[-1] if before else ""
+        # A sentence that begins with the verb is an order, and after a comma another one begins.
+        if subject and not _PRONOUN.match(subject) and subject not in _NOT_ANOTHER:
+            return True
+    return False
 
 
 def _without_blocks(message: str) -> str:
@@ -269,7 +282,7 @@ def _announces(line: str, lines_below: Sequence[str]) -> bool:
     # The code is blanked anyway; below it the speaker goes on.
     if _FENCE.match(below):
         return False
-    return bool(_ANNOUNCED.search(line)) or (bool(below) and not _BULLET.match(below))
+    return bool(_ANNOUNCED.search(line.lower())) or (bool(below) and not _BULLET.match(below))
 
 
 def _without_tags(message: str) -> str:
@@ -295,12 +308,30 @@ def _without_tags(message: str) -> str:
 
 
 def _without_quotations(message: str) -> str:
-    def blank(quotation: re.Match[str]) -> str:
-        if len(quotation[0].split()) < _QUOTED_WORDS:
-            return quotation[0]
-        return _blank(quotation[0])
+    """Blank what stands between quotation marks, unless it is as short as a name."""
+    kept: list[str] = []
+    place = 0
+    paragraph_end = -1
+    text = _LEFT_OUT.sub(lambda mark: _blank(mark[0]), message)
+    while opening := _OPENED.search(text, place):
+        # A mark that its paragraph never closes is an inch, or a slip.
+        if opening.end() > paragraph_end:
+            paragraph_end = text.find("\n\n", opening.end())
+            paragraph_end = len(text) if paragraph_end < 0 else paragraph_end
+        end = text.find(_CLOSINGS[opening[0]], opening.end(), paragraph_end) + 1
+        if not end:
+            kept.append(text[place : opening.end()])
+            place = opening.end()
+            continue
+        kept.append(text[place : opening.start()])
+        kept.append(_without_words(text[opening.start() : end]))
+        place = end
+    doubly = "".join([*kept, text[place:]])
+    return _SINGLE_QUOTED.sub(lambda quotation: _without_words(quotation[0]), doubly)
 
-    return _QUOTATION.sub(blank, _LEFT_OUT.sub(lambda mark: _blank(mark[0]), message))
+
+def _without_words(quotation: str) -> str:
+    return quotation if len(quotation.split()) < _QUOTED_WORDS else _blank(quotation)
 
 
 def _blank(text: str) -> str:
@@ -317,9 +348,13 @@ def _spans(blanked: str) -> Iterator[tuple[int, int, bool]]:
         is_listed = bool(bullet)
         for end in _sentence_ends(line, start):
             piece = line[start:end]
-            left = len(piece) - len(piece.lstrip())
+            indent = len(piece) - len(piece.lstrip())
             if piece.strip():
-                yield line_start + start + left, line_start + start + len(piece.rstrip()), is_listed
+                yield (
+                    line_start + start + indent,
+                    line_start + start + len(piece.rstrip()),
+                    is_listed,
+                )
             start = end
             is_listed = False
         line_start += len(line) + 1

@@ -8,6 +8,7 @@ message is lost for the extraction.
 from collections.abc import Sequence
 from datetime import datetime
 
+from xscore.extensions.extraction.facts import Speaker
 from xscore.extensions.extraction.session_facts import Message
 from xscore.records.memory import Memory
 from xscore.store.session_summary import exchange_parts
@@ -17,12 +18,11 @@ def messages_of(exchanges: Sequence[Memory]) -> list[Message]:
     """Return the messages of these exchanges, in their order."""
     messages: list[Message] = []
     for exchange in exchanges:
-        asked, answered = exchange_parts(exchange.text)
+        task, answer = exchange_parts(exchange.text)
         # The speaker's own day: `tomorrow` is said by the clock on his wall.
         said_on = datetime.fromtimestamp(exchange.created_at).date()
-        for by, text in (("user", asked), ("agent", answered)):
+        sides: tuple[tuple[Speaker, str], ...] = (("user", task), ("agent", answer))
+        for by, text in sides:
             if text.strip():
-                messages.append(
-                    Message(by, text, exchange.id, exchange.created_at, said_on)  # type: ignore[arg-type]
-                )
+                messages.append(Message(by, text, exchange.id, exchange.created_at, said_on))
     return messages

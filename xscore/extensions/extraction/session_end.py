@@ -68,9 +68,9 @@ def read_exchanges(
 ) -> ReadSession:
     """Keep what exchanges of one session state in fixed forms, and mark them as read."""
     messages = messages_of(exchanges)
-    found = find_by_rules(messages)
+    by_rules = find_by_rules(messages)
     # The latest: what was said last holds.
-    bounded = SessionFacts(found.kept[-MOST_BY_RULES:], found.dropped, found.retractions)
+    bounded = SessionFacts(by_rules.kept[-MOST_BY_RULES:], by_rules.dropped, by_rules.retractions)
     ids = [exchange.id for exchange in exchanges]
     kept = keep_facts(store, bounded, mode=mode, now=now, read=ids)
     return ReadSession(messages=tuple(messages), exchanges=len(exchanges), kept=kept)

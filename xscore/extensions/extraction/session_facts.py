@@ -36,6 +36,7 @@ _NEGATION = re.compile(
     r"|refus\w*|against)\b",
     re.IGNORECASE,
 )
+_NO_SPACE = re.compile(r"\S+")
 _IDIOM = re.compile(
     r"\b(?:no exceptions?|no matter|not only|no problem|not least)\b", re.IGNORECASE
 )
@@ -176,16 +177,34 @@ def _said(fact: Fact, message: Message, *, extractor: str = "") -> SaidFact:
 
 def _quoted_sentences(session: _ReadSession, number: int, quote: str) -> list[Sentence]:
     """Return the sentences of a message in which a quote stands, whitespace aside."""
-    words = quote.split()
-    pattern = r"\s+".join(map(re.escape, words))
-    match = re.search(pattern, own_text(session.messages[number].text))
-    if match is None:
+    place = _place_of(quote, own_text(session.messages[number].text))
+    if place is None:
         return []
+    start, end = place
     return [
         sentence
         for sentence in session.sentences[number]
-        if sentence.start < match.end() and match.start() < sentence.end
+        if sentence.start < end and start < sentence.end
     ]
+
+
+def _place_of(quote: str, text: str) -> tuple[int, int] | None:
+    """Return where a quote begins and ends in a text, whatever whitespace is in either."""
+    starts: list[int] = []
+    collapsed: list[str] = []
+    place = 0
+    for word in _NO_SPACE.finditer(text):
+        # Each character of the collapsed text knows where it stood.
+        starts += [*range(word.start(), word.end()), word.end()]
+        collapsed.append(word[0])
+        place = word.end()
+    joined = " ".join(collapsed)
+    wanted_words = " ".join(quote.split())
+    at = joined.find(wanted_words)
+    if at < 0 or not wanted_words:
+        return None
+    end = at + len(wanted_words)
+    return starts[at], starts[end] if end < len(starts) else place
 
 
 def _objection(
@@ -204,18 +223,18 @@ def _objection(
 
 def _overstatement(fact: Fact, quoted: Sequence[Sentence]) -> str:
     """Return what a fact says that its sentences do not; empty: nothing."""
-    whole = " ".join(sentence.own for sentence in quoted)
-    if negates(fact.text) != negates(whole):
+    quoted_words = " ".join(sentence.words for sentence in quoted)
+    if negates(fact.text) != negates(quoted_words):
         return "its text and its quote disagree about a negation"
-    if _STRONG.search(fact.text) and not _STRONG.search(whole):
+    if _STRONG.search(fact.text) and not _STRONG.search(quoted_words):
         return "its text is stronger than its quote"
-    if isinstance(fact, Convention | Preference | Decision) and _ONCE.search(whole):
+    if isinstance(fact, Convention | Preference | Decision) and _ONCE.search(quoted_words):
         return "it is said of one case"
     if isinstance(fact, Preference | Decision):
-        is_own = _FIRST_PERSON.search(whole) or _ORDER.search(quoted[0].own.strip())
+        is_own = _FIRST_PERSON.search(quoted_words) or _ORDER.search(quoted[0].words.strip())
         if not is_own:
             return "nobody says it in his own name"
-    told = content_words(fact.text)
-    if len(told & content_words(whole)) < LEAST_SUPPORT * len(told):
+    fact_words = content_words(fact.text)
+    if len(fact_words & content_words(quoted_words)) < LEAST_SUPPORT * len(fact_words):
         return "its text says more than its quote"
     return ""

@@ -16,19 +16,17 @@ from xscore.extensions.extraction.own_words import Sentence
 from xscore.store.term_vectors import stem
 
 _JUST_SAID = re.compile(
-    r"^no\b|^nope\b|\b(?:scratch|strike|cancel|undo|disregard|belay|retract|withdraw)"
-    r" (?:that|this|it|my last)\b"
-    r"|\bnever ?mind\b|\bforget (?:that|it|this|what i)\b|\bignore (?:that|this|what i|my last)\b"
-    r"|\bon second thou?ghts?\b|\bactually,? (?:no|wait|not)\b|\bno,? (?:wait|actually|sorry)\b"
-    r"|\bwait,? (?:no|actually|that)\b|\bI take (?:that|it|this) back\b|\btake that back\b"
-    r"|\bI was wrong\b|\bI was mistaken\b|\bmy (?:mistake|bad)\b|\bI misspoke\b"
-    r"|\bchanged? (?:my|our) minds?\b|\bthat was (?:wrong|a mistake|premature|a bad idea)\b"
-    r"|\bthat(?:'s| is) (?:off|wrong|not right|no longer)\b|\blet['’]s not\b|\bnot any ?more\b"
-    r"|\bI didn['’]t mean (?:that|it)\b|\bhold on,? (?:no|not|that)\b|\bcorrection\b"
-    r"|\bno longer (?:true|valid|the case|holds|applies|want)\b|\bafter all,? (?:no|not)\b"
-    r"|\bdon['’]t (?:do that|remember that|save that|keep that|note that)\b|\bjust kidding\b"
-    r"|\bonly joking\b",
-    re.IGNORECASE,
+    r"\b(?:(?:scratch|strike|cancel|undo|disregard|belay|retract|withdraw) (?:that|this|it"
+    r"|my last)\b|never ?mind\b|forget (?:that|it|this|what i)\b|ignore (?:that|this|what i"
+    r"|my last)\b|on second thou?ghts?\b|actually,? (?:no|wait|not)\b|no,? (?:wait|actually"
+    r"|sorry)\b|wait,? (?:no|actually|that)\b|I take (?:that|it|this) back\b|take that back\b"
+    r"|I was wrong\b|I was mistaken\b|my (?:mistake|bad)\b|I misspoke\b|changed? (?:my"
+    r"|our) minds?\b|that was (?:wrong|a mistake|premature|a bad idea)\b|that(?:'s"
+    r"| is) (?:off|wrong|not right|no longer)\b|let['’]s not\b|not any ?more\b"
+    r"|I didn['’]t mean (?:that|it)\b|hold on,? (?:no|not|that)\b|correction\b"
+    r"|no longer (?:true|valid|the case|holds|applies|want)\b|after all,? (?:no|not)\b"
+    r"|don['’]t (?:do that|remember that|save that|keep that|note that)\b|just kidding\b"
+    r"|only joking\b)|^no\b|^nope\b"
 )
 _OBJECT = r"(?P<named>[^,.;:!?\n]{2,80}?)(?=[,.;:!?\n]|$|\s+(?:and|but|because|since|after|so)\b)"
 _TAKES_BACK = re.compile(
@@ -41,22 +39,21 @@ _TAKES_BACK = re.compile(
     r"|off) (?:from)?"
     r"|away from|instead of|rather than|minds? (?:about|on)|decided against|against using"
     r"|never ?mind(?: about)?|switch(?:ed|ing)? (?:away )?from|mistake to use|retract|withdraw"
-    rf"|back out of|gave up on|give up on)\s+(?:the |that |this |our |my |using )*{_OBJECT}",
-    re.IGNORECASE,
+    rf"|back out of|gave up on|give up on)\s+(?:the |that |this |our |my |using )*{_OBJECT}"
 )
 _FAILED = re.compile(
-    r"(?:^|[,;]\s+|\b(?:but|and|so|that|because)\s+)(?P<named>[^,.;:!?\n]{2,80}?)\s+"
-    r"(?:(?:did|does|do)(?: not|n['’]t) (?:work|help|pan out|fix|hold|solve|change)\w*"
-    r"|(?:was|is|were)(?: not|n['’]t) (?:the |a )?(?:cause|problem|reason|culprit|issue"
-    r"|right|it|true"
-    r"|needed)|(?:was|is|turned out (?:to be )?)\s?(?:a )?(?:dead[- ]end|wrong|no[- ]go|red herring"
-    r"|off the table|unnecessary|too slow|not happening|off|out|history)\b"
+    r"\b(?:(?:did|does|do)(?: not|n['’]t) (?:work|help|pan out|fix|hold|solve|change)\w*"
+    r"|(?:was|is|were)(?: not|n['’]t) (?:the |a )?(?:cause|problem|reason|culprit|issue|right|it"
+    r"|true|needed)\b|(?:was|is|turned out to be|turned out) (?:a )?(?:dead[- ]end|wrong|no[- ]go"
+    r"|red herring|off the table|unnecessary|too slow|not happening|off|out|history)\b"
     r"|won['’]t work|(?:got|was|were|has been) (?:reverted|rolled back|dropped|abandoned|scrapped)"
     r"|(?:is|are) (?:fine|innocent|unrelated)\b|(?:has|had) nothing to do"
     r"|(?:is |are )?no longer (?:holds?|appl(?:y|ies)|works?|needed|wanted|required)"
-    r"|turned out (?:not|too|wrong))",
-    re.IGNORECASE,
+    r"|turned out (?:not|too))"
 )
+"""What is said of a thing that is given up; the thing stands before it."""
+_CLAUSE = re.compile(r"[,.;:!?\n]|\b(?:but|and|so|that|because)\b")
+SUBJECT_CHARS = 80
 _EMPTY = frozenset(
     "the and for with that this from our your into onto not are was were will have has had but you"
     " all any idea plan thing approach decision option one part way anymore any more after use"
@@ -99,22 +96,28 @@ class Retraction(Struct, frozen=True):
 
 def retractions(sentences: Sequence[Sentence], *, message: int) -> list[Retraction]:
     """Return what a message takes back."""
-    found: list[Retraction] = []
+    taken: list[Retraction] = []
     for number, sentence in enumerate(sentences):
         # A question or somebody else's word takes nothing back.
         if sentence.doubt in ("a question", "somebody else's", "too long", "recalled"):
             continue
-        named: list[frozenset[str]] = []
-        for pattern in (_TAKES_BACK, _FAILED):
-            for match in pattern.finditer(sentence.own):
-                named.append(content_words(match["named"]))
+        lowered = sentence.words.lower()
+        names = [content_words(match["named"]) for match in _TAKES_BACK.finditer(lowered)]
+        names += [_subject_before(lowered, match.start()) for match in _FAILED.finditer(lowered)]
         reaches = message + 1
-        if _JUST_SAID.search(sentence.own):
+        if _JUST_SAID.search(lowered):
             # A user answers the agent's last words, which answered the user's before.
             reaches = message - 2 if number < CLOSE_SENTENCES else message
-        if named or reaches <= message:
-            found.append(Retraction(message, sentence.start, reaches, tuple(filter(None, named))))
-    return found
+        if names or reaches <= message:
+            named = tuple(filter(None, names))
+            taken.append(Retraction(message, sentence.start, reaches, named))
+    return taken
+
+
+def _subject_before(lowered: str, end: int) -> frozenset[str]:
+    """Return the words of the clause that ends there."""
+    before = lowered[max(0, end - SUBJECT_CHARS) : end]
+    return content_words(_CLAUSE.split(before)[-1])
 
 
 @lru_cache(maxsize=4096)
