@@ -11,7 +11,7 @@ from functools import cached_property
 
 from xscore.indexer.chains import EXTENDED, INDEXED, PARAMETERS
 from xscore.indexer.links import NameIndex
-from xscore.indexer.modules import folder_of
+from xscore.platform.paths import folder_of
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
@@ -40,7 +40,7 @@ class ClassNameIndex(NameIndex):
             names = {row.plain for row in of_this_file}
             return of_this_file[0] if len(names) == 1 else None
         if self._has_packages(path):
-            return self._in_package(name, path.rpartition("/")[0])
+            return self._in_package(name, folder_of(path))
         starred = self._in_file(self._star(name, path)).get(name)
         if starred is not None:
             return starred

@@ -23,12 +23,14 @@ from xscore.extensions.checking.history import (
     CommitHistory,
     HistoryFigures,
     TogetherFigures,
-    folder_of,
     history_figures,
 )
 from xscore.extensions.checking.records import Change
 from xscore.platform.git import tracked_files
-from xscore.platform.paths import portable_name
+from xscore.platform.paths import (
+    folder_of,
+    portable_name,
+)
 from xscore.store.memory_rows import FetchedPool
 from xscore.store.naming import indexed_files
 from xscore.store.store import Store
