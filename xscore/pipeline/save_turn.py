@@ -1,25 +1,16 @@
 """Save a finished turn: its receipt, its answer, what it used, and the memories that its answer
 cited.
 
-Also writes `--all-scores`, whose path is checked before anything is spent.
 Trade-off: the user's own store is written after the repository's; a kill in between loses one count
 of use.
 """
 
 import json
-import os
-import stat
-from pathlib import Path
 
-from msgspec.structs import replace
-
-from xscore.pipeline.json_form import receipt_to_store, record_json, to_json
+from xscore.pipeline.json_form import receipt_to_store, to_json
 from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.receipt import find_reasons, score_lines
-from xscore.pipeline.turn_stages import TurnStages
 from xscore.platform import database
-from xscore.platform.errors import ExitCode, StoreError, UsageError
-from xscore.platform.files import is_there, write_atomically
+from xscore.platform.errors import ExitCode, StoreError
 from xscore.records.judgment import Selection
 from xscore.records.memory import Kind, Layer
 from xscore.records.receipt import Answer, TurnFigures
@@ -114,41 +105,3 @@ def _count_use(parts: PipelineParts, answer: Answer, cited_ids: list[str]) -> No
     for connection in parts.store.connections_of_a_turn():
         with database.transaction(connection):
             record_adoptions(connection, cited_ids, amounts=amounts, now=now)
-
-
-def check_scores_path(path: Path, *, store_dir: Path) -> None:
-    """Raise UsageError if this file cannot be written, before anything is spent; the store folder
-    is refused."""
-    folder = path.parent
-    if path.resolve().is_relative_to(store_dir.resolve()):
-        raise UsageError(
-            f"--all-scores: {path} is inside the store's own folder", hint="Name a file elsewhere."
-        )
-    if not path.name or is_there(path, stat.S_ISDIR) or not is_there(folder, stat.S_ISDIR):
-        raise UsageError(
-            f"--all-scores: {path} is not in an existing folder", hint="Create the folder first."
-        )
-    # A file is replaced by a new one in its folder; a device or a pipe is written to.
-    is_replaced = not is_there(path) or is_there(path, stat.S_ISREG)
-    written = path.resolve().parent if is_replaced else path
-    if not os.access(written, os.W_OK):
-        raise UsageError(
-            f"--all-scores: {path} cannot be written", hint="Name a file in a folder of yours."
-        )
-
-
-def write_scores(parts: PipelineParts, path: Path, finished: Answer, stages: TurnStages) -> Answer:
-    """Write `--all-scores`; if that fails, warn in the receipt, since the turn was paid for."""
-    judged, ranking = stages.judged, stages.ranking
-    # Words that ranked in the judge's place are not scores of its own.
-    ranked = [] if ranking.ranked_by else ranking.in_order()
-    reasons = find_reasons(parts, stages.opened.key, judged, ranked) if ranked else {}
-    lines: list[str] = []
-    for line in score_lines(judged.outcomes, ranked, reasons):
-        lines.append(json.dumps(record_json(line), ensure_ascii=False) + "\n")
-    try:
-        write_atomically(path, "".join(lines).encode())
-    except UsageError as error:
-        warnings = (*finished.warnings, f"--all-scores: {error.message}")
-        return replace(finished, warnings=warnings, exit_code=finished.exit_code or error.exit_code)
-    return finished
