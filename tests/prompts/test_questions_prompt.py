@@ -23,8 +23,8 @@ from xscore.providers.scripted import shown_memories, shown_questions
 from xscore.providers.wire import reply_schema
 from xscore.records.calls import Request
 from xscore.records.turn import Turn
+from xscore.scorer.chat_replies import parse_replies
 from xscore.scorer.prompt_builder import MOST_FRAME_TOKENS
-from xscore.scorer.replies import parse_replies
 
 TURNS = (Turn(task="Fix the lost write", errors="KeyError: 'row'"), Turn(task="Read rows faster"))
 LAYOUT = """

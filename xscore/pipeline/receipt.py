@@ -306,7 +306,7 @@ def _all_warnings(parts: PipelineParts, stages: TurnStages, *, isolated: bool) -
         *answered.warnings,
     ]
     if not isolated and (answered.refused or stages.ranking.selection.unjudged):
-        from xscore.pipeline.turn_estimate import how_to_continue  # only where something is left
+        from xscore.pipeline.room_under_caps import how_to_continue  # only where something is left
 
         warnings += how_to_continue(parts, opened, judged, refused=answered.refused)
     return tuple(dict.fromkeys(warnings))

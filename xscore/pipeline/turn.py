@@ -181,7 +181,7 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
     if not (setup.wants_answer or (opened.pool.misses and parts.judge.paid)):
         return opened
     # A turn that is all cached costs nothing.
-    from xscore.pipeline.turn_estimate import announce_budget
+    from xscore.pipeline.room_under_caps import announce_budget
 
     warnings = announce_budget(parts, opened, answers=setup.wants_answer, isolated=options.isolated)
     return replace(opened, warnings=(*opened.warnings, *warnings))

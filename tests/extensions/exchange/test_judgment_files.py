@@ -38,7 +38,7 @@ from xscore.extensions.exchange.saved_records import SavedJudgment
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, StoreUntrusted, UsageError
 from xscore.records.judgment import Judgment
-from xscore.scorer.replies import printable_reason
+from xscore.scorer.chat_replies import printable_reason
 from xscore.store.opening import connect_store
 
 KEY = ExchangeKey(bytes(range(32)))
