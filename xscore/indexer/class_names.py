@@ -107,6 +107,23 @@ class ClassNameIndex(NameIndex):
     def _bare(self, name: str, path: str) -> EntityRow | None:
         return super()._bare(name, path) or self._extension("", name, path, within=folder_of(path))
 
+    def _extension_of(
+        self, row: EntityRow | None, written: str, name: str, path: str
+    ) -> EntityRow | None:
+        """Return the method that extends a class, or a type outside of the repository, in a
+        language with such methods (`extension_methods`).
+
+        row: the class.
+        written: the type, as `read_type` has it; both empty: nothing is known of the object.
+        """
+        del row, written, name, path
+        return None
+
+    def _alike(self, name: str, path: str) -> EntityRow | None:
+        """Return the class that a variable is named for, where names say it (`ruby_names`)."""
+        del name, path
+        return None
+
     def _extension(
         self, written: str, name: str, path: str, *, within: str = ""
     ) -> EntityRow | None:

@@ -8,15 +8,15 @@ from functools import cached_property
 
 from xscore.indexer.chain_values import NOT_CALLED, OUTSIDE, Value
 from xscore.indexer.chains import OTHER_BUILD
+from xscore.indexer.class_names import ClassNameIndex
 from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.reach import REEXPORT_STEPS
-from xscore.indexer.ruby_names import RubyNameIndex
 from xscore.platform.paths import folder_of
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 
 
-class VariableIndex(RubyNameIndex):
+class VariableIndex(ClassNameIndex):
     """Finds what names and module-level variables stand for."""
 
     @cached_property

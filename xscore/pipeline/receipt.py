@@ -5,7 +5,7 @@ things went wrong, the exit code names the one that matters most to a caller; th
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -177,7 +177,6 @@ def make_receipt(
     opened, judged, chosen = stages.opened, stages.judged, stages.ranking.selection
     kept, near_misses = _shown_memories(parts, stages)
     coverage = _coverage(stages)
-    assumed_price = _price_assumption(parts) if resources else _no_price
     answerer = parts.answerer if options.answer else None
     return Answer(
         turn_id=opened.turn.id,
@@ -190,8 +189,8 @@ def make_receipt(
         thresholds=dict(chosen.thresholds.by_kind),
         words_weight=stages.ranking.words_weight,
         top_k=parts.settings.selection.top_k,
-        judge=_judge_info(parts, stages, assumed_price),
-        primary=_primary_info(answerer, assumed_price) if answerer else None,
+        judge=_judge_info(parts, stages, resources),
+        primary=_primary_info(parts, answerer, resources) if answerer else None,
         partial=coverage.unjudged > 0 or bool(judged.left_by) or opened.index.files_left > 0,
         warnings=_all_warnings(parts, stages, isolated=options.isolated),
         coverage=coverage,
@@ -228,8 +227,10 @@ def _coverage(stages: TurnStages) -> Coverage:
     )
 
 
-def _primary_info(answerer: Answerer, assumed_price: Callable[[str, str], str]) -> PrimaryInfo:
-    price = assumed_price(answerer.model, answerer.host)
+def _primary_info(
+    parts: PipelineParts, answerer: Answerer, resources: "TurnResources | None"
+) -> PrimaryInfo:
+    price = _assumed_price(parts, resources, model=answerer.model, host=answerer.host)
     return PrimaryInfo(answerer.provider, answerer.model, price)
 
 
@@ -360,7 +361,7 @@ def _usage_by_stage(resources: "TurnResources | None", *, answers: bool) -> dict
 
 
 def _judge_info(
-    parts: PipelineParts, stages: TurnStages, assumed_price: Callable[[str, str], str]
+    parts: PipelineParts, stages: TurnStages, resources: "TurnResources | None"
 ) -> JudgeInfo:
     identity = stages.judged.judge
     return JudgeInfo(
@@ -371,17 +372,16 @@ def _judge_info(
         order=identity.order,
         by_model=parts.judge.scale is not Scale.WORDS,
         saw=shown_turn_parts(stages.opened.turn, sees=parts.settings.judge.sees),
-        assumed_price=assumed_price(identity.model, identity.host),
+        assumed_price=_assumed_price(parts, resources, model=identity.model, host=identity.host),
     )
 
 
-def _price_assumption(parts: PipelineParts) -> Callable[[str, str], str]:
-    """Return what says, of a model and its host, which price is assumed of its calls."""
+def _assumed_price(
+    parts: PipelineParts, resources: "TurnResources | None", *, model: str, host: str
+) -> str:
+    """Return which price is assumed of a model's calls; empty where the turn could make none."""
+    if resources is None:
+        return ""
     from xscore.providers.prices import assumed_price  # a turn that spends nothing needs none
 
-    return lambda model, host: assumed_price(model, host, parts.settings.provider.price)
-
-
-def _no_price(model: str, host: str) -> str:
-    """Assume nothing: the turn could make no call."""
-    return ""
+    return assumed_price(model, host, parts.settings.provider.price)
