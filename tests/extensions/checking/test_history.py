@@ -12,7 +12,7 @@ from xscore.extensions.checking.history import (
     history_figures,
     read_history,
 )
-from xscore.platform.git import PastCommit
+from xscore.platform.git_log import PastCommit
 from xscore.platform.paths import find_root
 from xscore.store.index_rows import write_index_meta
 from xscore.store.store import Store

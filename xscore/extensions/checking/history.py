@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from xscore.platform.database import transaction
-from xscore.platform.git import PastCommit, commits_with_files
+from xscore.platform.git_log import PastCommit, commits_with_files
 from xscore.platform.paths import (
     RepositoryRoot,
     folder_of,
