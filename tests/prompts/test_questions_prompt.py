@@ -9,11 +9,7 @@ import pytest
 from tests.prompts.test_judge_prompt import ENTRIES, HOSTILE
 from tests.scorer.test_protocol_document import ENTRIES as PAGE_ENTRIES
 from tests.scorer.test_protocol_document import TURN as EXAMPLE
-from xscore.extensions.batch.shared_prompts import (
-    MOST_OUTPUT_TOKENS,
-    PAIR_TOKENS,
-    QUESTION_TOKENS,
-)
+from xscore.extensions.batch.shared_prompts import MOST_OUTPUT_TOKENS, PAIR_TOKENS, QUESTION_TOKENS
 from xscore.platform.hashing import digest
 from xscore.prompts.judge import JudgeModel, PackEntry, PromptOptions, pack_block
 from xscore.prompts.questions import QUESTIONS_VERSION, questions_request, questions_rubric

@@ -25,10 +25,7 @@ from xscore.platform.paths import RepositoryRoot
 from xscore.records.memory import Excluded, IndexReport
 from xscore.store import index_rows
 from xscore.store.opening import open_empty_store
-from xscore.store.worktrees import (
-    enter_worktree,
-    has_other_worktrees,
-)
+from xscore.store.worktrees import enter_worktree, has_other_worktrees
 
 if TYPE_CHECKING:
     from xscore.indexer.languages import Language

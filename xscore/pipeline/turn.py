@@ -19,9 +19,8 @@ from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import ClosedTurn, PipelineParts, TurnOptions
 from xscore.pipeline.prepare import index_until, open_turn
 from xscore.pipeline.ranking import rank_turn
-from xscore.pipeline.save_turn import save_turn
+from xscore.pipeline.save_turn import figures_of_stages, save_turn
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
-from xscore.pipeline.turn_figures import figures_of_stages
 from xscore.pipeline.turn_stages import (
     Answered,
     Judged,

@@ -20,11 +20,7 @@ from xscore.cache.judgment_store import count_untrusted, insert_judgments, untru
 from xscore.cache.judgments import read_judgments
 from xscore.cache.keys import judge_key
 from xscore.extensions.exchange import judgment_files
-from xscore.extensions.exchange.exchange_keys import (
-    ExchangeKey,
-    exchange_key,
-    parse_exchange_key,
-)
+from xscore.extensions.exchange.exchange_keys import ExchangeKey, exchange_key, parse_exchange_key
 from xscore.extensions.exchange.judgment_files import (
     JudgmentExport,
     JudgmentImport,

@@ -41,10 +41,7 @@ from xscore.scorer.chat_replies import parse_reply
 from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.prompt_builder import dealt_ids
 from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason
-from xscore.scorer.replies import (
-    ReplyFaults,
-    parse_completion,
-)
+from xscore.scorer.replies import ReplyFaults, parse_completion
 
 MAX_WITHOUT_SCORE = 8
 """After this many refusals, or replies without a usable score, and no other in the whole job, the

@@ -59,11 +59,7 @@ from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.judge import Texts
 from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import MemoryPart, PackPrompt
-from xscore.scorer.replies import (
-    ParsedCompletion,
-    ReplyFaults,
-    parse_completion,
-)
+from xscore.scorer.replies import ParsedCompletion, ReplyFaults, parse_completion
 
 MAX_SHARED_REJECTED = 3
 """Stop sharing after this many refused prompts in a row, since each costs more than a question

@@ -32,9 +32,7 @@ from xscore.scorer.prompt_builder import (
     PromptLayout,
 )
 from xscore.scorer.repair import PackPrompt
-from xscore.scorer.replies import (
-    ParsedReply,
-)
+from xscore.scorer.replies import ParsedReply
 
 MOST_OUTPUT_TOKENS = 16_384
 """Output tokens of one reply, without reasoning: unstreamed replies may not be much longer at every

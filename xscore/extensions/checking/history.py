@@ -18,11 +18,7 @@ from msgspec import Struct
 
 from xscore.platform.database import transaction
 from xscore.platform.git_log import PastCommit, commits_with_files
-from xscore.platform.paths import (
-    RepositoryRoot,
-    folder_of,
-    portable_name,
-)
+from xscore.platform.paths import RepositoryRoot, folder_of, portable_name
 from xscore.store.index_rows import read_index_meta, write_index_meta
 
 MOST_COMMITS = 2_000
