@@ -206,7 +206,7 @@ def _make_memories(
 
 def _fit_to_cut(run: "IndexRun", text: str, limit: int) -> str:
     """Return a text that may be cut to `limit` characters: redacted if it will be, since a cut
-    through a secret leaves a half that nobody knows for one."""
+    through a secret leaves a half that is not recognized."""
     if len(text) <= limit:
         return text
     redacted = redact_said(text, allow_pii=run.allow_pii)
