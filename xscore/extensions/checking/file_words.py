@@ -14,9 +14,7 @@ from msgspec import Struct
 
 from xscore.extensions.checking.records import Change
 from xscore.records.memory import TermColumn
-from xscore.scorer.bm25 import (
-    rarity,
-)
+from xscore.scorer.bm25 import rarity
 from xscore.scorer.term_hits import sum_of
 from xscore.store.term_vectors import FILE, NAME, TERM_ENTRY, query_terms, term_vector
 
