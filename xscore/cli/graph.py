@@ -11,7 +11,7 @@ from xscore.cli.options import COUNT, Flags, command
 from xscore.cli.text_layout import bold, faint
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import ExitCode, UsageError
-from xscore.platform.git import commits_with_files
+from xscore.platform.git_log import commits_with_files
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_place, one_line
 from xscore.store.graph import ReachedNode, ends_named, entity_names, follow_links
