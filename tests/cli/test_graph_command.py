@@ -174,7 +174,7 @@ def test_slices_are_files_that_belong_together(make_repo: MakeRepo, xscore: Run)
         ("shop", "shop/core.py", 4),
         ("mail", "mail/core.py", 4),
     }
-    own = xscore("graph", "slices", "two.py", cwd=root / "shop")
-    assert own.returncode == 0 and "mail" not in own.stdout
+    of_file = xscore("graph", "slices", "two.py", cwd=root / "shop")
+    assert of_file.returncode == 0 and "mail" not in of_file.stdout
     assert xscore("graph", "slices", "no_such.py", cwd=root).returncode == 1
     assert xscore("graph", "deps", cwd=root).returncode == 2

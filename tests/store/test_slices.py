@@ -14,9 +14,9 @@ def cliques(count: int, size: int, *, bridge: float = 0.1) -> Graph:
     """Return groups of nodes that all know each other, each linked weakly to the next."""
     graph: Graph = {f"{group}/{member}": {} for group in range(count) for member in range(size)}
     for node in graph:
-        for other in graph:
-            if node != other and node.partition("/")[0] == other.partition("/")[0]:
-                graph[node][other] = 1.0
+        for neighbour in graph:
+            if node != neighbour and node.partition("/")[0] == neighbour.partition("/")[0]:
+                graph[node][neighbour] = 1.0
     for group in range(count - 1):
         graph[f"{group}/0"][f"{group + 1}/0"] = bridge
         graph[f"{group + 1}/0"][f"{group}/0"] = bridge
@@ -38,9 +38,9 @@ def test_what_knows_each_other_is_one_group() -> None:
 def test_every_node_is_in_one_group(links: list[tuple[int, int, float]]) -> None:
     """Whatever the graph, also one without links."""
     graph: Graph = {str(node): {} for node in range(13)}
-    for one, other, weight in links:
-        if one != other:
-            graph[str(one)][str(other)] = graph[str(other)][str(one)] = weight
+    for first, second, weight in links:
+        if first != second:
+            graph[str(first)][str(second)] = graph[str(second)][str(first)] = weight
     groups = group_nodes(graph)
     assert sorted(node for group in groups for node in group) == sorted(graph)
     assert group_nodes(graph) == groups

@@ -106,7 +106,9 @@ def _print_slices(path: str, flags: Flags) -> int:
         slices = tuple(slice_ for slice_ in slices if file in slice_.files)
     body = {"slices": [record_json(slice_) for slice_ in slices]}
     # Of one slice the files are what was asked for.
-    lines = [_slice_line(slice_, whole=bool(file) or flags.terminal.verbose) for slice_ in slices]
+    lines = [
+        _slice_line(slice_, shows_files=bool(file) or flags.terminal.verbose) for slice_ in slices
+    ]
     none = "no files are linked: run `xscore index`"
     if file:
         none = f"{one_line(file)} is in no slice: nothing links to it, or too little"
@@ -114,11 +116,11 @@ def _print_slices(path: str, flags: Flags) -> int:
     return ExitCode.DONE if slices else ExitCode.PARTLY
 
 
-def _slice_line(slice_: Slice, *, whole: bool) -> str:
+def _slice_line(slice_: Slice, *, shows_files: bool) -> str:
     folder = one_line(slice_.folder) or "."
     head = f"{bold(folder)}  {counted(len(slice_.files), 'file')}  {faint('around')} "
     lines = [head + one_line(slice_.hub)]
-    if whole:
+    if shows_files:
         lines += [f"  {one_line(path)}" for path in slice_.files[1:]]
     return "\n".join(lines)
 

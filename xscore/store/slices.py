@@ -63,16 +63,16 @@ def slices_of(
     paths = {path for (path,) in connection.execute("SELECT path FROM file WHERE excluded = ''")}
     weights: dict[str, dict[str, float]] = defaultdict(dict)
     links: Counter[tuple[str, str]] = Counter()
-    for one, other, count in connection.execute(_FILE_LINKS).fetchall():
-        links[_pair(one, other)] += count
+    for first, second, count in connection.execute(_FILE_LINKS).fetchall():
+        links[_pair(first, second)] += count
     together: dict[tuple[str, str], float] = defaultdict(float)
     for files in commits:
         _count_together(together, sorted(paths.intersection(files)))
-    for one, other in sorted({*links, *together}):
-        if one in paths and other in paths:
-            pair = (one, other)
+    for first, second in sorted({*links, *together}):
+        if first in paths and second in paths:
+            pair = (first, second)
             weight = math.log1p(links[pair]) + together.get(pair, 0.0)
-            weights[one][other] = weights[other][one] = weight
+            weights[first][second] = weights[second][first] = weight
     slices: list[Slice] = []
     for group in group_nodes(weights):
         if len(group) >= LEAST_FILES:
@@ -95,8 +95,8 @@ def group_nodes(weights: Weights) -> list[frozenset[str]]:
         graph = _joined(graph, group_of)
 
 
-def _pair(one: str, other: str) -> tuple[str, str]:
-    return (one, other) if one < other else (other, one)
+def _pair(first: str, second: str) -> tuple[str, str]:
+    return (first, second) if first < second else (second, first)
 
 
 def _count_together(together: dict[tuple[str, str], float], files: Sequence[str]) -> None:
@@ -104,9 +104,9 @@ def _count_together(together: dict[tuple[str, str], float], files: Sequence[str]
     if not 1 < len(files) <= LARGEST_COMMIT:
         return
     weight = 1 / math.log1p(len(files))
-    for place, one in enumerate(files):
-        for other in files[place + 1 :]:
-            together[one, other] += weight
+    for place, first in enumerate(files):
+        for second in files[place + 1 :]:
+            together[first, second] += weight
 
 
 def _move_nodes(graph: Weights) -> dict[str, str]:
@@ -145,15 +145,15 @@ def _joined(graph: Weights, group_of: Mapping[str, str]) -> Weights:
     for node, neighbours in graph.items():
         group = joined[group_of[node]]
         for neighbour, weight in neighbours.items():
-            other = group_of[neighbour]
-            group[other] = group.get(other, 0.0) + weight
+            neighbour_group = group_of[neighbour]
+            group[neighbour_group] = group.get(neighbour_group, 0.0) + weight
     return joined
 
 
 def _slice(group: frozenset[str], weights: Weights) -> Slice:
     inside: dict[str, float] = {}
     for path in group:
-        inside[path] = sum(weight for other, weight in weights[path].items() if other in group)
+        inside[path] = sum(weight for linked, weight in weights[path].items() if linked in group)
     files = sorted(group, key=lambda path: (-inside[path], path))
     folders = Counter(dirname(path) for path in files)
     folder = min(folders, key=lambda name: (-folders[name], name))
