@@ -241,8 +241,8 @@ def test_what_commits_lack_is_told_of_commits() -> None:
     commit = replace(WRITE, kind=Kind.COMMIT, path="", entity="", title="commit 1a2b3c4: Waits end")
     filled = replace(MISS, score=0.5, placed_by="filled")
     answer = replace(ANSWER, judge=words, selected=(WRITE, filled), near_misses=(commit,))
-    told = answer_account.render_near_misses(answer)
-    assert "1a2b3c4" in told and "--kind commit" in told and "--top-k" not in told
+    remarks = answer_account.render_near_misses(answer)
+    assert "1a2b3c4" in remarks and "--kind commit" in remarks and "--top-k" not in remarks
     assert "--kind commit" in answer_text.render_unplaced(answer)
     near = replace(commit, score=0.65, below_threshold=True)
     assert answer_account.render_near_misses(replace(answer, near_misses=(near,))) == ""
