@@ -10,10 +10,10 @@ them.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from xscore.pipeline.contradictions import resolve_conflicts
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.turn_stages import Opened, Ranking
 from xscore.platform.git import run_git
@@ -29,10 +29,22 @@ from xscore.prompts.bundle_parts import (
 )
 from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.judgment import UNRELATED_WORDS_BELOW, PlacedBy, Ranked, Selection
-from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemoryStatus, Relation
+from xscore.records.memory import (
+    CODE_KINDS,
+    Citation,
+    Kind,
+    Layer,
+    Memory,
+    MemorySource,
+    MemoryStatus,
+    Relation,
+)
 from xscore.records.turn import Scope
 from xscore.store.memory_queries import latest_decisions
 from xscore.store.store import Store
+
+if TYPE_CHECKING:
+    from xscore.pipeline.contradictions import ResolvedConflict
 
 NEAREST_BY_WORDS = 5
 """How many memories are named where words alone ranked and none reached the threshold."""
@@ -276,10 +288,15 @@ def without_conflicts(
     entries: Sequence[BundleEntry], *, authority: Mapping[str, float], now: float
 ) -> list[BundleEntry]:
     """Replace entries that contradict each other with one entry of one sentence."""
-    memories = [entry.memory for entry in entries]
+    stated = [entry.memory for entry in entries if entry.memory.source is not MemorySource.INDEX]
+    conflicts: Sequence[ResolvedConflict] = ()
+    if len(stated) > 1:
+        from xscore.pipeline.contradictions import resolve_conflicts  # most bundles are all code
+
+        conflicts = resolve_conflicts(stated, authority=authority, now=now)
     text_of: dict[str, str] = {}
     losers_of: dict[str, tuple[str, ...]] = {}
-    for conflict in resolve_conflicts(memories, authority=authority, now=now):
+    for conflict in conflicts:
         winner = conflict.winner
         text_of[winner] = conflict.text
         losers_of[winner] = tuple(id_ for id_ in conflict.memory_ids if id_ != winner)

@@ -37,8 +37,7 @@ from xscore.scorer.judging_run import JudgingResult, JudgingRun
 from xscore.scorer.packs import Pack, packs_to_send
 from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import MemoryPart, PackPrompt
-from xscore.scorer.replies import parse_completion
-from xscore.scorer.reply_faults import ReplyFaults
+from xscore.scorer.replies import ReplyFaults, parse_completion
 
 ALIKE = 0.75
 """A request of this share of one that was too long is taken for too long as well: estimates are no
@@ -128,7 +127,7 @@ class ModelJudge:
         async with self._plan.claims, aclosing(batches):
             async for batch in batches:
                 unjudged = [result for result in batch if isinstance(result, Unjudged)]
-                # Before they are yielded: whoever asks next may judge them at once.
+                # Before they are yielded: another process may then judge them at once.
                 self._release(run, [result.content_hash for result in unjudged])
                 for result in batch:
                     _count_once(missing, result)
