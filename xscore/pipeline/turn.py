@@ -153,7 +153,7 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
         setup.stopwatch,
         continues_session=not options.isolated,
         judged=options.judged,
-        exchanges=not options.isolated or Layer.SESSION in turn.scope.layers,
+        exchanges=(not options.isolated or options.sees_past or Layer.SESSION in turn.scope.layers),
         index_until=index_until(setup.deadline),
     )
     if parts.observer.can_confirm:
