@@ -1,9 +1,9 @@
 """The tables of compressed sessions: how far each turn was shortened, what a model wrote in place
 of words, and the frontier of work that an agent gets back after a compaction.
 
-The turns themselves stay in the agent's log. Everything here is redacted before it comes. Trade-off:
-an erasure that touches a session takes all that is derived from it, since the rest can be made
-again from the log.
+The turns themselves stay in the agent's log. Everything here is redacted before it comes.
+Trade-off: an erasure that touches a session takes all that is derived from it, since the rest can
+be made again from the log.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The frontier of work: what an agent must know to go on after its context was compacted.
 
-That is the last request, what was being done, open ends, failed attempts with their errors, files in
-work and the commands that ran. The same log always gives the same bytes: nothing in it is an age or
-a time. Trade-off: open ends are what the agent wrote down as such, and commands that failed and
+That is the last request, what was being done, open ends, failed attempts with their errors, files
+in work and the commands that ran. The same log always gives the same bytes: nothing in it is an age
+or a time. Trade-off: open ends are what the agent wrote down as such, and commands that failed and
 have not passed since.
 """
 
@@ -24,9 +24,11 @@ from xscore.store.session_summary import open_items
 
 MAX_BYTES = 2_000
 REQUEST_CHARS = 600
+SHORT_REQUEST_CHARS = 40
+"""A shorter one, such as `yes, go on`, does not say what to do."""
 LINE_CHARS = 200
 MOST_ATTEMPTS = 6
-MOST_FILES = 10
+MOST_FILES = 8
 MOST_COMMANDS = 4
 MOST_OPEN = 6
 _LATEST_TURNS = 12
@@ -36,6 +38,9 @@ _CHECKS = re.compile(
     r"|mvn)\b"
 )
 """Commands that say whether the work is right."""
+_NO_CHECK = re.compile(r"\s*(?:git|gh|cat|ls|grep|rg|find|sed|head|tail|echo|cd \S+ && git)\b")
+"""Commands that name a test without running one."""
+CHECKED_CHARS = 120
 
 
 class FailedAttempt(Struct, frozen=True):
@@ -43,7 +48,7 @@ class FailedAttempt(Struct, frozen=True):
 
     command: str
     error: str
-    """Its last line of error."""
+    """Its first and last line of error."""
     is_open: bool
     """Whether it has not passed since."""
 
@@ -54,6 +59,8 @@ class Frontier(Struct, frozen=True, kw_only=True):
     request: str = ""
     """The user's last words, whole."""
     request_turn: int = 0
+    task: str = ""
+    """The user's words before, where the last ones only say to go on."""
     memory_id: str = ""
     """Of the exchange of the last request, if that is imported."""
     doing: str = ""
@@ -64,7 +71,7 @@ class Frontier(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     """Changed ones, the latest first; then those that were only read."""
     commands: tuple[str, ...] = ()
-    """Commands that passed, those that check the work first."""
+    """Commands that check the work and passed, the latest first."""
 
 
 def find_frontier(session: AgentSession) -> Frontier:
@@ -73,6 +80,7 @@ def find_frontier(session: AgentSession) -> Frontier:
     return Frontier(
         request=request.words if request else "",
         request_turn=request.number if request else 0,
+        task=_task_before(session.turns, request) if request else "",
         memory_id=request.memory_id if request else "",
         doing=_last_words(session.turns),
         open_ends=_open_ends(session),
@@ -104,24 +112,26 @@ def _sections(frontier: Frontier) -> Iterator[tuple[str, list[str]]]:
     if frontier.request:
         request = shorten_middle(frontier.request, REQUEST_CHARS)
         yield f"The user's last request (turn {frontier.request_turn}):", [request]
+    if frontier.task:
+        yield "The request before it:", [shorten_middle(frontier.task, REQUEST_CHARS // 2)]
+    if frontier.open_ends:
+        yield "Open ends:", [f"- {item}" for item in frontier.open_ends[:MOST_OPEN]]
+    if frontier.files:
+        yield "", [f"Files in work: {', '.join(frontier.files[:MOST_FILES])}"]
     if frontier.attempts:
         lines = [_attempt_line(attempt) for attempt in frontier.attempts[:MOST_ATTEMPTS]]
         yield "Tried and failed:", lines
-    if frontier.open_ends:
-        yield "Open ends:", [f"- {item}" for item in frontier.open_ends[:MOST_OPEN]]
     if frontier.doing:
         yield "", [f"The agent's last words: {ellipsize(frontier.doing, LINE_CHARS)}"]
-    if frontier.files:
-        yield "", [f"Files in work: {', '.join(frontier.files[:MOST_FILES])}"]
     if frontier.commands:
         lines = [f"- {ellipsize(command, LINE_CHARS)}" for command in frontier.commands]
-        yield "Commands that passed:", lines[:MOST_COMMANDS]
+        yield "Checks that passed:", lines[:MOST_COMMANDS]
 
 
 def _attempt_line(attempt: FailedAttempt) -> str:
     passed = "" if attempt.is_open else " (passed later)"
     command = ellipsize(attempt.command, LINE_CHARS // 2)
-    return f"- `{command}`{passed}: {ellipsize(attempt.error, LINE_CHARS // 2)}"
+    return f"- `{command}`{passed}: {ellipsize(attempt.error, LINE_CHARS * 3 // 4)}"
 
 
 def _size(line: str) -> int:
@@ -132,6 +142,16 @@ def _size(line: str) -> int:
 def _last_words(turns: Sequence[SessionTurn]) -> str:
     for turn in reversed(turns):
         if turn.speaker is Speaker.AGENT and turn.words:
+            return turn.words
+    return ""
+
+
+def _task_before(turns: Sequence[SessionTurn], request: SessionTurn) -> str:
+    """Return the last words of the user that say what to do, if the request is too short to."""
+    if len(request.words) >= SHORT_REQUEST_CHARS:
+        return ""
+    for turn in reversed(turns[: request.number]):
+        if turn.speaker is Speaker.USER and len(turn.words) >= SHORT_REQUEST_CHARS:
             return turn.words
     return ""
 
@@ -151,8 +171,14 @@ def _attempts(session: AgentSession) -> list[FailedAttempt]:
         if call.outcome in (Outcome.PASSED, Outcome.FAILED):
             last_outcome[call.subject] = call.outcome
     attempts: list[FailedAttempt] = []
+    tried: set[str] = set()
     for call in reversed(session.failed_attempts):
-        error = call.frame.errors[-1].strip() if call.frame.errors else ""
+        if call.subject in tried:
+            continue  # how it failed last is what counts
+        tried.add(call.subject)
+        errors = [line.strip() for line in call.frame.errors]
+        # Compilers name the cause first, test runners last.
+        error = " … ".join(dict.fromkeys([*errors[:1], *errors[-1:]]))
         is_open = last_outcome.get(call.subject) is Outcome.FAILED
         attempts.append(FailedAttempt(call.subject, error, is_open))
     return sorted(attempts, key=lambda attempt: not attempt.is_open)
@@ -168,12 +194,12 @@ def _files(session: AgentSession) -> dict[str, None]:
 
 
 def _commands(turns: Sequence[SessionTurn]) -> list[str]:
-    """Return the commands that passed last, those that check the work first."""
+    """Return the commands that checked the work and passed, the latest first."""
     passed: dict[str, None] = {}
     for call in reversed(list(_shell_calls(turns))):
-        if call.outcome is Outcome.PASSED and not call.answers_by_failing:
+        if call.outcome is Outcome.PASSED and not _NO_CHECK.match(call.subject):
             passed.setdefault(" ".join(call.subject.split()))
-    return sorted(passed, key=lambda command: _CHECKS.search(command) is None)
+    return [command for command in passed if _CHECKS.search(command[:CHECKED_CHARS])]
 
 
 def _shell_calls(turns: Sequence[SessionTurn]) -> Iterator[ToolCall]:

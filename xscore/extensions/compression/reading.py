@@ -101,6 +101,25 @@ def read_session(
     return ReadSession(session, problem)
 
 
+def read_tail(
+    path: Path, origin: str, *, allow_pii: bool, erased: Collection[str]
+) -> AgentSession | None:
+    """Return the session of a log that an agent named; None where it cannot be read as one.
+
+    origin: a format; an agent whose logs are not read has none.
+    """
+    if origin not in RECORDERS or not _can_be_read(path):
+        return None
+    log = SessionLog(SessionFile(path), origin)
+    try:
+        read = read_session(
+            log, allow_pii=allow_pii, home=Path.home(), erased=erased, tail_only=True
+        )
+    except (UnreadableSession, OSError):
+        return None
+    return read.session
+
+
 def _has_tail(log: SessionLog, stream: BinaryIO) -> bool:
     size = os.fstat(stream.fileno()).st_size
     is_plain = not (log.file.is_json_array or session_lines.is_compressed(log.file.path))

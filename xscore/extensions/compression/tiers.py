@@ -87,8 +87,11 @@ def order_of_excess(by_tier: dict[Tier, int], budget: int) -> list[Tier]:
     return sorted(Tier, key=lambda tier: SHARES[tier] * budget - by_tier[tier])
 
 
+NOTHING_PUSHED = TierPlan()
+
+
 def push_down(
-    session: AgentSession, budget: int, *, start: TierPlan = TierPlan(), besides: int = 0
+    session: AgentSession, budget: int, *, start: TierPlan = NOTHING_PUSHED, besides: int = 0
 ) -> TieredSession:
     """Shorten the oldest turns until the session fits, or nothing more can be shortened.
 
