@@ -1,8 +1,8 @@
 """What an agent gets back after its context was compacted: the frontier of work, quoted as data.
 
-Before the compaction it is read from the log and kept in the store; after it, the log is read again,
-and what was kept serves where the log is gone. The same log gives the same bytes. Trade-off: of a
-log over 8 MiB only the end is read, since the agent waits.
+Before the compaction it is read from the log and kept in the store; after it, the log is read
+again, and what was kept serves where the log is gone. The same log gives the same bytes. Trade-off:
+of a log over 8 MiB only the end is read, since the agent waits.
 """
 
 from pathlib import Path
