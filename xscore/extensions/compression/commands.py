@@ -95,20 +95,22 @@ def expand(turns: tuple[int, ...], session: str, flags: Flags) -> int:
     TURN is a number that `session compress` writes in brackets. Secrets stay redacted.
     """
     with opened_store(flags) as store:
-        read = _read(store, session, flags, whole=turns)
-    wanted = [turn for turn in read.session.turns if turn.number in turns]
-    if not wanted:
+        read = _read(store, session, flags, shown_whole=turns)
+    chosen = [turn for turn in read.session.turns if turn.number in turns]
+    if not chosen:
         raise NothingMatched(
             f"the session has no such turn: it has {counted(len(read.session.turns), 'turn')}",
             hint="Numbers are in brackets in the text of `xscore session compress`.",
         )
-    text = "\n".join(map(_whole_text, wanted))
-    body = {"thread": thread_of(read.session), "turns": wanted}
+    text = "\n".join(map(_whole_text, chosen))
+    body = {"thread": thread_of(read.session), "turns": chosen}
     flags.terminal.print_result(body, escape_controls(text).rstrip())
     return 0
 
 
-def _read(store: Store, named: str, flags: Flags, *, whole: tuple[int, ...] = ()) -> ReadSession:
+def _read(
+    store: Store, named: str, flags: Flags, *, shown_whole: tuple[int, ...] = ()
+) -> ReadSession:
     """Find and read the session that the user means. Raises UsageError and NothingMatched."""
     home = Path.home()
     log = find_log(store.root, AgentFolders(home, os.environ, store.root.path), named)
@@ -118,7 +120,7 @@ def _read(store: Store, named: str, flags: Flags, *, whole: tuple[int, ...] = ()
             allow_pii=store.settings.allow_pii,
             home=home,
             erased=erased_ids(store.connection),
-            whole=whole,
+            shown_whole=shown_whole,
         )
     except (UnreadableSession, OSError) as error:
         raise UsageError(
@@ -132,9 +134,9 @@ def _read(store: Store, named: str, flags: Flags, *, whole: tuple[int, ...] = ()
 
 
 def _summariser(store: Store, settings: Settings) -> Summarise | None:
-    # Only with a model: the rules alone need no provider.
     if settings.session.summary_model in ("", "none"):
         return None
+    # Only with a model: the rules alone need no provider.
     from xscore.extensions.compression import summaries
 
     spec = summaries.summary_model(settings.session.summary_model)
@@ -176,5 +178,5 @@ def _whole_text(turn: SessionTurn) -> str:
     lines = [write_turn(turn, Level.WHOLE, Repeats()).partition("\n  ")[0]]
     for call in turn.calls:
         name = f"{call.tool} {call.path} {call.subject}" if call.tool else f"$ {call.subject}"
-        lines += [f"  {' '.join(name.split(' ')).rstrip()} ({call.outcome})", call.whole]
+        lines += [f"  {' '.join(name.split(' ')).rstrip()} ({call.outcome})", call.output]
     return "\n".join(lines) + "\n"

@@ -8,6 +8,7 @@ it.
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.extensions.compression.frontier import Frontier, frontier_text
 from xscore.extensions.compression.session_turns import AgentSession
@@ -101,8 +102,12 @@ def summary_tokens(summary: TurnSummary) -> int:
 
 
 def _frontier_section(frontier: Frontier) -> str:
-    text = frontier_text(frontier)
-    return f"# Where the work stands\n{text}\n" if text else ""
+    # The requests stand above as they were said.
+    text = frontier_text(replace(frontier, request="", task=""))
+    request = ""
+    if frontier.request_turn:
+        request = f"The user's last request is [{frontier.request_turn}].\n"
+    return f"# Where the work stands\n{request}{text}\n"
 
 
 def _estimate(text: str) -> int:

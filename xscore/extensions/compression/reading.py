@@ -63,19 +63,19 @@ def read_session(
     allow_pii: bool,
     home: Path,
     erased: Collection[str] = (),
-    whole: Collection[int] = (),
+    shown_whole: Collection[int] = (),
     tail_only: bool = False,
 ) -> ReadSession:
     """Read a log.
 
     erased: ids of memories; turns of an exchange that was erased are left out.
-    whole: numbers of turns whose outputs are wanted as they are.
+    shown_whole: numbers of turns whose outputs are wanted as they are.
     tail_only: read no more than `TAIL_BYTES`, from the end.
 
     Raises UnreadableSession, OSError.
     """
     path = log.file.path
-    recorder = recorder_of(log.file, log.origin, allow_pii=allow_pii, whole=whole)
+    recorder = recorder_of(log.file, log.origin, allow_pii=allow_pii, shown_whole=shown_whole)
     problem = ""
     with session_lines.open_session_file(path) as stream:
         is_tail = tail_only and _has_tail(log, stream)

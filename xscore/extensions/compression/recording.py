@@ -68,10 +68,10 @@ class _TurnDraft(Struct):
 class TurnRecorder(SessionReader):
     """Put before a reader: it hears what the reader reads."""
 
-    def record_turns(self, *, allow_pii: bool, whole: Collection[int] = ()) -> None:
-        """Begin. whole: numbers of the turns whose outputs are kept as they are."""
+    def record_turns(self, *, allow_pii: bool, shown_whole: Collection[int] = ()) -> None:
+        """Begin. shown_whole: numbers of the turns whose outputs are kept as they are."""
         self._allow_pii = allow_pii
-        self._whole = frozenset(whole)
+        self._shown_whole = frozenset(shown_whole)
         self._draft: _TurnDraft | None = None
         self._calls_by_id: dict[str, _CallDraft] = {}
         self._memory_id = ""
@@ -222,16 +222,16 @@ class TurnRecorder(SessionReader):
             if call.tool
             else shorten_middle(subject, COMMAND_CHARS)
         )
-        whole = ""
-        if number in self._whole:
-            whole = redacted_words(cleaned_text(call.output), allow_pii=allow_pii)
+        output = ""
+        if number in self._shown_whole:
+            output = redacted_words(cleaned_text(call.output), allow_pii=allow_pii)
         return ToolCall(
             tool=call.tool,
             subject=subject,
             outcome=call.outcome,
             exit_code=_exit_code(call.output),
             frame=frame_output(call.output, failed=failed, allow_pii=allow_pii),
-            whole=whole,
+            output=output,
             answers_by_failing=answers_by_failing(call.subject),
             path=redacted_words(call.path, allow_pii=allow_pii),
         )
@@ -266,9 +266,9 @@ RECORDERS: Mapping[str, type[TurnRecorder]] = {
 
 
 def recorder_of(
-    file: SessionFile, origin: str, *, allow_pii: bool, whole: Collection[int] = ()
+    file: SessionFile, origin: str, *, allow_pii: bool, shown_whole: Collection[int] = ()
 ) -> TurnRecorder:
     """Return a recorder of this file, ready for its first line."""
     recorder = RECORDERS[origin](file, lambda exchange: None)
-    recorder.record_turns(allow_pii=allow_pii, whole=whole)
+    recorder.record_turns(allow_pii=allow_pii, shown_whole=shown_whole)
     return recorder

@@ -39,7 +39,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     outcome: Outcome = Outcome.UNKNOWN
     exit_code: int | None = None
     frame: OutputFrame = OutputFrame()
-    whole: str = ""
+    output: str = ""
     """The output as it was, where it was asked for."""
     answers_by_failing: bool = False
     """Such as `grep`: that it found nothing is no failed attempt."""

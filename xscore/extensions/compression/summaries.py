@@ -126,7 +126,18 @@ def _is_borne_out(sentence: str, source: str, lowered: str) -> bool:
 
 def _stands_in(entity: str, source: str) -> bool:
     """Whether an entity stands in a text as a whole: `v1.2` does not stand in `v1.23`."""
-    return re.search(rf"(?<!\w){re.escape(entity)}(?!\w)", source) is not None
+    place = source.find(entity)
+    while place >= 0:
+        end = place + len(entity)
+        if not (_continues(source[place - 1 : place]) or _continues(source[end : end + 1])):
+            return True
+        place = source.find(entity, place + 1)
+    return False
+
+
+def _continues(character: str) -> bool:
+    """Whether a character beside a name is part of a longer one."""
+    return character.isalnum() or character == "_"
 
 
 def summary_model(setting: str) -> ModelSpec | None:

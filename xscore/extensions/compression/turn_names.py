@@ -11,12 +11,15 @@ from collections.abc import Iterable
 NAME_CHARS = 160
 _WORD = re.compile(r"[\w~./@#:+\-]+")
 _EDGES = ".,:;-+@#/"
-_FORMS = re.compile(
-    r"\w*[a-z]\w*[A-Z]|\w*[A-Za-z0-9]_|_\w|\w*[A-Za-z]\d|\w*\d[A-Za-z]|\d+\.\d+"
-    r"|[A-Za-z]\w*(?:\.|::)\w*[A-Za-z]|-{1,2}[a-z]|#\d|[A-Z][A-Z0-9]+-\d|[A-Z]{2,}\Z"
+_FORM = re.compile(
+    r"[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z0-9]_|_\w|[A-Za-z]\d|\d[A-Za-z]|\d\.\d|\w(?:\.|::)[A-Za-z]"
+    r"|[A-Z]-\d"
 )
+"""Somewhere in a word: camel case, a low line, letters and digits, dots between, a ticket."""
+_MARKED = re.compile(r"--?[A-Za-z]|#\d")
+"""At the start of a word: an option, an issue."""
 _NO_NAMES = frozenset({"e.g", "i.e", "etc", "vs", "a.m", "p.m"})
-_CALLED = re.compile(r"([A-Za-z_][\w.]{1,80})\(")
+_CALLED = re.compile(r"(?<![\w.])([A-Za-z_][\w.]{1,80})\(")
 _QUOTED = re.compile(r"`([A-Za-z_][\w.\-]{1,80})`")
 
 
@@ -47,14 +50,16 @@ def is_name(word: str) -> bool:
         return False
     if "/" in word:
         return any(part.isalnum() and len(part) > 1 for part in re.split(r"\W+", word))
-    return _FORMS.match(word) is not None
+    if word.isupper() or _MARKED.match(word):
+        return True
+    return _FORM.search(word) is not None
 
 
 def _stripped(word: str) -> str:
     """Return a word without the punctuation around it; options and tickets keep their marks."""
     end = word.rstrip(_EDGES)
     start = end.lstrip(".,:;+@/")
-    if start.startswith("-") and not re.match(r"--?[A-Za-z]", start):
+    if start.startswith("-") and not _MARKED.match(start):
         start = start.lstrip("-")
     # An absolute path keeps its root, a relative one its dots.
     if end.startswith(("/", "./", "../", "~/", ".")) and len(start) > 1:
