@@ -26,8 +26,8 @@ from xscore.pipeline.question_list import (
     TurnList,
     confirm_list_cost,
 )
+from xscore.pipeline.room_under_caps import answer_estimate
 from xscore.pipeline.turn_clock import Stopwatch
-from xscore.pipeline.turn_estimate import answer_estimate
 from xscore.platform.errors import ExitCode, NoUsableModel
 from xscore.records.estimates import JudgeEstimate, PrimaryEstimate
 from xscore.records.judgment import UnjudgedCause
