@@ -46,10 +46,10 @@ def test_a_log_of_claude_code_is_read_as_turns(root: Path, own_home: Path) -> No
         (Speaker.AGENT, "I look at it first."),
         (Speaker.AGENT, "It rounds now."),
     ]
-    command, *others = session.turns[1].calls
+    command, *later_calls = session.turns[1].calls
     assert (command.subject, command.outcome, command.exit_code) == ("pytest -q", Outcome.FAILED, 2)
     assert command.frame.errors == ("E   AssertionError: 3 != 4",)
-    assert (others[0].tool, others[0].path) == ("Read", "src/pay.py")
+    assert (later_calls[0].tool, later_calls[0].path) == ("Read", "src/pay.py")
     assert session.changed == ("src/pay.py",)
     assert session.items == (OpenItem("round half cents", True), OpenItem("add a test"))
     assert session.failed_attempts == [command]
@@ -177,11 +177,11 @@ def test_the_latest_log_of_this_repository_is_found(root: Path, own_home: Path) 
     for number, path in enumerate((older, newer, elsewhere)):
         os.utime(path, (1_790_000_000 + number, 1_790_000_000 + number))
     folders = AgentFolders(own_home, {}, root)
-    here = find_root(root)
-    assert find_log(here, folders, "").file.path == newer
-    assert find_log(here, folders, "aaaa").file.path == older
-    assert find_log(here, folders, str(elsewhere)).file.path == elsewhere
+    repository = find_root(root)
+    assert find_log(repository, folders, "").file.path == newer
+    assert find_log(repository, folders, "aaaa").file.path == older
+    assert find_log(repository, folders, str(elsewhere)).file.path == elsewhere
     with pytest.raises(NothingMatched):
-        find_log(here, folders, "dddd")
+        find_log(repository, folders, "dddd")
     with pytest.raises(UsageError):
-        find_log(here, folders, str(root / "src/pay.py"))
+        find_log(repository, folders, str(root / "src/pay.py"))

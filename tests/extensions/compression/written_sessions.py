@@ -98,9 +98,9 @@ def drawn_sessions(draw: strategies.DrawFn) -> AgentSession:
     for _ in range(draw(strategies.integers(1, 24))):
         speaker = draw(strategies.sampled_from(Speaker))
         words = draw(texts).strip()
-        made: tuple[ToolCall, ...] = ()
+        calls_after: tuple[ToolCall, ...] = ()
         if speaker is Speaker.AGENT:
-            made = tuple(draw(strategies.lists(calls, max_size=3)))
-        if words or made:
-            turns.append((speaker, words, made))
+            calls_after = tuple(draw(strategies.lists(calls, max_size=3)))
+        if words or calls_after:
+            turns.append((speaker, words, calls_after))
     return session_of(turns or [(Speaker.USER, "go", ())])
