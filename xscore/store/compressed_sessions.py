@@ -134,6 +134,26 @@ def erased_ids(connection: sqlite3.Connection) -> frozenset[str]:
     return frozenset(identifier for (identifier,) in rows)
 
 
+def compressed_threads(
+    connection: sqlite3.Connection, *, session: str = "", origin: str = ""
+) -> tuple[str, ...]:
+    """Return the threads of the sessions of which something is kept; all, if neither is named."""
+    rows = connection.execute(
+        "SELECT thread FROM compressed_session WHERE :origin IN ('', origin)"
+        " AND (:session = '' OR thread = origin || '-' || :session) ORDER BY thread",
+        {"origin": origin, "session": session},
+    ).fetchall()
+    return tuple([thread for (thread,) in rows])
+
+
+def forget_compressed(connection: sqlite3.Connection, threads: Sequence[str]) -> None:
+    """Remove what is kept of these sessions."""
+    with database.transaction(connection):
+        connection.executemany(
+            "DELETE FROM compressed_session WHERE thread = ?", [(thread,) for thread in threads]
+        )
+
+
 def erase_compressed(
     connection: sqlite3.Connection,
     memory_ids: Collection[str],
