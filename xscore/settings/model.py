@@ -421,6 +421,10 @@ class AgentSettings(SettingsGroup, frozen=True):
     hook_deadline_s: Annotated[float, Meta(ge=0.2, le=60)] = 2.0
     """Seconds from the start of `xscore hook` after which it answers with what is judged; the
     background process judges the rest."""
+    memory: Literal["first", "every", "off"] = "first"
+    """When hooks tell an agent what was decided, committed and said before: `first`, at the start
+    of a session and with its first prompt, later only on another subject or what is new; `every`,
+    with each prompt; `off`, never. Code is added in each."""
     hook_max_chars: Fixed[int] = 9_500
     """Most bytes of UTF-8 that join a prompt. Above 10,000, agents show their model a short preview
     instead."""

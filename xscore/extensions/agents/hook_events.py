@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from xscore.cli.opening import earlier_statements
 from xscore.extensions.agents.hook_call import INDEXING, HookCall
 from xscore.extensions.agents.hook_protocols import spoken_task
 from xscore.platform.errors import ExitCode
 from xscore.platform.text import counted
 from xscore.records.receipt import Answer
-from xscore.store.hook_state import forget_session
+from xscore.store.hook_state import forget_session, read_hook_state, session_brief
 from xscore.store.opening import has_store
 from xscore.store.store import Store
 
@@ -74,12 +76,17 @@ def at_session_start(call: HookCall) -> str:
     if call.message.source in CLEARED:
         forget_session(call.state_file, call.thread)
     # Only at the start of a session.
+    from xscore.extensions.agents.agent_bundle import size_of
     from xscore.extensions.agents.session_recap import render_recap
 
     earlier = earlier_statements(call.root, call.settings)
     with Store.open_with(call.root, call.settings, create=True) as store:
         if call.message.source != RESUMED:
-            recap = render_recap(store, git=call.settings.index.git)
+            recap = ""
+            if call.settings.agents.memory != "off":
+                recap = render_recap(store, git=call.settings.index.git)
+                before = session_brief(read_hook_state(call.state_file), call.thread)
+                call.brief = replace(before, start_bytes=size_of(recap))
             call.add("\n".join(filter(None, [recap, earlier])))
     call.wake()
     return ""
