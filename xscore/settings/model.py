@@ -282,6 +282,9 @@ class MemorySettings(SettingsGroup, frozen=True):
     user_learning: RepoMayTurnOff[bool] = True
     """Open your own store: preferences, and what holds in several projects. A repository may only
     switch it off."""
+    daily_consolidation: RepoMayTurnOff[bool] = True
+    """Let the background process merge, fade and archive memories as `memory consolidate` does, at
+    most once a day and only while the machine is idle. A repository may only switch it off."""
     allow_pii: bool = False
     """Keep e-mail addresses, phone numbers and postal addresses of configuration and notes."""
     decay_per_day: Fixed[float] = 0.01

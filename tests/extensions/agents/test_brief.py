@@ -167,6 +167,7 @@ def test_the_setting_says_when(root: Path) -> None:
     told = hook(root, prompt=BUG, flags=off)
     assert RULE not in told and "rounding.py:" in told
     assert hook(root, "session-start", session="s3", flags=off) == ""
+    assert hook(root, "subagent-start", flags=off) == ""
     every = {"agents.memory": "every"}
     with own_store(root) as store:
         fact = Statement(kind=Kind.DECISION, key="ledger", text="The ledger is finance's.")
@@ -196,6 +197,7 @@ def test_a_brief_is_rendered_again_from_the_store_alone(root: Path) -> None:
     with own_store(root) as store:
         again = render_again(store, brief)
         assert RULE in again and told.startswith(again)
+        assert again in hook(root, "subagent-start")
         with store.transaction():
             store.connection.execute("DELETE FROM memory_row WHERE id = ?", (brief.heads[0],))
         assert RULE not in render_again(store, brief)

@@ -1,5 +1,5 @@
-"""The work of each hook event: before a prompt, at the start of a session, at the end of an
-exchange, after an edit.
+"""The work of each hook event: before a prompt, at the start of a session or of a sub-agent, before
+a compaction, at the end of an exchange, after an edit.
 
 An event adds its text as soon as it has it; streams, time and failures are the guard's. What cannot
 be done in time is left to the background process. Trade-off: each event opens the store, since
@@ -18,7 +18,12 @@ from xscore.extensions.agents.hook_protocols import spoken_task
 from xscore.platform.errors import ExitCode
 from xscore.platform.text import counted
 from xscore.records.receipt import Answer
-from xscore.store.hook_state import forget_session, read_hook_state, session_brief
+from xscore.store.hook_state import (
+    SessionBrief,
+    forget_session,
+    read_hook_state,
+    session_brief,
+)
 from xscore.store.opening import has_store
 from xscore.store.store import Store
 
@@ -77,19 +82,50 @@ def at_session_start(call: HookCall) -> str:
         forget_session(call.state_file, call.thread)
     # Only at the start of a session.
     from xscore.extensions.agents.agent_bundle import size_of
-    from xscore.extensions.agents.session_recap import render_recap
 
     earlier = earlier_statements(call.root, call.settings)
     with Store.open_with(call.root, call.settings, create=True) as store:
         if call.message.source != RESUMED:
-            recap = ""
-            if call.settings.agents.memory != "off":
-                recap = render_recap(store, git=call.settings.index.git)
-                before = session_brief(read_hook_state(call.state_file), call.thread)
-                call.brief = replace(before, start_bytes=size_of(recap))
-            call.add("\n".join(filter(None, [recap, earlier])))
+            recap = _recap(call, store)
+            call.brief = replace(_session_brief(call), start_bytes=size_of(recap))
+            call.add(*filter(None, [recap, earlier]))
     call.wake()
     return ""
+
+
+def at_subagent_start(call: HookCall) -> str:
+    """Say the same to a sub-agent, which begins without the session's context, and what the
+    session was told with its first prompt. Raises StoreError."""
+    if call.is_watched and has_store(call.root.store_dir):
+        # Only at the start of a sub-agent.
+        from xscore.extensions.agents.brief import render_again
+
+        with Store.open_with(call.root, call.settings, create=False) as store:
+            told = [_recap(call, store), render_again(store, _session_brief(call))]
+            # Not `add`: what the session was told, a sub-agent has not seen.
+            call.say("\n".join(filter(None, told)))
+    return ""
+
+
+def _session_brief(call: HookCall) -> SessionBrief:
+    """Return what this session has been told of earlier work."""
+    return session_brief(read_hook_state(call.state_file), call.thread)
+
+
+def _recap(call: HookCall, store: Store) -> str:
+    if call.settings.agents.memory == "off":
+        return ""
+    # Only at the start of a session or sub-agent.
+    from xscore.extensions.agents.session_recap import render_recap
+
+    return render_recap(store, git=call.settings.index.git)
+
+
+def before_compaction(call: HookCall) -> str:
+    """Remember what the log has of the exchange, before the agent drops it. Raises StoreError."""
+    if not has_store(call.root.store_dir):
+        return ""
+    return _remember_exchange(call)
 
 
 def at_stop(call: HookCall) -> str:
@@ -145,6 +181,8 @@ def after_edit(call: HookCall) -> str:
 EVENTS: Mapping[str, Callable[[HookCall], str]] = {
     "prompt": before_prompt,
     "session-start": at_session_start,
+    "subagent-start": at_subagent_start,
+    "pre-compact": before_compaction,
     "stop": at_stop,
     "post-edit": after_edit,
 }
