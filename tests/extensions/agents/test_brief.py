@@ -61,24 +61,27 @@ def root(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> Path:
     return repository
 
 
-def hook(root: Path, event: str = "prompt", session: str = "s1", **fields: object) -> str:
-    """Run a hook in this process; return what it adds."""
-    found_root = find_root(root)
+def hook(
+    root: Path,
+    event: str = "prompt",
+    *,
+    prompt: str = "",
+    session: str = "s1",
+    memory: str = "first",
+) -> str:
+    """Run a hook in this process; return what it adds. memory: the setting."""
+    place = find_root(root)
     loaded = load_settings(
         repo_root=root,
         user_file=Path("/nonexistent"),
         environ=os.environ,
-        flags={"agents.hook_deadline_s": 30.0, **fields.pop("flags", {})},  # type: ignore[dict-item]
+        flags={"agents.hook_deadline_s": 30.0, "agents.memory": memory},
     )
-    message = HookMessage(
-        session_id=session,
-        cwd=str(root),
-        **{"source": "startup", **fields},  # type: ignore[arg-type]
-    )
-    state_file = hook_state_file(found_root, user_data_dir(None))
+    message = HookMessage(session_id=session, cwd=str(root), prompt=prompt, source="startup")
+    state_file = hook_state_file(place, user_data_dir(None))
     texts: list[str] = []
     thread = f"claude-code-{session}"
-    call = HookCall(message, "claude-code", thread, found_root, loaded, state_file, texts.append)
+    call = HookCall(message, "claude-code", thread, place, loaded, state_file, texts.append)
     EVENTS[event](call)
     note_end(state_file, failure=None, session=thread, texts=call.said, brief=call.brief)
     return "".join(texts)
@@ -163,17 +166,15 @@ def test_what_was_not_judged_in_time_is_told_later(root: Path) -> None:
 def test_the_setting_says_when(root: Path) -> None:
     """`off` tells nothing and still adds code, `every` tells on each prompt what it has not told
     yet."""
-    off = {"agents.memory": "off"}
-    told = hook(root, prompt=BUG, flags=off)
+    told = hook(root, prompt=BUG, memory="off")
     assert RULE not in told and "rounding.py:" in told
-    assert hook(root, "session-start", session="s3", flags=off) == ""
-    assert hook(root, "subagent-start", flags=off) == ""
-    every = {"agents.memory": "every"}
+    assert hook(root, "session-start", session="s3", memory="off") == ""
+    assert hook(root, "subagent-start", memory="off") == ""
     with own_store(root) as store:
         fact = Statement(kind=Kind.DECISION, key="ledger", text="The ledger is finance's.")
         remember(store, fact)
-    hook(root, session="s4", prompt="where is the address of an invitation mail?", flags=every)
-    assert RULE in hook(root, session="s4", prompt=BUG, flags=every)
+    hook(root, session="s4", prompt="where is the address of an invitation mail?", memory="every")
+    assert RULE in hook(root, session="s4", prompt=BUG, memory="every")
 
 
 def test_a_start_and_its_brief_share_the_room(root: Path) -> None:
