@@ -180,9 +180,9 @@ def log_of_chat(name: str, chat: Chat, tree: Path, *, at: float) -> list[dict[st
         content: object = message["text"]
         if message["role"] == "assistant":
             content = [{"type": "text", "text": message["text"]}]
-        said: dict[str, Any] = {"role": message["role"], "content": content}
+        record: dict[str, Any] = {"role": message["role"], "content": content}
         if message["role"] == "assistant":
-            said["id"] = f"{name}-{number}"
+            record["id"] = f"{name}-{number}"
         lines.append(
             {
                 "type": message["role"],
@@ -190,7 +190,7 @@ def log_of_chat(name: str, chat: Chat, tree: Path, *, at: float) -> list[dict[st
                 "sessionId": name,
                 "cwd": str(tree),
                 "timestamp": stamp,
-                "message": said,
+                "message": record,
             }
         )
     return lines
@@ -226,10 +226,10 @@ def ask(
         "hook_event_name": "UserPromptSubmit",
         "prompt": task["bug_report"],
     }
-    told, cpu_s = hook_output(work.environment, message)
+    added_text, cpu_s = hook_output(work.environment, message)
     brief = ""
-    if told.startswith(HEAD):
-        brief = told.partition(f"</{FENCE}>")[0]
+    if added_text.startswith(HEAD):
+        brief = added_text.partition(f"</{FENCE}>")[0]
     items = ITEM.findall(brief)
     terms = text_terms(rule)
     place, share = 0, 0.0
@@ -261,18 +261,18 @@ def hook_output(environment: Mapping[str, str], message: Mapping[str, Any]) -> t
         out.seek(0)
         data = out.read()
     reply = json.loads(data) if data.strip() else {}
-    told = reply.get("hookSpecificOutput", {}).get("additionalContext", "")
-    return told, usage.ru_utime + usage.ru_stime
+    added_text = reply.get("hookSpecificOutput", {}).get("additionalContext", "")
+    return added_text, usage.ru_utime + usage.ru_stime
 
 
 def report(name: str, results: Sequence[BriefResult], least: float) -> bool:
     """Print the figures of one sort; return whether a target is missed."""
     count = len(results)
-    told = sum(result.place > 0 for result in results) / count
+    is_told = sum(result.place > 0 for result in results) / count
     ruled = sum(result.has_rule for result in results) / count
     first = sum(result.place == 1 for result in results) / count
     items = statistics.mean(result.items for result in results)
-    most = max(result.items for result in results)
+    most_items = max(result.items for result in results)
     size = max(result.size for result in results)
     cpu_s = statistics.median(result.cpu_s for result in results)
     for result in results:
@@ -283,10 +283,10 @@ def report(name: str, results: Sequence[BriefResult], least: float) -> bool:
             )
     print(
         f"{name}, {count} tasks: the rule stands in the brief in {ruled:.2f} (target {least:.2f});"
-        f" its source is told in {told:.2f}, first in {first:.2f}; {items:.1f} items, at most"
-        f" {most} (target {MOST_ITEMS}); at most {size:,} bytes; {cpu_s:.2f} s CPU"
+        f" its source is told in {is_told:.2f}, first in {first:.2f}; {items:.1f} items, at most"
+        f" {most_items} (target {MOST_ITEMS}); at most {size:,} bytes; {cpu_s:.2f} s CPU"
     )
-    return ruled < least or most > MOST_ITEMS or size > MOST_BYTES
+    return ruled < least or most_items > MOST_ITEMS or size > MOST_BYTES
 
 
 if __name__ == "__main__":

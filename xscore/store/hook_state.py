@@ -145,9 +145,11 @@ def forget_session(path: Path, session: str) -> None:
     with _locked(path):
         state = read_hook_state(path)
         if session in state.given or session in state.briefs:
-            given = {name: digests for name, digests in state.given.items() if name != session}
+            digests_by_session = {
+                name: digests for name, digests in state.given.items() if name != session
+            }
             briefs = {name: brief for name, brief in state.briefs.items() if name != session}
-            _write(path, replace(state, given=given, briefs=briefs))
+            _write(path, replace(state, given=digests_by_session, briefs=briefs))
 
 
 @contextmanager

@@ -92,13 +92,13 @@ def chat(store: Store, name: str, *exchanges: tuple[str, str]) -> None:
     now = store.clock()
     writer = ExchangeWriter(store, now=now)
     memories = []
-    for number, (asked, answered) in enumerate(exchanges):
+    for number, (question, reply) in enumerate(exchanges):
         exchange = ImportedExchange(
             origin="claude-code",
             session=name,
             identity=f"{name}-{number}",
-            asked=asked,
-            answered=answered,
+            asked=question,
+            answered=reply,
             at=now - 90_000 + number,
             ended_at=now - 90_000 + number,
             cwd=str(store.root.path),
@@ -128,9 +128,9 @@ def test_a_chat_is_told_by_how_it_ended(root: Path) -> None:
             ("The invitation mail is sent twice", "I would deduplicate by address."),
             ("By address and day", "Settled: one invitation mail an address and day.\n```\nx\n```"),
         )
-    told = hook(root, prompt="customers get the invitation mail twice on one day")
-    assert "ended “Settled: one invitation mail an address and day. [code]”" in told
-    assert told.count("past session [m_") == 1
+    added = hook(root, prompt="customers get the invitation mail twice on one day")
+    assert "ended “Settled: one invitation mail an address and day. [code]”" in added
+    assert added.count("past session [m_") == 1
 
 
 def test_another_subject_and_what_is_new_are_told_later(root: Path) -> None:
@@ -144,15 +144,15 @@ def test_another_subject_and_what_is_new_are_told_later(root: Path) -> None:
             ),
         )
     hook(root, prompt=BUG)
-    other = hook(root, prompt="the invitation mail of send_mail arrives twice a day")
-    assert "once a day" in other and "decision [m_" in other and RULE not in other
+    second = hook(root, prompt="the invitation mail of send_mail arrives twice a day")
+    assert "once a day" in second and "decision [m_" in second and RULE not in second
     with own_store(root) as store:
         statement = Statement(
             kind=Kind.DECISION, key="round_cents", text="round_cents takes strings of half cents."
         )
         remember(store, statement)
-    again = hook(root, prompt="does round_cents take half cents for the finance ledger now?")
-    assert "takes strings" in again and RULE not in again
+    repeated = hook(root, prompt="does round_cents take half cents for the finance ledger now?")
+    assert "takes strings" in repeated and RULE not in repeated
 
 
 def test_what_was_not_judged_in_time_is_told_later(root: Path) -> None:
@@ -166,8 +166,8 @@ def test_what_was_not_judged_in_time_is_told_later(root: Path) -> None:
 def test_the_setting_says_when(root: Path) -> None:
     """`off` tells nothing and still adds code, `every` tells on each prompt what it has not told
     yet."""
-    told = hook(root, prompt=BUG, memory="off")
-    assert RULE not in told and "rounding.py:" in told
+    added = hook(root, prompt=BUG, memory="off")
+    assert RULE not in added and "rounding.py:" in added
     assert hook(root, "session-start", session="s3", memory="off") == ""
     assert hook(root, "subagent-start", memory="off") == ""
     with own_store(root) as store:
@@ -180,25 +180,25 @@ def test_the_setting_says_when(root: Path) -> None:
 def test_a_start_and_its_brief_share_the_room(root: Path) -> None:
     """What a session is told at its start is taken from the room of its brief."""
     state_file = hook_state_file(find_root(root), user_data_dir(None))
-    for start_bytes, most in ((0, MOST_BYTES), (1_500, 500)):
+    for start_bytes, limit in ((0, MOST_BYTES), (1_500, 500)):
         session = f"of-{start_bytes}"
         before = SessionBrief(start_bytes=start_bytes)
         note_end(state_file, failure=None, session=f"claude-code-{session}", brief=before)
         brief = hook(root, session=session, prompt=BUG).partition(f"</{FENCE}>")[0]
-        assert brief.startswith(HEAD) and size_of(f"{brief}</{FENCE}>") <= most
+        assert brief.startswith(HEAD) and size_of(f"{brief}</{FENCE}>") <= limit
 
 
 def test_a_brief_is_rendered_again_from_the_store_alone(root: Path) -> None:
     """A sub-agent gets the same bytes; of what was erased nothing is left, neither in them nor in
     the file between hooks."""
-    told = hook(root, prompt=BUG)
+    added = hook(root, prompt=BUG)
     state_file = hook_state_file(find_root(root), user_data_dir(None))
     assert b"ledger" not in state_file.read_bytes() and b"cents" not in state_file.read_bytes()
     brief = session_brief(read_hook_state(state_file), "claude-code-s1")
     with own_store(root) as store:
-        again = render_again(store, brief)
-        assert RULE in again and told.startswith(again)
-        assert again in hook(root, "subagent-start")
+        repeated = render_again(store, brief)
+        assert RULE in repeated and added.startswith(repeated)
+        assert repeated in hook(root, "subagent-start")
         with store.transaction():
             store.connection.execute("DELETE FROM memory_row WHERE id = ?", (brief.heads[0],))
         assert RULE not in render_again(store, brief)
@@ -211,9 +211,9 @@ def test_repositories_keep_to_themselves(root: Path, tmp_path: Path, rounds: int
     for name in ("second", "third"):
         write_files(tmp_path / name, FILES)
         roots.append(commit_all(tmp_path / name))
-    for number, other in enumerate(roots):
-        build_index(other)
-        with own_store(other) as store:
+    for number, repository in enumerate(roots):
+        build_index(repository)
+        with own_store(repository) as store:
             text = f"Half cents of repository{number} go to the ledger{number} of finance."
             remember(store, Statement(kind=Kind.DECISION, key="round_cents", text=text))
             chat(store, f"c{number}", ("mail twice", f"Settled: invitation mail{number} once."))
@@ -224,14 +224,14 @@ def test_repositories_keep_to_themselves(root: Path, tmp_path: Path, rounds: int
     ]
     told_own = 0
     for round_number in range(rounds):
-        for number, other in enumerate(roots):
+        for number, repository in enumerate(roots):
             for place, prompt in enumerate(prompts):
                 session = f"s{round_number}-{number}-{place}"
-                told = hook(other, session=session, prompt=prompt)
+                added = hook(repository, session=session, prompt=prompt)
                 for foreign in {0, 1, 2} - {number}:
-                    assert f"repository{foreign} go" not in told
-                    assert f"invitation mail{foreign} once" not in told
-                told_own += f"repository{number} go" in told
+                    assert f"repository{foreign} go" not in added
+                    assert f"invitation mail{foreign} once" not in added
+                told_own += f"repository{number} go" in added
     assert told_own >= 3 * rounds
 
 

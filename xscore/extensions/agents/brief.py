@@ -69,9 +69,9 @@ def brief_of_turn(
     lines = lines_within(items, room - size_of(_around([])))
     if not lines:
         return "", None
-    told = items[: len(lines)]
-    heads = tuple(item.head for item in told)
-    ids = [memory_id for item in told for memory_id in item.ids]
+    told_items = items[: len(lines)]
+    heads = tuple(item.head for item in told_items)
+    ids = [memory_id for item in told_items for memory_id in item.ids]
     after = replace(
         before,
         at=now,
@@ -143,14 +143,14 @@ def _line(item: BriefItem, room: int, *, quotes: int | None = None) -> str:
     quotes: most of them; None: all.
     """
     line = f"- {quoted(item.caption, room)}:"
-    left = room - size_of(line)
+    room_left = room - size_of(line)
     is_quoted = False
     for quote in item.quotes[:quotes]:
-        words = _fitting(quote, left)
+        words = _fitting(quote, room_left)
         if not words:
             break
         line += words
-        left -= size_of(words)
+        room_left -= size_of(words)
         is_quoted = True
     return line if is_quoted else ""
 

@@ -95,10 +95,10 @@ class ItemMaker:
         """
         chats = self._chats_of(memories)
         citations = self._citations_of(memories)
-        made: dict[str, BriefItem] = {}
+        item_by_name: dict[str, BriefItem] = {}
         for memory in memories:
             name = _chat_of(memory) or memory.id
-            if name in made:
+            if name in item_by_name:
                 continue
             chat = chats.get(name)
             if chat:
@@ -110,12 +110,12 @@ class ItemMaker:
             else:
                 item = self._fact_item(memory, citations.get(memory.id, ()))
             mark = marks.get(memory.id, NO_MARK)
-            made[name] = replace(
+            item_by_name[name] = replace(
                 item,
                 caption=f"{item.caption}{mark.remark}",
                 weight=max(mark.score, LEAST_WEIGHT),
             )
-        return list(made.values())
+        return list(item_by_name.values())
 
     def _chats_of(self, memories: Iterable[Memory]) -> dict[str, list[SpokenMemory]]:
         """Return the exchanges of the chats that these memories belong to, oldest first."""
@@ -155,8 +155,8 @@ class ItemMaker:
         if memory.kind is Kind.SUMMARY:
             quotes = [Quote(memory.text)]
         caption = f"past session [{memory.id}], {self._age(memory.updated_at)}"
-        told = tuple(quote for quote in quotes if quote.words)
-        return BriefItem(memory.id, (memory.id,), caption, told)
+        with_words = tuple(quote for quote in quotes if quote.words)
+        return BriefItem(memory.id, (memory.id,), caption, with_words)
 
     def _chat_item(self, best: Memory, chat: Sequence[SpokenMemory]) -> BriefItem:
         """Return the item of a chat: how it ended, what matched best, what led to the end."""
@@ -171,10 +171,10 @@ class ItemMaker:
             # Where the agent had the last word, it sums up what the user said before.
             quotes.append(Quote(without_code(reply), "ended" if exchange is last else "said"))
             quotes.append(Quote(without_code(question), "asked"))
-        told = tuple(quote for quote in quotes if quote.words)
+        with_words = tuple(quote for quote in quotes if quote.words)
         caption = f"past session [{best.id}], {self._age(last.at)}"
         ids = tuple(exchange.id for exchange in chat)
-        return BriefItem(best.id, ids, caption, told)
+        return BriefItem(best.id, ids, caption, with_words)
 
     def _fact_item(self, memory: Memory, cited: Sequence[Citation]) -> BriefItem:
         age = self._age(memory.updated_at)
@@ -217,13 +217,16 @@ def remark_of(memory: Selected) -> str:
     return ""
 
 
-def limited(items: Iterable[BriefItem], said: Iterable[str]) -> list[BriefItem]:
-    """Return the first items of each sort that were not told before. said: ids of what was."""
-    told = frozenset(said)
+def limited(items: Iterable[BriefItem], told_ids: Iterable[str]) -> list[BriefItem]:
+    """Return the first items of each sort that were not told before.
+
+    told_ids: of what was told.
+    """
+    earlier_ids = frozenset(told_ids)
     chosen: list[BriefItem] = []
     counts = {True: MOST_FACTS, False: MOST_SAID}
     for item in items:
-        if counts[item.is_fact] and told.isdisjoint(item.ids):
+        if counts[item.is_fact] and earlier_ids.isdisjoint(item.ids):
             counts[item.is_fact] -= 1
             chosen.append(item)
     return chosen

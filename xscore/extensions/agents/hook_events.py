@@ -101,9 +101,9 @@ def at_subagent_start(call: HookCall) -> str:
         from xscore.extensions.agents.brief import render_again
 
         with Store.open_with(call.root, call.settings, create=False) as store:
-            told = [_recap(call, store), render_again(store, _session_brief(call))]
+            texts = [_recap(call, store), render_again(store, _session_brief(call))]
             # Not `add`: what the session was told, a sub-agent has not seen.
-            call.say("\n".join(filter(None, told)))
+            call.say("\n".join(filter(None, texts)))
     return ""
 
 

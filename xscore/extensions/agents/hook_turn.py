@@ -53,11 +53,11 @@ def run_hook_turn(call: HookCall, task: str) -> Answer | None:
 def _added(call: HookCall, store: Store, answer: Answer) -> tuple[str, str]:
     """Return what a prompt is told of earlier work, and its code."""
     spoken, code = _split_spoken(answer.selected)
-    told = _told(call, store, answer, spoken) if spoken else ""
+    brief = _told(call, store, answer, spoken) if spoken else ""
     _, near_code = _split_spoken(answer.near_misses)
     answer = replace(answer, selected=tuple(code), near_misses=tuple(near_code))
-    room = call.settings.agents.hook_max_chars - size_of(told) - 1
-    return told, render_from_store(store, answer, max_chars=room)
+    room = call.settings.agents.hook_max_chars - size_of(brief) - 1
+    return brief, render_from_store(store, answer, max_chars=room)
 
 
 def _split_spoken(memories: Sequence[Selected]) -> tuple[list[Selected], list[Selected]]:
