@@ -428,6 +428,10 @@ class AgentSettings(SettingsGroup, frozen=True):
     """When hooks tell an agent what was decided, committed and said before: `first`, at the start
     of a session and with its first prompt, later only on another subject or what is new; `every`,
     with each prompt; `off`, never. Code is added in each."""
+    failures: Literal["deny", "tell", "off"] = "deny"
+    """What happens to failed commands and edits of an agent: `deny` stops one that is about to be
+    repeated with nothing changed, once a session, and says what helped; `tell` says it only with
+    the next failure; `off` notes none. Always off where the variable `CI` is set."""
     hook_max_chars: Fixed[int] = 9_500
     """Most bytes of UTF-8 that join a prompt. Above 10,000, agents show their model a short preview
     instead."""
