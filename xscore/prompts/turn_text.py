@@ -55,7 +55,7 @@ def left_out(turn: Turn, *, sees: str = "task", turn_chars: int | None = None) -
         if len(text) > max_chars:
             cut.append(f"{max_chars:,} of {len(text):,} characters of the {name}")
     if cut:
-        return f"the judge saw {', '.join(cut)}; the middle was left out"
+        return f"too long for the judge: it saw {', '.join(cut)}, without the middle"
     return ""
 
 

@@ -248,7 +248,9 @@ class _Attack(Struct):
         estimate = reduce(add, [of_one_family] * len(self.payloads))
         self.parts.observer.on(estimate)
         if self.copy.judge.paid and not self.parts.settings.judge.replay:
-            confirm_list_cost(self.parts, estimate)
+            # Which memories stand beside the payloads is not for the user to choose.
+            hint = "Name a cheaper judge with --judge, or pass --yes."
+            confirm_list_cost(self.parts, estimate, hint=hint)
 
     def _estimate(self, words: str) -> JudgeEstimate:
         self._write(words)
