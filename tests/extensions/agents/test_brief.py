@@ -81,7 +81,16 @@ def hook(
     state_file = hook_state_file(place, user_data_dir(None))
     texts: list[str] = []
     thread = f"claude-code-{session}"
-    call = HookCall(message, "claude-code", thread, place, loaded, state_file, texts.append)
+    call = HookCall(
+        message=message,
+        client="claude-code",
+        thread=thread,
+        root=place,
+        loaded=loaded,
+        state_file=state_file,
+        data=b"",
+        say=texts.append,
+    )
     EVENTS[event](call)
     note_end(state_file, failure=None, session=thread, texts=call.said, brief=call.brief)
     return "".join(texts)
