@@ -28,7 +28,8 @@ from xscore.store.opening import has_store
 from xscore.store.store import Store
 
 NOTHING_KEPT = "the store's folder cannot be written, and there is no index in it yet"
-CLEARED = ("clear", "compact")
+COMPACTED = "compact"
+CLEARED = ("clear", COMPACTED)
 """Starts of a session whose context the agent has dropped."""
 RESUMED = "resume"
 """Start of a session that still has its context: it knows what it was working on."""
@@ -86,11 +87,24 @@ def at_session_start(call: HookCall) -> str:
     earlier = earlier_statements(call.root, call.settings)
     with Store.open_with(call.root, call.settings, create=True) as store:
         if call.message.source != RESUMED:
-            recap = _recap(call, store)
-            call.brief = replace(_session_brief(call), start_bytes=size_of(recap))
-            call.add(*filter(None, [recap, earlier]))
+            text = _frontier(call, store)
+            if not text:
+                text = _recap(call, store)
+                call.brief = replace(_session_brief(call), start_bytes=size_of(text))
+            call.add(*filter(None, [text, earlier]))
     call.wake()
     return ""
+
+
+def _frontier(call: HookCall, store: Store) -> str:
+    """Return where the work stood, for a session whose context was compacted; else nothing."""
+    if call.message.source != COMPACTED:
+        return ""
+    # Only after a compaction.
+    from xscore.extensions.agents.frontier_text import frontier_after_compaction
+
+    log = Path(call.message.transcript_path) if call.message.transcript_path else None
+    return frontier_after_compaction(store, log, origin=call.client, thread=call.thread)
 
 
 def at_subagent_start(call: HookCall) -> str:
@@ -122,9 +136,17 @@ def _recap(call: HookCall, store: Store) -> str:
 
 
 def before_compaction(call: HookCall) -> str:
-    """Remember what the log has of the exchange, before the agent drops it. Raises StoreError."""
+    """Remember what the log has of the exchange and where the work stands, before the agent drops
+    it. Raises StoreError."""
     if not has_store(call.root.store_dir):
         return ""
+    if call.message.transcript_path and call.thread:
+        # Only before a compaction.
+        from xscore.extensions.agents.frontier_text import keep_frontier
+
+        log = Path(call.message.transcript_path)
+        with Store.open_with(call.root, call.settings, create=False) as store:
+            keep_frontier(store, log, origin=call.client, thread=call.thread, now=time.time())
     return _remember_exchange(call)
 
 

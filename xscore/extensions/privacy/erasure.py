@@ -55,7 +55,7 @@ class Erasure(Struct, frozen=True, kw_only=True):
     checkpoints: int = 0
     """Stripped."""
     sessions: int = 0
-    """Summaries of working sessions, blanked."""
+    """Summaries of working sessions, blanked, and what compression kept of agents' sessions."""
     payloads: int = 0
     """Of events, blanked."""
     questions: int = 0
