@@ -273,15 +273,20 @@ def main() -> int:
     options = parser.parse_args()
     budgets = [int(budget) for budget in options.budgets.split(",")]
     with tempfile.TemporaryDirectory() as name:
-        logs = [made_log(Path(name), turns) for turns in (40, 150, 400)]
+        made_logs = [made_log(Path(name), turns) for turns in (40, 150, 400)]
+        real_logs: list[Path] = []
         if options.transcripts:
-            logs += sorted(path for path in options.transcripts.iterdir() if path.is_file())
-        measured = [measure(log, budget) for log in logs for budget in budgets]
+            real_logs = sorted(path for path in options.transcripts.iterdir() if path.is_file())
+        measured = [measure(log, budget) for log in [*made_logs, *real_logs] for budget in budgets]
         large = measure(made_log(Path(name), LARGE_TURNS), LARGE_BUDGET)
     for kept in [*measured, large]:
         print(_line(kept))
-    without_calls = _share(sum(not kept.needs_calls for kept in measured), len(measured))
-    print(f"no call needed: {without_calls:.0%} of sessions (at least {LEAST_WITHOUT_CALLS:.0%})")
+    # Made sessions are as long as they were made: they say nothing of how many are.
+    names_of_real = {path.name for path in real_logs}
+    of_real = [kept for kept in measured if kept.log in names_of_real]
+    without_calls = _share(sum(not kept.needs_calls for kept in of_real), len(of_real))
+    if of_real:
+        print(f"no call needed: {without_calls:.0%} of logs (at least {LEAST_WITHOUT_CALLS:.0%})")
     print(f"{LARGE_TURNS:,} turns: {large.cpu_s:.2f} CPU-s (at most {MOST_CPU_S})")
     met = [
         all(kept.names >= LEAST_NAMES for kept in [*measured, large]),
