@@ -61,11 +61,15 @@ class Expected(Struct):
     @property
     def names(self) -> set[str]:
         """Names in what was typed, said and run."""
-        texts = [*self.requests, *self.said, *[one[:COMMAND_CHARS] for one in self.commands]]
-        found: set[str] = set()
+        texts = [
+            *self.requests,
+            *self.said,
+            *[command[:COMMAND_CHARS] for command in self.commands],
+        ]
+        names: set[str] = set()
         for text in texts:
-            found.update(match.strip(".-/") for match in _NAME.findall(text))
-        return {name for name in found if len(name) > 2}
+            names.update(match.strip(".-/") for match in _NAME.findall(text))
+        return {name for name in names if len(name) > 2}
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -233,11 +237,12 @@ def _made_records(turns: int, random: Random) -> Iterator[dict[str, Any]]:
             message = {"role": "user", "content": text}
             yield {**base, "type": "user", "uuid": f"u{number}", "message": message}
             continue
-        said = " ".join(random.choices(words, k=120))
-        said = f"I changed {name}. {said}. The cause was parseValue{number}(), fixed now. {said}."
+        filler = " ".join(random.choices(words, k=120))
+        cause = f"The cause was parseValue{number}(), fixed now."
+        explanation = f"I changed {name}. {filler}. {cause} {filler}."
         command = f"pytest -q tests/test_part_{number % 40}.py -k case_{number}"
         blocks = [
-            {"type": "text", "text": said},
+            {"type": "text", "text": explanation},
             {
                 "type": "tool_use",
                 "id": f"t{number}",

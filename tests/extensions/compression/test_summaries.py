@@ -93,8 +93,8 @@ def test_a_model_is_asked_once_for_what_is_dropped(
     with own_store(root) as store:
         rows = store.connection.execute("SELECT DISTINCT stage FROM call").fetchall()
     assert rows == [(Stage.COMPRESS.value,)]
-    again = compress(root, priced, "--model", "openai:gpt-4.1")
-    assert (again["calls"], again["text"]) == (0, report["text"])
+    second = compress(root, priced, "--model", "openai:gpt-4.1")
+    assert (second["calls"], second["text"]) == (0, report["text"])
     assert host.counts.requests == report["calls"]
 
 
