@@ -36,6 +36,11 @@ _UNREAD_SESSIONS = f"""
             AND closed_at IS NOT NULL)
     FROM memory_row WHERE {_UNREAD} AND thread <> '' GROUP BY thread ORDER BY 2, 1
 """
+_KNOWN = """
+    layer IN ('project', 'governance') AND source <> 'index'
+    AND kind IN ('decision', 'convention', 'tech_stack', 'todo', 'context', 'architecture')
+    AND (status = 'active' OR json_extract(attrs, '$.review') = 'waiting')
+"""
 _COMPARABLE = """
     layer = ? AND source <> 'index' AND kind NOT IN ('exchange', 'summary', 'pattern')
     AND status IN ('active', 'stale', 'archived', 'superseded')
@@ -76,13 +81,13 @@ def unread_exchanges(
     return in_order if limit < 0 else in_order[:limit]
 
 
-def mark_read(connection: sqlite3.Connection, ids: Iterable[str]) -> None:
-    """Note that these exchanges were read."""
-    connection.execute(
+def mark_read(connection: sqlite3.Connection, ids: Iterable[str]) -> int:
+    """Note that these exchanges were read; return how many were not before."""
+    return connection.execute(
         f"UPDATE memory_row SET attrs = json_set(attrs, '$.extracted', {EXTRACTION})"
-        f" WHERE version = 0 AND id {IN_JSON_LIST}",
+        f" WHERE {_UNREAD} AND id {IN_JSON_LIST}",
         (json.dumps(list(ids)),),
-    )
+    ).rowcount
 
 
 def note_session_over(connection: sqlite3.Connection, thread: str, *, now: float) -> None:
@@ -117,6 +122,11 @@ def count_waiting(connection: sqlite3.Connection) -> int:
 def comparable_memories(connection: sqlite3.Connection, layer: Layer) -> list[Memory]:
     """Return what a fact of this layer may repeat or contradict, in any status."""
     return select_memories(connection, _COMPARABLE, (layer,))
+
+
+def all_facts(connection: sqlite3.Connection) -> list[Memory]:
+    """Return what was stated or extracted in a repository, but failures; not what was rejected."""
+    return select_memories(connection, _KNOWN, ())
 
 
 def is_erased(connection: sqlite3.Connection, memory_id: str) -> bool:

@@ -56,6 +56,8 @@ class KeptFacts(Struct, frozen=True, kw_only=True):
     """Ids of memories."""
     repeated: int = 0
     superseded: int = 0
+    read: int = 0
+    """Exchanges that nobody had read before."""
     refused: int = 0
     """Known as rejected or erased, or more than may wait."""
 
@@ -79,8 +81,8 @@ def keep_facts(
         keeper.take_back(session_facts.retractions)
         for said_fact in session_facts.kept:
             keeper.keep(said_fact)
-        extracted_facts.mark_read(store.connection, read)
-    return keeper.result()
+        newly_read = extracted_facts.mark_read(store.connection, read)
+    return replace(keeper.result(), read=newly_read)
 
 
 def _users_store(store: Store, session_facts: SessionFacts) -> Connection | None:
@@ -304,9 +306,12 @@ def _is_inferred_fact(memory: Memory) -> bool:
 def _says_the_same(memory: Memory, said_fact: SaidFact) -> bool:
     fact = said_fact.fact
     quote = " ".join(memory.particulars.quote.split()).casefold()
-    is_same_quote = bool(quote) and quote == " ".join(fact.quote.split()).casefold()
+    new_quote = " ".join(fact.quote.split()).casefold()
+    is_same_quote = bool(quote) and quote == new_quote
     if is_same_quote and memory.kind is said_fact.kind:
         return True
+    if memory.particulars.quoted_in == said_fact.exchange and _overlap(quote, new_quote):
+        return memory.kind is said_fact.kind
     before, after = (_DATED.sub("", text) for text in (statement_text(memory), fact.text))
     if negates(before) != negates(after):
         return False
@@ -318,3 +323,8 @@ def _says_the_same(memory: Memory, said_fact: SaidFact) -> bool:
     # Synonyms and an afterthought: worth the work only where most words are shared.
     is_close = 2 * len(shorter & longer) >= len(longer)
     return is_close and bool(near_duplicates({"before": before, "after": after}))
+
+
+def _overlap(quote: str, new_quote: str) -> bool:
+    """Whether one quote is part of the other: a rule and a model have found the same words."""
+    return bool(quote) and (quote in new_quote or new_quote in quote)
