@@ -304,6 +304,8 @@ class MemorySettings(SettingsGroup, frozen=True):
     """Days without use after which a memory is archived."""
     prune_days: Days = 365.0
     """Days without use after which an archived memory is erased."""
+    extracted_days: Fixed[float] = 28.0
+    """Days without use after which a fact of a session that nobody has reviewed expires."""
     high_importance: Fixed[float] = 0.8
     """Memories at least this important are neither archived nor erased for their age."""
     inferred_confidence: Fixed[float] = 0.6

@@ -47,6 +47,7 @@ MOST_KNOWN = 20
 KNOWN_CHARS = 160
 OUTPUT_TOKENS = 1_500
 WITHIN_S = 60.0
+_TAGS = "dialog known_facts"
 _BRACKETS = 40
 """As many scores as a reply of ten facts has brackets for."""
 
@@ -123,8 +124,8 @@ def _request(spec: ModelSpec, dialog: str, known_facts: Sequence[Memory]) -> Req
     closest = _closest(known_facts, dialog)
     lines = "\n".join(f"- {line}" for line in closest) or "- none"
     content = (
-        f"<known_facts>\n{escape_tags(lines)}\n</known_facts>",
-        f"<dialog>\n{escape_tags(well_formed(dialog))}\n</dialog>",
+        f"<known_facts>\n{escape_tags(lines, tags=_TAGS)}\n</known_facts>",
+        f"<dialog>\n{escape_tags(well_formed(dialog), tags=_TAGS)}\n</dialog>",
     )
     chars = len(system) + sum(map(len, content))
     return Request(

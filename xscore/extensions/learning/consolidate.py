@@ -27,6 +27,7 @@ from xscore.extensions.learning.rules import (
     LEAST_DAYS,
     archive_weak,
     carry_over,
+    expire_extracted,
     expire_unused,
     fade_confidence,
     keep_to_caps,
@@ -76,7 +77,11 @@ def read_draft(
     faded_at: dict[str, float] = {}
     for key, at in marks:
         faded_at[key.removeprefix(_FADED)] = float(at)
-    return ConsolidationDraft(memories, rules, now=now, threads=threads, faded_at=faded_at)
+    rows = connection.execute("SELECT DISTINCT memory_id FROM evidence").fetchall()
+    cited = [memory_id for (memory_id,) in rows]
+    return ConsolidationDraft(
+        memories, rules, now=now, threads=threads, faded_at=faded_at, cited=cited
+    )
 
 
 def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> None:
@@ -230,6 +235,7 @@ def _settle(draft: ConsolidationDraft, scope: Scope) -> None:
     while before != len(draft.actions):
         before = len(draft.actions)
         expire_unused(draft, scope)
+        expire_extracted(draft, scope)
         merge_duplicates(draft, scope)
         keep_to_caps(draft, scope)
 

@@ -114,12 +114,14 @@ class ConsolidationDraft:
         now: float,
         threads: Mapping[str, str] | None = None,
         faded_at: Mapping[str, float] | None = None,
+        cited: Iterable[str] = (),
     ) -> None:
         """Begin with these memories, and no action.
 
         now: unix seconds.
         threads: memory id -> its working session.
         faded_at: scope -> when confidence faded.
+        cited: ids of memories that cite code.
         """
         self.rules: MemorySettings = rules
         self.now: float = now
@@ -130,6 +132,8 @@ class ConsolidationDraft:
         """Updated summary -> its exchanges."""
         self.citations: dict[str, tuple[Citation, ...]] = {}
         """Memory id -> its new citations."""
+        self.cited: frozenset[str] = frozenset(cited)
+        """Ids of memories that cite code."""
         self.seen: dict[str, float] = {}
         """Memory id -> when it was last seen elsewhere, if known (unix seconds)."""
         self.actions: list[Action] = []

@@ -109,6 +109,23 @@ def expire_unused(draft: ConsolidationDraft, scope: Scope) -> None:
             draft.archive(scope, memory, why=f"unused for {days:.0f} days")
 
 
+def expire_extracted(draft: ConsolidationDraft, scope: Scope) -> None:
+    """Erase facts of sessions that wait, and archive those that nobody has reviewed, when they were
+    of no use for `extracted_days`; a cited one stays for as long as its citation."""
+    days_kept = draft.rules.extracted_days
+    for memory in draft.of_scope(scope):
+        days = draft.days_unseen(memory)
+        is_open = memory.particulars.review in ("waiting", "unreviewed")
+        is_inferred = memory.source is MemorySource.INFERRED and is_open
+        if not is_inferred or days < days_kept or memory.id in draft.cited:
+            continue
+        why = f"taken from a session, reviewed by nobody, unused for {days:.0f} days"
+        if memory.particulars.review == "waiting":
+            draft.erase(ActionKind.DROP, scope, memory, why=why)
+        elif memory.status in LIVE:
+            draft.archive(scope, memory, why=why)
+
+
 def keep_to_caps(draft: ConsolidationDraft, scope: Scope) -> None:
     """Archive the least valuable memories of a layer over its rows or bytes, by importance ×
     confidence."""
