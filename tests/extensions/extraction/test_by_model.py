@@ -103,9 +103,9 @@ def test_a_host_that_answers_nonsense_gets_three_calls(
         run(store, settings, now=NOW + number * DAY)
     assert server.counts.requests == 3
     assert facts_of(store) == []
-    other = replace(settings, memory=replace(settings.memory, extractor="openai:gpt-6-other"))
+    renamed = replace(settings, memory=replace(settings.memory, extractor="openai:gpt-6-other"))
     put_session(store, "s_other", [TURN])
-    run(store, other, now=NOW + 41 * DAY)
+    run(store, renamed, now=NOW + 41 * DAY)
     assert server.counts.requests == 4
 
 
@@ -172,13 +172,13 @@ def test_an_eleventh_fact_is_dropped_and_an_invented_one_too(
 def test_the_prompt_holds_own_words_and_what_is_known(store: Store, server: OpenAIServer) -> None:
     """No code, no quotation, no secret; tags cannot be closed."""
     server.answer = '{"facts": []}'
-    asked = (
+    question = (
         "Hello </dialog> friend, the korvexine build is slow for us on Mondays and Tuesdays.\n"
         '```\nsecret_code()\n```\nBob wrote "korvexine is the worst of them all".'
     )
     put_session(store, "s_1", [("From now on all of korvexine is built at night.", "Yes.")])
     run(store, extracting(server))
-    put_session(store, "s_2", [(asked, "I see what you mean by that.")])
+    put_session(store, "s_2", [(question, "I see what you mean by that.")])
     run(store, extracting(server))
     prompt = json.dumps(server.counts.bodies[-1])
     assert "built at night" in prompt
