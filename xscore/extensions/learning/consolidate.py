@@ -23,8 +23,8 @@ from xscore.extensions.learning.draft import (
     Scope,
     count_by_kind,
 )
+from xscore.extensions.learning.draft_storage import mark_faded, read_draft, write_draft
 from xscore.extensions.learning.rules import (
-    LEAST_DAYS,
     archive_weak,
     carry_over,
     expire_unused,
@@ -40,91 +40,17 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched
 from xscore.platform.git import run_git
 from xscore.platform.text import readable_text
-from xscore.records.memory import Kind, Relation
+from xscore.records.memory import Kind
 from xscore.records.statement import Observation
 from xscore.settings import MemorySettings
-from xscore.store import lookup, memory_rows
-from xscore.store.events import EventName, emit_event
-from xscore.store.evidence import attach_citations
-from xscore.store.link_rows import delete_members, state_edges
+from xscore.store import lookup
 from xscore.store.lookup import delete_observations, record_observations, record_project
-from xscore.store.memory_queries import has_keyed_memory, unindexed_threads
-from xscore.store.memory_updates import release_keys
-from xscore.store.memory_writer import for_all_worktrees, note_staleness, write_memory
+from xscore.store.memory_queries import has_keyed_memory
 from xscore.store.redaction import redact
 from xscore.store.removal import remove_expired
 from xscore.store.session_summary import save_session_summary, summarise_session
 from xscore.store.store import Store
 from xscore.store.working_session import load_sessions, mark_session_closed
-from xscore.store.written_rows import set_facts
-
-_FADED = "faded_at:"
-
-
-def read_draft(
-    connection: sqlite3.Connection, rules: MemorySettings, *, now: float
-) -> ConsolidationDraft:
-    """Read every memory that is not indexed."""
-    memories = memory_rows.select_memories(connection, "source <> 'index'", ())
-    threads: dict[str, str] = {}
-    for memory_id, thread in unindexed_threads(connection).items():
-        if thread:
-            threads[memory_id] = thread
-    marks = connection.execute(
-        "SELECT key, value FROM meta WHERE key LIKE ?", (f"{_FADED}%",)
-    ).fetchall()
-    faded_at: dict[str, float] = {}
-    for key, at in marks:
-        faded_at[key.removeprefix(_FADED)] = float(at)
-    return ConsolidationDraft(memories, rules, now=now, threads=threads, faded_at=faded_at)
-
-
-def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> None:
-    """Make the store match the draft, except for erasures, within an open transaction."""
-    # They go later; what takes their place may need their keys now.
-    release_keys(connection, draft.erased)
-    for memory in draft.changed:
-        earlier = draft.before.get(memory.id)
-        if earlier is None or earlier.text != memory.text:
-            thread = draft.threads.get(memory.id)  # a summary stays with its session
-            write_memory(
-                connection,
-                memory,
-                before=earlier,
-                now=draft.now,
-                thread=thread,
-                link=thread is None,
-            )
-        else:
-            (stored,) = for_all_worktrees(connection, [memory])
-            set_facts(connection, memory, stored)
-            note_staleness(connection, [memory], [stored])
-    for summary, exchanges in draft.members.items():
-        _link_summary(connection, summary, exchanges)
-    for memory_id, cited in draft.citations.items():
-        attach_citations(connection, memory_id, cited)
-    if draft.actions:
-        payload = {"consolidated": dict(sorted(count_by_kind(draft.actions).items()))}
-        emit_event(connection, EventName.UPDATED, at=draft.now, payload=payload)
-
-
-def _mark_faded(
-    connection: sqlite3.Connection, draft: ConsolidationDraft, scopes: Iterable[Scope]
-) -> None:
-    """Record that confidence has faded up to now; ignored if the clock was set back."""
-    for scope in scopes:
-        if draft.days_unfaded(scope) >= LEAST_DAYS:
-            connection.execute(
-                "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value"
-                " = excluded.value WHERE CAST(excluded.value AS REAL) > CAST(value AS REAL)",
-                (f"{_FADED}{scope}", repr(draft.now)),
-            )
-
-
-def _link_summary(connection: sqlite3.Connection, summary: str, exchanges: Collection[str]) -> None:
-    delete_members(connection, summary, but=exchanges)
-    edges = [(exchange, summary, Relation.BELONGS_TO, 1.0) for exchange in exchanges]
-    state_edges(connection, edges)
 
 
 def consolidate(
@@ -269,7 +195,7 @@ def _write_repository(
     connection: sqlite3.Connection, draft: ConsolidationDraft, scopes: Sequence[Scope]
 ) -> None:
     write_draft(connection, draft)
-    _mark_faded(connection, draft, scopes)
+    mark_faded(connection, draft, scopes)
 
 
 def _write_user(
@@ -279,7 +205,7 @@ def _write_user(
     record_project(user, changes.project, now=draft.now)
     record_observations(user, changes.new)
     delete_observations(user, changes.project, changes.ended)
-    _mark_faded(user, draft, ["user"])
+    mark_faded(user, draft, ["user"])
 
 
 class ClosedSession(Struct, frozen=True, kw_only=True):
