@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from xscore.pipeline.boosts import BoostRules, boost, boosts_by_words
-from xscore.pipeline.commit_places import within_commit_places
 from xscore.pipeline.joining import join
 from xscore.pipeline.judge_description import Scale
+from xscore.pipeline.limited_places import within_limited_places
 from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.pool import FILE_LAYERS
 from xscore.pipeline.turn_stages import Judged, Opened, Ranking, by_rank
@@ -74,13 +74,13 @@ def select(
     about_tests: the task is about tests, so their share is not limited.
     finalists: ids of what a final round looked at: nothing else is kept for its score. None: there
         was none.
-    turn: decides how many places commits may take; None: as many as they reach.
+    turn: decides how many places commits and conventions may take; None: as many as they reach.
     """
     passing, below = _split_at_threshold(ranked, thresholds)
-    passing, further_commits = within_commit_places(passing, turn, top_k=settings.top_k)
+    passing, without_places = within_limited_places(passing, turn, top_k=settings.top_k)
     passing, unseen = _split_by_final_round(passing, finalists)
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
-    over_quota = [*over_quota, *further_commits]
+    over_quota = [*over_quota, *without_places]
     beyond += unseen
     not_kept = sorted([*over_quota, *beyond], key=by_rank)
     not_kept += _best_below(below, thresholds, settings)
@@ -133,14 +133,14 @@ def select_by_words(
 
     aim: None: a question about code.
     texts: reads the texts of memories by id, to tell copies; None: nothing is taken for one.
-    turn: decides how many places commits may take; None: as many as they reach.
+    turn: decides how many places commits and conventions may take; None: as many as they reach.
     """
     from xscore.pipeline import composition  # nothing else ranks by words
 
     # Margins are shares of the threshold: scores by words are probabilities, most of them small.
     settings = replace(settings, near_margin=settings.near_margin * thresholds.default)
     passing, not_passing = _split_at_threshold(ranked, thresholds)
-    passing, further_commits = within_commit_places(passing, turn, top_k=settings.top_k)
+    passing, without_places = within_limited_places(passing, turn, top_k=settings.top_k)
     below = _best(_with_words(not_passing), composition.CHOICE)
     places = composition.compose(
         passing,
@@ -154,7 +154,7 @@ def select_by_words(
     rest = composition.one_window_a_file(below, places)
     to_min_keep, rest = _split_for_min_keep(rest, len(places.taken), settings)
     folded = list(chain.from_iterable(places.behind.values()))
-    passed_by = sorted([*folded, *places.beyond, *further_commits], key=by_rank)
+    passed_by = sorted([*folded, *places.beyond, *without_places], key=by_rank)
     filled = frozenset(_ids_of([*places.filled, *to_min_keep]))
     by_min_keep = dict.fromkeys(_ids_of(to_min_keep), PlacedBy.MIN_KEEP)
     return Selection(
@@ -164,7 +164,7 @@ def select_by_words(
         thresholds=thresholds,
         near_margin=settings.near_margin,
         below_threshold=len(not_passing) - len(filled),
-        over_quota=len(further_commits),
+        over_quota=len(without_places),
         beyond_k=len(places.beyond),
         unjudged=tuple(unjudged),
         folded=len(folded),

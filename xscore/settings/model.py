@@ -282,6 +282,9 @@ class MemorySettings(SettingsGroup, frozen=True):
     user_learning: RepoMayTurnOff[bool] = True
     """Open your own store: preferences, and what holds in several projects. A repository may only
     switch it off."""
+    observe: RepoMayTurnOff[bool] = True
+    """Note the commands, the stack and the conventions that the repository's files show, at most 20,
+    after each change of the index."""
     allow_pii: bool = False
     """Keep e-mail addresses, phone numbers and postal addresses of configuration and notes."""
     decay_per_day: Fixed[float] = 0.01

@@ -24,6 +24,8 @@ from xscore.extensions.learning.draft import (
     count_by_kind,
 )
 from xscore.extensions.learning.draft_storage import mark_faded, read_draft, write_draft
+from xscore.extensions.learning.observed.noting import CitedFact
+from xscore.extensions.learning.observed.observe import note_in_draft, read_observed
 from xscore.extensions.learning.rules import (
     archive_weak,
     carry_over,
@@ -34,7 +36,6 @@ from xscore.extensions.learning.rules import (
     summarise_sessions,
     summary_id,
 )
-from xscore.extensions.learning.stack import StackPart, erased_ids, note_stack, read_stack
 from xscore.extensions.learning.user_preferences import COMPARED, ObservationChanges
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched
@@ -72,10 +73,12 @@ def consolidate(
         ordered.remove("user")
         skipped = ("user: memory.user_learning is off",)
     # Read before the stores are locked: it opens files.
-    stack = read_stack(store) if "project" in ordered else ()
+    observed: Sequence[CitedFact] = ()
+    if "project" in ordered and settings.observe:
+        observed = read_observed(store)
     may_create = "user" in ordered and not dry_run
     # The user's store is made only where there is something to note.
-    user = store.user_connection(create=may_create and _has_news(store, stack))
+    user = store.user_connection(create=may_create and _has_news(store, observed))
     with ExitStack() as held:
         hold = database.read_snapshot if dry_run else database.transaction
         # The user's store is locked first, as everywhere: two runs cannot wait for each other.
@@ -87,7 +90,7 @@ def consolidate(
         if user is not None:
             users = read_draft(user, settings, now=now)
         of_project = [scope for scope in ordered if scope != "user"]
-        _apply_rules(store, repository, stack, of_project)
+        _apply_rules(store, repository, observed, of_project)
         changes = None
         if "user" in ordered:
             changes = _learn_of_user(store, user, repository, users)
@@ -118,16 +121,16 @@ def _consolidation_of(
     )
 
 
-def _has_news(store: Store, stack: Sequence[StackPart]) -> bool:
-    if stack:
+def _has_news(store: Store, observed: Sequence[CitedFact]) -> bool:
+    if observed:
         return True
     return has_keyed_memory(store.connection, COMPARED)
 
 
 def _apply_rules(
-    store: Store, draft: ConsolidationDraft, stack: Sequence[StackPart], scopes: Sequence[Scope]
+    store: Store, draft: ConsolidationDraft, observed: Sequence[CitedFact], scopes: Sequence[Scope]
 ) -> None:
-    """Carry over, note the stack, merge, fade, expire, apply the caps, and summarise closed
+    """Carry over, note what files show, merge, fade, expire, apply the caps, and summarise closed
     sessions."""
     rows = store.connection.execute(
         "SELECT thread FROM session WHERE closed_at IS NOT NULL"
@@ -136,7 +139,7 @@ def _apply_rules(
     if "session" in scopes:
         carry_over(draft, closed)
     if "project" in scopes:
-        note_stack(draft, stack, erased=erased_ids(store.connection))
+        note_in_draft(store, draft, observed)
     for scope in scopes:
         merge_duplicates(draft, scope)
         fade_confidence(draft, scope)
