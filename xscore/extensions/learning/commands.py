@@ -41,6 +41,7 @@ _HEADINGS = {
     "stale": ("stale", "xscore memory update ID --cite PATH:LINES, or delete ID"),
     "duplicate": ("duplicates", "xscore memory consolidate, or delete all but the first"),
     "near_duplicate": ("near duplicates", "xscore memory consolidate, or delete all but the first"),
+    "contradicted": ("contradicted by the files", "correct the document, or the file"),
     "over_cap": (
         "over their caps",
         "xscore memory consolidate, or raise memory.max_rows, memory.max_bytes",

@@ -66,7 +66,8 @@ class Trait(Struct, array_like=True):
 class FileTraits(Struct, array_like=True):
     """What one version of a file shows."""
 
-    version: int
+    version: str
+    """The beginning of its hash."""
     language: str
     is_test: bool
     traits: dict[str, Trait]
@@ -93,9 +94,13 @@ class EntityRow(Struct, array_like=True, frozen=True):
 
 
 def read_traits(
-    connection: sqlite3.Connection, versions: Mapping[str, int], known_packages: Iterable[str]
+    connection: sqlite3.Connection, versions: Mapping[str, str], known_packages: Iterable[str]
 ) -> Iterator[tuple[str, FileTraits]]:
-    """Yield what these files show. versions: path -> version. Raises StoreDamaged."""
+    """Yield what these files show.
+
+    versions: path -> the beginning of its hash.
+    Raises StoreDamaged.
+    """
     known = frozenset(known_packages)
     where = _ENTITIES
     parameters: tuple[str, ...] = ()
@@ -117,7 +122,7 @@ def _entity_row(row: tuple[Any, ...]) -> EntityRow:
 
 
 def _traits_of(
-    path: str, version: int, rows: Iterable[EntityRow], known: frozenset[str]
+    path: str, version: str, rows: Iterable[EntityRow], known: frozenset[str]
 ) -> FileTraits:
     traits: dict[str, Trait] = {}
     language, is_test = "", bool(_TEST_PATH.search(path))

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.extensions.learning.observed.ci_files import ci_commands, is_ci_file
 from xscore.extensions.learning.observed.observed_fact import ObservedFact
@@ -17,6 +18,7 @@ from xscore.extensions.learning.observed.purposes import RunCommand
 from xscore.extensions.learning.observed.runtimes import runtime_facts
 from xscore.extensions.learning.observed.scripts import script_commands
 from xscore.platform.toml_text import parse_toml
+from xscore.store.redaction import redact
 
 _MANIFEST = re.compile(
     r"(?:.*/)?(?:pyproject\.toml|package\.json|composer\.json|Cargo\.toml|Pipfile|go\.mod|Gemfile"
@@ -75,7 +77,7 @@ MOST_DECLARED = 5_000
 class SettingsTraits(Struct, array_like=True):
     """What one version of a file of settings shows."""
 
-    version: int
+    version: str
     packages: dict[str, int] = {}
     """Known package -> the line that names it; 0: the file as a whole."""
     own_name: str = ""
@@ -108,7 +110,7 @@ def _tool_of(path: str) -> str:
 
 
 def read_settings_file(
-    path: str, text: str, *, version: int, known: Collection[str], package_manager: str
+    path: str, text: str, *, version: str, known: Collection[str], package_manager: str
 ) -> SettingsTraits:
     """Return what a file shows. known: the packages that count.
 
@@ -121,7 +123,18 @@ def read_settings_file(
         commands = ci_commands(path, text)
     elif is_at_top:
         commands = script_commands(path, text, package_manager=package_manager)
-    return SettingsTraits(version, packages, own_name, commands, list(runtime_facts(path, text)))
+    shown = [_redacted(command) for command in commands]
+    return SettingsTraits(version, packages, own_name, shown, list(runtime_facts(path, text)))
+
+
+def _redacted(command: RunCommand) -> RunCommand:
+    """Return a command without the secrets that somebody wrote into it: what is kept of a file is
+    stored."""
+    return replace(
+        command,
+        command=redact(command.command, prose=True).text,
+        recipe=redact(command.recipe, prose=True).text,
+    )
 
 
 def _packages_in(path: str, text: str, known: Collection[str]) -> tuple[dict[str, int], str]:

@@ -33,6 +33,8 @@ MOST_FACTS = 20
 """Facts noted of a repository."""
 MOST_MANIFESTS, MOST_SETTINGS_FILES = 50, 80
 MAX_SETTINGS_BYTES = 1_000_000
+_HASH_CHARS = 12
+"""Of the hash of a file, by which its version is known."""
 _LOOKED_AT = "observed_files"
 """Key in `worktree_meta`: an `_Observed`."""
 _RULES = "1"
@@ -130,13 +132,14 @@ def _read_observed(connection: sqlite3.Connection, rules: str) -> _Observed:
     return observed
 
 
-def _listed_versions(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the versions of files of code, and of files of settings."""
-    code: dict[str, int] = {}
-    manifests: dict[str, int] = {}
-    settings: dict[str, int] = {}
+def _listed_versions(connection: sqlite3.Connection) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the hashes of files of code, and of files of settings."""
+    code: dict[str, str] = {}
+    manifests: dict[str, str] = {}
+    settings: dict[str, str] = {}
     rows = connection.execute(
-        "SELECT path, language, version FROM file WHERE excluded = '' AND version > 0"
+        f"SELECT path, language, substr(file_hash, 1, {_HASH_CHARS}) FROM file"
+        " WHERE excluded = '' AND version > 0"
     )
     for path, language, version in rows.fetchall():
         if is_manifest(path):
@@ -157,9 +160,9 @@ _NO_CODE = frozenset(
 
 
 def _changed(
-    versions: Mapping[str, int], earlier: Mapping[str, FileTraits | SettingsTraits]
-) -> dict[str, int]:
-    changed: dict[str, int] = {}
+    versions: Mapping[str, str], earlier: Mapping[str, FileTraits | SettingsTraits]
+) -> dict[str, str]:
+    changed: dict[str, str] = {}
     for path, version in versions.items():
         traits = earlier.get(path)
         if traits is None or traits.version != version:
@@ -168,7 +171,7 @@ def _changed(
 
 
 def _read_settings(
-    root: RepositoryRoot, versions: Mapping[str, int], package_manager: str
+    root: RepositoryRoot, versions: Mapping[str, str], package_manager: str
 ) -> Iterable[tuple[str, SettingsTraits]]:
     """Yield what these files of settings show; one that cannot be read shows nothing."""
     with opened_folder(root.path) as top:

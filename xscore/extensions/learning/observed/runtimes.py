@@ -17,7 +17,11 @@ _PATTERNS: tuple[tuple[str, str, str], ...] = (
     ("pyproject.toml", "Python", r"""^python[ \t]*=[ \t]*["']([\^~<>=!\d][^"'\n]{0,40})["']"""),
     ("setup.cfg", "Python", r"^python_requires[ \t]*=[ \t]*([^\n#]{1,40})"),
     ("setup.py", "Python", r"""^[ \t]*python_requires[ \t]*=[ \t]*["']([^"'\n]{1,40})["']"""),
-    ("package.json", "Node.js", r'^[ \t]*"node"[ \t]*:[ \t]*"([^"\n]{1,40})"'),
+    (
+        "package.json",
+        "Node.js",
+        r'"engines"[ \t]*:\s*\{[^{}]{0,500}?"node"[ \t]*:[ \t]*"([^"\n]{1,40})"',
+    ),
     ("go.mod", "Go", r"^go[ \t]+(\d[\w.]*)"),
     ("Cargo.toml", "Rust", r'^rust-version[ \t]*=[ \t]*"([^"\n]{1,20})"'),
     ("composer.json", "PHP", r'^[ \t]*"php"[ \t]*:[ \t]*"([^"\n]{1,40})"'),

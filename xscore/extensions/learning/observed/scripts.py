@@ -26,7 +26,7 @@ _JUST = re.compile(r"^@?([A-Za-z0-9][\w-]*)(?: [^:=]*)?:(?!=)")
 _INI_ENVIRONMENT = re.compile(r"^\[testenv(?::([\w.,{}-]+))?\]")
 _TOML_ENVIRONMENT = re.compile(r"^\[(?:tool\.tox\.)?env(?:\.([\w.-]+)|_run_base)\]")
 _SESSION = re.compile(r"^def (\w+)\(")
-_RAKE = re.compile(r"(?:^|[ \t])(?:task|RakeTask\.new|TestTask\.new)[ \t(]*:(\w+)")
+_RAKE = re.compile(r"(?:^|[ \t:])(?:task|RakeTask\.new|TestTask\.new)[ \t(]*:(\w+)")
 _NOISE = ("#", "echo ", "set ", ".", "$(info", "$(call", "printf ", "cd ", "mkdir ", "rm ", "if ")
 """How lines of a recipe begin that do not say what it is for."""
 _INSTALLS_PACKAGES = re.compile(
