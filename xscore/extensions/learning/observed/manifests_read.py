@@ -81,7 +81,7 @@ class SettingsTraits(Struct, array_like=True):
     packages: dict[str, int] = {}
     """Known package -> the line that names it; 0: the file as a whole."""
     own_name: str = ""
-    """The project's own package."""
+    """The project's own package, if it is a known one."""
     commands: list[RunCommand] = []
     runtimes: list[ObservedFact] = []
 
@@ -123,6 +123,9 @@ def read_settings_file(
         commands = ci_commands(path, text)
     elif is_at_top:
         commands = script_commands(path, text, package_manager=package_manager)
+    # Any other name excludes nothing.
+    if own_name not in known:
+        own_name = ""
     shown = [_redacted(command) for command in commands]
     return SettingsTraits(version, packages, own_name, shown, list(runtime_facts(path, text)))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from xscore.extensions.learning.observed.observed_fact import ObservedFact, SourceLine
 from xscore.platform.files import is_there
 from xscore.records.memory import Kind
+from xscore.store.redaction import redact
 
 _PATTERNS: tuple[tuple[str, str, str], ...] = (
     ("pyproject.toml", "Python", r"""^requires-python[ \t]*=[ \t]*["']([^"'\n]{1,40})["']"""),
@@ -48,7 +49,8 @@ def runtime_facts(path: str, text: str) -> Iterator[ObservedFact]:
         place = re.search(pattern, text, re.MULTILINE)
         if place is None:
             continue
-        version = place[1].strip()
+        # Kept and stored, so no secret that somebody wrote there may stay.
+        version = redact(place[1].strip()).text
         key = runtime.partition(".")[0].lower()
         yield ObservedFact(
             key=f"{key}_version",
