@@ -12,7 +12,6 @@ from functools import cached_property
 from xscore.records.judgment import UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
 from xscore.records.memory import FACT_KINDS, Candidate
 from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence, WeighedTerm
-from xscore.scorer.facts import score_facts
 from xscore.scorer.learned_words import judge_shortlist, load_weights
 from xscore.scorer.likeness_rank import lift_by_likeness
 from xscore.scorer.mentions import NamedInTask
@@ -79,6 +78,8 @@ class ScoredPool:
         rows = [row for row, candidate in enumerate(self.candidates) if candidate.is_fact]
         if not rows:
             return
+        from xscore.scorer.facts import score_facts  # many stores hold nothing that was said
+
         facts = score_facts(
             weighed.task,
             self.candidates,

@@ -285,6 +285,9 @@ class MemorySettings(SettingsGroup, frozen=True):
     observe: RepoMayTurnOff[bool] = True
     """Note the commands, the stack and the conventions that the repository's files show, at most 20,
     after each change of the index."""
+    daily_consolidation: RepoMayTurnOff[bool] = True
+    """Let the background process merge, fade and archive memories as `memory consolidate` does, at
+    most once a day and only while the machine is idle. A repository may only switch it off."""
     allow_pii: bool = False
     """Keep e-mail addresses, phone numbers and postal addresses of configuration and notes."""
     decay_per_day: Fixed[float] = 0.01

@@ -18,7 +18,14 @@ SERVER = "xscore"
 KEY_VARIABLES = [f"{name.upper()}_API_KEY" for name in (*VENDORS, *DECISION_VENDORS)]
 """Variables that may hold a judge's key. Codex passes a server only the variables named here.
 Names, never values."""
-HOOK_SECONDS = {"prompt": 10, "session-start": 10, "stop": 30, "post-edit": 10}
+HOOK_SECONDS = {
+    "prompt": 10,
+    "session-start": 10,
+    "subagent-start": 10,
+    "pre-compact": 30,
+    "stop": 30,
+    "post-edit": 10,
+}
 """Our hook -> seconds after which the client stops waiting; the prompt hook takes about 2 s, on a
 busy machine 8."""
 
@@ -63,14 +70,22 @@ class Client(Struct, frozen=True):
 
 
 def _events(
-    prompt: str, start: str, stop: str, edit: str, tools: str = ""
+    prompt: str, start: str, stop: str, edit: str, tools: str = "", **others: str
 ) -> dict[str, tuple[str, str]]:
-    return {
+    """Name a client's events. others: events that not every client has, under the names of ours
+    with `_` for `-`.
+
+    Gemini CLI's `PreCompress` is left out: it comes before every turn and adds no text.
+    """
+    events = {
         "prompt": (prompt, ""),
         "session-start": (start, ""),
         "stop": (stop, ""),
         "post-edit": (edit, tools),
     }
+    for hook, event in others.items():
+        events[hook.replace("_", "-")] = (event, "")
+    return events
 
 
 _CLIENTS = (
@@ -86,6 +101,8 @@ _CLIENTS = (
             "Stop",
             "PostToolUse",
             "Edit|Write|MultiEdit|NotebookEdit",
+            subagent_start="SubagentStart",
+            pre_compact="PreCompact",
         ),
         user_servers_file=".claude.json",
         project_servers_file=".mcp.json",
@@ -102,7 +119,13 @@ _CLIENTS = (
         folder_variable="CODEX_HOME",
         hooks_file=".codex/hooks.json",
         events=_events(
-            "UserPromptSubmit", "SessionStart", "Stop", "PostToolUse", "apply_patch|Edit|Write"
+            "UserPromptSubmit",
+            "SessionStart",
+            "Stop",
+            "PostToolUse",
+            "apply_patch|Edit|Write",
+            subagent_start="SubagentStart",
+            pre_compact="PreCompact",
         ),
         user_servers_file=".codex/config.toml",
         project_servers_file=".codex/config.toml",
@@ -242,7 +265,7 @@ def skill_text() -> str:
 def subagent_text(*, tool: str = f"mcp__{SERVER}__context") -> str:
     """Return a sub-agent that looks for context.
 
-    Hooks do not reach sub-agents, so it gets the tool.
+    The prompt's hook does not reach sub-agents, so it gets the tool.
     """
     head = (
         f"---\nname: {SERVER}\ndescription: {_SKILL_FOR}\ntools: {tool}, Read, Grep, Glob,"

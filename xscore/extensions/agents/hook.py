@@ -17,7 +17,8 @@ def hook(*, event: str, client: str | None, flags: Flags) -> int:
     """Answer a coding agent's hook: read its JSON from standard input, write ours to standard
     output. Agents run this.
 
-    prompt: add what is relevant. session-start: say what was worked on. stop: remember the
-    exchange. post-edit: update the memories of the edited file. The exit code is always 0.
+    prompt: add what is relevant. session-start, subagent-start: say what was worked on.
+    pre-compact, stop: remember the exchange. post-edit: update the memories of the edited file.
+    The exit code is always 0.
     """
     return answer_hook(event, client or "", flags.overrides, flags.names)

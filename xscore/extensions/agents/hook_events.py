@@ -1,5 +1,5 @@
-"""The work of each hook event: before a prompt, at the start of a session, at the end of an
-exchange, after an edit.
+"""The work of each hook event: before a prompt, at the start of a session or of a sub-agent, before
+a compaction, at the end of an exchange, after an edit.
 
 An event adds its text as soon as it has it; streams, time and failures are the guard's. What cannot
 be done in time is left to the background process. Trade-off: each event opens the store, since
@@ -73,16 +73,36 @@ def at_session_start(call: HookCall) -> str:
         return ""
     if call.message.source in CLEARED:
         forget_session(call.state_file, call.thread)
-    # Only at the start of a session.
-    from xscore.extensions.agents.session_recap import render_recap
-
     earlier = earlier_statements(call.root, call.settings)
     with Store.open_with(call.root, call.settings, create=True) as store:
         if call.message.source != RESUMED:
-            recap = render_recap(store, git=call.settings.index.git)
-            call.add("\n".join(filter(None, [recap, earlier])))
+            call.add("\n".join(filter(None, [_recap(call, store), earlier])))
     call.wake()
     return ""
+
+
+def at_subagent_start(call: HookCall) -> str:
+    """Say the same to a sub-agent, which begins without the session's context. Raises
+    StoreError."""
+    if call.is_watched and has_store(call.root.store_dir):
+        with Store.open_with(call.root, call.settings, create=False) as store:
+            # Not `add`: what the session was told, a sub-agent has not seen.
+            call.say(_recap(call, store))
+    return ""
+
+
+def _recap(call: HookCall, store: Store) -> str:
+    # Only at the start of a session or sub-agent.
+    from xscore.extensions.agents.session_recap import render_recap
+
+    return render_recap(store, git=call.settings.index.git)
+
+
+def before_compaction(call: HookCall) -> str:
+    """Remember what the log has of the exchange, before the agent drops it. Raises StoreError."""
+    if not has_store(call.root.store_dir):
+        return ""
+    return _remember_exchange(call)
 
 
 def at_stop(call: HookCall) -> str:
@@ -138,6 +158,8 @@ def after_edit(call: HookCall) -> str:
 EVENTS: Mapping[str, Callable[[HookCall], str]] = {
     "prompt": before_prompt,
     "session-start": at_session_start,
+    "subagent-start": at_subagent_start,
+    "pre-compact": before_compaction,
     "stop": at_stop,
     "post-edit": after_edit,
 }

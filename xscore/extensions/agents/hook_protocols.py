@@ -36,8 +36,10 @@ _WHO_WRITES = "Agents run this command and write one JSON object to its standard
 _EVENTS = {
     "prompt": {"gemini": "BeforeAgent", "cursor": "beforeSubmitPrompt", "": "UserPromptSubmit"},
     "session-start": {"cursor": "sessionStart", "": "SessionStart"},
+    "subagent-start": {"": "SubagentStart"},
 }
-"""Event -> client -> the client's name for it; "": all others."""
+"""Event -> client -> the client's name for it; "": all others. Those that an answer can add text
+to."""
 _GEMINI = ("BeforeAgent", "AfterAgent", "AfterTool", "BeforeTool")
 _EDITED = ("file_path", "notebook_path", "path", "absolute_path")
 _PATCHED = r"(?m)^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$"
@@ -176,8 +178,9 @@ def _is_whole(data: bytes) -> bool:
 
 
 def addition(text: str, *, event: str, client: str) -> bytes:
-    """Return the output that adds a text to the agent's context; an empty text adds nothing."""
-    if not text:
+    """Return the output that adds a text to the agent's context; an empty text adds nothing, nor
+    does any where the event takes none."""
+    if not text or event not in _EVENTS:
         if client == "gemini":
             return b"{}\n"
         return b""

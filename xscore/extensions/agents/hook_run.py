@@ -1,5 +1,5 @@
 """One run of `xscore hook`: what coding agents run before a prompt, at the start and end of a
-session, after an edit.
+session, of a sub-agent and of a compaction, after an edit.
 
 It always exits with 0 and in time: an agent treats other codes as a veto, or discards the output.
 The agent's streams are set aside, so only the answer reaches standard output, whatever a library
