@@ -1,7 +1,8 @@
 """Select from a ranking by the threshold: everything that reaches it, up to K.
 
 If more reach it, tests take at most their share of K, because tests crowd out the code they test;
-commits and what files show of themselves take a few (`limited_places`). Pure. Trade-off: what a task is about is told by its words alone.
+commits and what files show take a few places (`limited_places`). Pure. Trade-off: what a task is
+about is told by its words alone.
 """
 
 import math
