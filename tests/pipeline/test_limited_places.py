@@ -2,7 +2,7 @@
 
 import pytest
 
-from xscore.pipeline.limited_places import (
+from xscore.pipeline.selection import (
     COMMIT_PLACES,
     CONVENTION_PLACES,
     within_limited_places,

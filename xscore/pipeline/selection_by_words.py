@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from xscore.pipeline import composition
 from xscore.pipeline.composition import TaskAim
-from xscore.pipeline.limited_places import within_limited_places
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.selection import (
     FEWEST_NEAR_MISSES,
@@ -22,6 +21,7 @@ from xscore.pipeline.selection import (
     near_misses_of,
     split_at_threshold,
     split_for_min_keep,
+    within_limited_places,
 )
 from xscore.pipeline.turn_stages import by_rank
 from xscore.records.judgment import (

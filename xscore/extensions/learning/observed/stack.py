@@ -1,17 +1,19 @@
 """The project's stack, as shown by manifests, files of tools and imports.
 
-What a dependency says is data (`stack.toml`). A part cites the line of the manifest that names it,
+What a dependency says is data (`stack.json`): topic -> packages as manifests and imports name them,
+the usual name after `=`. Of several for one topic the one that manifests name and most files import
+counts, then the first. A part cites the line of the manifest that names it,
 or names three files that import it. What examples and documents import shows nothing. Pure.
 Trade-off: only known packages count, and of several for one topic only one, unless another folder's
 manifest names another.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -127,10 +129,10 @@ def _main_and_others(best_first: Sequence[StackPart]) -> list[StackPart]:
 @cache
 def known_packages() -> Mapping[str, tuple[str, str]]:
     """Package -> topic and usual name."""
-    data = tomllib.loads(Path(__file__).with_name("stack.toml").read_text("utf-8"))
+    data = Path(__file__).with_name("stack.json").read_bytes()
     packages: dict[str, tuple[str, str]] = {}
-    for topic, words in data.items():
-        for word in words.split():
+    for topic, lines in msgspec.json.decode(data, type=dict[str, list[str]]).items():
+        for word in " ".join(lines).split():
             package, _, name = word.partition("=")
             packages[package] = (topic, name or package)
     return packages
