@@ -21,9 +21,10 @@ _LEADS: Mapping[Purpose, str] = {
     Purpose.DOCS: "Documentation is built with",
     Purpose.RUN: "It is started with",
 }
+# A single word would name them in any task that says it.
 _ALIASES: Mapping[Purpose, str] = {
     Purpose.TEST: "run tests; run the tests; tests are run; run the test suite; running tests",
-    Purpose.LINT: "run the linter; lint command; linting; lint the code",
+    Purpose.LINT: "run the linter; lint command; run lint; lint the code",
     Purpose.FORMAT: "format the code; format command; code formatting; run the formatter",
     Purpose.TYPE_CHECK: "check types; type check; type checking; run the type checker",
     Purpose.BUILD: "build it; build the project; build command; how is it built",
