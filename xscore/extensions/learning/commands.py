@@ -93,7 +93,7 @@ def _render_consolidation(done: Consolidation) -> str:
 @command()
 def audit_memories(flags: Flags) -> int:
     """Find duplicates, stale memories and the citation that changed, suspected secrets, layers over
-    their caps.
+    their caps, and what README and CONTRIBUTING say and the files contradict.
 
     Exit code 1 if something needs attention. Nothing is sent or erased.
     """
