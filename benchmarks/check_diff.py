@@ -115,7 +115,7 @@ def measure(lists: Sequence[FittingList], weights_for: Callable[[str], OrderWeig
 
 
 def within(places: Iterable[int], first: int) -> float:
-    """Return the share of places among the first so many."""
+    """Return the share of places among the first `first`."""
     return float(np.mean([place < first for place in places]))
 
 

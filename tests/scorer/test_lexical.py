@@ -16,12 +16,12 @@ from xscore.platform.paths import find_root
 from xscore.records.judgment import FILL, UNRELATED_WORDS_BELOW, Judgment
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Turn
-from xscore.scorer.bm25 import entries_of, sum_of
 from xscore.scorer.lexical import LexicalJudge, lexical_priors
 from xscore.scorer.scored_pool import why_less
+from xscore.scorer.term_hits import entries_of, sum_of
 from xscore.settings import IndexSettings, SelectionSettings
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_EMBEDDER, TERM_ENTRY, term_vector
+from xscore.store.term_vectors import TERM_ENTRY, term_vector
 
 THRESHOLD = SelectionSettings().lexical_threshold
 NONSENSE = Path(__file__).parents[2] / "benchmarks" / "lexical_nonsense.csv"
@@ -55,7 +55,7 @@ def ask(store: Store, task: str, errors: str = "") -> list[tuple[Candidate, Judg
     """Judge a store's pool, best first."""
     pool = store.pool()
     by_content = {candidate.content_hash: candidate for candidate in pool}
-    judge = LexicalJudge(lambda: store.vectors(TERM_EMBEDDER))
+    judge = LexicalJudge(store.term_vectors)
     return [
         (by_content[j.content_hash], j)
         for j in judge.judgments(Turn(task=task, errors=errors), pool)
@@ -207,9 +207,9 @@ def test_a_reason_names_a_compound_word_once() -> None:
     pool = made(("run", "JavaScript"), ("stop", "a jar"))
     judge = LexicalJudge(lambda: pool[1], reasons_from=0.0)
     best = next(judge.judgments(Turn(task="which JavaScript is run?"), pool[0]))
-    assert best.reason == "name matches run; text has javascript"
+    assert best.reason == "name matches run; text has JavaScript"
     best = next(judge.judgments(Turn(task="run the JavaScript script"), pool[0]))
-    assert best.reason == "name matches run; text has script, javascript"
+    assert best.reason == "name matches run; text has script, JavaScript"
     pool = made(("makeRequests", "send"), ("stop", "a jar"))
     best = next(judge.judgments(Turn(task="make requests"), pool[0]))
     assert best.reason == "name matches make, requests"

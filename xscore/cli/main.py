@@ -19,8 +19,8 @@ from xscore.platform.errors import ExitCode, UsageError
 
 ENDED_AT_SIGTERM = frozenset({"watch"})
 """Commands that SIGTERM ends at once. A handler of ours would wait for a long call in C (a parse, a
-pattern, a lock of SQLite), and no one reads their result; the next process finds the dead lease and
-the unsettled calls."""
+pattern, a lock of SQLite), and their results are not read; the next process finds the dead lease
+and the unsettled calls."""
 WORDS_OF_A_TASK = 3
 """This many words or more in place of a command are taken for a question."""
 SYNONYMS = {

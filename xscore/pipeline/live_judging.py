@@ -301,7 +301,8 @@ class _Collected:
         for score, hash_ in sorted(self.best, reverse=True):
             if score >= UNRELATED_BELOW:
                 candidate = self.named[hash_]
-                leaders.append(Leader(candidate.path, candidate.entity, score))
+                name = candidate.entity or candidate.kind
+                leaders.append(Leader(candidate.path, name, score))
         settled: list[Outcome] = []
         for result in self.unreported:
             origin = Origin.JUDGED if isinstance(result, Judgment) else Origin.UNJUDGED

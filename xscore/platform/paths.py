@@ -108,8 +108,8 @@ def refuse_wide_folder(root: RepositoryRoot) -> None:
     """Raise UsageError for a plain folder that is the user's home, or holds it, and has no store
     yet.
 
-    Whoever means it names the folder: `xscore index PATH` makes the store, and is the only command
-    that does. A repository there (dotfiles) says by its ignore rules what belongs to it.
+    A user who wants one names the folder: `xscore index PATH` is the only command that makes a
+    store there. A repository there (dotfiles) says by its ignore rules what belongs to it.
     """
     if root.is_git or os.path.lexists(root.store_file) or not _holds_home(root.path):
         return

@@ -76,7 +76,7 @@ lacks to that of the best: with half of it, a 64th of the odds. More evidence th
 little: tests and documents repeat the words of what they are about. Of the first 15 of all kinds,
 .69 had any gold with 3, and .79 with 6 (decision 0042)."""
 MARGIN_TO = 5
-"""The margin is that of the best over the one so many places behind."""
+"""How many places behind the best the rating stands that its margin is measured against."""
 
 
 def rate(

@@ -427,6 +427,10 @@ class AgentSettings(SettingsGroup, frozen=True):
     hook_deadline_s: Annotated[float, Meta(ge=0.2, le=60)] = 2.0
     """Seconds from the start of `xscore hook` after which it answers with what is judged; the
     background process judges the rest."""
+    failures: Literal["deny", "tell", "off"] = "deny"
+    """What happens to failed commands and edits of an agent: `deny` stops one that is about to be
+    repeated with nothing changed, once a session, and says what helped; `tell` says it only with
+    the next failure; `off` notes none. Always off where the variable `CI` is set."""
     hook_max_chars: Fixed[int] = 9_500
     """Most bytes of UTF-8 that join a prompt. Above 10,000, agents show their model a short preview
     instead."""

@@ -251,6 +251,7 @@ def test_only_edits_inside_the_repository_count(
         find_root(root),
         loaded,
         tmp_path,
+        b"",
         print,
     )
     after_edit(call)

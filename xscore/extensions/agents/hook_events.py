@@ -125,6 +125,8 @@ def _remember_exchange(call: HookCall) -> str:
     from xscore.extensions.sessions import importing  # another extension; only at a stop
 
     with Store.open_with(call.root, call.settings, create=False) as store:
+        from xscore.extensions.agents.tool_failures import store_fixes  # only at a stop
+
         if message.prompt_response:
             importing.remember_exchange(
                 store,
@@ -140,6 +142,7 @@ def _remember_exchange(call: HookCall) -> str:
             problem = importing.import_session(
                 store, log, origin=call.client, thread=call.thread, now=now
             )
+        store_fixes(store)
     return problem
 
 
@@ -152,7 +155,18 @@ def after_edit(call: HookCall) -> str:
             inside.append(path)
     if inside and has_store(call.root.store_dir):
         call.wake()
+    if inside:
+        from xscore.extensions.agents.tool_failures import note_edits  # few hooks follow an edit
+
+        note_edits(call.root.path, inside)
     return ""
+
+
+def after_failure(call: HookCall) -> str:
+    """Note a tool call that failed, and say what helped when it did before. Raises StoreError."""
+    from xscore.extensions.agents.tool_failures import note_failure  # few hooks follow a failure
+
+    return note_failure(call)
 
 
 EVENTS: Mapping[str, Callable[[HookCall], str]] = {
@@ -162,5 +176,7 @@ EVENTS: Mapping[str, Callable[[HookCall], str]] = {
     "pre-compact": before_compaction,
     "stop": at_stop,
     "post-edit": after_edit,
+    "post-tool": after_failure,
+    "tool-failed": after_failure,
 }
 """Each returns what it could not do; that is not an error, since the agent got its answer."""

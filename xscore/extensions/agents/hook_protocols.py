@@ -19,15 +19,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from xscore.extensions.agents.tool_call import MAX_MESSAGE_BYTES
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.json_lines import decode_agent_json, without_values
 from xscore.prompts.fences import shorten_middle
 from xscore.prompts.injected_text import spoken_text
 
-CLIENTS = ("claude-code", "codex", "gemini", "cursor")
-MAX_MESSAGE_BYTES = 16 << 20
-"""A message after an edit holds the whole file twice."""
 _CHUNK = 1 << 16
 TASK_CHARS = 8_000
 """A longer prompt is mostly a pasted log: it is judged by its first and last part."""
@@ -37,6 +35,8 @@ _EVENTS = {
     "prompt": {"gemini": "BeforeAgent", "cursor": "beforeSubmitPrompt", "": "UserPromptSubmit"},
     "session-start": {"cursor": "sessionStart", "": "SessionStart"},
     "subagent-start": {"": "SubagentStart"},
+    "post-tool": {"gemini": "AfterTool", "": "PostToolUse"},
+    "tool-failed": {"": "PostToolUseFailure"},
 }
 """Event -> client -> the client's name for it; "": all others. Those that an answer can add text
 to."""
