@@ -201,6 +201,9 @@ def _facts_of(observed: _Observed, locks: Mapping[str, str]) -> list[ObservedFac
         # The top folder's alone: a package below may ask for anything.
         if "/" not in path:
             runtimes += traits.runtimes
+    # A lock file beside nothing else says nothing of a project.
+    if not observed.settings:
+        locks = {}
     stack = [part.as_fact() for part in shown_stack(observed.files, observed.settings, locks)]
     first = [fact for fact in stack if fact.key in _FIRST_TOPICS]
     rest = [fact for fact in stack if fact.key not in _FIRST_TOPICS]
