@@ -67,6 +67,8 @@ Remember
     list        cli.session:list_sessions  The sessions of all branches.
     resume      cli.session:resume_thread  Continue another session.
     fresh       cli.session:begin_fresh  Begin a new session on this branch.
+    compress    extensions.compression.commands:compress  Write an agent's session within a token budget.
+    expand      extensions.compression.commands:expand  Show turns of an agent's session as they were.
     close       extensions.learning.commands:close_sessions  End a session and keep what it learned.
     save        extensions.exchange.checkpoints:save_session  Save a checkpoint.
     load        extensions.exchange.checkpoints:show_checkpoint  Show a checkpoint.

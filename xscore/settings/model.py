@@ -352,6 +352,11 @@ class SessionSettings(SettingsGroup, frozen=True):
     """Tone of the answer; empty: plain."""
     exchanges: Annotated[int, Meta(ge=0, le=50)] = 3
     """Latest exchanges of the session that the answerer is shown."""
+    summary_model: str = "none"
+    """`provider:model` that summarizes what `session compress` would drop of an agent's words;
+    `none`: it is shortened by rule alone, and no call is made."""
+    summary_calls: Annotated[int, Meta(ge=0, le=100)] = 4
+    """Most such calls of one compression."""
 
 
 class ProviderSettings(SettingsGroup, frozen=True):

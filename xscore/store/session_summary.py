@@ -91,6 +91,13 @@ class TurnContext(Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(context, type=cls)
 
 
+def open_items(text: str) -> tuple[str, ...]:
+    """Return what a text names as left to do and does not close itself, one line each."""
+    closed = {_plain(_line(item)) for item in re.findall(_CLOSED, text)}
+    opened = [_line(item) for item in re.findall(_OPENED, text)]
+    return _distinct([item for item in opened if _plain(item) not in closed], MOST_LINES)
+
+
 def session_entry(
     *,
     turn_id: str,

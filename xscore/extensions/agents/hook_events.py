@@ -21,7 +21,8 @@ from xscore.store.opening import has_store
 from xscore.store.store import Store
 
 NOTHING_KEPT = "the store's folder cannot be written, and there is no index in it yet"
-CLEARED = ("clear", "compact")
+COMPACTED = "compact"
+CLEARED = ("clear", COMPACTED)
 """Starts of a session whose context the agent has dropped."""
 RESUMED = "resume"
 """Start of a session that still has its context: it knows what it was working on."""
@@ -76,9 +77,21 @@ def at_session_start(call: HookCall) -> str:
     earlier = earlier_statements(call.root, call.settings)
     with Store.open_with(call.root, call.settings, create=True) as store:
         if call.message.source != RESUMED:
-            call.add("\n".join(filter(None, [_recap(call, store), earlier])))
+            text = _frontier(call, store) or _recap(call, store)
+            call.add("\n".join(filter(None, [text, earlier])))
     call.wake()
     return ""
+
+
+def _frontier(call: HookCall, store: Store) -> str:
+    """Return where the work stood, for a session whose context was compacted; else nothing."""
+    if call.message.source != COMPACTED:
+        return ""
+    # Only after a compaction.
+    from xscore.extensions.agents.frontier_text import frontier_after_compaction
+
+    log = Path(call.message.transcript_path) if call.message.transcript_path else None
+    return frontier_after_compaction(store, log, origin=call.client, thread=call.thread)
 
 
 def at_subagent_start(call: HookCall) -> str:
@@ -99,9 +112,17 @@ def _recap(call: HookCall, store: Store) -> str:
 
 
 def before_compaction(call: HookCall) -> str:
-    """Remember what the log has of the exchange, before the agent drops it. Raises StoreError."""
+    """Remember what the log has of the exchange and where the work stands, before the agent drops
+    it. Raises StoreError."""
     if not has_store(call.root.store_dir):
         return ""
+    if call.message.transcript_path and call.thread:
+        # Only before a compaction.
+        from xscore.extensions.agents.frontier_text import keep_frontier
+
+        log = Path(call.message.transcript_path)
+        with Store.open_with(call.root, call.settings, create=False) as store:
+            keep_frontier(store, log, origin=call.client, thread=call.thread, now=time.time())
     return _remember_exchange(call)
 
 
@@ -158,7 +179,7 @@ def after_edit(call: HookCall) -> str:
     if inside:
         from xscore.extensions.agents.tool_failures import note_edits  # few hooks follow an edit
 
-        note_edits(call.root.path, inside)
+        note_edits(call, inside)
     return ""
 
 
