@@ -4,7 +4,7 @@ import pytest
 
 from xscore.extensions.learning.observed.ci_files import ci_commands, is_ci_file
 from xscore.extensions.learning.observed.commands_told import told_commands
-from xscore.extensions.learning.observed.purposes import CommandSource, Purpose
+from xscore.extensions.learning.observed.purposes import CommandSource, Purpose, RunCommand
 from xscore.extensions.learning.observed.scripts import script_commands
 
 WORKFLOW = """
@@ -33,6 +33,10 @@ test:
     - npm test
     - npm run lint
 """
+
+
+def _shown(command: RunCommand) -> tuple[str, str, int, str]:
+    return (str(command.purpose), command.command, command.at.line, command.recipe)
 
 
 def test_the_commands_of_a_workflow_are_read_with_their_lines() -> None:
@@ -123,7 +127,7 @@ def test_named_commands_are_read_as_they_are_typed(
 ) -> None:
     """Targets, scripts and environments are shown with what they run; malformed files show none."""
     commands = script_commands(path, text, package_manager="pnpm")
-    shown = [(str(one.purpose), one.command, one.at.line, one.recipe) for one in commands]
+    shown = [_shown(command) for command in commands]
     assert shown == expected
 
 

@@ -61,12 +61,12 @@ def root(store: Store) -> Path:
     """A project of fourteen modules with tests, a Makefile and CI."""
     code = {f"src/shop/part_{letter}.py": MODULE for letter in "abcdefghijklmn"}
     tests = {f"tests/test_{letter}.py": "def test_one():\n    pass\n" for letter in "abcd"}
-    others = {
+    settings = {
         "pyproject.toml": PYPROJECT,
         "Makefile": "test:\n\tpytest -q\n",
         ".github/workflows/ci.yml": "jobs:\n  a:\n    steps:\n    - run: ruff check .\n",
     }
-    put(store.root.path, code | tests | others)
+    put(store.root.path, code | tests | settings)
     return store.root.path
 
 

@@ -1,5 +1,5 @@
-"""How the project is tested, built, checked and so on, in one fact each, from the commands found.
-Pure.
+"""How the project is tested, built, checked and so on, in one fact each, from the commands that
+are written down.
 
 Of each purpose at most one command of each source is told: what people type first, then tox or
 nox, then what CI runs. Trade-off: of several CI jobs the first plain one stands for all.
@@ -80,12 +80,12 @@ def _not_named_test(command: RunCommand) -> int:
 def _fact(purpose: Purpose, chosen: Sequence[RunCommand]) -> ObservedFact:
     parts: list[str] = []
     for command in chosen:
-        told = f"`{command.command}`"
+        sentence = f"`{command.command}`"
         if command.recipe:
-            told += f", which runs `{command.recipe}`"
+            sentence += f", which runs `{command.recipe}`"
         if command.source is CommandSource.CI and len(chosen) > 1:
-            told = f"CI runs {told}"
-        parts.append(f"{told} ({command.at.path})")
+            sentence = f"CI runs {sentence}"
+        parts.append(f"{sentence} ({command.at.path})")
     return ObservedFact(
         key=f"{purpose}_command",
         value=chosen[0].command,

@@ -72,9 +72,9 @@ class FileTraits(Struct, array_like=True):
     is_test: bool
     traits: dict[str, Trait]
 
-    def shows_the_same(self, other: "FileTraits") -> bool:
+    def shows_the_same(self, version: "FileTraits") -> bool:
         """Whether two versions show the same, wherever in the file."""
-        return self.is_test == other.is_test and self.counts == other.counts
+        return self.is_test == version.is_test and self.counts == version.counts
 
     @property
     def counts(self) -> dict[str, int]:
@@ -101,7 +101,7 @@ def read_traits(
     versions: path -> the beginning of its hash.
     Raises StoreDamaged.
     """
-    known = frozenset(known_packages)
+    packages = frozenset(known_packages)
     where = _ENTITIES
     parameters: tuple[str, ...] = ()
     if len(versions) <= _MANY:
@@ -112,7 +112,7 @@ def read_traits(
     )
     for path, of_file in groupby(rows, key=itemgetter(0)):
         if path in versions:
-            yield path, _traits_of(path, versions[path], map(_entity_row, of_file), known)
+            yield path, _traits_of(path, versions[path], map(_entity_row, of_file), packages)
 
 
 def _entity_row(row: tuple[Any, ...]) -> EntityRow:
@@ -122,7 +122,7 @@ def _entity_row(row: tuple[Any, ...]) -> EntityRow:
 
 
 def _traits_of(
-    path: str, version: str, rows: Iterable[EntityRow], known: frozenset[str]
+    path: str, version: str, rows: Iterable[EntityRow], packages: frozenset[str]
 ) -> FileTraits:
     traits: dict[str, Trait] = {}
     language, is_test = "", bool(_TEST_PATH.search(path))
@@ -132,7 +132,7 @@ def _traits_of(
         names = list(_shown_by(row))
         for imported in row.attributes.imports:
             package = package_of(imported, language)
-            if package in known:
+            if package in packages:
                 names.append(f"{IMPORT}{package}")
         for name in names:
             earlier = traits.get(name)

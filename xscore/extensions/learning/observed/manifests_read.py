@@ -110,13 +110,13 @@ def _tool_of(path: str) -> str:
 
 
 def read_settings_file(
-    path: str, text: str, *, version: str, known: Collection[str], package_manager: str
+    path: str, text: str, *, version: str, known_packages: Collection[str], package_manager: str
 ) -> SettingsTraits:
-    """Return what a file shows. known: the packages that count.
+    """Return what a file shows. known_packages: the packages that count.
 
     package_manager: what scripts of `package.json` are run with.
     """
-    packages, own_name = _packages_in(path, text, known)
+    packages, own_name = _packages_in(path, text, known_packages)
     commands: list[RunCommand] = []
     is_at_top = "/" not in path or path.count("/") == 1
     if is_ci_file(path):
@@ -124,7 +124,7 @@ def read_settings_file(
     elif is_at_top:
         commands = script_commands(path, text, package_manager=package_manager)
     # Any other name excludes nothing.
-    if own_name not in known:
+    if own_name not in known_packages:
         own_name = ""
     shown = [_redacted(command) for command in commands]
     return SettingsTraits(version, packages, own_name, shown, list(runtime_facts(path, text)))
@@ -140,7 +140,9 @@ def _redacted(command: RunCommand) -> RunCommand:
     )
 
 
-def _packages_in(path: str, text: str, known: Collection[str]) -> tuple[dict[str, int], str]:
+def _packages_in(
+    path: str, text: str, known_packages: Collection[str]
+) -> tuple[dict[str, int], str]:
     name = path.rpartition("/")[2]
     declared: set[str] = set()
     own_name = ""
@@ -154,13 +156,13 @@ def _packages_in(path: str, text: str, known: Collection[str]) -> tuple[dict[str
         declared = {normalized(match) for match in _LISTED[name].findall(text)[:MOST_DECLARED]}
     packages: dict[str, int] = {}
     for package in sorted(declared):
-        if package in known:
+        if package in known_packages:
             packages[package] = line_naming(package, text)
     tool = _tool_of(path)
     if tool:
         packages.setdefault(tool, 0)
     formats = _RUFF_FORMAT.search(text)
-    if formats is not None and "ruff-format" in known:
+    if formats is not None and "ruff-format" in known_packages:
         packages.setdefault("ruff-format", text.count("\n", 0, formats.start()) + 1)
     return packages, own_name
 

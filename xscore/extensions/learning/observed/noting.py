@@ -100,9 +100,9 @@ def _note_one(
             # Stale: its lines are cited again.
             memory = memory_writer.with_status(earlier, MemoryStatus.ACTIVE)
     rivals: list[Memory] = []
-    for other in noted:
-        if other.key == memory.key and other.id != memory.id and other.status in LIVE:
-            rivals.append(as_superseded(other, memory.id))
+    for rival in noted:
+        if rival.key == memory.key and rival.id != memory.id and rival.status in LIVE:
+            rivals.append(as_superseded(rival, memory.id))
     draft.change(ActionKind.INFER, "project", memory, *rivals, why=_why(fact))
     draft.citations[memory.id] = fact.citations
 

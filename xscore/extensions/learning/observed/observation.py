@@ -183,7 +183,7 @@ def _read_settings(
                     path,
                     data.decode("utf-8"),
                     version=version,
-                    known=known_packages(),
+                    known_packages=known_packages(),
                     package_manager=package_manager,
                 )
             except (FileRefused, OSError, ValueError):
@@ -231,8 +231,8 @@ def _of_main_language(
     chosen: list[RunCommand] = []
     for command in commands:
         has_rival = any(
-            other.purpose is command.purpose and not other.at.path.endswith("package.json")
-            for other in commands
+            rival.purpose is command.purpose and not rival.at.path.endswith("package.json")
+            for rival in commands
         )
         if not (has_rival and command.at.path.endswith("package.json")):
             chosen.append(command)

@@ -1,4 +1,4 @@
-"""One thing that files show, and the memory that it becomes. Pure.
+"""One thing that files show, and the memory that it becomes.
 
 The id is of the key and the value: what is shown again is the same memory. The words may hold a
 share ("112 of 118 modules"), which is compared loosely, so that a new file does not change what a

@@ -1,4 +1,4 @@
-"""What a command is for, told by its words, and whether it is one worth showing. Pure.
+"""What a command is for, told by its words, and whether it is one worth showing.
 
 Commands are quoted as they stand, on one line; nothing is run. Trade-off: a command whose words say
 nothing of its purpose (`./ci.sh`) is not shown.

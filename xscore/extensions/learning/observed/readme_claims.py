@@ -144,13 +144,13 @@ def _versions(line: str, project: _Project) -> Iterator[tuple[str, str]]:
     """Yield the least versions that a line names and the manifest does not ask for."""
     for match in (*_MINIMUM.finditer(line), *_AT_LEAST.finditer(line)):
         runtime = match[1].lower().partition(".")[0]
-        asked = project.minimums.get(runtime)
-        if asked is None:
+        required = project.minimums.get(runtime)
+        if required is None:
             continue
-        said = tuple(int(part) for part in match[2].split("."))
-        length = min(len(said), len(asked))
-        if said[:length] != asked[:length]:
-            written = ".".join(map(str, asked))
+        claimed = tuple(int(part) for part in match[2].split("."))
+        length = min(len(claimed), len(required))
+        if claimed[:length] != required[:length]:
+            written = ".".join(map(str, required))
             yield match[0].strip(), f"the manifest asks for at least {written}"
 
 

@@ -1,4 +1,4 @@
-"""Conventions that most files follow, with the share that does. Pure.
+"""Conventions that most files follow, with the share that does.
 
 A convention is told when enough of what could follow it does: nine of ten, and not fewer than a
 dozen. Names of files, places of tests, and traits of files are counted alike. Trade-off: what only
@@ -243,10 +243,12 @@ def _error_base(files: Files, suffix: str) -> Iterator[ObservedFact]:
             if trait.startswith(ERROR_BASE):
                 counts[trait] += shown.count
     total = sum(counts.values())
-    own = [(trait, count) for trait, count in counts.most_common() if not _is_builtin(trait)]
-    if not own or total < LEAST_ERRORS:
+    own_classes = [
+        (trait, count) for trait, count in counts.most_common() if not _is_builtin(trait)
+    ]
+    if not own_classes or total < LEAST_ERRORS:
         return
-    trait, count = own[0]
+    trait, count = own_classes[0]
     if count < LEAST_ERROR_SHARE * total:
         return
     base = trait.removeprefix(ERROR_BASE)

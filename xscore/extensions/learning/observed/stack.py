@@ -3,7 +3,7 @@
 What a dependency says is data (`stack.json`): topic -> packages as manifests and imports name them,
 the usual name after `=`. Of several for one topic the one that manifests name and most files import
 counts, then the first. A part cites the line of the manifest that names it,
-or names three files that import it. What examples and documents import shows nothing. Pure.
+or names three files that import it. What examples and documents import shows nothing.
 Trade-off: only known packages count, and of several for one topic only one, unless another folder's
 manifest names another.
 """
