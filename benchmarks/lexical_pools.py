@@ -20,7 +20,6 @@ from xscore.platform.paths import find_root
 from xscore.records.memory import Candidate, Edge, Relation, TermColumn
 from xscore.settings import IndexSettings
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 
 class CasePool(Struct, frozen=True):
@@ -87,4 +86,4 @@ def _pool_at(case: CommitCase, clones: Path, cache: Path) -> CasePool:
         ids = {id_ for candidate in candidates for id_ in (candidate.id, *candidate.duplicates)}
         rows = store.connection.execute("SELECT source, target, relation FROM edge").fetchall()
         edges = [row for row in rows if row[0] in ids and row[1] in ids]
-        return CasePool(candidates, TermColumn.of_pairs(store.vectors(TERM_EMBEDDER)), edges)
+        return CasePool(candidates, TermColumn.of_pairs(store.term_vectors()), edges)

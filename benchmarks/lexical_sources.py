@@ -25,7 +25,6 @@ from xscore.platform.paths import RepositoryRoot, find_root
 from xscore.records.memory import Candidate, Kind
 from xscore.settings import IndexSettings
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 ENTITIES = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 
@@ -154,4 +153,4 @@ def store_of(tree: Path, cache: Path) -> Iterator[Store]:
 def pool_of(tree: Path, cache: Path) -> Pool:
     """Index a tree and return its memories."""
     with store_of(tree, cache) as store:
-        return Pool(store.pool(), store.vectors(TERM_EMBEDDER))
+        return Pool(store.pool(), store.term_vectors())

@@ -199,8 +199,8 @@ def fill_floor(answer: Answer) -> float:
 def cut_in_words(answer: Answer) -> str:
     """Say what a memory had to reach.
 
-    A threshold of one kind is left out where nothing of that kind is shown: nobody would know why
-    it is there.
+    A threshold of one kind is left out where nothing of that kind is shown: a reader would not know
+    why it is there.
     """
     shown_kinds = {memory.kind for memory in (*answer.selected, *answer.near_misses)}
     if shown_kinds.isdisjoint(answer.thresholds):

@@ -144,7 +144,7 @@ def place_later_words(spoken: Sequence[Ranked], words: SpokenWords) -> dict[str,
     by_id = {memory.id: memory for memory in (*memories, *in_chats)}
     pairs = amending_pairs(sayings_of(by_id.values()), words)
     near = frozenset(near_ids)
-    # What nobody would be shown needs no later word beside it.
+    # What is not shown needs no later word beside it.
     pairs = [pair for pair in pairs if pair[1].has_any_of(near)]
     if not pairs:
         return {}

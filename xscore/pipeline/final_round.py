@@ -26,14 +26,7 @@ from xscore.pipeline.turn_stages import Judged, Opened, by_rank
 from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.platform.text import counted, join_sentences
 from xscore.records.estimates import JudgeEstimate
-from xscore.records.judgment import (
-    Judgment,
-    Outcome,
-    Ranked,
-    Thresholds,
-    Unjudged,
-    UnjudgedCause,
-)
+from xscore.records.judgment import Judgment, Outcome, Ranked, Thresholds, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
 from xscore.records.receipt import FinalRound
 from xscore.scorer.lexical import lexical_priors
@@ -182,7 +175,7 @@ def _with_final_scores(judged: Judged, looked_at: _SecondLook) -> Judged:
             merged.append(outcome)
             continue
         by_fallback[hash_] = described.identity
-        # Words say the same of a memory whoever judges it.
+        # What words say of a memory does not depend on its judge.
         words = first.prior if isinstance(first, Judgment) else final.result.prior
         merged.append(Outcome(outcome.candidate, final.result._replace(prior=words), final.origin))
     account = FinalRound(

@@ -165,10 +165,9 @@ def _with_word_scores(
     parts: JudgingParts, outcomes: Sequence[Outcome], turn: Turn
 ) -> list[Outcome]:
     from xscore.scorer.lexical import lexical_priors  # judgments nearly always have them
-    from xscore.store.term_vectors import TERM_EMBEDDER
 
     candidates = [outcome.candidate for outcome in outcomes]
-    scores = lexical_priors(turn, candidates, lambda: parts.store.vectors(TERM_EMBEDDER))
+    scores = lexical_priors(turn, candidates, parts.store.term_vectors)
     scored: list[Outcome] = []
     for outcome in outcomes:
         result = outcome.result

@@ -1,4 +1,4 @@
-"""Tell text that gives instructions to whoever judges it, so that it is judged alone and marked.
+"""Detect text that gives instructions to its judge, so that it is judged alone and marked.
 
 Every prompt fences what it quotes, but a weak model may obey what it reads, and in a prompt that
 memories share one of them could then speak for the others. This reads a text as such a model would

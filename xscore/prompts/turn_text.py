@@ -6,6 +6,7 @@ prompt is known exactly.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from xscore.prompts.fences import escape_attribute, escape_tags, shorten_middle
 from xscore.records.turn import Turn
@@ -28,6 +29,7 @@ def about_block(turn: Turn) -> str:
     return ""
 
 
+@lru_cache(maxsize=8)
 def turn_block(turn: Turn, *, sees: str = "task") -> str:
     """Render what the judge sees of the turn; the turn key is derived from it.
 

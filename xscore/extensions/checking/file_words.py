@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from xscore.extensions.checking.records import Change
 from xscore.records.memory import TermColumn
-from xscore.scorer.bm25 import sum_of
+from xscore.scorer.bm25 import rarity
+from xscore.scorer.term_hits import sum_of
 from xscore.store.term_vectors import FILE, NAME, TERM_ENTRY, query_terms, term_vector
 
 SATURATION = 1.2
@@ -116,7 +117,7 @@ class _FileTerms:
                 holders[term] = holders.get(term, 0) + 1
         idf: dict[int, float] = {}
         for term, count in holders.items():
-            idf[term] = math.log1p((len(self.paths) - count + 0.5) / (count + 0.5))
+            idf[term] = rarity(count, len(self.paths))
         return idf
 
     @cached_property
