@@ -38,10 +38,10 @@ from xscore.records.memory import (
     MemoryStatus,
 )
 from xscore.store import memory_writer
+from xscore.store.composing import details_text
 from xscore.store.events import EventName
 from xscore.store.evidence import parse_citation
 from xscore.store.file_bodies import read_with_bodies
-from xscore.store.remembering import details_text
 from xscore.store.store import Store
 
 ORIGIN = "stack"
