@@ -12,10 +12,10 @@ from xscore.extensions.extraction.session_end import ReadSession, read_session, 
 from xscore.extensions.privacy import erasure
 from xscore.platform.errors import NothingMatched
 from xscore.records.memory import Kind, Layer, Memory, MemorySource, MemoryStatus
+from xscore.store.composing import statement_text
 from xscore.store.extracted_facts import note_session_over
 from xscore.store.lookup import MemoryFilter, filter_memories
 from xscore.store.near_duplicates import near_duplicates
-from xscore.store.remembering import statement_text
 from xscore.store.store import Store
 
 REDIS = ("We decided to use Redis for the job queue because it survives restarts.", "Done.")

@@ -36,7 +36,7 @@ from xscore.records.calls import Answerer, Finish, Request, Stage
 from xscore.records.memory import Memory
 from xscore.scorer.chat_replies import find_object
 from xscore.settings import Settings
-from xscore.store.remembering import statement_text
+from xscore.store.composing import statement_text
 from xscore.store.store import Store
 
 DIALOG_CHARS = 16_000

@@ -17,6 +17,7 @@ from xscore.cli.phrases import format_age
 from xscore.cli.terminal import Terminal, write_stderr
 from xscore.cli.text_layout import bold, faint
 from xscore.extensions.extraction import review, session_end
+from xscore.extensions.extraction.extractor_state import ExtractorState, load_state
 from xscore.extensions.extraction.review import Reviewed
 from xscore.platform.text import counted, escape_controls, one_line
 from xscore.records.memory import Memory
@@ -42,6 +43,8 @@ class ExtractionDone(Struct, frozen=True, kw_only=True):
     superseded: int = 0
     waiting: int = 0
     """Facts that wait for a review now."""
+    model: ExtractorState = ExtractorState()
+    """What the background process has asked a model so far (`memory.extractor`)."""
 
 
 @command()
@@ -142,6 +145,7 @@ def extract_facts(flags: Flags) -> None:
     with opened_store(flags, settings=settings) as store:
         sessions = session_end.read_everything(store, mode=mode, now=store.clock())
         waiting = review.count_to_review(store)
+        state = load_state(store.connection, settings.memory.extractor)
     new: list[str] = []
     for session in sessions:
         new += session.kept.new
@@ -151,6 +155,7 @@ def extract_facts(flags: Flags) -> None:
         repeated=sum(session.kept.repeated for session in sessions),
         superseded=sum(session.kept.superseded for session in sessions),
         waiting=waiting,
+        model=state,
     )
     flags.terminal.print_result(done, _render_extraction)
 
@@ -163,4 +168,10 @@ def _render_extraction(done: ExtractionDone) -> str:
     if done.waiting:
         waits = counted(done.waiting, "fact waits", "facts wait")
         summary += f"\n{waits} for a review: `xscore memory review`"
+    if done.model.calls:
+        model = done.model
+        summary += (
+            f"\n{one_line(model.model)}: {counted(model.calls, 'call')}, {model.answered} answered;"
+            f" {model.kept} of {counted(model.proposed, 'proposed fact')} kept as new"
+        )
     return summary

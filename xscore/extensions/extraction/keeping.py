@@ -32,9 +32,9 @@ from xscore.records.memory import (
 )
 from xscore.records.statement import LAYERS_BY_KIND, Statement
 from xscore.store import evidence, extracted_facts, memory_writer
+from xscore.store.composing import memory_from_statement, statement_text
 from xscore.store.memory_updates import note_access, set_trust
 from xscore.store.near_duplicates import near_duplicates
-from xscore.store.remembering import memory_from_statement, statement_text
 from xscore.store.store import Store
 
 Mode = Literal["ask", "auto"]
