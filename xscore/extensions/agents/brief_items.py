@@ -24,6 +24,7 @@ from xscore.records.memory import (
     commit_name,
 )
 from xscore.records.receipt import Selected
+from xscore.store.drift import drift_warnings
 from xscore.store.evidence import citations_of
 from xscore.store.memory_queries import SpokenWords
 from xscore.store.session_summary import split_exchange
@@ -81,18 +82,22 @@ NO_MARK = Mark()
 class ItemMaker:
     """Makes items of a store's memories; ages count from one moment, so that they stay the same."""
 
-    def __init__(self, store: Store, *, now: float, warnings: Mapping[str, str] = {}) -> None:
-        """warnings: what no longer holds of a memory, by id."""
+    def __init__(self, store: Store, *, now: float) -> None:
+        """now: Unix seconds."""
         self._store = store
         self._words = SpokenWords(store.connections_of_a_turn())
         self._now = now
-        self._warnings = warnings
 
     def items(self, memories: Sequence[Memory], marks: Mapping[str, Mark] = {}) -> list[BriefItem]:
         """Return the items of these memories, in their order; exchanges of one chat are one.
 
         marks: what the turn says of them, by id.
         """
+        drifts = drift_warnings(self._store, memories)
+        # Nobody has said that it holds, and it does not: it is left out.
+        memories = [
+            memory for memory in memories if not (memory.id in drifts and is_unreviewed(memory))
+        ]
         chats = self._chats_of(memories)
         citations = self._citations_of(memories)
         item_by_name: dict[str, BriefItem] = {}
@@ -109,6 +114,7 @@ class ItemMaker:
                 item = self._exchange_item(memory)
             else:
                 item = self._fact_item(memory, citations.get(memory.id, ()))
+                item = _with_drift(item, drifts.get(memory.id, ""))
             mark = marks.get(memory.id, NO_MARK)
             item_by_name[name] = replace(
                 item,
@@ -190,11 +196,13 @@ class ItemMaker:
             for citation in cited[:NAMED_SPANS]
         ]
         cites = f", cites {', '.join(places)}" if places else ""
-        warning = self._warnings.get(memory.id, "")
-        if warning:
-            warning = f"; {warning}"
-        caption = f"{memory.kind} [{memory.id}], {who}, {age}{cites}{warning}"
+        caption = f"{memory.kind} [{memory.id}], {who}, {age}{cites}"
         return BriefItem(memory.id, (memory.id,), caption, (Quote(memory.text),), is_fact=True)
+
+
+def _with_drift(item: BriefItem, warning: str) -> BriefItem:
+    """Say what no longer holds of a fact."""
+    return replace(item, caption=f"{item.caption}; {warning}") if warning else item
 
 
 def without_code(words: str) -> str:

@@ -39,8 +39,10 @@ NEEDS_DOING = 1
 _HEADINGS = {
     "secret": ("suspected secrets", "xscore memory delete ID"),
     "stale": ("stale", "xscore memory update ID --cite PATH:LINES, or delete ID"),
+    "drifted": ("name what no longer exists", "xscore memory update ID, or delete ID"),
     "duplicate": ("duplicates", "xscore memory consolidate, or delete all but the first"),
     "near_duplicate": ("near duplicates", "xscore memory consolidate, or delete all but the first"),
+    "outdated": ("outdated lines", "correct the file"),
     "over_cap": (
         "over their caps",
         "xscore memory consolidate, or raise memory.max_rows, memory.max_bytes",
@@ -92,7 +94,8 @@ def _render_consolidation(done: Consolidation) -> str:
 @command()
 def audit_memories(flags: Flags) -> int:
     """Find duplicates, stale memories and the citation that changed, suspected secrets, layers over
-    their caps.
+    their caps, and what memories, AGENTS.md, CLAUDE.md and decision records name that no longer
+    exists.
 
     Exit code 1 if something needs attention. Nothing is sent or erased.
     """
