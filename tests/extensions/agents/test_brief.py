@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cli.conftest import own_store
 from tests.conftest import MakeRepo, commit_all, git, write_files
@@ -75,8 +76,11 @@ def hook(
         repo_root=root,
         user_file=Path("/nonexistent"),
         environ=os.environ,
-        flags={"agents.hook_deadline_s": 30.0, "agents.memory": memory},
+        flags={"agents.memory": memory},
     )
+    # A hook's time counts from the start of its process, which is that of all tests here.
+    agents = replace(loaded.settings.agents, hook_deadline_s=1e6)
+    loaded = replace(loaded, settings=replace(loaded.settings, agents=agents))
     message = HookMessage(session_id=session, cwd=str(root), prompt=prompt, source="startup")
     state_file = hook_state_file(place, user_data_dir(None))
     texts: list[str] = []

@@ -203,7 +203,7 @@ def after_edit(call: HookCall) -> str:
     if inside:
         from xscore.extensions.agents.tool_failures import note_edits  # few hooks follow an edit
 
-        note_edits(call.root.path, inside)
+        note_edits(call, inside)
     return ""
 
 

@@ -39,12 +39,12 @@ _LOG_BYTES = 1 << 18
 _SIGNALLED = 128
 """Exit codes above say that a signal ended the command."""
 _TRANSIENT = (
-    r"(?i)timed? ?out|ECONN|ENOTFOUND|EAI_AGAIN|EADDRINUSE|address already in use|resolve host|"
-    r"temporary failure|connection (?:refused|reset|aborted|closed)|network is unreachable|"
-    r"rate.?limit|too many requests|(?:HTTP|status)\D{0,10}(?:429|50[234])\b|"
-    r"temporarily unavailable|(?:index|HEAD|config|shallow)\.lock|could not get lock|is locked|"
-    r"deadlock|out of memory|no space left|interrupted by|\bkilled\b|certificate|try again|"
-    r"(?:denied|blocked) by|tool use was rejected"
+    r"\bE(?:CONN\w*|NOTFOUND|AI_AGAIN|ADDRINUSE|TIMEDOUT)\b|\b(?:index|HEAD|config|shallow)\.lock\b|"
+    r"(?i:\btimed? ?out\b|address already in use|resolve host|temporary failure|"
+    r"connection (?:refused|reset|aborted|closed)|network is unreachable|\brate.?limit|"
+    r"too many requests|(?:HTTP|status)\D{0,10}(?:429|50[234])\b|temporarily unavailable|"
+    r"could not get lock|\bis locked|deadlock|out of memory|no space left|interrupted by|"
+    r"\bkilled\b|certificate|try again later|(?:denied|blocked) by|tool use was rejected)"
 )
 """Errors that say nothing about the action itself."""
 _USAGE = (

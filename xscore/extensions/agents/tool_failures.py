@@ -26,13 +26,12 @@ from xscore.extensions.agents.tool_call import (
 from xscore.extensions.agents.tool_gate import current_state, is_in_ci
 from xscore.extensions.agents.tool_quotes import (
     COMMAND_CHARS,
-    ERROR_CHARS,
+    error_end,
     shown_command,
     shown_error,
 )
 from xscore.platform.paths import RepositoryRoot, user_config_file
 from xscore.platform.tree_state import GIT_FILES, file_state
-from xscore.prompts.fences import shorten_middle
 from xscore.records.memory import Kind, Memory, MemoryDetails
 from xscore.store.failed_actions import (
     ActionsLock,
@@ -86,8 +85,9 @@ def _put_on_record(
         record.settings_state = file_state(record.settings_file)
         record.git_files = _git_files(call.root)
         for earlier in record.actions:
-            # It may have done a part of its work before it failed.
-            earlier.changed = earlier.changed or not earlier.path
+            # A command may have done a part of its work before it failed.
+            if failed_call.command and not earlier.path:
+                earlier.changed = True
         action = record.find(failed_call.key) or FailedAction(failed_call.key)
         action.kind = words.kind
         action.shown = shown_command(
@@ -126,14 +126,19 @@ def _stored_failure(
     return memory
 
 
-def note_edits(root: Path, paths: Sequence[str]) -> None:
+def note_edits(call: HookCall, paths: Sequence[str]) -> None:
     """Note files that were edited, in what failed before."""
+    root = call.root.path
     tree = str(root)
-    if tree_with_failures(tree) != tree:
+    # Gemini CLI has one event for an edit that was made and one that failed.
+    has_failed = ending_of(read_call_message(call.data), call.client).failed
+    if has_failed or tree_with_failures(tree) != tree:
         return
     with ActionsLock(tree) as lock:
         record = read_actions(tree)
         for action in record.actions:
+            # Its repetition need not look through the tree then.
+            action.changed = action.changed or not action.path
             for path in paths:
                 action.add_step(f"an edit of {shown_command(_relative(path, root))}")
         if lock.held:
@@ -161,7 +166,7 @@ def store_fixes(store: Store) -> None:
 def _failure_text(failed_call: ToolCall, ending: Ending) -> str:
     """Return the failure as importers of logs word it, so that both count as one."""
     subject = failed_call.command or f"edit of {failed_call.path.rpartition('/')[2]}"
-    return f"{subject}\n{shorten_middle(ending.error, ERROR_CHARS)}"
+    return f"{subject}\n{error_end(ending.error)}"
 
 
 def _what_helped(memory: Memory) -> str:
