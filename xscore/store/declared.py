@@ -27,12 +27,10 @@ _MANIFESTS = frozenset(
 )
 _REQUIREMENTS = re.compile(r"requirements[\w.-]*\.(?:txt|in)\Z")
 _TARGET = re.compile(r"([\w./%$(){}-][\w./%$(){} -]*?)[ \t]*::?(?!=)")
-_TABLE = re.compile(r"[ \t]*\[+[ \t]*([^\]]+?)[ \t]*\]+")
+_TABLE = re.compile(r"[ \t]*+\[{1,2}[ \t]*+([^\[\]]++)\]")
 _ENTRY = re.compile(r"""[ \t]*["']?([A-Za-z][\w./@-]*)["']?[ \t]*=[ \t]*(.*)""")
 _REQUIREMENT = re.compile(r"""([A-Za-z][\w.-]*)(?:\[[^\]]*\])?[ \t]*([=<>~!^][^;"'#]*)?""")
 _QUOTED = re.compile(r""""([^"\n]*)"|'([^'\n]*)'""")
-_JUST = re.compile(r"@?([A-Za-z_][\w-]*)[^:=\n]*:(?!=)")
-_GO_REQUIRE = re.compile(r"[ \t]*(?:require[ \t]+)?([\w.-]+\.[\w.-]+/[\w./-]+)[ \t]+v([\d.]+)")
 _RUNTIMES = {"requires-python": "python", "python_requires": "python", "rust-version": "rust"}
 _SCRIPT_TABLES = frozenset({"project.scripts", "project.gui-scripts", "tool.poetry.scripts"})
 
@@ -92,14 +90,9 @@ def _read_manifest(name: str, text: str, declared: Declared) -> None:
     elif name == "package.json":
         _read_package(json.loads(text), declared)
     elif name.lower() == "justfile":
-        declared.recipes.update(_JUST.findall("\n".join(_unindented(text))))
+        _read_justfile(text, declared)
     elif name == "go.mod":
-        for line in text.splitlines():
-            requirement = _GO_REQUIRE.match(line)
-            if requirement is not None:
-                declared.require(requirement[1], requirement[2])
-            elif line.startswith("go "):
-                declared.require("go", line.removeprefix("go "))
+        _read_go_module(text, declared)
     elif name.endswith((".txt", ".in")):
         for line in text.splitlines():
             _read_requirement(line, declared)
@@ -122,6 +115,20 @@ def _read_makefile(text: str, declared: Declared) -> None:
             declared.targets.add(word)
             if "$" in word or "%" in word:
                 declared.has_open_makefile = True
+
+
+def _read_justfile(text: str, declared: Declared) -> None:
+    for line in _unindented(text):
+        head, colon, rest = line.partition(":")
+        if colon and not rest.startswith("="):
+            declared.recipes.update(head.lstrip("@").split()[:1])
+
+
+def _read_go_module(text: str, declared: Declared) -> None:
+    for line in text.splitlines():
+        words = line.removeprefix("require ").split()
+        if len(words) > 1 and (words[0] == "go" or words[1].startswith("v")):
+            declared.require(words[0], words[1])
 
 
 def _read_package(manifest: Any, declared: Declared) -> None:

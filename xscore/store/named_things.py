@@ -19,8 +19,11 @@ SAID_BEFORE = 40
 """Characters before a command in which `run` and the like make it one."""
 _FENCE = re.compile(r"[ \t]*(```+|~~~+)[ \t]*([\w+-]*)")
 _SHELLS = frozenset({"sh", "bash", "shell", "console", "zsh", "shell-session"})
-_CODE_SPAN = re.compile(r"(`+)([^`]+)\1(?!`)")
-_ELSEWHERE = re.compile(r"!?\[[^\]\n]*\]\(\w+://[^)\s]*\)|\b\w+://\S+|<[^>\s]+@[^>\s]+>")
+_CODE_SPAN = re.compile(r"(?<!`)(`{1,3}+)([^`]++)\1(?!`)")
+_ELSEWHERE = re.compile(
+    r"!?\[[^\[\]\n]{0,300}+\]\([a-z]{2,10}://[^)\s]*+\)|\b[a-z]{2,10}://\S++"
+    r"|<[^<>\s@]++@[^<>\s]++>"
+)
 """Links to other sites, with their texts."""
 _PART = r"[\w@%+.-]+"
 _ENDING = (
@@ -37,7 +40,7 @@ _SYMBOL = re.compile(rf"({_DOTTED})(\(\))?\Z")
 _CALL = re.compile(rf"(?<![\w.`/:-])({_DOTTED})\(\)")
 _SNAKE = re.compile(r"(?<![\w.`/:@-])([a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?![\w(/:`*@-]|\.\w)")
 _VERSION = re.compile(
-    r"(?<![\w./-])([A-Za-z@][\w./@-]{0,60}?)[ \t]*(?:\bversions?[ \t]+|[=><~^]=?=?[ \t]*|@|\bv)?"
+    r"(?<![\w./@-])([A-Za-z@][\w./@-]{0,60}?)[ \t]*(?:\bversions?[ \t]+|[=><~^]=?=?[ \t]*|@|\bv)?"
     r"(?<![\w.])(\d{1,4}(?:\.\d{1,5}){0,3})(?![\w-]|\.\d)"
 )
 _SAYS_RUN = re.compile(

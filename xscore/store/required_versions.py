@@ -6,7 +6,7 @@ not told apart.
 
 import re
 
-_CLAUSE = re.compile(r"(>=|<=|==|!=|~=|[><^~=])?[ \t]*v?(\d+(?:\.\d+)*)")
+_CLAUSE = re.compile(r"(?:(>=|<=|==|!=|~=|[><^~=])[ \t]*+)?v?(\d++(?:\.\d++)*+)")
 
 _EXCLUDING = frozenset({"!=", "<", ">", "<="})
 

@@ -26,7 +26,7 @@ from xscore.extensions.agents.hook_protocols import HookMessage
 from xscore.extensions.sessions.exchange_writer import ExchangeWriter, exchange_memory
 from xscore.extensions.sessions.session_reader import ImportedExchange
 from xscore.platform.paths import find_root, user_data_dir
-from xscore.records.memory import Kind
+from xscore.records.memory import Kind, MemorySource
 from xscore.records.statement import Statement
 from xscore.settings import load_settings
 from xscore.store.hook_state import (
@@ -188,6 +188,24 @@ def test_the_setting_says_when(root: Path) -> None:
         remember(store, fact)
     hook(root, session="s4", prompt="where is the address of an invitation mail?", memory="every")
     assert RULE in hook(root, session="s4", prompt=BUG, memory="every")
+
+
+def test_drift_is_labelled_in_the_same_turn(root: Path) -> None:
+    """A fact whose function was just renamed says so; one that nobody has reviewed is left out, and
+    marked as such while it holds."""
+    with own_store(root) as store:
+        for source in (MemorySource.EXPLICIT, MemorySource.INFERRED):
+            text = f"round_cents() takes strings of half cents, says the {source} ledger"
+            statement = Statement(kind=Kind.CONVENTION, key=f"{source}", text=text, source=source)
+            remember(store, statement)
+    before = hook(root, session="before", prompt=BUG)
+    assert "says the explicit ledger" in before and "no longer" not in before
+    assert "inferred, not reviewed" in before and "says the inferred ledger" in before
+    renamed = FILES["rounding.py"].replace("round_cents", "to_cents")
+    (root / "rounding.py").write_text(renamed)
+    after = hook(root, session="after", prompt=BUG)
+    assert "names round_cents, which no longer exists" in after
+    assert "says the explicit ledger" in after and "says the inferred ledger" not in after
 
 
 def test_a_start_and_its_brief_share_the_room(root: Path) -> None:

@@ -7,7 +7,6 @@ since that is where people settle what they agree on. Trade-off: what was said i
 long chat is told only where it matched best.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
@@ -37,7 +36,7 @@ MOST_EXCHANGES = 4
 AUTHOR_CHARS, NAMED_SPANS = 40, 2
 CODE = "[code]"
 """Stands for a fenced block: what it holds is in the repository, or never came to be."""
-_FENCED = r"(?ms)^[ \t]*(```+|~~~+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)"
+FENCES = ("```", "~~~")
 _PAST_WORDS = frozenset({Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY})
 _BESIDE_MESSAGE = ("\n\nFiles: ", "\n\nIn: ")
 """Begin what the memory of a commit says beside its message."""
@@ -206,10 +205,21 @@ def _with_drift(item: BriefItem, warning: str) -> BriefItem:
 
 
 def without_code(words: str) -> str:
-    """Return words without their fenced blocks."""
-    if "```" not in words and "~~~" not in words:
+    """Return words without their fenced blocks; one that never closes goes to the end."""
+    if not any(mark in words for mark in FENCES):
         return words
-    return re.sub(_FENCED, CODE, words)
+    kept: list[str] = []
+    fence = ""
+    for line in words.split("\n"):
+        start = line.lstrip()[: len(FENCES[0])]
+        if not fence and start in FENCES:
+            fence = start
+            kept.append(CODE)
+        elif not fence:
+            kept.append(line)
+        elif start == fence:
+            fence = ""
+    return "\n".join(kept)
 
 
 def is_unreviewed(memory: Memory) -> bool:
