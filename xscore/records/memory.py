@@ -191,6 +191,9 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
 
 STATED_ELSEWHERE = "statement"
 """What a memory is imported from that a person stated where it was exported."""
+STACK_ORIGIN, OBSERVED_ORIGIN = "stack", "observed"
+"""What a memory is imported from that files here show: manifests and imports; settings, scripts
+and code."""
 NOTHING_STATED = MemoryDetails()
 """The details of a memory about which nothing is stated."""
 
@@ -338,6 +341,11 @@ class Memory(Struct, frozen=True, kw_only=True):
         return self.origin is MemoryOrigin.COMMIT
 
     @property
+    def is_shown_by_files(self) -> bool:
+        """Whether files of the repository show it, and are looked at again when they change."""
+        return self.particulars.imported_from in (STACK_ORIGIN, OBSERVED_ORIGIN)
+
+    @property
     def is_stated(self) -> bool:
         """Whether a person stated it, here or where it was exported."""
         if self.source is MemorySource.IMPORT:
@@ -390,6 +398,8 @@ class Candidate(NamedTuple):
     updated_at: float
     duplicates: tuple[str, ...] = ()
     """Ids of memories with the same content, judged once through this one."""
+    is_inferred: bool = False
+    """Nobody stated it: files show it, or it was learned."""
 
     @property
     def is_fact(self) -> bool:

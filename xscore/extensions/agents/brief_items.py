@@ -186,7 +186,9 @@ class ItemMaker:
         who = f"said by {memory.particulars.author[:AUTHOR_CHARS] or 'the user'}"
         if memory.source is MemorySource.IMPORT:
             who = "imported"
-        if is_unreviewed(memory):
+        if memory.is_shown_by_files:
+            who = "shown by files here"
+        elif is_unreviewed(memory):
             who = "inferred, not reviewed"
         places = [
             f"{citation.path}:{citation.start_line}-{citation.end_line}"
@@ -224,7 +226,7 @@ def without_code(words: str) -> str:
 
 def is_unreviewed(memory: Memory) -> bool:
     """Whether a memory was inferred, and nobody has reviewed it."""
-    return memory.source is MemorySource.INFERRED
+    return memory.source is MemorySource.INFERRED and not memory.is_shown_by_files
 
 
 def remark_of(memory: Selected) -> str:

@@ -108,8 +108,9 @@ LIVE = frozenset({MemoryStatus.ACTIVE, MemoryStatus.STALE})
 
 
 def is_inferred_fact(memory: Memory) -> bool:
-    """Whether it is a fact that nobody stated or accepted."""
-    return memory.source is MemorySource.INFERRED and memory.kind in FACT_KINDS
+    """Whether it is a fact that nobody stated or accepted, and no file shows."""
+    is_inferred = memory.source is MemorySource.INFERRED and not memory.is_shown_by_files
+    return is_inferred and memory.kind in FACT_KINDS
 
 
 def is_user_stated(memory: Memory) -> bool:

@@ -31,7 +31,15 @@ from xscore.pipeline.contradictions import (
     topic_of_key,
 )
 from xscore.platform.hashing import integer_id
-from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.memory import (
+    OBSERVED_ORIGIN,
+    Kind,
+    Layer,
+    Memory,
+    MemoryScope,
+    MemorySource,
+    MemoryStatus,
+)
 from xscore.records.statement import Observation
 from xscore.settings import MemorySettings
 from xscore.store import memory_rows, memory_writer
@@ -367,6 +375,9 @@ def _comparable(repository: ConsolidationDraft) -> list[Memory]:
     """Return the project's active memories with keys that say something of its user."""
     memories: list[Memory] = []
     for memory in repository.of_scope("project"):
+        # The commands and conventions of a repository are no taste of its user's.
+        if memory.particulars.imported_from == OBSERVED_ORIGIN:
+            continue
         if memory.key and memory.kind in COMPARED and memory.status is MemoryStatus.ACTIVE:
             memories.append(memory)
     return memories
