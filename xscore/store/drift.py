@@ -25,7 +25,7 @@ from xscore.store.link_rows import entities_named, paths_mentioning
 from xscore.store.named_things import NamedKind, NamedThing, named_things
 from xscore.store.required_versions import allows, has_number
 from xscore.store.term_vectors import split_word
-from xscore.store.worktrees import IS_VISIBLE
+from xscore.store.worktrees import LISTED_HERE
 
 if TYPE_CHECKING:
     from xscore.store.store import Store
@@ -173,13 +173,17 @@ class DriftCheck:
         terms = split_word(name)
         if not terms:
             return True
-        term = struct.pack("<I", terms[-1][1])
-        row = self._connection.execute(
-            "SELECT 1 FROM memory_row WHERE (layer = 'graph' OR kind IN ('config', 'text'))"
-            f" AND instr(terms, ?) AND {IS_VISIBLE} LIMIT 1",
-            (term,),
-        ).fetchone()
-        return row is not None
+        return struct.pack("<I", terms[-1][1]) in self._terms_of_code
+
+    @cached_property
+    def _terms_of_code(self) -> bytes:
+        """The terms of all code and settings, end to end: read once, since SQLite searches a blob
+        five times as slowly."""
+        rows = self._connection.execute(
+            "SELECT terms FROM memory_row WHERE (layer = 'graph' OR kind IN ('config', 'text'))"
+            f" AND {LISTED_HERE}"
+        ).fetchall()
+        return b"".join([terms for (terms,) in rows])
 
     def _look_for_command(self, thing: NamedThing) -> tuple[bool, str]:
         return self._has_command(thing.name.split(), is_run=thing.is_run), ""

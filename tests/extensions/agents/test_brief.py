@@ -25,6 +25,7 @@ from xscore.extensions.agents.hook_events import EVENTS
 from xscore.extensions.agents.hook_protocols import HookMessage
 from xscore.extensions.sessions.exchange_writer import ExchangeWriter, exchange_memory
 from xscore.extensions.sessions.session_reader import ImportedExchange
+from xscore.pipeline.amendments import Weights
 from xscore.platform.paths import find_root, user_data_dir
 from xscore.records.memory import Kind, MemorySource
 from xscore.records.statement import Statement
@@ -306,11 +307,16 @@ def test_lines_keep_to_their_room() -> None:
 
 
 def test_a_subject_is_another_by_its_words() -> None:
-    """Few words, or some that were said before, go on with the subject."""
+    """Few words, or some that were said before, go on with the subject; words that are said
+    everywhere count for less."""
     before = SessionBrief(at=1.0, subject=tuple(text_terms(BUG)))
-    assert not is_other_subject(text_terms("now add tests"), before)
-    assert not is_other_subject(text_terms("why do half cents differ in that ledger?"), before)
-    assert is_other_subject(text_terms("write a parser of HTTP headers for the proxy"), before)
+    same = text_terms("why do half cents differ in that ledger?")
+    other = text_terms("write a parser of HTTP headers for the proxy of the finance team")
+    assert not is_other_subject(text_terms("now add tests"), before, Weights())
+    assert not is_other_subject(same, before, Weights())
+    assert not is_other_subject(other, before, Weights())
+    everywhere = Weights(dict.fromkeys(text_terms("finance team"), 10_000), 10_000)
+    assert is_other_subject(other, before, everywhere)
 
 
 def test_blocks_of_code_are_left_out() -> None:
