@@ -311,12 +311,12 @@ def test_a_subject_is_another_by_its_words() -> None:
     everywhere count for less."""
     before = SessionBrief(at=1.0, subject=tuple(text_terms(BUG)))
     same = text_terms("why do half cents differ in that ledger?")
-    other = text_terms("write a parser of HTTP headers for the proxy of the finance team")
+    foreign = text_terms("write a parser of HTTP headers for the proxy of the finance team")
     assert not is_other_subject(text_terms("now add tests"), before, Weights())
     assert not is_other_subject(same, before, Weights())
-    assert not is_other_subject(other, before, Weights())
+    assert not is_other_subject(foreign, before, Weights())
     everywhere = Weights(dict.fromkeys(text_terms("finance team"), 10_000), 10_000)
-    assert is_other_subject(other, before, everywhere)
+    assert is_other_subject(foreign, before, everywhere)
 
 
 def test_blocks_of_code_are_left_out() -> None:
