@@ -303,12 +303,12 @@ class MemorySettings(SettingsGroup, frozen=True):
     drop_importance: Fixed[float] = 0.2
     """Memories less important than this are dropped when unused for `drop_days`."""
     drop_days: Fixed[float] = 30.0
+    inferred_days: Days = 28.0
+    """Days without use after which an inferred fact that cites no code is archived."""
     archive_days: Days = 180.0
     """Days without use after which a memory is archived."""
     prune_days: Days = 365.0
     """Days without use after which an archived memory is erased."""
-    extracted_days: Fixed[float] = 28.0
-    """Days without use after which a fact of a session that nobody has reviewed expires."""
     high_importance: Fixed[float] = 0.8
     """Memories at least this important are neither archived nor erased for their age."""
     inferred_confidence: Fixed[float] = 0.6

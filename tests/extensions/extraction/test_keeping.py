@@ -9,6 +9,7 @@ from tests.extensions.extraction.planted_dialogs import dialogs, plants
 from tests.statements import decide
 from xscore.extensions.extraction.review import accept_fact, facts_to_review, reject_fact
 from xscore.extensions.extraction.session_end import ReadSession, read_session, sessions_over
+from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.privacy import erasure
 from xscore.platform.errors import NothingMatched
 from xscore.records.memory import Kind, Layer, Memory, MemorySource, MemoryStatus
@@ -209,3 +210,17 @@ def test_files_are_cited_where_they_are_here(store: Store) -> None:
     read(store, "s_1")
     (fact,) = facts(store)
     assert fact.particulars.paths == ("queue.py",)
+
+
+def test_what_nobody_reviews_expires(store: Store) -> None:
+    """After 28 days a fact that waits is erased, and one that does not is archived."""
+    put_session(store, "s_1", [REDIS])
+    read(store, "s_1")
+    put_session(store, "s_2", [("From now on name branches after tickets.", "Done.")])
+    read(store, "s_2", "auto")
+    consolidate(store, store.settings, now=NOW + 27 * DAY)
+    assert len(facts(store)) == 2
+    consolidate(store, store.settings, now=NOW + 60 * DAY)
+    assert [(fact.kind, fact.status) for fact in facts(store)] == [
+        (Kind.CONVENTION, MemoryStatus.ARCHIVED)
+    ]

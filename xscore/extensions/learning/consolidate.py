@@ -29,8 +29,8 @@ from xscore.extensions.learning.observed.observe import note_in_draft, read_obse
 from xscore.extensions.learning.rules import (
     archive_weak,
     carry_over,
-    expire_extracted,
     expire_unused,
+    expire_waiting,
     fade_confidence,
     keep_to_caps,
     merge_duplicates,
@@ -160,7 +160,7 @@ def _settle(draft: ConsolidationDraft, scope: Scope) -> None:
     while before != len(draft.actions):
         before = len(draft.actions)
         expire_unused(draft, scope)
-        expire_extracted(draft, scope)
+        expire_waiting(draft, scope)
         merge_duplicates(draft, scope)
         keep_to_caps(draft, scope)
 

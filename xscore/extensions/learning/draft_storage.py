@@ -38,8 +38,7 @@ def read_draft(
     faded_at: dict[str, float] = {}
     for key, at in marks:
         faded_at[key.removeprefix(_FADED)] = float(at)
-    rows = connection.execute("SELECT DISTINCT memory_id FROM evidence").fetchall()
-    cited = [memory_id for (memory_id,) in rows]
+    cited = {id_ for (id_,) in connection.execute("SELECT DISTINCT memory_id FROM evidence")}
     return ConsolidationDraft(
         memories, rules, now=now, threads=threads, faded_at=faded_at, cited=cited
     )

@@ -20,6 +20,7 @@ from xscore.extensions.learning.draft import (
     Scope,
     as_superseded,
     groups_that_say_the_same,
+    is_inferred_fact,
     is_user_stated,
     text_bytes,
 )
@@ -107,23 +108,25 @@ def expire_unused(draft: ConsolidationDraft, scope: Scope) -> None:
             draft.erase(ActionKind.PRUNE, scope, memory, why=f"unused for {days:.0f} days")
         elif memory.status in LIVE and is_minor and days >= rules.archive_days:
             draft.archive(scope, memory, why=f"unused for {days:.0f} days")
+        elif memory.status in LIVE and _is_unproven(draft, memory) and days >= rules.inferred_days:
+            why = f"inferred, cites nothing, unused for {days:.0f} days"
+            draft.archive(scope, memory, why=why)
 
 
-def expire_extracted(draft: ConsolidationDraft, scope: Scope) -> None:
-    """Erase facts of sessions that wait, and archive those that nobody has reviewed, when they were
-    of no use for `extracted_days`; a cited one stays for as long as its citation."""
-    days_kept = draft.rules.extracted_days
+def _is_unproven(draft: ConsolidationDraft, memory: Memory) -> bool:
+    """Whether a fact of the project was inferred, and no code that it cites can prove it."""
+    is_of_user = memory.layer is Layer.USER  # there confidence fades instead
+    return is_inferred_fact(memory) and not is_of_user and memory.id not in draft.cited
+
+
+def expire_waiting(draft: ConsolidationDraft, scope: Scope) -> None:
+    """Erase facts of sessions that nobody has reviewed in `inferred_days`."""
     for memory in draft.of_scope(scope):
         days = draft.days_unseen(memory)
-        is_open = memory.particulars.review in ("waiting", "unreviewed")
-        is_inferred = memory.source is MemorySource.INFERRED and is_open
-        if not is_inferred or days < days_kept or memory.id in draft.cited:
-            continue
-        why = f"taken from a session, reviewed by nobody, unused for {days:.0f} days"
-        if memory.particulars.review == "waiting":
+        is_waiting = memory.particulars.review == "waiting"
+        if is_waiting and days >= draft.rules.inferred_days and memory.id not in draft.cited:
+            why = f"taken from a session, reviewed by nobody for {days:.0f} days"
             draft.erase(ActionKind.DROP, scope, memory, why=why)
-        elif memory.status in LIVE:
-            draft.archive(scope, memory, why=why)
 
 
 def keep_to_caps(draft: ConsolidationDraft, scope: Scope) -> None:
