@@ -2,6 +2,7 @@
 folder."""
 
 import os
+import signal
 import socket
 import subprocess
 import tempfile
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+from tests.garbage import Garbage
 from tests.scheduling import Scheduling
 
 if TYPE_CHECKING:
@@ -25,11 +27,23 @@ hypothesis_settings.register_profile("fuzz", deadline=None, max_examples=100_000
 hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 LOOPBACK = ("127.", "::1", "localhost")
+GIT_SETTINGS = (
+    "user.name=t",
+    "user.email=t@example.invalid",
+    "init.defaultBranch=main",
+    # A commit starts no second process that looks for garbage, and none that outlives the test.
+    "gc.auto=0",
+    "maintenance.auto=false",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Spread the tests over the workers as `scheduling` says."""
+    """Spread the tests over the workers as `scheduling` says; handle Ctrl-C as on a terminal."""
     config.pluginmanager.register(Scheduling())
+    config.pluginmanager.register(Garbage())
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Begun in the background by a shell: each process started here would ignore it, too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
@@ -79,16 +93,9 @@ def _use_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def git(root: Path, *arguments: str) -> str:
     """Run git in a test repository."""
-    identity = (
-        "-c",
-        "user.name=t",
-        "-c",
-        "user.email=t@example.invalid",
-        "-c",
-        "init.defaultBranch=main",
-    )
+    options = [word for setting in GIT_SETTINGS for word in ("-c", setting)]
     done = subprocess.run(
-        ["git", *identity, *arguments], cwd=root, check=True, capture_output=True, text=True
+        ["git", *options, *arguments], cwd=root, check=True, capture_output=True, text=True
     )
     return done.stdout
 
