@@ -32,7 +32,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from xscore.pipeline.joining import JUDGE_BOUND, WORDS_BOUND, WORDS_WEIGHT, join
-from xscore.pipeline.ranking import select
+from xscore.pipeline.selection import select
 from xscore.pipeline.turn_judging import nearest_to_threshold
 from xscore.pipeline.turn_stages import by_rank
 from xscore.records.judgment import Judgment, Origin, Outcome, Ranked, Thresholds

@@ -24,7 +24,8 @@ from keyless_questions import PARTS, show_questions
 from msgspec import Struct
 
 from xscore.pipeline.composition import aim_of
-from xscore.pipeline.ranking import MOST_NEAR_MISSES, select_by_words, speaks_of_tests
+from xscore.pipeline.selection import MOST_NEAR_MISSES
+from xscore.pipeline.selection_by_words import select_by_words, speaks_of_tests
 from xscore.pipeline.turn_stages import Ranking
 from xscore.records.judgment import FillRules, Ranked, Selection, Thresholds
 from xscore.records.memory import PRODUCT_CODE_KINDS

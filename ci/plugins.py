@@ -78,9 +78,10 @@ def plugin_files() -> dict[str, str]:
 
 def _plugin(name: str, hooks_file: str, servers_file: str) -> dict[str, Any]:
     client, place = CLIENTS[name], f"{FOLDER}/{name}"
-    events = hook_entries(client, SERVER)
     hooks: dict[str, Any] = {"version": client.hooks_version} if client.hooks_version else {}
-    hooks["hooks"] = {event: [entry] for event, entry in events.items()}
+    hooks["hooks"] = {}
+    for entry in hook_entries(client, SERVER):
+        hooks["hooks"].setdefault(entry.event, []).append(entry.value)
     servers = {f"{place}/{servers_file}": _servers(client)} if servers_file else {}
     return {f"{place}/{hooks_file}": hooks, f"{place}/{_SKILL}": skill_text(), **servers}
 

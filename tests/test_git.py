@@ -10,14 +10,8 @@ import pytest
 
 from tests.conftest import MakeRepo, commit_all, git
 from xscore.indexer.discovery import discover_files
-from xscore.platform.git import (
-    TIMEOUT_S,
-    commits_with_files,
-    kill_git,
-    recent_commits,
-    run_git,
-    working_diff,
-)
+from xscore.platform.git import TIMEOUT_S, kill_git, recent_commits, run_git, working_diff
+from xscore.platform.git_log import commits_with_files
 from xscore.platform.paths import find_root
 
 

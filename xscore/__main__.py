@@ -20,15 +20,28 @@ def run() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         if sys.argv[1:2] == ["hook"]:
+            message = _message_of_failed_call(sys.argv[2:])
             with _EndsAtInterrupt():
                 # Few runs are a hook's.
                 from xscore.extensions.agents.hook_run import end_if_installed
-            end_if_installed(sys.argv[1:])
+            end_if_installed(sys.argv[1:], message)
         with _EndsAtInterrupt():
             from xscore.cli.main import run_command_line  # not before: it loads most of the modules
         run_command_line()
     except KeyboardInterrupt:  # before a command could report it, or once more while it did
         os._exit(INTERRUPTED)
+
+
+def _message_of_failed_call(arguments: list[str]) -> bytes:
+    """Answer a hook around a tool call and end the process; but return the message of a call that
+    failed, and nothing for other hooks."""
+    match arguments:
+        case ["pre-tool" | "post-tool" as event, "--client", client]:
+            with _EndsAtInterrupt():
+                # Not `hook_run`, which takes ten times as long to load.
+                from xscore.extensions.agents.tool_gate import run_tool_hook
+            return run_tool_hook(event, client)
+    return b""
 
 
 class _EndsAtInterrupt:

@@ -132,7 +132,7 @@ def test_the_rule_that_adds_weaker_matches_is_stated() -> None:
     assert f"to make {FILL.to}" in answer_account.render_filled(full)
     assert f"to make {FILL.to}" not in answer_account.render_filled(few), "there are two"
     nothing = replace(question, selected=(), near_misses=(replace(near, score=0.15),))
-    assert "reached 0.5 or 0.25." in answer_text.render_selection(nothing)
+    assert "reached 0.5, or 0.25 for" in answer_text.render_selection(nothing)
     assert "or 0.2" not in answer_text.render_selection(replace(nothing, judge=ANSWER.judge))
 
 
@@ -206,3 +206,57 @@ def test_a_terminal_keeps_the_best_in_sight() -> None:
     assert len(lines) == 5 * 5 + 10
     assert all(f"write_{n:02}" in line for n, line in enumerate(lines[25:], start=5))
     assert all(len(line) <= 80 for line in lines[25:])
+
+
+def test_a_long_path_gives_way_to_the_name() -> None:
+    """In a line of its own a memory keeps file, lines and name; first folders and reason give
+    way."""
+    folders = "src/main/java/org/example/commons/help"
+    long = replace(WRITE, path=f"{folders}/AbstractFormatter.java", entity="AbstractFormatter.wrap")
+    chosen = (WRITE,) * answer_text.SHOWN_WITH_TEXT + (long,)
+    answer = replace(ANSWER, selected=chosen)
+    narrow, wide = (
+        unstyle(answer_text.render_selection(answer, {}, width=width)).split("\n")[-1]
+        for width in (80, 160)
+    )
+    place = "/AbstractFormatter.java:41-77  AbstractFormatter.wrap"
+    assert place in narrow and "…/" in narrow and len(narrow) <= 80
+    assert f"{folders}{place}" in wide
+
+
+def test_a_commit_is_named_once() -> None:
+    """A commit is cited where others have their path, and its subject stands where they have their
+    name."""
+    commit = replace(
+        WRITE, kind=Kind.COMMIT, path="", entity="", title="commit 1a2b3c4: Waits end", boosts=()
+    )
+    page = unstyle(answer_text.render_selection(replace(ANSWER, selected=(commit,))))
+    assert page.count("1a2b3c4") == 1 and "Waits end" in page
+
+
+def test_what_commits_lack_is_told_of_commits() -> None:
+    """A commit that passed lacks a place that `--top-k` does not give; one below is never added, so
+    nothing is said of it."""
+    words = replace(ANSWER.judge, by_model=False)
+    commit = replace(WRITE, kind=Kind.COMMIT, path="", entity="", title="commit 1a2b3c4: Waits end")
+    filled = replace(MISS, score=0.5, placed_by="filled")
+    answer = replace(ANSWER, judge=words, selected=(WRITE, filled), near_misses=(commit,))
+    remarks = answer_account.render_near_misses(answer)
+    assert "1a2b3c4" in remarks and "--kind commit" in remarks and "--top-k" not in remarks
+    assert "--kind commit" in answer_text.render_unplaced(answer)
+    near = replace(commit, score=0.65, below_threshold=True)
+    assert answer_account.render_near_misses(replace(answer, near_misses=(near,))) == ""
+
+
+def test_text_begins_where_it_says_something() -> None:
+    """What opens a comment, a decorator or an attribute is not the first line that is shown."""
+    texts = {
+        "m_1": "/**\n * Wraps what is too long.\n */\nvoid wrap() {}",
+        "m_2": "@property\ndef last(self) -> bool:\n    return True",
+        "m_3": "#[test]\nfn waits() {}",
+    }
+    chosen = tuple(replace(WRITE, id=id_) for id_ in texts)
+    page = unstyle(answer_text.render_selection(replace(ANSWER, selected=chosen), texts, width=80))
+    lines = {line.strip() for line in page.split("\n")}
+    assert {"* Wraps what is too long.", "def last(self) -> bool:", "fn waits() {}"} <= lines
+    assert lines.isdisjoint({"/**", "@property", "#[test]"})

@@ -155,3 +155,26 @@ def test_audit_ends_with_one_where_something_needs_doing(make_repo: MakeRepo, xs
         f"{decision_id} “Sum \\x1b[31mplainly”: the code it cites has changed: shop/prices.py:1-2"
         in done.stdout
     )
+
+
+def test_slices_are_files_that_belong_together(make_repo: MakeRepo, xscore: Run) -> None:
+    """Two packages that do not know each other are two slices; a file names its own."""
+    files: dict[str, str] = {}
+    for package in ("shop", "mail"):
+        files[f"{package}/core.py"] = f"def {package}_total(lines):\n    return sum(lines)\n"
+        for name in ("one", "two", "three"):
+            files[f"{package}/{name}.py"] = (
+                f"from {package}.core import {package}_total\n\n\n"
+                f"def {package}_{name}(lines):\n    return {package}_total(lines)\n"
+            )
+    root = make_repo(files)
+    xscore("index", cwd=root)
+    slices = json.loads(xscore("graph", "slices", "--json", cwd=root).stdout)["slices"]
+    assert {(slice_["folder"], slice_["hub"], len(slice_["files"])) for slice_ in slices} == {
+        ("shop", "shop/core.py", 4),
+        ("mail", "mail/core.py", 4),
+    }
+    of_file = xscore("graph", "slices", "two.py", cwd=root / "shop")
+    assert of_file.returncode == 0 and "mail" not in of_file.stdout
+    assert xscore("graph", "slices", "no_such.py", cwd=root).returncode == 1
+    assert xscore("graph", "deps", cwd=root).returncode == 2

@@ -56,6 +56,29 @@ def test_live_on_a_terminal() -> None:
     assert seen.rstrip().endswith("It is \\x1b[31mred.")
 
 
+QUICK = """
+import time
+from tests.cli.test_progress import HALF
+from xscore.cli.progress import TurnObserver
+from xscore.cli.terminal import Terminal
+from msgspec.structs import replace
+watch = TurnObserver(Terminal())
+watch.stage("index")
+watch.stage("judge")
+watch.on(replace(HALF, calls=0))
+time.sleep({waits})
+watch.close()
+"""
+
+
+def test_what_ends_at_once_draws_nothing() -> None:
+    """A turn of a moment that sends nothing has no board; a longer one says what it does."""
+    quick, _ = shown_on_terminal(["-c", QUICK.format(waits=0)], columns=80)
+    assert quick == ""
+    longer, _ = shown_on_terminal(["-c", QUICK.format(waits=1.5)], columns=80)
+    assert "judging" in longer
+
+
 def test_quiet_is_only_the_answer() -> None:
     """--quiet shows only the answer, without control characters."""
     assert on_a_terminal(quiet=True) == "It is \\x1b[31mred."

@@ -82,6 +82,7 @@ VOLATILE = {
     *(
         "hint",
         "host",
+        "is_late",
         "last_updated",
         "latency_s",
         "limits",

@@ -378,6 +378,26 @@ def test_an_alias_of_a_type_is_a_memory_of_its_own() -> None:
     assert "Items" not in pieces_of("a.test.ts", ALIASES)
 
 
+CHAINED = """suite
+  .on('cycle', (event) => {
+    print(event)
+  })
+  .run({
+    async: true,
+    done() {
+      return 1
+    },
+  })
+"""
+
+
+def test_an_object_passed_to_a_chain_has_a_short_name() -> None:
+    """What a chain of calls passes on is no part of a name."""
+    names = set(pieces_of("bench.js", CHAINED))
+    assert "suite.run.done" in names
+    assert all("\n" not in name and "(" not in name for name in names)
+
+
 BOUND = """export const rename = mutation({
   args: { id: v.id('x') },
   handler: async (ctx, args) => {

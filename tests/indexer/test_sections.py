@@ -54,6 +54,12 @@ def test_sections_by_heading() -> None:
     assert {piece.kind for piece in pieces.values()} == {Kind.DOC}
 
 
+def test_a_heading_that_is_a_link_is_named_by_what_it_says() -> None:
+    """Where a heading links to is no part of the name of its section."""
+    text = "# Queue\n\nIt waits.\n\n## [.timeout](#timeout) and ![x](a.png)\n\nSeconds.\n"
+    assert set(pieces_of("readme.md", text)) == {"Queue", "Queue > .timeout and x"}
+
+
 def test_long_sections_are_cut_outside_fences() -> None:
     """X21: a long section is cut between paragraphs, and an example that fits stays whole."""
     paragraph = "Some words.\n\n"
@@ -156,6 +162,7 @@ TEXT = "\n".join(f"fn item_{i}() {{\n    body {i}\n    more {i}\n}}\n" for i in 
         ('print("hello', "print"),
         ("if (x) {", "if (x)"),
         ('"quoted"', "quoted"),
+        ('f.help("ant");</code></pre>', 'f.help("ant")'),
         ("/* comment */", "comment"),
         ('{% include "a" %}', 'include "a"'),
         ("}", "lines"),

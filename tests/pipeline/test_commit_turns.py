@@ -12,7 +12,7 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.extensions.exchange.snapshots import take_snapshot
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.commit_places import COMMIT_PLACES
+from xscore.pipeline.selection import COMMIT_PLACES
 from xscore.records.memory import Kind
 from xscore.records.turn import Scope, Turn
 from xscore.settings import JudgeSettings, Settings

@@ -17,7 +17,7 @@ from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.final_round import MOST_FINALISTS, finalists
 from xscore.pipeline.joining import join
-from xscore.pipeline.ranking import select
+from xscore.pipeline.selection import select
 from xscore.records.judgment import Thresholds
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.pipeline.ranking import is_about_tests, select
+from xscore.pipeline.selection import is_about_tests, select
 from xscore.records.judgment import (
     Judgment,
     Origin,

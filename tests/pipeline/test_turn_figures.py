@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests import receipts
-from xscore.pipeline.receipt import turn_figures
+from xscore.pipeline.save_turn import turn_figures
 from xscore.records.receipt import NEAR_THRESHOLD, SCORE_BINS
 
 

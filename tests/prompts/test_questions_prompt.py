@@ -9,11 +9,7 @@ import pytest
 from tests.prompts.test_judge_prompt import ENTRIES, HOSTILE
 from tests.scorer.test_protocol_document import ENTRIES as PAGE_ENTRIES
 from tests.scorer.test_protocol_document import TURN as EXAMPLE
-from xscore.extensions.batch.shared_prompts import (
-    MOST_OUTPUT_TOKENS,
-    PAIR_TOKENS,
-    QUESTION_TOKENS,
-)
+from xscore.extensions.batch.shared_prompts import MOST_OUTPUT_TOKENS, PAIR_TOKENS, QUESTION_TOKENS
 from xscore.platform.hashing import digest
 from xscore.prompts.judge import JudgeModel, PackEntry, PromptOptions, pack_block
 from xscore.prompts.questions import QUESTIONS_VERSION, questions_request, questions_rubric
@@ -23,8 +19,8 @@ from xscore.providers.scripted import shown_memories, shown_questions
 from xscore.providers.wire import reply_schema
 from xscore.records.calls import Request
 from xscore.records.turn import Turn
+from xscore.scorer.chat_replies import parse_replies
 from xscore.scorer.prompt_builder import MOST_FRAME_TOKENS
-from xscore.scorer.replies import parse_replies
 
 TURNS = (Turn(task="Fix the lost write", errors="KeyError: 'row'"), Turn(task="Read rows faster"))
 LAYOUT = """

@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from xscore.scorer.replies import EMPTY_REPLY, MAX_REASON_CHARS, ParsedReply, parse_reply
+from xscore.scorer.chat_replies import MAX_REASON_CHARS, parse_reply
+from xscore.scorer.replies import EMPTY_REPLY, ParsedReply
 
 IDS = ("ka", "qe", "zu", "bi")
 SCORES = {"ka": 92, "qe": 3, "zu": 0, "bi": 100}

@@ -29,6 +29,7 @@ from xscore.providers.wire import SCHEMA_NAME, reply_schema
 from xscore.records.calls import DecisionForm, Request
 from xscore.records.memory import Kind
 from xscore.records.turn import Turn
+from xscore.scorer.chat_replies import parse_reply
 from xscore.scorer.prompt_builder import (
     MOST_FRAME_TOKENS,
     PROMPT_IDS,
@@ -37,7 +38,6 @@ from xscore.scorer.prompt_builder import (
     SUM_TOLERANCE,
     parse_answers,
 )
-from xscore.scorer.replies import parse_reply
 from xscore.settings import DecisionSettings, HostAccess, Settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "protocol.md").read_text("utf-8")

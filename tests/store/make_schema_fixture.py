@@ -71,6 +71,9 @@ BY_HAND = {
     "repository_map": ["('g_one', '{{}}')"],
     "evaluation": ["('v_one', 1.0, 'q', 'lexical', 1, 15, 0.5, 0.5, 1.0, 1.0, 0.5, 3, 0)"],
     "calibration": ["('j', '{{}}', 1.0)"],
+    "compressed_session": ["('codex-one', 'codex', '~/s.jsonl', 900, 'fix it', 1.0)"],
+    "session_turn": ["('codex-one', 1, 'm_{zeros}', 'current', 0)"],
+    "turn_summary": ["('h_one', 'codex-one', 'It was fixed.', 1.0)"],
     "job": [
         f"('{JOB}', 1.0, 'submit', 'q', 'openai:m', 'j', '{{{{}}}}',"
         f" {row_checksum(JOB, 'j', PLAN)}, 9, 1, 0, NULL, '', NULL)"

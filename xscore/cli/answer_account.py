@@ -13,7 +13,7 @@ from xscore.platform.figures import format_dollars, format_seconds, format_share
 from xscore.platform.text import counted, one_line
 from xscore.records.calls import Stage, Usage
 from xscore.records.judgment import FILL, PlacedBy, UnjudgedCause
-from xscore.records.memory import PRODUCT_CODE_KINDS
+from xscore.records.memory import PRODUCT_CODE_KINDS, Kind
 from xscore.records.receipt import Answer, Latency, Selected
 
 MISSES_SHOWN = 3
@@ -22,6 +22,8 @@ CARRIED_SHOWN = 3
 """Turns that carried judgments come from, by name."""
 INDEX_SHOWN_FROM_S = 1.0
 """Seconds; a shorter index run is not mentioned."""
+MORE_COMMITS = "--kind commit keeps more commits"
+"""Commits have places of their own, which no other setting raises."""
 WITHIN_REACH = 0.7
 """A near miss is named if its score is at least this share of the threshold."""
 ASSUMED_PRICES = {
@@ -78,18 +80,22 @@ def render_near_misses(answer: Answer) -> str:
         return ""
     least_added = min([memory.score for memory in _filled(answer)], default=1.0)
     passed: list[Selected] = []
+    commits: list[Selected] = []
     passed_over: list[Selected] = []
     missed: list[Selected] = []
     for miss in answer.near_misses:
         if not miss.below_threshold:
             # What is folded is named in the line of the memory that it stands behind.
             if miss.placed_by != PlacedBy.FOLDED:
-                passed.append(miss)
+                (commits if miss.kind == Kind.COMMIT else passed).append(miss)
         elif miss.score >= WITHIN_REACH * miss.threshold:
             # What scores more than something that was added was passed over: its score is not what
             # it lacks.
             (passed_over if miss.score > least_added else missed).append(miss)
-    lines = [_misses("passed, but not kept", passed, "raise --top-k")]
+    lines = [
+        _misses("passed, but not kept", passed, "raise --top-k"),
+        _misses("passed, but not kept", commits, MORE_COMMITS),
+    ]
     if passed_over:
         lines.append(_passed_over(answer, passed_over))
     nearest_below = f"nearest below {cut_in_words(answer)}"
@@ -98,9 +104,10 @@ def render_near_misses(answer: Answer) -> str:
 
 
 def _passed_over(answer: Answer, misses: Sequence[Selected]) -> str:
-    """Name the tests and documents that were not added; a copy of something listed needs no
-    line."""
-    beside = [miss for miss in misses if miss.kind not in PRODUCT_CODE_KINDS]
+    """Name the tests and documents that were not added; a copy of something listed needs no line,
+    nor does a commit, which is never added."""
+    no_code = [miss for miss in misses if miss.kind not in PRODUCT_CODE_KINDS]
+    beside = [miss for miss in no_code if miss.kind != Kind.COMMIT]
     why = f"tests and documents take at most {FILL.beside} of the added places"
     return _misses(f"below {cut_in_words(answer)}, not added", beside, why)
 
@@ -108,11 +115,19 @@ def _passed_over(answer: Answer, misses: Sequence[Selected]) -> str:
 def _misses(label: str, misses: Sequence[Selected], way: str) -> str:
     if not misses:
         return ""
-    names = ", ".join(f"{memory_name(miss)} {miss.score_text}" for miss in misses[:MISSES_SHOWN])
+    names = ", ".join(f"{_short_name(miss)} {miss.score_text}" for miss in misses[:MISSES_SHOWN])
     rest = ""
     if len(misses) > MISSES_SHOWN:
         rest = f" and {len(misses) - MISSES_SHOWN} more"
     return faint(f"{label}: {names}{rest} ({way})")
+
+
+def _short_name(memory: Selected) -> str:
+    """Return the name of code alone, since a path is as long as the rest of the line; or that of
+    any memory."""
+    if memory.kind in PRODUCT_CODE_KINDS and memory.entity:
+        return one_line(memory.entity)
+    return memory_name(memory)
 
 
 def render_absent_reasons(answer: Answer) -> str:
@@ -252,7 +267,7 @@ def _took(latency: Latency) -> str:
     if latency.index < INDEX_SHOWN_FROM_S:
         return format_seconds(latency.total)
     rest = max(0.0, latency.total - latency.index)
-    return f"index {format_seconds(latency.index)} + {format_seconds(rest)}"
+    return f"{format_seconds(latency.index)} for the index + {format_seconds(rest)}"
 
 
 def _tokens(used: Usage) -> list[str]:

@@ -4,8 +4,9 @@ As a page, as lines like grep's, or as paths. `answer_account` says the rest: wh
 and what it cost.
 """
 
+import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xscore.cli.phrases import describe_kept_out
 from xscore.cli.text_layout import bold, faint, truncate
@@ -14,8 +15,10 @@ from xscore.records.judgment import (
     FILL,
     ORDER_BOOSTS,
     READS_AS_ZERO_BELOW,
+    SCORED_LOWER,
     UNRELATED_BELOW,
     UNRELATED_WORDS_BELOW,
+    PlacedBy,
 )
 from xscore.records.memory import Kind
 from xscore.records.receipt import Answer, Selected
@@ -35,7 +38,11 @@ NO_WORDS_HINT = (
     "The question has no word to search for: name what you look for in words or names from the"
     " code."
 )
+NOT_HERE_HINT = "Use names from the code in your task, or name the file you are in with --file."
 _INDENT = " " * 6
+_PREAMBLE = re.compile(r"[\W_]*\Z|@\w|#\[")
+"""A line above a definition that says nothing of it: the sign that opens a comment, a decorator or
+an attribute."""
 
 
 def shown_memories(answer: Answer) -> tuple[Selected, ...]:
@@ -61,23 +68,26 @@ def render_selection(
     texts: text by memory id, of which the lines nearest to the task are shown, cut to `width`
         columns.
     """
-    lines: list[str] = []
     if not answer.selected:
-        lines.append(_nothing_chosen(answer))
-    elif answer.ranked_by:
+        return "\n".join(_nothing_chosen(answer, texts, width=width))
+    lines: list[str] = []
+    if answer.ranked_by:
         lines.append("Ranked by words alone, since the judge scored nothing:")
+    return "\n".join([*lines, *_entries(answer, texts, width=width)])
+
+
+def _entries(answer: Answer, texts: Mapping[str, str] | None, *, width: int | None) -> list[str]:
+    lines: list[str] = []
     for place, memory in enumerate(shown_memories(answer)):
         # A terminal of 24 rows keeps in sight what is best.
         if texts is not None and place >= SHOWN_WITH_TEXT:
-            lines.append(truncate(_one_line_entry(memory), width))
+            lines.append(_one_line_entry(memory, width))
             continue
         lines += _entry(memory)
         text = texts.get(memory.id, "") if texts else ""
         for line in _telling_lines(text, answer.task):
             lines.append(truncate(f"{_INDENT}{line}", width))
-    if answer.near_misses and not answer.selected:
-        lines.append(NO_WORDS_HINT if _has_no_words(answer) else NOTHING_CHOSEN_HINT)
-    return "\n".join(lines)
+    return lines
 
 
 def render_lines(answer: Answer) -> str:
@@ -92,10 +102,14 @@ def render_lines(answer: Answer) -> str:
 def render_unplaced(answer: Answer) -> str:
     """Render in the same way all that passed and found no place, under a heading; empty if all
     did."""
-    passed = [_grep_line(miss) for miss in answer.near_misses if not miss.below_threshold]
-    if passed:
-        return "\n".join(["passed as well, but all places were taken (raise --top-k):", *passed])
-    return ""
+    passed = [miss for miss in answer.near_misses if not miss.below_threshold]
+    if not passed:
+        return ""
+    ways = ["raise --top-k"]
+    if any(miss.kind == Kind.COMMIT for miss in passed):
+        ways.append("--kind commit keeps more commits")
+    heading = f"passed as well, but all places were taken ({'; '.join(ways)}):"
+    return "\n".join([heading, *map(_grep_line, passed)])
 
 
 def _grep_line(memory: Selected) -> str:
@@ -110,23 +124,50 @@ def render_paths(answer: Answer) -> str:
     return "\n".join(paths)
 
 
-def _nothing_chosen(answer: Answer) -> str:
-    judged = answer.coverage.candidates - answer.coverage.unjudged
-    if not answer.coverage.candidates:
+def _nothing_chosen(
+    answer: Answer, texts: Mapping[str, str] | None, *, width: int | None
+) -> list[str]:
+    """Say that nothing was chosen and why, what came nearest, and what to do."""
+    coverage = answer.coverage
+    judged = coverage.candidates - coverage.unjudged
+    if not coverage.candidates:
         kept_out = describe_kept_out(answer.kept_out) or "no file is indexed"
-        return f"Nothing was chosen: there are no memories here to judge ({kept_out})."
+        return [f"Nothing was chosen: there are no memories here to judge ({kept_out})."]
+    hint = NOTHING_CHOSEN_HINT if answer.near_misses else ""
     if not judged:
-        return "Nothing was chosen: nothing was judged."
-    nearest = "Nothing scored near it."
+        return [*filter(None, ["Nothing was chosen: nothing was judged.", hint])]
     if _has_no_words(answer):
-        nearest = ""
-    elif shown_memories(answer):
-        nearest = "The nearest:"
+        return [f"{_none_reached(answer, judged)}", NO_WORDS_HINT]
+    nearest = shown_memories(answer)
+    why_lower = _why_all_lower(nearest)
+    if why_lower:
+        # Below what nearly fits stands what most likely is none of it: a line each will do.
+        head = f"Nothing was chosen: {why_lower}.{_folders_kept_out(answer)} The nearest:"
+        return [head, *[_one_line_entry(memory, width) for memory in nearest], NOT_HERE_HINT]
+    if not nearest:
+        return [*filter(None, [f"{_none_reached(answer, judged)} Nothing scored near it.", hint])]
+    head = f"{_none_reached(answer, judged)} The nearest:"
+    return [head, *_entries(answer, texts, width=width), hint]
+
+
+def _none_reached(answer: Answer, judged: int) -> str:
     # By words, near matches are kept too; this says how near.
-    near = f" or {fill_floor(answer):g}" if answer.ranked_by_words else ""
-    not_judged = _folders_kept_out(answer)
-    reached = f"none of {judged:,} judged memories reached {cut_in_words(answer)}{near}."
-    return f"Nothing was chosen: {reached}{not_judged} {nearest}".rstrip()
+    least = f"{cut_in_words(answer)}"
+    if answer.ranked_by_words:
+        least += f", or {fill_floor(answer):g} for a weaker match"
+    reached = f"none of {judged:,} judged memories reached {least}."
+    return f"Nothing was chosen: {reached}{_folders_kept_out(answer)}"
+
+
+def _why_all_lower(nearest: Sequence[Selected]) -> str:
+    """Return why words scored all of these lower; empty if they did not."""
+    reasons: set[str] = set()
+    for memory in nearest:
+        _, lowered, why = memory.reason.partition(SCORED_LOWER)
+        reasons.add(f"{lowered and why}")
+    if len(reasons) == 1:
+        return one_line(reasons.pop())
+    return ""
 
 
 def _folders_kept_out(answer: Answer) -> str:
@@ -168,11 +209,11 @@ def cut_in_words(answer: Answer) -> str:
 
 
 def _telling_lines(text: str, task: str) -> list[str]:
-    """Return the first line of a text, and the two that have most words of the task (by their first
-    five letters)."""
-    lines = []
+    """Return the first line of a text that says something, and the two that have most words of the
+    task (by their first five letters)."""
+    lines: list[str] = []
     for line in textwrap.dedent(escape_controls(text).expandtabs(4)).splitlines():
-        if line.strip():
+        if line.strip() and (lines or not _PREAMBLE.match(line.strip())):
             lines.append(line)
     return [lines[at] for at in telling_lines(lines, task, most=LINES_OF_EACH)]
 
@@ -209,23 +250,43 @@ def _below(memory: Selected) -> str:
     return ""
 
 
-def _one_line_entry(memory: Selected) -> str:
-    """Return score, place, name and reason, in this order of importance."""
-    line = f"{_score(memory)}  {_place(memory)}  {_shown_name(memory)}{_below(memory)}"
+def _one_line_entry(memory: Selected, width: int | None) -> str:
+    """Return score, place, name and reason in one line of a window."""
+    name, score, place = _shown_name(memory), _score(memory), _place(memory)
+    if width is not None:
+        # A name tells more than the folders that do not fit beside it.
+        place = without_first_folders(place, width - len(f"{score}    {name}"))
+    line = f"{score}  {place}  {name}"
+    # Of what was added, and where nothing was chosen, another line says what the mark means.
+    if memory.placed_by == PlacedBy.MIN_KEEP:
+        line += _below(memory)
     if memory.is_stale:
         line += " (stale)"
     if memory.is_suspicious:
         line += " (gives instructions)"
-    if memory.reason:
-        line += f"  {one_line(memory.reason)}"
-    return line
+    reason, _, _ = memory.reason.partition(SCORED_LOWER)
+    if reason:
+        line += f"  {one_line(reason).rstrip('; ')}"
+    return truncate(line, width)
+
+
+def without_first_folders(place: str, room: int) -> str:
+    """Return a place with as many of its first folders left out as make it fit, and one at least
+    where it does not; its file stays."""
+    shown = place
+    while len(shown) > room and "/" in place:
+        place = place.partition("/")[2]
+        shown = f"…/{place}"
+    return shown
 
 
 def _shown_name(memory: Selected) -> str:
     name = memory.entity
-    if memory.title and not memory.path:
-        # The title of a commit begins with its name.
-        name = memory.title if memory.kind == Kind.COMMIT else f"{memory.kind}: {memory.title}"
+    if memory.kind == Kind.COMMIT and memory.title:
+        # Its place is how it is cited, with which its title begins.
+        name = memory.title.partition(": ")[2] or memory.title
+    elif memory.title and not memory.path:
+        name = f"{memory.kind}: {memory.title}"
     return one_line(name) or memory.kind
 
 

@@ -10,11 +10,17 @@ from xscore.cli.opening import opened_store
 from xscore.cli.options import COUNT, Flags, command
 from xscore.cli.text_layout import bold, faint
 from xscore.pipeline.json_form import record_json
+from xscore.platform.errors import ExitCode, UsageError
+from xscore.platform.git_log import commits_with_files
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_place, one_line
 from xscore.store.graph import ReachedNode, ends_named, entity_names, follow_links
-from xscore.store.naming import name_forms
+from xscore.store.naming import find_file, name_forms, unknown_name
+from xscore.store.slices import Slice, slices_of
 
+SLICES = "slices"
+MOST_COMMITS = 1_500
+"""The newest commits that say which files change together."""
 _INCOMING = {"calls": "calls", "imports": "imports", "tests": "tests", "references": "names"}
 _OUTGOING = {"calls": "called", "imports": "imported", "tests": "tested", "references": "named"}
 _NOTHING = {
@@ -28,23 +34,39 @@ _NOTHING = {
 
 @command()
 @click.argument(
-    "question", metavar="related|deps|affected|callers|callees", type=click.Choice(list(_NOTHING))
+    "question",
+    metavar="related|deps|affected|callers|callees|slices",
+    type=click.Choice([*_NOTHING, SLICES]),
 )
-@click.argument("path", metavar="NAME")
+@click.argument("path", metavar="[NAME]", default="")
 @click.option(
     "--depth",
     metavar="N",
     type=COUNT,
     help="Follow at most N links; default 5 for deps and affected, else 1.",
 )
-def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
+def graph(question: str, path: str, depth: int | None, flags: Flags) -> int:
     """Follow the links of NAME: a file, `path:lines`, `path::entity`, `Class.method`, or the ID of
     a memory.
 
     related: what is linked to it in either direction. deps: what it calls, imports or tests.
     affected: what a change to it may break. callers: the functions and tests that call it. callees:
     the functions that it calls.
+
+    slices: the groups of files that link to each other and change together; of NAME, a file, only
+    its own.
     """
+    if question == SLICES:
+        return _print_slices(path, flags)
+    if not path:
+        raise UsageError(
+            f"`xscore graph {question}` needs a name", hint="Name a file or a function."
+        )
+    _print_links(question, path, depth, flags)
+    return ExitCode.DONE
+
+
+def _print_links(question: str, path: str, depth: int | None, flags: Flags) -> None:
     with opened_store(flags, make=False) as store:
         indexed_forms = (
             form for form in name_forms(path, store.root.path) if ends_named(store.connection, form)
@@ -68,6 +90,39 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
     )
     if reached:
         flags.terminal.lines(faint(f"{one_line(name)}: {len(reached):,} found"))
+
+
+def _print_slices(path: str, flags: Flags) -> int:
+    with opened_store(flags, make=False) as store:
+        commits = commits_with_files(store.root.path, "HEAD", limit=MOST_COMMITS)
+        slices = slices_of(store.connection, [commit.files for commit in commits])
+        file = ""
+        if path:
+            forms = name_forms(path, store.root.path)
+            file = next(filter(None, (find_file(store.connection, form) for form in forms)), "")
+            if not file:
+                raise unknown_name(store.connection, path)
+    if file:
+        slices = tuple(slice_ for slice_ in slices if file in slice_.files)
+    body = {"slices": [record_json(slice_) for slice_ in slices]}
+    # Of one slice the files are what was asked for.
+    lines = [
+        _slice_line(slice_, shows_files=bool(file) or flags.terminal.verbose) for slice_ in slices
+    ]
+    none = "no files are linked: run `xscore index`"
+    if file:
+        none = f"{one_line(file)} is in no slice: nothing links to it, or too little"
+    flags.terminal.print_result(body, "\n".join(lines), none=none)
+    return ExitCode.DONE if slices else ExitCode.PARTLY
+
+
+def _slice_line(slice_: Slice, *, shows_files: bool) -> str:
+    folder = one_line(slice_.folder) or "."
+    head = f"{bold(folder)}  {counted(len(slice_.files), 'file')}  {faint('around')} "
+    lines = [head + one_line(slice_.hub)]
+    if shows_files:
+        lines += [f"  {one_line(path)}" for path in slice_.files[1:]]
+    return "\n".join(lines)
 
 
 def _link_line(node: ReachedNode, *, via: str, shows_steps: bool) -> str:

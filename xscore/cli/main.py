@@ -82,6 +82,7 @@ Measure
     run     extensions.evaluation.commands:evaluate  Ask each task, and measure what is found.
     mine    extensions.evaluation.mine_command:mine  Make cases from this repository's history.
     compare extensions.evaluation.compare_commands:compare_results  Compare judges, prompts, packs or settings case by case.
+    probe   extensions.evaluation.probe_command:probe  Ask with and without a layer, commits, sessions or a checkpoint.
     attack  extensions.evaluation.attack_commands:attack_judge  Write orders to the judge into copies of files; see if it obeys.
   calibrate extensions.evaluation.calibrate_command:calibrate  Let the judge's cut mean a recall, measured on past commits.
   batch     - Judge a list of questions, live or by a Batch API at half price.

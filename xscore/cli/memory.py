@@ -22,7 +22,7 @@ from xscore.cli.memory_text import (
 from xscore.cli.opening import opened_store
 from xscore.cli.options import COUNT, Flags, command, option, read_stdin
 from xscore.cli.phrases import format_age
-from xscore.cli.text_layout import render_table
+from xscore.cli.text_layout import render_counts, render_table
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.figures import format_bytes
@@ -37,6 +37,7 @@ from xscore.records.memory import (
 )
 from xscore.records.statement import LAYERS_BY_KIND, LayerStats, Statement
 from xscore.store import remembering
+from xscore.store.events import REPORTED_DAYS, consolidation_history
 from xscore.store.evidence import citations_of, parse_citation, refresh_evidence
 from xscore.store.failures import record_failure, resolve_failure
 from xscore.store.lookup import (
@@ -413,16 +414,29 @@ STATS_HEADS = ("layer", "rows", "of", "bytes", "of ", "uses", "unused", "oldest"
 
 @command()
 def memory_stats(flags: Flags) -> None:
-    """Count rows and bytes of each layer against its caps, with age and use.
+    """Count rows and bytes of each layer against its caps, with age and use, and what consolidation
+    changed lately.
 
     Memories of files are not counted.
     """
     with opened_store(flags, make=False) as store:
         stats = layer_stats(store)
         now = store.clock()
+        history = consolidation_history(store.connection, now=now)
     cells = [_stats_cells(layer, now) for layer in stats]
-    body = {"layers": [record_json(layer) for layer in stats]}
-    flags.terminal.print_result(body, render_table(STATS_HEADS, cells, right=STATS_HEADS[1:7]))
+    body = {
+        "layers": [record_json(layer) for layer in stats],
+        "consolidation": record_json(history),
+    }
+    table = render_table(STATS_HEADS, cells, right=STATS_HEADS[1:7])
+    changes = "nothing was changed"
+    if history.counts:
+        changes = render_counts(history.counts)
+    by_itself = "never by itself"
+    if history.tidied_at is not None:
+        by_itself = f"by itself {format_age(history.tidied_at, now)}"
+    footer = f"consolidation: {by_itself}; in {REPORTED_DAYS} days: {changes}"
+    flags.terminal.print_result(body, f"{table}\n\n{footer}")
 
 
 def _stats_cells(layer: LayerStats, now: float) -> tuple[str, ...]:

@@ -211,8 +211,8 @@ def render_leaders(progress: "Progress") -> list[str]:
     """Render the provisional best, one line each."""
     lines: list[str] = []
     for leader in progress.leaders:
-        place = f"{one_line(leader.path)}  {one_line(leader.entity)}"
-        lines.append(f"{leader.score:.2f}  {place}")
+        name = one_line(f"{leader.path}  {leader.entity}".strip())
+        lines.append(f"{leader.score:.2f}  {name}")
     return lines
 
 

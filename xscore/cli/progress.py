@@ -6,6 +6,7 @@ decides what is sent, kept or stopped. rich is imported when a board is first dr
 
 import signal
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 
 SECONDS_BETWEEN_LINES = 10.0
+DRAWN_AFTER_S = 0.4
+"""A turn that takes no longer shows no board: it would flash, and importing rich would take a
+third of the turn."""
 BREAK_S = 1_800.0
 """Someone who asked within half an hour is not told what they were working on."""
 STAGES = {
@@ -61,6 +65,10 @@ class TurnObserver(Observer):
         self._streams = streams
         self._noun = noun
         self._board: Board | None = None
+        self._stage = ""
+        self._drawing: threading.Timer | None = None
+        """Draws the board when something takes long."""
+        self._lock = threading.Lock()
         self._last_line = time.monotonic()
         self.has_deadline = False
         """Show the leaders in a log too."""
@@ -93,7 +101,13 @@ class TurnObserver(Observer):
     def _show_stage(self, name: str) -> None:
         self._last_line = time.monotonic()
         if self._terminal.is_live and not self.streamed:
-            self._drawn().stage(STAGES.get(name, name))
+            self._stage = STAGES.get(name, name)
+            if self._board is not None:
+                self._board.stage(self._stage)
+            elif self._drawing is None:
+                self._drawing = threading.Timer(DRAWN_AFTER_S, self._drawn)
+                self._drawing.daemon = True
+                self._drawing.start()
         elif self._terminal.verbose:
             self._terminal.lines(f"{STAGES.get(name, name)} …")
 
@@ -111,7 +125,9 @@ class TurnObserver(Observer):
 
     def _show_progress(self, progress: Progress) -> None:
         if self._terminal.is_live:
-            self._drawn().progress(progress)
+            # What was judged here at once needs no board: the ranking follows.
+            if self._board is not None or progress.calls:
+                self._drawn().progress(progress)
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             # Judging that takes a few seconds prints no such line.
             from xscore.cli.phrases import render_leaders, render_progress
@@ -173,13 +189,20 @@ class TurnObserver(Observer):
 
     def close(self) -> None:
         """Remove the board from the terminal."""
+        if self._drawing is not None:
+            self._drawing.cancel()
+            # It may be drawing now; what it draws is removed below.
+            self._drawing.join()
+            self._drawing = None
         if self._board is not None:
             self._board.close()
             self._board = None
 
     def _drawn(self) -> "Board":
-        if self._board is None:
-            from xscore.cli.board import Board  # only on a terminal
+        with self._lock:
+            if self._board is None:
+                from xscore.cli.board import Board  # only on a terminal
 
-            self._board = Board()
+                self._board = Board()
+                self._board.stage(self._stage)
         return self._board

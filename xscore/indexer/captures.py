@@ -40,6 +40,8 @@ _ENTITY_CAPTURES = (
 )
 """Kinds of entities; where a match captures one name as several, the first of these counts."""
 _ENTITIES = frozenset(_ENTITY_CAPTURES)
+_SCOPES = frozenset({"scope", "binding"})
+_CHAIN_START = re.compile(r"[\w$#]+(?:\.[\w$#]+)*\.?")
 
 
 class Definition(Struct, frozen=True, kw_only=True):
@@ -258,6 +260,8 @@ def _define(
         written = ".".join(part.strip() for part in parts)
     elif "name" in captures:
         written = _text(data, name)
+        if kind in _SCOPES:
+            written = _without_calls(written)
     else:  # an extension is named by its header: `impl Display for Point`
         header = data[node.start_byte : body_byte].decode("utf-8", "replace")
         written = " ".join(header.split())[:MAX_HEADER_CHARS]
@@ -278,6 +282,15 @@ def _define(
     if earlier is not None:
         definition = _merged(earlier, definition)
     definitions[name.start_byte] = definition
+
+
+def _without_calls(written: str) -> str:
+    """`suite.run` of `suite.on('cycle', () => {…}).run`: what a chain passes to calls is no
+    name."""
+    first = _CHAIN_START.match(written)
+    if first is None or "(" not in written:
+        return written
+    return f"{first[0].rstrip('.')}.{written.rpartition('.')[2]}"
 
 
 def _merged(first: Definition, second: Definition) -> Definition:

@@ -9,8 +9,8 @@ from functools import cache
 
 from xscore.indexer.chains import PARAMETERS
 from xscore.indexer.languages import Reach, family_of
-from xscore.indexer.modules import folder_of
 from xscore.indexer.reach import ReachIndex
+from xscore.platform.paths import folder_of
 from xscore.records.memory import BLOCK_NAME, Kind
 from xscore.store.encoded_files import FileMentions
 from xscore.store.link_rows import EntityRow

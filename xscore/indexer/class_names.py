@@ -11,7 +11,7 @@ from functools import cached_property
 
 from xscore.indexer.chains import EXTENDED, INDEXED, PARAMETERS
 from xscore.indexer.links import NameIndex
-from xscore.indexer.modules import folder_of
+from xscore.platform.paths import folder_of
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
@@ -40,7 +40,7 @@ class ClassNameIndex(NameIndex):
             names = {row.plain for row in of_this_file}
             return of_this_file[0] if len(names) == 1 else None
         if self._has_packages(path):
-            return self._in_package(name, path.rpartition("/")[0])
+            return self._in_package(name, folder_of(path))
         starred = self._in_file(self._star(name, path)).get(name)
         if starred is not None:
             return starred
@@ -106,6 +106,23 @@ class ClassNameIndex(NameIndex):
 
     def _bare(self, name: str, path: str) -> EntityRow | None:
         return super()._bare(name, path) or self._extension("", name, path, within=folder_of(path))
+
+    def _extension_of(
+        self, row: EntityRow | None, written: str, name: str, path: str
+    ) -> EntityRow | None:
+        """Return the method that extends a class, or a type outside of the repository, in a
+        language with such methods (`extension_methods`).
+
+        row: the class.
+        written: the type, as `read_type` has it; both empty: nothing is known of the object.
+        """
+        del row, written, name, path
+        return None
+
+    def _alike(self, name: str, path: str) -> EntityRow | None:
+        """Return the class that a variable is named for, where names say it (`ruby_names`)."""
+        del name, path
+        return None
 
     def _extension(
         self, written: str, name: str, path: str, *, within: str = ""

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from xscore.indexer.chains import ALTERNATIVE, EXTENDS, TYPE_MARK
-from xscore.indexer.class_names import ClassNameIndex
 from xscore.indexer.languages import names_in
+from xscore.indexer.receiver_types import ReceiverIndex
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
@@ -38,7 +38,7 @@ class ExtensionMethod(NamedTuple):
     types: tuple[str, ...]
 
 
-class ExtensionIndex(ClassNameIndex):
+class ExtensionIndex(ReceiverIndex):
     """Finds such methods by name and by the type of an object."""
 
     @cached_property
@@ -65,11 +65,6 @@ class ExtensionIndex(ClassNameIndex):
     def _extension_of(
         self, row: EntityRow | None, written: str, name: str, path: str
     ) -> EntityRow | None:
-        """Return the method that extends a class, or a type outside of the repository.
-
-        row: the class.
-        written: the type, as `read_type` has it; both empty: nothing is known of the object.
-        """
         language = self._row(path)
         if not language.has_extension_methods:
             return None

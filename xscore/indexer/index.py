@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from xscore.platform.paths import RepositoryRoot
 from xscore.records.memory import Excluded, IndexReport
 from xscore.store import index_rows
 from xscore.store.opening import open_empty_store
-from xscore.store.worktrees import enter_worktree
+from xscore.store.worktrees import enter_worktree, has_other_worktrees
 
 if TYPE_CHECKING:
     from xscore.indexer.languages import Language
@@ -115,10 +116,13 @@ def _begin_from_another(run: IndexRun, siblings: Callable[[], Sequence[Path]]) -
     # The first run was finished: there is nothing left to begin.
     if indexed_by and not index_rows.files_left(run.connection):
         return []
-    # Only for the first index of a worktree or clone.
+    clones = cache(siblings)
+    if not (has_other_worktrees(run.connection) or clones()):
+        return []
+    # Only for the first index of a second worktree or clone.
     from xscore.indexer.takeover import begin_from_clone, begin_from_worktree
 
-    return begin_from_worktree(run) or begin_from_clone(run, siblings)
+    return begin_from_worktree(run) or begin_from_clone(run, clones)
 
 
 def _update(run: IndexRun) -> None:

@@ -33,9 +33,9 @@ from functools import cache
 from xscore.indexer.class_members import MemberIndex, only_entity
 from xscore.indexer.languages import family_of, is_test_path, language_named, names_in
 from xscore.indexer.library_names import BUILTIN_NAMES
-from xscore.indexer.modules import folder_of
 from xscore.indexer.reach import REEXPORT_STEPS
 from xscore.platform.hashing import file_id
+from xscore.platform.paths import folder_of
 from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation
 from xscore.store.encoded_files import FileMentions
 from xscore.store.link_rows import EntityRow
@@ -399,7 +399,7 @@ class NameIndex(MemberIndex):
     def _exported(self, name: str, file: str) -> EntityRow | None:
         """Return the entity that a module exports under a name, defined or re-exported there."""
         seen: set[str] = set()
-        alias, package = name, file.rpartition("/")[0]
+        alias, package = name, folder_of(file)
         for _ in range(REEXPORT_STEPS):
             if name in self._in_file(file):
                 return self._in_file(file)[name]

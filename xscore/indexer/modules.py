@@ -20,6 +20,7 @@ from xscore.indexer.languages import (
     path_ends_of,
 )
 from xscore.indexer.script_packages import MANIFEST, WORKSPACE_FILES, ScriptPackages, is_paths_file
+from xscore.platform.paths import folder_of
 from xscore.store.encoded_files import FileMentions
 
 _CRATE_ROOTS = frozenset({"mod.rs", "lib.rs", "main.rs", "build.rs"})
@@ -89,7 +90,7 @@ def _dotted(module: str, path: str) -> str:
 def _with_those_above(folder: str) -> Iterator[str]:
     while folder:
         yield folder
-        folder = folder.rpartition("/")[0]
+        folder = folder_of(folder)
 
 
 def _tails(target: str) -> Iterator[str]:
@@ -313,8 +314,3 @@ def _suffixes_by_end() -> dict[str, list[str]]:
     for suffix in module_suffixes():
         suffixes.setdefault(suffix[suffix.rfind(".") :], []).append(suffix)
     return suffixes
-
-
-def folder_of(path: str) -> str:
-    """Return the folder of a path; empty: the root."""
-    return path.rpartition("/")[0]

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 
 from xscore.indexer.languages import Reach, is_test_path
-from xscore.indexer.modules import ModuleIndex, folder_of
+from xscore.indexer.modules import ModuleIndex
+from xscore.platform.paths import folder_of
 from xscore.store.encoded_files import FileMentions
 
 REEXPORT_STEPS = 5
@@ -147,7 +148,7 @@ class ReachIndex(ModuleIndex):
         )
 
     def _named_file(self, place: str, path: str) -> str:
-        folder = path.rpartition("/")[0]
+        folder = folder_of(path)
         beside = f"{folder}/{place}" if folder else place
         for candidate in (place, beside):
             if candidate in self._languages:

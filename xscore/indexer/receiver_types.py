@@ -268,6 +268,19 @@ class ReceiverIndex(VariableIndex):
         rows = [row for row in self._named(name) if row.plain == plain]
         return self._nearest_of([row for row in rows if row.kind in _TOP_KINDS], path)
 
+    def _is_ruby(self, path: str) -> bool:
+        return self._languages.get(path) == "ruby"
+
+    def _reads(self, class_row: EntityRow, name: str) -> bool:
+        """Whether a class reads a variable of its object under a name (`ruby_names`)."""
+        del class_row, name
+        return False
+
+    def _mixed_in(self, name: str, owner: str, path: str) -> EntityRow | None:
+        """Return what a class may have mixed in under a name (`ruby_names`)."""
+        del name, owner, path
+        return None
+
     def _bare_or_mixed_in(self, name: str, owner: str, path: str) -> EntityRow | None:
         return self._bare(name, path) or self._mixed_in(name, owner, path)
 

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
+from xscore.indexer.languages import language_named
 from xscore.indexer.reach import FIXTURES, REEXPORT_STEPS
 from xscore.indexer.receiver_types import ReceiverIndex
 from xscore.indexer.script_packages import MODULE, importable_name
@@ -205,16 +206,26 @@ def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> 
         in_file[row.path].append(row)
         named[last_name(row.entity)].append(row)
     nothing = FileMentions()
-    return ReceiverIndex(
+    return _index_of(languages)(
         languages, lambda path: mentions.get(path, nothing), in_file.__getitem__, named.__getitem__
     )
 
 
 def _looked_up_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:
     """Read the definitions and mentions that are asked for."""
-    return ReceiverIndex(
+    return _index_of(languages)(
         languages,
         partial(link_rows.file_mentions, connection),
         partial(link_rows.entities_in, connection),
         partial(link_rows.entities_named, connection),
     )
+
+
+def _index_of(languages: Mapping[str, str]) -> type[ReceiverIndex]:
+    """Return the index that resolves what files of these languages mention."""
+    names = set(languages.values())
+    if not any(name == "ruby" or language_named(name).has_extension_methods for name in names):
+        return ReceiverIndex
+    from xscore.indexer.ruby_names import RubyNameIndex  # many repositories have no such files
+
+    return RubyNameIndex

@@ -17,10 +17,7 @@ _MIXED_IN = frozenset({Kind.METHOD, Kind.TEST})
 
 
 class RubyNameIndex(ExtensionIndex):
-    """Finds classes and methods of Ruby by a name."""
-
-    def _is_ruby(self, path: str) -> bool:
-        return self._languages.get(path) == "ruby"
+    """Finds classes and methods of Ruby by a name, and all that the other languages have."""
 
     def _alike(self, name: str, path: str) -> EntityRow | None:
         """Return the class that a variable is named for."""

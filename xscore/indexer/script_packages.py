@@ -16,6 +16,7 @@ from functools import cache
 from msgspec import Struct, field
 
 from xscore.platform.globs import GlobList, is_glob
+from xscore.platform.paths import folder_of
 
 MODULE = "module:"
 """Begins the hint of what a manifest says; `manifests` lists the forms."""
@@ -92,7 +93,7 @@ class ScriptPackages:
     def resolve(self, target: str, importer: str) -> str | None:
         """Return the file that a package's name means; empty: none that is here; None: it is no
         package of here."""
-        return self._resolve_from(target, importer.rpartition("/")[0])
+        return self._resolve_from(target, folder_of(importer))
 
     def main(self, folder: str) -> str:
         """Return the file that a folder with a manifest means; empty: there is none."""
@@ -107,7 +108,7 @@ class ScriptPackages:
         if not self._aliases:
             return ""
         names = (f"@{target}", f"~{target}") if target.startswith("/") else (target,)
-        for folder in _upward(importer.rpartition("/")[0]):
+        for folder in _upward(folder_of(importer)):
             aliases = self._aliases.get(folder)
             if aliases is None:
                 continue
@@ -227,5 +228,5 @@ def _anchored(glob: str) -> str:
 def _upward(folder: str) -> Iterator[str]:
     while folder:
         yield folder
-        folder = folder.rpartition("/")[0]
+        folder = folder_of(folder)
     yield ""

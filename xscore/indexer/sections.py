@@ -158,6 +158,9 @@ def _line_name(line: str) -> str:
         return heading[:NAME_CHARS].rstrip()
     if words.startswith(("{%", "{{")):
         words = words.strip("{%} ")
+    if "</" in words:
+        # An element that began on a line above ends here.
+        words = " ".join(_ELEMENTS.sub(" ", words).split())
     name = words.lstrip(_MARKS_AROUND)
     marks_behind = _MARKS_AROUND
     if "<" in name:
@@ -209,7 +212,11 @@ _PATH = re.compile(
     r"(?<![\w/.:-])(?:\./)?((?:[\w.-]+/)+[\w.-]+\.\w{1,5}|[\w-]+\.(?:py|js|ts|tsx|toml|ya?ml|json|md))\b"
 )
 _LINK = re.compile(r"\]\(([^)#?\s]+)")
+_LINKED = re.compile(r"!?\[([^][\n]{1,200})\]\([^()\n]{0,300}\)")
+"""What a heading says, and where it links to: of the name only the first is a part."""
 _HEADING_CHARS = 120
+_LINE_CHARS = 2_000
+"""Of a heading; what stands behind is not read."""
 _WORDS = re.compile(r"\w{2,}")
 
 Heading = tuple[int, int, str]
@@ -255,7 +262,8 @@ def _sections(lines: Sequence[str], headings: Sequence[Heading]) -> list[NamedSp
         start = first
     ends = [row for row, _, _ in headings[1:]] + [len(lines)]
     for (row, level, words), end in zip(headings, ends, strict=False):
-        name = " ".join(words.split())[:_HEADING_CHARS] or "untitled"
+        name = _LINKED.sub(r"\1", " ".join(words.split())[:_LINE_CHARS])
+        name = name[:_HEADING_CHARS] or "untitled"
         while trail and trail[-1][1] >= level:
             trail.pop()
         trail.append((row, level, name))

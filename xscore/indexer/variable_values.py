@@ -8,14 +8,15 @@ from functools import cached_property
 
 from xscore.indexer.chain_values import NOT_CALLED, OUTSIDE, Value
 from xscore.indexer.chains import OTHER_BUILD
+from xscore.indexer.class_names import ClassNameIndex
 from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.reach import REEXPORT_STEPS
-from xscore.indexer.ruby_names import RubyNameIndex
+from xscore.platform.paths import folder_of
 from xscore.records.memory import Kind
 from xscore.store.link_rows import EntityRow
 
 
-class VariableIndex(RubyNameIndex):
+class VariableIndex(ClassNameIndex):
     """Finds what names and module-level variables stand for."""
 
     @cached_property
@@ -48,7 +49,7 @@ class VariableIndex(RubyNameIndex):
             return self._value_of(chain, path)
         has_packages = self._has_packages(path)
         if has_packages:
-            file, written = self._variable_of(name, path.rpartition("/")[0])
+            file, written = self._variable_of(name, folder_of(path))
             if file:
                 return self._value_of(self._variables(file)[written], file)
         row = self._fixture(name, path) or self._class_named(name, path)

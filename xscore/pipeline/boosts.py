@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from xscore.extension import ENABLED_SETTING, enabled_plugins, plugin_errors
 from xscore.platform.clock import DAY_S
+from xscore.platform.paths import folder_of
 from xscore.records.judgment import USUAL_THRESHOLD, Boost, Ranked, Thresholds
 from xscore.records.memory import Candidate, Edge, Kind, Relation
 from xscore.records.turn import Turn
@@ -287,7 +288,7 @@ def locality(candidate: Candidate, around: BoostContext) -> Boost | None:
         return None
     if candidate.path == current:
         return _boost("locality", around.settings.locality, f"in the current file, {current}")
-    if candidate.path.rpartition("/")[0] == current.rpartition("/")[0]:
+    if folder_of(candidate.path) == folder_of(current):
         return _boost(
             "locality",
             around.settings.locality / 2,

@@ -13,7 +13,6 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from xscore.pipeline.contradictions import resolve_conflicts
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.turn_stages import Opened, Ranking
 from xscore.platform.git import run_git
@@ -29,7 +28,16 @@ from xscore.prompts.bundle_parts import (
 )
 from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.judgment import UNRELATED_WORDS_BELOW, PlacedBy, Ranked, Selection
-from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemoryStatus, Relation
+from xscore.records.memory import (
+    CODE_KINDS,
+    Citation,
+    Kind,
+    Layer,
+    Memory,
+    MemorySource,
+    MemoryStatus,
+    Relation,
+)
 from xscore.records.turn import Scope
 from xscore.store.memory_queries import latest_decisions
 from xscore.store.store import Store
@@ -276,10 +284,14 @@ def without_conflicts(
     entries: Sequence[BundleEntry], *, authority: Mapping[str, float], now: float
 ) -> list[BundleEntry]:
     """Replace entries that contradict each other with one entry of one sentence."""
-    memories = [entry.memory for entry in entries]
+    stated = [entry.memory for entry in entries if entry.memory.source is not MemorySource.INDEX]
+    if len(stated) < 2:
+        return list(entries)
+    from xscore.pipeline.contradictions import resolve_conflicts  # most bundles are all code
+
     text_of: dict[str, str] = {}
     losers_of: dict[str, tuple[str, ...]] = {}
-    for conflict in resolve_conflicts(memories, authority=authority, now=now):
+    for conflict in resolve_conflicts(stated, authority=authority, now=now):
         winner = conflict.winner
         text_of[winner] = conflict.text
         losers_of[winner] = tuple(id_ for id_ in conflict.memory_ids if id_ != winner)

@@ -70,7 +70,10 @@ def judge_by_words(
         if isinstance(judgment, Judgment) and judgment.score >= UNRELATED_WORDS_BELOW
     ]
     best = nlargest(parts.settings.selection.top_k, related)
-    leaders = [Leader(leader.path, leader.entity, score) for score, _, leader in best]
+    leaders = [
+        Leader(candidate.path, candidate.entity or candidate.kind, score)
+        for score, _, candidate in best
+    ]
     spent = StageUsage()
     parts.observer.on(
         Progress(

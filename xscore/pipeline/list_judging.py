@@ -36,7 +36,7 @@ from xscore.records.events import Observer, Progress, TurnEvent
 from xscore.records.judgment import Origin, Outcome, Unjudged, UnjudgedCause
 from xscore.records.receipt import StageUsage
 from xscore.scorer.fanout import StopSignal
-from xscore.scorer.reply_faults import ReplyFaults
+from xscore.scorer.replies import ReplyFaults
 
 AHEAD = 2
 """Open questions until this many times as many prompts wait as may be in flight;"""

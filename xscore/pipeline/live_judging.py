@@ -17,7 +17,6 @@ from msgspec import Struct, field
 
 from xscore.cache.keys import FIRST_DRAW
 from xscore.pipeline.judge_description import JudgeDescription
-from xscore.pipeline.lexical_opening import open_lexical_judge
 from xscore.pipeline.model_opening import open_model_judge
 from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.pipeline.resources import TurnResources
@@ -149,9 +148,12 @@ async def _open(
     described: JudgeDescription, resources: TurnResources, pooled: PooledTurn, sample: int
 ) -> Judge:
     """Open a model or the lexical judge."""
-    if described.paid:
-        return await open_model_judge(described, resources, pooled, sample)
-    return await open_lexical_judge(described, resources, pooled)
+    if not described.paid:
+        # Words come this way only with an embedder, or shared with a server.
+        from xscore.pipeline.lexical_opening import open_lexical_judge
+
+        return await open_lexical_judge(described, resources, pooled)
+    return await open_model_judge(described, resources, pooled, sample)
 
 
 async def judge_pool(
@@ -299,7 +301,8 @@ class _Collected:
         for score, hash_ in sorted(self.best, reverse=True):
             if score >= UNRELATED_BELOW:
                 candidate = self.named[hash_]
-                leaders.append(Leader(candidate.path, candidate.entity, score))
+                name = candidate.entity or candidate.kind
+                leaders.append(Leader(candidate.path, name, score))
         settled: list[Outcome] = []
         for result in self.unreported:
             origin = Origin.JUDGED if isinstance(result, Judgment) else Origin.UNJUDGED

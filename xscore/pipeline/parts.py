@@ -98,8 +98,10 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     """What asks, as reports name it: `ask`, `context`, `hook`, `mcp`, `continue`, `eval`,
     `background`."""
     isolated: bool = False
-    """Belongs to no session, counts no use, learns nothing (an evaluation); past answers only if
-    `--layer` says so."""
+    """Belongs to no session, counts no use, learns nothing (an evaluation); past answers and
+    commits only if `--layer` or `sees_past` says so."""
+    sees_past: bool = False
+    """Past answers and commits are candidates of an isolated turn, as they are of any other."""
     bundle: str = ""
     """Return the bundle in this form even if there is an answer: `xml`, `markdown`, `json` or
     `memory`."""

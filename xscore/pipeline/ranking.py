@@ -1,287 +1,32 @@
-"""From outcomes to a selection: judge and words joined, boosts, then threshold, tests' share and
-top K.
+"""From outcomes to a ranking: judge and words joined, boosts, and what amends an earlier word above
+it; then a selection.
 
-Everything that passes is kept up to K; if more pass, tests take at most their share of K, because
-tests crowd out the code they test. Where words ranked, `composition` gives the places. kept +
-folded + below + over quota + beyond K + unjudged are all candidates. It does not order the bundle.
+Which of them are kept is decided in `selection`, or where words ranked in `selection_by_words`.
+kept + folded + below + over quota + beyond K + unjudged are all candidates. It does not order the
+bundle.
 """
 
-import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from heapq import nlargest, nsmallest
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from xscore.pipeline.boosts import BoostRules, boost, boosts_by_words
-from xscore.pipeline.commit_places import within_commit_places
 from xscore.pipeline.joining import join
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.pool import FILE_LAYERS
-from xscore.pipeline.turn_stages import Judged, Opened, Ranking, by_rank
+from xscore.pipeline.selection import is_about_tests, select
+from xscore.pipeline.turn_stages import Judged, Opened, Ranking
 from xscore.platform.text import join_sentences
-from xscore.records.judgment import (
-    FILL,
-    SCORE_TOLERANCE,
-    FillRules,
-    Judgment,
-    Origin,
-    Outcome,
-    PlacedBy,
-    Ranked,
-    Selection,
-    Thresholds,
-    Unjudged,
-)
-from xscore.records.memory import Candidate, Kind
+from xscore.records.judgment import Judgment, Origin, Outcome, Ranked, Thresholds, Unjudged
+from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
-from xscore.settings import SelectionSettings
 
 if TYPE_CHECKING:
-    from xscore.pipeline.composition import TaskAim
     from xscore.pipeline.words_instead import WordsInstead
     from xscore.store.store import Store
-
-FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
-"""How many near misses are listed, however far below the threshold, and however many passed."""
-
-_ABOUT_TESTS = (
-    r"(?i)\b(?:unit[ -]?tests?|tests?|testing|test["
-    r" -]?suite|pytest|unittest|jest|vitest|mocha|conftest)\b"
-)
-_TEST_ENDINGS = r"(?:_test|\.test|\.spec|Tests?)\.\w+$"
-
-
-def select(
-    ranked: Sequence[Ranked],
-    *,
-    unjudged: Sequence[tuple[Candidate, Unjudged]] = (),
-    thresholds: Thresholds,
-    settings: SelectionSettings,
-    about_tests: bool = False,
-    finalists: AbstractSet[str] | None = None,
-    turn: Turn | None = None,
-) -> Selection:
-    """Keep `score >= threshold` (inclusive), at most `top_k`; fill up to `min_keep` from the best
-    of the others.
-
-    thresholds: of `settings.threshold`, or the judge's own where its scale differs
-        (`settings.lexical_threshold`).
-    about_tests: the task is about tests, so their share is not limited.
-    finalists: ids of what a final round looked at: nothing else is kept for its score. None: there
-        was none.
-    turn: decides how many places commits may take; None: as many as they reach.
-    """
-    passing, below = _split_at_threshold(ranked, thresholds)
-    passing, further_commits = within_commit_places(passing, turn, top_k=settings.top_k)
-    passing, unseen = _split_by_final_round(passing, finalists)
-    kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
-    over_quota = [*over_quota, *further_commits]
-    beyond += unseen
-    not_kept = sorted([*over_quota, *beyond], key=by_rank)
-    not_kept += _best_below(below, thresholds, settings)
-    filled, not_kept = _split_for_min_keep(not_kept, len(kept), settings)
-    kept = sorted([*kept, *filled], key=by_rank)
-    filled_ids = frozenset(_ids_of(filled))
-    # Fillers over the quota or beyond K passed all the same.
-    _, fillers_below = _split_at_threshold(filled, thresholds)
-    below_ids = frozenset(_ids_of(fillers_below))
-    placed_by = dict.fromkeys(_ids_of(kept), PlacedBy.THRESHOLD)
-    placed_by |= dict.fromkeys(below_ids, PlacedBy.MIN_KEEP)
-    return Selection(
-        kept=tuple(kept),
-        filled=below_ids,
-        placed_by=placed_by,
-        near_misses=_near_misses(not_kept, thresholds, settings),
-        thresholds=thresholds,
-        near_margin=settings.near_margin,
-        below_threshold=_count_without(below, filled_ids),
-        over_quota=_count_without(over_quota, filled_ids),
-        beyond_k=_count_without(beyond, filled_ids),
-        unjudged=tuple(unjudged),
-    )
-
-
-def _best_below(
-    below: Sequence[Ranked], thresholds: Thresholds, settings: SelectionSettings
-) -> list[Ranked]:
-    """Return the best below the threshold: all that are near it, and a few however far from it."""
-    least_close = thresholds.lowest - SCORE_TOLERANCE - settings.near_margin
-    close = [entry for entry in below if entry.score >= least_close]
-    fewest = settings.min_keep + FEWEST_NEAR_MISSES
-    if len(close) < fewest:
-        return _best(below, fewest)
-    return nsmallest(settings.min_keep + MOST_NEAR_MISSES, close, key=by_rank)
-
-
-def select_by_words(
-    ranked: Sequence[Ranked],
-    *,
-    unjudged: Sequence[tuple[Candidate, Unjudged]] = (),
-    thresholds: Thresholds,
-    settings: SelectionSettings,
-    aim: "TaskAim | None" = None,
-    texts: Callable[[Sequence[str]], Mapping[str, str]] | None = None,
-    rules: FillRules = FILL,
-    turn: Turn | None = None,
-) -> Selection:
-    """Keep what passed and fill free places from what came near; see `composition`.
-
-    aim: None: a question about code.
-    texts: reads the texts of memories by id, to tell copies; None: nothing is taken for one.
-    turn: decides how many places commits may take; None: as many as they reach.
-    """
-    from xscore.pipeline import composition  # nothing else ranks by words
-
-    # Margins are shares of the threshold: scores by words are probabilities, most of them small.
-    settings = replace(settings, near_margin=settings.near_margin * thresholds.default)
-    passing, not_passing = _split_at_threshold(ranked, thresholds)
-    passing, further_commits = within_commit_places(passing, turn, top_k=settings.top_k)
-    below = _best(_with_words(not_passing), composition.CHOICE)
-    places = composition.compose(
-        passing,
-        below,
-        top_k=settings.top_k,
-        thresholds=thresholds,
-        aim=aim or composition.TaskAim(),
-        words=composition.words_of_namesakes([*passing, *below], texts),
-        rules=rules,
-    )
-    rest = composition.one_window_a_file(below, places)
-    to_min_keep, rest = _split_for_min_keep(rest, len(places.taken), settings)
-    folded = list(chain.from_iterable(places.behind.values()))
-    passed_by = sorted([*folded, *places.beyond, *further_commits], key=by_rank)
-    filled = frozenset(_ids_of([*places.filled, *to_min_keep]))
-    by_min_keep = dict.fromkeys(_ids_of(to_min_keep), PlacedBy.MIN_KEEP)
-    return Selection(
-        kept=composition.with_groups(sorted([*places.taken, *to_min_keep], key=by_rank), places),
-        filled=filled,
-        near_misses=_near_misses([*passed_by, *rest], thresholds, settings),
-        thresholds=thresholds,
-        near_margin=settings.near_margin,
-        below_threshold=len(not_passing) - len(filled),
-        over_quota=len(further_commits),
-        beyond_k=len(places.beyond),
-        unjudged=tuple(unjudged),
-        folded=len(folded),
-        placed_by={**composition.placed_by(places), **by_min_keep},
-    )
-
-
-def _split_by_final_round(
-    passing: list[Ranked], finalists: AbstractSet[str] | None
-) -> tuple[list[Ranked], list[Ranked]]:
-    """Split what passed into what a final round looked at, and the others; None: there was none."""
-    if finalists is None:
-        return passing, []
-    seen = [entry for entry in passing if entry.candidate.id in finalists]
-    unseen = [entry for entry in passing if entry.candidate.id not in finalists]
-    return seen, unseen
-
-
-def _split_for_min_keep(
-    best_first: Sequence[Ranked], kept: int, settings: SelectionSettings
-) -> tuple[list[Ranked], list[Ranked]]:
-    """Split what was not kept into what fills up to `min_keep`, and the others. kept: how many
-    were."""
-    missing = max(0, min(settings.min_keep, settings.top_k) - kept)
-    return list(best_first[:missing]), list(best_first[missing:])
-
-
-def _ids_of(entries: Sequence[Ranked]) -> list[str]:
-    return [entry.candidate.id for entry in entries]
-
-
-def _with_words(not_passing: Sequence[Ranked]) -> Sequence[Ranked]:
-    """Leave out what has no word of the task: as equals, most memories would have to be sorted."""
-    with_words = [entry for entry in not_passing if entry.score > 0]
-    return with_words if len(with_words) >= FEWEST_NEAR_MISSES else not_passing
-
-
-def _split_at_threshold(
-    ranked: Sequence[Ranked], thresholds: Thresholds
-) -> tuple[list[Ranked], list[Ranked]]:
-    """Return what reached the threshold of its kind, best first, and the others."""
-    least = thresholds.lowest - SCORE_TOLERANCE
-    passing: list[Ranked] = []
-    below: list[Ranked] = []
-    for entry in ranked:
-        # Few reach the lowest threshold: only they are compared by their kind.
-        if entry.score >= least and thresholds.reached_by(entry.candidate, entry.score):
-            passing.append(entry)
-        else:
-            below.append(entry)
-    return sorted(passing, key=by_rank), below
-
-
-def _near_misses(
-    not_kept: Sequence[Ranked], thresholds: Thresholds, settings: SelectionSettings
-) -> tuple[Ranked, ...]:
-    """Return the first of what was not kept: some however far below, then only what is near."""
-    first, further = not_kept[:FEWEST_NEAR_MISSES], not_kept[FEWEST_NEAR_MISSES:MOST_NEAR_MISSES]
-    near = [
-        entry
-        for entry in further
-        if thresholds.reached_by(entry.candidate, entry.score + settings.near_margin)
-    ]
-    return (*first, *near)
-
-
-def is_about_tests(turn: Turn) -> bool:
-    """Return whether a task mentions tests or is asked from a test file."""
-    name = turn.file.rpartition("/")[2]
-    if name.startswith(("test_", "tests.")) or re.search(_TEST_ENDINGS, name):
-        return True
-    return bool(re.search(_ABOUT_TESTS, turn.task))
-
-
-def speaks_of_tests(turn: Turn) -> bool:
-    """Return whether the first line of a task mentions tests, or it is asked from a test file."""
-    first_line = turn.task.strip().partition("\n")[0]
-    return is_about_tests(replace(turn, task=first_line))
-
-
-def _count_without(entries: Sequence[Ranked], ids: AbstractSet[str]) -> int:
-    if not ids:
-        return len(entries)
-    return sum(entry.candidate.id not in ids for entry in entries)
-
-
-def _best(below: Sequence[Ranked], count: int) -> list[Ranked]:
-    """Return the best of many, in order, without sorting them all."""
-    scores = [entry.score for entry in below]
-    least = min(nlargest(count, scores), default=0.0)
-    best = [entry for entry in below if entry.score >= least]
-    return nsmallest(count, best, key=by_rank)
-
-
-def _within(
-    passing: Sequence[Ranked], settings: SelectionSettings, *, about_tests: bool
-) -> tuple[list[Ranked], list[Ranked], list[Ranked]]:
-    """Split what passes into kept, over the tests' share, and beyond K."""
-    k = settings.top_k
-    if len(passing) <= k:
-        return list(passing), [], []
-    share = k if about_tests else math.floor(k * settings.tests_share + SCORE_TOLERANCE)
-    kept: list[Ranked] = []
-    over_quota: list[Ranked] = []
-    beyond: list[Ranked] = []
-    tests = 0
-    for entry in passing:
-        is_test = entry.candidate.kind is Kind.TEST
-        if len(kept) == k:
-            beyond.append(entry)
-        elif is_test and tests == share:
-            over_quota.append(entry)
-        else:
-            tests += is_test
-            kept.append(entry)
-    free = k - len(kept)  # a share holds only while something else wants the places
-    return sorted(kept + over_quota[:free], key=by_rank), over_quota[free:], beyond
 
 
 def rank_turn(parts: PipelineParts, opened: Opened, judged: Judged, *, isolated: bool) -> Ranking:
@@ -351,7 +96,7 @@ def rank(
     thresholds: None: the judge's.
     by_words: whether words scored; None: where the judge is not a model.
     words_weight: of what words say beside a model; None: the judge's.
-    finalists: see `select`.
+    finalists: ids of what a final round looked at; None: there was none.
     now: Unix seconds; None: the present.
     """
     settings = parts.settings.selection
@@ -377,33 +122,10 @@ def rank(
             turn=turn,
         )
         return Ranking(ranked, selection, words_weight=words_weight)
-    selection = _select_of_turn_by_words(parts, ranked, turn, unjudged, thresholds)
+    from xscore.pipeline.selection_by_words import select_of_turn_by_words  # no model judged
+
+    selection = select_of_turn_by_words(parts, ranked, turn, unjudged, thresholds)
     return Ranking(ranked, selection, by_words=True)
-
-
-def _select_of_turn_by_words(
-    parts: PipelineParts,
-    ranked: Sequence[Ranked],
-    turn: Turn,
-    unjudged: Sequence[tuple[Candidate, Unjudged]],
-    thresholds: Thresholds,
-) -> Selection:
-    """Select in the lexical judge's own turn, or where words stand in a model's place."""
-    from xscore.pipeline import composition  # nothing else ranks by words
-
-    def texts_of(ids: Sequence[str]) -> dict[str, str]:
-        memories = parts.store.memories(ids)
-        return {id_: memory.text for id_, memory in memories.items()}
-
-    return select_by_words(
-        ranked,
-        unjudged=unjudged,
-        thresholds=thresholds,
-        settings=parts.settings.selection,
-        aim=composition.aim_of(turn, about_tests=speaks_of_tests(turn)),
-        texts=texts_of,
-        turn=turn,
-    )
 
 
 def _later_above_earlier(store: "Store", ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:

@@ -4,13 +4,10 @@ It writes nothing; `save_turn` does. `Coverage` checks that the counts add up. T
 things went wrong, the exit code names the one that matters most to a caller; the receipt lists all.
 """
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
@@ -18,41 +15,30 @@ from xscore.pipeline.joining import joined_score
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.pool import stored_reasons
-from xscore.pipeline.ranking import unjudged_pairs
 from xscore.pipeline.turn_stages import Judged, TurnStages
 from xscore.platform.errors import ExitCode
 from xscore.prompts.suspicion import is_suspicious
 from xscore.prompts.turn_text import shown_turn_parts
 from xscore.records.calls import Answerer, Stage, Traffic
-from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import (
-    SCORE_TOLERANCE,
     JudgeIdentity,
     Judgment,
     Origin,
-    Outcome,
     Ranked,
     Selection,
     UnjudgedCause,
 )
-from xscore.records.memory import Candidate
 from xscore.records.receipt import (
-    BY_WORDS,
-    NEAR_THRESHOLD,
-    SCORE_BINS,
     Answer,
     CarriedOver,
     Coverage,
-    Expected,
     JudgeInfo,
     Latency,
     PrimaryInfo,
     ScoredBy,
-    ScoreLine,
     SecondDraws,
     Selected,
     StageUsage,
-    TurnFigures,
     UnjudgedAccount,
     UnjudgedSample,
 )
@@ -65,21 +51,19 @@ if TYPE_CHECKING:
 UNJUDGED_SHOWN = 20
 
 
-def judge_shares(
-    outcomes: Sequence[Outcome],
-    origins: Counter[Origin],
-    judge: JudgeIdentity,
-    by_fallback: Mapping[str, JudgeIdentity],
-) -> tuple[ScoredBy, ...]:
-    """Count what each judge scored, the turn's own first. by_fallback: content hash -> who else
-    scored it."""
-    counts = {judge: Counter(origins)}
+def judge_shares(judged: Judged, coverage: Coverage) -> tuple[ScoredBy, ...]:
+    """Count what each judge scored, the turn's own first."""
+    origins = Counter[Origin]()
+    origins[Origin.JUDGED] = coverage.judged
+    origins[Origin.CACHED] = coverage.cached
+    origins[Origin.CARRIED] = coverage.carried
+    counts = {judged.judge: origins}
     # Most turns have no fallback, and then no outcome is looked at.
-    for outcome in outcomes if by_fallback else ():
-        fallback = by_fallback.get(outcome.candidate.content_hash)
+    for outcome in judged.outcomes if judged.by_fallback else ():
+        fallback = judged.by_fallback.get(outcome.candidate.content_hash)
         if fallback is not None:
             counts.setdefault(fallback, Counter())[outcome.origin] += 1
-            counts[judge][outcome.origin] -= 1
+            origins[outcome.origin] -= 1
     return tuple(_scored_by(who, of_judge) for who, of_judge in counts.items())
 
 
@@ -159,30 +143,6 @@ def _joined_score(ranked: Ranked) -> float | None:
     return joined_score(ranked.judgment.score, ranked.words) if ranked.words else None
 
 
-def score_lines(
-    outcomes: Sequence[Outcome], ranked: Sequence[Ranked], reasons: Mapping[str, str]
-) -> Iterator[ScoreLine]:
-    """Return a line for every candidate: the ranked in order, then the unjudged by path."""
-
-    def line(candidate: Candidate, *rest: Any) -> ScoreLine:
-        return ScoreLine(
-            candidate.id,
-            candidate.path,
-            candidate.entity,
-            str(candidate.layer),
-            str(candidate.kind),
-            *rest,
-        )
-
-    for candidate, judgment, origin, boosts, score, words in ranked:
-        reason = judgment.reason or reasons.get(candidate.content_hash, "")
-        yield line(candidate, str(origin), judgment.score, score, reason, "", boosts, words)
-    unjudged = unjudged_pairs(outcomes)
-    by_place = sorted(unjudged, key=lambda pair: (pair[0].path, pair[0].start_line))
-    for candidate, absent in by_place:
-        yield line(candidate, str(Origin.UNJUDGED), None, None, "", str(absent.cause))
-
-
 def find_reasons(
     parts: PipelineParts, turn_key: str, judged: Judged, shown: Sequence[Ranked]
 ) -> Mapping[str, str]:
@@ -216,9 +176,7 @@ def make_receipt(
     """
     opened, judged, chosen = stages.opened, stages.judged, stages.ranking.selection
     kept, near_misses = _shown_memories(parts, stages)
-    origins = Counter([outcome.origin for outcome in judged.outcomes])
-    coverage = _coverage(len(opened.pool.candidates), origins)
-    assumed_price = _price_assumption(parts) if resources else _no_price
+    coverage = _coverage(stages)
     answerer = parts.answerer if options.answer else None
     return Answer(
         turn_id=opened.turn.id,
@@ -231,8 +189,8 @@ def make_receipt(
         thresholds=dict(chosen.thresholds.by_kind),
         words_weight=stages.ranking.words_weight,
         top_k=parts.settings.selection.top_k,
-        judge=_judge_info(parts, stages, assumed_price),
-        primary=_primary_info(answerer, assumed_price) if answerer else None,
+        judge=_judge_info(parts, stages, resources),
+        primary=_primary_info(parts, answerer, resources) if answerer else None,
         partial=coverage.unjudged > 0 or bool(judged.left_by) or opened.index.files_left > 0,
         warnings=_all_warnings(parts, stages, isolated=options.isolated),
         coverage=coverage,
@@ -252,15 +210,16 @@ def make_receipt(
         kept_out=opened.index.files.excluded.by_reason,
         files_left=opened.index.files_left,
         ranked_by=stages.ranking.ranked_by,
-        judges=judge_shares(judged.outcomes, origins, judged.judge, judged.by_fallback),
+        judges=judge_shares(judged, coverage),
         exit_code=_exit_code(coverage, stages, wants_answer=answerer is not None),
     )
 
 
-def _coverage(candidates: int, origins: "Counter[Origin]") -> Coverage:
+def _coverage(stages: TurnStages) -> Coverage:
     """Count the ends that candidates came to. Raises BrokenReceipt if one has none."""
+    origins = Counter([outcome.origin for outcome in stages.judged.outcomes])
     return Coverage(
-        candidates,
+        len(stages.opened.pool.candidates),
         origins[Origin.JUDGED],
         origins[Origin.CACHED],
         origins[Origin.CARRIED],
@@ -268,8 +227,10 @@ def _coverage(candidates: int, origins: "Counter[Origin]") -> Coverage:
     )
 
 
-def _primary_info(answerer: Answerer, assumed_price: Callable[[str, str], str]) -> PrimaryInfo:
-    price = assumed_price(answerer.model, answerer.host)
+def _primary_info(
+    parts: PipelineParts, answerer: Answerer, resources: "TurnResources | None"
+) -> PrimaryInfo:
+    price = _assumed_price(parts, resources, model=answerer.model, host=answerer.host)
     return PrimaryInfo(answerer.provider, answerer.model, price)
 
 
@@ -346,7 +307,7 @@ def _all_warnings(parts: PipelineParts, stages: TurnStages, *, isolated: bool) -
         *answered.warnings,
     ]
     if not isolated and (answered.refused or stages.ranking.selection.unjudged):
-        from xscore.pipeline.turn_estimate import how_to_continue  # only where something is left
+        from xscore.pipeline.room_under_caps import how_to_continue  # only where something is left
 
         warnings += how_to_continue(parts, opened, judged, refused=answered.refused)
     return tuple(dict.fromkeys(warnings))
@@ -400,7 +361,7 @@ def _usage_by_stage(resources: "TurnResources | None", *, answers: bool) -> dict
 
 
 def _judge_info(
-    parts: PipelineParts, stages: TurnStages, assumed_price: Callable[[str, str], str]
+    parts: PipelineParts, stages: TurnStages, resources: "TurnResources | None"
 ) -> JudgeInfo:
     identity = stages.judged.judge
     return JudgeInfo(
@@ -411,64 +372,16 @@ def _judge_info(
         order=identity.order,
         by_model=parts.judge.scale is not Scale.WORDS,
         saw=shown_turn_parts(stages.opened.turn, sees=parts.settings.judge.sees),
-        assumed_price=assumed_price(identity.model, identity.host),
+        assumed_price=_assumed_price(parts, resources, model=identity.model, host=identity.host),
     )
 
 
-def _price_assumption(parts: PipelineParts) -> Callable[[str, str], str]:
-    """Return what says, of a model and its host, which price is assumed of its calls."""
+def _assumed_price(
+    parts: PipelineParts, resources: "TurnResources | None", *, model: str, host: str
+) -> str:
+    """Return which price is assumed of a model's calls; empty where the turn could make none."""
+    if resources is None:
+        return ""
     from xscore.providers.prices import assumed_price  # a turn that spends nothing needs none
 
-    return lambda model, host: assumed_price(model, host, parts.settings.provider.price)
-
-
-def _no_price(model: str, host: str) -> str:
-    """Assume nothing: the turn could make no call."""
-    return ""
-
-
-_EDGES = tuple((at - SCORE_TOLERANCE) / SCORE_BINS for at in range(1, SCORE_BINS))
-"""Lower bounds of all bins but the first, less float error."""
-
-
-def turn_figures(
-    answer: Answer,
-    scores: Iterable[float],
-    *,
-    command: str,
-    forecast: JudgeEstimate | None = None,
-    threshold: float | None = None,
-) -> TurnFigures:
-    """Return the figures of a finished turn.
-
-    scores: final scores, 0..1, of every judged candidate.
-    forecast: made before judging; None: none was made.
-    threshold: of the judge, where words ranked by one of their own in its place; None: the
-        answer's.
-    """
-    ascending = sorted(scores)  # sorted and bisected: a third of the time of a check per score
-    judge = answer.judge
-    if threshold is None:
-        threshold = answer.threshold
-    # Scores by words are probabilities, so what is near is a share of their threshold.
-    width = NEAR_THRESHOLD if judge.by_model else NEAR_THRESHOLD * threshold
-    near_from = threshold - width + SCORE_TOLERANCE
-    near_to = threshold + width - SCORE_TOLERANCE
-    return TurnFigures(
-        command=command,
-        judge=f"{judge.provider}:{judge.model}" if judge.by_model else BY_WORDS,
-        coverage=answer.coverage,
-        unjudged_by_cause=dict(answer.unjudged.by_cause),
-        kept=len(answer.selected),
-        threshold=threshold,
-        near=bisect_left(ascending, near_to) - bisect_left(ascending, near_from),
-        scores=_bins(ascending),
-        latency=answer.latency,
-        expected=msgspec.convert(forecast, Expected, from_attributes=True) if forecast else None,
-    )
-
-
-def _bins(ascending: Sequence[float]) -> tuple[int, ...]:
-    ends = [bisect_left(ascending, edge) for edge in _EDGES]
-    bounds = [0, *ends, len(ascending)]
-    return tuple(end - begin for begin, end in pairwise(bounds))
+    return assumed_price(model, host, parts.settings.provider.price)

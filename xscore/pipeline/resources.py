@@ -39,7 +39,7 @@ from xscore.store.opening import user_store_path
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
-    from xscore.scorer.reply_faults import ReplyFaults
+    from xscore.scorer.replies import ReplyFaults
     from xscore.settings.model import SharedSettings
 
 

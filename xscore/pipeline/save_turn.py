@@ -1,29 +1,38 @@
-"""Save a finished turn: its receipt, its answer, what it used, and the memories that its answer
-cited.
+"""Save a finished turn: its receipt, its answer, its figures, what it used, and the memories that
+its answer cited.
 
-Also writes `--all-scores`, whose path is checked before anything is spent.
 Trade-off: the user's own store is written after the repository's; a kill in between loses one count
 of use.
 """
 
 import json
-import os
-import stat
-from pathlib import Path
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
-from msgspec.structs import replace
+import msgspec
 
-from xscore.pipeline.json_form import receipt_to_store, record_json, to_json
+from xscore.pipeline.json_form import receipt_to_store, to_json
+from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.receipt import find_reasons, score_lines
 from xscore.pipeline.turn_stages import TurnStages
 from xscore.platform import database
-from xscore.platform.errors import ExitCode, StoreError, UsageError
-from xscore.platform.files import is_there, write_atomically
-from xscore.records.judgment import Selection
+from xscore.platform.errors import ExitCode, StoreError
+from xscore.records.estimates import JudgeEstimate
+from xscore.records.judgment import SCORE_TOLERANCE, Selection
 from xscore.records.memory import Kind, Layer
-from xscore.records.receipt import Answer, TurnFigures
+from xscore.records.receipt import (
+    BY_WORDS,
+    NEAR_THRESHOLD,
+    SCORE_BINS,
+    Answer,
+    Expected,
+    TurnFigures,
+)
 from xscore.store import turns
+
+_EDGES = tuple((at - SCORE_TOLERANCE) / SCORE_BINS for at in range(1, SCORE_BINS))
+"""Lower bounds of all bins but the first, less float error."""
 
 
 def save_turn(
@@ -116,39 +125,69 @@ def _count_use(parts: PipelineParts, answer: Answer, cited_ids: list[str]) -> No
             record_adoptions(connection, cited_ids, amounts=amounts, now=now)
 
 
-def check_scores_path(path: Path, *, store_dir: Path) -> None:
-    """Raise UsageError if this file cannot be written, before anything is spent; the store folder
-    is refused."""
-    folder = path.parent
-    if path.resolve().is_relative_to(store_dir.resolve()):
-        raise UsageError(
-            f"--all-scores: {path} is inside the store's own folder", hint="Name a file elsewhere."
-        )
-    if not path.name or is_there(path, stat.S_ISDIR) or not is_there(folder, stat.S_ISDIR):
-        raise UsageError(
-            f"--all-scores: {path} is not in an existing folder", hint="Create the folder first."
-        )
-    # A file is replaced by a new one in its folder; a device or a pipe is written to.
-    is_replaced = not is_there(path) or is_there(path, stat.S_ISREG)
-    written = path.resolve().parent if is_replaced else path
-    if not os.access(written, os.W_OK):
-        raise UsageError(
-            f"--all-scores: {path} cannot be written", hint="Name a file in a folder of yours."
-        )
+def figures_of_stages(
+    judge: JudgeDescription, stages: TurnStages, answer: Answer, *, command: str
+) -> TurnFigures:
+    """Return what reports count of the turn: scores of its own judge alone."""
+    ranking = stages.ranking
+    scores: list[float] = []
+    threshold = None
+    if ranking.ranked_by:
+        # Words ranked in the judge's place: it has no score of its own, but its threshold stands.
+        threshold = judge.thresholds.default
+    else:
+        by_fallback = stages.judged.by_fallback
+        judged_here = [
+            entry for entry in ranking.ranked if entry.candidate.content_hash not in by_fallback
+        ]
+        scores = [entry.score for entry in judged_here]
+    return turn_figures(
+        answer,
+        scores,
+        command=command,
+        forecast=stages.opened.forecast if judge.paid else None,
+        threshold=threshold,
+    )
 
 
-def write_scores(parts: PipelineParts, path: Path, finished: Answer, stages: TurnStages) -> Answer:
-    """Write `--all-scores`; if that fails, warn in the receipt, since the turn was paid for."""
-    judged, ranking = stages.judged, stages.ranking
-    # Words that ranked in the judge's place are not scores of its own.
-    ranked = [] if ranking.ranked_by else ranking.in_order()
-    reasons = find_reasons(parts, stages.opened.key, judged, ranked) if ranked else {}
-    lines: list[str] = []
-    for line in score_lines(judged.outcomes, ranked, reasons):
-        lines.append(json.dumps(record_json(line), ensure_ascii=False) + "\n")
-    try:
-        write_atomically(path, "".join(lines).encode())
-    except UsageError as error:
-        warnings = (*finished.warnings, f"--all-scores: {error.message}")
-        return replace(finished, warnings=warnings, exit_code=finished.exit_code or error.exit_code)
-    return finished
+def turn_figures(
+    answer: Answer,
+    scores: Iterable[float],
+    *,
+    command: str,
+    forecast: JudgeEstimate | None = None,
+    threshold: float | None = None,
+) -> TurnFigures:
+    """Return the figures of a finished turn.
+
+    scores: final scores, 0..1, of every judged candidate.
+    forecast: made before judging; None: none was made.
+    threshold: of the judge, where words ranked by one of their own in its place; None: the
+        answer's.
+    """
+    ascending = sorted(scores)  # sorted and bisected: a third of the time of a check per score
+    judge = answer.judge
+    if threshold is None:
+        threshold = answer.threshold
+    # Scores by words are probabilities, so what is near is a share of their threshold.
+    width = NEAR_THRESHOLD if judge.by_model else NEAR_THRESHOLD * threshold
+    near_from = threshold - width + SCORE_TOLERANCE
+    near_to = threshold + width - SCORE_TOLERANCE
+    return TurnFigures(
+        command=command,
+        judge=f"{judge.provider}:{judge.model}" if judge.by_model else BY_WORDS,
+        coverage=answer.coverage,
+        unjudged_by_cause=dict(answer.unjudged.by_cause),
+        kept=len(answer.selected),
+        threshold=threshold,
+        near=bisect_left(ascending, near_to) - bisect_left(ascending, near_from),
+        scores=_bins(ascending),
+        latency=answer.latency,
+        expected=msgspec.convert(forecast, Expected, from_attributes=True) if forecast else None,
+    )
+
+
+def _bins(ascending: Sequence[float]) -> tuple[int, ...]:
+    ends = [bisect_left(ascending, edge) for edge in _EDGES]
+    bounds = [0, *ends, len(ascending)]
+    return tuple(end - begin for begin, end in pairwise(bounds))

@@ -19,7 +19,7 @@ from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import ClosedTurn, PipelineParts, TurnOptions
 from xscore.pipeline.prepare import index_until, open_turn
 from xscore.pipeline.ranking import rank_turn
-from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
+from xscore.pipeline.save_turn import figures_of_stages, save_turn
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
 from xscore.pipeline.turn_stages import (
     Answered,
@@ -43,13 +43,12 @@ from xscore.store import turns
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
+    from xscore.pipeline.scores_file import ScoresFile
     from xscore.prompts.bundle_parts import Bundle
 
 
 async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> Answer:
     """Run one turn from task to receipt. Raises XscoreError only if there is nothing to report."""
-    if options.all_scores is not None:
-        check_scores_path(options.all_scores, store_dir=parts.store.path.parent)
     setup = _TurnSetup.of(parts, options)
     opened = _open(setup, turn)
     # From here on the turn's row says `running`, until its receipt or `abandon_turn` ends it. A
@@ -73,13 +72,23 @@ class _TurnSetup(Struct, frozen=True):
     options: TurnOptions
     stopwatch: Stopwatch
     deadline: Deadline
+    scores_file: "ScoresFile | None"
 
     @classmethod
     def of(cls, parts: PipelineParts, options: TurnOptions) -> "_TurnSetup":
-        """Start the clock; the deadline may count from an earlier moment."""
+        """Start the clock; the deadline may count from an earlier moment.
+
+        Raises UsageError if the file for the scores cannot be written.
+        """
         stopwatch = Stopwatch()
         began = stopwatch.started if options.started is None else options.started
-        return cls(parts, options, stopwatch, Deadline.of(began, parts.settings.budget.deadline_s))
+        deadline = Deadline.of(began, parts.settings.budget.deadline_s)
+        scores_file = None
+        if options.all_scores is not None:
+            from xscore.pipeline.scores_file import ScoresFile  # only with --all-scores
+
+            scores_file = ScoresFile.checked(options.all_scores, store_dir=parts.store.path.parent)
+        return cls(parts, options, stopwatch, deadline, scores_file)
 
     @property
     def wants_answer(self) -> bool:
@@ -153,7 +162,7 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
         setup.stopwatch,
         continues_session=not options.isolated,
         judged=options.judged,
-        exchanges=not options.isolated or Layer.SESSION in turn.scope.layers,
+        exchanges=(not options.isolated or options.sees_past or Layer.SESSION in turn.scope.layers),
         index_until=index_until(setup.deadline),
     )
     if parts.observer.can_confirm:
@@ -171,7 +180,7 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
     if not (setup.wants_answer or (opened.pool.misses and parts.judge.paid)):
         return opened
     # A turn that is all cached costs nothing.
-    from xscore.pipeline.turn_estimate import announce_budget
+    from xscore.pipeline.room_under_caps import announce_budget
 
     warnings = announce_budget(parts, opened, answers=setup.wants_answer, isolated=options.isolated)
     return replace(opened, warnings=(*opened.warnings, *warnings))
@@ -342,7 +351,7 @@ def _finish(
     # Shown before it is saved: a reader waits for the answer, not for the disk.
     if options.deliver is not None:
         options.deliver(answer)
-    figures = _figures(setup, stages, answer)
+    figures = figures_of_stages(parts.judge, stages, answer, command=options.command)
     try:
         warnings = save_turn(
             parts, answer, stages.ranking.selection, figures, isolated=options.isolated
@@ -356,32 +365,9 @@ def _finish(
         warning = join_sentences(f"this turn could not be saved: {unsaved.message}", unsaved.hint)
         warnings = (*answer.warnings, warning)
         answer = replace(answer, warnings=warnings, exit_code=unsaved.exit_code)
-    elif options.all_scores is not None:
-        answer = write_scores(parts, options.all_scores, answer, stages)
+    elif setup.scores_file is not None:
+        answer = setup.scores_file.write(parts, answer, stages)
     return _Finished(answer, figures)
-
-
-def _figures(setup: _TurnSetup, stages: TurnStages, answer: Answer) -> TurnFigures:
-    """Return what reports count of the turn: scores of its own judge alone."""
-    judge, ranking = setup.parts.judge, stages.ranking
-    scores: list[float] = []
-    threshold = None
-    if ranking.ranked_by:
-        # Words ranked in the judge's place: it has no score of its own, but its threshold stands.
-        threshold = judge.thresholds.default
-    else:
-        by_fallback = stages.judged.by_fallback
-        judged_here = [
-            entry for entry in ranking.ranked if entry.candidate.content_hash not in by_fallback
-        ]
-        scores = [entry.score for entry in judged_here]
-    return receipt.turn_figures(
-        answer,
-        scores,
-        command=setup.options.command,
-        forecast=stages.opened.forecast if judge.paid else None,
-        threshold=threshold,
-    )
 
 
 async def _tell_listener(

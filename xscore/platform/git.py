@@ -9,10 +9,9 @@ is checked for pipes; one in place of a deeper ignore file blocks git until `TIM
 import os
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -250,50 +249,9 @@ _MOST_DIGITS = 18
 """Of Unix seconds: no date that somebody means has more."""
 
 
-class PastCommit(NamedTuple):
-    """When a commit was made, and the files that it touched under the names that they have now."""
-
-    committed_at: int
-    """Unix seconds."""
-    files: tuple[str, ...]
-
-
-def commits_with_files(root: Path, at: str, *, limit: int) -> tuple[PastCommit, ...]:
-    """Return the newest commits that `at` contains, newest first, merges left out: one git command.
-
-    A file that was renamed is followed back, so that it has one name in all of them.
-    """
-    form = ("--no-merges", "--relative", "--name-status", "-M", "-l200", "-z", "--format=%x01%ct")
-    printed = run_git(root, "log", f"-n{limit}", *form, at, "--", ".") or ""
-    later_name: dict[str, str] = {}
-    commits: list[PastCommit] = []
-    for part in printed.split("\x01")[1:]:
-        committed_at, *fields = part.split("\0")
-        names = iter([field.removeprefix("\n") for field in fields])
-        files = _files_of_commit(filter(None, names), later_name)
-        # A file name may hold the mark that a commit begins with.
-        if _is_time(committed_at):
-            commits.append(PastCommit(int(committed_at), tuple(files)))
-    return tuple(commits)
-
-
 def _is_time(text: str) -> bool:
     """Whether a text is Unix seconds as git prints them, and no more than a store can hold."""
     return text.isdecimal() and len(text) <= _MOST_DIGITS
-
-
-def _files_of_commit(fields: Iterator[str], later_name: dict[str, str]) -> list[str]:
-    """Return the files of a commit by their present names; note what it renamed."""
-    files: list[str] = []
-    for status in fields:
-        name = next(fields, "")
-        if status[0] in "RC":
-            before, name = name, next(fields, "")
-            if status[0] == "R":
-                later_name[before] = later_name.get(name, name)
-        if name and not leads_out(name):
-            files.append(later_name.get(name, name))
-    return files
 
 
 def _filters_off(root: Path) -> list[str] | None:

@@ -1,13 +1,15 @@
 """Read many commits with one git command: message, author, date, files; and where their hunks are.
 
-Fields end with NUL, which neither a message nor a name can contain, so no text of a commit can pass
-for another one. It decides nothing of what a commit says. Trade-off: the output is read whole up to
-`MOST_BYTES`; commits beyond it are as if they were not asked for.
+`read_log` is the one reader of logs; who needs more of the files than their names reads the fields
+that git prints of them. Fields end with NUL, which neither a message nor a name can contain, so no
+text of a commit can pass for another one. It decides nothing of what a commit says. Trade-off: the
+output is read whole up to `MOST_BYTES`; commits beyond it are as if they were not asked for.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -30,14 +32,31 @@ _FIELDS = ("%H", "%P", "%ct", "%an", "%ae", "%B")
 _FORMAT = f"--format={'%x00'.join(('', *_FIELDS, ''))}"
 _PATCH_FORMAT = "--format=%x00%H%x00"
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_SECONDS = re.compile(r"-?\d{1,18}", re.ASCII)
+"""No date that somebody means has more digits."""
 _HUNK_HEAD = re.compile(r"^@@ [^@\n]{1,80} @@ (.{1,200})", re.MULTILINE)
 """`@@ -3,2 +3,4 @@ def total(order):`: what git takes for the head of the function around it."""
 _CUT_HEAD_BYTES = 76
 """A head of at least this was probably cut by git, which keeps 80 bytes and no half character."""
 
 
+class LogEntry(Struct, frozen=True, kw_only=True):
+    """A commit as git prints it, byte for byte."""
+
+    hash: str
+    parents: tuple[str, ...]
+    at: int | None
+    """When it was committed, in Unix seconds, which may be negative; None: in no year that anyone
+    means."""
+    author: str
+    email: str
+    message: str
+    file_fields: tuple[str, ...]
+    """What the options have git print of its files; a merge has none."""
+
+
 class LoggedCommit(Struct, frozen=True, kw_only=True):
-    """A commit as git prints it."""
+    """A commit with the names of its files, readable."""
 
     hash: str
     parents: int
@@ -51,30 +70,37 @@ class LoggedCommit(Struct, frozen=True, kw_only=True):
     file_count: int = 0
 
 
-def read_commits(
-    root: Path, revisions: Sequence[str], *, limit: int, timeout_s: float = TIMEOUT_S
-) -> list[LoggedCommit] | None:
-    """Return the newest commits that these revisions reach, newest first; None if git fails.
+class PastCommit(NamedTuple):
+    """When a commit was made, and the files that it touched under the names that they have now."""
 
-    revisions: full hashes, or `^` and one for what is left out.
+    committed_at: int
+    """Unix seconds."""
+    files: tuple[str, ...]
+
+
+def read_log(
+    root: Path,
+    *options: str,
+    revisions: Sequence[str],
+    paths: Sequence[str] = (),
+    timeout_s: float = TIMEOUT_S,
+) -> list[LogEntry] | None:
+    """Return the commits that these revisions reach, newest first; None if git fails.
+
+    options: of `git log`: how many, and what of their files.
+    revisions: full hashes, names of ours, or `^` and one for what is left out.
     """
-    command = ("log", "-z", f"-n{limit}", "--encoding=UTF-8", "--no-color", _FORMAT)
-    after = ("--ignore-missing", "--end-of-options", *revisions, "--")
-    # A clone without trees has messages all the same.
-    for files in (("--name-only", "--no-renames"), ("--no-patch",)):
-        printed = run_git(
-            root, *command, *files, *after, timeout_s=timeout_s, most_bytes=MOST_BYTES
-        )
-        if printed is not None:
-            return _parsed(printed)
-    return None
+    command = ("log", "-z", "--encoding=UTF-8", "--no-color", _FORMAT, *options)
+    after = ("--ignore-missing", "--end-of-options", *revisions, "--", *paths)
+    printed = run_git(root, *command, *after, timeout_s=timeout_s, most_bytes=MOST_BYTES)
+    return None if printed is None else _parsed(printed)
 
 
-def _parsed(printed: str) -> list[LoggedCommit]:
+def _parsed(printed: str) -> list[LogEntry]:
     """Return the commits of a log whose fields end with NUL; what was cut off at its end is left
     out."""
     fields = printed.split("\0")
-    commits: list[LoggedCommit] = []
+    entries: list[LogEntry] = []
     place = 1
     while place + len(_FIELDS) < len(fields):
         hash_, parents, at, author, email, message = fields[place : place + len(_FIELDS)]
@@ -82,24 +108,81 @@ def _parsed(printed: str) -> list[LoggedCommit]:
             break
         # An empty field ends the list of files; where there is none, it stands in its place.
         place += len(_FIELDS) + 1
-        files: list[str] = []
+        file_fields: list[str] = []
         while place < len(fields) and fields[place]:
-            files.append(fields[place].removeprefix("\n"))
+            file_fields.append(fields[place].removeprefix("\n"))
             place += 1
         place += 1
-        inside = [file for file in files if not leads_out(file)]
-        commit = LoggedCommit(
+        entry = LogEntry(
             hash=hash_,
-            parents=len(parents.split()),
-            at=float(at) if at.isdecimal() else 0.0,
-            author=readable_text(author),
+            parents=tuple(parents.split()),
+            at=int(at) if _SECONDS.fullmatch(at) else None,
+            author=author,
             email=email,
-            message=readable_text(message[:MOST_MESSAGE_CHARS]),
-            files=tuple(map(readable_text, inside[:MOST_FILES])),
-            file_count=len(inside),
+            message=message,
+            file_fields=tuple(file_fields),
         )
-        commits.append(commit)
-    return commits
+        entries.append(entry)
+    return entries
+
+
+def read_commits(
+    root: Path, revisions: Sequence[str], *, limit: int, timeout_s: float = TIMEOUT_S
+) -> list[LoggedCommit] | None:
+    """Return the newest commits that these revisions reach, newest first; None if git fails.
+
+    revisions: full hashes, or `^` and one for what is left out.
+    """
+    # A clone without trees has messages all the same.
+    for files in (("--name-only", "--no-renames"), ("--no-patch",)):
+        entries = read_log(root, f"-n{limit}", *files, revisions=revisions, timeout_s=timeout_s)
+        if entries is not None:
+            return [_with_names(entry) for entry in entries]
+    return None
+
+
+def _with_names(entry: LogEntry) -> LoggedCommit:
+    inside = [name for name in entry.file_fields if not leads_out(name)]
+    return LoggedCommit(
+        hash=entry.hash,
+        parents=len(entry.parents),
+        at=max(0.0, float(entry.at or 0)),
+        author=readable_text(entry.author),
+        email=entry.email,
+        message=readable_text(entry.message[:MOST_MESSAGE_CHARS]),
+        files=tuple(map(readable_text, inside[:MOST_FILES])),
+        file_count=len(inside),
+    )
+
+
+def commits_with_files(root: Path, at: str, *, limit: int) -> tuple[PastCommit, ...]:
+    """Return the newest commits that `at` contains, newest first, merges left out.
+
+    A file that was renamed is followed back, so that it has one name in all of them.
+    """
+    form = ("--no-merges", "--relative", "--name-status", "-M", "-l200")
+    entries = read_log(root, f"-n{limit}", *form, revisions=(at,), paths=(".",)) or []
+    later_name: dict[str, str] = {}
+    commits: list[PastCommit] = []
+    for entry in entries:
+        files = _present_names(iter(entry.file_fields), later_name)
+        if entry.at is not None and entry.at >= 0:
+            commits.append(PastCommit(entry.at, tuple(files)))
+    return tuple(commits)
+
+
+def _present_names(fields: Iterator[str], later_name: dict[str, str]) -> list[str]:
+    """Return the files of a commit by their present names; note what it renamed."""
+    files: list[str] = []
+    for status in fields:
+        name = next(fields, "")
+        if status[0] in "RC":
+            before, name = name, next(fields, "")
+            if status[0] == "R":
+                later_name[before] = later_name.get(name, name)
+        if name and not leads_out(name):
+            files.append(later_name.get(name, name))
+    return files
 
 
 def hunk_heads(root: Path, hashes: Iterable[str], *, limit: int) -> dict[str, tuple[str, ...]]:

@@ -240,6 +240,11 @@ def _users(kind: UsersFolder) -> Path:
     return chosen / "xscore"
 
 
+def folder_of(path: str) -> str:
+    """Return the folder of a file of a repository; empty: the root."""
+    return path.rpartition("/")[0]
+
+
 def portable_name(name: str | bytes) -> str:
     """Return a file name as UTF-8 text: other bytes become `%XX`, a `%` that could be mistaken for
     one `%25`."""

@@ -2,17 +2,21 @@
 as an SDK wants them.
 
 The bounds hang on the client's hook for responses, so neither dialect nor SDK needs to know.
-Imported with the first SDK, since it needs `httpx2`. Trade-off: only answers, embeddings and Batch
-APIs pass through here; judging does not.
+Imported with the first SDK, since it needs `httpx2` and `aiohttp`. Trade-off: only answers,
+embeddings and Batch APIs pass through here; judging does not.
 """
 
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 
+import aiohttp
 import httpx2
 
 from xscore.providers.reply_bounds import IDENTITY_ENCODING, BoundedBody, OversizedReply
 from xscore.providers.transport import CONNECT_TIMEOUT_S, Route, trusted_ssl_context
+
+TRANSPORT_ERRORS = (httpx2.HTTPError, aiohttp.ClientError)
+"""What the client under an SDK raises, and the SDK lets through."""
 
 
 class ReplyTooLarge(httpx2.RequestError):

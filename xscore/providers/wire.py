@@ -168,11 +168,8 @@ class WireProvider(HostConnection):
         `caught` then holds what it raises too.
         """
         if self._sdk is None:
-            import aiohttp  # a turn that is all cached connects to nothing
-            import httpx2  # a turn that is all cached connects to nothing
-
             # A turn that is all cached connects to nothing.
-            from xscore.providers.sdk_transport import http_client
+            from xscore.providers.sdk_transport import TRANSPORT_ERRORS, http_client
 
             self._route = route_to(self.base_url)
             # One generator writes both, so their names differ by the vendor's only.
@@ -191,8 +188,7 @@ class WireProvider(HostConnection):
             self.caught: tuple[type[Exception], ...] = (
                 *self.caught,
                 errors,
-                httpx2.HTTPError,
-                aiohttp.ClientError,
+                *TRANSPORT_ERRORS,
             )
         return self._sdk
 

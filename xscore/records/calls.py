@@ -20,6 +20,8 @@ class Stage(StrEnum):
     EMBED = "embed"
     REASON = "reason"
     """Reasons for what a decision model chose, by a chat model."""
+    GRADE = "grade"
+    """Which of two answers helps more (`eval probe --grade`)."""
 
     @property
     def operation(self) -> str:

@@ -17,6 +17,7 @@ class Leader(Struct, frozen=True):
 
     path: str
     entity: str
+    """Its name, or its kind where it has none."""
     score: float
 
 

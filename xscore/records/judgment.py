@@ -223,6 +223,9 @@ UNRELATED_BELOW = 0.1
 near."""
 UNRELATED_WORDS_BELOW = 0.01
 """The same for scores by words."""
+SCORED_LOWER = "scored lower: "
+"""In a reason by words: what follows says why nothing here seems to be what the task is about, and
+is the same of every memory."""
 READS_AS_ZERO_BELOW = 0.005
 """A lower score is shown as 0.00, so it is neither ranked nor named."""
 SCORE_TOLERANCE = 1e-9

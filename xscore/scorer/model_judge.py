@@ -37,8 +37,7 @@ from xscore.scorer.judging_run import JudgingResult, JudgingRun
 from xscore.scorer.packs import Pack, packs_to_send
 from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import MemoryPart, PackPrompt
-from xscore.scorer.replies import parse_completion
-from xscore.scorer.reply_faults import ReplyFaults
+from xscore.scorer.replies import ReplyFaults, parse_completion
 
 ALIKE = 0.75
 """A request of this share of one that was too long is taken for too long as well: estimates are no

@@ -6,13 +6,17 @@ memory outright or an embedder finds it alike. Trade-off: what shares no word wi
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 
-from xscore.records.judgment import UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
+from xscore.records.judgment import (
+    SCORED_LOWER,
+    UNRELATED_WORDS_BELOW,
+    USUAL_LEXICAL_THRESHOLD,
+)
 from xscore.records.memory import FACT_KINDS, Candidate
 from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence, WeighedTerm
-from xscore.scorer.facts import score_facts
 from xscore.scorer.learned_words import judge_shortlist, load_weights
 from xscore.scorer.likeness_rank import lift_by_likeness
 from xscore.scorer.mentions import NamedInTask
@@ -50,6 +54,7 @@ class ScoredPool:
     ) -> None:
         self.candidates: Sequence[Candidate] = weighed.candidates
         self.evidence: LexicalEvidence = weighed.evidence
+        self.task: str = weighed.task
         self.terms: Sequence[WeighedTerm] = weighed.terms
         self.named: Mapping[str, NamedInTask] = weighed.named
         self.shortlist: Shortlist = weighed.shortlist
@@ -79,6 +84,8 @@ class ScoredPool:
         rows = [row for row, candidate in enumerate(self.candidates) if candidate.is_fact]
         if not rows:
             return
+        from xscore.scorer.facts import score_facts  # many stores hold nothing that was said
+
         facts = score_facts(
             weighed.task,
             self.candidates,
@@ -143,8 +150,13 @@ class ScoredPool:
     def reason(self, row: int) -> str:
         """Say in words which evidence made the score."""
         fields: dict[str, list[QueryTerm]] = {}
+        worth = self.evidence.terms.evidence
         for hit in self._hits.get(row, ()):
-            term = self.terms[self.evidence.hits.term[hit]].term
+            number = self.evidence.hits.term[hit]
+            # What stands in most memories is no evidence, and tells nothing.
+            if not worth[number]:
+                continue
+            term = self.terms[number].term
             fields.setdefault(_field(self.evidence.hits.fields[hit]), []).append(term)
         candidate = self.candidates[row]
         reasons: list[str] = []
@@ -154,7 +166,7 @@ class ScoredPool:
             reasons += self.named[candidate.id].words[:2]
         for field in _FIELD_ORDER:
             if field in fields:
-                words = _words_of(fields[field])[:REASON_WORDS]
+                words = [self._spelled(word) for word in _words_of(fields[field])[:REASON_WORDS]]
                 reasons.append(f"{field} {', '.join(words)}")
         reasons += self._reason_of_links(row)
         if row in self.remarks_of_facts:
@@ -165,6 +177,15 @@ class ScoredPool:
         if not self.is_here and not candidate.is_fact:
             reasons.append(why_less(self.evidence.held, self.evidence.needed))
         return "; ".join(reasons)
+
+    def _spelled(self, word: str) -> str:
+        """Return a word as the task has it, if that is a name: `StopAsyncIteration`."""
+        return self._names.get(word, word)
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        names = re.findall(r"[A-Za-z]\w{0,80}", self.task)
+        return {name.lower(): name for name in names if not name[1:].islower()}
 
     def _reason_of_links(self, row: int) -> list[str]:
         """Say which link counted most for a memory, if any counted much."""
@@ -211,12 +232,12 @@ def why_less(held: float, needed: float) -> str:
     """Say that the pool does not seem to have what is asked; of a question, how much of it the best
     memories hold, and how much would do."""
     if held >= needed:
-        return "scored lower: the task does not seem to be about anything here"
+        return f"{SCORED_LOWER}the task does not seem to be about anything here"
     # Rounded apart: the same figure twice would explain nothing.
     held_percent = math.floor(100 * held)
     needed_percent = math.ceil(round(100 * needed, 6))
-    held_words = f"the best matches hold {held_percent}% of the question's words"
-    return f"scored lower: {held_words}, and {needed_percent}% are needed"
+    held_words = f"the best matches hold only {held_percent}% of the question's words"
+    return f"{SCORED_LOWER}{held_words} ({needed_percent}% are needed)"
 
 
 def _words_of(terms: Sequence[QueryTerm]) -> list[str]:

@@ -282,6 +282,9 @@ class MemorySettings(SettingsGroup, frozen=True):
     user_learning: RepoMayTurnOff[bool] = True
     """Open your own store: preferences, and what holds in several projects. A repository may only
     switch it off."""
+    daily_consolidation: RepoMayTurnOff[bool] = True
+    """Let the background process merge, fade and archive memories as `memory consolidate` does, at
+    most once a day and only while the machine is idle. A repository may only switch it off."""
     allow_pii: bool = False
     """Keep e-mail addresses, phone numbers and postal addresses of configuration and notes."""
     decay_per_day: Fixed[float] = 0.01
@@ -421,6 +424,10 @@ class AgentSettings(SettingsGroup, frozen=True):
     hook_deadline_s: Annotated[float, Meta(ge=0.2, le=60)] = 2.0
     """Seconds from the start of `xscore hook` after which it answers with what is judged; the
     background process judges the rest."""
+    failures: Literal["deny", "tell", "off"] = "deny"
+    """What happens to failed commands and edits of an agent: `deny` stops one that is about to be
+    repeated with nothing changed, once a session, and says what helped; `tell` says it only with
+    the next failure; `off` notes none. Always off where the variable `CI` is set."""
     hook_max_chars: Fixed[int] = 9_500
     """Most bytes of UTF-8 that join a prompt. Above 10,000, agents show their model a short preview
     instead."""

@@ -115,8 +115,7 @@ def _from_keyring(identifier: str) -> bytes:
 @contextmanager
 def _keyring() -> Iterator[Any]:
     try:
-        import keyring  # an extra
-        from keyring.errors import KeyringError  # an extra
+        import keyring.errors  # an extra
     except ImportError as error:
         raise StoreError(
             "the store's key is in the keyring, and keyring is not installed",
@@ -124,7 +123,7 @@ def _keyring() -> Iterator[Any]:
         ) from error
     try:
         yield keyring
-    except (KeyringError, OSError, RuntimeError) as error:
+    except (keyring.errors.KeyringError, OSError, RuntimeError) as error:
         raise StoreError(
             f"the keyring does not open: {error}",
             hint="Unlock it, then run it again; nothing was changed.",

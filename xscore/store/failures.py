@@ -68,6 +68,12 @@ def failure_signature(text: str) -> str:
     return digest("failure", text.strip().lower())[:20]
 
 
+def failure_id(text: str) -> str:
+    """Return the id that the memory of this failure has, or would have."""
+    words = redact_said(normalise_text(text), allow_pii=False).text
+    return _identifier(Kind.FAILURE, failure_signature(words))
+
+
 class Occurrence(Struct, frozen=True, kw_only=True):
     """One occurrence of a failure."""
 
@@ -288,8 +294,11 @@ def _update_pattern(
 
 def _by_name(connection: sqlite3.Connection, kind: Kind, name: str) -> Memory | None:
     """Return the memory of a failure or pattern, in any status."""
-    identifier = memory_id(Layer.PROJECT, "", kind, "", integer_id("failure", _KEYS[kind] + name))
-    return memory_rows.memory_with_id(connection, identifier)
+    return memory_rows.memory_with_id(connection, _identifier(kind, name))
+
+
+def _identifier(kind: Kind, name: str) -> str:
+    return memory_id(Layer.PROJECT, "", kind, "", integer_id("failure", _KEYS[kind] + name))
 
 
 def _clean_detail(text: str, *, allow_pii: bool) -> str:

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import astuple
 
 from xscore.platform.hashing import file_id
+from xscore.platform.paths import folder_of
 from xscore.records.memory import BLOCK_NAME, FileStamp
 from xscore.store import file_versions, index_rows, link_rows
 from xscore.store.encoded_files import EncodedFile
@@ -211,7 +212,7 @@ class _Replacing(Struct):
     def names_beside(self, path: str) -> set[str]:
         """Return the names of the files in the same folder, whose full names its package
         changes."""
-        folder = path.rpartition("/")[0]
+        folder = folder_of(path)
         query = f"SELECT path FROM file_row WHERE worktree = {HERE} AND path > ? AND path < ?"
         rows = self.connection.execute(query, (f"{folder}/", f"{folder}0")).fetchall()
         names: set[str] = set()

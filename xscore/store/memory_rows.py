@@ -256,13 +256,8 @@ def fetch_pool(
             reports.append(LayerReport(layer, 0, 0.0))
             return
         started = perf_counter()
-        of_layer = _layer_query(layer, tests, visible, with_terms=with_terms)
-        query = f"{of_layer} AND NOT (kind = 'exchange' AND ({without.condition}))"
-        parameters: tuple[str, ...] = (layer, *without.parameters)
-        if not layer.is_indexed:
-            query += f" AND NOT (kind = 'commit' AND {int(without.any)})"
-            query += f" AND NOT ({_OF_ANOTHER_SESSION})"
-            parameters = (*parameters, without.thread)
+        query = _layer_query(layer, tests, visible, with_terms=with_terms)
+        query, parameters = _without_exchanges(query, layer, without)
         row = source.execute(query, parameters).fetchone()
         seconds = perf_counter() - started
         columns = _decoded(row)
@@ -282,6 +277,18 @@ def fetch_pool(
     except StoreError as error:
         reports.append(LayerReport(Layer.USER, 0, 0.0, problem=error.message))
     return FetchedPool(_one_per_content(candidates), tuple(reports), _all_terms(columns_of_layers))
+
+
+def _without_exchanges(
+    query: str, layer: Layer, without: "WithoutExchanges"
+) -> tuple[str, tuple[str, ...]]:
+    """Return the query of a layer without these exchanges, and its parameters."""
+    query += f" AND NOT (kind = 'exchange' AND ({without.condition}))"
+    if layer.is_indexed:
+        return query, (layer, *without.parameters)
+    query += f" AND NOT (kind = 'commit' AND {int(without.any)})"
+    query += f" AND NOT ({_OF_ANOTHER_SESSION})"
+    return query, (layer, *without.parameters, without.thread)
 
 
 def _layer_query(layer: Layer, tests: TestView, visible: str, *, with_terms: bool) -> str:

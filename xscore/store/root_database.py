@@ -9,6 +9,7 @@ before schema 2 left in the tree is looked for at each opening, which costs one 
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -116,7 +117,11 @@ def _take_over_earlier_store(root: RepositoryRoot, user_data_dir: Path) -> list[
 
 
 def _find_siblings(root: RepositoryRoot, user_data_dir: Path) -> list[Path]:
-    # Only new stores and turns with something to judge look for them.
+    with suppress(StoreError):
+        trusted = user_secret.known_user_secret(user_data_dir).trusted_stores
+        if trusted.keys() <= {os.path.realpath(root.store_file)}:
+            return []
+    # Only new stores and turns with something to judge look, and only of users with several stores.
     from xscore.store.siblings import sibling_stores
 
     return sibling_stores(root, user_data_dir=user_data_dir)

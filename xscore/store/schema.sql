@@ -364,6 +364,33 @@ CREATE TABLE session (                          -- a working session (thread); a
 ) WITHOUT ROWID;
 CREATE INDEX session_by_branch ON session (branch, current_at);
 
+CREATE TABLE compressed_session (               -- a coding agent's session, as it was last compressed
+    thread     TEXT PRIMARY KEY,                -- `client-session`, as hooks name it
+    origin     TEXT NOT NULL,                   -- claude-code, codex, aider, cline
+    path       TEXT NOT NULL,                   -- of its log, with ~ for the home folder
+    budget     INTEGER NOT NULL,                -- tokens; 0: only its frontier was saved
+    frontier   TEXT NOT NULL DEFAULT '',        -- what was being done when the agent dropped its context; redacted
+    updated_at REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE session_turn (                     -- the tier of each turn of a compressed session
+    thread    TEXT NOT NULL REFERENCES compressed_session (thread) ON DELETE CASCADE,
+    number    INTEGER NOT NULL,                 -- from 1, in the order of the log
+    memory_id TEXT NOT NULL,                    -- that its exchange has where it is imported, so that erasing it comes here
+    tier      TEXT NOT NULL CHECK (tier IN ('current', 'topics', 'bulks')),
+    level     INTEGER NOT NULL,                 -- how far it is shortened
+    PRIMARY KEY (thread, number)
+) WITHOUT ROWID;
+CREATE INDEX session_turn_by_memory ON session_turn (memory_id);
+
+CREATE TABLE turn_summary (                     -- what a model wrote in place of an agent's words; paid once
+    hash   TEXT NOT NULL,                       -- of the words, the model and the prompt
+    thread TEXT NOT NULL REFERENCES compressed_session (thread) ON DELETE CASCADE,
+    text   TEXT NOT NULL,                       -- sentences whose names all stand in the words; empty: none did
+    at     REAL NOT NULL,
+    PRIMARY KEY (thread, hash)
+) WITHOUT ROWID;
+
 CREATE TABLE checkpoint (
     name       TEXT PRIMARY KEY,
     created_at REAL NOT NULL,

@@ -185,6 +185,12 @@ def worktree_names(connection: sqlite3.Connection) -> dict[int, str]:
     )
 
 
+def has_other_worktrees(connection: sqlite3.Connection) -> bool:
+    """Return whether the store knows another worktree than this connection's."""
+    query = f"SELECT EXISTS (SELECT 1 FROM worktree WHERE number <> {HERE})"
+    return bool(connection.execute(query).fetchone()[0])
+
+
 def removed_worktrees(connection: sqlite3.Connection, root: RepositoryRoot) -> list[int]:
     """Return the numbers of the linked worktrees that git no longer has."""
     linked = {number: name for number, name in worktree_names(connection).items() if name}

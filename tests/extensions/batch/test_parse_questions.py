@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscore.extensions.batch.shared_prompts import QUESTIONS_LAYOUT
-from xscore.scorer.replies import parse_replies
+from xscore.scorer.chat_replies import parse_replies
 
 QUESTIONS, IDS = ("q1", "q2", "q3"), ("ka", "qe", "bi")
 TRUE = {

@@ -9,11 +9,10 @@ from tests.extensions.checking.conftest import commit_files
 from xscore.extensions.checking.history import (
     LARGEST_COMMIT,
     CommitHistory,
-    cochange_order,
     history_figures,
     read_history,
 )
-from xscore.platform.git import PastCommit
+from xscore.platform.git_log import PastCommit
 from xscore.platform.paths import find_root
 from xscore.store.index_rows import write_index_meta
 from xscore.store.store import Store
@@ -91,7 +90,6 @@ def test_small_commits_say_more() -> None:
     figures = history_figures(CommitHistory("x", commits, 2), ["a"])
     assert figures.together["b"].best > figures.together["f1"].best
     assert (figures.together["b"].companion, figures.together["b"].companion_commits) == ("a", 2)
-    assert cochange_order(figures, ["z", "f1", "b"]) == ["b", "f1", "z"]
 
 
 def test_no_history_is_no_error(tmp_path: Path, user_dir: Path) -> None:

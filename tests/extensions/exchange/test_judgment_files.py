@@ -20,11 +20,7 @@ from xscore.cache.judgment_store import count_untrusted, insert_judgments, untru
 from xscore.cache.judgments import read_judgments
 from xscore.cache.keys import judge_key
 from xscore.extensions.exchange import judgment_files
-from xscore.extensions.exchange.exchange_keys import (
-    ExchangeKey,
-    exchange_key,
-    parse_exchange_key,
-)
+from xscore.extensions.exchange.exchange_keys import ExchangeKey, exchange_key, parse_exchange_key
 from xscore.extensions.exchange.judgment_files import (
     JudgmentExport,
     JudgmentImport,
@@ -38,7 +34,7 @@ from xscore.extensions.exchange.saved_records import SavedJudgment
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, StoreUntrusted, UsageError
 from xscore.records.judgment import Judgment
-from xscore.scorer.replies import printable_reason
+from xscore.scorer.chat_replies import printable_reason
 from xscore.store.opening import connect_store
 
 KEY = ExchangeKey(bytes(range(32)))

@@ -1,5 +1,5 @@
 """The work of a store's background process: index, finish turns that a deadline cut short, judge
-changes again.
+changes again, and once a day consolidate the memories.
 
 Only turns of hooks, servers and `context` are finished: the newest of each thread, not older than a
 day, each once per process. It never asks and keeps every cap; where the user set no cap on a day, a
@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from xscore.cache.background_lease import BackgroundLease
 from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
 from xscore.extensions.agents.background import CHANGES_ASKED
+from xscore.extensions.learning.tidying import is_due, tidy
 from xscore.pipeline.assembly import with_cap
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.known_hosts import remember_host
@@ -122,7 +123,8 @@ class BackgroundWork:
         self.problem: str = ""
 
     async def catch_up(self) -> bool:
-        """Index, finish turns until none is left, then judge changes if a hook asked for that.
+        """Index, finish turns until none is left, judge changes if a hook asked for that, then tidy
+        the memories if that is due.
 
         False: it was interrupted. Raises StoreError.
         """
@@ -131,7 +133,19 @@ class BackgroundWork:
             return False
         with self._reading() as connection:
             is_asked = bool(read_index_meta(connection, CHANGES_ASKED))
-        return not is_asked or await self.judge_changes()
+        if is_asked and not await self.judge_changes():
+            return False
+        await self.tidy()
+        return True
+
+    async def tidy(self) -> None:
+        """Consolidate the memories, at most once a day. Raises StoreError."""
+        with self._reading() as connection:
+            if not is_due(connection, now=self._clock()):
+                return
+        self._lease.say("tidying the memories")
+        async with self._pipeline() as pipeline:
+            tidy(pipeline.store, pipeline.parts.settings.memory, now=self._clock())
 
     async def index(self) -> None:
         """Bring the index up to date. Raises StoreError."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from xscore.extensions.agents.hook_guards import guarded_command, unguarded_command
 from xscore.settings.load import DECISION_VENDORS, VENDORS
 
 SERVER = "xscore"
@@ -18,7 +19,17 @@ SERVER = "xscore"
 KEY_VARIABLES = [f"{name.upper()}_API_KEY" for name in (*VENDORS, *DECISION_VENDORS)]
 """Variables that may hold a judge's key. Codex passes a server only the variables named here.
 Names, never values."""
-HOOK_SECONDS = {"prompt": 10, "session-start": 10, "stop": 30, "post-edit": 10}
+HOOK_SECONDS = {
+    "prompt": 10,
+    "session-start": 10,
+    "subagent-start": 10,
+    "pre-compact": 30,
+    "stop": 30,
+    "post-edit": 10,
+    "pre-tool": 5,
+    "post-tool": 10,
+    "tool-failed": 10,
+}
 """Our hook -> seconds after which the client stops waiting; the prompt hook takes about 2 s, on a
 busy machine 8."""
 
@@ -63,14 +74,28 @@ class Client(Struct, frozen=True):
 
 
 def _events(
-    prompt: str, start: str, stop: str, edit: str, tools: str = ""
+    prompt: str,
+    start: str,
+    stop: str,
+    edit: str,
+    tools: str = "",
+    **optional: str | tuple[str, str],
 ) -> dict[str, tuple[str, str]]:
-    return {
+    """Name a client's events. optional: events that not every client has, under the names of ours
+    with `_` for `-`; with their tools, if not all trigger them.
+
+    Gemini CLI's `PreCompress` is left out: it comes before every turn and adds no text.
+    """
+    events = {
         "prompt": (prompt, ""),
         "session-start": (start, ""),
         "stop": (stop, ""),
         "post-edit": (edit, tools),
     }
+    for hook, event in optional.items():
+        name = hook.replace("_", "-")
+        events[name] = (event, "") if isinstance(event, str) else event
+    return events
 
 
 _CLIENTS = (
@@ -86,6 +111,11 @@ _CLIENTS = (
             "Stop",
             "PostToolUse",
             "Edit|Write|MultiEdit|NotebookEdit",
+            subagent_start="SubagentStart",
+            pre_compact="PreCompact",
+            pre_tool=("PreToolUse", "Bash|Edit|Write|MultiEdit|NotebookEdit"),
+            post_tool=("PostToolUse", "Bash"),
+            tool_failed=("PostToolUseFailure", "Bash|Edit|Write|MultiEdit|NotebookEdit"),
         ),
         user_servers_file=".claude.json",
         project_servers_file=".mcp.json",
@@ -102,7 +132,15 @@ _CLIENTS = (
         folder_variable="CODEX_HOME",
         hooks_file=".codex/hooks.json",
         events=_events(
-            "UserPromptSubmit", "SessionStart", "Stop", "PostToolUse", "apply_patch|Edit|Write"
+            "UserPromptSubmit",
+            "SessionStart",
+            "Stop",
+            "PostToolUse",
+            "apply_patch|Edit|Write",
+            subagent_start="SubagentStart",
+            pre_compact="PreCompact",
+            pre_tool=("PreToolUse", "Bash"),
+            post_tool=("PostToolUse", "Bash"),
         ),
         user_servers_file=".codex/config.toml",
         project_servers_file=".codex/config.toml",
@@ -113,7 +151,15 @@ _CLIENTS = (
         title="Cursor",
         folder=".cursor",
         hooks_file=".cursor/hooks.json",
-        events=_events("beforeSubmitPrompt", "sessionStart", "stop", "afterFileEdit"),
+        events=_events(
+            "beforeSubmitPrompt",
+            "sessionStart",
+            "stop",
+            "afterFileEdit",
+            pre_tool=("preToolUse", "Shell|Write"),
+            post_tool=("postToolUse", "Shell"),
+            tool_failed=("postToolUseFailure", "Shell|Write"),
+        ),
         user_servers_file=".cursor/mcp.json",
         project_servers_file=".cursor/mcp.json",
         flat_hooks=True,
@@ -125,7 +171,13 @@ _CLIENTS = (
         folder=".gemini",
         hooks_file=".gemini/settings.json",
         events=_events(
-            "BeforeAgent", "SessionStart", "AfterAgent", "AfterTool", "write_file|replace"
+            "BeforeAgent",
+            "SessionStart",
+            "AfterAgent",
+            "AfterTool",
+            "write_file|replace",
+            pre_tool=("BeforeTool", "run_shell_command|write_file|replace"),
+            post_tool=("AfterTool", "run_shell_command|write_file|replace"),
         ),
         user_servers_file=".gemini/settings.json",
         project_servers_file=".gemini/settings.json",
@@ -137,41 +189,56 @@ _CLIENTS = (
 CLIENTS: Mapping[str, Client] = {client.name: client for client in _CLIENTS}
 
 
-def hook_entries(
-    client: Client, program: str, *, forgiving: bool = False
-) -> dict[str, dict[str, Any]]:
-    """Return each event with the entry for its list.
+class HookEntry(Struct, frozen=True):
+    """What we add to the list of an event."""
+
+    hook: str
+    """Our name of it."""
+    event: str
+    """The client's."""
+    value: dict[str, Any]
+
+
+def hook_entries(client: Client, program: str, *, forgiving: bool = False) -> list[HookEntry]:
+    """Return the entries of our hooks; an event may have several.
 
     program: `xscore`, or its path.
     forgiving: fail silently if the program is missing, as on a colleague's machine.
     """
-    entries = {}
+    entries = []
     for hook, (event, tools) in client.events.items():
-        command = f"{shlex.quote(program)} hook {hook} --client {client.name}"
+        command = guarded_command(
+            f"{shlex.quote(program)} hook {hook} --client {client.name}",
+            hook=hook,
+            client=client.name,
+        )
         entry: dict[str, Any] = {} if client.flat_hooks else {"type": "command"}
         if client.named_hooks:
             entry["name"] = f"{SERVER}-{hook}"
         entry["command"] = f"{command}{_FORGIVING}" if forgiving else command
         entry["timeout"] = HOOK_SECONDS[hook] * client.timeout_unit
-        group = {"matcher": tools, "hooks": [entry]} if tools else {"hooks": [entry]}
-        entries[event] = entry if client.flat_hooks else group
+        matcher = {"matcher": tools} if tools else {}
+        value = {**entry, **matcher} if client.flat_hooks else {**matcher, "hooks": [entry]}
+        entries.append(HookEntry(hook, event, value))
     return entries
 
 
-def is_our_hook(entry: object) -> bool:
-    """Whether an entry of an event's list runs our hook and nothing else."""
+def is_our_hook(entry: object, *, hook: str) -> bool:
+    """Whether an entry of an event's list runs this hook of ours and nothing else."""
     inner = entry.get("hooks", [entry]) if isinstance(entry, dict) else []
-    return isinstance(inner, list) and bool(inner) and all(map(_runs_our_hook, inner))
+    if not (isinstance(inner, list) and inner):
+        return False
+    return all(_runs_our_hook(command, hook) for command in inner)
 
 
-def _runs_our_hook(hook: object) -> bool:
+def _runs_our_hook(entry: object, hook: str) -> bool:
     command = None
-    if isinstance(hook, dict):
-        command = hook.get("command")
+    if isinstance(entry, dict):
+        command = entry.get("command")
     if not isinstance(command, str) or "\n" in command:
         return False
     try:
-        words = shlex.split(command.removesuffix(_FORGIVING))
+        words = shlex.split(unguarded_command(command.removesuffix(_FORGIVING)))
     except ValueError:  # an unclosed quote: not a command that we wrote
         return False
     is_alone = _OPERATORS.isdisjoint("".join(words[2:]))
@@ -179,7 +246,7 @@ def _runs_our_hook(hook: object) -> bool:
         len(words) > 2
         and is_alone
         and words[0].rpartition("/")[2] == "xscore"
-        and words[1] == "hook"
+        and words[1:3] == ["hook", hook]
     )
 
 
@@ -242,7 +309,7 @@ def skill_text() -> str:
 def subagent_text(*, tool: str = f"mcp__{SERVER}__context") -> str:
     """Return a sub-agent that looks for context.
 
-    Hooks do not reach sub-agents, so it gets the tool.
+    The prompt's hook does not reach sub-agents, so it gets the tool.
     """
     head = (
         f"---\nname: {SERVER}\ndescription: {_SKILL_FOR}\ntools: {tool}, Read, Grep, Glob,"

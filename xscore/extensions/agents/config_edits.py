@@ -65,7 +65,10 @@ def add_entries(
             node = document
             for name in entry.path if entry.key else entry.path[:-1]:
                 node = node.setdefault(name, {})
-            node[entry.key or entry.path[-1]] = entry.value if entry.key else [entry.value]
+            if entry.key:
+                node[entry.key] = entry.value
+            else:
+                node.setdefault(entry.path[-1], []).append(entry.value)
         return (json.dumps(document, indent=2) + "\n").encode()
     parsed = _Source(source, file)
     for entry in entries:

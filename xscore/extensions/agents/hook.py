@@ -4,12 +4,13 @@ import click
 
 from xscore.cli.options import Flags, command
 from xscore.extensions.agents.hook_events import EVENTS
-from xscore.extensions.agents.hook_protocols import CLIENTS
 from xscore.extensions.agents.hook_run import answer_hook
+from xscore.extensions.agents.tool_call import CLIENTS
+from xscore.extensions.agents.tool_gate import AFTER, BEFORE, run_tool_hook
 
 
 @command()
-@click.argument("event", metavar="|".join(EVENTS))
+@click.argument("event", metavar="|".join([*EVENTS, BEFORE]))
 @click.option(
     "--client", type=click.Choice(CLIENTS), help="The agent; default: detected from its JSON."
 )
@@ -17,7 +18,12 @@ def hook(*, event: str, client: str | None, flags: Flags) -> int:
     """Answer a coding agent's hook: read its JSON from standard input, write ours to standard
     output. Agents run this.
 
-    prompt: add what is relevant. session-start: say what was worked on. stop: remember the
-    exchange. post-edit: update the memories of the edited file. The exit code is always 0.
+    prompt: add what is relevant. session-start, subagent-start: say what was worked on.
+    pre-compact, stop: remember the exchange. post-edit: update the memories of the edited file.
+    pre-tool: stop once what failed before. post-tool, tool-failed: note what failed and what
+    helped. The exit code is always 0.
     """
-    return answer_hook(event, client or "", flags.overrides, flags.names)
+    data = b""
+    if client and event in (BEFORE, AFTER):
+        data = run_tool_hook(event, client)
+    return answer_hook(event, client or "", flags.overrides, flags.names, data=data)

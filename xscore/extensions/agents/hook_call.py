@@ -28,6 +28,8 @@ class HookCall(Struct):
     root: RepositoryRoot
     loaded: LoadedSettings
     state_file: Path
+    data: bytes
+    """The message as the agent wrote it."""
     say: Callable[[str], None]
     """Adds a text to the agent's context."""
     said: str = ""

@@ -1,5 +1,5 @@
-"""The work of each hook event: before a prompt, at the start of a session, at the end of an
-exchange, after an edit.
+"""The work of each hook event: before a prompt, at the start of a session or of a sub-agent, before
+a compaction, at the end of an exchange, after an edit.
 
 An event adds its text as soon as it has it; streams, time and failures are the guard's. What cannot
 be done in time is left to the background process. Trade-off: each event opens the store, since
@@ -73,16 +73,36 @@ def at_session_start(call: HookCall) -> str:
         return ""
     if call.message.source in CLEARED:
         forget_session(call.state_file, call.thread)
-    # Only at the start of a session.
-    from xscore.extensions.agents.session_recap import render_recap
-
     earlier = earlier_statements(call.root, call.settings)
     with Store.open_with(call.root, call.settings, create=True) as store:
         if call.message.source != RESUMED:
-            recap = render_recap(store, git=call.settings.index.git)
-            call.add("\n".join(filter(None, [recap, earlier])))
+            call.add("\n".join(filter(None, [_recap(call, store), earlier])))
     call.wake()
     return ""
+
+
+def at_subagent_start(call: HookCall) -> str:
+    """Say the same to a sub-agent, which begins without the session's context. Raises
+    StoreError."""
+    if call.is_watched and has_store(call.root.store_dir):
+        with Store.open_with(call.root, call.settings, create=False) as store:
+            # Not `add`: what the session was told, a sub-agent has not seen.
+            call.say(_recap(call, store))
+    return ""
+
+
+def _recap(call: HookCall, store: Store) -> str:
+    # Only at the start of a session or sub-agent.
+    from xscore.extensions.agents.session_recap import render_recap
+
+    return render_recap(store, git=call.settings.index.git)
+
+
+def before_compaction(call: HookCall) -> str:
+    """Remember what the log has of the exchange, before the agent drops it. Raises StoreError."""
+    if not has_store(call.root.store_dir):
+        return ""
+    return _remember_exchange(call)
 
 
 def at_stop(call: HookCall) -> str:
@@ -105,6 +125,8 @@ def _remember_exchange(call: HookCall) -> str:
     from xscore.extensions.sessions import importing  # another extension; only at a stop
 
     with Store.open_with(call.root, call.settings, create=False) as store:
+        from xscore.extensions.agents.tool_failures import store_fixes  # only at a stop
+
         if message.prompt_response:
             importing.remember_exchange(
                 store,
@@ -120,6 +142,7 @@ def _remember_exchange(call: HookCall) -> str:
             problem = importing.import_session(
                 store, log, origin=call.client, thread=call.thread, now=now
             )
+        store_fixes(store)
     return problem
 
 
@@ -132,13 +155,28 @@ def after_edit(call: HookCall) -> str:
             inside.append(path)
     if inside and has_store(call.root.store_dir):
         call.wake()
+    if inside:
+        from xscore.extensions.agents.tool_failures import note_edits  # few hooks follow an edit
+
+        note_edits(call.root.path, inside)
     return ""
+
+
+def after_failure(call: HookCall) -> str:
+    """Note a tool call that failed, and say what helped when it did before. Raises StoreError."""
+    from xscore.extensions.agents.tool_failures import note_failure  # few hooks follow a failure
+
+    return note_failure(call)
 
 
 EVENTS: Mapping[str, Callable[[HookCall], str]] = {
     "prompt": before_prompt,
     "session-start": at_session_start,
+    "subagent-start": at_subagent_start,
+    "pre-compact": before_compaction,
     "stop": at_stop,
     "post-edit": after_edit,
+    "post-tool": after_failure,
+    "tool-failed": after_failure,
 }
 """Each returns what it could not do; that is not an error, since the agent got its answer."""

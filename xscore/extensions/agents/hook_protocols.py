@@ -19,15 +19,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from xscore.extensions.agents.tool_call import MAX_MESSAGE_BYTES
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.json_lines import decode_agent_json, without_values
 from xscore.prompts.fences import shorten_middle
 from xscore.prompts.injected_text import spoken_text
 
-CLIENTS = ("claude-code", "codex", "gemini", "cursor")
-MAX_MESSAGE_BYTES = 16 << 20
-"""A message after an edit holds the whole file twice."""
 _CHUNK = 1 << 16
 TASK_CHARS = 8_000
 """A longer prompt is mostly a pasted log: it is judged by its first and last part."""
@@ -36,8 +34,12 @@ _WHO_WRITES = "Agents run this command and write one JSON object to its standard
 _EVENTS = {
     "prompt": {"gemini": "BeforeAgent", "cursor": "beforeSubmitPrompt", "": "UserPromptSubmit"},
     "session-start": {"cursor": "sessionStart", "": "SessionStart"},
+    "subagent-start": {"": "SubagentStart"},
+    "post-tool": {"gemini": "AfterTool", "": "PostToolUse"},
+    "tool-failed": {"": "PostToolUseFailure"},
 }
-"""Event -> client -> the client's name for it; "": all others."""
+"""Event -> client -> the client's name for it; "": all others. Those that an answer can add text
+to."""
 _GEMINI = ("BeforeAgent", "AfterAgent", "AfterTool", "BeforeTool")
 _EDITED = ("file_path", "notebook_path", "path", "absolute_path")
 _PATCHED = r"(?m)^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$"
@@ -176,8 +178,9 @@ def _is_whole(data: bytes) -> bool:
 
 
 def addition(text: str, *, event: str, client: str) -> bytes:
-    """Return the output that adds a text to the agent's context; an empty text adds nothing."""
-    if not text:
+    """Return the output that adds a text to the agent's context; an empty text adds nothing, nor
+    does any where the event takes none."""
+    if not text or event not in _EVENTS:
         if client == "gemini":
             return b"{}\n"
         return b""

@@ -1,5 +1,5 @@
 """One run of `xscore hook`: what coding agents run before a prompt, at the start and end of a
-session, after an edit.
+session, of a sub-agent and of a compaction, after an edit.
 
 It always exits with 0 and in time: an agent treats other codes as a veto, or discards the output.
 The agent's streams are set aside, so only the answer reaches standard output, whatever a library
@@ -23,12 +23,12 @@ from xscore.cli.start import STARTED_AT, run_and_report, run_process
 from xscore.extensions.agents.hook_call import HookCall
 from xscore.extensions.agents.hook_events import EVENTS
 from xscore.extensions.agents.hook_protocols import (
-    CLIENTS,
     addition,
     read_input,
     read_message,
     thread_name,
 )
+from xscore.extensions.agents.tool_call import CLIENTS
 from xscore.platform.database import has_older_header
 from xscore.platform.errors import StoreUntrusted, UsageError
 from xscore.platform.git import kill_git
@@ -59,9 +59,9 @@ REFUSED = (
 )
 
 
-def end_if_installed(arguments: Sequence[str]) -> None:
+def end_if_installed(arguments: Sequence[str], message: bytes = b"") -> None:
     """Answer a hook and end the process, if the arguments are those that `xscore agent install`
-    writes.
+    writes. message: what the agent wrote, if that is read already.
 
     They are compared, not parsed: everything else, and every error in them, is the command line's.
     So the many runs before prompts load no click, which takes as long as reading a pool of 5,000
@@ -74,7 +74,10 @@ def end_if_installed(arguments: Sequence[str]) -> None:
             client = ""
         case _:
             return
-    run_process(lambda: run_and_report(lambda: answer_hook(event, client), arguments), is_hook=True)
+    run_process(
+        lambda: run_and_report(lambda: answer_hook(event, client, data=message), arguments),
+        is_hook=True,
+    )
 
 
 def answer_hook(
@@ -82,10 +85,12 @@ def answer_hook(
     client: str,
     overrides: Mapping[str, object] | None = None,
     names: Mapping[str, str] | None = None,
+    *,
+    data: bytes = b"",
 ) -> int:
     """Run a hook, whatever happens in it; return the exit code. overrides and names: those of the
-    command's flags."""
-    run = _HookRun(event, client, overrides or {}, names or {})
+    command's flags. data: the agent's message; empty: it is read here."""
+    run = _HookRun(event, client, overrides or {}, names or {}, data)
     error = _error_of(run.answer)
     run.watchdog.stop()
     run.add(run.advice(error))
@@ -187,6 +192,7 @@ class _HookRun(Struct):
     """See `Flags.overrides`."""
     names: Mapping[str, str] = {}
     """See `Flags.names`."""
+    data: bytes = b""
     streams: AgentStreams = field(default_factory=AgentStreams)
     watchdog: Watchdog = field(default=None)  # type: ignore[assignment]  # set in __post_init__, since it needs this run
     state_file: Path | None = None
@@ -206,7 +212,8 @@ class _HookRun(Struct):
                 f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}."
             )
         asked_at = time.monotonic()
-        message = read_message(read_input())
+        self.data = self.data or read_input()
+        message = read_message(self.data)
         idle_s = time.monotonic() - asked_at
         self.client = self.client or message.client
         root = _find_agents_root(message.folder)
@@ -219,7 +226,9 @@ class _HookRun(Struct):
         thread = ""
         if session:
             thread = thread_name(self.client, session)
-        self.call = HookCall(message, self.client, thread, root, loaded, self.state_file, self.add)
+        self.call = HookCall(
+            message, self.client, thread, root, loaded, self.state_file, self.data, self.add
+        )
         if has_older_header(root.store_file, opening.SCHEMA):
             # first: if time runs out during the migration, it is finished there.
             self.call.wake()

@@ -163,7 +163,8 @@ class _Form(Struct, frozen=True):
     @property
     def labels(self) -> tuple[str, ...]:
         if self.entries:
-            return tuple(entry.label for entry in self.entries)
+            # An event may have several.
+            return tuple(dict.fromkeys(entry.label for entry in self.entries))
         return (_TABLE,) if self.table else ("whole file",)
 
     def added(self, before: bytes | None) -> bytes:
@@ -197,7 +198,8 @@ class _Form(Struct, frozen=True):
     def present(self, data: bytes) -> list[str]:
         """Return the labels of our entries in a file."""
         if self.entries:
-            return [entry.label for entry in self.entries if has_entry(data, entry, self.path)]
+            labels = [entry.label for entry in self.entries if has_entry(data, entry, self.path)]
+            return list(dict.fromkeys(labels))
         if self.text:
             is_ours = data.startswith(_OURS)
         else:
@@ -318,8 +320,9 @@ def _forms(target: Target, program: str) -> list[_Form]:
     client = target.client
     forgiving = target.scope == "project"
     hooks = []
-    for event, entry in hook_entries(client, program, forgiving=forgiving).items():
-        hooks.append(Entry(("hooks", event), "", entry, is_our_hook))
+    for entry in hook_entries(client, program, forgiving=forgiving):
+        is_ours = partial(is_our_hook, hook=entry.hook)
+        hooks.append(Entry(("hooks", entry.event), "", entry.value, is_ours))
     if target.scope == "user":
         servers_file = client.user_servers_file
     else:

@@ -54,8 +54,8 @@ from xscore.pipeline.question_list import (
     prepare_questions,
     read_question_file,
 )
+from xscore.pipeline.room_under_caps import answer_estimate
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
-from xscore.pipeline.turn_estimate import answer_estimate
 from xscore.platform.errors import ExitCode, NoUsableModel, ProviderError, UsageError
 from xscore.platform.processes import random_hex
 from xscore.platform.text import one_line

@@ -37,11 +37,11 @@ from xscore.platform.errors import (
 )
 from xscore.records.judgment import Judgment
 from xscore.scorer import repair
+from xscore.scorer.chat_replies import parse_reply
 from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.prompt_builder import dealt_ids
 from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason
-from xscore.scorer.replies import parse_completion
-from xscore.scorer.reply_faults import ReplyFaults
+from xscore.scorer.replies import ReplyFaults, parse_completion
 
 MAX_WITHOUT_SCORE = 8
 """After this many refusals, or replies without a usable score, and no other in the whole job, the
@@ -83,7 +83,7 @@ def _read_results(
         prompt = prompts[name[1]]
         if result.completion is not None:
             codes = dealt_ids(len(prompt.pieces), secret=secret, pack=prompt.pack)
-            parsed = parse_completion(prompt, codes, result.completion, priors={})
+            parsed = parse_completion(prompt, codes, result.completion, priors={}, read=parse_reply)
             faults.count(parsed.reply)
             rule.has_answer = True
             rule.unscored += not parsed.judged

@@ -45,7 +45,7 @@ from xscore.pipeline.question_list import (
     list_caps_left,
     prepare_questions,
 )
-from xscore.pipeline.turn_estimate import uncapped_judge
+from xscore.pipeline.room_under_caps import uncapped_judge
 from xscore.platform import database
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import StoreError, UsageError

@@ -53,13 +53,13 @@ from xscore.records.calls import Completion, Request, Stage
 from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import ClaimState, UnjudgedCause
 from xscore.records.receipt import StageUsage
+from xscore.scorer.chat_replies import parse_replies
 from xscore.scorer.fanout import StopSignal, fan_out, workers_for
 from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.judge import Texts
 from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import MemoryPart, PackPrompt
-from xscore.scorer.replies import ParsedCompletion, parse_completion, parse_replies
-from xscore.scorer.reply_faults import ReplyFaults
+from xscore.scorer.replies import ParsedCompletion, ReplyFaults, parse_completion
 
 MAX_SHARED_REJECTED = 3
 """Stop sharing after this many refused prompts in a row, since each costs more than a question

@@ -1,8 +1,8 @@
 """Prompts that several questions share: their layout, and which questions share which packs.
 
 A prompt takes up to `batch.questions_a_call` questions, and fewer where the model's output cap or
-its context would not hold them. Its reply is read by `scorer.replies`. Trade-off: packs that differ
-in one member are not shared, and one very long question makes room for fewer beside it.
+its context would not hold them. Its reply is read by `scorer.chat_replies`. Trade-off: packs that
+differ in one member are not shared, and one very long question makes room for fewer beside it.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,6 +22,7 @@ from xscore.prompts.questions import (
 )
 from xscore.records.calls import Request
 from xscore.records.memory import Candidate
+from xscore.scorer.chat_replies import parse_replies
 from xscore.scorer.packs import ENTRY_TOKENS, Pack
 from xscore.scorer.prompt_builder import (
     MOST_FRAME_TOKENS,
@@ -31,7 +32,7 @@ from xscore.scorer.prompt_builder import (
     PromptLayout,
 )
 from xscore.scorer.repair import PackPrompt
-from xscore.scorer.replies import ParsedReply, parse_replies
+from xscore.scorer.replies import ParsedReply
 
 MOST_OUTPUT_TOKENS = 16_384
 """Output tokens of one reply, without reasoning: unstreamed replies may not be much longer at every

@@ -11,24 +11,18 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from xscore.extensions.checking.file_links import LinkedFile, linked_files
-from xscore.extensions.checking.file_names import (
-    FileRole,
-    NameLikeness,
-    name_likeness,
-    role_of,
-)
+from xscore.extensions.checking.file_names import FileRole, NameLikeness, name_likeness, role_of
 from xscore.extensions.checking.file_words import WordsOfFiles, weigh_files
 from xscore.extensions.checking.history import (
     MOST_COMMITS,
     CommitHistory,
     HistoryFigures,
     TogetherFigures,
-    folder_of,
     history_figures,
 )
 from xscore.extensions.checking.records import Change
 from xscore.platform.git import tracked_files
-from xscore.platform.paths import portable_name
+from xscore.platform.paths import folder_of, portable_name
 from xscore.store.memory_rows import FetchedPool
 from xscore.store.naming import indexed_files
 from xscore.store.store import Store

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from xscore.platform.paths import folder_of
 from xscore.store.term_vectors import stem
 
 MOST_COMPARED = 60
@@ -53,7 +54,7 @@ class FileRole(StrEnum):
 def role_of(path: str) -> FileRole:
     """Return what a file is for, by its name."""
     name = path.rpartition("/")[2]
-    if _TEST_NAME.match(name) or _TEST_FOLDER.search(path.rpartition("/")[0]):
+    if _TEST_NAME.match(name) or _TEST_FOLDER.search(folder_of(path)):
         return FileRole.TEST
     if _DOCUMENT.match(name) or _DOCUMENT_NAME.match(name):
         return FileRole.DOCUMENT

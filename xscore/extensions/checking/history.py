@@ -10,15 +10,15 @@ import math
 import sqlite3
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from xscore.platform.database import transaction
-from xscore.platform.git import PastCommit, commits_with_files
-from xscore.platform.paths import RepositoryRoot, portable_name
+from xscore.platform.git_log import PastCommit, commits_with_files
+from xscore.platform.paths import RepositoryRoot, folder_of, portable_name
 from xscore.store.index_rows import read_index_meta, write_index_meta
 
 MOST_COMMITS = 2_000
@@ -196,11 +196,6 @@ def _completeness(history: CommitHistory, changed: frozenset[str]) -> Completene
     return Completeness(with_all, with_all_alone, with_half, with_half_alone, larger, as_large)
 
 
-def folder_of(path: str) -> str:
-    """Return the folder of a file; empty for the root."""
-    return path.rpartition("/")[0]
-
-
 def _add_all(
     weights: dict[str, _Weight], names: Iterable[str], amount: float, fading: float
 ) -> None:
@@ -246,13 +241,3 @@ def _together(
             companion_together=pairs[companion][name].commits,
         )
     return figures
-
-
-def cochange_order(figures: HistoryFigures, paths: Sequence[str]) -> list[str]:
-    """Return paths by co-change alone, best first: what the learned order is measured against."""
-
-    def best_first(path: str) -> tuple[float, float, str]:
-        together = figures.together.get(path, TogetherFigures())
-        return -together.best, -together.mean, path
-
-    return sorted(paths, key=best_first)

@@ -14,16 +14,11 @@ from msgspec import Struct
 
 from xscore.platform.files import leads_out
 from xscore.platform.git import run_git
+from xscore.platform.git_log import LogEntry, read_log
 
 HISTORY_TIMEOUT_S = 120
 MAX_MESSAGE_CHARS = 20_000
 """The rest of a longer message is dropped."""
-_FORMAT = "--format=%x01%H%x00%P%x00%ct%x00%B%x00"
-_COMMIT = re.compile(
-    # A message may hold any character but NUL, and a date is what its author wrote.
-    r"\x01([0-9a-f]{40,64})\0([0-9a-f ]*)\0(-?\d*)\0([^\0]*)\0(.*?)(?=\x01[0-9a-f]{40,64}\0|\Z)",
-    re.DOTALL,
-)
 _HEAD_FIELDS = 5
 """Before a path: two modes, two ids and the status."""
 _BLOBS_A_CALL = 500
@@ -72,12 +67,12 @@ def list_commits(root: Path, *, limit: int, since: float | None = None) -> list[
 
     since: Unix seconds; None: from the beginning.
     """
-    arguments = ["log", f"-n{limit}", "--no-merges", "--no-renames", "--raw", "-z", "--no-abbrev"]
-    arguments += ["--relative", "--no-ext-diff", "--no-textconv", "--no-color", _FORMAT]
+    options = [f"-n{limit}", "--no-merges", "--no-renames", "--raw", "--no-abbrev", "--relative"]
+    options += ["--no-ext-diff", "--no-textconv"]
     if since is not None:
-        arguments.append(f"--max-age={int(since)}")
-    printed = run_git(root, *arguments, "HEAD", timeout_s=HISTORY_TIMEOUT_S) or ""
-    return [_commit(match) for match in _COMMIT.finditer(printed)]
+        options.append(f"--max-age={int(since)}")
+    entries = read_log(root, *options, revisions=("HEAD",), timeout_s=HISTORY_TIMEOUT_S) or []
+    return [_commit(entry) for entry in entries]
 
 
 def read_contents(root: Path, ids: Iterable[str], *, max_bytes: int) -> Mapping[str, bytes]:
@@ -121,14 +116,13 @@ def _parse_batch(printed: bytes) -> Iterator[tuple[str, bytes]]:
             at += size + 1
 
 
-def _commit(match: "re.Match[str]") -> HistoryCommit:
-    parents = match[2].split()
+def _commit(entry: LogEntry) -> HistoryCommit:
     return HistoryCommit(
-        id=match[1],
-        parent=parents[0] if parents else "",
-        at=int(match[3]) if match[3].removeprefix("-") else 0,
-        message=_cut(match[4]).encode("utf-8", "replace").decode("utf-8"),
-        files=tuple(_changes(match[5])),
+        id=entry.hash,
+        parent=entry.parents[0] if entry.parents else "",
+        at=entry.at or 0,
+        message=_cut(entry.message).encode("utf-8", "replace").decode("utf-8"),
+        files=tuple(_changes(entry.file_fields)),
     )
 
 
@@ -140,14 +134,11 @@ def _cut(message: str) -> str:
     return re.sub(r"\S+\Z", "", message[:MAX_MESSAGE_CHARS])
 
 
-def _changes(raw: str) -> Iterator[CommittedFile]:
+def _changes(file_fields: Iterable[str]) -> Iterator[CommittedFile]:
     """Yield the files of a commit: `:modes ids STATUS`, then the path."""
-    fields = iter(raw.split("\0"))
-    for field in fields:
-        head = field.strip()
-        if not head.startswith(":"):
-            continue
-        values = head[1:].split(" ")
+    fields = iter(file_fields)
+    for head in fields:
+        values = head.removeprefix(":").split(" ")
         path = next(fields, "")
         if len(values) != _HEAD_FIELDS:
             continue

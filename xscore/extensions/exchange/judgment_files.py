@@ -36,7 +36,7 @@ from xscore.platform.errors import NothingMatched, StoreUntrusted, UsageError
 from xscore.platform.files import is_there, read_input_file, write_atomically
 from xscore.platform.hashing import has_judgment_checksum, turn_checksum
 from xscore.records.judgment import Judgment
-from xscore.scorer.replies import printable_reason
+from xscore.scorer.chat_replies import printable_reason
 
 MAX_BYTES = 1_000_000_000
 GROUP_ROWS = 50_000

@@ -41,6 +41,7 @@ _HAS_QUESTION_AND_ASK = """
     EXISTS (SELECT 1 FROM job_question WHERE job = :job AND number = :question)
     AND EXISTS (SELECT 1 FROM job_ask WHERE job = :job AND number = :ask)
 """
+_HAS_COMPRESSED_SESSION = "EXISTS (SELECT 1 FROM compressed_session WHERE thread = :thread)"
 _HAS_MEMORY = "EXISTS (SELECT 1 FROM memory_row WHERE id = :memory_id)"
 
 
@@ -192,6 +193,21 @@ TABLES = (
     ),
     CopiedTable("checkpoint", "checkpoints", "name"),
     CopiedTable("session", "sessions", "thread"),
+    CopiedTable("compressed_session", "compressed sessions", "thread", came_later=True),
+    CopiedTable(
+        "session_turn",
+        "turns of compressed sessions",
+        "thread",
+        needs=_HAS_COMPRESSED_SESSION,
+        came_later=True,
+    ),
+    CopiedTable(
+        "turn_summary",
+        "summaries of turns",
+        "thread",
+        needs=_HAS_COMPRESSED_SESSION,
+        came_later=True,
+    ),
     CopiedTable("event", "events", "id", NUMBERS, lambda row: EventName(row["name"])),
     CopiedTable("erased_memory", "ids that stay erased", "memory_id"),
     CopiedTable("project", "projects", "id"),

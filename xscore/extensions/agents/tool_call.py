@@ -1,0 +1,263 @@
+"""One tool call of a coding agent, from the JSON that its hook receives: which action it is, and
+how it ended.
+
+Each client has its own names of tools and its own way to say that one failed; they are read here
+and nowhere else. A message of another form is no call. Trade-off: Codex does not say how a command
+ended, nor in which folder it runs, so that is looked up at the end of its log.
+
+It is used before a tool runs, so it imports nothing that takes time to load, and patterns are
+compiled where they are used.
+"""
+
+import json
+import os
+import re
+import stat
+from _blake2 import blake2b  # `hashlib` would load OpenSSL first, which takes 2 ms
+
+Message = dict[str, object]
+"""A decoded message: nothing in it has been checked."""
+CLIENTS = ("claude-code", "codex", "gemini", "cursor")
+MAX_MESSAGE_BYTES = 16 << 20
+"""A message after an edit holds the whole file twice."""
+_SHELL_TOOLS = frozenset(
+    "Bash Shell run_shell_command shell shell_command exec_command local_shell".split()
+)
+_EDIT_TOOLS = frozenset(
+    "Edit MultiEdit NotebookEdit Write replace write_file StrReplace edit_file".split()
+)
+_FILE_ARGUMENTS = ("file_path", "notebook_path", "path", "absolute_path")
+_FOLDER_ARGUMENTS = ("working_directory", "workdir", "dir_path", "directory")
+_EXIT_CODE = (
+    r"\nExit Code: (\d+)\n(?:Signal: .*\n|Background .*\n|Process Group PGID: \d+\n?)*"
+    r"(?:</untrusted_context>)?\s*\Z"
+)
+"""Where Gemini CLI writes it, behind the output."""
+_LEADING_CODE = r"Exit code (\d+)\n?"
+"""Where Claude Code writes it, before the output."""
+_LOG_BYTES = 1 << 18
+_SIGNALLED = 128
+"""Exit codes above say that a signal ended the command."""
+_TRANSIENT = (
+    r"(?i)timed? ?out|ECONN|ENOTFOUND|EAI_AGAIN|EADDRINUSE|address already in use|resolve host|"
+    r"temporary failure|connection (?:refused|reset|aborted|closed)|network is unreachable|"
+    r"rate.?limit|too many requests|(?:HTTP|status)\D{0,10}(?:429|50[234])\b|"
+    r"temporarily unavailable|(?:index|HEAD|config|shallow)\.lock|could not get lock|is locked|"
+    r"deadlock|out of memory|no space left|interrupted by|\bkilled\b|certificate|try again|"
+    r"(?:denied|blocked) by|tool use was rejected"
+)
+"""Errors that say nothing about the action itself."""
+_USAGE = (
+    r"(?i)usage:|unrecogni[sz]ed|unknown (?:option|argument|command|flag|shorthand|subcommand)|"
+    r"invalid (?:option|choice|argument|subcommand)|no such (?:option|command|subcommand)|"
+    r"missing script|command not found|not found: |no module named|no rule to make target|"
+    r"is not a \w+ command|did you mean|too (?:few|many) arguments|missing required|"
+    r"requires (?:an|at least)|unexpected argument|not recognized"
+)
+"""Errors of a command that was called wrongly."""
+
+
+class ToolCall:
+    """A tool call whose repetition can be recognized."""
+
+    def __init__(self, key: str, session: str, folder: str) -> None:
+        self.key = key
+        """Digest of the tool, its arguments and its folder."""
+        self.session = session
+        self.folder = folder
+        """Where it runs; absolute, links resolved."""
+        self.command = ""
+        """Of a shell; empty for an edit."""
+        self.path = ""
+        """The file that an edit is for; absolute."""
+
+
+class Ending:
+    """How a tool call ended."""
+
+    def __init__(self, *, error: str = "", failed: bool = False) -> None:
+        self.failed = failed
+        self.error = error
+        """What it printed, or the client's message."""
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same call may succeed a moment later."""
+        return re.search(_TRANSIENT, self.error[-4_000:]) is not None
+
+    @property
+    def is_usage(self) -> bool:
+        """Whether the command was called wrongly."""
+        return re.search(_USAGE, self.error[-4_000:]) is not None
+
+
+def read_call_message(data: bytes) -> Message:
+    """Decode an agent's message; empty if it is not a JSON object."""
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def tool_call(message: Message, client: str) -> ToolCall | None:
+    """Return the call that a message is about; None if it is no shell command and no edit, or its
+    folder is unknown."""
+    tool, arguments = message.get("tool_name"), message.get("tool_input")
+    if isinstance(arguments, str):  # Cursor may send it as JSON
+        arguments = read_call_message(arguments.encode("utf-8", "replace"))
+    cwd = _text(message.get("cwd")) or _first_text(message.get("workspace_roots"))
+    session = _text(message.get("session_id")) or _text(message.get("conversation_id"))
+    if not (isinstance(tool, str) and isinstance(arguments, dict) and session):
+        return None
+    if not cwd.startswith("/") or "\0" in cwd:
+        return None
+    if tool in _SHELL_TOOLS:
+        return _shell_call(message, arguments, client, cwd=cwd, session=session)
+    if tool in _EDIT_TOOLS:
+        return _edit_call(tool, arguments, cwd=cwd, session=session)
+    return None
+
+
+def _shell_call(
+    message: Message, arguments: Message, client: str, *, cwd: str, session: str
+) -> ToolCall | None:
+    command = arguments.get("command")
+    if isinstance(command, list):
+        command = " ".join(filter(None, map(_text, command)))
+    command = _text(command).strip()
+    folder = next(filter(None, (_text(arguments.get(name)) for name in _FOLDER_ARGUMENTS)), "")
+    if client == "codex":
+        logged = _logged_folder(message)
+        if logged is None:
+            return None
+        folder = folder or logged
+    if not command or arguments.get("run_in_background") or "\0" in folder:
+        return None
+    place = os.path.realpath(os.path.join(cwd, folder))  # noqa: PTH118  `pathlib` takes 3 ms to load
+    call = ToolCall(_key("shell", place, command), session, place)
+    call.command = command
+    return call
+
+
+def _edit_call(tool: str, arguments: Message, *, cwd: str, session: str) -> ToolCall | None:
+    path = next(filter(None, (_text(arguments.get(name)) for name in _FILE_ARGUMENTS)), "")
+    if not path or "\0" in path:
+        return None
+    place = os.path.join(os.path.realpath(cwd), path)  # noqa: PTH118  `pathlib` takes 3 ms to load
+    call = ToolCall(_key(tool, place, json.dumps(arguments, sort_keys=True)), session, cwd)
+    call.path = place
+    return call
+
+
+def ending_of(message: Message, client: str) -> Ending:
+    """Return how the call of a message ended that came after it."""
+    name = _text(message.get("hook_event_name"))
+    if name.lower() == "posttoolusefailure":
+        error = message.get("error", message.get("error_message"))
+        # Cursor says which failures are the tool's own.
+        is_own = _text(message.get("failure_type")) in ("", "error")
+        if message.get("is_interrupt") is True or not is_own or not isinstance(error, str):
+            return Ending()
+        return _with_code(re.match(_LEADING_CODE, error), error)
+    if client == "gemini":
+        return _gemini_ending(message)
+    if client == "cursor":
+        return _cursor_ending(message)
+    if client == "codex":
+        return _codex_ending(message)
+    return Ending()
+
+
+def _with_code(code: "re.Match[str] | None", error: str) -> Ending:
+    if code and int(code[1][:6]) > _SIGNALLED:
+        return Ending()
+    return Ending(failed=True, error=error[code.end() :] if code else error)
+
+
+def _gemini_ending(message: Message) -> Ending:
+    response = message.get("tool_response")
+    if not isinstance(response, dict):
+        return Ending()
+    error = response.get("error")
+    if isinstance(error, dict):
+        return Ending(failed=True, error=_text(error.get("message")))
+    output = _text(response.get("llmContent"))
+    code = re.search(_EXIT_CODE, output[-8_000:])
+    if code is None or int(code[1][:6]) == 0 or int(code[1][:6]) > _SIGNALLED:
+        return Ending()
+    shown = _text(response.get("returnDisplay"))
+    return Ending(failed=True, error=shown or output)
+
+
+def _cursor_ending(message: Message) -> Ending:
+    output = message.get("tool_output")
+    if isinstance(output, str):
+        output = read_call_message(output.encode("utf-8", "replace"))
+    if not isinstance(output, dict):
+        return Ending()
+    code = output.get("exitCode")
+    if not isinstance(code, int) or not 0 < code <= _SIGNALLED:
+        return Ending()
+    texts = (_text(output.get(name)) for name in ("stdout", "output", "stderr"))
+    return Ending(failed=True, error="\n".join(filter(None, texts)))
+
+
+def _codex_ending(message: Message) -> Ending:
+    call_id = _text(message.get("tool_use_id"))
+    for record in _log_records(message, call_id):
+        payload = record.get("payload")
+        item = payload.get("item") if isinstance(payload, dict) else None
+        code = item.get("exit_code") if isinstance(item, dict) else None
+        if isinstance(item, dict) and item.get("id") == call_id and isinstance(code, int):
+            failed = 0 < code <= _SIGNALLED
+            return Ending(failed=failed, error=_text(message.get("tool_response")))
+    return Ending()
+
+
+def _logged_folder(message: Message) -> str | None:
+    """Return the folder in which Codex runs a call; "" for its own, None if the log does not
+    say."""
+    call_id = _text(message.get("tool_use_id"))
+    for record in _log_records(message, call_id):
+        payload = record.get("payload")
+        arguments = payload.get("arguments") if isinstance(payload, dict) else None
+        if isinstance(arguments, str):
+            return _text(read_call_message(arguments.encode("utf-8", "replace")).get("workdir"))
+    return None
+
+
+def _log_records(message: Message, call_id: str) -> list[Message]:
+    """Return the records of Codex's log that name a call, among its last ones."""
+    path = _text(message.get("transcript_path"))
+    if not call_id or not path.rpartition("/")[2].startswith("rollout-"):
+        return []
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return []
+    try:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
+            return []
+        data = os.pread(descriptor, _LOG_BYTES, max(0, info.st_size - _LOG_BYTES))
+    except OSError:
+        return []
+    finally:
+        os.close(descriptor)
+    name = call_id.encode("utf-8", "replace")
+    lines = (line for line in data.split(b"\n") if name in line)
+    return [record for record in map(read_call_message, lines) if record]
+
+
+def _key(*fields: str) -> str:
+    data = "\0".join(fields).encode("utf-8", "surrogatepass")
+    return str(blake2b(data, digest_size=16).hexdigest())
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _first_text(values: object) -> str:
+    return _text(values[0]) if isinstance(values, list) and values else ""

@@ -1,0 +1,187 @@
+"""What is kept of an agent's failed tool call, and what helped in the end.
+
+A failed command or edit goes into the working tree's file (`store.failed_actions`), by which
+`tool_gate` recognizes its repetition. It becomes a memory, counted by signature, as well: here for
+agents whose logs are not read, else when the log is. What helped is what was done until the same
+call succeeded; of a command that was called wrongly, the next one of its kind that worked. Failures
+that say nothing of the call are left out: commands that only read, timeouts, signals, the network.
+Everything is redacted and shortened before it is written. Trade-off: what helped is taken from what
+hooks saw, not from what caused the failure.
+"""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, quoted
+from xscore.extensions.agents.hook_call import HookCall
+from xscore.extensions.agents.shell_words import CommandWords, command_words
+from xscore.extensions.agents.tool_call import (
+    Ending,
+    ToolCall,
+    ending_of,
+    read_call_message,
+    tool_call,
+)
+from xscore.extensions.agents.tool_gate import current_state, is_in_ci
+from xscore.extensions.agents.tool_quotes import (
+    COMMAND_CHARS,
+    ERROR_CHARS,
+    shown_command,
+    shown_error,
+)
+from xscore.platform.paths import RepositoryRoot, user_config_file
+from xscore.platform.tree_state import GIT_FILES, file_state
+from xscore.prompts.fences import shorten_middle
+from xscore.records.memory import Kind, Memory, MemoryDetails
+from xscore.store.failed_actions import (
+    ActionsLock,
+    FailedAction,
+    read_actions,
+    tree_with_failures,
+    write_actions,
+)
+from xscore.store.failures import failure_id, record_failure, resolve_failure
+from xscore.store.memory_rows import memory_with_id
+from xscore.store.opening import has_store
+from xscore.store.store import Store
+
+_LOGS_READ = ("claude-code", "codex")
+"""Clients whose logs are read when an exchange ends, their failed commands included."""
+
+
+def note_failure(call: HookCall) -> str:
+    """Note a tool call that failed, and say what helped when it did before. Raises StoreError."""
+    mode = call.settings.agents.failures
+    message = read_call_message(call.data)
+    ending = ending_of(message, call.client)
+    failed_call = tool_call(message, call.client)
+    if mode == "off" or is_in_ci() or not ending.failed or failed_call is None:
+        return ""
+    if not call.is_watched or call.root.read_only:
+        return ""
+    words = command_words(failed_call.command)
+    if failed_call.command and words.only_reads:
+        return ""
+    memory_id = failure_id(_failure_text(failed_call, ending))
+    if not ending.is_transient:
+        _put_on_record(call, failed_call, ending, words, memory_id)
+    memory = _stored_failure(call, failed_call, ending, memory_id)
+    if memory is not None and memory.particulars.resolution:
+        call.add(_what_helped(memory))
+    return ""
+
+
+def _put_on_record(
+    call: HookCall, failed_call: ToolCall, ending: Ending, words: CommandWords, memory_id: str
+) -> None:
+    root = str(call.root.path)
+    allow_pii = call.settings.memory.allow_pii
+    with ActionsLock(root) as lock:
+        if not lock.held:
+            return
+        record = read_actions(root)
+        record.mode = call.settings.agents.failures
+        record.settings_file = str(user_config_file())
+        record.settings_state = file_state(record.settings_file)
+        record.git_files = _git_files(call.root)
+        for earlier in record.actions:
+            # It may have done a part of its work before it failed.
+            earlier.changed = earlier.changed or not earlier.path
+        action = record.find(failed_call.key) or FailedAction(failed_call.key)
+        action.kind = words.kind
+        action.shown = shown_command(
+            failed_call.command or _relative(failed_call.path, call.root.path), allow_pii=allow_pii
+        )
+        action.error = shown_error(ending.error, allow_pii=allow_pii)
+        action.path = failed_call.path
+        action.at = time.time()
+        action.times += 1
+        action.is_usage = ending.is_usage
+        action.may_deny = not words.is_outside
+        action.changed = action.succeeded = False
+        action.memory = memory_id
+        action.state = current_state(record, action)
+        record.put(action)
+        write_actions(record, now=action.at)
+
+
+def _stored_failure(
+    call: HookCall, failed_call: ToolCall, ending: Ending, memory_id: str
+) -> Memory | None:
+    """Return the memory of this failure, made now for an agent whose log is not read."""
+    if not has_store(call.root.store_dir):
+        return None
+    with Store.open_with(call.root, call.settings, create=False) as store:
+        memory = memory_with_id(store.connection, memory_id)
+        if call.client not in _LOGS_READ and not ending.is_transient:
+            paths = (_relative(failed_call.path, call.root.path),) if failed_call.path else ()
+            record_failure(
+                store,
+                text=_failure_text(failed_call, ending),
+                details=MemoryDetails(
+                    imported_from=call.client, session=failed_call.session, paths=paths
+                ),
+            )
+    return memory
+
+
+def note_edits(root: Path, paths: Sequence[str]) -> None:
+    """Note files that were edited, in what failed before."""
+    tree = str(root)
+    if tree_with_failures(tree) != tree:
+        return
+    with ActionsLock(tree) as lock:
+        record = read_actions(tree)
+        for action in record.actions:
+            for path in paths:
+                action.add_step(f"an edit of {shown_command(_relative(path, root))}")
+        if lock.held:
+            write_actions(record, now=time.time())
+
+
+def store_fixes(store: Store) -> None:
+    """Store what helped against failures that have a memory, and forget the actions that succeeded.
+    Raises StoreError."""
+    root = str(store.root.path)
+    if tree_with_failures(root) != root:
+        return
+    with ActionsLock(root) as lock:
+        record = read_actions(root)
+        for action in record.actions:
+            memory = memory_with_id(store.connection, action.memory) if action.fixed else None
+            is_failure = memory is not None and memory.kind is Kind.FAILURE
+            if memory and is_failure and not memory.particulars.resolution:
+                resolve_failure(store, memory.id, action.fixed)
+        record.actions = [action for action in record.actions if not action.succeeded]
+        if lock.held:
+            write_actions(record, now=time.time())
+
+
+def _failure_text(failed_call: ToolCall, ending: Ending) -> str:
+    """Return the failure as importers of logs word it, so that both count as one."""
+    subject = failed_call.command or f"edit of {failed_call.path.rpartition('/')[2]}"
+    return f"{subject}\n{shorten_middle(ending.error, ERROR_CHARS)}"
+
+
+def _what_helped(memory: Memory) -> str:
+    times = (
+        f"{memory.particulars.occurrences} times" if memory.particulars.occurrences > 1 else "once"
+    )
+    helped = quoted(memory.particulars.resolution, 3 * COMMAND_CHARS)
+    return (
+        f"xscore: this failure is known, it was met {times} before. {DATA_NOTE}\n<{FENCE}>\n"
+        f"[{memory.id}] What helped then: {helped}\n</{FENCE}>"
+    )
+
+
+def _git_files(root: RepositoryRoot) -> list[str]:
+    if root.git_dir is None:
+        return []
+    folders = {root.git_dir, root.store_dir.parent}
+    return [str(folder / name) for folder in sorted(folders) for name in GIT_FILES]
+
+
+def _relative(path: str, root: Path) -> str:
+    place = Path(path)
+    return str(place.relative_to(root)) if place.is_relative_to(root) else path

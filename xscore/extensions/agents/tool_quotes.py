@@ -1,0 +1,28 @@
+"""Quote what an agent's failed tool call ran and printed: redacted, on one line, shortened, unable
+to close its fence.
+
+Whatever of a call is stored or said goes through here. Trade-off: of an error only the last lines
+are quoted, where tools say what failed.
+"""
+
+from xscore.extensions.agents.agent_bundle import quoted
+from xscore.prompts.fences import shorten_middle
+from xscore.store.personal_data import redact_said
+
+COMMAND_CHARS, LINE_CHARS = 200, 160
+ERROR_LINES = 4
+ERROR_CHARS = 8_000
+"""Of an error or command; the rest is looked at by nobody."""
+
+
+def shown_command(command: str, *, allow_pii: bool = False) -> str:
+    """Return a command or a path as it may be quoted: redacted, on one line, shortened."""
+    clean = redact_said(command[:ERROR_CHARS], allow_pii=allow_pii).text
+    return f"`{quoted(clean.replace('`', chr(39)), COMMAND_CHARS)}`"
+
+
+def shown_error(error: str, *, allow_pii: bool) -> str:
+    """Return the last lines of an error, where tools say what failed, redacted."""
+    clean = redact_said(shorten_middle(error, ERROR_CHARS), allow_pii=allow_pii).text
+    lines = [line.strip() for line in clean.splitlines() if line.strip()]
+    return " | ".join(quoted(line, LINE_CHARS) for line in lines[-ERROR_LINES:])

@@ -1,0 +1,102 @@
+"""Whether a working tree is as it was: one fingerprint of the names, sizes and change times of its
+files.
+
+No file is read and no clock is asked: two fingerprints are equal or they are not, so a clock set
+back changes nothing. Folders that tools write while they run (caches, dependencies) count by a few
+telling entries, not by their files. Trade-off: a tree of more than `MOST_ENTRIES` entries has no
+fingerprint.
+
+A hook uses it before a tool runs, so it imports nothing that takes time to load.
+"""
+
+import os
+from _blake2 import blake2b  # `hashlib` would load OpenSSL first, which takes 2 ms
+from collections.abc import Sequence
+
+MOST_ENTRIES = 10_000
+GIT_FILES = ("HEAD", "index", "FETCH_HEAD", "MERGE_HEAD", "logs/HEAD", "config", "packed-refs")
+"""Files in a git folder that a command of git changes."""
+_SUMMARIZED = frozenset(
+    """
+    .cache .git .gradle .hypothesis .idea .mypy_cache .next .nox .nuxt .pytest_cache .ruff_cache
+    .svelte-kit .terraform .tox .turbo .venv .xscore __pycache__ env node_modules target venv
+    """.split()
+)
+"""Folders whose files are not listed: caches that a command writes, and dependencies."""
+_TELLING = (".package-lock.json", "pyvenv.cfg", "CACHEDIR.TAG")
+"""Files in such a folder that say when its content changed."""
+
+
+def tree_fingerprint(root: str, git_files: Sequence[str] = ()) -> str:
+    """Return a fingerprint of the files below a folder; "" where they are too many or cannot be
+    listed.
+
+    git_files: paths of files outside it that count, too.
+    """
+    state = blake2b(digest_size=16)
+    for path in git_files:
+        state.update(file_state(path).encode())
+    waiting = [root]
+    entries = 0
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as listing:
+                inside = sorted(listing, key=_name_of)
+        except OSError:
+            return ""
+        entries += len(inside)
+        if entries > MOST_ENTRIES:
+            return ""
+        lines = [folder]
+        for entry in inside:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name in _SUMMARIZED:
+                    lines.append(_summary(entry.path))
+                else:
+                    waiting.append(entry.path)
+                continue
+            lines.append(_state_line(entry))
+        state.update("\n".join(lines).encode("utf-8", "surrogateescape"))
+    return state.hexdigest()
+
+
+def file_state(path: str) -> str:
+    """Return what changes when a file does; "absent" if it is not there or cannot be looked at."""
+    try:
+        info = os.stat(path, follow_symlinks=False)  # noqa: PTH116  `pathlib` takes 3 ms to load
+    except (OSError, ValueError):
+        return "absent"
+    return f"{info.st_size} {info.st_ctime_ns} {info.st_ino}"
+
+
+def _name_of(entry: "os.DirEntry[str]") -> str:
+    return entry.name
+
+
+def _state_line(entry: "os.DirEntry[str]") -> str:
+    try:
+        info = entry.stat(follow_symlinks=False)
+    except OSError:  # it has just gone
+        return f"{entry.name} absent"
+    # The ctime alone: it changes with every write, and no program can set it as it likes.
+    return f"{entry.name} {info.st_size} {info.st_ctime_ns}"
+
+
+def _summary(folder: str) -> str:
+    parts = [folder, file_state(folder)]
+    parts += [file_state(f"{folder}/{name}") for name in _TELLING]
+    library = f"{folder}/lib"
+    # A virtual environment: installing a package changes its `site-packages`.
+    for python in _names_in(library) if folder.endswith("env") else ():
+        parts.append(file_state(f"{library}/{python}/site-packages"))
+    if folder.endswith("/__pycache__"):
+        return folder
+    return " ".join(parts)
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208  `pathlib` takes 3 ms to load
+    except OSError:
+        return []
