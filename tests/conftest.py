@@ -2,6 +2,7 @@
 folder."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,6 +28,9 @@ hypothesis_settings.register_profile("fuzz", deadline=None, max_examples=100_000
 hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 LOOPBACK = ("127.", "::1", "localhost")
+MEMORY_DISK = Path("/dev/shm")
+ROOM_BYTES = 4_000_000_000
+"""Room on it from which the folders of tests are made there; they take a tenth of that."""
 GIT_SETTINGS = (
     "user.name=t",
     "user.email=t@example.invalid",
@@ -44,6 +48,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # Begun in the background by a shell: each process started here would ignore it, too.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if MEMORY_DISK.is_dir() and shutil.disk_usage(MEMORY_DISK).free >= ROOM_BYTES:
+        # Each commit of a store waits for the disk, some ten thousand times.
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", os.fspath(MEMORY_DISK))
 
 
 @pytest.fixture(autouse=True)
@@ -91,11 +98,16 @@ def _use_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
 
 
-def git(root: Path, *arguments: str) -> str:
-    """Run git in a test repository."""
+def git(root: Path, *arguments: str, stdin: str | None = None) -> str:
+    """Run git in a test repository. stdin: what it reads."""
     options = [word for setting in GIT_SETTINGS for word in ("-c", setting)]
     done = subprocess.run(
-        ["git", *options, *arguments], cwd=root, check=True, capture_output=True, text=True
+        ["git", *options, *arguments],
+        cwd=root,
+        input=stdin,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return done.stdout
 

@@ -1,11 +1,10 @@
 """A repository with a small history that was written to be mined."""
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.conftest import git, write_files
+from tests.conftest import git
 
 ORIGIN = {
     "shop/prices.py": (
@@ -58,29 +57,27 @@ def write_history(
     """Commit these changes a day apart; None removes a file."""
     root.mkdir(parents=True, exist_ok=True)
     git(root, "init", "-q", "-b", "main")
-    for day, (message, files) in enumerate(commits, start=1):
-        write_files(root, {path: text for path, text in files.items() if text is not None})
-        for path, text in files.items():
-            if text is None:
-                (root / path).unlink()
-        git(root, "add", "-A")
-        # Git takes the time of a commit from its environment alone.
-        when = f"2026-03-{day:02} 12:00 +0000"
-        with patched_environment(GIT_COMMITTER_DATE=when, GIT_AUTHOR_DATE=when):
-            git(root, "commit", "-q", "--allow-empty", "-m", message)
+    # One process for all commits.
+    stream = "".join(
+        _commit_command(day, message, files) for day, (message, files) in enumerate(commits, 1)
+    )
+    git(root, "fast-import", "--quiet", stdin=stream)
+    git(root, "reset", "-q", "--hard")
     return root
 
 
-@contextmanager
-def patched_environment(**variables: str) -> Iterator[None]:
-    """Set these variables for a while."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+def _commit_command(day: int, message: str, files: Mapping[str, str | None]) -> str:
+    """Return the command of `git fast-import` for a commit of this day of March."""
+    seconds = int(datetime(2026, 3, day, 12, tzinfo=UTC).timestamp())
+    lines = ["commit refs/heads/main", f"committer t <t@example.invalid> {seconds} +0000"]
+    lines.append(_data(f"{message.strip()}\n"))
+    for path, text in files.items():
+        if text is None:
+            lines.append(f"D {path}")
+        else:
+            lines += [f"M 100644 inline {path}", _data(text)]
+    return "\n".join([*lines, ""])
+
+
+def _data(text: str) -> str:
+    return f"data {len(text.encode())}\n{text}"
