@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.conftest import git
+from tests.histories import NewCommit, write_commits
 
 ORIGIN = {
     "shop/prices.py": (
@@ -55,29 +55,10 @@ def write_history(
     root: Path, commits: Sequence[tuple[str, Mapping[str, str | None]]] = HISTORY
 ) -> Path:
     """Commit these changes a day apart; None removes a file."""
-    root.mkdir(parents=True, exist_ok=True)
-    git(root, "init", "-q", "-b", "main")
-    # One process for all commits.
-    stream = "".join(
-        _commit_command(day, message, files) for day, (message, files) in enumerate(commits, 1)
+    return write_commits(
+        root,
+        [
+            NewCommit(message, files, datetime(2026, 3, day, 12, tzinfo=UTC).timestamp())
+            for day, (message, files) in enumerate(commits, start=1)
+        ],
     )
-    git(root, "fast-import", "--quiet", stdin=stream)
-    git(root, "reset", "-q", "--hard")
-    return root
-
-
-def _commit_command(day: int, message: str, files: Mapping[str, str | None]) -> str:
-    """Return the command of `git fast-import` for a commit of this day of March."""
-    seconds = int(datetime(2026, 3, day, 12, tzinfo=UTC).timestamp())
-    lines = ["commit refs/heads/main", f"committer t <t@example.invalid> {seconds} +0000"]
-    lines.append(_data(f"{message.strip()}\n"))
-    for path, text in files.items():
-        if text is None:
-            lines.append(f"D {path}")
-        else:
-            lines += [f"M 100644 inline {path}", _data(text)]
-    return "\n".join([*lines, ""])
-
-
-def _data(text: str) -> str:
-    return f"data {len(text.encode())}\n{text}"
