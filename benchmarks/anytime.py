@@ -39,7 +39,6 @@ from xscore.scorer.model_judge import JudgingPlan, ModelJudge
 from xscore.scorer.packs import PackProfile, assign_packs
 from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 SHARES = (0.10, 0.20, 0.50)
 K, THRESHOLD = 15, 0.7
@@ -117,9 +116,7 @@ def docstrings(cache: Path, every: int) -> Shares:
     cases = [case for _, case in write_stripped(cache, stripped)][::every]
     shares = Shares()
     with store_of(stripped, cache) as store:
-        pool = Pool(store.pool(), store.vectors(TERM_EMBEDDER)).of_kinds(
-            {Kind.FUNCTION, Kind.METHOD}
-        )
+        pool = Pool(store.pool(), store.term_vectors()).of_kinds({Kind.FUNCTION, Kind.METHOD})
         ask_all(store, pool, cases, shares)
     return shares
 

@@ -18,18 +18,16 @@ Ends with 1 where a target is missed.
 """
 
 import argparse
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import nsmallest
 from pathlib import Path
-from typing import Any
 
 import numpy
-from commit_cases import CommitCase, ask_all, is_same_place, place_of, read_cases
 from msgspec import Struct
 from numpy.random import Generator
 from numpy.typing import NDArray
+from recorded_judgments import read_recorded
 
 from xscore.pipeline.joining import JUDGE_BOUND, WORDS_BOUND, WORDS_WEIGHT, join
 from xscore.pipeline.selection import select
@@ -114,34 +112,15 @@ def main() -> int:
 
 def read_pools(bench: Path, clones: Path, cache: Path) -> Iterator[Case]:
     """Yield the cases that have recorded judgments, with the word scores of their trees."""
-    recorded: dict[str, list[Mapping[str, Any]]] = {}
-    for line in (bench / "judgments.jsonl").open(encoding="utf-8"):
-        judged = json.loads(line)
-        recorded[judged["id"]] = judged["judged"]
-    cases = [case for case in read_cases(bench, every=1) if case.id in recorded]
-    for result in ask_all(cases, clones, cache):
-        yield _case_of(result.case, result.ranking.ranked, recorded[result.case.id])
-
-
-def _case_of(
-    case: CommitCase, ranked: Sequence[Ranked], recorded: Sequence[Mapping[str, Any]]
-) -> Case:
-    by_path: dict[str, list[Mapping[str, Any]]] = {}
-    for judged in recorded:
-        by_path.setdefault(judged["path"], []).append(judged)
-    scores: list[float] = []
-    for entry in ranked:
-        place = place_of(entry.candidate)
-        at_place = by_path.get(entry.candidate.path, ())
-        of_place = [judged["score"] for judged in at_place if is_same_place(judged, *place)]
-        scores.append(max(of_place) / 100 if of_place else math.nan)
-    return Case(
-        case.id,
-        tuple(entry.candidate for entry in ranked),
-        numpy.array([entry.judgment.score for entry in ranked]),
-        numpy.array(scores),
-        numpy.array([case.is_gold(*place_of(entry.candidate)) for entry in ranked]),
-    )
+    for pool in read_recorded(bench, clones, cache):
+        scores = [math.nan if score is None else score for score in pool.recorded]
+        yield Case(
+            pool.case.id,
+            tuple(entry.candidate for entry in pool.ranked),
+            numpy.array([entry.judgment.score for entry in pool.ranked]),
+            numpy.array(scores),
+            numpy.array(pool.is_gold),
+        )
 
 
 def resized(case: Case, size: int, draw: Generator) -> Case:

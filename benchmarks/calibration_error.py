@@ -11,15 +11,11 @@ model.
 """
 
 import argparse
-import json
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from commit_cases import CommitCase, ask_all, is_same_place, place_of, read_cases
-from msgspec import Struct
+from recorded_judgments import RecordedPool, read_recorded
 
 from xscore.extensions.evaluation.calibration_fit import (
     KEPT_PER_CASE,
@@ -39,17 +35,6 @@ RECALLS = (0.8, 0.9)
 MOST = 15
 
 
-class JudgedPool(Struct):
-    """One case: what words and the strong model said of each memory."""
-
-    case: CommitCase
-    kinds: list[str]
-    words: list[float]
-    is_gold: list[bool]
-    recorded: list[float | None]
-    """Of what the model was shown, 0..1."""
-
-
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -57,7 +42,7 @@ def main() -> None:
     parser.add_argument("--repositories", type=Path, required=True)
     parser.add_argument("--cache", type=Path, default=Path(__file__).with_name(".cache"))
     arguments = parser.parse_args()
-    pools = list(judged_pools(arguments.bench, arguments.repositories, arguments.cache))
+    pools = list(read_recorded(arguments.bench, arguments.repositories, arguments.cache))
     print(f"{len(pools)} commits of {len({pool.case.repository for pool in pools})} repositories")
     print("noise    AUC  error of scores  of shares  highest  wished  recall  kept  weight")
     for noise in NOISE:
@@ -65,7 +50,7 @@ def main() -> None:
             print_row(pools, noise, wished)
 
 
-def print_row(pools: Sequence[JudgedPool], noise: float, wished: float) -> None:
+def print_row(pools: Sequence[RecordedPool], noise: float, wished: float) -> None:
     """Print the means over the draws."""
     rows: list[tuple[float, ...]] = []
     for draw in range(DRAWS):
@@ -90,35 +75,7 @@ def print_row(pools: Sequence[JudgedPool], noise: float, wished: float) -> None:
     )
 
 
-def judged_pools(bench: Path, clones: Path, cache: Path) -> Sequence[JudgedPool]:
-    """Ask each recorded case of its own tree by words, and pair its memories with the record."""
-    recorded: dict[str, list[dict[str, Any]]] = {}
-    for line in (bench / "judgments.jsonl").open():
-        record = json.loads(line)
-        recorded[record["id"]] = record["judged"]
-    cases = [case for case in read_cases(bench, every=1) if case.id in recorded]
-    pools: list[JudgedPool] = []
-    for result in ask_all(cases, clones, cache):
-        by_path: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for judged in recorded[result.case.id]:
-            by_path[judged["path"]].append(judged)
-        pool = JudgedPool(result.case, [], [], [], [])
-        for entry in result.ranking.ranked:
-            place = place_of(entry.candidate)
-            scores = [
-                judged["score"] / 100
-                for judged in by_path[entry.candidate.path]
-                if is_same_place(judged, *place)
-            ]
-            pool.kinds.append(str(entry.candidate.kind))
-            pool.words.append(entry.judgment.score)
-            pool.is_gold.append(result.case.is_gold(*place))
-            pool.recorded.append(max(scores, default=None))
-        pools.append(pool)
-    return pools
-
-
-def degraded(pool: JudgedPool, noise: float, random: np.random.Generator) -> list[float]:
+def degraded(pool: RecordedPool, noise: float, random: np.random.Generator) -> list[float]:
     """Return scores with noise, in steps of a hundredth as judges give them.
 
     What the model was not shown (tests, documents) scores as something unrelated of its case.
@@ -133,19 +90,20 @@ def degraded(pool: JudgedPool, noise: float, random: np.random.Generator) -> lis
     return [float(share) for share in np.clip(shares, 0, 1).round(2)]
 
 
-def scored_case(pool: JudgedPool, scores: Sequence[float]) -> ScoredCase:
+def scored_case(pool: RecordedPool, scores: Sequence[float]) -> ScoredCase:
     """Return the case under every weight of words."""
+    words = [entry.judgment.score for entry in pool.ranked]
     ranks: dict[float, tuple[int, ...]] = {}
     memories: dict[float, tuple[ScoredMemory, ...]] = {}
     for weight in sorted({*WEIGHTS, WORDS_WEIGHT}):
-        evidence = words_evidence(pool.words, weight=weight)
+        evidence = words_evidence(words, weight=weight)
         joined = list(map(joined_score, scores, evidence))
         order = sorted(
-            range(len(joined)), key=lambda at: (-joined[at], -scores[at], -pool.words[at], at)
+            range(len(joined)), key=lambda at: (-joined[at], -scores[at], -words[at], at)
         )
         ranks[weight] = tuple(place for place, at in enumerate(order, 1) if pool.is_gold[at])
         memories[weight] = tuple(
-            ScoredMemory(joined[at], pool.kinds[at], pool.is_gold[at])
+            ScoredMemory(joined[at], str(pool.ranked[at].candidate.kind), pool.is_gold[at])
             for place, at in enumerate(order)
             if place < KEPT_PER_CASE or pool.is_gold[at]
         )

@@ -20,12 +20,8 @@ from check_fit import FittingList, Vector, fit, sums_of
 from msgspec import Struct
 
 from xscore.extensions.checking.evidence import FIGURES
-from xscore.extensions.checking.learned_order import (
-    WEIGHTS,
-    OrderWeights,
-    missing_probability,
-    shares_of,
-)
+from xscore.extensions.checking.learned_order import WEIGHTS, OrderWeights, missing_probability
+from xscore.scorer.linear_model import shares_of
 
 GAIN, AT_20, SILENT = 0.05, 0.60, 0.80
 DRAWS = 2_000
@@ -115,7 +111,7 @@ def measure(lists: Sequence[FittingList], weights_for: Callable[[str], OrderWeig
 
 
 def within(places: Iterable[int], first: int) -> float:
-    """Return the share of places among the first so many."""
+    """Return the share of places among the first `first`."""
     return float(np.mean([place < first for place in places]))
 
 

@@ -13,11 +13,11 @@ from xscore.extensions.checking.evidence import Situation
 from xscore.extensions.checking.learned_order import (
     COLUMNS,
     TELLING,
-    LinearModel,
     OrderWeights,
     columns_of,
     telling_of,
 )
+from xscore.scorer.linear_model import LinearModel
 
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -43,7 +43,7 @@ def situation_of(entry: CheckList) -> Situation:
 
 def sums_of(model: LinearModel, rows: Matrix) -> Vector:
     """Return what `LinearModel.sums` does, for many rows."""
-    sums: Vector = (rows - model.mean) / model.deviation @ np.array(model.weights) + model.bias
+    sums: Vector = rows @ np.array([*model.weights.values()]) + model.bias
     return sums
 
 
@@ -131,11 +131,9 @@ def fit_missing(telling: Matrix, is_missing: Vector, balance: Vector) -> LinearM
 def _model(
     columns: tuple[str, ...], mean: Vector, deviation: Vector, weights: Vector, bias: float
 ) -> LinearModel:
-    """Return a model with figures that a diff can show."""
-
-    def rounded(values: Vector) -> tuple[float, ...]:
-        return tuple(float(f"{value:.5g}") for value in values)
-
-    return LinearModel(
-        columns, rounded(mean), rounded(deviation), rounded(weights), float(f"{bias:.5g}")
-    )
+    """Return a model of the columns as they are, with figures that a diff can show."""
+    scaled = weights / deviation
+    by_name: dict[str, float] = {}
+    for name, weight in zip(columns, scaled, strict=True):
+        by_name[name] = float(f"{weight:.5g}")
+    return LinearModel(by_name, float(f"{bias - scaled @ mean:.5g}"))

@@ -52,7 +52,6 @@ from xscore.settings import (
     validate_group,
 )
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 T = TypeVar("T")
 
@@ -190,9 +189,7 @@ class Bench(Struct, frozen=True):
                 write=resources.spending.judgments.writer(turn.task, described.identity),
                 claims=resources.spending.judgments.claims(turn.task, described.identity),
                 slots=pack_slots(described, pool),
-                priors=lexical_priors(
-                    turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER)
-                ),
+                priors=lexical_priors(turn, pool.candidates, self.store.term_vectors),
                 concurrency=workers_for(described.concurrency),
                 stop=StopSignal(resources.hold_back),
             ),

@@ -4,7 +4,6 @@ Each repository has one clone in the cache, checked out at the parents of its ca
 another: the index then reads only what differs. Not a benchmark itself.
 """
 
-import subprocess
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,13 +13,13 @@ from pathlib import Path
 from commit_cases import CommitCase
 from msgspec import Struct, msgpack
 from msgspec.structs import replace
+from trees import check_out, clone_without_files
 
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root
 from xscore.records.memory import Candidate, Edge, Relation, TermColumn
 from xscore.settings import IndexSettings
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 
 class CasePool(Struct, frozen=True):
@@ -75,11 +74,8 @@ def _pool_at(case: CommitCase, clones: Path, cache: Path) -> CasePool:
     tree = cache.resolve() / "clones" / name
     if not tree.exists():
         tree.parent.mkdir(parents=True, exist_ok=True)
-        clone = ["clone", "-q", "--shared", "-n", str((clones / name).resolve()), str(tree)]
-        subprocess.run(["git", *clone], check=True, capture_output=True)
-    at = ["git", "-C", str(tree), "-c", "core.hooksPath=/dev/null"]
-    subprocess.run([*at, "checkout", "-qf", case.commit], check=True, capture_output=True)
-    subprocess.run([*at, "clean", "-fdxq"], check=True, capture_output=True)
+        clone_without_files((clones / name).resolve(), tree)
+    check_out(tree, case.commit)
     root = replace(find_root(tree), store_dir=cache.resolve() / "stores" / name)
     with closing(Store.open(root, user_data_dir=cache.resolve() / "user")) as store:
         index_repository(store.connection, root, IndexSettings(git=True), now=time.time())
@@ -87,4 +83,4 @@ def _pool_at(case: CommitCase, clones: Path, cache: Path) -> CasePool:
         ids = {id_ for candidate in candidates for id_ in (candidate.id, *candidate.duplicates)}
         rows = store.connection.execute("SELECT source, target, relation FROM edge").fetchall()
         edges = [row for row in rows if row[0] in ids and row[1] in ids]
-        return CasePool(candidates, TermColumn.of_pairs(store.vectors(TERM_EMBEDDER)), edges)
+        return CasePool(candidates, TermColumn.of_pairs(store.term_vectors()), edges)

@@ -3,7 +3,7 @@
 All are convex and start from zero, so the same rows give the same weights. Not a benchmark itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,25 +28,10 @@ def fit_ranking(
     least_zero: the weights that may not be negative.
     ridge: of the weights of standardized columns.
     """
-    rows = np.concatenate([group for group, _ in groups])
-    spread = rows.std(0) + TINY
-    rows = (rows - rows.mean(0)) / spread
-    sizes = [len(gold) for _, gold in groups]
-    starts = np.cumsum([0, *sizes])[:-1]
-    group_of = np.repeat(np.arange(len(groups)), sizes)
-    share = np.concatenate([gold / gold.sum() for _, gold in groups])
-
-    def loss(weights: Matrix) -> tuple[float, Matrix]:
-        rating = rows @ weights
-        highest = np.maximum.reduceat(rating, starts)
-        grown = np.exp(rating - highest[group_of])
-        sums = np.add.reduceat(grown, starts)
-        missed = share @ (rating - highest[group_of] - np.log(sums)[group_of])
-        slope = rows.T @ (grown / sums[group_of] - share) / len(groups) + ridge * weights
-        return -missed / len(groups) + ridge * (weights @ weights) / 2, slope
-
+    spread = np.concatenate([group for group, _ in groups]).std(0) + TINY
+    loss = _ranking_loss(groups, spread, ridge)
     floor = np.where(np.array(least_zero), 0.0, -np.inf)
-    weights = np.zeros(rows.shape[1])
+    weights = np.zeros(len(spread))
     ahead, momentum, step = weights, 1.0, 1.0
     lowest, _ = loss(weights)
     for _ in range(steps):
@@ -66,6 +51,29 @@ def fit_ranking(
         momentum, weights, lowest = following, moved, reached
         step *= 1.3
     return weights / spread
+
+
+def _ranking_loss(
+    groups: Sequence[tuple[Matrix, Matrix]], spread: Matrix, ridge: float
+) -> Callable[[Matrix], tuple[float, Matrix]]:
+    """Return what gives the loss of some weights, and its slope."""
+    rows = np.concatenate([group for group, _ in groups])
+    rows = (rows - rows.mean(0)) / spread
+    sizes = [len(gold) for _, gold in groups]
+    starts = np.cumsum([0, *sizes])[:-1]
+    group_of = np.repeat(np.arange(len(groups)), sizes)
+    share = np.concatenate([gold / gold.sum() for _, gold in groups])
+
+    def loss(weights: Matrix) -> tuple[float, Matrix]:
+        rating = rows @ weights
+        highest = np.maximum.reduceat(rating, starts)
+        grown = np.exp(rating - highest[group_of])
+        sums = np.add.reduceat(grown, starts)
+        missed = share @ (rating - highest[group_of] - np.log(sums)[group_of])
+        slope = rows.T @ (grown / sums[group_of] - share) / len(groups) + ridge * weights
+        return -missed / len(groups) + ridge * (weights @ weights) / 2, slope
+
+    return loss
 
 
 def fit_odds(rows: Matrix, gold: Matrix, *, ridge: float, steps: int = 50) -> Matrix:

@@ -36,9 +36,9 @@ from pathlib import Path
 from typing import Any
 
 from judging_load import server, settings_for, write_tree
-from lexical_sources import checked_out
 from msgspec import Struct
 from msgspec.structs import replace
+from trees import checked_out
 
 from xscore.indexer.index import index_repository
 from xscore.pipeline.build import Pipeline
@@ -50,7 +50,6 @@ from xscore.records.turn import Turn
 from xscore.scorer.lexical import lexical_priors
 from xscore.settings import BudgetSettings, ProviderSettings, Settings
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 MOST_OF_FIRST = 1 / 5
 KEPT, JUDGED = 0.90, 0.20
@@ -190,9 +189,7 @@ def read_case(
     with contextlib.closing(Store.open(find_root(root), user_data_dir=folder / "user")) as store:
         index_repository(store.connection, store.root, Settings().index, now=time.time())
         pool = store.fetch().candidates
-        priors = lexical_priors(
-            Turn(task=commit["query"]), pool, lambda: store.vectors(TERM_EMBEDDER)
-        )
+        priors = lexical_priors(Turn(task=commit["query"]), pool, store.term_vectors)
         links: dict[str, list[str]] = {}
         for edge in store.edges_touching(priors):
             links.setdefault(edge.source, []).append(edge.target)

@@ -34,6 +34,7 @@ from xscore.scorer.learned_words import (
     log_odds_terms,
     presence_terms,
 )
+from xscore.scorer.linear_model import LinearModel
 from xscore.scorer.weighed_pool import WeighedPool
 from xscore.scorer.word_features import FEATURES
 
@@ -317,9 +318,10 @@ def written(model: Model, present_from: float, about: str) -> LearnedWeights:
     )
 
 
-def named(names: Sequence[str], weights: Matrix) -> dict[str, float]:
+def named(names: Sequence[str], weights: Matrix) -> LinearModel:
     """Return weights by name, rounded: more digits than the cases can tell."""
-    return {name: round(float(value), 5) for name, value in zip(names, weights, strict=True)}
+    by_name = {name: round(float(value), 5) for name, value in zip(names, weights, strict=True)}
+    return LinearModel(by_name)
 
 
 if __name__ == "__main__":

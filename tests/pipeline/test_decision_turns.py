@@ -275,7 +275,7 @@ async def test_a_turn_too_long_for_a_request_is_shortened_in_the_middle_and_said
     state = server.bodies[0]["state"]
     assert "taken twice" in state and "KeyError: 'x'" in state and "characters left out" in state
     (notice,) = [warning for warning in answer.warnings if "characters of the turn" in warning]
-    assert notice.startswith("the judge saw ") and notice in answer.warnings
+    assert notice.startswith("too long for the judge") and notice in answer.warnings
 
 
 async def test_errors_too_long_for_a_prompt_are_said_to_be_shortened(
@@ -286,7 +286,7 @@ async def test_errors_too_long_for_a_prompt_are_said_to_be_shortened(
     turns = [Turn(task=TASK.task, errors="E   boom\n" * repeats) for repeats in (2_000, 3)]
     long, short = [await ask(shop, settings_for(server), turn) for turn in turns]
     assert any("12,000 of 17,999 characters of the errors" in warning for warning in long.warnings)
-    assert not any("the judge saw" in warning for warning in short.warnings)
+    assert not any("too long for the judge" in warning for warning in short.warnings)
 
 
 async def test_text_of_a_memory_cannot_leave_its_question(

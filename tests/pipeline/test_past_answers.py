@@ -13,7 +13,6 @@ from xscore.records.memory import Kind
 from xscore.records.turn import Scope, Turn
 from xscore.scorer.lexical import lexical_priors
 from xscore.store.memory_rows import WithoutExchanges
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 ASKED = "Where is the discount taken?"
 
@@ -108,9 +107,7 @@ async def test_an_exchange_is_judged_by_its_answer(shop: Path, server: OpenAISer
         await pipeline.ask(Turn(task=ASKED))
         (exchange,) = [memory for memory in pipeline.store.pool() if memory.kind is Kind.EXCHANGE]
         texts = pipeline.store.texts([exchange])
-        words = lexical_priors(
-            same_question, pipeline.store.pool(), lambda: pipeline.store.vectors(TERM_EMBEDDER)
-        )
+        words = lexical_priors(same_question, pipeline.store.pool(), pipeline.store.term_vectors)
         candidates = pipeline.store.fetch(tests="full", without=WithoutExchanges()).candidates
     assert "could not tell" in texts[exchange.id] and ASKED not in texts[exchange.id]
     assert words[exchange.id] == 0 < max(words.values())

@@ -28,7 +28,6 @@ from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge
 from xscore.settings import IndexSettings, SelectionSettings
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 pytestmark = [pytest.mark.verify, pytest.mark.timeout(600)]
 
@@ -92,7 +91,7 @@ class Tree(Struct, frozen=True):
         """Judge the whole pool, best first."""
         pool = self.store.pool()
         by_content = {candidate.content_hash: candidate for candidate in pool}
-        judge = LexicalJudge(lambda: self.store.vectors(TERM_EMBEDDER))
+        judge = LexicalJudge(self.store.term_vectors)
         return [
             (by_content[judgment.content_hash], judgment)
             for judgment in judge.judgments(Turn(task=task), pool)

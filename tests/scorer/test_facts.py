@@ -16,15 +16,8 @@ from xscore.records.memory import MOST_FACT_TOKENS, Kind, MemoryScope
 from xscore.records.turn import Turn
 from xscore.scorer.facts import slips
 from xscore.scorer.lexical import LexicalJudge
-from xscore.settings import (
-    IndexSettings,
-    JudgeSettings,
-    SelectionSettings,
-    Settings,
-    StoreSettings,
-)
+from xscore.settings import IndexSettings, JudgeSettings, SelectionSettings, Settings, StoreSettings
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 CUT = SelectionSettings().lexical_facts_threshold
 
@@ -56,7 +49,7 @@ def facts(store: Store) -> dict[str, str]:
 def judged(store: Store, task: str) -> dict[str, Judgment]:
     """Judge a store's pool by words; judgments by id."""
     pool = store.pool()
-    judge = LexicalJudge(lambda: store.vectors(TERM_EMBEDDER))
+    judge = LexicalJudge(store.term_vectors)
     judgments = judge.judge_all(Turn(task=task), pool)
     return {candidate.id: judgment for candidate, judgment in zip(pool, judgments, strict=True)}
 

@@ -33,9 +33,9 @@ def test_the_weights_are_for_what_a_memory_is_described_by() -> None:
     """A feature without a weight, or a weight without a feature, would count for nothing in
     silence."""
     weights = load_weights()
-    assert set(weights.code) == set(FEATURES)
-    assert tuple(weights.probability) == ODDS_TERMS
-    assert tuple(weights.presence) == PRESENCE_TERMS
+    assert set(weights.code.weights) == set(FEATURES)
+    assert tuple(weights.probability.weights) == ODDS_TERMS
+    assert tuple(weights.presence.weights) == PRESENCE_TERMS
 
 
 def test_who_is_called_by_what_the_task_names_scores_more_and_the_reason_says_so() -> None:

@@ -6,7 +6,6 @@ from xscore.platform.hashing import content_hash
 from xscore.records.memory import CodeFacts, Kind, Layer, MemoryScope, MemorySource, MemoryStatus
 from xscore.store import memory_writer
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 
 def test_no_part_of_a_memory_carries_a_secret_in() -> None:
@@ -98,9 +97,9 @@ def test_putting_again_keeps_what_use_has_taught(store: Store) -> None:
 def test_every_memory_has_a_vector(store: Store) -> None:
     """The vector layer's embedder sees each memory as it is written, and again when it changes."""
     put(store.connection, function("alpha"), function("beta"))
-    before = dict(store.vectors(TERM_EMBEDDER))
+    before = dict(store.term_vectors())
     put(store.connection, function("alpha", text="def alpha(): return gamma"))
-    after = dict(store.vectors(TERM_EMBEDDER))
+    after = dict(store.term_vectors())
     assert len(before) == len(after) == 2
     assert sum(before[key] != after[key] for key in before) == 1
 

@@ -14,7 +14,6 @@ from xscore.settings import Settings
 from xscore.store.link_rows import state_edges
 from xscore.store.memory_rows import select_memories
 from xscore.store.store import Store, load_pack_slots, save_pack_slots
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 
 def test_the_pool_is_every_live_memory_of_every_layer(store: Store) -> None:
@@ -81,7 +80,7 @@ def test_without_user_learning_the_user_store_is_never_touched(
     ) as opened:
         assert opened.user_connection(create=True) is None
         assert not any(report.problem for report in opened.fetch().layers)
-        assert opened.vectors(TERM_EMBEDDER) == []
+        assert opened.term_vectors() == []
 
 
 def test_only_this_threads_own_exchanges_stay_out(store: Store) -> None:

@@ -1,7 +1,6 @@
 """`xscore ask`, `context` and `continue`: one turn, its result on stdout, what it rests on and cost
 on stderr."""
 
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,24 +28,14 @@ from xscore.cli.options import (
 )
 from xscore.cli.progress import TurnObserver
 from xscore.cli.start import STARTED_AT
-from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdout
-from xscore.pipeline.factories import NO_KEY
+from xscore.cli.terminal import Terminal, print_json, stdout_columns
 from xscore.pipeline.json_form import to_json
-from xscore.platform.clock import DAY_S
-from xscore.platform.errors import ExitCode, UsageError
-from xscore.platform.files import is_there, write_atomically
-from xscore.platform.paths import user_cache_dir
-from xscore.platform.text import escape_controls, escape_in_json
+from xscore.platform.errors import UsageError
 from xscore.records.receipt import Answer
-from xscore.settings.values import SET_A_JUDGE, SET_AN_ANSWERER
 
 if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
 
-NO_JUDGE = f"To have a model judge and answer, set {SET_A_JUDGE} (--judge and --model name others)."
-NO_ANSWERER = f"To have a model answer, set {SET_AN_ANSWERER} (--model names others)."
-HINT_MARK = "hinted"
-"""File of the user's cache folder whose date is that of the latest hint."""
 NO_ANSWER = [
     option(
         "--no-answer", is_flag=True, help="Judge and choose only; do not call the answering model."
@@ -232,7 +221,9 @@ def context(
 
         flags.terminal.lines(answer_account.render_routing(answer))
     if lists and not flags.terminal.as_json:
-        return _print_list(answer, flags)
+        from xscore.cli.turn_output import print_list  # the turn itself is printed by most calls
+
+        return print_list(answer, flags)
     return print_turn(
         answer,
         flags.terminal,
@@ -240,26 +231,6 @@ def context(
         is_context=True,
         bundle_is_json=form == "json",
     )
-
-
-def _print_list(answer: Answer, flags: Flags) -> int:
-    """Print what was chosen as lines or paths.
-
-    Return the exit code: 1 if there is none, as grep does.
-    """
-    from xscore.cli import answer_text  # JSON needs none of it
-
-    if flags.given["files_with_matches"]:
-        render = answer_text.render_paths
-    else:
-        render = answer_text.render_lines
-    listed = render(answer)
-    if listed or flags.given["output"]:
-        _write_result(listed, flags.terminal, flags.given["output"])
-    if not answer.selected:
-        flags.terminal.lines(answer_text.render_selection(answer))
-    _print_remarks(answer, flags.terminal, in_lines=True)
-    return answer.exit_code or int(not listed)
 
 
 def print_turn(
@@ -284,73 +255,16 @@ def print_turn(
         print_json(to_json(answer))
         terminal.notes(answer.warnings)
         return answer.exit_code
-    from xscore.cli import answer_text  # JSON needs none of it
+    from xscore.cli.turn_output import print_as_text  # JSON needs none of it
 
-    if streamed:
-        terminal.stream("" if streamed.endswith("\n") else "\n")
-    result = answer.answer
-    columns = stdout_columns()
-    if (
-        result is None
-        and answer.exit_code != ExitCode.INTERRUPTED
-        and (is_context or output or not columns)
-    ):
-        result = answer.bundle or None
-    selection = answer_text.render_selection(answer, texts, width=columns)
-    if result is not None:
-        if streamed != result:  # a call that broke while streaming was made again
-            _write_result(result, terminal, output, is_json=bundle_is_json)
-        terminal.lines(selection if is_context else f"\n{selection}")
-    elif answer.selected or columns:
-        write_stdout(selection)
-    else:
-        terminal.lines(selection)
-    _print_remarks(answer, terminal, wants_answer=wants_answer)
+    print_as_text(
+        answer,
+        terminal,
+        streamed=streamed,
+        wants_answer=wants_answer,
+        output=output,
+        is_context=is_context,
+        bundle_is_json=bundle_is_json,
+        texts=texts,
+    )
     return answer.exit_code
-
-
-def _print_remarks(
-    answer: Answer, terminal: Terminal, *, wants_answer: bool = False, in_lines: bool = False
-) -> None:
-    """Say what was not chosen, what went wrong and what it cost.
-
-    wants_answer: say how to get one.
-    in_lines: name all that passed without a place, a line each.
-    """
-    from xscore.cli import answer_account  # JSON needs none of it
-
-    hint = ""
-    if wants_answer and answer.primary is None and _is_hint_due():
-        hint = NO_ANSWERER if answer.judge.by_model else NO_JUDGE
-    # the last line says in any case that no model judged
-    is_told = wants_answer and not hint
-    terminal.notes([warning for warning in answer.warnings if not (is_told and warning == NO_KEY)])
-    for text in answer_account.render_account(answer, verbose=terminal.verbose, in_lines=in_lines):
-        terminal.lines(text)
-    if hint:
-        terminal.note(hint)
-    terminal.lines(answer_account.render_cost_line(answer))
-
-
-def _is_hint_due() -> bool:
-    """Whether the daily hint on how to get a model is due; records that it is shown now."""
-    mark = user_cache_dir() / HINT_MARK
-    try:
-        if is_there(mark) and 0 <= time.time() - mark.stat().st_mtime < DAY_S:
-            return False
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.touch()
-    except OSError:  # said once too often rather than never
-        pass
-    return True
-
-
-def _write_result(
-    text: str, terminal: Terminal, output: Path | None, *, is_json: bool = False
-) -> None:
-    if output is None:
-        terminal.data(text, is_json=is_json)
-        return
-    safe = escape_in_json(text) if is_json else escape_controls(text)
-    write_atomically(output, (safe if not safe or safe.endswith("\n") else safe + "\n").encode())
-    terminal.note(f"written to {output}")

@@ -19,8 +19,8 @@ from xscore.platform.errors import ExitCode, UsageError
 
 ENDED_AT_SIGTERM = frozenset({"watch"})
 """Commands that SIGTERM ends at once. A handler of ours would wait for a long call in C (a parse, a
-pattern, a lock of SQLite), and no one reads their result; the next process finds the dead lease and
-the unsettled calls."""
+pattern, a lock of SQLite), and their results are not read; the next process finds the dead lease
+and the unsettled calls."""
 WORDS_OF_A_TASK = 3
 """This many words or more in place of a command are taken for a question."""
 SYNONYMS = {
@@ -67,6 +67,8 @@ Remember
     list        cli.session:list_sessions  The sessions of all branches.
     resume      cli.session:resume_thread  Continue another session.
     fresh       cli.session:begin_fresh  Begin a new session on this branch.
+    compress    extensions.compression.commands:compress  Write an agent's session within a token budget.
+    expand      extensions.compression.commands:expand  Show turns of an agent's session as they were.
     close       extensions.learning.commands:close_sessions  End a session and keep what it learned.
     save        extensions.exchange.checkpoints:save_session  Save a checkpoint.
     load        extensions.exchange.checkpoints:show_checkpoint  Show a checkpoint.

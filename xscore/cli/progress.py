@@ -82,9 +82,11 @@ class TurnObserver(Observer):
             case StageBegan(name):
                 self._show_stage(name)
             case JudgeEstimate():
-                from xscore.cli.phrases import describe_forecast  # a cached turn has no forecast
+                # What is judged here at once needs no forecast.
+                if event.calls:
+                    from xscore.cli.phrases import describe_forecast  # a cached turn has none
 
-                self.note(describe_forecast(event))
+                    self.note(describe_forecast(event))
             case IndexProgress():
                 self._show_index(event)
             case Progress():

@@ -176,8 +176,8 @@ class Budget:
             before, self.current = self.current, self._new_reservation()
             before.reserve_ahead = ZERO_USD
             await self._backend.report(before)
-        # Taken before the backend is asked: a call that ends meanwhile frees dollars, and is missed
-        # by whoever waits for the event that `settle` puts in its place.
+        # Taken before the backend is asked: a call that ends meanwhile frees dollars and sets this
+        # event; the one that `settle` puts in its place would miss it.
         settled = self._settled
         try:
             return await self._backend.set_aside(self.current, usd)

@@ -17,7 +17,7 @@ from xscore.store.term_vectors import STOPWORDS
 FEWEST_WORDS = 3
 """Distinct words that a message must have beside those of `_SAYS_LITTLE` and stop words."""
 FULL_BODY_WORDS = 12
-"""A body of so many distinct words says something, whatever the subject is about."""
+"""A body with this many distinct words says something, whatever the subject is about."""
 MOST_SUBJECT_CHARS = 300
 """Of a subject that are looked at for what it is about."""
 MOST_LINES = 400

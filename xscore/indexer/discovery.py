@@ -253,7 +253,7 @@ class TakenBack:
     """Paths that a repository's `.gitignore` takes back: own code in a folder whose name says
     vendored.
 
-    `!vendor/mine/` says that somebody chose to keep it. Only the file at the top is read, and only
+    `!vendor/mine/` is a choice to keep it. Only the file at the top is read, and only
     what git tracks counts.
     """
 

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.indexer.commit_messages import (
-    CommitMessage,
-    commit_subject,
-    read_message,
-    why_left_out,
-)
+from xscore.indexer.commit_messages import CommitMessage, commit_subject, read_message, why_left_out
 from xscore.platform import git_log
 from xscore.platform.database import transaction
 from xscore.platform.git import is_shallow
@@ -206,7 +201,7 @@ def _make_memories(
 
 def _fit_to_cut(run: "IndexRun", text: str, limit: int) -> str:
     """Return a text that may be cut to `limit` characters: redacted if it will be, since a cut
-    through a secret leaves a half that nobody knows for one."""
+    through a secret leaves a half that is not recognized."""
     if len(text) <= limit:
         return text
     redacted = redact_said(text, allow_pii=run.allow_pii)

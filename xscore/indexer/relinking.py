@@ -224,8 +224,8 @@ def _looked_up_names(connection: sqlite3.Connection, languages: Mapping[str, str
 def _index_of(languages: Mapping[str, str]) -> type[ReceiverIndex]:
     """Return the index that resolves what files of these languages mention."""
     names = set(languages.values())
-    if not any(name == "ruby" or language_named(name).has_extension_methods for name in names):
-        return ReceiverIndex
-    from xscore.indexer.ruby_names import RubyNameIndex  # many repositories have no such files
+    if any(name == "ruby" or language_named(name).has_extension_methods for name in names):
+        from xscore.indexer.ruby_names import RubyNameIndex  # few repositories have such files
 
-    return RubyNameIndex
+        return RubyNameIndex
+    return ReceiverIndex

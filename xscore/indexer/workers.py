@@ -6,7 +6,7 @@ interpreter's lock meanwhile. The kernel bounds each process; the parent watches
 and counts results, so it knows which file a process was at. That file is cut into windows of lines
 by another process, or left out if it ends that one, too. Processes are plain interpreters, not
 forks: the caller may have threads. Each has at most one bundle of jobs. Trade-off: a process takes
-about 0.1 s to start, so whoever indexes again and again keeps one, of 40 MB.
+about 0.1 s to start, so a caller that indexes often keeps one, of 40 MB.
 """
 
 import atexit

@@ -18,9 +18,9 @@ from heapq import nlargest
 from msgspec import Struct, field
 
 from xscore.records.judgment import AMENDED, AMENDS, Boost, Ranked
-from xscore.records.memory import Kind, SpokenMemory, commit_name
+from xscore.records.memory import TERM_ENTRY, Kind, SpokenMemory, commit_name
 from xscore.store.memory_queries import SpokenWords
-from xscore.store.term_vectors import TERM_ENTRY, text_terms
+from xscore.store.term_vectors import text_terms
 
 MOST_COMPARED = 40
 """Most memories that are compared with each other, the best first."""
@@ -144,7 +144,7 @@ def place_later_words(spoken: Sequence[Ranked], words: SpokenWords) -> dict[str,
     by_id = {memory.id: memory for memory in (*memories, *in_chats)}
     pairs = amending_pairs(sayings_of(by_id.values()), words)
     near = frozenset(near_ids)
-    # What nobody would be shown needs no later word beside it.
+    # What is not shown needs no later word beside it.
     pairs = [pair for pair in pairs if pair[1].has_any_of(near)]
     if not pairs:
         return {}

@@ -32,7 +32,6 @@ from xscore.records.receipt import CarriedFrom, CarriedOver
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import lexical_priors
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_EMBEDDER
 from xscore.store.turns import Wording, shown_in_turn, wordings_of_thread
 
 JUDGED_AGAIN = 0.19
@@ -155,7 +154,7 @@ def _earlier_judgments(
 
 
 def _priors(store: Store, turn: Turn, pool: Pool) -> Mapping[str, float]:
-    return lexical_priors(turn, pool.candidates, lambda: store.vectors(TERM_EMBEDDER))
+    return lexical_priors(turn, pool.candidates, store.term_vectors)
 
 
 def _strong_before(scores: Mapping[str, float], near_from: float) -> list[str]:

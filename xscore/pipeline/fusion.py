@@ -10,6 +10,7 @@ them.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -41,6 +42,9 @@ from xscore.records.memory import (
 from xscore.records.turn import Scope
 from xscore.store.memory_queries import latest_decisions
 from xscore.store.store import Store
+
+if TYPE_CHECKING:
+    from xscore.pipeline.contradictions import ResolvedConflict
 
 NEAREST_BY_WORDS = 5
 """How many memories are named where words alone ranked and none reached the threshold."""
@@ -285,13 +289,14 @@ def without_conflicts(
 ) -> list[BundleEntry]:
     """Replace entries that contradict each other with one entry of one sentence."""
     stated = [entry.memory for entry in entries if entry.memory.source is not MemorySource.INDEX]
-    if len(stated) < 2:
-        return list(entries)
-    from xscore.pipeline.contradictions import resolve_conflicts  # most bundles are all code
+    conflicts: Sequence[ResolvedConflict] = ()
+    if len(stated) > 1:
+        from xscore.pipeline.contradictions import resolve_conflicts  # most bundles are all code
 
+        conflicts = resolve_conflicts(stated, authority=authority, now=now)
     text_of: dict[str, str] = {}
     losers_of: dict[str, tuple[str, ...]] = {}
-    for conflict in resolve_conflicts(stated, authority=authority, now=now):
+    for conflict in conflicts:
         winner = conflict.winner
         text_of[winner] = conflict.text
         losers_of[winner] = tuple(id_ for id_ in conflict.memory_ids if id_ != winner)

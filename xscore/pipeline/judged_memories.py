@@ -18,7 +18,6 @@ from xscore.records.turn import Turn
 from xscore.scorer.lexical import lexical_priors
 from xscore.scorer.likeness_rank import fuse_ranks, lift_by_likeness
 from xscore.scorer.packs import Pack, packs_to_send
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
@@ -67,7 +66,7 @@ async def judging_priors(
     if not words:
         # Of the whole pool: the score of a memory is the same in every scope of a question.
         everything = pool.all_candidates
-        words = lexical_priors(turn, everything, lambda: judge.store.vectors(TERM_EMBEDDER))
+        words = lexical_priors(turn, everything, judge.store.term_vectors)
     meaning = await find_likeness(turn, judge.settings, store=judge.store, resources=resources)
     order = fuse_ranks(words, meaning.cosines)
     if meaning.cosines:

@@ -27,7 +27,6 @@ from xscore.records.receipt import StageUsage
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge
 from xscore.store.memory_rows import stale_memory_ids
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 
 def lexical_outcomes(
@@ -43,7 +42,7 @@ def lexical_outcomes(
     terms: the term vectors; None: read them.
     """
     judge = LexicalJudge(
-        lambda: parts.store.vectors(TERM_EMBEDDER) if terms is None else terms,
+        lambda: parts.store.term_vectors() if terms is None else terms,
         reasons_from=reasons_from,
         stale=stale_memory_ids(parts.store.connection),
         tests_of=parts.store.tests_of,

@@ -10,7 +10,7 @@ from xscore.pipeline.likeness import find_likeness
 from xscore.pipeline.pool import PooledTurn
 from xscore.scorer.lexical import LexicalJudge
 from xscore.store.memory_rows import stale_memory_ids
-from xscore.store.term_vectors import TERM_EMBEDDER, term_vector
+from xscore.store.term_vectors import term_vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ async def open_lexical_judge(
         pooled.turn, judge.settings, store=judge.store, resources=resources
     )
     return LexicalJudge(
-        lambda: judge.store.vectors(TERM_EMBEDDER),
+        judge.store.term_vectors,
         reasons_from=judge.settings.judge.reasons_from,
         likeness=meaning.cosines,
         identity=judge.identity,

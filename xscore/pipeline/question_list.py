@@ -186,9 +186,13 @@ def list_caps_left(parts: PipelineParts, *, spent: Decimal = ZERO_USD) -> tuple[
 
 
 def confirm_list_cost(
-    parts: PipelineParts, judge: JudgeEstimate, primary: PrimaryEstimate | None = None
+    parts: PipelineParts,
+    judge: JudgeEstimate,
+    primary: PrimaryEstimate | None = None,
+    *,
+    hint: str = "Narrow with --glob, ask fewer, or pass --yes.",
 ) -> None:
-    """Ask before a list whose estimate is above the limit.
+    """Ask before a list whose estimate is above the limit. hint: how to have less judged.
 
     Raises UsageError when the user declines.
     """
@@ -196,7 +200,7 @@ def confirm_list_cost(
         estimate = Estimate(
             judge=judge, primary=primary, by_kind={}, by_folder={}, caps=list_caps_left(parts)
         )
-        confirm_estimate(parts, estimate, hint="Narrow with --glob, ask fewer, or pass --yes.")
+        confirm_estimate(parts, estimate, hint=hint)
 
 
 class ConfirmedObserver(ForwardingObserver):

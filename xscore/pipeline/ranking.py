@@ -111,21 +111,21 @@ def rank(
     ranked = boosted(parts, unboosted, turn, thresholds=thresholds, by_words=by_words, now=now)
     ranked = _later_above_earlier(parts.store, ranked)
     unjudged = unjudged_pairs(outcomes)
-    if not by_words:
-        selection = select(
-            ranked,
-            unjudged=unjudged,
-            thresholds=thresholds,
-            settings=settings,
-            about_tests=is_about_tests(turn),
-            finalists=finalists,
-            turn=turn,
-        )
-        return Ranking(ranked, selection, words_weight=words_weight)
-    from xscore.pipeline.selection_by_words import select_of_turn_by_words  # no model judged
+    if by_words:
+        from xscore.pipeline.selection_by_words import select_of_turn_by_words  # no model judged
 
-    selection = select_of_turn_by_words(parts, ranked, turn, unjudged, thresholds)
-    return Ranking(ranked, selection, by_words=True)
+        selection = select_of_turn_by_words(parts, ranked, turn, unjudged, thresholds)
+        return Ranking(ranked, selection, by_words=True)
+    selection = select(
+        ranked,
+        unjudged=unjudged,
+        thresholds=thresholds,
+        settings=settings,
+        about_tests=is_about_tests(turn),
+        finalists=finalists,
+        turn=turn,
+    )
+    return Ranking(ranked, selection, words_weight=words_weight)
 
 
 def _later_above_earlier(store: "Store", ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
@@ -165,10 +165,9 @@ def _with_word_scores(
     parts: JudgingParts, outcomes: Sequence[Outcome], turn: Turn
 ) -> list[Outcome]:
     from xscore.scorer.lexical import lexical_priors  # judgments nearly always have them
-    from xscore.store.term_vectors import TERM_EMBEDDER
 
     candidates = [outcome.candidate for outcome in outcomes]
-    scores = lexical_priors(turn, candidates, lambda: parts.store.vectors(TERM_EMBEDDER))
+    scores = lexical_priors(turn, candidates, parts.store.term_vectors)
     scored: list[Outcome] = []
     for outcome in outcomes:
         result = outcome.result

@@ -154,7 +154,7 @@ def untrusted_meta_value(connection: sqlite3.Connection, name: str) -> str | Non
     Raises StoreDamaged.
     """
     kind = connection.execute("SELECT type FROM sqlite_master WHERE name = 'meta'").fetchone()
-    if kind == ("view",):  # a query of somebody else, which may never end
+    if kind == ("view",):  # someone else's query, which may never end
         return None
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (name,)).fetchone()
     return str(row[0]) if row else None

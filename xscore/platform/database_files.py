@@ -5,7 +5,7 @@ descriptor of the file: then another process takes itself for the last one, and 
 that is in use. So nothing else in this process opens and closes a file that SQLite has open. The
 header is read without SQLite, which would replay a journal beside the file first; an encrypted
 database shows none. Trade-offs: a connection that is dropped without being closed counts as open; a
-journal may hold a newer header than the file, so whoever opens the database looks again.
+journal may hold a newer header than the file, so opening the database means looking again.
 """
 
 import os

@@ -37,7 +37,7 @@ IGNORED_IN_NAMES = "".join(
 def leads_out(name: str) -> bool:
     """Whether a name that should lie in a root is absolute, leads up, or leads into a `.git`.
 
-    git prints what its index and its trees hold, and whoever crafts these chooses the names. No
+    git prints what its index and trees hold, and an attacker who crafts them chooses the names. No
     honest name is one.
     """
     if name.startswith("/") or "\0" in name:

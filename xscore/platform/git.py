@@ -246,7 +246,7 @@ def commit_messages(root: Path, base: str, tip: str, *, limit: int) -> tuple[str
 
 
 _MOST_DIGITS = 18
-"""Of Unix seconds: no date that somebody means has more."""
+"""Of Unix seconds: no real date has more."""
 
 
 def _is_time(text: str) -> bool:

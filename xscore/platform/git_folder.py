@@ -108,7 +108,7 @@ def _home_of(folder: Path, root: Path) -> Path | None:
         stated = config_values(_own_text(folder, "config"), "worktree")
         named, belongs = stated[-1] if stated else "", common == folder
         expected = root
-    # Both ways: whoever unpacks an archive can name our folder, but not be named by it.
+    # Both ways: an unpacked archive can name our folder, but our folder does not name it.
     is_own = bool(named) and Path(os.path.realpath(folder / named)) == expected
     return common if is_own and belongs else None
 

@@ -33,7 +33,7 @@ _FORMAT = f"--format={'%x00'.join(('', *_FIELDS, ''))}"
 _PATCH_FORMAT = "--format=%x00%H%x00"
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SECONDS = re.compile(r"-?\d{1,18}", re.ASCII)
-"""No date that somebody means has more digits."""
+"""No real date has more digits."""
 _HUNK_HEAD = re.compile(r"^@@ [^@\n]{1,80} @@ (.{1,200})", re.MULTILINE)
 """`@@ -3,2 +3,4 @@ def total(order):`: what git takes for the head of the function around it."""
 _CUT_HEAD_BYTES = 76
@@ -46,8 +46,7 @@ class LogEntry(Struct, frozen=True, kw_only=True):
     hash: str
     parents: tuple[str, ...]
     at: int | None
-    """When it was committed, in Unix seconds, which may be negative; None: in no year that anyone
-    means."""
+    """When it was committed, in Unix seconds, which may be negative; None: it is no real date."""
     author: str
     email: str
     message: str
@@ -212,8 +211,8 @@ def hunk_heads(root: Path, hashes: Iterable[str], *, limit: int) -> dict[str, tu
 
 
 def _whole_words(head: str) -> str:
-    """Return a head without the word that git cut through: it may be a secret, which nobody knows
-    by its half."""
+    """Return a head without the word that git cut through: it may be a secret, and half a
+    secret is not recognized."""
     if len(head.encode("utf-8", "surrogateescape")) >= _CUT_HEAD_BYTES:
         head = re.sub(r"\S+\Z", "", head)
     return readable_text(head).strip()

@@ -29,7 +29,7 @@ GIT_STORE_DIR = "xscore"
 """Folder of the store within a repository's common git folder."""
 STORE_FILE = "memory.db"
 
-UsersFolder = Literal["data", "config", "cache"]
+UsersFolder = Literal["data", "config", "cache", "state"]
 
 _ESCAPED = re.compile(r"%(25|[89A-F][0-9A-F])")
 _AMBIGUOUS = re.compile(r"%(?=25|[89A-F][0-9A-F])")
@@ -108,8 +108,8 @@ def refuse_wide_folder(root: RepositoryRoot) -> None:
     """Raise UsageError for a plain folder that is the user's home, or holds it, and has no store
     yet.
 
-    Whoever means it names the folder: `xscore index PATH` makes the store, and is the only command
-    that does. A repository there (dotfiles) says by its ignore rules what belongs to it.
+    A user who wants one names the folder: `xscore index PATH` is the only command that makes a
+    store there. A repository there (dotfiles) says by its ignore rules what belongs to it.
     """
     if root.is_git or os.path.lexists(root.store_file) or not _holds_home(root.path):
         return
@@ -223,6 +223,8 @@ _USERS_FOLDERS: dict[UsersFolder, tuple[str, str, str]] = {
     "data": ("XDG_DATA_HOME", "~/.local/share", "~/Library/Application Support"),
     "config": ("XDG_CONFIG_HOME", "~/.config", "~/Library/Application Support"),
     "cache": ("XDG_CACHE_HOME", "~/.cache", "~/Library/Caches"),
+    # `store.failed_actions`: one place on every system, since a shell line names it.
+    "state": ("XDG_STATE_HOME", "~/.local/state", "~/.local/state"),
 }
 """Kind -> environment variable, default by the XDG Base Directory Specification, place on macOS."""
 

@@ -41,24 +41,37 @@ def tree_fingerprint(root: str, git_files: Sequence[str] = ()) -> str:
     while waiting:
         folder = waiting.pop()
         try:
-            with os.scandir(folder) as listing:
-                inside = sorted(listing, key=_name_of)
+            lines, folders = _listing(folder)
         except OSError:
             return ""
-        entries += len(inside)
+        entries += len(lines)
         if entries > MOST_ENTRIES:
             return ""
-        lines = [folder]
-        for entry in inside:
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name in _SUMMARIZED:
-                    lines.append(_summary(entry.path))
-                else:
-                    waiting.append(entry.path)
-                continue
-            lines.append(_state_line(entry))
-        state.update("\n".join(lines).encode("utf-8", "surrogateescape"))
+        waiting += folders
+        state.update("\n".join([folder, *lines]).encode("utf-8", "surrogateescape"))
     return state.hexdigest()
+
+
+def _listing(folder: str) -> tuple[list[str], list[str]]:
+    """Return a line for each entry of a folder, and the paths of the folders to list. Raises
+    OSError."""
+    lines: list[str] = []
+    folders: list[str] = []
+    # Thousands of files may be looked at here: no call that the loop can do without.
+    with os.scandir(folder) as listing:
+        for entry in listing:
+            if not entry.is_dir(follow_symlinks=False):
+                info = entry.stat(follow_symlinks=False)
+                # The ctime alone: it changes with every write, and no program sets it as it likes.
+                lines.append(f"{entry.name} {info.st_size} {info.st_ctime_ns}")
+            elif entry.name in _SUMMARIZED:
+                lines.append(_summary(entry.path))
+            else:
+                lines.append(entry.name)
+                folders.append(entry.path)
+    lines.sort()
+    folders.sort()
+    return lines, folders
 
 
 def file_state(path: str) -> str:
@@ -68,19 +81,6 @@ def file_state(path: str) -> str:
     except (OSError, ValueError):
         return "absent"
     return f"{info.st_size} {info.st_ctime_ns} {info.st_ino}"
-
-
-def _name_of(entry: "os.DirEntry[str]") -> str:
-    return entry.name
-
-
-def _state_line(entry: "os.DirEntry[str]") -> str:
-    try:
-        info = entry.stat(follow_symlinks=False)
-    except OSError:  # it has just gone
-        return f"{entry.name} absent"
-    # The ctime alone: it changes with every write, and no program can set it as it likes.
-    return f"{entry.name} {info.st_size} {info.st_ctime_ns}"
 
 
 def _summary(folder: str) -> str:

@@ -83,6 +83,9 @@ _BUNDLE_JSON = r'\{\s*"schema": 1,\s*"(?:headers|memories|remark)": '
 _ANSI = r"\x1b\[[0-?]*[ -/]*[@-~]"
 _WRAP = rf"</?(?:{_WRAPPED})>"
 _CONTINUED = "This session is being continued from a previous conversation"
+_NOTIFICATION = "<task-notification>"
+_NOTIFIED = r"(?m)^(?:Read the output file to retrieve the result|Full transcript available at):.*$"
+"""Lines below a notification that are part of it."""
 _REQUEST_LABEL = "## My request for Codex:"
 """An editor injects text before it."""
 _WHOLLY_INJECTED = (
@@ -101,6 +104,8 @@ def spoken_text(text: str) -> str:
     text = cleaned_text(text).rpartition(_REQUEST_LABEL)[2]
     if text.lstrip().startswith(_WHOLLY_INJECTED) or "<command-name>" in text:
         return ""
+    if _NOTIFICATION in text:
+        text = re.sub(_NOTIFIED, "", text)
     is_prompt = "Relevant code context:" in text and _CLOSING_WORDS in text
     is_ours = is_prompt or "[m_" in text
     text = without_recall(text)

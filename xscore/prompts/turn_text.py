@@ -6,6 +6,7 @@ prompt is known exactly.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from xscore.prompts.fences import escape_attribute, escape_tags, shorten_middle
 from xscore.records.turn import Turn
@@ -28,6 +29,7 @@ def about_block(turn: Turn) -> str:
     return ""
 
 
+@lru_cache(maxsize=8)
 def turn_block(turn: Turn, *, sees: str = "task") -> str:
     """Render what the judge sees of the turn; the turn key is derived from it.
 
@@ -55,7 +57,7 @@ def left_out(turn: Turn, *, sees: str = "task", turn_chars: int | None = None) -
         if len(text) > max_chars:
             cut.append(f"{max_chars:,} of {len(text):,} characters of the {name}")
     if cut:
-        return f"the judge saw {', '.join(cut)}; the middle was left out"
+        return f"too long for the judge: it saw {', '.join(cut)}, without the middle"
     return ""
 
 

@@ -22,6 +22,8 @@ class Stage(StrEnum):
     """Reasons for what a decision model chose, by a chat model."""
     GRADE = "grade"
     """Which of two answers helps more (`eval probe --grade`)."""
+    COMPRESS = "compress"
+    """Summaries of old turns of an agent's session (`session compress --model`)."""
 
     @property
     def operation(self) -> str:

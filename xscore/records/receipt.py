@@ -129,7 +129,7 @@ class Selected(Struct, frozen=True, kw_only=True):
     title: str = ""
     is_stale: bool = False
     is_suspicious: bool = False
-    """Its text gives instructions to whoever judges it; a model judged it in a prompt of its own.
+    """Its text gives instructions to its judge; a model judged it in a prompt of its own.
     Only of what is selected."""
     draws: tuple[float, ...] = ()
     """The two scores that `raw_score` is the mean of; empty: it was judged once."""

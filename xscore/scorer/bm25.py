@@ -9,22 +9,19 @@ them, and takes several times as long.
 """
 
 import math
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
-from itertools import accumulate
-from zlib import adler32
 
 from msgspec import Struct
 
 from xscore.records.memory import Candidate, Kind, TermColumn
+from xscore.scorer.term_hits import TermHits, find_terms
 from xscore.store.term_vectors import (
     FILE,
     FOLDER,
     HEADING,
     NAME,
     OWNER,
-    TERM_ENTRY,
     WHOLE_NAME,
     QueryTerm,
     is_everyday,
@@ -124,26 +121,6 @@ class WeighedTerm(Struct, frozen=True):
     weight: float
 
 
-class TermHits(Struct, frozen=True):
-    """Which candidate has which term of the task: parallel lists, one entry per pair."""
-
-    row: Sequence[int]
-    term: Sequence[int]
-    frequency: Sequence[int]
-    fields: Sequence[int]
-    lengths: Mapping[int, int]
-    """Terms in each candidate that has one of the task's, repeats included; by row."""
-    name_words: Mapping[int, int]
-    """Terms in the name of each candidate that has one of the task's in its name; by row."""
-    mean_length: float
-    """Of all candidates, commits excepted."""
-    pool: int
-    """How many candidates there are, commits excepted: those would change what words weigh in code,
-    and with it the order of all else."""
-    having: Sequence[int]
-    """How many of these have each term."""
-
-
 class LexicalEvidence(Struct, frozen=True):
     """Evidence of the pool for one task. Rows are candidates in the given order."""
 
@@ -211,6 +188,11 @@ class _TermWeights(Struct, frozen=True):
         ]
 
 
+def rarity(count: int, pool: int) -> float:
+    """Return the idf of a term that this many of a pool have."""
+    return math.log1p((pool - count + 0.5) / (count + 0.5))
+
+
 def weigh_candidates(
     candidates: Sequence[Candidate],
     vectors: TermColumn,
@@ -222,7 +204,7 @@ def weigh_candidates(
 
     is_question: the task asks whether or where something is, so it may be nowhere.
     """
-    hits = _find(candidates, vectors, [weighed.term.hash for weighed in terms])
+    hits = find_terms(candidates, vectors, [weighed.term.hash for weighed in terms])
     weights = _weigh_terms(hits, terms, is_question=is_question)
     words = sum(weights.counted)
     evidence = weights.evidence
@@ -291,7 +273,7 @@ def _weigh_terms(
     counted: list[bool] = []
     for weighed, count in zip(terms, have, strict=True):
         repeats = 1 + REPEATED * math.log(weighed.term.count)
-        amount = math.log1p((pool - count + 0.5) / (count + 0.5)) * repeats * weighed.weight
+        amount = rarity(count, pool) * repeats * weighed.weight
         is_everyday_word = is_everyday(weighed.term.word)
         if is_everyday_word and is_question:
             amount *= EVERYDAY_WEIGHT
@@ -309,99 +291,6 @@ def _weigh_terms(
     joined = [weighed.term.joined for weighed in terms]
     strange = missing_idf / asked_idf if asked_idf else 0.0
     return _TermWeights(idf, counted, joined, asked_idf, strange)
-
-
-def _find(candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence[int]) -> TermHits:
-    """Return which candidate has which of these terms."""
-    row_of = {candidate.id: row for row, candidate in enumerate(candidates)}
-    rows_by_place = [row_of.get(id_) for id_ in vectors.ids]
-    ends = list(accumulate(vectors.sizes))
-
-    def length(place: int) -> int:
-        start = ends[place - 1] if place else 0
-        return sum_of(vectors.entries[start + 4 : ends[place] : TERM_ENTRY.size])
-
-    rows: list[int] = []
-    terms: list[int] = []
-    counts: list[int] = []
-    fields: list[int] = []
-    lengths: dict[int, int] = {}
-    name_words: dict[int, int] = {}
-    for entry, term, count, marks in entries_of(vectors.entries, hashes):
-        place = bisect_right(ends, entry * TERM_ENTRY.size)
-        row = rows_by_place[place]
-        if row is None:  # of a memory outside the scope, or of a duplicate
-            continue
-        rows.append(row)
-        terms.append(term)
-        counts.append(count)
-        fields.append(marks)
-        if row not in lengths:
-            lengths[row] = length(place)
-        if marks & NAME and row not in name_words:
-            start = ends[place - 1] if place else 0
-            fields_of_terms = vectors.entries[start + 5 : ends[place] : TERM_ENTRY.size]
-            name_words[row] = fields_of_terms.translate(_IS_NAME).count(1)
-    commits = _rows_of_commits(candidates)
-    total = sum_of(vectors.entries[4 :: TERM_ENTRY.size])
-    if commits or None in rows_by_place:
-        # The mean is that of the other candidates alone.
-        for place, row in enumerate(rows_by_place):
-            if row is None or row in commits:
-                total -= length(place)
-    pool = len(candidates) - len(commits)
-    having = [0] * len(hashes)
-    for row, term in zip(rows, terms, strict=True):
-        having[term] += row not in commits
-    mean = total / max(1, pool)
-    return TermHits(rows, terms, counts, fields, lengths, name_words, mean or 1.0, pool, having)
-
-
-def _rows_of_commits(candidates: Sequence[Candidate]) -> frozenset[int]:
-    """Return the rows of the commits; empty where there is nothing else."""
-    commits = frozenset(
-        [row for row, candidate in enumerate(candidates) if candidate.kind is Kind.COMMIT]
-    )
-    return commits if len(commits) < len(candidates) else frozenset()
-
-
-_IS_NAME = bytes(bool(marks & NAME) for marks in range(256))
-
-
-def entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield number, term, count in the text and field flags of the entries of these terms.
-
-    Looking at each of a million entries would take a tenth of a second. So whole columns of bytes
-    are compared first: an entry is likely if the two lowest bytes of its hash are those of some
-    term.
-    """
-    term_of = {term: place for place, term in enumerate(hashes)}
-    likely = -1
-    for column in (0, 1):
-        lowest = {term >> (8 * column) & 0xFF for term in hashes}
-        is_wanted = bytes(byte in lowest for byte in range(256))
-        likely &= int.from_bytes(entries[column :: TERM_ENTRY.size].translate(is_wanted), "little")
-    marks = likely.to_bytes(len(entries) // TERM_ENTRY.size, "little")
-    entry = marks.find(1)
-    while entry >= 0:
-        term, count, fields = TERM_ENTRY.unpack_from(entries, entry * TERM_ENTRY.size)
-        if term in term_of:
-            yield entry, term_of[term], count, fields
-        entry = marks.find(1, entry + 1)
-
-
-def sum_of(data: bytes) -> int:
-    """Return the sum of bytes.
-
-    The lower half of an Adler-32 checksum is 1 more than it, modulo 65,521 (RFC 1950).
-    """
-    if len(data) <= 256:
-        return (adler32(data) & 0xFFFF) - 1
-    total = 0
-    # At most 256 bytes at a time: their sum stays below the modulus.
-    for start in range(0, len(data), 256):
-        total += (adler32(data[start : start + 256]) & 0xFFFF) - 1
-    return total
 
 
 def _amounts(hits: TermHits, idf: Sequence[float], *, words: int) -> dict[int, float]:

@@ -5,7 +5,8 @@ that ranks code either floods them or drowns them. What counts is whether the ta
 subject: by its key or an alias, in any inflection, or one slip of the keyboard away. Words that a
 name explains say little of other facts. Without a name a fact must hold most of what is asked, or
 several of its rarer words (decision 0045). `scorer.lexical` calls `score_facts` at one place. Pure.
-Trade-off: a fact without aliases whose key nobody would say is found by its text alone.
+Trade-off: a fact whose key is not a word of any task, and that has no alias, is found by its text
+alone.
 """
 
 import math
@@ -14,11 +15,11 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from xscore.records.memory import Candidate, TermColumn
-from xscore.scorer.bm25 import IMAGINED, TermHits, WeighedTerm
+from xscore.records.memory import TERM_ENTRY, Candidate, TermColumn
+from xscore.scorer.bm25 import IMAGINED, WeighedTerm, rarity
+from xscore.scorer.term_hits import TermHits
 from xscore.store.term_vectors import (
     STOPWORDS,
-    TERM_ENTRY,
     WHOLE_NAME,
     is_everyday,
     phrase_hash,
@@ -234,17 +235,13 @@ def _idf(
         in_facts[word.number] += 1
     idf: list[float] = []
     for number, weighed in enumerate(terms):
-        rarity = min(
-            _rarity(in_facts[number], facts + IMAGINED),
-            _rarity(hits.having[number], hits.pool + IMAGINED),
+        least = min(
+            rarity(in_facts[number], facts + IMAGINED),
+            rarity(hits.having[number], hits.pool + IMAGINED),
         )
-        amount = rarity * weighed.term.share
+        amount = least * weighed.term.share
         idf.append(amount * EVERYDAY if is_everyday(weighed.term.word) else amount)
     return idf
-
-
-def _rarity(count: int, pool: int) -> float:
-    return math.log1p((pool - count + 0.5) / (count + 0.5))
 
 
 def _text_strengths(
@@ -269,7 +266,7 @@ def _text_strengths(
         if word.row not in named.strengths and terms[word.number].term.hash in named.explained:
             amount *= EXPLAINED
         amounts[word.row] = amounts.get(word.row, 0.0) + amount
-    of_one_fact = _rarity(1, facts + IMAGINED)
+    of_one_fact = rarity(1, facts + IMAGINED)
     strengths: dict[int, float] = {}
     for row, amount in amounts.items():
         share = _half_at(HELD_HALF, min(1.0, amount / asked_idf)) if asked_idf else 0.0

@@ -9,7 +9,7 @@ that of the best code.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from msgspec import Struct, json
 
 from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate
 from xscore.scorer.bm25 import LexicalEvidence
+from xscore.scorer.linear_model import LinearModel, log_sum, probability_of
 from xscore.scorer.word_features import FEATURES, Shortlist
 
 FILE = Path(__file__).with_name("learned_words.json")
@@ -29,8 +30,6 @@ ODDS_TERMS = (
     "code",
 )
 """Names of what the log odds are a weighted sum of (`log_odds_terms`)."""
-SURE = 30.0
-"""Log odds beyond which a probability is 0 or 1 in any print."""
 
 
 class LearnedWeights(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,11 +37,11 @@ class LearnedWeights(Struct, frozen=True, forbid_unknown_fields=True):
 
     trained_on: str
     """Which cases, in words."""
-    code: dict[str, float]
-    """Weight of each feature for code of the product."""
-    probability: dict[str, float]
-    """Weight of each term of the log odds; see `log_odds_terms`."""
-    presence: dict[str, float]
+    code: LinearModel
+    """Of each feature, for code of the product."""
+    probability: LinearModel
+    """Of the terms of the log odds; see `log_odds_terms`."""
+    presence: LinearModel
     """The same of the log odds that the repository has what the task is about; see
     `presence_terms`."""
     present_from: float
@@ -76,15 +75,14 @@ lacks to that of the best: with half of it, a 64th of the odds. More evidence th
 little: tests and documents repeat the words of what they are about. Of the first 15 of all kinds,
 .69 had any gold with 3, and .79 with 6 (decision 0042)."""
 MARGIN_TO = 5
-"""The margin is that of the best over the one so many places behind."""
+"""How many places behind the best the rating stands that its margin is measured against."""
 
 
 def rate(
     candidates: Sequence[Candidate], shortlist: Shortlist, weights: LearnedWeights
 ) -> list[float]:
     """Return the rating of each memory of a short list."""
-    by_feature = [weights.code.get(name, 0.0) for name in FEATURES]
-    ratings = [_dot(by_feature, features) for features in shortlist.features]
+    ratings = weights.code.sums(shortlist.features, FEATURES)
     of_code = [
         rating
         for row, rating in zip(shortlist.rows, ratings, strict=True)
@@ -121,18 +119,16 @@ def judge_shortlist(
         for row, rating in zip(shortlist.rows, ratings, strict=True)
         if candidates[row].kind in PRODUCT_CODE_KINDS
     ]
-    rating_of_all = _log_sum(of_code or ratings)
+    rating_of_all = log_sum(of_code or ratings)
     code = sum([candidate.kind in PRODUCT_CODE_KINDS for candidate in candidates])
     probable: list[float] = []
     for rating in ratings:
         terms = log_odds_terms(rating - rating_of_all, evidence, best=shortlist.best, code=code)
-        odds = sum([weights.probability[name] * value for name, value in terms.items()])
-        probable.append(1 / (1 + math.exp(-max(-SURE, min(SURE, odds)))))
+        probable.append(probability_of(weights.probability.sum_of(terms)))
     if not of_code:
         return Learned(probable, is_here=True)
     terms = presence_terms(of_code, shortlist, evidence, code=code)
-    presence_odds = sum([weights.presence[name] * value for name, value in terms.items()])
-    return Learned(probable, is_here=presence_odds >= weights.present_from)
+    return Learned(probable, is_here=weights.presence.sum_of(terms) >= weights.present_from)
 
 
 def presence_terms(
@@ -141,7 +137,7 @@ def presence_terms(
     evidence: LexicalEvidence,
     *,
     code: int,
-) -> Mapping[str, float]:
+) -> dict[str, float]:
     """Return what the log odds that anything is here are a weighted sum of.
 
     ratings: of the code, which stands first in a short list.
@@ -154,7 +150,7 @@ def presence_terms(
         "best": math.log(max(evidence.amounts.values()) / evidence.half),
         "strange": evidence.strange,
         "held": evidence.held,
-        "share_of_best": ordered[0] - _log_sum(ratings),
+        "share_of_best": ordered[0] - log_sum(ratings),
         "margin": ordered[0] - ordered[min(MARGIN_TO, len(ordered) - 1)],
         "words": math.log(max(1, evidence.words)),
         "asked": math.log1p(evidence.asked),
@@ -167,7 +163,7 @@ def presence_terms(
 
 def log_odds_terms(
     share: float, evidence: LexicalEvidence, *, best: float, code: int
-) -> Mapping[str, float]:
+) -> dict[str, float]:
     """Return what the log odds of a memory are a weighted sum of.
 
     share: log of its share of the ratings of all code.
@@ -183,13 +179,3 @@ def log_odds_terms(
         "best": math.log(best / evidence.half),
         "code": math.log1p(code),
     }
-
-
-def _dot(weights: Sequence[float], features: Sequence[float]) -> float:
-    return sum([weight * value for weight, value in zip(weights, features, strict=True)])
-
-
-def _log_sum(ratings: Sequence[float]) -> float:
-    """Return the logarithm of the sum of their exponentials."""
-    highest = max(ratings)
-    return highest + math.log(sum([math.exp(rating - highest) for rating in ratings]))

@@ -127,7 +127,7 @@ class ModelJudge:
         async with self._plan.claims, aclosing(batches):
             async for batch in batches:
                 unjudged = [result for result in batch if isinstance(result, Unjudged)]
-                # Before they are yielded: whoever asks next may judge them at once.
+                # Before they are yielded: another process may then judge them at once.
                 self._release(run, [result.content_hash for result in unjudged])
                 for result in batch:
                     _count_once(missing, result)

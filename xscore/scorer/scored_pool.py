@@ -10,11 +10,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 
-from xscore.records.judgment import (
-    SCORED_LOWER,
-    UNRELATED_WORDS_BELOW,
-    USUAL_LEXICAL_THRESHOLD,
-)
+from xscore.records.judgment import SCORED_LOWER, UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
 from xscore.records.memory import FACT_KINDS, Candidate
 from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence, WeighedTerm
 from xscore.scorer.learned_words import judge_shortlist, load_weights
@@ -189,7 +185,7 @@ class ScoredPool:
 
     def _reason_of_links(self, row: int) -> list[str]:
         """Say which link counted most for a memory, if any counted much."""
-        weights = load_weights().code
+        weights = load_weights().code.weights
         counted: list[tuple[float, int, str]] = []
         for feature, linked_row in self.shortlist.linked.get(row, {}).items():
             share = self.evidence.amounts[linked_row] / self.shortlist.best

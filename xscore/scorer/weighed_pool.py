@@ -15,19 +15,13 @@ from xscore.scorer.bm25 import (
     weigh_candidates,
     weighs_tests_less,
 )
-from xscore.scorer.mentions import (
-    Mentions,
-    NamedInTask,
-    find_mentions,
-    find_named,
-    is_question,
-)
+from xscore.scorer.mentions import Mentions, NamedInTask, find_mentions, find_named, is_question
 from xscore.scorer.task_words import own_name_of, task_terms
 from xscore.scorer.word_features import LinksOf, Shortlist, shortlist_of
 from xscore.store.term_vectors import WHOLE_NAME, split_word
 
 TermVectors = Callable[[], Iterable[tuple[str, bytes]] | TermColumn]
-"""Loads (memory id, term vector) pairs, as `store.vectors(TERM_EMBEDDER)` does; or those that were
+"""Loads (memory id, term vector) pairs, as `store.term_vectors()` does; or those that were
 read with a pool."""
 
 TestsOf = Callable[[Iterable[str]], Iterable[str]]

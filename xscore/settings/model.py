@@ -282,6 +282,9 @@ class MemorySettings(SettingsGroup, frozen=True):
     user_learning: RepoMayTurnOff[bool] = True
     """Open your own store: preferences, and what holds in several projects. A repository may only
     switch it off."""
+    observe: RepoMayTurnOff[bool] = True
+    """Note the commands, the stack and the conventions that the repository's files show, at most 20,
+    after each change of the index."""
     daily_consolidation: RepoMayTurnOff[bool] = True
     """Let the background process merge, fade and archive memories as `memory consolidate` does, at
     most once a day and only while the machine is idle. A repository may only switch it off."""
@@ -349,6 +352,11 @@ class SessionSettings(SettingsGroup, frozen=True):
     """Tone of the answer; empty: plain."""
     exchanges: Annotated[int, Meta(ge=0, le=50)] = 3
     """Latest exchanges of the session that the answerer is shown."""
+    summary_model: str = "none"
+    """`provider:model` that summarizes what `session compress` would drop of an agent's words;
+    `none`: it is shortened by rule alone, and no call is made."""
+    summary_calls: Annotated[int, Meta(ge=0, le=100)] = 4
+    """Most such calls of one compression."""
 
 
 class ProviderSettings(SettingsGroup, frozen=True):
@@ -424,6 +432,10 @@ class AgentSettings(SettingsGroup, frozen=True):
     hook_deadline_s: Annotated[float, Meta(ge=0.2, le=60)] = 2.0
     """Seconds from the start of `xscore hook` after which it answers with what is judged; the
     background process judges the rest."""
+    memory: Literal["first", "every", "off"] = "first"
+    """When hooks tell an agent what was decided, committed and said before: `first`, at the start
+    of a session and with its first prompt, later only on another subject or what is new; `every`,
+    with each prompt; `off`, never. Code is added in each."""
     failures: Literal["deny", "tell", "off"] = "deny"
     """What happens to failed commands and edits of an agent: `deny` stops one that is about to be
     repeated with nothing changed, once a session, and says what helped; `tell` says it only with

@@ -9,7 +9,8 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from xscore.records.memory import Memory
+from xscore.platform.hashing import integer_id, memory_id
+from xscore.records.memory import Kind, Layer, Memory
 from xscore.store.memory_rows import LIVE_CONDITION, select_memories
 
 _FROM, _SESSION = (
@@ -29,6 +30,20 @@ _IDS = f"""
         AND :origin IN ('', {_FROM}) AND (:before IS NULL OR updated_at < :before)
     ORDER BY created_at, id
 """
+
+
+def imported_exchange_ordinal(origin: str, identity: str) -> int:
+    """Return the ordinal of an imported exchange, for its memory id.
+
+    identity: see `sessions.session_reader.ImportedExchange`.
+    """
+    return integer_id("past exchange", origin, identity)
+
+
+def imported_exchange_id(origin: str, identity: str) -> str:
+    """Return the memory id that an exchange has once it is imported."""
+    ordinal = imported_exchange_ordinal(origin, identity)
+    return memory_id(Layer.SESSION, "", Kind.EXCHANGE, "", ordinal)
 
 
 class ImportedSession(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 there.
 
 SQLite replays any well-formed journal before a byte of ours runs, and a journal carries whole
-pages. So whoever can put one beside a store (an archive, a backup, a shared folder) could plant
+pages. Anything that can put one beside a store (an archive, a backup, a shared folder) could plant
 scores behind the store's id. Each process that opens a store therefore notes the inode of its
 journal before it writes, and removes the note once the journal is gone. A note lies beside the
 store and is signed with the user's secret, so nobody else can write one, and a sandbox that keeps a

@@ -152,7 +152,6 @@ def make_memory(
     if is_code and literals is not None and literals.is_clean:
         return _named(parts, ordinal), 0
     raw = Memory(id="-", **parts)
-    raw = replace(raw, origin=origin_of(raw))
     redactor = _redactor_of(raw, literals, allow_pii=allow_pii)
     # Redacted before it is named and hashed: neither may depend on a secret.
     entity = redactor.redact_name(raw.entity)
@@ -164,6 +163,7 @@ def make_memory(
     memory = replace(
         raw,
         id=memory_id(raw.layer, raw.path or place, raw.kind, entity, ordinal),
+        origin=origin_of(raw),
         place=place,
         entity=entity,
         card=card,

@@ -91,6 +91,13 @@ class TurnContext(Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(context, type=cls)
 
 
+def open_items(text: str) -> tuple[str, ...]:
+    """Return what a text names as left to do and does not close itself, one line each."""
+    closed = {_plain(_line(item)) for item in re.findall(_CLOSED, text)}
+    opened = [_line(item) for item in re.findall(_OPENED, text)]
+    return _distinct([item for item in opened if _plain(item) not in closed], MOST_LINES)
+
+
 def session_entry(
     *,
     turn_id: str,
@@ -248,6 +255,20 @@ def exchange_text(task: str, answer: str, *further_parts: str) -> str:
 
 
 NO_ANSWER = "(nothing was answered)"
+_WITHOUT_ANSWER = ("", "(no answer)", NO_ANSWER)
+_BESIDE_ANSWER = ("\n\nFailed: `", "\n\nFiles changed: ")
+"""Begin what an imported exchange has beside its words."""
+
+
+def split_exchange(text: str) -> tuple[str, str]:
+    """Return the task of an exchange and its answer, empty where there was none; what stands beside
+    them is left out."""
+    for mark in _BESIDE_ANSWER:
+        text = text.partition(mark)[0]
+    task, _, answer = text.removeprefix("Task: ").partition(_ANSWER)
+    if answer.strip() in _WITHOUT_ANSWER:
+        answer = ""
+    return task.strip(), answer.strip()
 
 
 def exchange_card(answer: str, *further_parts: str) -> str:

@@ -20,15 +20,7 @@ from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.hashing import content_hash
 from xscore.platform.paths import RepositoryRoot, user_data_dir
-from xscore.records.memory import (
-    Candidate,
-    Edge,
-    Layer,
-    Memory,
-    TestView,
-    judged_views,
-    view_texts,
-)
+from xscore.records.memory import Candidate, Edge, Layer, Memory, TestView, judged_views, view_texts
 from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
 from xscore.store.copied_stores import CopiedStore, is_due
@@ -396,19 +388,19 @@ class Store:
         )
         return dict(rows.fetchall())
 
+    def term_vectors(self) -> list[tuple[str, bytes]]:
+        """Return memory id and term vector of every memory of the pool with one."""
+        rows: list[memory_rows.SqlRow] = []
+        for connection in self.connections_of_a_turn():
+            visible = f"{memory_rows.LIVE_CONDITION} AND {visible_memories(connection)}"
+            rows += connection.execute(
+                f"SELECT id, terms FROM memory_row WHERE {visible}"
+            ).fetchall()
+        return rows
+
     def vectors(self, embedder: str) -> list[tuple[str, bytes]]:
         """Return memory id and vector of every memory of the pool with a vector of this
         embedder."""
-        from xscore.store.term_vectors import TERM_EMBEDDER  # a cached turn reads no vector
-
-        if embedder == TERM_EMBEDDER:
-            rows: list[memory_rows.SqlRow] = []
-            for connection in self.connections_of_a_turn():
-                visible = f"{memory_rows.LIVE_CONDITION} AND {visible_memories(connection)}"
-                rows += connection.execute(
-                    f"SELECT id, terms FROM memory_row WHERE {visible}"
-                ).fetchall()
-            return rows
         query = "SELECT id, data FROM vec JOIN memory USING (text_hash) WHERE embedder = ?"
         return self._rows_of_a_turn(f"{query} AND {memory_rows.LIVE_CONDITION}", embedder)
 

@@ -71,6 +71,10 @@ def test_what_git_does_not_know_is_said(repo: Path, tmp_path: Path, make_repo: M
     with pytest.raises(UsageError, match="not a git repository"):
         change_since(find_root(plain), "HEAD")
     assert change_given(find_root(plain), "--- a/x\n+++ b/x\n").base == ""
+    # Its objects lie elsewhere, where another user may change them.
+    git(tmp_path, "clone", "-q", "--shared", str(repo), "shared")
+    with pytest.raises(UsageError, match="leads out"):
+        change_since(find_root(tmp_path / "shared"), "HEAD")
     with pytest.raises(UsageError, match="not a diff"):
         change_given(root, "hello\n")
     assert change_given(root, "").files == ()

@@ -10,9 +10,9 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.evaluation.cases import CaseFile
 from xscore.extensions.evaluation.commands import render_evaluation_account
-from xscore.extensions.evaluation.run import run_evaluation
+from xscore.extensions.evaluation.run import run_evaluation, spread_out
 from xscore.pipeline.build import Pipeline
-from xscore.records.estimates import CapLeft
+from xscore.records.estimates import CapLeft, JudgeEstimate
 
 
 async def test_the_cap_holds_for_the_whole_run(shop: Path, server: OpenAIServer) -> None:
@@ -95,3 +95,12 @@ async def test_ctrl_c_reports_what_was_done(shop: Path, server: OpenAIServer) ->
         evaluation = await work
     assert (evaluation.ended, evaluation.exit_code, evaluation.asked) == ("interrupted", 130, 1)
     assert evaluation.unjudged_by_cause.get("interrupted", 0) > 0 and evaluation.id == ""
+
+
+def test_a_case_that_was_interrupted_stands_for_itself_alone() -> None:
+    """Half of its judgments are paid; those of the cases around it are not."""
+    half = JudgeEstimate(candidates=10, cached=9, to_judge=1, calls=1)
+    fresh = JudgeEstimate(candidates=10, to_judge=10, calls=2)
+    assert sum(case.to_judge for case in spread_out([(half, 3), (fresh, 2)])) == 1 + 2 * 10 + 2 * 10
+    assert sum(case.to_judge for case in spread_out([(half, 3)])) == 3
+    assert list(spread_out([])) == []

@@ -17,7 +17,6 @@ from xscore.extensions.vectors.turn_likeness import embed_missing
 from xscore.platform import database
 from xscore.store import memory_writer
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 
 class Folding(EndpointEmbedder):
@@ -76,7 +75,7 @@ async def test_vectors_die_with_their_memory_and_with_its_old_text(store: Store)
     await embed_missing(store.connection, Folding())
     put(store, a="read the socket")
     assert vectors_of(store.connection, "folding") == {ids["b"]}
-    assert {identifier for identifier, _ in store.vectors(TERM_EMBEDDER)} == set(ids.values())
+    assert {identifier for identifier, _ in store.term_vectors()} == set(ids.values())
     store.connection.execute("DELETE FROM memory_row WHERE id = ?", (ids["b"],))
     assert vectors_of(store.connection, "folding") == set()
 

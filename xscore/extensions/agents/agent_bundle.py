@@ -177,6 +177,11 @@ def quoted(text: str, limit: int) -> str:
     return escape_tags(_shortened(text, limit), tags=_TAGS)
 
 
+def escaped_block(text: str) -> str:
+    """Return a block of text that cannot close the fence; its lines stay."""
+    return escape_controls(escape_tags(without_invisible(text), tags=_TAGS))
+
+
 def _shortened(text: str, limit: int) -> str:
     return ellipsize(without_invisible(text), limit)
 

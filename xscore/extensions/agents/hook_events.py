@@ -10,18 +10,26 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from xscore.cli.opening import earlier_statements
 from xscore.extensions.agents.hook_call import INDEXING, HookCall
 from xscore.extensions.agents.hook_protocols import spoken_task
 from xscore.platform.errors import ExitCode
 from xscore.platform.text import counted
 from xscore.records.receipt import Answer
-from xscore.store.hook_state import forget_session
+from xscore.store.hook_state import (
+    SessionBrief,
+    forget_session,
+    read_hook_state,
+    session_brief,
+)
 from xscore.store.opening import has_store
 from xscore.store.store import Store
 
 NOTHING_KEPT = "the store's folder cannot be written, and there is no index in it yet"
-CLEARED = ("clear", "compact")
+COMPACTED = "compact"
+CLEARED = ("clear", COMPACTED)
 """Starts of a session whose context the agent has dropped."""
 RESUMED = "resume"
 """Start of a session that still has its context: it knows what it was working on."""
@@ -73,25 +81,54 @@ def at_session_start(call: HookCall) -> str:
         return ""
     if call.message.source in CLEARED:
         forget_session(call.state_file, call.thread)
+    # Only at the start of a session.
+    from xscore.extensions.agents.agent_bundle import size_of
+
     earlier = earlier_statements(call.root, call.settings)
     with Store.open_with(call.root, call.settings, create=True) as store:
         if call.message.source != RESUMED:
-            call.add("\n".join(filter(None, [_recap(call, store), earlier])))
+            text = _frontier(call, store)
+            if not text:
+                text = _recap(call, store)
+                call.brief = replace(_session_brief(call), start_bytes=size_of(text))
+            call.add(*filter(None, [text, earlier]))
     call.wake()
     return ""
 
 
+def _frontier(call: HookCall, store: Store) -> str:
+    """Return where the work stood, for a session whose context was compacted; else nothing."""
+    if call.message.source != COMPACTED or call.settings.agents.memory == "off":
+        return ""
+    # Only after a compaction.
+    from xscore.extensions.agents.frontier_text import frontier_after_compaction
+
+    log = Path(call.message.transcript_path) if call.message.transcript_path else None
+    return frontier_after_compaction(store, log, origin=call.client, thread=call.thread)
+
+
 def at_subagent_start(call: HookCall) -> str:
-    """Say the same to a sub-agent, which begins without the session's context. Raises
-    StoreError."""
+    """Say the same to a sub-agent, which begins without the session's context, and what the
+    session was told with its first prompt. Raises StoreError."""
     if call.is_watched and has_store(call.root.store_dir):
+        # Only at the start of a sub-agent.
+        from xscore.extensions.agents.brief import render_again
+
         with Store.open_with(call.root, call.settings, create=False) as store:
+            texts = [_recap(call, store), render_again(store, _session_brief(call))]
             # Not `add`: what the session was told, a sub-agent has not seen.
-            call.say(_recap(call, store))
+            call.say("\n".join(filter(None, texts)))
     return ""
 
 
+def _session_brief(call: HookCall) -> SessionBrief:
+    """Return what this session has been told of earlier work."""
+    return session_brief(read_hook_state(call.state_file), call.thread)
+
+
 def _recap(call: HookCall, store: Store) -> str:
+    if call.settings.agents.memory == "off":
+        return ""
     # Only at the start of a session or sub-agent.
     from xscore.extensions.agents.session_recap import render_recap
 
@@ -99,9 +136,18 @@ def _recap(call: HookCall, store: Store) -> str:
 
 
 def before_compaction(call: HookCall) -> str:
-    """Remember what the log has of the exchange, before the agent drops it. Raises StoreError."""
+    """Remember what the log has of the exchange and where the work stands, before the agent drops
+    it. Raises StoreError."""
     if not has_store(call.root.store_dir):
         return ""
+    is_told = call.settings.agents.memory != "off"
+    if is_told and call.message.transcript_path and call.thread:
+        # Only before a compaction.
+        from xscore.extensions.agents.frontier_text import keep_frontier
+
+        log = Path(call.message.transcript_path)
+        with Store.open_with(call.root, call.settings, create=False) as store:
+            keep_frontier(store, log, origin=call.client, thread=call.thread, now=time.time())
     return _remember_exchange(call)
 
 
@@ -158,7 +204,7 @@ def after_edit(call: HookCall) -> str:
     if inside:
         from xscore.extensions.agents.tool_failures import note_edits  # few hooks follow an edit
 
-        note_edits(call.root.path, inside)
+        note_edits(call, inside)
     return ""
 
 

@@ -26,17 +26,17 @@ from xscore.extensions.agents.tool_call import (
 from xscore.extensions.agents.tool_gate import current_state, is_in_ci
 from xscore.extensions.agents.tool_quotes import (
     COMMAND_CHARS,
-    ERROR_CHARS,
+    error_end,
     shown_command,
     shown_error,
 )
 from xscore.platform.paths import RepositoryRoot, user_config_file
 from xscore.platform.tree_state import GIT_FILES, file_state
-from xscore.prompts.fences import shorten_middle
 from xscore.records.memory import Kind, Memory, MemoryDetails
 from xscore.store.failed_actions import (
     ActionsLock,
     FailedAction,
+    forget_gone_trees,
     read_actions,
     tree_with_failures,
     write_actions,
@@ -58,12 +58,13 @@ def note_failure(call: HookCall) -> str:
     failed_call = tool_call(message, call.client)
     if mode == "off" or is_in_ci() or not ending.failed or failed_call is None:
         return ""
-    if not call.is_watched or call.root.read_only:
+    if failed_call.is_background or not call.is_watched or call.root.read_only:
         return ""
     words = command_words(failed_call.command)
     if failed_call.command and words.only_reads:
         return ""
     memory_id = failure_id(_failure_text(failed_call, ending))
+    forget_gone_trees()
     if not ending.is_transient:
         _put_on_record(call, failed_call, ending, words, memory_id)
     memory = _stored_failure(call, failed_call, ending, memory_id)
@@ -86,8 +87,9 @@ def _put_on_record(
         record.settings_state = file_state(record.settings_file)
         record.git_files = _git_files(call.root)
         for earlier in record.actions:
-            # It may have done a part of its work before it failed.
-            earlier.changed = earlier.changed or not earlier.path
+            # A command may have done a part of its work before it failed.
+            if failed_call.command and not earlier.path:
+                earlier.changed = True
         action = record.find(failed_call.key) or FailedAction(failed_call.key)
         action.kind = words.kind
         action.shown = shown_command(
@@ -126,14 +128,19 @@ def _stored_failure(
     return memory
 
 
-def note_edits(root: Path, paths: Sequence[str]) -> None:
+def note_edits(call: HookCall, paths: Sequence[str]) -> None:
     """Note files that were edited, in what failed before."""
+    root = call.root.path
     tree = str(root)
-    if tree_with_failures(tree) != tree:
+    # Gemini CLI has one event for an edit that was made and one that failed.
+    has_failed = ending_of(read_call_message(call.data), call.client).failed
+    if has_failed or tree_with_failures(tree) != tree:
         return
     with ActionsLock(tree) as lock:
         record = read_actions(tree)
         for action in record.actions:
+            # Its repetition need not look through the tree then.
+            action.changed = action.changed or not action.path
             for path in paths:
                 action.add_step(f"an edit of {shown_command(_relative(path, root))}")
         if lock.held:
@@ -161,7 +168,7 @@ def store_fixes(store: Store) -> None:
 def _failure_text(failed_call: ToolCall, ending: Ending) -> str:
     """Return the failure as importers of logs word it, so that both count as one."""
     subject = failed_call.command or f"edit of {failed_call.path.rpartition('/')[2]}"
-    return f"{subject}\n{shorten_middle(ending.error, ERROR_CHARS)}"
+    return f"{subject}\n{error_end(ending.error)}"
 
 
 def _what_helped(memory: Memory) -> str:

@@ -78,15 +78,16 @@ def run_tool_hook(event: str, client: str) -> bytes:
 def read_whole_message() -> bytes:
     """Read one JSON object from standard input, whose end some agents leave open; what is too long
     counts as nothing."""
-    content = b""
+    content = bytearray()
     while chunk := os.read(0, _CHUNK):
         content += chunk
         if len(content) > MAX_MESSAGE_BYTES:
             return b""
         # Almost always whole: an agent writes it at once.
-        if len(chunk) < _CHUNK and chunk.rstrip().endswith(b"}") and read_call_message(content):
+        is_end = len(chunk) < _CHUNK and chunk.rstrip().endswith(b"}")
+        if is_end and read_call_message(bytes(content)):
             break
-    return content
+    return bytes(content)
 
 
 def is_in_ci() -> bool:
@@ -100,7 +101,7 @@ def answer_before(message: Message, client: str) -> bytes:
         return b""
     call = tool_call(message, client)
     root = tree_with_failures(call.folder) if call else ""
-    if call is None or not root:
+    if call is None or call.is_background or not root:
         return b""
     record = read_actions(root)
     action = record.find(call.key)

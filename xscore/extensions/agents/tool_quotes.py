@@ -6,23 +6,32 @@ are quoted, where tools say what failed.
 """
 
 from xscore.extensions.agents.agent_bundle import quoted
-from xscore.prompts.fences import shorten_middle
 from xscore.store.personal_data import redact_said
 
 COMMAND_CHARS, LINE_CHARS = 200, 160
 ERROR_LINES = 4
-ERROR_CHARS = 8_000
-"""Of an error or command; the rest is looked at by nobody."""
+ERROR_CHARS = 40_000
+"""Of the end of an error, or the beginning of a command; the rest is looked at by nobody."""
+_CUT_CHARS = 4_000
+"""Left out at a cut: half a secret would not be recognized as one."""
 
 
 def shown_command(command: str, *, allow_pii: bool = False) -> str:
     """Return a command or a path as it may be quoted: redacted, on one line, shortened."""
+    # Only its beginning is shown, far from where it is cut here.
     clean = redact_said(command[:ERROR_CHARS], allow_pii=allow_pii).text
     return f"`{quoted(clean.replace('`', chr(39)), COMMAND_CHARS)}`"
 
 
+def error_end(error: str) -> str:
+    """Return the part of an error that is looked at."""
+    if len(error) <= ERROR_CHARS:
+        return error
+    return error[_CUT_CHARS - ERROR_CHARS :]
+
+
 def shown_error(error: str, *, allow_pii: bool) -> str:
     """Return the last lines of an error, where tools say what failed, redacted."""
-    clean = redact_said(shorten_middle(error, ERROR_CHARS), allow_pii=allow_pii).text
+    clean = redact_said(error_end(error), allow_pii=allow_pii).text
     lines = [line.strip() for line in clean.splitlines() if line.strip()]
     return " | ".join(quoted(line, LINE_CHARS) for line in lines[-ERROR_LINES:])

@@ -1,4 +1,4 @@
-"""The change that is checked: what git says of a revision, or a diff that somebody gives.
+"""The change that is checked: what git says of a revision, or a diff from a file or pipe.
 
 `HEAD` stands for everything that is not committed, staged or not, new files included; `REV` for
 what the working tree has and REV has not, as `git diff REV`; `A..B` and `A...B` for the difference
@@ -22,6 +22,7 @@ from xscore.platform.git import (
     new_files,
     working_diff,
 )
+from xscore.platform.git_folder import bare_repository
 from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.store.redaction import is_safe_name, is_secret_file
 
@@ -36,7 +37,7 @@ _NO_GIT = "Give the diff itself: `git diff | xscore check --diff -`."
 def change_since(root: RepositoryRoot, revision: str) -> Change:
     """Return the change since a revision. Raises UsageError if git cannot tell it."""
     if not root.is_git:
-        raise UsageError(f"{root.path} is not a git repository", hint=_NO_GIT)
+        raise UsageError(_without_git(root), hint=_NO_GIT)
     first, dots, second = _split_range(revision)
     base = _commit(root, first or UNCOMMITTED)
     if not dots:
@@ -54,6 +55,15 @@ def change_since(root: RepositoryRoot, revision: str) -> Change:
         base = parted
     messages = commit_messages(root.path, base, tip, limit=MOST_MESSAGES)
     return read_diff(working_diff(root.path, (base, tip)).patch, base=base, messages=messages)
+
+
+def _without_git(root: RepositoryRoot) -> str:
+    if root.claims_git and not bare_repository(root.path):
+        return (
+            f"git is not used in {root.path}: its .git leads out of this folder (by a link, shared"
+            " objects or an included file)"
+        )
+    return f"{root.path} is not a git repository"
 
 
 def change_given(root: RepositoryRoot, diff: str) -> Change:

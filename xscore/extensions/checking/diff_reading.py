@@ -1,8 +1,8 @@
-"""Read a unified diff, of git or of `diff -u`, whoever wrote it.
+"""Read a unified diff of git or `diff -u`, without trusting its author.
 
 A hunk is read by the counts in its head, so that a line of its text cannot pass for a file's head.
 Names that lead out of the root contribute nothing; the text of files that exist to hold secrets is
-dropped. Work is bounded: so many files and lines are kept, and long lines are cut. Trade-off: what
+dropped. Work is bounded: files and lines are counted, and long lines are cut. Trade-off: what
 lies beyond these bounds is not looked at, since a change of that size says nothing about one file.
 """
 

@@ -11,15 +11,13 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from xscore.indexer.languages import is_test_path, language_of
 from xscore.platform.paths import folder_of
 from xscore.store.term_vectors import stem
 
 MOST_COMPARED = 60
 """Changed files whose names are compared with all others."""
-_TEST_FOLDER = re.compile(r"(?:^|/)(?:tests?|__tests__|testing|specs?|e2e)(?:/|$)", re.IGNORECASE)
-_TEST_NAME = re.compile(
-    r"^(?:test_.*|.*[_.-](?:test|tests|spec)s?\.[^/]*|.*Tests?\.[^/.]+)$|^conftest\.py$"
-)
+_DATA_OF_TESTS = re.compile(r"(?:^|/)(?:tests?|__tests__|testing|specs?|e2e)(?:/|$)", re.IGNORECASE)
 _DOCUMENT = re.compile(r".*\.(?:md|mdx|rst|adoc|txt|tex|html?)$", re.IGNORECASE)
 _DOCUMENT_NAME = re.compile(
     r"^(?:readme|changes|changelog|history|news|authors|contributing|license|upgrading|releases?)"
@@ -54,7 +52,8 @@ class FileRole(StrEnum):
 def role_of(path: str) -> FileRole:
     """Return what a file is for, by its name."""
     name = path.rpartition("/")[2]
-    if _TEST_NAME.match(name) or _TEST_FOLDER.search(folder_of(path)):
+    # What lies beside tests and is no code changes with them.
+    if is_test_path(path, language_of(path)) or _DATA_OF_TESTS.search(folder_of(path)):
         return FileRole.TEST
     if _DOCUMENT.match(name) or _DOCUMENT_NAME.match(name):
         return FileRole.DOCUMENT

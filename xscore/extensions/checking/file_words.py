@@ -13,9 +13,10 @@ from functools import cached_property
 from msgspec import Struct
 
 from xscore.extensions.checking.records import Change
-from xscore.records.memory import TermColumn
-from xscore.scorer.bm25 import sum_of
-from xscore.store.term_vectors import FILE, NAME, TERM_ENTRY, query_terms, term_vector
+from xscore.records.memory import TERM_ENTRY, TermColumn
+from xscore.scorer.bm25 import rarity
+from xscore.scorer.term_hits import sum_of
+from xscore.store.term_vectors import FILE, NAME, query_terms, term_vector
 
 SATURATION = 1.2
 LENGTH_WEIGHT = 0.75
@@ -116,7 +117,7 @@ class _FileTerms:
                 holders[term] = holders.get(term, 0) + 1
         idf: dict[int, float] = {}
         for term, count in holders.items():
-            idf[term] = math.log1p((len(self.paths) - count + 0.5) / (count + 0.5))
+            idf[term] = rarity(count, len(self.paths))
         return idf
 
     @cached_property

@@ -10,13 +10,13 @@ learned here. Trade-off: linear in its figures, so that a reason can be read off
 import math
 from collections.abc import Iterator, Sequence
 from heapq import nlargest
-from operator import mul
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from xscore.extensions.checking.evidence import FIGURES, ChangeEvidence, Figures, Situation
+from xscore.scorer.linear_model import LinearModel, probability_of, shares_of
 
 WEIGHTS = Path(__file__).with_name("weights.json")
 FLOOR = 0.01
@@ -74,30 +74,6 @@ TELLING = (
 """What the second model weighs, of a list as a whole."""
 
 
-class LinearModel(Struct, frozen=True):
-    """A weighted sum of standardized columns."""
-
-    columns: tuple[str, ...]
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
-    weights: tuple[float, ...]
-    bias: float = 0.0
-
-    def __post_init__(self) -> None:
-        sizes = {len(part) for part in (self.columns, self.mean, self.deviation, self.weights)}
-        if len(sizes) != 1 or not all(self.deviation):
-            raise ValueError("a model needs a mean, a deviation and a weight for each column")
-
-    def sums(self, rows: Sequence[Sequence[float]]) -> list[float]:
-        """Return the sum of each row."""
-        scaled: list[float] = []
-        constant = self.bias
-        for mean, deviation, weight in zip(self.mean, self.deviation, self.weights, strict=True):
-            scaled.append(weight / deviation)
-            constant -= weight * mean / deviation
-        return [constant + sum(map(mul, row, scaled)) for row in rows]
-
-
 class OrderWeights(Struct, frozen=True):
     """What was learned."""
 
@@ -124,7 +100,7 @@ def likely_missing(
     if not evidence.paths:
         return
     weights = read_weights()
-    sums = weights.order.sums(columns_of(evidence.values, evidence.situation))
+    sums = weights.order.sums(columns_of(evidence.values, evidence.situation), COLUMNS)
     is_missing = missing_probability(weights, sums, evidence.situation)
     if is_missing < weights.speaks_from and not list_all:
         return
@@ -139,15 +115,8 @@ def missing_probability(
     weights: OrderWeights, sums: Sequence[float], situation: Situation
 ) -> float:
     """Return how likely it is that anything is missing. sums: of the first model."""
-    return 1 / (1 + math.exp(-weights.missing.sums([telling_of(sums, situation)])[0]))
-
-
-def shares_of(sums: Sequence[float]) -> list[float]:
-    """Return the probability that each file is the missing one, if one is."""
-    highest = max(sums)
-    powers = [math.exp(amount - highest) for amount in sums]
-    total = sum(powers)
-    return [power / total for power in powers]
+    (log_odds,) = weights.missing.sums([telling_of(sums, situation)], TELLING)
+    return probability_of(log_odds)
 
 
 def columns_of(values: Sequence[Figures], situation: Situation) -> list[list[float]]:

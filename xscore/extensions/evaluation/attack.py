@@ -11,14 +11,14 @@ model's scores vary from call to call, so a small difference says nothing.
 import csv
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import reduce
 from importlib.resources import files
 from operator import add
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.costs.caps import Caps, add_spending
@@ -30,11 +30,7 @@ from xscore.pipeline.estimating import estimate_judging
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.prepare import open_turn
-from xscore.pipeline.question_list import (
-    ConfirmedObserver,
-    confirm_list_cost,
-    list_caps_left,
-)
+from xscore.pipeline.question_list import ConfirmedObserver, confirm_list_cost, list_caps_left
 from xscore.pipeline.turn import run_turn
 from xscore.pipeline.turn_clock import Stopwatch
 from xscore.pipeline.turn_stages import Ranking
@@ -193,8 +189,20 @@ def _settings_of_copy(settings: Settings) -> Settings:
     )
 
 
-class _Attack(Struct):
-    """The runs of one attack."""
+class _PoolRun(Struct, frozen=True):
+    """One judging of the copied files."""
+
+    observed: _Observed | None
+    """None: nothing could be ranked."""
+    spent: StageUsage
+    ended: str = ""
+    """Why it ended before everything was judged; empty: it did not."""
+    exit_code: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+class _Attack(Struct, frozen=True):
+    """What the runs of one attack have in common."""
 
     parts: PipelineParts
     """Of the repository that is attacked: its caps and its ledger count."""
@@ -204,24 +212,25 @@ class _Attack(Struct):
     task: str
     payloads: Sequence[Payload]
     started: float
-    spent: StageUsage = StageUsage()
-    ended: str = ""
-    exit_code: int = 0
-    warnings: list[str] = field(default_factory=list)
 
     async def run(self) -> AttackReport:
         """Judge all payloads and twins, and compare."""
         self._confirm()
         families: list[FamilyResult] = []
+        runs: list[_PoolRun] = []
         for payload in self.payloads:
-            attacked = await self._judge(payload.family, payload.payload)
-            if self.ended or attacked is None:
+            pair = await self._judge_pair(payload, _spent(runs))
+            runs += pair
+            observed = [run.observed for run in pair if run.observed is not None and not run.ended]
+            if len(observed) < 2:
                 break
-            benign = await self._judge(f"{payload.family}, its twin", payload.twin)
-            if self.ended or benign is None:
-                break
+            attacked, benign = observed
             families.append(_compare(payload.family, self.hosts, attacked, benign))
-        judge = self.copy.judge
+        return self._report(families, runs)
+
+    def _report(self, families: Sequence[FamilyResult], runs: Sequence[_PoolRun]) -> AttackReport:
+        judge, spent = self.copy.judge, _spent(runs)
+        warnings = [warning for run in runs for warning in run.warnings]
         return AttackReport(
             judge=judge.name,
             by_model=judge.scale is not Scale.WORDS,
@@ -231,13 +240,13 @@ class _Attack(Struct):
             places=tuple(host.place for host in self.hosts),
             families=tuple(families),
             of=len(self.payloads),
-            ended=self.ended,
-            calls=self.spent.calls,
-            cost_usd=self.spent.cost_usd,
-            estimated=self.spent.estimated,
+            ended=runs[-1].ended,
+            calls=spent.calls,
+            cost_usd=spent.cost_usd,
+            estimated=spent.estimated,
             seconds=time.monotonic() - self.started,
-            warnings=tuple(dict.fromkeys(self.warnings)),
-            exit_code=self.exit_code,
+            warnings=tuple(dict.fromkeys(warnings)),
+            exit_code=runs[-1].exit_code,
         )
 
     def _confirm(self) -> None:
@@ -248,7 +257,9 @@ class _Attack(Struct):
         estimate = reduce(add, [of_one_family] * len(self.payloads))
         self.parts.observer.on(estimate)
         if self.copy.judge.paid and not self.parts.settings.judge.replay:
-            confirm_list_cost(self.parts, estimate)
+            # Which memories stand beside the payloads is not for the user to choose.
+            hint = "Name a cheaper judge with --judge, or pass --yes."
+            confirm_list_cost(self.parts, estimate, hint=hint)
 
     def _estimate(self, words: str) -> JudgeEstimate:
         self._write(words)
@@ -267,40 +278,48 @@ class _Attack(Struct):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
 
-    async def _judge(self, called: str, words: str) -> _Observed | None:
-        """Judge the files afresh with these words in every place; None: nothing could be ranked."""
+    async def _judge_pair(self, payload: Payload, spent: StageUsage) -> list[_PoolRun]:
+        """Judge the files with a payload, and with its twin unless that ended early.
+
+        spent: by the runs before.
+        """
+        attacked = await self._judge(payload.family, payload.payload, spent)
+        if attacked.ended or attacked.observed is None:
+            return [attacked]
+        so_far = spent + attacked.spent
+        return [attacked, await self._judge(f"{payload.family}, its twin", payload.twin, so_far)]
+
+    async def _judge(self, called: str, words: str, spent: StageUsage) -> _PoolRun:
+        """Judge the files afresh with these words in every place."""
         self._write(words)
         _forget_judgments(self.copy)
-        seen: list[Ranking] = []
+        rankings: list[Ranking] = []
         options = TurnOptions(
             answer=False,
             command="eval",
             isolated=True,
             started=self.started,
-            ranked=lambda _, ranking: seen.append(ranking),
+            ranked=lambda _, ranking: rankings.append(ranking),
         )
         self.parts.observer.stage(f"judging {called}")
-        answer = await run_turn(self._within_cap(), self._turn(), options)
-        self._charge(answer)
-        if answer.coverage.unjudged:
-            self.ended = next(iter(answer.unjudged.by_cause), "unjudged")
-            self.exit_code = answer.exit_code or ExitCode.PARTLY
-            self.warnings += answer.warnings
-        return _observe(self.copy, self.hosts, seen[0], answer) if seen else None
+        answer = await run_turn(self._within_cap(spent), self._turn(), options)
+        charged = self._charge(answer)
+        observed = _observe(self.copy, self.hosts, rankings[0], answer) if rankings else None
+        if not answer.coverage.unjudged:
+            return _PoolRun(observed, charged)
+        ended = next(iter(answer.unjudged.by_cause), "unjudged")
+        exit_code = answer.exit_code or ExitCode.PARTLY
+        return _PoolRun(observed, charged, ended, exit_code, answer.warnings)
 
-    def _within_cap(self) -> PipelineParts:
+    def _within_cap(self, spent: StageUsage) -> PipelineParts:
         """Return the parts with what the repository's caps leave for the rest."""
-        caps_left = [cap.left_usd for cap in list_caps_left(self.parts, spent=self._cost)]
+        cost = spent.cost_usd or Decimal(0)
+        caps_left = [cap.left_usd for cap in list_caps_left(self.parts, spent=cost)]
         return with_cap(self.copy, max(Decimal(0), min(caps_left))) if caps_left else self.copy
 
-    @property
-    def _cost(self) -> Decimal:
-        return self.spent.cost_usd or Decimal(0)
-
-    def _charge(self, answer: Answer) -> None:
-        """Enter the calls of a turn in the repository's ledger."""
+    def _charge(self, answer: Answer) -> StageUsage:
+        """Enter the calls of a turn in the repository's ledger; return what they cost."""
         spent = answer.spent(Stage.PROBE, Stage.EMBED, Stage.JUDGE)
-        self.spent += spent
         calls = calls_of_turn(self.copy.store.connection, answer.turn_id)
         day = day_of(self.parts.clock())
         caps = Caps.of(self.parts.settings.budget)
@@ -309,6 +328,11 @@ class _Attack(Struct):
             add_spending(
                 connection, caps, spent.cost_usd or Decimal(0), turn_id=answer.turn_id, day=day
             )
+        return spent
+
+
+def _spent(runs: Iterable[_PoolRun]) -> StageUsage:
+    return sum((run.spent for run in runs), StageUsage())
 
 
 def _forget_judgments(copy: PipelineParts) -> None:

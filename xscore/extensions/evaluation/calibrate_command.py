@@ -121,7 +121,7 @@ def _mined_cases(flags: Flags) -> CaseFile:
     mined = mine_cases(root, index, limit=MINED)
     if not mined.cases:
         raise NothingMatched(
-            f"none of {counted(mined.commits, 'commit')} of this repository makes a case",
+            f"no case can be made of the {counted(mined.commits, 'commit')} of this repository",
             hint="`xscore eval mine` says why; write cases of your own, or name a file.",
         )
     flags.terminal.note(f"{counted(len(mined.cases), 'case')} from the history of this repository")

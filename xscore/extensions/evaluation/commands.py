@@ -14,6 +14,7 @@ from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import COUNT, FILE, INPUT_FILE, LIST_OPTIONS, Flags, command, option
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
 from xscore.cli.start import STARTED_AT
+from xscore.cli.terminal import stdout_columns
 from xscore.cli.text_layout import bold, faint, render_table
 from xscore.costs.caps import CAP_SETTINGS, cap_left_rounded
 from xscore.extensions.evaluation.cases import read_cases
@@ -176,12 +177,13 @@ def _figures(evaluation: Evaluation, judge: JudgeQuality) -> str:
             rows.append(
                 (name, ranking, *figures, f"{quality.kept:.1f}" if ranking == "chosen" else "")
             )
-    heads = ("judge", "of", *MEASURES, "kept a question")
+    heads = ("judge", "of", *MEASURES, "kept")
     note = faint(
         f"chosen: from the threshold up, at most {evaluation.k};"
-        f" first {evaluation.k}: by score alone"
+        f" first {evaluation.k}: by score alone; kept: memories of a question"
     )
-    return f"{render_table(heads, rows, right=heads[2:])}\n{note}"
+    table = render_table(heads, rows, right=heads[2:], width=stdout_columns())
+    return f"{table}\n{note}"
 
 
 def _no_gold_line(no_gold: NoGoldQuality) -> str:

@@ -128,7 +128,7 @@ def _commit(entry: LogEntry) -> HistoryCommit:
 
 def _cut(message: str) -> str:
     """Return the beginning of a message without the word that the cut goes through: it may be a
-    secret, which nobody knows by its half."""
+    secret, and half a secret is not recognized."""
     if len(message) <= MAX_MESSAGE_CHARS:
         return message
     return re.sub(r"\S+\Z", "", message[:MAX_MESSAGE_CHARS])

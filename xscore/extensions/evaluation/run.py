@@ -9,7 +9,7 @@ said in `cases`.
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial, reduce
 from operator import add
@@ -144,7 +144,8 @@ async def forecast_run(
         return JudgeEstimate()
     step = max(1, len(stops) // SAMPLED_STOPS)
     total: list[JudgeEstimate] = []
-    like: JudgeEstimate | None = None
+    # Forecasts of single cases, and how many cases each stands for.
+    sampled: list[tuple[JudgeEstimate, int]] = []
     for number, stop in enumerate(stops):
         cases = tuple(questions.cases[at] for at in stop.numbers)
         if number % step == 0 or not stop.parent:
@@ -160,10 +161,30 @@ async def forecast_run(
             if not stop.parent:
                 total.append(forecast)
                 continue
-            like = forecast
-        if like is not None:
-            total += [like] * len(cases)
-    return reduce(add, total, JudgeEstimate())
+            sampled.append((forecast, 0))
+        if sampled:
+            forecast, stands_for = sampled.pop()
+            sampled.append((forecast, stands_for + len(cases)))
+    return reduce(add, [*total, *spread_out(sampled)], JudgeEstimate())
+
+
+def spread_out(sampled: Sequence[tuple[JudgeEstimate, int]]) -> Iterator[JudgeEstimate]:
+    """Yield a forecast for each case.
+
+    sampled: forecasts of single cases, and how many cases each stands for, itself included.
+    """
+    # A case that was interrupted has a part of its judgments: it stands for itself alone.
+    typical = next((forecast for forecast, _ in sampled if not _is_half_done(forecast)), None)
+    for forecast, stands_for in sampled:
+        of_others = forecast
+        if typical is not None and _is_half_done(forecast):
+            of_others = typical
+        yield forecast
+        yield from [of_others] * (stands_for - 1)
+
+
+def _is_half_done(forecast: JudgeEstimate) -> bool:
+    return forecast.cached > 0 and forecast.to_judge > 0
 
 
 class _EvaluationRun(Struct):

@@ -86,7 +86,7 @@ def private_tree(source: SourceRepository, data_dir: Path) -> Iterator[Path]:
 def check_out(tree: Path, commit: str) -> bool:
     """Write the files of a commit into a private repository; False: git does not have all of it."""
     git = tree / ".git"
-    # Whoever holds our lock is alone here: a lock of git's was left by a process that is dead.
+    # We hold the only lock here, so a lock of git's was left by a dead process.
     (git / "index.lock").unlink(missing_ok=True)
     (git / "HEAD").write_text(f"{commit}\n")
     return fill_work_tree(tree, commit)
@@ -104,7 +104,7 @@ def remove_files(data_dir: Path) -> None:
 def _empty(tree: Path) -> None:
     if not (tree / ".git").is_dir():
         return
-    # Without its index git writes every file anew.
+    # Without its index git rewrites every file.
     (tree / ".git" / "index").unlink(missing_ok=True)
     for entry in tree.iterdir():
         if entry.name == ".git":

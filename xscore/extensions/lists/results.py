@@ -154,7 +154,7 @@ class JudgedItems(tuple[JudgedItem, ...]):
 
         Raises ImportError without pyarrow.
         """
-        arrow = import_module("pyarrow")  # whoever judges Arrow data has it, polars perhaps not
+        arrow = import_module("pyarrow")  # Arrow data comes with it; polars may be missing
         table = self.columns()
         ids = table.pop("id")
         try:

@@ -16,12 +16,15 @@ from xscore.extensions.privacy import erasure
 from xscore.extensions.privacy.erasure_proof import verify_erasure
 from xscore.extensions.privacy.erasure_report import ErasureReport, print_erasure, rows_along
 from xscore.extensions.privacy.owed_erasures import settle_owed_erasures
-from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.errors import ExitCode, NothingMatched, UsageError
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted
+from xscore.records.memory import Layer
 from xscore.records.reports import ServerErasure
+from xscore.store.compressed_sessions import compressed_threads, forget_compressed
 from xscore.store.imported_memories import imported_ids
 from xscore.store.lookup import count_observations, wipeable_ids
+from xscore.store.scrubbing import scrub_database
 from xscore.store.turn_history import find_erasable_turns
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from xscore.store.store import Store
 
 DECLINED = 1
+SCRUB_S = 5.0
 ERASING = [
     option(
         "--verify", is_flag=True, help="Then search every file for the text; exit code 6 if found."
@@ -94,19 +98,46 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
         notes = 0
         if users_whole:
             notes = count_observations(store.user_connection())
-        if not (ids or notes):
+        wipes_sessions = choice.layers == (Layer.SESSION,) and not choice.kinds
+        compressed: tuple[str, ...] = ()
+        if wipes_sessions or (imported and before is None):
+            compressed = compressed_threads(store.connection, session=session, origin=origin)
+        if not (ids or notes or compressed):
             raise NothingMatched(
                 "no memory matches",
                 hint="`xscore memory stats` counts them; `xscore memory imported` lists sessions.",
             )
-        with_notes = ""
-        if notes:
-            with_notes = f" and {counted(notes, 'observation')} of your projects"
-        if not _may_erase(f"{counted(len(ids), 'memory', 'memories')}{with_notes}", flags):
+        along = _words_along(notes, compressed)
+        if not _may_erase(f"{counted(len(ids), 'memory', 'memories')}{along}", flags):
             return DECLINED
+        if compressed and not flags.dry_run:
+            # First: the erasure then rewrites the files.
+            forget_compressed(store.connection, compressed)
+        if compressed and not (ids or notes):
+            return _report_forgotten(store, compressed, flags)
         return _erase_and_report(
             store, ids, flags, settings, forget=imported, with_observations=users_whole
         )
+
+
+def _words_along(notes: int, compressed: Sequence[str]) -> str:
+    """Say what goes beside the memories."""
+    words = ""
+    if notes:
+        words += f" and {counted(notes, 'observation')} of your projects"
+    if compressed:
+        words += f" and what is kept of {counted(len(compressed), 'compressed session')}"
+    return words
+
+
+def _report_forgotten(store: "Store", threads: Sequence[str], flags: Flags) -> int:
+    """Rewrite the files and say what is gone, where no memory was made of these sessions."""
+    is_clean = flags.dry_run or scrub_database(store.connection, timeout_s=SCRUB_S)
+    verb = "would erase" if flags.dry_run else "erased"
+    sessions = counted(len(threads), "compressed session")
+    text = f"{verb} what is kept of {sessions}"
+    flags.terminal.print_result({"compressed_sessions": list(threads), "clean": is_clean}, text)
+    return 0 if is_clean else ExitCode.STORE
 
 
 @command(DRY_RUN, ERASING, YES)

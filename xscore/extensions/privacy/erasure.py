@@ -20,7 +20,9 @@ from msgspec.structs import replace
 from xscore.extensions.privacy.erasure_plan import ErasurePlan, plan_erasure
 from xscore.extensions.privacy.erasure_rows import erase_rows, remove_observations
 from xscore.platform import database
+from xscore.platform.paths import find_root
 from xscore.store import stated_copy
+from xscore.store.failed_actions import all_trees, remove_actions
 from xscore.store.line_search import LineMatcher, searchable_lines, with_halves
 from xscore.store.lookup import delete_projects, list_observations, project_pseudonym
 from xscore.store.scrubbing import (
@@ -55,7 +57,7 @@ class Erasure(Struct, frozen=True, kw_only=True):
     checkpoints: int = 0
     """Stripped."""
     sessions: int = 0
-    """Summaries of working sessions, blanked."""
+    """Summaries of working sessions, blanked, and what compression kept of agents' sessions."""
     payloads: int = 0
     """Of events, blanked."""
     questions: int = 0
@@ -152,6 +154,7 @@ def erase_memories(
     # Files and copies before the rows: a call that is killed now has the rows left to find them
     # by again.
     remove_paths(leftovers)
+    _forget_failed_actions(store)
     _erase_from_copies(store, plans)
     done = Counter[str]()
     # The user's store first, while the memories still say what to look for.
@@ -253,6 +256,14 @@ def _erase_from_copies(store: Store, plans: _Plans) -> None:
     matcher = LineMatcher(lines)
     for source in store.copied_stores():
         stated_copy.erase_from_copies(source, ids, matcher)
+
+
+def _forget_failed_actions(store: Store) -> None:
+    """Forget what agents did that failed, in every working tree of this store: it may quote what
+    is erased, and is worth no search."""
+    for tree in list(all_trees()):
+        if find_root(Path(tree)).store_dir == store.path.parent:
+            remove_actions(tree)
 
 
 def _leftovers(store: Store, lines: frozenset[str]) -> list[Path]:

@@ -15,6 +15,7 @@ from xscore.extensions.batch.job_rows import erase_from_jobs
 from xscore.extensions.privacy.erasure_plan import ErasurePlan
 from xscore.extensions.privacy.owed_erasures import owe_erasure
 from xscore.records.memory import MemorySource
+from xscore.store.compressed_sessions import erase_compressed
 from xscore.store.line_search import LineMatcher
 from xscore.store.memory_rows import IN_JSON_LIST
 from xscore.store.removal import remove_memory_rows
@@ -51,6 +52,7 @@ def erase_rows(
     ).rowcount
     done["receipts"] += _strip_receipts(connection, plan)
     done["sessions"] = _erase_summaries(connection, plan)
+    done["sessions"] += erase_compressed(connection, plan.ids, plan.lines, threads=plan.threads)
     done["checkpoints"] = _strip_checkpoints(connection, plan)
     done["payloads"] = _erase_payloads(connection, plan)
     done.update(erase_from_jobs(connection, plan.hashes, plan.lines))

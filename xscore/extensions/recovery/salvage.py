@@ -4,7 +4,7 @@ A judgment, job, question or prompt is valid if its checksum matches, a memory i
 its text; `copied_tables` says what makes any other row valid, `damaged_reader` finds the rows. It
 reads them with SQL of its own, in the order of their numbers and from any of them on, because what
 the store room reads with fails at the first damaged page.
-Trade-off: what could not be read is counted by places, since nobody knows how many rows were there.
+Trade-off: what could not be read is counted by places, since the number of rows is unknown.
 """
 
 import sqlite3

@@ -123,13 +123,18 @@ class ClaudeCodeReader(SessionReader):
                 self.add_paths(text_field(arguments, _EDITS[name]))
             elif name == "Bash":
                 self.command_started(text_field(block, "id"), text_field(arguments, "command"))
+            if name != "Bash":
+                self.tool_called(text_field(block, "id"), name, arguments)
 
     def _read_result(self, block: dict[str, Any]) -> None:
         output = message_text(block.get("content"), "text")
-        if not output.startswith(_REFUSED):
-            call = text_field(block, "tool_use_id")
-            failed = block.get("is_error") is True
-            self.command_ended(call, failed=failed, output=output)
+        call = text_field(block, "tool_use_id")
+        if output.startswith(_REFUSED):
+            self.call_refused(call, output)
+            return
+        failed = block.get("is_error") is True
+        self.command_ended(call, failed=failed, output=output)
+        self.tool_returned(call, failed=failed, output=output)
 
 
 def _message(record: dict[str, Any], line: SessionLine) -> dict[str, Any]:

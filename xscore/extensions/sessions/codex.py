@@ -160,6 +160,8 @@ class CodexReader(SessionReader):
                 self.answer(text, at=at)
         elif kind == "function_call" and name in _SHELLS:
             self._command_started(call, _command_of(arguments))
+        elif kind == "function_call" and name != "apply_patch":
+            self.tool_called(call, name, arguments)
         elif kind == "local_shell_call":
             self._command_started(call, _command_of(object_field(payload, "action")))
         elif kind in ("function_call", "custom_tool_call") and name == "apply_patch":
@@ -195,6 +197,7 @@ class CodexReader(SessionReader):
             code = int(match[1])
         if isinstance(code, int):
             self.command_ended(call, failed=code != 0, output=text)
+        self.tool_returned(call, failed=False, output=text)
 
     def _ask(self, text: str, at: float) -> None:
         identity = digest(

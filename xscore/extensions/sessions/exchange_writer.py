@@ -10,32 +10,32 @@ exchanges than a batch is stored in steps, and read again from its start if that
 
 import json
 import os
-import posixpath
 import re
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
+from xscore.extensions.sessions.session_places import relative_path
 from xscore.extensions.sessions.session_reader import FailedCommand, ImportedExchange
 from xscore.platform import database
 from xscore.platform.files import changed_ns
-from xscore.platform.hashing import digest, integer_id
-from xscore.platform.paths import RepositoryRoot, find_root, portable_name
+from xscore.platform.hashing import digest
+from xscore.platform.paths import RepositoryRoot
 from xscore.prompts.fences import shorten_middle
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
 from xscore.store import failures, memory_writer
+from xscore.store.composing import TITLE_CHARS, first_line_title
 from xscore.store.events import EventName, emit_event
+from xscore.store.imported_memories import imported_exchange_ordinal
 from xscore.store.memory_queries import MemoryState, memory_states
 from xscore.store.memory_rows import IN_JSON_LIST
 from xscore.store.memory_updates import note_access
 from xscore.store.mention_links import link_mentions
 from xscore.store.personal_data import redact_said
 from xscore.store.redaction import redact
-from xscore.store.remembering import TITLE_CHARS, first_line_title
 from xscore.store.session_summary import exchange_card, exchange_text
 from xscore.store.store import Store
 
@@ -59,34 +59,6 @@ _PROBES = re.compile(
 _ERROR = re.compile(
     r"error|exception|traceback|fail|panic|fatal|not found|undefined|cannot", re.IGNORECASE
 )
-
-
-@lru_cache(maxsize=1024)
-def is_in_repository(root: RepositoryRoot, cwd: str) -> bool:
-    """Whether a recorded folder is the root or inside it, and in no nested repository or worktree.
-
-    A folder that no longer exists is judged by the nearest existing one above it.
-    """
-    if not cwd.startswith("/") or "\0" in cwd:
-        return False
-    real = os.path.realpath(cwd)
-    root_path = str(root.path)
-    return real == root_path or (
-        real.startswith(f"{root_path}{os.sep}") and find_root(root.path / real).path == root.path
-    )
-
-
-def relative_path(root: RepositoryRoot, cwd: str, path: str) -> str:
-    """Name a file relative to the root, as the index does; empty if it is elsewhere."""
-    if not cwd.startswith("/") or "\0" in cwd + path:
-        return ""
-    prefix = f"{root.path}{os.sep}"
-    full = posixpath.normpath(posixpath.join(cwd, path))
-    if not full.startswith(prefix):
-        full = os.path.realpath(full)
-    if full.startswith(prefix):
-        return portable_name(full.removeprefix(prefix))
-    return ""
 
 
 class ExchangeMemory(Struct, frozen=True):
@@ -119,7 +91,7 @@ def exchange_memory(
         title=_title(question_text, allow_pii=allow_pii),
         text=exchange_text(question_text, answered, *beside),
         card=exchange_card(answered, *beside),
-        ordinal=integer_id("past exchange", exchange.origin, exchange.identity),
+        ordinal=imported_exchange_ordinal(exchange.origin, exchange.identity),
         particulars=MemoryDetails(
             imported_from=exchange.origin, session=exchange.session[:200], paths=tuple(paths)
         ),
@@ -165,8 +137,13 @@ def _failure_text(failed: FailedCommand) -> str:
     return f"Failed: `{failed.command}`\n{failed.output}".rstrip() + later
 
 
+def answers_by_failing(command: str) -> bool:
+    """Whether a command answers a question by failing, as `grep` and `test` do."""
+    return _PROBES.match(command) is not None
+
+
 def _is_worth_remembering(failed: FailedCommand, answered: str) -> bool:
-    if not failed.output or _PROBES.match(failed.command):
+    if not failed.output or answers_by_failing(failed.command):
         return False
     return failed.passed_later or bool(answered and _ERROR.search(failed.output))
 

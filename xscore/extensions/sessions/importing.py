@@ -35,10 +35,14 @@ from xscore.extensions.sessions.exchange_writer import (
     RefusedFile,
     SessionImportReport,
     exchange_memory,
-    is_in_repository,
     load_read_file,
 )
 from xscore.extensions.sessions.session_lines import UnreadableSession
+from xscore.extensions.sessions.session_places import (
+    home_relative,
+    is_in_repository,
+    is_of_repository,
+)
 from xscore.extensions.sessions.session_reader import (
     AgentFolders,
     ImportedExchange,
@@ -49,7 +53,6 @@ from xscore.platform.errors import NothingMatched, install_hint
 from xscore.platform.figures import format_bytes
 from xscore.platform.files import settled_ns
 from xscore.platform.hashing import digest
-from xscore.platform.paths import portable_name
 from xscore.platform.text import counted, one_line
 from xscore.prompts.injected_text import cleaned_text, spoken_text, without_recall
 from xscore.store.imported_memories import ImportedSessions, imported_sessions
@@ -151,7 +154,7 @@ class _Import(Struct):
 
     def import_file(self, format_: type[SessionReader], file: SessionFile) -> None:
         """Read one file if it belongs to this repository and changed."""
-        name = _home_relative(file.path, self.home)
+        name = home_relative(file.path, self.home)
         report = self.writer.report
         try:
             info = file.path.lstat()
@@ -168,7 +171,9 @@ class _Import(Struct):
                 is_read = read_before is not None and read_before.is_current(info, since=self.since)
                 self.left_compressed += info.st_mtime >= self.since and not is_read
                 return
-            if info.st_mtime < self.since or not (read_before or self._is_ours(file)):
+            if info.st_mtime < self.since or not (
+                read_before or is_of_repository(self.store.root, file)
+            ):
                 return
             report.files += 1
             if read_before and read_before.is_current(info, since=self.since):
@@ -184,14 +189,6 @@ class _Import(Struct):
             report.refused.append(
                 RefusedFile(name, format_.origin, f"it cannot be read: {error.strerror}")
             )
-
-    def _is_ours(self, file: SessionFile) -> bool:
-        if file.is_in_repository:
-            return True
-        cwds = [file.cwd]
-        if not file.cwd:
-            cwds = session_lines.recorded_folders(session_lines.read_head(file.path))
-        return any(is_in_repository(self.store.root, cwd) for cwd in cwds)
 
     def _read_file(
         self, format_: type[SessionReader], file: SessionFile, name: str, stream: BinaryIO
@@ -242,14 +239,6 @@ class _Import(Struct):
         if len(exchanges) >= BATCH_EXCHANGES:
             self.writer.add(exchanges)
             exchanges.clear()
-
-
-def _home_relative(path: Path, home: Path) -> str:
-    """Write a path as the store keeps it, with `~` for the home folder."""
-    text = str(path)
-    return portable_name(
-        f"~{text.removeprefix(str(home))}" if text.startswith(f"{home}{os.sep}") else text
-    )
 
 
 REFUSED = 1

@@ -202,6 +202,15 @@ class SessionReader:
         elif command in failures:
             failures[command] = replace(failures[command], passed_later=True)
 
+    def tool_called(self, call: str, name: str, arguments: Mapping[str, Any]) -> None:
+        """Pass over a call of a tool that runs no command; an exchange is remembered without it."""
+
+    def tool_returned(self, call: str, *, failed: bool, output: str) -> None:
+        """Pass over what such a call returned."""
+
+    def call_refused(self, call: str, words: str) -> None:
+        """Pass over a call that the person did not allow. words: what the agent was told."""
+
     def close(self) -> None:
         """End the open exchange, and keep it if it has an answer, a change or a failure."""
         ended = self._open

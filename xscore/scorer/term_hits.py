@@ -1,0 +1,130 @@
+"""Find the terms of a task in the term vectors of a pool.
+
+Whole columns of bytes are compared first, since looking at each of a million entries in Python
+would take a tenth of a second. What a term is worth is decided in `bm25`. Pure. Trade-off: vectors
+are read as they are stored, so their form stands here too.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from zlib import adler32
+
+from msgspec import Struct
+
+from xscore.records.memory import TERM_ENTRY, Candidate, Kind, TermColumn
+from xscore.store.term_vectors import NAME
+
+_IS_NAME = bytes(bool(marks & NAME) for marks in range(256))
+
+
+class TermHits(Struct, frozen=True):
+    """Which candidate has which term of the task: parallel lists, one entry per pair."""
+
+    row: Sequence[int]
+    term: Sequence[int]
+    frequency: Sequence[int]
+    fields: Sequence[int]
+    lengths: Mapping[int, int]
+    """Terms in each candidate that has one of the task's, repeats included; by row."""
+    name_words: Mapping[int, int]
+    """Terms in the name of each candidate that has one of the task's in its name; by row."""
+    mean_length: float
+    """Of all candidates, commits excepted."""
+    pool: int
+    """How many candidates there are, commits excepted: those would change what words weigh in code,
+    and with it the order of all else."""
+    having: Sequence[int]
+    """How many of these have each term."""
+
+
+def find_terms(
+    candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence[int]
+) -> TermHits:
+    """Return which candidate has which of these terms."""
+    row_of = {candidate.id: row for row, candidate in enumerate(candidates)}
+    rows_by_place = [row_of.get(id_) for id_ in vectors.ids]
+    ends = list(accumulate(vectors.sizes))
+
+    def length(place: int) -> int:
+        start = ends[place - 1] if place else 0
+        return sum_of(vectors.entries[start + 4 : ends[place] : TERM_ENTRY.size])
+
+    rows: list[int] = []
+    terms: list[int] = []
+    counts: list[int] = []
+    fields: list[int] = []
+    lengths: dict[int, int] = {}
+    name_words: dict[int, int] = {}
+    for entry, term, count, marks in entries_of(vectors.entries, hashes):
+        place = bisect_right(ends, entry * TERM_ENTRY.size)
+        row = rows_by_place[place]
+        if row is None:  # of a memory outside the scope, or of a duplicate
+            continue
+        rows.append(row)
+        terms.append(term)
+        counts.append(count)
+        fields.append(marks)
+        if row not in lengths:
+            lengths[row] = length(place)
+        if marks & NAME and row not in name_words:
+            start = ends[place - 1] if place else 0
+            fields_of_terms = vectors.entries[start + 5 : ends[place] : TERM_ENTRY.size]
+            name_words[row] = fields_of_terms.translate(_IS_NAME).count(1)
+    commits = _rows_of_commits(candidates)
+    total = sum_of(vectors.entries[4 :: TERM_ENTRY.size])
+    if commits or None in rows_by_place:
+        # The mean is that of the other candidates alone.
+        for place, row in enumerate(rows_by_place):
+            if row is None or row in commits:
+                total -= length(place)
+    pool = len(candidates) - len(commits)
+    having = [0] * len(hashes)
+    for row, term in zip(rows, terms, strict=True):
+        having[term] += row not in commits
+    mean = total / max(1, pool)
+    return TermHits(rows, terms, counts, fields, lengths, name_words, mean or 1.0, pool, having)
+
+
+def _rows_of_commits(candidates: Sequence[Candidate]) -> frozenset[int]:
+    """Return the rows of the commits; empty where there is nothing else."""
+    commits = frozenset(
+        [row for row, candidate in enumerate(candidates) if candidate.kind is Kind.COMMIT]
+    )
+    return commits if len(commits) < len(candidates) else frozenset()
+
+
+def entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield number, term, count in the text and field flags of the entries of these terms.
+
+    Looking at each of a million entries would take a tenth of a second. So whole columns of bytes
+    are compared first: an entry is likely if the two lowest bytes of its hash are those of some
+    term.
+    """
+    term_of = {term: place for place, term in enumerate(hashes)}
+    likely = -1
+    for column in (0, 1):
+        lowest = {term >> (8 * column) & 0xFF for term in hashes}
+        is_wanted = bytes(byte in lowest for byte in range(256))
+        likely &= int.from_bytes(entries[column :: TERM_ENTRY.size].translate(is_wanted), "little")
+    marks = likely.to_bytes(len(entries) // TERM_ENTRY.size, "little")
+    entry = marks.find(1)
+    while entry >= 0:
+        term, count, fields = TERM_ENTRY.unpack_from(entries, entry * TERM_ENTRY.size)
+        if term in term_of:
+            yield entry, term_of[term], count, fields
+        entry = marks.find(1, entry + 1)
+
+
+def sum_of(data: bytes) -> int:
+    """Return the sum of bytes.
+
+    The lower half of an Adler-32 checksum is 1 more than it, modulo 65,521 (RFC 1950).
+    """
+    if len(data) <= 256:
+        return (adler32(data) & 0xFFFF) - 1
+    total = 0
+    # At most 256 bytes at a time: their sum stays below the modulus.
+    for start in range(0, len(data), 256):
+        total += (adler32(data[start : start + 256]) & 0xFFFF) - 1
+    return total
