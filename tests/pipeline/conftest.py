@@ -11,6 +11,7 @@ from xscore.settings import (
     BudgetSettings,
     JudgeSettings,
     LoadedSettings,
+    MemorySettings,
     OpenAISettings,
     PrimarySettings,
     Settings,
@@ -65,12 +66,13 @@ def test_total() -> None:
 
 def settings_for(server: OpenAIServer, *, max_usd: str = "1", **judge: object) -> Settings:
     """Settings that judge and answer at the loopback host, already probed, with prefix caching in
-    steps of 128."""
+    steps of 128. What files show of conventions is not noted: these turns count their memories."""
     return Settings(
         judge=validate_group(JudgeSettings, {"model": "openai:judge-2", "probe": False, **judge}),
         primary=PrimarySettings(model="openai:strong-1"),
         openai=OpenAISettings(base_url=server.url),
         budget=BudgetSettings(max_usd=Decimal(max_usd)),
+        memory=MemorySettings(observe=False),
     )
 
 

@@ -27,7 +27,7 @@ from xscore.pipeline.build import Pipeline
 from xscore.records.calls import Stage
 from xscore.records.receipt import Answer, CarriedOver
 from xscore.records.turn import Turn
-from xscore.settings import BudgetSettings, ProviderSettings, Settings
+from xscore.settings import BudgetSettings, MemorySettings, ProviderSettings, Settings
 
 ORDER = Turn(task="Where is the price of an order worked out?", thread="orders")
 REFUND = Turn(task="And where is a refund written down?", thread="orders")
@@ -312,6 +312,7 @@ def priced(chosen: Settings) -> Settings:
 def few_at_a_time(server: DecisionServer, **budget: object) -> Settings:
     """Settings of a decision judge with ten memories a request, one request at a time."""
     chosen = decisions.settings_for(server, "typesafe", pack_size=10, concurrency=1)
+    chosen = replace(chosen, memory=MemorySettings(observe=False))
     return priced(replace(chosen, budget=BudgetSettings(**budget)))  # type: ignore[arg-type]  # fields of the record, by name
 
 

@@ -23,6 +23,7 @@ from xscore.records.memory import IndexReport
 from xscore.settings import LoadedSettings, Settings
 from xscore.settings.values import SettingsGroup
 from xscore.store.events import EventName, emit_event
+from xscore.store.index_rows import OBSERVED, read_index_meta
 from xscore.store.store import Store
 
 
@@ -159,10 +160,26 @@ def _update_index(
     }
     if any(changes.values()):
         emit_event(store.connection, EventName.INDEXED, at=now, payload=changes)
+    if settings.memory.observe:
+        _observe(store, report, now=now, is_hurried=until is not None)
     has_evidence = store.connection.execute("SELECT EXISTS (SELECT 1 FROM evidence)")
     if has_evidence.fetchone()[0]:
         _check_citations(store, observer, now=now)
     return report
+
+
+def _observe(store: Store, report: IndexReport, *, now: float, is_hurried: bool) -> None:
+    """Note what files show, if any has changed since they were last looked at."""
+    # What a deadline left unread would seem to be gone.
+    if report.files_left:
+        return
+    has_changed = report.files.indexed or report.files.removed
+    if not has_changed and read_index_meta(store.connection, OBSERVED):
+        return
+    # Only after a change.
+    from xscore.extensions.learning.observed.observe import observe_repository
+
+    observe_repository(store, now=now, is_hurried=is_hurried)
 
 
 def _check_citations(store: Store, observer: Observer, *, now: float) -> None:

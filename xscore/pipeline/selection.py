@@ -1,14 +1,17 @@
 """Select from a ranking by the threshold: everything that reaches it, up to K.
 
-If more reach it, tests take at most their share of K, because tests crowd out the code they test,
-and commits a few places, unless the task asks for the history: they say why, and the code is what
-most tasks are about. Pure. Trade-off: what a task is about is told by its words alone.
+If more reach it, tests take at most their share of K, because tests crowd out the code they test;
+commits and what files show of conventions take a few places, unless the task asks for them: the
+code is what most tasks are about. What a person stated is not limited. Pure.
+Trade-off: what a task is about is told by its words alone.
 """
 
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from enum import Enum, auto
 from heapq import nlargest, nsmallest
 
 from xscore.pipeline.turn_stages import by_rank
@@ -28,15 +31,32 @@ FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
 """How many near misses are listed, however far below the threshold, and however many passed."""
 COMMIT_PLACES = 3
 """Most places that commits take where the task does not ask for them."""
+CONVENTION_PLACES = 2
+"""The same of conventions and parts of the stack that files show."""
 _ASKS_FOR_HISTORY = (
     r"(?i)\b(?:why|who|since when|blame|commits?|history|when (?:was|were|did|has|have)"
     r"|(?:which|what) (?:change|release|version)|introduced (?:in|by)|regress\w*)\b"
 )
+_ASKS_HOW_WORK_IS_DONE = (
+    r"(?i)\b(?:how|where|which|what|command|please)\b.{0,60}\b(?:run|runs|build|built|builds|test"
+    r"|tests|tested|lint\w*|format\w*|type.?check\w*|install\w*|set ?up|named?|naming|deploy\w*)\b"
+    r"|\b(?:conventions?|code style|coding style|tech stack|our stack|naming|project layout)\b"
+    r"|\b(?:run|execute) (?:all |the )*(?:unit )?(?:tests|test suite|linters?)\b"
+    r"|\b(?:test|build|lint|format|install) commands?\b"
+)
+_CONVENTION_KINDS = frozenset({Kind.CONVENTION, Kind.TECH_STACK})
 _ABOUT_TESTS = (
     r"(?i)\b(?:unit[ -]?tests?|tests?|testing|test["
     r" -]?suite|pytest|unittest|jest|vitest|mocha|conftest)\b"
 )
 _TEST_ENDINGS = r"(?:_test|\.test|\.spec|Tests?)\.\w+$"
+
+
+class _LimitedGroup(Enum):
+    """What shares a number of places."""
+
+    COMMITS = auto()
+    CONVENTIONS = auto()
 
 
 def select(
@@ -57,13 +77,13 @@ def select(
     about_tests: the task is about tests, so their share is not limited.
     finalists: ids of what a final round looked at: nothing else is kept for its score. None: there
         was none.
-    turn: decides how many places commits may take; None: as many as they reach.
+    turn: decides how many places commits and conventions may take; None: as many as they reach.
     """
     passing, below = split_at_threshold(ranked, thresholds)
-    passing, further_commits = within_commit_places(passing, turn, top_k=settings.top_k)
+    passing, without_places = within_limited_places(passing, turn, top_k=settings.top_k)
     passing, unseen = _split_by_final_round(passing, finalists)
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
-    over_quota = [*over_quota, *further_commits]
+    over_quota = [*over_quota, *without_places]
     beyond += unseen
     not_kept = sorted([*over_quota, *beyond], key=by_rank)
     not_kept += _best_below(below, thresholds, settings)
@@ -202,30 +222,57 @@ def _within(
     return sorted(kept + over_quota[:free], key=by_rank), over_quota[free:], beyond
 
 
-def within_commit_places(
+def within_limited_places(
     passing: Sequence[Ranked], turn: Turn | None, *, top_k: int
 ) -> tuple[list[Ranked], list[Ranked]]:
-    """Split what passed, best first, into what may have a place and the commits beyond theirs.
+    """Split what passed, best first, into what may have a place and what is beyond its group's
+    places.
 
-    turn: None: commits may take as many as they reach.
+    turn: None: each group may take as many as it reaches.
     """
+    if turn is None:
+        return list(passing), []
     may_stay: list[Ranked] = []
     further: list[Ranked] = []
-    places = top_k if turn is None else _places_for_commits(turn, top_k=top_k)
-    commits = 0
+    places = _places_of_groups(turn, top_k=top_k)
+    taken = Counter[_LimitedGroup]()
     for ranked in passing:
-        is_commit = ranked.candidate.kind is Kind.COMMIT
-        commits += is_commit
-        if turn is not None and is_commit and commits > places:
+        group = _group_of(ranked.candidate)
+        if group is not None:
+            taken[group] += 1
+        if group is not None and taken[group] > places[group]:
             further.append(ranked)
         else:
             may_stay.append(ranked)
     return may_stay, further
 
 
-def _places_for_commits(turn: Turn, *, top_k: int) -> int:
-    if Kind.COMMIT in turn.scope.kinds:
+def _group_of(candidate: Candidate) -> _LimitedGroup | None:
+    if candidate.kind is Kind.COMMIT:
+        return _LimitedGroup.COMMITS
+    if candidate.is_inferred and candidate.kind in _CONVENTION_KINDS:
+        return _LimitedGroup.CONVENTIONS
+    return None
+
+
+def _places_of_groups(turn: Turn, *, top_k: int) -> Mapping[_LimitedGroup, int]:
+    return {
+        _LimitedGroup.COMMITS: _places(
+            turn, {Kind.COMMIT}, _ASKS_FOR_HISTORY, COMMIT_PLACES, top_k=top_k
+        ),
+        _LimitedGroup.CONVENTIONS: _places(
+            turn, _CONVENTION_KINDS, _ASKS_HOW_WORK_IS_DONE, CONVENTION_PLACES, top_k=top_k
+        ),
+    }
+
+
+def _places(
+    turn: Turn, kinds: "frozenset[Kind] | set[Kind]", asking: str, few: int, *, top_k: int
+) -> int:
+    """Return how many places these kinds may take: few, half where the task asks for them, all
+    where its scope names them."""
+    if not kinds.isdisjoint(turn.scope.kinds):
         return top_k
-    if re.search(_ASKS_FOR_HISTORY, turn.task):
-        return max(COMMIT_PLACES, top_k // 2)
-    return COMMIT_PLACES
+    if re.search(asking, turn.task):
+        return max(few, top_k // 2)
+    return few

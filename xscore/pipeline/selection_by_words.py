@@ -21,7 +21,7 @@ from xscore.pipeline.selection import (
     near_misses_of,
     split_at_threshold,
     split_for_min_keep,
-    within_commit_places,
+    within_limited_places,
 )
 from xscore.pipeline.turn_stages import by_rank
 from xscore.records.judgment import (
@@ -77,12 +77,12 @@ def select_by_words(
 
     aim: None: a question about code.
     texts: reads the texts of memories by id, to tell copies; None: nothing is taken for one.
-    turn: decides how many places commits may take; None: as many as they reach.
+    turn: decides how many places commits and conventions may take; None: as many as they reach.
     """
     # Margins are shares of the threshold: scores by words are probabilities, most of them small.
     settings = replace(settings, near_margin=settings.near_margin * thresholds.default)
     passing, not_passing = split_at_threshold(ranked, thresholds)
-    passing, further_commits = within_commit_places(passing, turn, top_k=settings.top_k)
+    passing, without_places = within_limited_places(passing, turn, top_k=settings.top_k)
     below = best_of(_with_words(not_passing), composition.CHOICE)
     places = composition.compose(
         passing,
@@ -96,7 +96,7 @@ def select_by_words(
     rest = composition.one_window_a_file(below, places)
     to_min_keep, rest = split_for_min_keep(rest, len(places.taken), settings)
     folded = list(chain.from_iterable(places.behind.values()))
-    passed_by = sorted([*folded, *places.beyond, *further_commits], key=by_rank)
+    passed_by = sorted([*folded, *places.beyond, *without_places], key=by_rank)
     filled = frozenset(ids_of([*places.filled, *to_min_keep]))
     by_min_keep = dict.fromkeys(ids_of(to_min_keep), PlacedBy.MIN_KEEP)
     return Selection(
@@ -106,7 +106,7 @@ def select_by_words(
         thresholds=thresholds,
         near_margin=settings.near_margin,
         below_threshold=len(not_passing) - len(filled),
-        over_quota=len(further_commits),
+        over_quota=len(without_places),
         beyond_k=len(places.beyond),
         unjudged=tuple(unjudged),
         folded=len(folded),

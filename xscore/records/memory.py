@@ -390,6 +390,8 @@ class Candidate(NamedTuple):
     updated_at: float
     duplicates: tuple[str, ...] = ()
     """Ids of memories with the same content, judged once through this one."""
+    is_inferred: bool = False
+    """Nobody stated it: files show it, or it was learned."""
 
     @property
     def is_fact(self) -> bool:

@@ -282,6 +282,9 @@ class MemorySettings(SettingsGroup, frozen=True):
     user_learning: RepoMayTurnOff[bool] = True
     """Open your own store: preferences, and what holds in several projects. A repository may only
     switch it off."""
+    observe: RepoMayTurnOff[bool] = True
+    """Note the commands, the stack and the conventions that the repository's files show, at most 20,
+    after each change of the index."""
     daily_consolidation: RepoMayTurnOff[bool] = True
     """Let the background process merge, fade and archive memories as `memory consolidate` does, at
     most once a day and only while the machine is idle. A repository may only switch it off."""

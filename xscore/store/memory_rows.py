@@ -89,6 +89,7 @@ _CANDIDATE_COLUMNS = (
     *("id", "{hash}", "kind", "path", "entity", "start_line", "end_line", "language", "{tokens}"),
     f"CAST(updated_at * {_TICKS}.0 AS INTEGER)",
     "length(terms)",
+    "{inferred}",
 )
 """Each is read as one JSON list of a whole layer: a fetched row costs a lock for each of its
 values."""
@@ -303,8 +304,11 @@ def _layer_query(layer: Layer, tests: TestView, visible: str, *, with_terms: boo
     # Nearly all rows are of the graph: reading the table from end to end takes a fifth less than by
     # the index.
     way = "NOT INDEXED" if layer is Layer.GRAPH else "INDEXED BY memory_by_layer"
+    # The index infers nothing.
+    inferred = "0" if layer.is_indexed else "source = 'inferred'"
+    values = {"hash": views.hash, "tokens": views.tokens, "inferred": inferred}
     lists = [
-        f"CAST(json_group_array({column.format(hash=views.hash, tokens=views.tokens)}) AS BLOB)"
+        f"CAST(json_group_array({column.format(**values)}) AS BLOB)"
         for column in _CANDIDATE_COLUMNS
     ]
     terms = "CAST(group_concat(terms, '') AS BLOB)" if with_terms else "NULL"
@@ -342,6 +346,7 @@ class _LayerColumns(NamedTuple):
     tokens: list[int]
     updated_ticks: list[int]
     term_sizes: list[int]
+    inferred: list[int]
     terms: bytes
 
 
@@ -358,6 +363,7 @@ def _decoded(row: SqlRow) -> _LayerColumns:
         tokens,
         ticks,
         sizes,
+        inferred,
         terms,
     ) = row
     with damage_if_invalid("a memory"):
@@ -373,6 +379,7 @@ def _decoded(row: SqlRow) -> _LayerColumns:
             _numbers(tokens),
             _numbers(ticks),
             _numbers(sizes),
+            _numbers(inferred),
             terms or b"",
         )
 
@@ -393,6 +400,7 @@ def _candidates(columns: _LayerColumns, layer: Layer) -> list[Candidate]:
             columns.tokens,
             [ticks / _TICKS for ticks in columns.updated_ticks],
             repeat(()),
+            map(bool, columns.inferred),
             strict=False,
         )
         # Made by `zip` and `tuple.__new__`: a sixth of the time of `Candidate(…)`.

@@ -9,11 +9,15 @@ compared, half a millisecond of CPU for one of 60 words, so nothing of a turn ca
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from enum import StrEnum
 
 from msgspec import Struct
 
 from xscore.extensions.learning.draft import groups_that_say_the_same, text_bytes
+from xscore.extensions.learning.observed.observation import look_at_files
+from xscore.extensions.learning.observed.readme_claims import contradicted_claims
+from xscore.platform.errors import UsageError
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryStatus
 from xscore.settings import MemorySettings
 from xscore.store import evidence, memory_rows
@@ -33,6 +37,8 @@ class AuditProblem(StrEnum):
     DUPLICATE = "duplicate"
     NEAR_DUPLICATE = "near_duplicate"
     OVER_CAP = "over_cap"
+    CONTRADICTED = "contradicted"
+    """A claim of README or CONTRIBUTING that the files contradict."""
 
 
 class AuditFinding(Struct, frozen=True):
@@ -46,7 +52,7 @@ class AuditFinding(Struct, frozen=True):
     because: str
     """The finding in words; never the text of a suspected secret."""
     citations: tuple[Citation, ...] = ()
-    """Of a stale memory, the broken citations."""
+    """Of a stale memory, the broken citations; of a contradicted claim, where it stands."""
 
 
 class MemoryAudit(Struct, frozen=True):
@@ -75,6 +81,7 @@ def audit_memories(store: Store, rules: MemorySettings, *, now: float) -> Memory
     for layer in Layer:
         inside = [memory for memory in memories if memory.layer is layer]
         findings += [*_duplicates(inside), *_over_cap(layer, inside, rules)]
+    findings += _contradicted_claims(store)
     order = list(AuditProblem)
     findings.sort(key=lambda finding: (order.index(finding.problem), finding.ids))
     return MemoryAudit(tuple(findings), len(memories), not findings)
@@ -163,3 +170,19 @@ def _over_cap(
         if count > caps.get(layer, count):
             because = f"layer {layer} holds {count:,} {name}, {caps[layer]:,} are its cap"
             yield _finding(AuditProblem.OVER_CAP, [], because)
+
+
+def _contradicted_claims(store: Store) -> Iterator[AuditFinding]:
+    """Find what README and CONTRIBUTING say and the files contradict."""
+    look = look_at_files(store.connection, store.root)
+    if look is None:
+        return
+    for contradiction in contradicted_claims(store.root, look):
+        place = contradiction.at.place
+        claim = redact(contradiction.claim).text
+        because = f"{place} says `{claim}`, but {contradiction.because}"
+        citations: tuple[Citation, ...] = ()
+        # Changed in this very moment: the line is named all the same.
+        with suppress(UsageError):
+            citations = (evidence.parse_citation(store.root, place),)
+        yield _finding(AuditProblem.CONTRADICTED, [], because, citations)

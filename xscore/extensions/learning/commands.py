@@ -41,6 +41,7 @@ _HEADINGS = {
     "stale": ("stale", "xscore memory update ID --cite PATH:LINES, or delete ID"),
     "duplicate": ("duplicates", "xscore memory consolidate, or delete all but the first"),
     "near_duplicate": ("near duplicates", "xscore memory consolidate, or delete all but the first"),
+    "contradicted": ("contradicted by the files", "correct the document, or the file"),
     "over_cap": (
         "over their caps",
         "xscore memory consolidate, or raise memory.max_rows, memory.max_bytes",
@@ -92,7 +93,7 @@ def _render_consolidation(done: Consolidation) -> str:
 @command()
 def audit_memories(flags: Flags) -> int:
     """Find duplicates, stale memories and the citation that changed, suspected secrets, layers over
-    their caps.
+    their caps, and what README and CONTRIBUTING say and the files contradict.
 
     Exit code 1 if something needs attention. Nothing is sent or erased.
     """

@@ -23,8 +23,10 @@ from xscore.extensions.learning.draft import (
     Scope,
     count_by_kind,
 )
+from xscore.extensions.learning.draft_storage import mark_faded, read_draft, write_draft
+from xscore.extensions.learning.observed.noting import CitedFact
+from xscore.extensions.learning.observed.observe import note_in_draft, read_observed
 from xscore.extensions.learning.rules import (
-    LEAST_DAYS,
     archive_weak,
     carry_over,
     expire_unused,
@@ -34,97 +36,22 @@ from xscore.extensions.learning.rules import (
     summarise_sessions,
     summary_id,
 )
-from xscore.extensions.learning.stack import StackPart, erased_ids, note_stack, read_stack
 from xscore.extensions.learning.user_preferences import COMPARED, ObservationChanges
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched
 from xscore.platform.git import run_git
 from xscore.platform.text import readable_text
-from xscore.records.memory import Kind, Relation
+from xscore.records.memory import Kind
 from xscore.records.statement import Observation
 from xscore.settings import MemorySettings
-from xscore.store import lookup, memory_rows
-from xscore.store.events import EventName, emit_event
-from xscore.store.evidence import attach_citations
-from xscore.store.link_rows import delete_members, state_edges
+from xscore.store import lookup
 from xscore.store.lookup import delete_observations, record_observations, record_project
-from xscore.store.memory_queries import has_keyed_memory, unindexed_threads
-from xscore.store.memory_updates import release_keys
-from xscore.store.memory_writer import for_all_worktrees, note_staleness, write_memory
+from xscore.store.memory_queries import has_keyed_memory
 from xscore.store.redaction import redact
 from xscore.store.removal import remove_expired
 from xscore.store.session_summary import save_session_summary, summarise_session
 from xscore.store.store import Store
 from xscore.store.working_session import load_sessions, mark_session_closed
-from xscore.store.written_rows import set_facts
-
-_FADED = "faded_at:"
-
-
-def read_draft(
-    connection: sqlite3.Connection, rules: MemorySettings, *, now: float
-) -> ConsolidationDraft:
-    """Read every memory that is not indexed."""
-    memories = memory_rows.select_memories(connection, "source <> 'index'", ())
-    threads: dict[str, str] = {}
-    for memory_id, thread in unindexed_threads(connection).items():
-        if thread:
-            threads[memory_id] = thread
-    marks = connection.execute(
-        "SELECT key, value FROM meta WHERE key LIKE ?", (f"{_FADED}%",)
-    ).fetchall()
-    faded_at: dict[str, float] = {}
-    for key, at in marks:
-        faded_at[key.removeprefix(_FADED)] = float(at)
-    return ConsolidationDraft(memories, rules, now=now, threads=threads, faded_at=faded_at)
-
-
-def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> None:
-    """Make the store match the draft, except for erasures, within an open transaction."""
-    # They go later; what takes their place may need their keys now.
-    release_keys(connection, draft.erased)
-    for memory in draft.changed:
-        earlier = draft.before.get(memory.id)
-        if earlier is None or earlier.text != memory.text:
-            thread = draft.threads.get(memory.id)  # a summary stays with its session
-            write_memory(
-                connection,
-                memory,
-                before=earlier,
-                now=draft.now,
-                thread=thread,
-                link=thread is None,
-            )
-        else:
-            (stored,) = for_all_worktrees(connection, [memory])
-            set_facts(connection, memory, stored)
-            note_staleness(connection, [memory], [stored])
-    for summary, exchanges in draft.members.items():
-        _link_summary(connection, summary, exchanges)
-    for memory_id, cited in draft.citations.items():
-        attach_citations(connection, memory_id, cited)
-    if draft.actions:
-        payload = {"consolidated": dict(sorted(count_by_kind(draft.actions).items()))}
-        emit_event(connection, EventName.UPDATED, at=draft.now, payload=payload)
-
-
-def _mark_faded(
-    connection: sqlite3.Connection, draft: ConsolidationDraft, scopes: Iterable[Scope]
-) -> None:
-    """Record that confidence has faded up to now; ignored if the clock was set back."""
-    for scope in scopes:
-        if draft.days_unfaded(scope) >= LEAST_DAYS:
-            connection.execute(
-                "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value"
-                " = excluded.value WHERE CAST(excluded.value AS REAL) > CAST(value AS REAL)",
-                (f"{_FADED}{scope}", repr(draft.now)),
-            )
-
-
-def _link_summary(connection: sqlite3.Connection, summary: str, exchanges: Collection[str]) -> None:
-    delete_members(connection, summary, but=exchanges)
-    edges = [(exchange, summary, Relation.BELONGS_TO, 1.0) for exchange in exchanges]
-    state_edges(connection, edges)
 
 
 def consolidate(
@@ -146,10 +73,12 @@ def consolidate(
         ordered.remove("user")
         skipped = ("user: memory.user_learning is off",)
     # Read before the stores are locked: it opens files.
-    stack = read_stack(store) if "project" in ordered else ()
+    observed: Sequence[CitedFact] = ()
+    if "project" in ordered and settings.observe:
+        observed = read_observed(store)
     may_create = "user" in ordered and not dry_run
     # The user's store is made only where there is something to note.
-    user = store.user_connection(create=may_create and _has_news(store, stack))
+    user = store.user_connection(create=may_create and _has_news(store, observed))
     with ExitStack() as held:
         hold = database.read_snapshot if dry_run else database.transaction
         # The user's store is locked first, as everywhere: two runs cannot wait for each other.
@@ -161,7 +90,7 @@ def consolidate(
         if user is not None:
             users = read_draft(user, settings, now=now)
         of_project = [scope for scope in ordered if scope != "user"]
-        _apply_rules(store, repository, stack, of_project)
+        _apply_rules(store, repository, observed, of_project)
         changes = None
         if "user" in ordered:
             changes = _learn_of_user(store, user, repository, users)
@@ -192,16 +121,16 @@ def _consolidation_of(
     )
 
 
-def _has_news(store: Store, stack: Sequence[StackPart]) -> bool:
-    if stack:
+def _has_news(store: Store, observed: Sequence[CitedFact]) -> bool:
+    if observed:
         return True
     return has_keyed_memory(store.connection, COMPARED)
 
 
 def _apply_rules(
-    store: Store, draft: ConsolidationDraft, stack: Sequence[StackPart], scopes: Sequence[Scope]
+    store: Store, draft: ConsolidationDraft, observed: Sequence[CitedFact], scopes: Sequence[Scope]
 ) -> None:
-    """Carry over, note the stack, merge, fade, expire, apply the caps, and summarise closed
+    """Carry over, note what files show, merge, fade, expire, apply the caps, and summarise closed
     sessions."""
     rows = store.connection.execute(
         "SELECT thread FROM session WHERE closed_at IS NOT NULL"
@@ -210,7 +139,7 @@ def _apply_rules(
     if "session" in scopes:
         carry_over(draft, closed)
     if "project" in scopes:
-        note_stack(draft, stack, erased=erased_ids(store.connection))
+        note_in_draft(store, draft, observed)
     for scope in scopes:
         merge_duplicates(draft, scope)
         fade_confidence(draft, scope)
@@ -269,7 +198,7 @@ def _write_repository(
     connection: sqlite3.Connection, draft: ConsolidationDraft, scopes: Sequence[Scope]
 ) -> None:
     write_draft(connection, draft)
-    _mark_faded(connection, draft, scopes)
+    mark_faded(connection, draft, scopes)
 
 
 def _write_user(
@@ -279,7 +208,7 @@ def _write_user(
     record_project(user, changes.project, now=draft.now)
     record_observations(user, changes.new)
     delete_observations(user, changes.project, changes.ended)
-    _mark_faded(user, draft, ["user"])
+    mark_faded(user, draft, ["user"])
 
 
 class ClosedSession(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from xscore.extensions.learning.draft import (
     is_user_stated,
 )
 from xscore.extensions.learning.feedback import Signal, changed_confidence
+from xscore.extensions.learning.observed.observed_fact import OBSERVED_ORIGIN
 from xscore.pipeline.contradictions import (
     NAMED,
     VALUE_WORDS,
@@ -367,6 +368,9 @@ def _comparable(repository: ConsolidationDraft) -> list[Memory]:
     """Return the project's active memories with keys that say something of its user."""
     memories: list[Memory] = []
     for memory in repository.of_scope("project"):
+        # The commands and conventions of a repository are no taste of its user's.
+        if memory.particulars.imported_from == OBSERVED_ORIGIN:
+            continue
         if memory.key and memory.kind in COMPARED and memory.status is MemoryStatus.ACTIVE:
             memories.append(memory)
     return memories

@@ -1,0 +1,1 @@
+"""What the files of a repository show by themselves: commands, the stack, conventions."""
