@@ -121,3 +121,9 @@ def unseen_rows(source: SourceFile, pieces: Sequence[MemoryDraft]) -> list[str]:
         if line.strip() and row not in seen and line not in marks
     ]
     return [f"{row + 1}: {lines[row]}" for row in unseen]
+
+
+def arrows(*rows: str) -> set[tuple[str, str]]:
+    """Return edges that are written as a source and its targets, `a -> b c`."""
+    written = (row.split(" -> ") for row in rows)
+    return {(source, target) for source, targets in written for target in targets.split()}

@@ -125,6 +125,6 @@ async def test_an_encrypted_store_is_served(flock: Path, host: DecisionServer) -
     host.latency_s = 0.0
     began = time.monotonic()
     assert wake(flock)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10  # it was not waited for: it has 40 memories to judge
     wait_until(lambda: not processes_in(flock))
     assert set(host.judged.values()) == {1}
