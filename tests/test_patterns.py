@@ -18,9 +18,13 @@ from xscore.extensions.agents.planted_environment import _EFFECTS
 from xscore.extensions.checking.removed_names import _path_pattern
 from xscore.extensions.evaluation.code_tokens import _lexer
 from xscore.extensions.evaluation.leaks import _symbol_pattern
+from xscore.extensions.learning.observed.manifests_read import _OF_TOOLS
+from xscore.extensions.learning.observed.purposes import _BY_NAME, _BY_WORDS
+from xscore.extensions.learning.observed.runtimes import _PATTERNS
 from xscore.indexer.admission import _BY_PATTERN
 from xscore.indexer.languages import LANGUAGES
 from xscore.pipeline.prepare import _TASK_WORDS
+from xscore.pipeline.selection import _ASKS_FOR_HISTORY, _ASKS_HOW_WORK_IS_DONE
 from xscore.platform.globs import _pattern
 from xscore.prompts.fences import ANSWER_TAGS, _tag_names
 from xscore.prompts.suspicion import _FORMS
@@ -55,9 +59,26 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
     "xscore.extensions.agents.planted_environment: pattern": [
         (pattern, 0) for pattern, _ in _EFFECTS
     ],
-    'xscore.extensions.learning.stack: f"""(?im)(?:^[ \\\\t]*|[\\\\"\'\\\\[.]){name}(?![\\\\w/-])"""': [  # noqa: E501  the expression as it is in the source
-        (r"(?im)(?:^[ \t]*|[\"'\[.])django(?![\w/-])", 0)
+    'xscore.extensions.learning.observed.manifests_read: f"""(?im)(?:^[ \\\\t]*|[\\\\"\'\\\\[.:>]|\\\\bid:[ \\\\t]*|\\\\bgem[ \\\\t(]+[\\\\"\']){name}(?![\\\\w/-])"""': [  # noqa: E501  the expression as it is in the source
+        (r"(?im)(?:^[ \t]*|[\"'\[.:>]|\bid:[ \t]*|\bgem[ \t(]+[\"'])django(?![\w/-])", 0)
     ],
+    "xscore.extensions.learning.observed.manifests_read: pattern": [
+        (pattern, 0) for pattern in _OF_TOOLS
+    ],
+    "xscore.extensions.learning.observed.purposes: pattern": [
+        *[(pattern, re.IGNORECASE) for pattern in _BY_NAME.values()],
+        *[(pattern, 0) for _, pattern in _BY_WORDS],
+    ],
+    "xscore.extensions.learning.observed.runtimes: pattern": [
+        (pattern, re.MULTILINE) for _, _, pattern in _PATTERNS
+    ],
+    "xscore.extensions.learning.observed.scripts: f'\"{re.escape(key)}\"[ \\\\t]*:'": [
+        (r'"test"[ \t]*:', 0)
+    ],
+    "xscore.extensions.learning.observed.scripts: f'(?m)^[ \\\\t]*\\\\\"?{re.escape(name)}\\\\\"?[ \\\\t]*='": [  # noqa: E501  the expression as it is in the source
+        (r"(?m)^[ \t]*\"?test\"?[ \t]*=", 0)
+    ],
+    "xscore.pipeline.selection: asking": [(_ASKS_FOR_HISTORY, 0), (_ASKS_HOW_WORK_IS_DONE, 0)],
     "xscore.extensions.checking.removed_names: f'(?<![\\\\w-]){re.escape(name)}(?![\\\\w])'": [
         (r"(?<![\w-])run_all(?![\w])", 0)
     ],
@@ -141,6 +162,8 @@ BOUNDED = {
 """Patterns that only ever read a short text, and how many characters it has at most."""
 MATCHED_ONLY = frozenset(
     {
+        "xscore.extensions.learning.observed.shares._FILE_STYLES[][]",
+        "xscore.extensions.learning.observed.shares._TEST_NAMES[][]",
         "xscore.indexer.sections: language.begins",
         "xscore.platform.globs: pattern",
         "xscore.store.redaction: '|'.join([*names, f'(?:{files.ssh})\\\\Z'])",

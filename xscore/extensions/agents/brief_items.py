@@ -36,7 +36,7 @@ MOST_EXCHANGES = 4
 AUTHOR_CHARS, NAMED_SPANS = 40, 2
 CODE = "[code]"
 """Stands for a fenced block: what it holds is in the repository, or never came to be."""
-_FENCED = r"(?ms)^[ \t]*(```+|~~~+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)"
+_FENCED = r"(?ms)^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)"
 _PAST_WORDS = frozenset({Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY})
 _BESIDE_MESSAGE = ("\n\nFiles: ", "\n\nIn: ")
 """Begin what the memory of a commit says beside its message."""

@@ -38,8 +38,8 @@ _SNAKE, _CAMEL = (
 _ERROR_CLASS = re.compile(
     r"class[ \t]+\w*(?:Error|Exception)[ \t]*(?:\(([\w.]+)|extends[ \t]+([\w.]+))"
 )
-_WRAPPED = re.compile(r"fmt\.Errorf\([^\n]*%w")
-_UNWRAPPED = re.compile(r"fmt\.Errorf\((?![^\n]*%w)[^\n]*\berr\b")
+_WRAPPED = re.compile(r"fmt\.Errorf\([^\n]{0,160}%w")
+_UNWRAPPED = re.compile(r"fmt\.Errorf\((?![^\n]{0,160}%w)[^\n]{0,160}\berr\b")
 _REQUIRE = re.compile(r"(?m)^(?:const|var|let)\b[^\n=]*=[ \t]*require\(")
 _SCRIPTS = frozenset({"javascript", "typescript", "tsx"})
 _FUNCTIONS = frozenset({Kind.FUNCTION, Kind.METHOD})
