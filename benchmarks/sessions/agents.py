@@ -32,8 +32,11 @@ class Session(Struct, frozen=True):
 
     def hooks(self, client: str) -> dict[str, list[Any]]:
         """Return event -> hooks of this condition."""
-        entries = hook_entries(CLIENTS[client], PROGRAM) if self.condition == "hook" else {}
-        return {event: [entry] for event, entry in entries.items()}
+        hooks: dict[str, list[Any]] = {}
+        if self.condition == "hook":
+            for entry in hook_entries(CLIENTS[client], PROGRAM):
+                hooks.setdefault(entry.event, []).append(entry.value)
+        return hooks
 
     def servers(self, client: str) -> dict[str, Any]:
         """Return name -> MCP server of this condition."""
