@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import git, store_file
-from tests.extensions.agents.conftest import ask_within, processes_in
-from tests.extensions.agents.test_background import status
+from tests.extensions.agents.conftest import ask_within
+from tests.extensions.agents.test_background import has_ended, status
 from tests.servers.decision_server import DecisionServer
 from tests.waiting import rows, wait_until
 from xscore.extensions.agents.background import wake_background
@@ -114,7 +114,7 @@ async def test_a_stop_has_what_was_edited_judged_again(flock: Path, host: Decisi
     (flock / "f08.py").write_text("def sheep_8() -> int:\n    return 80\n")
     for judges_changes in (True, False):
         assert wake_background(find_root(flock), judges_changes=judges_changes)
-        wait_until(lambda: not processes_in(flock))
+        wait_until(lambda: has_ended(flock))
     assert dict(host.judged) == {"f08.py::sheep_8": 1}
 
 
