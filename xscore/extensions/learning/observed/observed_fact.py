@@ -22,7 +22,7 @@ SHARE_TOLERANCE = 0.03
 COUNT_TOLERANCE = 0.2
 """So is one of a total that changes by less than this part."""
 FILES_NAMED = 3
-_SHARE = re.compile(r"(?<![\d,])(\d[\d,]*) of (\d[\d,]*)")
+_SHARE = re.compile(r"(?<![\d,])(\d[\d,]*+) of (\d[\d,]*+)")
 
 
 class SourceLine(Struct, frozen=True, array_like=True):
