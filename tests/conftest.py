@@ -42,12 +42,14 @@ GIT_SETTINGS = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Spread the tests over the workers as `scheduling` says; handle Ctrl-C as on a terminal."""
+    """Spread the tests over the workers as `scheduling` says, and take nothing from who began them:
+    neither how Ctrl-C is handled nor which modes files get."""
     config.pluginmanager.register(Scheduling())
     config.pluginmanager.register(Garbage())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # Begun in the background by a shell: each process started here would ignore it, too.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.umask(0o022)
     if MEMORY_DISK.is_dir() and shutil.disk_usage(MEMORY_DISK).free >= ROOM_BYTES:
         # Each commit of a store waits for the disk, some ten thousand times.
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", os.fspath(MEMORY_DISK))
