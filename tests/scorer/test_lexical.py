@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root
 from xscore.records.judgment import FILL, UNRELATED_WORDS_BELOW, Judgment
-from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.memory import TERM_ENTRY, Candidate, Kind, Layer
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge, lexical_priors
 from xscore.scorer.scored_pool import why_less
 from xscore.scorer.term_hits import entries_of, sum_of
 from xscore.settings import IndexSettings, SelectionSettings
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_ENTRY, term_vector
+from xscore.store.term_vectors import term_vector
 
 THRESHOLD = SelectionSettings().lexical_threshold
 NONSENSE = Path(__file__).parents[2] / "benchmarks" / "lexical_nonsense.csv"
@@ -207,9 +207,9 @@ def test_a_reason_names_a_compound_word_once() -> None:
     pool = made(("run", "JavaScript"), ("stop", "a jar"))
     judge = LexicalJudge(lambda: pool[1], reasons_from=0.0)
     best = next(judge.judgments(Turn(task="which JavaScript is run?"), pool[0]))
-    assert best.reason == "name matches run; text has JavaScript"
+    assert best.reason == "name matches run; text mentions JavaScript"
     best = next(judge.judgments(Turn(task="run the JavaScript script"), pool[0]))
-    assert best.reason == "name matches run; text has script, JavaScript"
+    assert best.reason == "name matches run; text mentions script, JavaScript"
     pool = made(("makeRequests", "send"), ("stop", "a jar"))
     best = next(judge.judgments(Turn(task="make requests"), pool[0]))
     assert best.reason == "name matches make, requests"

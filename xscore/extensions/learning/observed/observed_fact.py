@@ -22,14 +22,14 @@ from xscore.records.memory import (
     MemorySource,
 )
 from xscore.store import memory_writer
-from xscore.store.remembering import details_text
+from xscore.store.composing import details_text
 
 SHARE_TOLERANCE = 0.03
 """A share that moves by less is told as before."""
 COUNT_TOLERANCE = 0.2
 """So is one of a total that changes by less than this part."""
 FILES_NAMED = 3
-_SHARE = re.compile(r"(\d[\d,]*) of (\d[\d,]*)")
+_SHARE = re.compile(r"(?<![\d,])(\d[\d,]*+) of (\d[\d,]*+)")
 
 
 class SourceLine(Struct, frozen=True, array_like=True):
