@@ -174,12 +174,11 @@ def _observe(store: Store, report: IndexReport, *, now: float, is_hurried: bool)
     if report.files_left:
         return
     has_changed = report.files.indexed or report.files.removed
-    if not has_changed and read_index_meta(store.connection, OBSERVED):
-        return
-    # Only after a change.
-    from xscore.extensions.learning.observed.observe import observe_repository
+    if has_changed or not read_index_meta(store.connection, OBSERVED):
+        # Only after a change.
+        from xscore.extensions.learning.observed.observe import observe_repository
 
-    observe_repository(store, now=now, is_hurried=is_hurried)
+        observe_repository(store, now=now, is_hurried=is_hurried)
 
 
 def _check_citations(store: Store, observer: Observer, *, now: float) -> None:

@@ -201,7 +201,7 @@ def after_edit(call: HookCall) -> str:
             inside.append(path)
     if inside and has_store(call.root.store_dir):
         call.wake()
-    if inside:
+    if call.message.edited_paths:
         from xscore.extensions.agents.tool_failures import note_edits  # few hooks follow an edit
 
         note_edits(call, inside)
