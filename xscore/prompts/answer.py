@@ -51,10 +51,30 @@ class SessionContext(Struct, frozen=True, kw_only=True):
     """A saved state to continue from, as text."""
     persona: str = ""
     """A name of `PERSONAS`; any other: plain."""
+    facets: Sequence[tuple[str, str]] = ()
+    """How the user wants to be answered, in their own words: facet (`verbosity`) and wish."""
     max_tokens: int = SESSION_TOKENS
 
 
 EMPTY_SESSION_CONTEXT = SessionContext()
+FACETS = ("tone", "verbosity", "formality", "interests")
+"""Facets of a persona, as the keys of preferences name them: `persona.tone`."""
+FACET_CHARS = 300
+
+
+def _manners(conversation: SessionContext) -> list[str]:
+    """Return how to answer: as the turn asks for it, else as the user once stated it."""
+    manners: list[str] = []
+    tone = PERSONAS.get(conversation.persona)
+    for facet, wish in conversation.facets:
+        # A persona of this turn stands instead of the facets that it speaks of.
+        if facet == "interests":
+            manners.append(f"The user's interests: {escape_tags(wish)[:FACET_CHARS]}")
+        elif not tone:
+            manners.append(f"The user asked for this {facet}: {escape_tags(wish)[:FACET_CHARS]}")
+    if tone:
+        manners.append(tone)
+    return manners
 
 
 def session_block(conversation: SessionContext) -> str:
@@ -145,8 +165,7 @@ def answer_request(
         checkpoint_block(conversation.checkpoint),
         _editor_blocks(turn),
     ]
-    tone = PERSONAS.get(conversation.persona)
-    system = answer_system_text(is_general=is_general) + (f"\n- {tone}" if tone else "")
+    system = "\n- ".join([answer_system_text(is_general=is_general), *_manners(conversation)])
     task_text = f"Task:\n{well_formed(turn.task)}" + (
         "" if is_general else "\n\nGenerate solution with full context."
     )
