@@ -68,7 +68,7 @@ def test_what_projects_write_is_read() -> None:
         (f"a = 1\nb = '{'.' * (MOST_DOTS + 1)}'\n", f"line 2 has more than {MOST_DOTS:,} dots"),
         (
             "\n" * (MOST_ITEMS + 1),
-            f"it has more than {MOST_ITEMS:,} lines, values, dots and escapes",
+            f"it has more than {MOST_ITEMS:,} lines, values, dots and escapes in all",
         ),
         ("a = " + "[" * 2_000, "it is nested too deeply"),
     ],

@@ -19,6 +19,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "mcp_load": ("--memories", "40", "--calls", "4", "--clients", "2"),
     "redaction_false_positives": ("benchmarks",),
     "report_million": ("--calls", "200", "--turns", "4"),
+    "session_compression": ("--budgets", "20000"),
     "session_import": ("--mb", "1", "--largest-mb", "1"),
     "shared_packs": ("benchmarks", "--questions", "2"),
     "threads": ("--memories", "400", "--latency-s", "0.01"),

@@ -221,6 +221,8 @@ def test_a_long_path_gives_way_to_the_name() -> None:
     )
     place = "/AbstractFormatter.java:41-77  AbstractFormatter.wrap"
     assert place in narrow and "…/" in narrow and len(narrow) <= 80
+    least = unstyle(answer_text.render_selection(answer, {}, width=50)).split("\n")[-1]
+    assert "AbstractFormatter.java:41-77  ….wrap" in least and len(least) <= 50
     assert f"{folders}{place}" in wide
 
 

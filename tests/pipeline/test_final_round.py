@@ -160,3 +160,25 @@ def test_at_most_sixty_are_finalists_and_nothing_else_is_kept() -> None:
     )
     assert {entry.candidate.id for entry in selection.kept} == ids
     assert selection.beyond_k == 98
+
+
+async def test_an_estimate_counts_the_round(
+    project: Path, first: DecisionServer, last: OpenAIServer
+) -> None:
+    """Its calls and its host are in the estimate of a turn, and what is cached is counted as
+    such."""
+    settings = settings_for(first, last.url)
+    async with Pipeline.open(project, settings) as pipeline:
+        before = await pipeline.estimate(TASK)
+    assert before.final is not None and before.final.to_judge == MOST_FINALISTS
+    assert before.final.host in before.sends_to
+    answers = int(before.primary is not None)
+    assert before.calls == before.judge.calls + before.final.calls + answers
+    assert first.requests == last.counts.judging_requests == 0
+    await ask(project, settings, TASK)
+    async with Pipeline.open(project, settings) as pipeline:
+        after = await pipeline.estimate(TASK)
+    assert after.final is not None and after.final.cached > 0
+    alone = replace(settings, selection=SelectionSettings(words=0))
+    async with Pipeline.open(project, alone) as pipeline:
+        assert (await pipeline.estimate(TASK)).final is None

@@ -20,7 +20,7 @@ from xscore.records.judgment import (
     UNRELATED_WORDS_BELOW,
     PlacedBy,
 )
-from xscore.records.memory import Kind
+from xscore.records.memory import PRODUCT_CODE_KINDS, Kind
 from xscore.records.receipt import Answer, Selected
 from xscore.store.term_vectors import query_terms
 
@@ -254,8 +254,11 @@ def _one_line_entry(memory: Selected, width: int | None) -> str:
     """Return score, place, name and reason in one line of a window."""
     name, score, place = _shown_name(memory), _score(memory), _place(memory)
     if width is not None:
-        # A name tells more than the folders that do not fit beside it.
+        # A name tells more than the folders that do not fit beside it, and its end more than its
+        # class.
         place = without_first_folders(place, width - len(f"{score}    {name}"))
+        if memory.kind in PRODUCT_CODE_KINDS:
+            name = _without_owner(name, width - len(f"{score}  {place}  "))
     line = f"{score}  {place}  {name}"
     # Of what was added, and where nothing was chosen, another line says what the mark means.
     if memory.placed_by == PlacedBy.MIN_KEEP:
@@ -278,6 +281,14 @@ def without_first_folders(place: str, room: int) -> str:
         place = place.partition("/")[2]
         shown = f"…/{place}"
     return shown
+
+
+def _without_owner(name: str, room: int) -> str:
+    """Return a name without its class where it does not fit: `….printHelp`."""
+    _, dot, last = name.rpartition(".")
+    if dot and len(name) > room:
+        return f"….{last}"
+    return name
 
 
 def _shown_name(memory: Selected) -> str:

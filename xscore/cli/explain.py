@@ -61,6 +61,8 @@ def _render_estimate(forecast: Estimate, settings: "Settings") -> str:
     rows = _judging(forecast.judge)
     if replays:
         rows = [*_replayed(forecast.judge), *rows]
+    if forecast.final is not None:
+        rows.append(("final round", _final_round(forecast.final)))
     if forecast.primary is not None:
         primary = forecast.primary
         tokens = describe_tokens(primary.input_tokens, primary.output_tokens)
@@ -160,6 +162,19 @@ def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
         one_line(judge.sends_to) or "nothing is sent",
     )
     return [("judge", " · ".join(parts)), ("", describe_binding_limit(judge))]
+
+
+def _final_round(final: JudgeEstimate) -> str:
+    if not final.to_judge:
+        return "all cached: nothing is sent"
+    parts = (
+        f"about {counted(final.to_judge, 'memory', 'memories')} that come first",
+        counted(final.calls, "call"),
+        describe_tokens(final.input_tokens, final.output_tokens),
+        format_dollars(final.cost_usd, estimated=True),
+        one_line(final.sends_to) or "nothing is sent",
+    )
+    return " · ".join(parts)
 
 
 def _limits_reached(forecast: Estimate, budget: "BudgetSettings") -> Iterator[str]:

@@ -66,20 +66,18 @@ def describe_estimate(estimate: "Estimate", noun: str) -> str:
     """Say what something takes and where it sends what, in a few lines, before the user is asked.
     noun: what it is."""
     judge = estimate.judge
-    judging_host = [judge.sends_to] if judge.sends_to else []
-    hosts = dict.fromkeys([*judging_host, *([estimate.primary.host] if estimate.primary else [])])
     sent = "the chosen memories"
-    if judging_host:
+    if judge.sends_to:
         sent = counted(judge.to_judge, "memory", "memories")
     sends = "nothing"
-    if hosts:
-        sends = f"{sent} to {one_line(', '.join(hosts))}"
-    calls = judge.calls + (1 if estimate.primary else 0)
+    if estimate.sends_to:
+        sends = f"{sent} to {one_line(', '.join(estimate.sends_to))}"
     took = ""
     if judge.calls:
         took = f" {describe_seconds(judge)},"
     lines = [
-        f"{noun} takes about {counted(calls, 'call')}, {format_total(estimate)},{took} and sends"
+        f"{noun} takes about {counted(estimate.calls, 'call')}, {format_total(estimate)},{took}"
+        " and sends"
         f" {sends}."
     ]
     if estimate.cost_usd is None and estimate.caps:

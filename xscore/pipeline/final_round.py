@@ -3,17 +3,19 @@
 Its scores stand in the place of the judge's for those memories, joined with words and boosted as
 any; nothing that it has not seen is kept. They are stored under its own name, so a turn that is
 all cached sends nothing. Where it fails or no time is left, the scores of the judge stand, and a
-warning says so. Trade-off: a memory that the judge and words both miss never comes here; and what
-it costs is held to the caps, but is in no estimate.
+warning says so. Trade-off: a memory that the judge and words both miss never comes here; and an
+estimate has to guess who comes first.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
+from xscore.pipeline.estimating import forecast_judging
 from xscore.pipeline.factories import choose_judge, describe_judge, settings_judged_by
 from xscore.pipeline.judge_description import JudgeDescription, Scale
 from xscore.pipeline.live_judging import NoJudge, judge_pool, open_judge
@@ -23,10 +25,13 @@ from xscore.pipeline.ranking import boosted, joined
 from xscore.pipeline.turn_stages import Judged, Opened, by_rank
 from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.platform.text import counted, join_sentences
+from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import Judgment, Outcome, Ranked, Thresholds, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
 from xscore.records.receipt import FinalRound
+from xscore.scorer.lexical import lexical_priors
 from xscore.settings import SelectionSettings
+from xscore.store.term_vectors import TERM_EMBEDDER
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
@@ -89,6 +94,26 @@ def describe_final_judge(parts: PipelineParts) -> JudgeDescription:
         raise UsageError(f"selection.final: `{name}` is no model", hint=hint)
     # Its prompts are made for this question: no lasting packs.
     return replace(described, slots=None)
+
+
+def estimate_final_round(parts: PipelineParts, opened: Opened) -> JudgeEstimate | None:
+    """Return about what a round takes, or None if there will be none.
+
+    Who comes first is known when all is judged; until then it is who words put first.
+    """
+    try:
+        described = describe_final_judge(parts)
+    except XscoreError:  # the turn says so
+        return None
+    if described.identity == parts.judge.identity:
+        return None
+    candidates = opened.pool.candidates
+    vectors = partial(parts.store.vectors, TERM_EMBEDDER)
+    priors = lexical_priors(opened.turn, candidates, vectors)
+    order = sorted(candidates, key=lambda candidate: -priors.get(candidate.id, 0.0))
+    first = tuple(order[:MOST_FINALISTS])
+    stored = known_judgments(parts.store, opened.key, judge_key(described.identity))
+    return forecast_judging(described, opened.turn, pool_among(first, first, stored))
 
 
 class _SecondLook(Struct, frozen=True):

@@ -17,6 +17,7 @@ from xscore.pipeline.factories import (
     with_dummy_keys,
     with_wire,
 )
+from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import known_judgments, pool_among
 from xscore.pipeline.prepare import open_turn, with_thread_plan
@@ -29,6 +30,7 @@ from xscore.providers.spec import LEXICAL, ModelSpec, parse_model_spec
 from xscore.records.estimates import Estimate, JudgeEstimate
 from xscore.records.turn import Turn
 from xscore.settings import Settings
+from xscore.settings.values import NO_FINAL_ROUND
 
 
 def confirm_cost(parts: PipelineParts, opened: Opened, *, answers: bool) -> None:
@@ -37,9 +39,8 @@ def confirm_cost(parts: PipelineParts, opened: Opened, *, answers: bool) -> None
 
     answers: the turn ends with a call to the answering model.
     """
-    spends = answers or (
-        parts.judge.paid and opened.pool.misses and not parts.settings.judge.replay
-    )
+    judges = (parts.judge.paid and opened.pool.misses) or _has_final_round(parts)
+    spends = answers or (judges and not parts.settings.judge.replay)
     if not spends:
         return
     confirm_estimate(
@@ -107,7 +108,18 @@ def estimate_opened(parts: PipelineParts, opened: Opened, *, answers: bool) -> E
     answering = None
     if parts.answerer is not None and answers:
         answering = answer_estimate(parts.answerer, parts.settings)
-    return replace(judging, primary=answering, caps=caps)
+    final = None
+    if _has_final_round(parts):
+        from xscore.pipeline.final_round import estimate_final_round  # where settings name a model
+
+        final = estimate_final_round(parts, opened)
+    return replace(judging, primary=answering, caps=caps, final=final)
+
+
+def _has_final_round(parts: PipelineParts) -> bool:
+    # Words alone are no first round.
+    by_model = parts.judge.scale is not Scale.WORDS
+    return by_model and parts.settings.selection.final != NO_FINAL_ROUND
 
 
 def other_wire(spec: ModelSpec, settings: Settings) -> ModelSpec | None:

@@ -149,13 +149,19 @@ _LINE_END = re.compile(r"\n+[ \t]*(?:#+|//+|\*+|--+|;+|>)?[ \t]*")
 
 
 @cache
-def _searches() -> tuple[tuple[tuple[tuple[str, ...], ...], re.Pattern[str]], ...]:
-    # Compiled at first use: most commands judge nothing.
-    searches: list[tuple[tuple[tuple[str, ...], ...], re.Pattern[str]]] = []
+def _searches() -> tuple[tuple[tuple[tuple[str, ...], ...], _Form], ...]:
+    """Return each form with what a text needs to have it."""
+    searches: list[tuple[tuple[tuple[str, ...], ...], _Form]] = []
     for form in _FORMS:
         needs = tuple(tuple(filter(None, words.split("|"))) for words in form.needs)
-        searches.append((needs, re.compile(form.pattern)))
+        searches.append((needs, form))
     return tuple(searches)
+
+
+@cache
+def _compiled(form: _Form) -> re.Pattern[str]:
+    # Compiled where a text needs it: few do, and a prompt would wait for all twelve.
+    return re.compile(form.pattern)
 
 
 def is_suspicious(text: str) -> bool:
@@ -181,7 +187,7 @@ def _has_order(folded: str) -> bool:
     for candidate in texts:
         if not any(map(candidate.__contains__, _CUES)):
             continue
-        likely = [pattern for needs, pattern in _searches() if _has_all(candidate, needs)]
+        likely = [_compiled(form) for needs, form in _searches() if _has_all(candidate, needs)]
         if likely:
             lines = [line.rstrip() for line in candidate.split("\n")]
             line = _LINE_END.sub(" ", "\n".join(lines))

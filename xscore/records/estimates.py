@@ -91,11 +91,34 @@ class Estimate(Struct, frozen=True, kw_only=True):
     ways: tuple[JudgeEstimate, ...] = ()
     """How these candidates could be judged, first as `judge` does. A way asks for what its own
     cache lacks."""
+    final: JudgeEstimate | None = None
+    """About what a final round takes (`selection.final`); None: there is none."""
 
     @property
     def cost_usd(self) -> Decimal | None:
-        """Both stages together; None as soon as one is unpriced."""
-        return add_costs(self.judge.cost_usd, self.primary.cost_usd if self.primary else Decimal(0))
+        """All stages together; None as soon as one is unpriced."""
+        cost = self.judge.cost_usd
+        if self.final is not None:
+            cost = add_costs(cost, self.final.cost_usd)
+        if self.primary is not None:
+            cost = add_costs(cost, self.primary.cost_usd)
+        return cost
+
+    @property
+    def calls(self) -> int:
+        """Of all stages."""
+        finals = self.final.calls if self.final is not None else 0
+        return self.judge.calls + finals + (self.primary is not None)
+
+    @property
+    def sends_to(self) -> tuple[str, ...]:
+        """The hosts that memories go to, each once."""
+        hosts = [self.judge.sends_to]
+        if self.final is not None:
+            hosts.append(self.final.sends_to)
+        if self.primary is not None:
+            hosts.append(self.primary.host)
+        return tuple(dict.fromkeys(filter(None, hosts)))
 
     @property
     def binding(self) -> tuple[CapLeft, ...]:

@@ -432,6 +432,10 @@ class AgentSettings(SettingsGroup, frozen=True):
     hook_deadline_s: Annotated[float, Meta(ge=0.2, le=60)] = 2.0
     """Seconds from the start of `xscore hook` after which it answers with what is judged; the
     background process judges the rest."""
+    memory: Literal["first", "every", "off"] = "first"
+    """When hooks tell an agent what was decided, committed and said before: `first`, at the start
+    of a session and with its first prompt, later only on another subject or what is new; `every`,
+    with each prompt; `off`, never. Code is added in each."""
     failures: Literal["deny", "tell", "off"] = "deny"
     """What happens to failed commands and edits of an agent: `deny` stops one that is about to be
     repeated with nothing changed, once a session, and says what helped; `tell` says it only with

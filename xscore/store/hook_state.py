@@ -1,9 +1,10 @@
-"""What a coding agent's hook stores for the next one: the last failure, and what was added to each
-session.
+"""What a coding agent's hook stores for the next one: the last failure, what was added to each
+session, and of which memories its brief is made.
 
 It is one small private file per repository, in the user's own folder and not in the store: a hook
 must be able to record that the store is damaged, and a cloned repository must not be able to write
-here. A missing or damaged file counts as empty; failing to write it is not an error. Hooks that end
+here. It holds ids and digests, never a text, so nothing that is erased stays in it. A missing or
+damaged file counts as empty; failing to write it is not an error. Hooks that end
 at once wait for each other, but not for long. Trade-off: behind a hook that hangs while it writes,
 the next one may overwrite what it stored.
 """
@@ -11,7 +12,7 @@ the next one may overwrite what it stored.
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,11 +28,29 @@ from xscore.records.reports import HookFailure
 from xscore.store.redaction import redact
 
 PROBLEM_CHARS = 300
-MOST_SESSIONS, MOST_GIVEN = 50, 100
+MOST_SESSIONS, MOST_GIVEN, MOST_TERMS = 50, 100, 120
 ADVISE_EVERY_S = 86_400.0
-_MAX_BYTES = 400_000
+_MAX_BYTES = 800_000
 _LOCK_WAIT_S, _LOCK_STEP_S = 0.1, 0.002
 """How long to wait for other hooks: less than a hook whose time is up has left to store why."""
+
+
+class SessionBrief(Struct, frozen=True):
+    """What a session was told of earlier work."""
+
+    at: float = 0.0
+    """When it was first told something that bears on a prompt, in Unix seconds; its ages count from
+    then. 0: not yet."""
+    heads: tuple[str, ...] = ()
+    """Ids of the memories that the brief is made of, in its order."""
+    told: tuple[str, ...] = ()
+    """Ids of all memories that the session has been told, the latest last."""
+    subject: tuple[int, ...] = ()
+    """Terms of the prompts that it was told something for (`term_vectors.text_terms`)."""
+    is_whole: bool = True
+    """Whether all memories were judged when it was told."""
+    start_bytes: int = 0
+    """Size of what it was told at its start."""
 
 
 class HookState(Struct, frozen=True):
@@ -42,6 +61,8 @@ class HookState(Struct, frozen=True):
     given: dict[str, list[str]] = {}
     """Session -> digests of what was added to it, latest last; the most recently active session
     comes last."""
+    briefs: dict[str, SessionBrief] = {}
+    """Session -> what it was told of earlier work; the most recently told session comes last."""
     advised_at: float = 0.0
     """When the agent was last told what its user has to decide, in Unix seconds; 0: never."""
 
@@ -65,15 +86,34 @@ def was_given(state: HookState, session: str, text: str) -> bool:
     return digest("given", text) in state.given.get(session, ())
 
 
-def note_end(path: Path, *, failure: HookFailure | None, session: str = "", text: str = "") -> None:
-    """Store how a hook ended. text: what it added and must not add to this session again; empty if
-    nothing."""
+def session_brief(state: HookState, session: str) -> SessionBrief:
+    """Return what a session was told of earlier work; empty for one that is not named."""
+    return state.briefs.get(session, SessionBrief())
+
+
+def note_end(
+    path: Path,
+    *,
+    failure: HookFailure | None,
+    session: str = "",
+    texts: Collection[str] = (),
+    brief: SessionBrief | None = None,
+) -> None:
+    """Store how a hook ended.
+
+    texts: what it added and must not add to this session again.
+    brief: what the session has now been told; None: nothing more than before.
+    """
     with _locked(path):
         before = read_hook_state(path)
         after = replace(before, failure=failure)
-        if session and text:
-            added = _with_given(before.given, session, digest("given", text))
+        if session:
+            added = before.given
+            for text in texts:
+                added = _with_given(added, session, digest("given", text))
             after = replace(after, given=added)
+        if session and brief is not None:
+            after = replace(after, briefs=_with_brief(before.briefs, session, brief))
         if after != before:
             _write(path, after)
 
@@ -104,9 +144,12 @@ def forget_session(path: Path, session: str) -> None:
     """Forget what was added to this session, because the agent has dropped its context."""
     with _locked(path):
         state = read_hook_state(path)
-        if session in state.given:
-            rest = {name: digests for name, digests in state.given.items() if name != session}
-            _write(path, replace(state, given=rest))
+        if session in state.given or session in state.briefs:
+            digests_by_session = {
+                name: digests for name, digests in state.given.items() if name != session
+            }
+            briefs = {name: brief for name, brief in state.briefs.items() if name != session}
+            _write(path, replace(state, given=digests_by_session, briefs=briefs))
 
 
 @contextmanager
@@ -139,6 +182,15 @@ def _with_given(added: dict[str, list[str]], session: str, name: str) -> dict[st
     of_session = [digest_ for digest_ in added.get(session, []) if digest_ != name]
     recent = [(thread, names) for thread, names in added.items() if thread != session]
     return dict(recent[-MOST_SESSIONS + 1 :]) | {session: [*of_session, name][-MOST_GIVEN:]}
+
+
+def _with_brief(
+    briefs: dict[str, SessionBrief], session: str, brief: SessionBrief
+) -> dict[str, SessionBrief]:
+    """Add what a session was told, which becomes the most recent one, within all limits."""
+    bounded = replace(brief, told=brief.told[-MOST_GIVEN:], subject=brief.subject[-MOST_TERMS:])
+    recent = [(name, earlier) for name, earlier in briefs.items() if name != session]
+    return dict(recent[-MOST_SESSIONS + 1 :]) | {session: bounded}
 
 
 def _write(path: Path, state: HookState) -> None:

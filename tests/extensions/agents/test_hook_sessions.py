@@ -270,8 +270,8 @@ def test_the_state_of_hooks_is_bounded_and_survives_damage(tmp_path: Path) -> No
     write_private_file(path, msgspec.json.encode(HookState(given=shown_by_session)))
     assert not was_given(read_hook_state(path), "s7", "text")
     failed = describe_failure("prompt", ValueError("x" * 10_000), at=1.0)
-    note_end(path, failure=failed, session="s7", text="text")
-    note_end(path, failure=failed, session="new", text="text")
+    note_end(path, failure=failed, session="s7", texts=["text"])
+    note_end(path, failure=failed, session="new", texts=["text"])
     state = read_hook_state(path)
     assert was_given(state, "s7", "text") and was_given(state, "new", "text")
     assert (
@@ -296,7 +296,7 @@ def test_hooks_that_end_at_once_lose_nothing(
     path = tmp_path / "hooks" / "x.json"
 
     def end(number: int) -> None:
-        note_end(path, failure=None, session=f"s{number % 8}", text=f"text {number}")
+        note_end(path, failure=None, session=f"s{number % 8}", texts=[f"text {number}"])
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(end, range(40)))
@@ -312,6 +312,6 @@ def test_a_hook_waits_no_longer_than_it_may_for_another(tmp_path: Path) -> None:
     path.parent.mkdir()
     folder = os.open(path.parent, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
-    note_end(path, failure=None, session="s", text="text")
+    note_end(path, failure=None, session="s", texts=["text"])
     os.close(folder)
     assert was_given(read_hook_state(path), "s", "text")

@@ -366,7 +366,7 @@ def test_the_page_can_be_followed(client: str, xscore: Run, project: Path, own_h
     """Each command of an agent's page works in a clean home, and the last one restores the initial
     state."""
     page = (Path(__file__).parents[3] / "docs/agents" / f"{client}.md").read_text("utf-8")
-    assert len(page.split()) <= 130
+    assert len(page.split()) <= 150
     (project / "cart.py").write_text("def total(items):\n    return sum(items)\n")
     before = files_of(own_home, project)
     is_installed = []

@@ -20,6 +20,7 @@ from aiohttp import web
 from tests.conftest import MakeRepo
 from tests.extensions.agents.mcp_client import FILES, TASK
 from tests.servers.threaded_server import ThreadedServer, serve_app
+from xscore.store.failed_actions import MARKER
 
 CODEX_CONFIG = """
 model_provider = "loopback"
@@ -46,12 +47,30 @@ FOUND = (
 """The hook's first line, its best place, and what the MCP server says of its tool."""
 
 
+FAILING = "python3 -c 'import no_such_module'"
+TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "claude-code": ("Bash", {"command": FAILING, "description": "try it"}),
+    "codex": ("exec_command", {"cmd": FAILING}),
+    "gemini": ("run_shell_command", {"command": FAILING}),
+}
+"""How each agent's model asks for a command."""
+UNATTENDED = {
+    "claude-code": ["--dangerously-skip-permissions"],
+    # The newest model has scripts run its commands, whose folder is not known.
+    "codex": ["-m", "gpt-5.1", "--dangerously-bypass-approvals-and-sandbox"],
+    "gemini": ["-y"],
+}
+
+
 class ModelHost(ThreadedServer):
     """Answers all three vendors' streams."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: str = "", calls: int = 0) -> None:
         super().__init__()
         self.sent = ""
+        self._client = client
+        self._calls = calls
+        """How many times it asks for the command before it is done."""
 
     async def serve(self) -> None:
         """Serve every path."""
@@ -64,6 +83,10 @@ class ModelHost(ThreadedServer):
             return web.json_response({"data": [], "models": []})
         body = await request.text()
         self.sent += body
+        # A title or a count of tokens is asked for without tools.
+        if self._calls and '"tools":' in body and "count_tokens" not in request.path:
+            self._calls -= 1
+            return _events(_command_call(self._client, self._calls))
         if "/messages" in request.path:
             return _events(_messages())
         return _events(_responses() if "/responses" in request.path else [_candidate()])
@@ -108,6 +131,32 @@ def _messages() -> list[dict[str, Any]]:
     ]
 
 
+def _command_call(client: str, number: int) -> list[dict[str, Any]]:
+    """Return the stream in which a model asks for the command."""
+    name, arguments = TOOLS[client]
+    if client == "gemini":
+        call = {"functionCall": {"name": name, "args": arguments, "id": f"f{number}"}}
+        content = {"role": "model", "parts": [call]}
+        return [{"candidates": [{"content": content, "finishReason": "STOP"}]}]
+    text = json.dumps(arguments)
+    if client == "codex":
+        item = {"type": "function_call", "id": f"fc{number}", "name": name, "arguments": text}
+        start, _, end = _responses()
+        done = {"type": "response.output_item.done", "item": {**item, "call_id": f"c{number}"}}
+        return [start, done, end]
+    start, *_, delta, stop = _messages()
+    block = {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": {}}
+    part = {"type": "input_json_delta", "partial_json": text}
+    return [
+        start,
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": part},
+        {"type": "content_block_stop", "index": 0},
+        {**delta, "delta": {"stop_reason": "tool_use"}},
+        stop,
+    ]
+
+
 def _responses() -> list[dict[str, Any]]:
     item = {
         "type": "message",
@@ -138,40 +187,78 @@ def test_the_agents_model_gets_what_the_hook_found(
 ) -> None:
     """`agent install --write` and a first index are all: the bundle and the server's words arrive
     at the model."""
+    root = make_repo(FILES)
+    with ModelHost() as host:
+        output = run_agent(client, root, tmp_path / "home", host, index=True)
+    assert "Done." in output
+    assert [words for words in FOUND if words not in host.sent] == []
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("client", sorted(COMMANDS))
+def test_the_agents_repeated_failure_is_denied_once(
+    client: str, make_repo: MakeRepo, tmp_path: Path
+) -> None:
+    """Of three calls of a command that fails the first runs, the second is denied, the third runs
+    again."""
+    root = make_repo({**FILES, ".gitignore": "*.db\n"})
+    with ModelHost(client, calls=3) as host:
+        run_agent(client, root, tmp_path / "home", host, *UNATTENDED[client])
+    # The last request holds the whole conversation.
+    last = host.sent[host.sent.rindex(FAILING) :]
+    assert "xscore stopped this once" in host.sent
+    assert "ModuleNotFoundError" in last
+    record = read_actions_of(root, tmp_path / "home")
+    assert (record["times"], len(record["denied"])) == (2, 1)
+
+
+def read_actions_of(root: Path, home: Path) -> dict[str, Any]:
+    """Return the one action on record for a repository."""
+    place = home / f".local/state/xscore/failures{os.path.realpath(root)}" / MARKER
+    (action,) = json.loads(place.read_bytes())["actions"]
+    return dict(action)
+
+
+def run_agent(
+    client: str, root: Path, home: Path, host: ModelHost, *options: str, index: bool = False
+) -> str:
+    """Install xscore for an agent and run it once; return what it prints."""
     program = shutil.which(COMMANDS[client][0])
     if program is None:
         pytest.skip(f"{COMMANDS[client][0]} is not installed")
-    root, home = make_repo(FILES), tmp_path / "home"
-    with ModelHost() as host:
-        url = f"http://{host.host}"
-        (home / ".codex").mkdir(parents=True)
-        (home / ".codex" / "config.toml").write_text(CODEX_CONFIG.format(url=url, root=root))
-        (home / ".gemini").mkdir()
-        (home / ".gemini" / "settings.json").write_text(GEMINI_SETTINGS)
-        environ = {
-            "HOME": str(home),
-            "PATH": os.pathsep.join(
-                [str(Path(sys.executable).parent), str(Path(program).parent), "/usr/bin", "/bin"]
-            ),
-            "XSCORE_JUDGE_MODEL": "lexical",
-            "ANTHROPIC_API_KEY": "none",
-            "ANTHROPIC_BASE_URL": url,
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "GEMINI_API_KEY": "none",
-            "GOOGLE_GEMINI_BASE_URL": url,
-        }
-        install = ["xscore", "agent", "install", "--client", client, "--write"]
-        for command in (install, ["xscore", "index"], COMMANDS[client]):
-            done = subprocess.run(
-                command,
-                cwd=root,
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=100,
-                check=False,
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
-    assert "Done." in done.stdout
-    assert [words for words in FOUND if words not in host.sent] == []
+    url = f"http://{host.host}"
+    (home / ".codex").mkdir(parents=True)
+    (home / ".codex" / "config.toml").write_text(CODEX_CONFIG.format(url=url, root=root))
+    (home / ".gemini").mkdir()
+    (home / ".gemini" / "settings.json").write_text(GEMINI_SETTINGS)
+    environ = {
+        "HOME": str(home),
+        "PATH": os.pathsep.join(
+            [str(Path(sys.executable).parent), str(Path(program).parent), "/usr/bin", "/bin"]
+        ),
+        "XSCORE_JUDGE_MODEL": "lexical",
+        "ANTHROPIC_API_KEY": "none",
+        "ANTHROPIC_BASE_URL": url,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "GEMINI_API_KEY": "none",
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "IS_SANDBOX": "1",
+    }
+    install = ["xscore", "agent", "install", "--client", client, "--write"]
+    first, *rest = COMMANDS[client]
+    agent = [first, *rest[:-1], *options, rest[-1]]
+    if client == "gemini":  # its prompt follows its last option
+        agent = [first, *options, *rest]
+    for command in (install, *([["xscore", "index"]] if index else []), agent):
+        done = subprocess.run(
+            command,
+            cwd=root,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -66,6 +66,11 @@ def install_package(root: Path) -> None:
     succeed(root, "pip install cart")
 
 
+def start_server(root: Path) -> None:
+    """Start what the command may have missed, and leave it running."""
+    succeed(root, tool_input={"command": "npm run dev", "run_in_background": True})
+
+
 def fail_otherwise(root: Path) -> None:
     """Run another command, which fails half-way."""
     fail(root, "./configure", "no compiler")
@@ -76,7 +81,9 @@ def repeat(root: Path) -> None:
     succeed(root)
 
 
-@pytest.mark.parametrize("change", [edit, commit, install_package, fail_otherwise, repeat])
+@pytest.mark.parametrize(
+    "change", [edit, commit, install_package, start_server, fail_otherwise, repeat]
+)
 def test_what_changed_meanwhile_is_not_denied(root: Path, change: Callable[[Path], None]) -> None:
     """After an edit, a commit, another command or a success of its own the command runs."""
     fail(root)
@@ -99,10 +106,13 @@ def test_looking_around_changes_nothing(root: Path) -> None:
         (COMMAND, {"cwd": "web"}),
         (COMMAND, {"tool_name": "Read"}),
         (COMMAND, {"tool_input": {"command": COMMAND, "run_in_background": True}}),
+        (COMMAND, {"tool_input": {"command": COMMAND, "dangerouslyDisableSandbox": True}}),
+        (COMMAND, {"tool_input": {"command": COMMAND, "timeout": 600_000}}),
     ],
 )
 def test_another_call_is_not_denied(root: Path, command: str, fields: dict[str, Any]) -> None:
-    """Other arguments, another folder, another tool, or a call in the background."""
+    """Other arguments, another folder, another tool, in the background, out of the sandbox, with
+    more time."""
     fail(root)
     if "cwd" in fields:
         fields = {"cwd": str(root / fields["cwd"])}
@@ -117,6 +127,7 @@ def test_another_call_is_not_denied(root: Path, command: str, fields: dict[str, 
         ("curl https://host/x", "404"),
         ("git push origin main", "! [rejected] main -> main"),
         ("npm run e2e", "Error: connect ECONNREFUSED 127.0.0.1:3000"),
+        ("touch /etc/x", "touch: cannot touch '/etc/x': Operation not permitted"),
         ("make test", "fatal: Unable to create '.git/index.lock': File exists"),
         ("for i in 1 2; do make; done", "make: *** [all] Error 1"),
         ("sleep 5 && ./wait-for-db", "not ready"),

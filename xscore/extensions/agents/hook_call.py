@@ -11,7 +11,7 @@ from msgspec import Struct
 from xscore.extensions.agents.hook_protocols import HookMessage
 from xscore.platform.paths import RepositoryRoot
 from xscore.settings import LoadedSettings, Settings
-from xscore.store.hook_state import read_hook_state, was_given
+from xscore.store.hook_state import SessionBrief, read_hook_state, was_given
 from xscore.store.opening import has_store
 
 INDEXING = "xscore is indexing this repository; later prompts get its context."
@@ -32,8 +32,10 @@ class HookCall(Struct):
     """The message as the agent wrote it."""
     say: Callable[[str], None]
     """Adds a text to the agent's context."""
-    said: str = ""
-    """Text that was added, and is not repeated in this session."""
+    said: tuple[str, ...] = ()
+    """Texts that were added, and are not repeated in this session."""
+    brief: SessionBrief | None = None
+    """What the session has been told of earlier work, if this call tells it more."""
     notice: str = ""
     """Text to add if time runs out."""
 
@@ -47,12 +49,15 @@ class HookCall(Struct):
         """Whether xscore works here: in a repository, or in a folder with a store."""
         return self.root.is_git or has_store(self.root.store_dir)
 
-    def add(self, text: str) -> None:
-        """Add a text to the agent's context, unless this session has it already."""
-        if self.thread and was_given(read_hook_state(self.state_file), self.thread, text):
-            return
-        self.said = text
-        self.say(text)
+    def add(self, *texts: str) -> None:
+        """Add texts to the agent's context, each unless this session has it already."""
+        fresh = [text for text in texts if text]
+        if self.thread and fresh:
+            state = read_hook_state(self.state_file)
+            fresh = [text for text in fresh if not was_given(state, self.thread, text)]
+        if fresh:
+            self.said = tuple(fresh)
+            self.say("\n".join(fresh))
 
     def wake(self, *, judges_changes: bool = False) -> None:
         """Let the background process finish the rest, and judge changes again if asked to."""

@@ -10,13 +10,20 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from xscore.cli.opening import earlier_statements
 from xscore.extensions.agents.hook_call import INDEXING, HookCall
 from xscore.extensions.agents.hook_protocols import spoken_task
 from xscore.platform.errors import ExitCode
 from xscore.platform.text import counted
 from xscore.records.receipt import Answer
-from xscore.store.hook_state import forget_session
+from xscore.store.hook_state import (
+    SessionBrief,
+    forget_session,
+    read_hook_state,
+    session_brief,
+)
 from xscore.store.opening import has_store
 from xscore.store.store import Store
 
@@ -74,11 +81,17 @@ def at_session_start(call: HookCall) -> str:
         return ""
     if call.message.source in CLEARED:
         forget_session(call.state_file, call.thread)
+    # Only at the start of a session.
+    from xscore.extensions.agents.agent_bundle import size_of
+
     earlier = earlier_statements(call.root, call.settings)
     with Store.open_with(call.root, call.settings, create=True) as store:
         if call.message.source != RESUMED:
-            text = _frontier(call, store) or _recap(call, store)
-            call.add("\n".join(filter(None, [text, earlier])))
+            text = _frontier(call, store)
+            if not text:
+                text = _recap(call, store)
+                call.brief = replace(_session_brief(call), start_bytes=size_of(text))
+            call.add(*filter(None, [text, earlier]))
     call.wake()
     return ""
 
@@ -95,16 +108,27 @@ def _frontier(call: HookCall, store: Store) -> str:
 
 
 def at_subagent_start(call: HookCall) -> str:
-    """Say the same to a sub-agent, which begins without the session's context. Raises
-    StoreError."""
+    """Say the same to a sub-agent, which begins without the session's context, and what the
+    session was told with its first prompt. Raises StoreError."""
     if call.is_watched and has_store(call.root.store_dir):
+        # Only at the start of a sub-agent.
+        from xscore.extensions.agents.brief import render_again
+
         with Store.open_with(call.root, call.settings, create=False) as store:
+            texts = [_recap(call, store), render_again(store, _session_brief(call))]
             # Not `add`: what the session was told, a sub-agent has not seen.
-            call.say(_recap(call, store))
+            call.say("\n".join(filter(None, texts)))
     return ""
 
 
+def _session_brief(call: HookCall) -> SessionBrief:
+    """Return what this session has been told of earlier work."""
+    return session_brief(read_hook_state(call.state_file), call.thread)
+
+
 def _recap(call: HookCall, store: Store) -> str:
+    if call.settings.agents.memory == "off":
+        return ""
     # Only at the start of a session or sub-agent.
     from xscore.extensions.agents.session_recap import render_recap
 

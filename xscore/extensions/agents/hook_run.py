@@ -237,7 +237,13 @@ class _HookRun(Struct):
         failure = None
         if problem:
             failure = describe_failure(self.event, problem, at=time.time())
-        note_end(self.state_file, failure=failure, session=thread, text=self.call.said)
+        note_end(
+            self.state_file,
+            failure=failure,
+            session=thread,
+            texts=self.call.said,
+            brief=self.call.brief,
+        )
 
     def advice(self, error: BaseException | None) -> str:
         """Return what to tell the agent about a store that is refused, once a day; empty for any

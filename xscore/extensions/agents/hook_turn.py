@@ -1,25 +1,30 @@
 """The turn that a hook runs for a prompt, within the time that the agent waits.
 
-Its bundle is added as soon as it is rendered, before the receipt is stored. Trade-off: a decision
+What was said before joins the brief (`brief`), code the bundle (`agent_bundle`). Both are added as
+soon as they are rendered, before the receipt is stored. Trade-off: a decision
 model gives no reasons here, since that would be a second call.
 """
 
 import os
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from xscore.cli.interrupt import run_interruptible
 from xscore.cli.start import STARTED_AT
-from xscore.extensions.agents.agent_bundle import render_from_store
+from xscore.extensions.agents.agent_bundle import render_from_store, size_of
 from xscore.extensions.agents.hook_call import INDEXING, HookCall
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import TurnOptions
 from xscore.pipeline.turn import run_turn
 from xscore.records.events import Observer, StageBegan, TurnEvent
-from xscore.records.receipt import Answer
+from xscore.records.memory import Layer
+from xscore.records.receipt import Answer, Selected
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings
+from xscore.store.hook_state import read_hook_state, session_brief
 from xscore.store.index_rows import read_index_meta
+from xscore.store.store import Store
 
 
 def run_hook_turn(call: HookCall, task: str) -> Answer | None:
@@ -33,11 +38,7 @@ def run_hook_turn(call: HookCall, task: str) -> Answer | None:
                 return None
 
             def deliver(answer: Answer) -> None:
-                call.add(
-                    render_from_store(
-                        pipeline.store, answer, max_chars=call.settings.agents.hook_max_chars
-                    )
-                )
+                call.add(*_added(call, pipeline.store, answer))
 
             options = TurnOptions(answer=False, command="hook", deliver=deliver).asked_at(
                 STARTED_AT
@@ -47,6 +48,39 @@ def run_hook_turn(call: HookCall, task: str) -> Answer | None:
     return run_interruptible(
         work(), notify=lambda _: None, cleanup=lambda: os._exit(0), late_loop=True
     )
+
+
+def _added(call: HookCall, store: Store, answer: Answer) -> tuple[str, str]:
+    """Return what a prompt is told of earlier work, and its code."""
+    spoken, code = _split_spoken(answer.selected)
+    brief = _told(call, store, answer, spoken) if spoken else ""
+    _, near_code = _split_spoken(answer.near_misses)
+    answer = replace(answer, selected=tuple(code), near_misses=tuple(near_code))
+    room = call.settings.agents.hook_max_chars - size_of(brief) - 1
+    return brief, render_from_store(store, answer, max_chars=room)
+
+
+def _split_spoken(memories: Sequence[Selected]) -> tuple[list[Selected], list[Selected]]:
+    """Split memories into what was said, which comes from no file, and code with its documents."""
+    spoken: list[Selected] = []
+    code: list[Selected] = []
+    for memory in memories:
+        place = code if Layer(memory.layer).is_indexed else spoken
+        place.append(memory)
+    return spoken, code
+
+
+def _told(call: HookCall, store: Store, answer: Answer, spoken: Sequence[Selected]) -> str:
+    """Return what the session is told of earlier work, and note that it is."""
+    when = call.settings.agents.memory
+    if when == "off":
+        return ""
+    # Only where something was said before.
+    from xscore.extensions.agents.brief import brief_of_turn
+
+    before = session_brief(read_hook_state(call.state_file), call.thread)
+    text, call.brief = brief_of_turn(store, answer, spoken, before, every=when == "every")
+    return text
 
 
 def _hurried(call: HookCall) -> LoadedSettings:

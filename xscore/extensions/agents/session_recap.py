@@ -19,10 +19,10 @@ from xscore.store.session_summary import summarise_session
 from xscore.store.store import Store
 from xscore.store.working_session import load_sessions
 
-MAX_CHARS = 2_000
-"""Longest recap, in bytes of UTF-8 (see `agent_bundle`)."""
-LINE_CHARS = 200
-MOST_MEMORIES = 8
+MAX_CHARS = 900
+"""Longest recap, in bytes of UTF-8 (see `agent_bundle`): the first prompt's brief has the rest."""
+LINE_CHARS = 120
+MOST_MEMORIES = 4
 
 
 def render_recap(store: Store, *, git: bool) -> str:
@@ -87,10 +87,11 @@ def _known(memories: list[Memory]) -> Iterator[str]:
     }
     for kind, heading in headings.items():
         of_kind = [memory for memory in memories if memory.kind is kind][:MOST_MEMORIES]
-        if of_kind:
-            yield heading
+        # A heading goes with its first line: neither says much alone.
+        before = f"{heading}\n"
         for memory in of_kind:
-            yield f"- [{memory.id}] {quoted(_line_of(memory), LINE_CHARS)}"
+            yield f"{before}- [{memory.id}] {quoted(_line_of(memory), LINE_CHARS)}"
+            before = ""
 
 
 def _line_of(memory: Memory) -> str:

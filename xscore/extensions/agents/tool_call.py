@@ -28,6 +28,10 @@ _EDIT_TOOLS = frozenset(
 )
 _FILE_ARGUMENTS = ("file_path", "notebook_path", "path", "absolute_path")
 _FOLDER_ARGUMENTS = ("working_directory", "workdir", "dir_path", "directory")
+_NO_OPTIONS = frozenset(
+    (*_FOLDER_ARGUMENTS, "command", "cmd", "description", "justification", "max_output_tokens")
+)
+"""Arguments of a shell that say nothing more of how a command ends."""
 _EXIT_CODE = (
     r"\nExit Code: (\d+)\n(?:Signal: .*\n|Background .*\n|Process Group PGID: \d+\n?)*"
     r"(?:</untrusted_context>)?\s*\Z"
@@ -44,7 +48,8 @@ _TRANSIENT = (
     r"connection (?:refused|reset|aborted|closed)|network is unreachable|\brate.?limit|"
     r"too many requests|(?:HTTP|status)\D{0,10}(?:429|50[234])\b|temporarily unavailable|"
     r"could not get lock|\bis locked|deadlock|out of memory|no space left|interrupted by|"
-    r"\bkilled\b|certificate|try again later|(?:denied|blocked) by|tool use was rejected)"
+    r"\bkilled\b|certificate|try again later|(?:denied|blocked) by|tool use was rejected|"
+    r"operation not permitted|read-only file system|sandbox)"
 )
 """Errors that say nothing about the action itself."""
 _USAGE = (
@@ -70,6 +75,8 @@ class ToolCall:
         """Of a shell; empty for an edit."""
         self.path = ""
         """The file that an edit is for; absolute."""
+        self.is_background = False
+        """It is started and left running, so how it ends is not known."""
 
 
 class Ending:
@@ -126,17 +133,21 @@ def _shell_call(
     if isinstance(command, list):
         command = " ".join(filter(None, map(_text, command)))
     command = _text(command).strip()
-    folder = next(filter(None, (_text(arguments.get(name)) for name in _FOLDER_ARGUMENTS)), "")
     if client == "codex":
-        logged = _logged_folder(message)
+        logged = _logged_arguments(message)
         if logged is None:
             return None
-        folder = folder or logged
-    if not command or arguments.get("run_in_background") or "\0" in folder:
+        arguments = {**logged, **arguments}
+    folder = next(filter(None, (_text(arguments.get(name)) for name in _FOLDER_ARGUMENTS)), "")
+    if not command or "\0" in folder:
         return None
     place = os.path.realpath(os.path.join(cwd, folder))  # noqa: PTH118  `pathlib` takes 3 ms to load
-    call = ToolCall(_key("shell", place, command), session, place)
+    # Others may lift a sandbox or wait longer, so that the same command may end otherwise.
+    options = {name: value for name, value in arguments.items() if name not in _NO_OPTIONS}
+    key = _key("shell", place, command, json.dumps(options, sort_keys=True))
+    call = ToolCall(key, session, place)
     call.command = command
+    call.is_background = arguments.get("run_in_background") is True
     return call
 
 
@@ -215,15 +226,15 @@ def _codex_ending(message: Message) -> Ending:
     return Ending()
 
 
-def _logged_folder(message: Message) -> str | None:
-    """Return the folder in which Codex runs a call; "" for its own, None if the log does not
+def _logged_arguments(message: Message) -> Message | None:
+    """Return the arguments of a call of Codex, with folder and sandbox; None if the log does not
     say."""
     call_id = _text(message.get("tool_use_id"))
     for record in _log_records(message, call_id):
         payload = record.get("payload")
         arguments = payload.get("arguments") if isinstance(payload, dict) else None
         if isinstance(arguments, str):
-            return _text(read_call_message(arguments.encode("utf-8", "replace")).get("workdir"))
+            return read_call_message(arguments.encode("utf-8", "replace"))
     return None
 
 

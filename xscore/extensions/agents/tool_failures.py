@@ -57,7 +57,7 @@ def note_failure(call: HookCall) -> str:
     failed_call = tool_call(message, call.client)
     if mode == "off" or is_in_ci() or not ending.failed or failed_call is None:
         return ""
-    if not call.is_watched or call.root.read_only:
+    if failed_call.is_background or not call.is_watched or call.root.read_only:
         return ""
     words = command_words(failed_call.command)
     if failed_call.command and words.only_reads:

@@ -101,7 +101,7 @@ def answer_before(message: Message, client: str) -> bytes:
         return b""
     call = tool_call(message, client)
     root = tree_with_failures(call.folder) if call else ""
-    if call is None or not root:
+    if call is None or call.is_background or not root:
         return b""
     record = read_actions(root)
     action = record.find(call.key)

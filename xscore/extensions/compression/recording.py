@@ -20,6 +20,7 @@ from xscore.extensions.compression.session_turns import (
     Speaker,
     ToolCall,
 )
+from xscore.extensions.compression.turn_names import names_in
 from xscore.extensions.sessions.aider import AiderReader
 from xscore.extensions.sessions.claude_code import ClaudeCodeReader
 from xscore.extensions.sessions.cline import ClineReader
@@ -35,6 +36,8 @@ from xscore.store.imported_memories import imported_exchange_id
 
 COMMAND_CHARS = 400
 """A longer command, such as a script in a here-document, keeps its start and its end."""
+NAMED_CHARS = 4_000
+"""Of it, the names in this many characters are kept beside."""
 SUBJECT_CHARS = 160
 MOST_CALLS = 12
 """Calls of one turn."""
@@ -217,17 +220,19 @@ class TurnRecorder(SessionReader):
         allow_pii = self._allow_pii
         failed = call.outcome is Outcome.FAILED
         subject = redacted_words(call.subject, allow_pii=allow_pii)
-        subject = (
-            ellipsize(subject, SUBJECT_CHARS)
-            if call.tool
-            else shorten_middle(subject, COMMAND_CHARS)
-        )
+        names: tuple[str, ...] = ()
+        if call.tool:
+            subject = ellipsize(subject, SUBJECT_CHARS)
+        elif len(subject) > COMMAND_CHARS:
+            names = tuple(names_in(subject[:NAMED_CHARS]))
+            subject = shorten_middle(subject, COMMAND_CHARS)
         output = ""
         if number in self._shown_whole:
             output = redacted_words(cleaned_text(call.output), allow_pii=allow_pii)
         return ToolCall(
             tool=call.tool,
             subject=subject,
+            names=names,
             outcome=call.outcome,
             exit_code=_exit_code(call.output),
             frame=frame_output(call.output, failed=failed, allow_pii=allow_pii),

@@ -36,6 +36,8 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     """The agent's name for it; empty: a shell command."""
     subject: str
     """The command, or what else the tool was given, in one line."""
+    names: tuple[str, ...] = ()
+    """Names in what was left out of a long command."""
     outcome: Outcome = Outcome.UNKNOWN
     exit_code: int | None = None
     frame: OutputFrame = OutputFrame()

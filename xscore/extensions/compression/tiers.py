@@ -220,6 +220,7 @@ def _items_of(turn: SessionTurn) -> dict[str, None]:
     items: dict[str, None] = {}
     for call in turn.calls:
         texts += [call.subject, call.path, *call.frame.errors]
+        items.update(dict.fromkeys(call.names))
         if not call.tool:
             items[call.subject] = None
     items.update(names_of_all(texts))

@@ -49,7 +49,7 @@ def is_name(word: str) -> bool:
     if not 2 <= len(word) <= NAME_CHARS or word in _NO_NAMES:
         return False
     if "/" in word:
-        return any(part.isalnum() and len(part) > 1 for part in re.split(r"\W+", word))
+        return any(len(part) > 1 for part in re.split(r"\W+", word))
     if word.isupper() or _MARKED.match(word):
         return True
     return _FORM.search(word) is not None
