@@ -57,24 +57,6 @@ class SessionContext(Struct, frozen=True, kw_only=True):
 
 
 EMPTY_SESSION_CONTEXT = SessionContext()
-FACETS = ("tone", "verbosity", "formality", "interests")
-"""Facets of a persona, as the keys of preferences name them: `persona.tone`."""
-FACET_CHARS = 300
-
-
-def _manners(conversation: SessionContext) -> list[str]:
-    """Return how to answer: as the turn asks for it, else as the user once stated it."""
-    manners: list[str] = []
-    tone = PERSONAS.get(conversation.persona)
-    for facet, wish in conversation.facets:
-        # A persona of this turn stands instead of the facets that it speaks of.
-        if facet == "interests":
-            manners.append(f"The user's interests: {escape_tags(wish)[:FACET_CHARS]}")
-        elif not tone:
-            manners.append(f"The user asked for this {facet}: {escape_tags(wish)[:FACET_CHARS]}")
-    if tone:
-        manners.append(tone)
-    return manners
 
 
 def session_block(conversation: SessionContext) -> str:
@@ -116,6 +98,29 @@ def render_checkpoint(checkpoint: Checkpoint) -> str:
         f"Memories: {ids}" if ids else "",
     ]
     return "\n".join(part for part in parts if part)
+
+
+FACETS = ("tone", "verbosity", "formality", "interests")
+"""Facets of a persona, as the keys of preferences name them: `persona.tone`."""
+FACET_CHARS = 300
+
+
+def persona_block(conversation: SessionContext) -> str:
+    """Return how the user wants to be answered, in their own words, fenced; empty if they stated
+    nothing of it.
+
+    It is said to the model as the task is, and never in the system role: a statement may have been
+    written by an agent. A persona of this turn stands instead of all but the interests.
+    """
+    lines: list[str] = []
+    for facet, wish in conversation.facets:
+        if facet == "interests" or conversation.persona not in PERSONAS:
+            lines.append(f"{facet}: {escape_tags(shorten_middle(wish, FACET_CHARS))}")
+    if lines:
+        return "\n".join(
+            ["How the user likes to be answered:", "<answer_manner>", *lines, "</answer_manner>"]
+        )
+    return ""
 
 
 def checkpoint_block(checkpoint: str) -> str:
@@ -160,12 +165,14 @@ def answer_request(
     is_general: see `answer_system_text`.
     """
     parts = [
+        persona_block(conversation),
         session_block(conversation),
         _context(bundle, is_general=is_general),
         checkpoint_block(conversation.checkpoint),
         _editor_blocks(turn),
     ]
-    system = "\n- ".join([answer_system_text(is_general=is_general), *_manners(conversation)])
+    tone = PERSONAS.get(conversation.persona)
+    system = answer_system_text(is_general=is_general) + (f"\n- {tone}" if tone else "")
     task_text = f"Task:\n{well_formed(turn.task)}" + (
         "" if is_general else "\n\nGenerate solution with full context."
     )

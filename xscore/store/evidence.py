@@ -66,7 +66,7 @@ class FileLines:
     """A file's lines, numbered as in editors and the index."""
 
     def __init__(self, data: bytes) -> None:
-        """Split a file's bytes. Raises ValueError for a binary file."""
+        """Split a file's bytes; a binary file is one line. Raises ValueError for broken UTF-16."""
         self.lines: list[bytes] = _split_lines(data)
         self._starts: dict[str, list[int]] = {}
 
