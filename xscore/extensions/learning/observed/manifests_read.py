@@ -77,6 +77,8 @@ _LISTED: Mapping[str, re.Pattern[str]] = {
 """Manifests that are no TOML or JSON: what names a package in them."""
 _RUFF_FORMAT = re.compile(r"\bruff format\b|^\[tool\.ruff\.format\]", re.MULTILINE)
 MOST_DECLARED = 5_000
+MOST_LOCATED = 60
+"""Known packages of one file: for each the file is searched once."""
 
 
 class SettingsTraits(Struct, array_like=True):
@@ -174,9 +176,9 @@ def _packages_in(
     elif name in _LISTED:
         declared = {normalized(match) for match in _LISTED[name].findall(text)[:MOST_DECLARED]}
     packages: dict[str, int] = {}
-    for package in sorted(declared):
-        if package in known_packages:
-            packages[package] = line_naming(package, text)
+    declared_known = sorted(package for package in declared if package in known_packages)
+    for package in declared_known[:MOST_LOCATED]:
+        packages[package] = line_naming(package, text)
     tool = _tool_of(path)
     if tool:
         packages.setdefault(tool, 0)

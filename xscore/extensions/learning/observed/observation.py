@@ -31,6 +31,8 @@ from xscore.platform.paths import RepositoryRoot, native_name
 from xscore.store.index_rows import read_index_meta, write_index_meta
 from xscore.store.task_names import NAMED_PLACES
 
+MOST_CODE_FILES = 20_000
+"""Files of code that are looked at: what is kept of them is read and written whole."""
 MOST_NAMES = 1_000
 """Names of folders that are kept."""
 MOST_FACTS = 20
@@ -161,6 +163,8 @@ def _listed_versions(connection: sqlite3.Connection) -> tuple[dict[str, str], di
     outermost = sorted(manifests, key=lambda path: (path.count("/"), path))[:MOST_MANIFESTS]
     chosen = {path: manifests[path] for path in outermost}
     chosen |= {path: settings[path] for path in sorted(settings)[:MOST_SETTINGS_FILES]}
+    if len(code) > MOST_CODE_FILES:
+        code = {path: code[path] for path in sorted(code)[:MOST_CODE_FILES]}
     return code, chosen
 
 
