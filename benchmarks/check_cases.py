@@ -8,7 +8,6 @@ kept in the cache folder, by repository. Not a benchmark itself.
 import hashlib
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import astuple
+from trees import check_out, clone_without_files, run_git
 
 from xscore.extensions.checking.change import change_since
 from xscore.extensions.checking.evidence import ChangeEvidence, Figures, gather_evidence
@@ -32,7 +32,6 @@ LEAST_BEFORE = 100
 """Commits that must lie before one that is asked about."""
 WITHHELD = 3
 """Most files of a commit that are withheld in turn: the first is measured, all are learned from."""
-GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
 
 
 class CheckCase(Struct, frozen=True):
@@ -57,21 +56,13 @@ class CheckList(Struct, frozen=True):
     """Fields of `Situation` in their order."""
 
 
-def git(folder: Path, *arguments: str) -> str:
-    """Run git in a clone."""
-    done = subprocess.run(
-        [*GIT, *arguments], cwd=folder, check=True, capture_output=True, text=True, errors="replace"
-    )
-    return done.stdout
-
-
 def choose_cases(clone: Path, count: int, *, single: bool) -> list[CheckCase]:
     """Return commits of 2 to 30 files, evenly spread over the newest 2,000, oldest first.
 
     single: those of one file instead, of which nothing can be withheld.
     """
     form = ("--no-merges", "--no-renames", "--name-status", "--format=%x01%H %P")
-    listed = git(clone, "log", "-n2000", *form, "HEAD").split("\x01")[1:]
+    listed = run_git(clone, "log", "-n2000", *form, "HEAD").split("\x01")[1:]
     cases: list[CheckCase] = []
     for entry in listed[: max(len(listed) - LEAST_BEFORE, 0)]:
         head, *lines = entry.strip().split("\n")
@@ -122,18 +113,15 @@ def _gather(clone: Path, cases: Sequence[CheckCase], cache: Path) -> Iterator[Ch
     tree = cache / "trees" / f"{clone.name}-{os.getpid()}"
     shutil.rmtree(tree, ignore_errors=True)
     tree.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(
-        [*GIT, "clone", "-q", "--local", "--no-checkout", str(clone), str(tree)], check=True
-    )
+    clone_without_files(clone, tree)
     for case in cases:
-        git(tree, "checkout", "-q", "-f", "--detach", case.commit)
-        git(tree, "clean", "-fdxq")
-        git(tree, "reset", "-q", "--soft", case.parent)
+        check_out(tree, case.commit)
+        run_git(tree, "reset", "-q", "--soft", case.parent)
         yield _list_of(clone.name, tree, cache, (case, -1))
         for turn, name in enumerate(case.withheld):
-            git(tree, "checkout", "-q", case.parent, "--", name)
+            run_git(tree, "checkout", "-q", case.parent, "--", name)
             yield _list_of(clone.name, tree, cache, (case, turn))
-            git(tree, "checkout", "-q", case.commit, "--", name)
+            run_git(tree, "checkout", "-q", case.commit, "--", name)
     shutil.rmtree(tree, ignore_errors=True)
 
 

@@ -10,15 +10,14 @@ benchmark itself.
 import asyncio
 import csv
 import json
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lexical_sources import checked_out
 from msgspec import Struct
 from msgspec.structs import replace
+from trees import as_repository, checked_out
 
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import TurnOptions
@@ -32,15 +31,6 @@ from xscore.settings import JudgeSettings, Settings, StoreSettings
 Asked = TypeVar("Asked")
 ABSENT = Path(__file__).with_name("keyless_absent.csv")
 """Repository and question, a line each."""
-
-AUTHOR = [
-    "-c",
-    "user.name=bench",
-    "-c",
-    "user.email=bench@example.invalid",
-    "-c",
-    "commit.gpgsign=false",
-]
 
 
 class CommitCase(Struct, frozen=True):
@@ -127,18 +117,6 @@ def tree_of_case(case: CommitCase, clones: Path, cache: Path) -> Path:
     return as_repository(
         checked_out(clones, case.repository, case.commit, cache.resolve() / "commits" / case.id)
     )
-
-
-def as_repository(tree: Path) -> Path:
-    """Make a tree a repository with one commit, if it is none."""
-    if not (tree / ".git").exists():
-        for command in (
-            ["init", "-q"],
-            ["add", "-Af"],
-            [*AUTHOR, "commit", "-qm", "all", "--no-verify"],
-        ):
-            subprocess.run(["git", "-C", str(tree), *command], check=True, capture_output=True)
-    return tree
 
 
 Reply = tuple[Ranking, Answer, Mapping[str, str]]

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from commit_cases import answers, as_repository
-from lexical_sources import checked_out
+from commit_cases import answers
 from msgspec import Struct
+from trees import as_repository, checked_out
 
 from xscore.extensions.agents.agent_bundle import render_agent_bundle
 from xscore.settings import AgentSettings

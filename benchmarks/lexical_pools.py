@@ -4,7 +4,6 @@ Each repository has one clone in the cache, checked out at the parents of its ca
 another: the index then reads only what differs. Not a benchmark itself.
 """
 
-import subprocess
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from commit_cases import CommitCase
 from msgspec import Struct, msgpack
 from msgspec.structs import replace
+from trees import check_out, clone_without_files
 
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root
@@ -74,11 +74,8 @@ def _pool_at(case: CommitCase, clones: Path, cache: Path) -> CasePool:
     tree = cache.resolve() / "clones" / name
     if not tree.exists():
         tree.parent.mkdir(parents=True, exist_ok=True)
-        clone = ["clone", "-q", "--shared", "-n", str((clones / name).resolve()), str(tree)]
-        subprocess.run(["git", *clone], check=True, capture_output=True)
-    at = ["git", "-C", str(tree), "-c", "core.hooksPath=/dev/null"]
-    subprocess.run([*at, "checkout", "-qf", case.commit], check=True, capture_output=True)
-    subprocess.run([*at, "clean", "-fdxq"], check=True, capture_output=True)
+        clone_without_files((clones / name).resolve(), tree)
+    check_out(tree, case.commit)
     root = replace(find_root(tree), store_dir=cache.resolve() / "stores" / name)
     with closing(Store.open(root, user_data_dir=cache.resolve() / "user")) as store:
         index_repository(store.connection, root, IndexSettings(git=True), now=time.time())

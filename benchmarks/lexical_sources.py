@@ -110,31 +110,6 @@ def unpack(archive: Path, tree: Path) -> None:
     partial.rename(tree)
 
 
-def checked_out(clones: Path, repository: str, commit: str, target: Path) -> Path:
-    """Return the files of a commit below `target`, written from a clone where they are not there
-    yet.
-
-    clones: has OWNER+NAME for each repository, a work tree or a bare one.
-    """
-    clone = clones / repository.replace("/", "+")
-    git_dirs = [clone / end for end in ("repo", ".git", ".") if (clone / end).exists()]
-    if not git_dirs:
-        raise SystemExit(f"there is no clone of {repository} at {clone}")
-    git_dir = git_dirs[0]
-    if not target.exists():
-        command = ["git", f"--git-dir={git_dir}", "archive", commit]
-        done = subprocess.run(command, capture_output=True, check=True)
-        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tree:
-            # A link to an absolute path is one of the tests of a repository; nothing asks for it.
-            inside = [
-                member
-                for member in tree
-                if not (member.issym() and member.linkname.startswith("/"))
-            ]
-            tree.extractall(target, inside, filter="data")
-    return target
-
-
 @contextmanager
 def store_of(tree: Path, cache: Path) -> Iterator[Store]:
     """Index a tree into a new store in the cache folder, never into the tree's own."""

@@ -36,9 +36,9 @@ from pathlib import Path
 from typing import Any
 
 from judging_load import server, settings_for, write_tree
-from lexical_sources import checked_out
 from msgspec import Struct
 from msgspec.structs import replace
+from trees import checked_out
 
 from xscore.indexer.index import index_repository
 from xscore.pipeline.build import Pipeline

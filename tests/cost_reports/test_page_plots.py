@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from tests.cost_reports.page_reports import MODELS, report_of, timings
 from xscore.cost_reports import plots
+from xscore.cost_reports.latency_plot import latency_plot
 from xscore.cost_reports.page import templates
-from xscore.cost_reports.plots import MAX_BUCKETS, Figure, bucket_turns, ticks
+from xscore.cost_reports.plot_shapes import Figure, ticks
+from xscore.cost_reports.plots import MAX_BUCKETS, bucket_turns
 from xscore.cost_reports.records import ScoreHistogram, Spent, TurnLine
 
 BAR = re.compile(r'<rect x="[^"]*" y="([^"]*)" width="[^"]*" height="([^"]*)"')
@@ -152,7 +154,7 @@ def test_many_models_share_a_colour() -> None:
 
 def test_a_stage_without_time_stands_in_the_table_alone() -> None:
     """Cached turns judge nothing and leave no mark at the edge of the plot."""
-    page = drawn(plots.latency_plot(timings()))
+    page = drawn(latency_plot(timings()))
 
     assert "turn: judge, cached" not in page
     assert page.count("turn: judge") == 4  # its label and hint, and two lines of the table

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root
 from xscore.records.judgment import FILL, UNRELATED_WORDS_BELOW, Judgment
-from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.memory import TERM_ENTRY, Candidate, Kind, Layer
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge, lexical_priors
 from xscore.scorer.scored_pool import why_less
 from xscore.scorer.term_hits import entries_of, sum_of
 from xscore.settings import IndexSettings, SelectionSettings
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_ENTRY, term_vector
+from xscore.store.term_vectors import term_vector
 
 THRESHOLD = SelectionSettings().lexical_threshold
 NONSENSE = Path(__file__).parents[2] / "benchmarks" / "lexical_nonsense.csv"

@@ -22,18 +22,12 @@ from xscore.records.statement import (
     StatementEffect,
 )
 from xscore.settings import MemorySettings
+from xscore.store.composing import memory_from_statement, merge_particulars, statement_text
 from xscore.store.events import EventName
 from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id
 from xscore.store.memory_writer import DETAIL_CHARS, LINE_CHARS, STATEMENT_CHARS
 from xscore.store.personal_data import redact_said
-from xscore.store.remembering import (
-    MemoryChange,
-    memory_from_statement,
-    merge_particulars,
-    remember,
-    statement_text,
-    update_memory,
-)
+from xscore.store.remembering import MemoryChange, remember, update_memory
 from xscore.store.store import Store
 
 

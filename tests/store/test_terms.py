@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xscore.records.memory import TERM_ENTRY
 from xscore.store.term_vectors import (
     FILE,
     FOLDER,
     NAME,
     OWNER,
-    TERM_ENTRY,
     WHOLE_NAME,
     query_terms,
     split_word,

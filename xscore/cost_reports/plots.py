@@ -8,92 +8,26 @@ it. Plots along turns go from the oldest to the newest; many turns are averaged 
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
-from math import ceil, floor, isfinite, log10
-from typing import NamedTuple
+from math import ceil, floor, log10
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.cost_reports.records import CostReport, ScoreHistogram, Timing, TurnLine
+from xscore.cost_reports.latency_plot import latency_plot
+from xscore.cost_reports.plot_shapes import Figure, Mark, Panel, ticks
+from xscore.cost_reports.records import CostReport, ScoreHistogram, TurnLine
 from xscore.cost_reports.report_lines import ReportTable
 from xscore.cost_reports.report_text import HISTOGRAMS_SHOWN
 from xscore.platform.clock import DAY_S
-from xscore.platform.figures import (
-    DASH,
-    format_dollars,
-    format_duration,
-    format_mean,
-    format_share,
-    format_time,
-)
+from xscore.platform.figures import DASH, format_dollars, format_mean, format_share, format_time
 from xscore.platform.text import counted, ellipsize
-from xscore.records.calls import Stage
-from xscore.records.receipt import Latency
 
 MAX_BUCKETS = 50
 MODELS = 5
 """Models that have their own colour."""
-FASTEST_S = 0.001
-"""Faster calls are shown at the left edge."""
 NO_TURNS = "there are no turns in this period"
-STAGES = tuple(dict.fromkeys((*Latency.__struct_fields__, *map(str, Stage))))
-"""In the order of the plot: the parts of a turn, then kinds of calls that are not part of one."""
 ZERO = Decimal(0)
 CLOCK = "%H:%M"
-
-
-Mark = tuple[float, str]
-"""A label of an axis, with its position."""
-
-
-class Spread(NamedTuple):
-    """A line with a circle, a square and a diamond: percentiles of a stage, or an interval with its
-    mean. Label, hint and colour, and three positions from left to right."""
-
-    name: str
-    hint: str
-    colour: str
-    low: float
-    middle: float
-    high: float
-
-
-class Panel(Struct, frozen=True, kw_only=True):
-    """One pair of axes and its contents. Positions are 0..1, from the left and from the bottom."""
-
-    title: str = ""
-    """Title of the left axis."""
-    marks: Sequence[Mark] = ()
-    """Marks of the left axis; the last is 1."""
-    x_title: str = ""
-    x_marks: Sequence[Mark] = ()
-    left: int = 46
-    """Pixels from the left edge; `top` and `bottom` from the top."""
-    top: int = 20
-    bottom: int = 160
-    stacks: Sequence[tuple[str, Sequence[tuple[str, float, float]]]] = ()
-    """Bars side by side: a hint, and the parts of the bar: colour, lower and upper end."""
-    lines: Sequence[tuple[str, Sequence[float | None]]] = ()
-    """CSS classes, and a height for each step; None interrupts the line."""
-    spreads: Sequence[Spread] = ()
-    """One spread below the other."""
-    threshold: float | None = None
-    threshold_title: str = ""
-    """Words at the line; empty: its position as a score."""
-
-
-class Figure(Struct, frozen=True, kw_only=True):
-    """One plot with its captions."""
-
-    title: str
-    why_empty: str = ""
-    """Why there is nothing to draw; then the other fields are empty."""
-    summary: str = ""
-    panels: Sequence[Panel] = ()
-    """One panel below the other."""
-    legend: Sequence[tuple[str, str]] = ()
-    """CSS classes of a mark (a colour, and a shape unless it is a bar), and its meaning."""
-    numbers: ReportTable = ReportTable((), [], words=0)
 
 
 class TurnBucket(Struct, frozen=True):
@@ -313,84 +247,6 @@ def _bars(
     return Panel(title=title, marks=[(mark / top, text) for mark, text in marks], stacks=drawn)
 
 
-def latency_plot(timings: Sequence[Timing]) -> Figure:
-    """Show a line from p50 to p99 for each stage; a stage that took no time is only in the
-    table."""
-    title = "Latency by stage"
-    timed = sorted([timing for timing in timings if timing.count], key=_stage_order)
-    drawn = [timing for timing in timed if timing.p99_s > 0 and isfinite(timing.p99_s)]
-    if not drawn:
-        return Figure(title=title, why_empty="nothing was timed")
-    first, last = _powers_of(drawn)
-    rows = [(_name_of_timing(timing), timing.kind, *_format_timing(timing)) for timing in timed]
-    spreads = [_spread(timing, first, last) for timing in drawn]
-    panel = Panel(
-        x_title="logarithmic scale",
-        x_marks=_marks_of_powers(first, last),
-        left=88,
-        top=6,
-        bottom=14 + 14 * len(spreads),
-        spreads=spreads,
-    )
-    return Figure(
-        title=title,
-        summary=(
-            "Seconds per stage and call. Cached: turns without a judging call, calls that a prefix"
-            " cache served."
-        ),
-        panels=[panel],
-        legend=[
-            *(("c1", "live"), ("c2", "cached")),
-            *(("round ink", "p50"), ("square ink", "p95"), ("diamond ink", "p99")),
-        ],
-        numbers=ReportTable(("stage", "kind", "count", "p50", "p95", "p99"), rows, words=2),
-    )
-
-
-def _powers_of(timings: Sequence[Timing]) -> tuple[int, int]:
-    """Return the powers of ten of the ends of an axis that holds these timings."""
-    fastest = max(min([timing.p50_s for timing in timings]), FASTEST_S)
-    slowest = max(2 * FASTEST_S, *[timing.p99_s for timing in timings])
-    # A power that is a hair off a whole number is that number.
-    first = floor(log10(fastest) + 1e-9)
-    last = ceil(log10(slowest) - 1e-9)
-    return first, max(last, first + 1)
-
-
-def _marks_of_powers(first: int, last: int) -> list[Mark]:
-    # All marks of a long axis would touch each other.
-    step = 1 if last - first < 6 else 2
-    marks: list[Mark] = []
-    for power in range(first, last + 1, step):
-        text = f"{10.0**power:g} s"
-        if power < 0:
-            text = f"{10.0 ** (power + 3):g} ms"
-        marks.append(((power - first) / (last - first), text))
-    return marks
-
-
-def _name_of_timing(timing: Timing) -> str:
-    return f"{timing.of}: {timing.stage}"
-
-
-def _format_timing(timing: Timing) -> tuple[str, str, str, str]:
-    """Return the number of samples, p50, p95 and p99 as people read them."""
-    p50, p95, p99 = map(format_duration, (timing.p50_s, timing.p95_s, timing.p99_s))
-    return f"{timing.count:,}", p50, p95, p99
-
-
-def _spread(timing: Timing, first: int, last: int) -> Spread:
-    """Place a stage on an axis from 10 to the power of `first` to that of `last` seconds."""
-    count, p50, p95, p99 = _format_timing(timing)
-    name = _name_of_timing(timing)
-    hint = f"{name}, {timing.kind}, {count} times: p50 {p50}, p95 {p95}, p99 {p99}"
-    places: list[float] = []
-    for seconds in (timing.p50_s, timing.p95_s, timing.p99_s):
-        power = log10(max(seconds, 10.0**first))
-        places.append((power - first) / (last - first))
-    return Spread(name, hint, "c1" if timing.kind == "live" else "c2", *places)
-
-
 def score_plot(of: ScoreHistogram) -> Figure:
     """Show how many final scores of one judge fell in each bin, on a logarithmic scale, with the
     threshold."""
@@ -438,20 +294,6 @@ def score_plot(of: ScoreHistogram) -> Figure:
     )
 
 
-def ticks(top: float, steps: int = 4) -> tuple[float, ...]:
-    """Return round figures from 0 to the first at or above `top`, in steps of 1, 2 or 5 times a
-    power of ten."""
-    if top <= 0:
-        return (0.0, 1.0)
-    rough = top / steps
-    power = 10.0 ** floor(log10(rough))
-    # A step that is a hair too short is long enough.
-    steps_of_power = [power * factor for factor in (1, 2, 5, 10)]
-    step = next(step for step in steps_of_power if step >= rough * 0.999999)
-    count = ceil(top / step - 1e-9)
-    return tuple(step * index for index in range(count + 1))
-
-
 def _model_series(buckets: Sequence[TurnBucket]) -> dict[str, frozenset[str]]:
     """Return models by cost, the most expensive first; those past `MODELS` combined."""
     totals: Counter[str] = Counter()
@@ -473,11 +315,6 @@ def _describe(buckets: Sequence[TurnBucket]) -> str:
     if size == 1:
         return "each turn"
     return f"averages of {size} turns"
-
-
-def _stage_order(timing: Timing) -> tuple[bool, int, str, bool]:
-    place = STAGES.index(timing.stage) if timing.stage in STAGES else len(STAGES)
-    return timing.of != "turn", place, timing.stage, timing.kind != "live"
 
 
 def _along_turns(buckets: Sequence[TurnBucket], figure: Figure) -> Figure:

@@ -19,8 +19,9 @@ from xscore.platform.errors import UsageError
 from xscore.records.memory import Layer, MemoryDetails, MemorySource
 from xscore.records.statement import Statement
 from xscore.settings import Settings
+from xscore.store.composing import memory_from_statement, merge_particulars
 from xscore.store.imported_memories import live_imported_from
-from xscore.store.remembering import memory_from_statement, merge_particulars, remember_within
+from xscore.store.remembering import remember_within
 from xscore.store.removal import remove_memory_rows
 from xscore.store.store import Store
 

@@ -18,9 +18,9 @@ from heapq import nlargest
 from msgspec import Struct, field
 
 from xscore.records.judgment import AMENDED, AMENDS, Boost, Ranked
-from xscore.records.memory import Kind, SpokenMemory, commit_name
+from xscore.records.memory import TERM_ENTRY, Kind, SpokenMemory, commit_name
 from xscore.store.memory_queries import SpokenWords
-from xscore.store.term_vectors import TERM_ENTRY, text_terms
+from xscore.store.term_vectors import text_terms
 
 MOST_COMPARED = 40
 """Most memories that are compared with each other, the best first."""

@@ -111,21 +111,21 @@ def rank(
     ranked = boosted(parts, unboosted, turn, thresholds=thresholds, by_words=by_words, now=now)
     ranked = _later_above_earlier(parts.store, ranked)
     unjudged = unjudged_pairs(outcomes)
-    if not by_words:
-        selection = select(
-            ranked,
-            unjudged=unjudged,
-            thresholds=thresholds,
-            settings=settings,
-            about_tests=is_about_tests(turn),
-            finalists=finalists,
-            turn=turn,
-        )
-        return Ranking(ranked, selection, words_weight=words_weight)
-    from xscore.pipeline.selection_by_words import select_of_turn_by_words  # no model judged
+    if by_words:
+        from xscore.pipeline.selection_by_words import select_of_turn_by_words  # no model judged
 
-    selection = select_of_turn_by_words(parts, ranked, turn, unjudged, thresholds)
-    return Ranking(ranked, selection, by_words=True)
+        selection = select_of_turn_by_words(parts, ranked, turn, unjudged, thresholds)
+        return Ranking(ranked, selection, by_words=True)
+    selection = select(
+        ranked,
+        unjudged=unjudged,
+        thresholds=thresholds,
+        settings=settings,
+        about_tests=is_about_tests(turn),
+        finalists=finalists,
+        turn=turn,
+    )
+    return Ranking(ranked, selection, words_weight=words_weight)
 
 
 def _later_above_earlier(store: "Store", ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:

@@ -156,11 +156,12 @@ def find_reasons(
             stored.append(hash_)
     judges = dict.fromkeys((judged.judge, *judged.by_fallback.values()))
     reasons = stored_reasons(parts.store, turn_key, map(judge_key, judges), stored)
-    if pool.thread is None or not pool.thread.wordings:
-        return reasons
-    from xscore.pipeline.carrying import carried_reasons  # only in a thread
+    if pool.thread is not None and pool.thread.wordings:
+        from xscore.pipeline.carrying import carried_reasons  # only in a thread
 
-    return {**carried_reasons(pool, parts.store, judge_key(judged.judge), stored), **reasons}
+        carried = carried_reasons(pool, parts.store, judge_key(judged.judge), stored)
+        return {**carried, **reasons}
+    return reasons
 
 
 def make_receipt(
@@ -276,13 +277,13 @@ def _titles_of(store: Store, ids: Sequence[str]) -> Mapping[str, str]:
 
 def _carried_over(stages: TurnStages, coverage: Coverage) -> CarriedOver:
     judged = stages.judged
-    if not coverage.carried and judged.pool.thread is None:
-        return CarriedOver()
-    from xscore.pipeline.carrying import carried_over  # only in a thread
+    if coverage.carried or judged.pool.thread is not None:
+        from xscore.pipeline.carrying import carried_over  # only in a thread
 
-    return carried_over(
-        judged.pool, judged.outcomes, stages.opened.turn, left_unjudged=len(judged.left_by)
-    )
+        return carried_over(
+            judged.pool, judged.outcomes, stages.opened.turn, left_unjudged=len(judged.left_by)
+        )
+    return CarriedOver()
 
 
 def _count_second_draws(judged: Judged) -> SecondDraws:

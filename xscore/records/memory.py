@@ -1,5 +1,6 @@
 """Memories with their facts and edges, the candidates of a turn, and the report of an index run."""
 
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Literal, NamedTuple
@@ -408,6 +409,10 @@ class Candidate(NamedTuple):
             and self.kind in FACT_KINDS
             and self.tokens <= MOST_FACT_TOKENS
         )
+
+
+TERM_ENTRY = struct.Struct("<IBB")
+"""An entry of a term vector: term hash, count in the text (at most 255), field flags."""
 
 
 class TermColumn(Struct, frozen=True):

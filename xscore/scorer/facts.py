@@ -15,12 +15,11 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from xscore.records.memory import Candidate, TermColumn
+from xscore.records.memory import TERM_ENTRY, Candidate, TermColumn
 from xscore.scorer.bm25 import IMAGINED, WeighedTerm, rarity
 from xscore.scorer.term_hits import TermHits
 from xscore.store.term_vectors import (
     STOPWORDS,
-    TERM_ENTRY,
     WHOLE_NAME,
     is_everyday,
     phrase_hash,

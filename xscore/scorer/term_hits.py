@@ -12,8 +12,8 @@ from zlib import adler32
 
 from msgspec import Struct
 
-from xscore.records.memory import Candidate, Kind, TermColumn
-from xscore.store.term_vectors import NAME, TERM_ENTRY
+from xscore.records.memory import TERM_ENTRY, Candidate, Kind, TermColumn
+from xscore.store.term_vectors import NAME
 
 _IS_NAME = bytes(bool(marks & NAME) for marks in range(256))
 

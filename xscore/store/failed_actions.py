@@ -177,11 +177,17 @@ def write_actions(record: FailedActions, *, now: float) -> bool:
 def remove_actions(root: str) -> bool:
     """Remove the file of a working tree and the folders that held nothing else; return whether it
     is gone."""
-    path = file_of(root)
-    if not _unlink(path):
-        return False
-    folder = path.rpartition("/")[0]
+    folder = file_of(root).rpartition("/")[0]
     top = state_folder()
+    try:
+        # A hook that was killed may have left its new file beside the old one.
+        for name in os.listdir(folder):  # noqa: PTH208  `pathlib` takes 3 ms to load
+            if name.startswith(MARKER) and not _unlink(f"{folder}/{name}"):
+                return False
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
     try:
         while folder.startswith(f"{top}/"):
             os.rmdir(folder)  # noqa: PTH106  `pathlib` takes 3 ms to load
@@ -226,12 +232,19 @@ class ActionsLock:
             os.close(self._descriptor)
 
 
-def all_trees(folder: str = "") -> Iterator[str]:
-    """Yield the working trees with a file, at or below a folder."""
+def all_trees() -> Iterator[str]:
+    """Yield the working trees that have a file, or what a killed hook left of one."""
     top = state_folder()
-    for place, _, names in os.walk(f"{top}{folder.rstrip('/')}"):
-        if MARKER in names:
+    for place, _, names in os.walk(top):
+        if any(name.startswith(MARKER) for name in names):
             yield place.removeprefix(top)
+
+
+def forget_gone_trees() -> None:
+    """Remove the files of working trees that are no longer there."""
+    for tree in list(all_trees()):
+        if not os.path.lexists(tree):
+            remove_actions(tree)
 
 
 def _own_bytes(path: str) -> bytes:

@@ -30,11 +30,11 @@ from xscore.records.memory import (
 )
 from xscore.records.statement import IMPORTANCE_BY_KIND, Failure
 from xscore.store import memory_rows, memory_writer
+from xscore.store.composing import compose_text, first_line_title, normalise_text, statement_text
 from xscore.store.events import EventName, emit_event
 from xscore.store.lookup import memory_by_id
 from xscore.store.memory_writer import write_memory
 from xscore.store.personal_data import redact_said
-from xscore.store.remembering import compose_text, first_line_title, normalise_text, statement_text
 
 if TYPE_CHECKING:
     from xscore.store.store import Store

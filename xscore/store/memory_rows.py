@@ -24,6 +24,7 @@ from xscore.platform.database import damage_if_invalid, read_snapshot
 from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.sqlite_drivers import recovery_hint
 from xscore.records.memory import (
+    TERM_ENTRY,
     Candidate,
     Edge,
     Kind,
@@ -408,8 +409,6 @@ def _candidates(columns: _LayerColumns, layer: Layer) -> list[Candidate]:
 
 
 def _all_terms(layers: Sequence[_LayerColumns]) -> TermColumn:
-    from xscore.store.term_vectors import TERM_ENTRY  # only a ranking by words reads them
-
     ids: list[str] = []
     sizes: list[int] = []
     for columns in layers:

@@ -19,7 +19,7 @@ from zlib import crc32
 
 from msgspec import Struct, json
 
-from xscore.records.memory import BLOCK_NAME, Kind, Memory
+from xscore.records.memory import BLOCK_NAME, TERM_ENTRY, Kind, Memory
 
 TERM_EMBEDDER = "terms-2"
 """Names this format, in column `memory.terms`; change it with any change of splitting, stemming or
@@ -28,9 +28,6 @@ layout."""
 NAME, WHOLE_NAME, OWNER, FILE, FOLDER, HEADING = 1, 2, 4, 8, 16, 32
 """Field flags: part of the entity's own name (`write` in `Store.write`), that whole name, part of
 its owner (`Store`), of the file name, of a folder name, of the title or signature."""
-
-TERM_ENTRY = struct.Struct("<IBB")
-"""Term hash, count in the text (at most 255), field flags."""
 
 WORDS: dict[str, str] = json.decode(Path(__file__).with_name("words.json").read_bytes())
 STOPWORDS = frozenset(WORDS["stopwords"].split())

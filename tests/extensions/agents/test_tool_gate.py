@@ -5,6 +5,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -266,10 +267,27 @@ def test_a_clock_that_was_set_back_makes_nothing_old(root: Path, loaded: LoadedS
     assert not Path(file_of(str(root))).exists()
 
 
+def test_the_file_of_a_tree_that_is_gone_goes_with_the_next_failure(
+    root: Path, loaded: LoadedSettings
+) -> None:
+    """A deleted working tree leaves nothing behind for good."""
+    gone = root.with_name("gone")
+    shutil.copytree(root, gone)
+    note(gone, loaded, COMMAND)
+    assert Path(file_of(str(gone))).exists()
+    shutil.rmtree(gone)
+    note(root, loaded, COMMAND)
+    assert not Path(file_of(str(gone))).parent.exists()
+    assert is_denied(root, COMMAND)
+
+
 def test_erasing_a_memory_takes_what_failed(root: Path, loaded: LoadedSettings) -> None:
     """It may quote what is erased: no working tree of the store keeps any."""
     build_index(root)
     note(root, loaded, f"{COMMAND} --customer Zanzibar")
+    # As a hook leaves it that was killed before it replaced the file.
+    place = Path(file_of(str(root)))
+    place.with_name(f"{place.name}.4711").write_bytes(place.read_bytes())
     with own_store(root) as store:
         stated = remember(store, Statement(text="Zanzibar pays in cents"))
         erase_memories(store, [stated.memory.id], now=2.0)

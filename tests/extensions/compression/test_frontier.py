@@ -9,8 +9,7 @@ from tests.extensions.agents.hook_process import added, message, run_hook
 from tests.extensions.compression.written_sessions import session_of, shell
 from tests.extensions.sessions.session_writers import ClaudeLog
 from xscore.extensions.agents.frontier_text import frontier_after_compaction, keep_frontier
-from xscore.extensions.agents.session_recap import MAX_CHARS
-from xscore.extensions.compression.frontier import find_frontier, frontier_text
+from xscore.extensions.compression.frontier import MAX_BYTES, find_frontier, frontier_text
 from xscore.extensions.compression.session_turns import Speaker
 from xscore.store.compressed_sessions import load_frontier
 from xscore.store.store import Store
@@ -41,7 +40,7 @@ def test_the_frontier_says_what_to_go_on_with(store: Store, root: Path, own_home
         "- make lint",
     ):
         assert words in text
-    assert len(text.encode()) <= MAX_CHARS
+    assert len(text.encode()) <= MAX_BYTES
     assert text == frontier_after_compaction(store, log, origin="claude-code", thread="other")
 
 
@@ -54,7 +53,7 @@ def test_it_stays_within_its_bytes_and_its_fence(
     text = frontier_after_compaction(
         store, log.write(own_home), origin="claude-code", thread="claude-code-x"
     )
-    assert len(text.encode()) <= MAX_CHARS
+    assert len(text.encode()) <= MAX_BYTES
     assert text.count("</xscore_context>") == 1
     assert "do it" in text
 
@@ -89,6 +88,16 @@ def test_the_hooks_of_a_compaction(root: Path, store: Store, own_home: Path) -> 
     assert added(run_hook("session-start", start)) == first
     plain = message(root, "SessionStart", transcript_path=str(log), source="startup")
     assert "pytest -q tests/test_pay.py" not in added(run_hook("session-start", plain))
+
+
+def test_it_is_switched_off_with_memory(root: Path, store: Store, own_home: Path) -> None:
+    """`agents.memory = "off"`: nothing is kept and nothing said."""
+    log = str(work_log(root).write(own_home))
+    off = {"XSCORE_AGENTS_MEMORY": "off"}
+    run_hook("pre-compact", message(root, "PreCompact", transcript_path=log), environ=off)
+    assert load_frontier(store.connection, f"claude-code-{SESSION}") == ""
+    start = message(root, "SessionStart", transcript_path=log, source="compact")
+    assert "pytest" not in added(run_hook("session-start", start, environ=off))
 
 
 def test_a_log_of_nonsense_stops_no_compaction(root: Path, store: Store, own_home: Path) -> None:

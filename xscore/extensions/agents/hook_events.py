@@ -98,7 +98,7 @@ def at_session_start(call: HookCall) -> str:
 
 def _frontier(call: HookCall, store: Store) -> str:
     """Return where the work stood, for a session whose context was compacted; else nothing."""
-    if call.message.source != COMPACTED:
+    if call.message.source != COMPACTED or call.settings.agents.memory == "off":
         return ""
     # Only after a compaction.
     from xscore.extensions.agents.frontier_text import frontier_after_compaction
@@ -140,7 +140,8 @@ def before_compaction(call: HookCall) -> str:
     it. Raises StoreError."""
     if not has_store(call.root.store_dir):
         return ""
-    if call.message.transcript_path and call.thread:
+    is_told = call.settings.agents.memory != "off"
+    if is_told and call.message.transcript_path and call.thread:
         # Only before a compaction.
         from xscore.extensions.agents.frontier_text import keep_frontier
 

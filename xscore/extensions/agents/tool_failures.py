@@ -36,6 +36,7 @@ from xscore.records.memory import Kind, Memory, MemoryDetails
 from xscore.store.failed_actions import (
     ActionsLock,
     FailedAction,
+    forget_gone_trees,
     read_actions,
     tree_with_failures,
     write_actions,
@@ -63,6 +64,7 @@ def note_failure(call: HookCall) -> str:
     if failed_call.command and words.only_reads:
         return ""
     memory_id = failure_id(_failure_text(failed_call, ending))
+    forget_gone_trees()
     if not ending.is_transient:
         _put_on_record(call, failed_call, ending, words, memory_id)
     memory = _stored_failure(call, failed_call, ending, memory_id)

@@ -13,10 +13,10 @@ from functools import cached_property
 from msgspec import Struct
 
 from xscore.extensions.checking.records import Change
-from xscore.records.memory import TermColumn
+from xscore.records.memory import TERM_ENTRY, TermColumn
 from xscore.scorer.bm25 import rarity
 from xscore.scorer.term_hits import sum_of
-from xscore.store.term_vectors import FILE, NAME, TERM_ENTRY, query_terms, term_vector
+from xscore.store.term_vectors import FILE, NAME, query_terms, term_vector
 
 SATURATION = 1.2
 LENGTH_WEIGHT = 0.75

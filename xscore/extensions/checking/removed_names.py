@@ -18,11 +18,12 @@ from xscore.extensions.checking.file_names import FileRole, role_of
 from xscore.extensions.checking.records import Change, ChangeStatus
 from xscore.platform.files import FileRefused, opened_folder, read_file_under
 from xscore.platform.paths import RepositoryRoot, native_name
+from xscore.records.memory import TERM_ENTRY
 from xscore.scorer.term_hits import entries_of
 from xscore.store.memory_rows import FetchedPool
 from xscore.store.redaction import is_secret_file
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_ENTRY, WHOLE_NAME, split_word
+from xscore.store.term_vectors import WHOLE_NAME, split_word
 
 MOST_NAMES = 400
 MOST_DOCUMENTS = 2_000

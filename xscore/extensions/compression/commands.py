@@ -14,6 +14,7 @@ import click
 
 from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import Flags, command, option
+from xscore.cli.session import current_session
 from xscore.extensions.compression.compressing import (
     CompressionReport,
     Summarise,
@@ -22,6 +23,7 @@ from xscore.extensions.compression.compressing import (
     compress_session,
     thread_of,
 )
+from xscore.extensions.compression.own_session import read_own_session
 from xscore.extensions.compression.reading import ReadSession, find_log, read_session
 from xscore.extensions.compression.session_turns import SessionTurn
 from xscore.extensions.compression.turn_text import Level, Repeats, write_turn
@@ -35,6 +37,7 @@ from xscore.providers.spec import parse_model_spec
 from xscore.settings import Settings
 from xscore.store.compressed_sessions import erased_ids
 from xscore.store.store import Store
+from xscore.store.working_session import load_session
 
 if TYPE_CHECKING:
     pass
@@ -65,9 +68,10 @@ _OPTIONS = [
 def compress(session: str, flags: Flags) -> int:
     """Write a coding agent's session within a token budget, without a model unless one is named.
 
-    SESSION is a log file or the start of a session's id; without it, the latest session of this
-    repository. What you said, failed attempts, commands, paths and names stay word for word; old
-    outputs and explanations go first. Exit code 1 if the words that stay are over the budget.
+    SESSION is a log file, the start of a session's id, or a thread of `session list`; without it,
+    the agent's latest session here, else the working session. What you said, failed attempts,
+    commands, paths and names stay word for word; old outputs and explanations go first. Exit code 1
+    if the words that stay are over the budget.
     """
     settings = read_settings(flags).settings
     with opened_store(flags, settings=settings) as store:
@@ -112,10 +116,30 @@ def _read(
     store: Store, named: str, flags: Flags, *, shown_whole: tuple[int, ...] = ()
 ) -> ReadSession:
     """Find and read the session that the user means. Raises UsageError and NothingMatched."""
+    if named and load_session(store.connection, named):
+        read = ReadSession(read_own_session(store.connection, named))
+    else:
+        read = _read_of_agent(store, named, shown_whole)
+    if not read.session.turns:
+        raise NothingMatched(
+            f"{read.session.path or named} has no turn of a user or an agent",
+            hint="Name another session.",
+        )
+    return read
+
+
+def _read_of_agent(store: Store, named: str, shown_whole: tuple[int, ...]) -> ReadSession:
+    """Read an agent's log; the working session of this branch, where no agent has one."""
     home = Path.home()
-    log = find_log(store.root, AgentFolders(home, os.environ, store.root.path), named)
     try:
-        read = read_session(
+        log = find_log(store.root, AgentFolders(home, os.environ, store.root.path), named)
+    except NothingMatched:
+        session = None if named else current_session(store)
+        if session is None:
+            raise
+        return ReadSession(read_own_session(store.connection, session.thread))
+    try:
+        return read_session(
             log,
             allow_pii=store.settings.allow_pii,
             home=home,
@@ -126,11 +150,6 @@ def _read(
         raise UsageError(
             f"{log.file.path}: {error}", hint="Name another log, or check its format."
         ) from error
-    if not read.session.turns:
-        raise NothingMatched(
-            f"{log.file.path} has no turn of a user or an agent", hint="Name another log."
-        )
-    return read
 
 
 def _summariser(store: Store, settings: Settings) -> Summarise | None:

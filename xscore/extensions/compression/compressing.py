@@ -121,30 +121,23 @@ def compress_session(
     limit = budget or (context_tokens // TARGET_SHARE if due else 0)
     frontier = find_frontier(session)
     besides = besides_tokens(session, frontier)
-    thread = thread_of(session)
     kept = CompressedSession(
-        thread=thread,
+        thread=thread_of(session),
         origin=session.origin,
         path=session.path,
         budget=limit,
         frontier=frontier_text(frontier),
     )
-    tiered = push_down(
-        session, limit or _UNLIMITED, besides=besides, start=_start(store, kept, session)
-    )
+    start = _start(store, kept, session)
+    tiered = _push_down(session, limit, start, besides, leaves_room=summarise is not None)
+    save_tiers(store.connection, kept, _placed(session, tiered), now=now)
     summarised = Summarised()
     if summarise is not None and tiered.plan.bulks:
-        # Once more, with room for summaries.
-        within = limit - limit // SUMMARY_SHARE
-        tiered = push_down(session, within, besides=besides, start=tiered.plan)
-        save_tiers(store.connection, kept, _placed(session, tiered), now=now)
         room = limit - tiered.tokens - besides
-        summarised = summarise(SummaryOrder(session, thread, tiered.plan.bulks, room))
-    else:
-        save_tiers(store.connection, kept, _placed(session, tiered), now=now)
+        summarised = summarise(SummaryOrder(session, kept.thread, tiered.plan.bulks, room))
     document = write_document(session, tiered, frontier, summarised.summaries)
     return CompressionReport(
-        thread=thread,
+        thread=kept.thread,
         origin=session.origin,
         session=session.session,
         log=session.path,
@@ -162,6 +155,17 @@ def compress_session(
         problem=summarised.problem,
         text=document.text,
     )
+
+
+def _push_down(
+    session: AgentSession, limit: int, start: TierPlan, besides: int, *, leaves_room: bool
+) -> TieredSession:
+    """Push turns down by rule. leaves_room: for summaries of what is dropped, if anything is."""
+    tiered = push_down(session, limit or _UNLIMITED, besides=besides, start=start)
+    if not (leaves_room and tiered.plan.bulks):
+        return tiered
+    within = limit - limit // SUMMARY_SHARE
+    return push_down(session, within, besides=besides, start=tiered.plan)
 
 
 _UNLIMITED = 1 << 62

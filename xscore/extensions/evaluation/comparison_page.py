@@ -11,7 +11,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from xscore.cost_reports.page import content_security_policy, page_part, templates
-from xscore.cost_reports.plots import Figure, Mark, Panel, Spread
+from xscore.cost_reports.plot_shapes import Figure, Mark, Panel, Spread
 from xscore.cost_reports.report_lines import ReportTable
 from xscore.extensions.evaluation.comparison import (
     DECIDES,

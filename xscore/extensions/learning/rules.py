@@ -36,7 +36,7 @@ from xscore.records.memory import (
     MemoryStatus,
 )
 from xscore.store import memory_writer
-from xscore.store.remembering import statement_text
+from xscore.store.composing import statement_text
 
 LEAST_DAYS = 1.0
 """Confidence falls by whole days or more."""

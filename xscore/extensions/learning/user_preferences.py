@@ -36,8 +36,8 @@ from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource
 from xscore.records.statement import Observation
 from xscore.settings import MemorySettings
 from xscore.store import memory_rows, memory_writer
+from xscore.store.composing import entity_for_key
 from xscore.store.lookup import list_observations
-from xscore.store.remembering import entity_for_key
 from xscore.store.store import Store
 
 Choice = tuple[str, str]

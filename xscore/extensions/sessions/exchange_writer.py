@@ -27,6 +27,7 @@ from xscore.platform.paths import RepositoryRoot
 from xscore.prompts.fences import shorten_middle
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
 from xscore.store import failures, memory_writer
+from xscore.store.composing import TITLE_CHARS, first_line_title
 from xscore.store.events import EventName, emit_event
 from xscore.store.imported_memories import imported_exchange_ordinal
 from xscore.store.memory_queries import MemoryState, memory_states
@@ -35,7 +36,6 @@ from xscore.store.memory_updates import note_access
 from xscore.store.mention_links import link_mentions
 from xscore.store.personal_data import redact_said
 from xscore.store.redaction import redact
-from xscore.store.remembering import TITLE_CHARS, first_line_title
 from xscore.store.session_summary import exchange_card, exchange_text
 from xscore.store.store import Store
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from xscore.platform.hashing import integer_id
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryDetails, MemorySource
 from xscore.store import memory_writer
-from xscore.store.remembering import details_text
+from xscore.store.composing import details_text
 
 STACK_ORIGIN, OBSERVED_ORIGIN = "stack", "observed"
 """Where these memories come from, as their details say it."""
