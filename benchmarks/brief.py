@@ -11,7 +11,8 @@ the first prompt of a session: one real process of `xscore hook prompt` each, wi
 
 Counted is whether the brief cites the deciding commit or chat, and whether its line has the rule
 itself: at least `WHOLE` of the terms of the commit's message, or of the last words of the chat that
-settle it. Ends with 1 where a target is missed.
+settle it. Then messages of commits of other repositories are the first prompts (DIR/commits.jsonl):
+nothing here bears on them, so each item told is one too many. Ends with 1 where a target is missed.
 """
 
 import argparse
@@ -88,6 +89,7 @@ def main() -> int:
     parser.add_argument("--repositories", type=Path, required=True)
     parser.add_argument("--host", default=HOST)
     parser.add_argument("--every", type=int, default=1, help="ask every n-th task")
+    parser.add_argument("--foreign", type=int, default=60, help="prompts of other repositories")
     parser.add_argument("--show", action="store_true", help="print what misses its rule")
     options = parser.parse_args()
     tasks = read_lines(options.bench / "decisions" / "tasks.jsonl")
@@ -156,6 +158,7 @@ def measure_chats(
     take([*XSCORE, "index", "-q"], work.tree, work.environment)
     take([*XSCORE, "memory", "import-sessions", "-q"], work.tree, work.environment)
     ids_of_chat = ids_by_chat(work)
+    ask_foreign(work, options)
     results: list[BriefResult] = []
     for task in cases[:: options.every]:
         last = len(task["conversations"]) - 1
@@ -164,6 +167,22 @@ def measure_chats(
         citations = [f"[{memory_id}]" for memory_id in ids]
         results.append(ask(work, task, citations, rule, show=options.show))
     return results
+
+
+def ask_foreign(work: Workplace, options: argparse.Namespace) -> None:
+    """Ask what is about other repositories, and print how much is told."""
+    commits = read_lines(options.bench / "commits.jsonl")
+    step = max(1, len(commits) // options.foreign)
+    counts: list[int] = []
+    for commit in commits[::step]:
+        task = {"task_id": f"foreign-{commit['id']}", "bug_report": commit["query"]}
+        result = ask(work, task, [], "", show=False)
+        counts.append(result.items)
+    silent = sum(not count for count in counts) / len(counts)
+    print(
+        f"{len(counts)} prompts about other repositories: nothing is told in {silent:.2f},"
+        f" {statistics.mean(counts):.2f} items on average"
+    )
 
 
 def new_workplace(place: Path) -> Workplace:
@@ -236,7 +255,7 @@ def ask(
     for number, item in enumerate(items, start=1):
         if not place and any(citation in item for citation in citations):
             place = number
-            share = len(terms & text_terms(item)) / len(terms)
+            share = len(terms & text_terms(item)) / max(1, len(terms))
     size = len(brief.encode())
     result = BriefResult(task["task_id"], place, share, len(items), size, cpu_s)
     if show and not result.has_rule:

@@ -18,9 +18,13 @@ from xscore.extensions.agents.planted_environment import _EFFECTS
 from xscore.extensions.checking.removed_names import _path_pattern
 from xscore.extensions.evaluation.code_tokens import _lexer
 from xscore.extensions.evaluation.leaks import _symbol_pattern
+from xscore.extensions.learning.observed.manifests_read import _OF_TOOLS
+from xscore.extensions.learning.observed.purposes import _BY_WORDS, MOST_COMMAND_CHARS
+from xscore.extensions.learning.observed.runtimes import _PATTERNS
 from xscore.indexer.admission import _BY_PATTERN
 from xscore.indexer.languages import LANGUAGES
 from xscore.pipeline.prepare import _TASK_WORDS
+from xscore.pipeline.selection import _ASKS_FOR_HISTORY, _ASKS_HOW_WORK_IS_DONE
 from xscore.platform.globs import _pattern
 from xscore.prompts.fences import ANSWER_TAGS, _tag_names
 from xscore.prompts.suspicion import _FORMS
@@ -75,6 +79,24 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
     "xscore.extensions.evaluation.leaks: f'`?(?<![\\\\w./$]){re.escape(form)}(?![\\\\w$/])`?'": [
         (r"`?(?<![\w./$])src/a(?![\w$/])`?", 0)
     ],
+    "xscore.extensions.learning.observed.manifests_read: pattern": [
+        (pattern, 0) for pattern in _OF_TOOLS
+    ],
+    'xscore.extensions.learning.observed.manifests_read: f"""(?im)(?:^[ \\\\t]*|[\\\\"\'\\\\[.:>]|\\\\bid:[ \\\\t]*|\\\\bgem[ \\\\t(]+[\\\\"\']){name}(?![\\\\w/-])"""': [  # noqa: E501  the expression as it is in the source
+        (r"(?im)(?:^[ \t]*|[\"'\[.:>]|\bid:[ \t]*|\bgem[ \t(]+[\"'])ruff(?![\w/-])", 0)
+    ],
+    "xscore.extensions.learning.observed.purposes: pattern": [
+        (pattern, 0) for _, pattern in _BY_WORDS
+    ],
+    "xscore.extensions.learning.observed.runtimes: pattern": [
+        (pattern, re.MULTILINE) for _, _, pattern in _PATTERNS
+    ],
+    "xscore.extensions.learning.observed.scripts: f'\"{re.escape(key)}\"[ \\\\t]*:'": [
+        (r'"test"[ \t]*:', 0)
+    ],
+    "xscore.extensions.learning.observed.scripts: f'(?m)^[ \\\\t]*\\\\\"?{re.escape(name)}\\\\\"?[ \\\\t]*='": [  # noqa: E501  the expression as it is in the source
+        (r'(?m)^[ \t]*"?test"?[ \t]*=', 0)
+    ],
     "xscore.indexer.admission: pattern": [(pattern, 0) for _, pattern in _BY_PATTERN],
     "xscore.indexer.code: marks": [
         (each.test_classes, 0) for each in LANGUAGES if each.test_classes
@@ -87,6 +109,10 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
     ],
     "xscore.indexer.sections: language.quote or '\\\\Z(?!\\\\Z)'": [
         (each.quote, 0) for each in LANGUAGES if each.quote
+    ],
+    "xscore.pipeline.selection: asks_for": [
+        (_ASKS_FOR_HISTORY, 0),
+        (_ASKS_HOW_WORK_IS_DONE, 0),
     ],
     "xscore.pipeline.prepare: pattern": [
         (rf"\b(?:{'|'.join(words.split())})\b", re.IGNORECASE) for words in _TASK_WORDS.values()
@@ -133,6 +159,9 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
 example."""
 
 BOUNDED = {
+    "xscore.extensions.learning.observed.purposes: pattern": MOST_COMMAND_CHARS,
+    "xscore.extensions.learning.observed.shares._FILE_STYLES[][]": 255,  # the name of a file
+    "xscore.extensions.learning.observed.shares._TEST_NAMES[][]": 255,  # the same
     "xscore.store.failures: pattern": 4_000,  # the end of a long output
     "xscore.store.scrubbing._SCRATCH": 255,  # the name of a file
     "xscore.indexer.file_facts._OPENED_AS": 400,  # the end of a line
@@ -141,6 +170,8 @@ BOUNDED = {
 """Patterns that only ever read a short text, and how many characters it has at most."""
 MATCHED_ONLY = frozenset(
     {
+        "xscore.extensions.learning.observed.shares._FILE_STYLES[][]",
+        "xscore.extensions.learning.observed.shares._TEST_NAMES[][]",
         "xscore.indexer.sections: language.begins",
         "xscore.platform.globs: pattern",
         "xscore.store.redaction: '|'.join([*names, f'(?:{files.ssh})\\\\Z'])",

@@ -1,5 +1,5 @@
-"""Sessions of real agents, bare, with the MCP server and with the hook: tokens, seconds, passes,
-our dollars.
+"""Sessions of real agents, bare, with the MCP server and with the hook, which tells of earlier work
+once, with every prompt or never: tokens, seconds, passes, our dollars, what was injected.
 
     python -m benchmarks.sessions --agent claude [--tasks FILE] [--conditions bare,hook] [--repeats
     3]
@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from benchmarks.sessions.agents import AGENTS, CONDITIONS, PROGRAM, Session, records_of
+from benchmarks.sessions.agents import AGENTS, CONDITIONS, MEMORY, PROGRAM, Session, records_of
 
 FOLDER = Path(__file__).parent
 SESSION_S, CHECK_S = 1_800, 60
@@ -52,6 +52,10 @@ class Task(Struct, frozen=True):
     """Lines of Python that raise nothing once the task is done; the agent does not see them."""
     path: str = "."
     """Where the repository's packages are."""
+    facts: list[str] = []
+    """Decisions that are stated before the session."""
+    chats: list[list[dict[str, str]]] = []
+    """Past chats, `{role, text}`, that are imported before it."""
 
 
 class Outcome(Struct, frozen=True):
@@ -62,6 +66,8 @@ class Outcome(Struct, frozen=True):
     tokens: int
     seconds: float
     our_usd: float
+    injected: int
+    """Characters that the hooks added."""
 
 
 def main() -> int:
@@ -114,6 +120,7 @@ def run_session(task: Task, head: dict[str, str], file: Path) -> None:
         agent = AGENTS[head["agent"]]
         # Xscore learns nothing from one session to the next.
         environ = {**os.environ, "XDG_DATA_HOME": str(beside)}
+        environ["XSCORE_AGENTS_MEMORY"] = MEMORY.get(head["condition"], "off")
         began = time.monotonic()
         if head["condition"] != "bare":
             subprocess.run(
@@ -123,8 +130,10 @@ def run_session(task: Task, head: dict[str, str], file: Path) -> None:
                 check=True,
                 capture_output=True,
             )
+            remember_before(task, repository, beside, environ)
         indexed = time.monotonic()
-        command = agent.command(Session(task.prompt, head["condition"], repository, beside))
+        session = Session(task.prompt, head["condition"], repository, beside)
+        command = agent.command(session)
         exit_code, output, errors = run_agent(command, repository, {**environ, **agent.variables})
         seconds = time.monotonic() - indexed
         # Of a bare session, which has no store, it is nothing.
@@ -141,12 +150,63 @@ def run_session(task: Task, head: dict[str, str], file: Path) -> None:
             "our_usd": str(json.loads(ledger.stdout)["spent"]["cost_usd"]),
             **checked(task, repository),
         }
+        added = [{"kind": "injected", "reply": reply} for reply in read_injected(session)]
     lines = [{"kind": "agent", "line": line} for line in records_of(output)]
-    records = [{**head, "task": msgspec.to_builtins(task)}, *lines, end]
+    records = [{**head, "task": msgspec.to_builtins(task)}, *lines, *added, end]
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
     sys.stderr.write(
         f"{file.name}: {'passed' if end['passed'] else 'failed'}, {end['seconds']} s\n"
     )
+
+
+def remember_before(task: Task, repository: Path, beside: Path, environ: dict[str, str]) -> None:
+    """State the task's facts, and import its chats as a user imports past sessions."""
+    settings = {**environ, "CLAUDE_CONFIG_DIR": str(beside / "claude")}
+    folder = beside / "claude" / "projects" / "past"
+    folder.mkdir(parents=True)
+    for number, chat in enumerate(task.chats):
+        lines = [
+            log_line(f"past-{number}", place, message, repository)
+            for place, message in enumerate(chat)
+        ]
+        (folder / f"past-{number}.jsonl").write_text("".join(lines))
+    commands = [["memory", "add", fact, "--kind", "decision"] for fact in task.facts]
+    if task.chats:
+        commands.append(["memory", "import-sessions", "-q"])
+    for command in commands:
+        subprocess.run(
+            [PROGRAM, *command], cwd=repository, env=settings, check=True, capture_output=True
+        )
+
+
+def log_line(chat: str, place: int, message: dict[str, str], repository: Path) -> str:
+    """Return a message of a chat as a line of a log of Claude Code."""
+    content = [{"type": "text", "text": message["text"]}]
+    return (
+        json.dumps(
+            {
+                "type": message["role"],
+                "uuid": f"{chat}-{place}",
+                "sessionId": chat,
+                "cwd": str(repository),
+                "timestamp": f"2026-01-01T00:{place // 60:02}:{place % 60:02}Z",
+                "message": {
+                    "role": message["role"],
+                    "id": f"{chat}-{place}",
+                    "content": content if message["role"] == "assistant" else message["text"],
+                },
+            }
+        )
+        + "\n"
+    )
+
+
+def read_injected(session: Session) -> list[Any]:
+    """Return what the hooks of a session replied."""
+    if not session.injected.exists():
+        return []
+    replies = [line for line in session.injected.read_text().splitlines() if line.strip()]
+    return [json.loads(reply) for reply in replies]
 
 
 def take_files(task: Task, place: Path) -> None:
@@ -201,29 +261,41 @@ def checked(task: Task, repository: Path) -> dict[str, Any]:
 def read_session(file: Path) -> Outcome:
     """Read the file of a session."""
     head, *records, end = map(json.loads, file.read_text().splitlines())
-    tokens = AGENTS[head["agent"]].tokens([record["line"] for record in records])
-    return Outcome(head["condition"], end["passed"], tokens, end["seconds"], float(end["our_usd"]))
+    lines = [record["line"] for record in records if record["kind"] == "agent"]
+    injected = sum(
+        len(json.dumps(record["reply"])) for record in records if record["kind"] == "injected"
+    )
+    return Outcome(
+        head["condition"],
+        end["passed"],
+        AGENTS[head["agent"]].tokens(lines),
+        end["seconds"],
+        float(end["our_usd"]),
+        injected,
+    )
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """Return a line a condition: sessions, passes, tokens and seconds (medians), our dollars
-    (sum)."""
+    """Return a line a condition: sessions, passes, tokens, seconds and injected characters
+    (medians), our dollars (sum)."""
     by_condition: dict[str, list[Outcome]] = {name: [] for name in CONDITIONS}
     for outcome in outcomes:
         by_condition[outcome.condition].append(outcome)
     lines = [
-        f"{'condition':<10}{'sessions':>9}{'passed':>8}{'tokens':>12}{'seconds':>9}{'our $':>9}"
+        f"{'condition':<10}{'sessions':>9}{'passed':>8}{'tokens':>12}{'seconds':>9}{'injected':>10}"
+        f"{'our $':>9}"
     ]
     for condition, of_condition in by_condition.items():
         if of_condition:
-            tokens, seconds = (
+            tokens, seconds, injected = (
                 statistics.median(getattr(of_run, name) for of_run in of_condition)
-                for name in ("tokens", "seconds")
+                for name in ("tokens", "seconds", "injected")
             )
             passed = sum(of_run.passed for of_run in of_condition)
             dollars = sum(of_run.our_usd for of_run in of_condition)
             lines.append(
-                f"{condition:<10}{len(of_condition):>9}{passed:>8}{tokens:>12,.0f}{seconds:>9.1f}{dollars:>9.4f}"
+                f"{condition:<10}{len(of_condition):>9}{passed:>8}{tokens:>12,.0f}{seconds:>9.1f}"
+                f"{injected:>10,.0f}{dollars:>9.4f}"
             )
     return "\n".join(lines) + "\n"
 

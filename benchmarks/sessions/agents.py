@@ -5,6 +5,7 @@ an agent's login stays its own, so its home folder is the real one.
 """
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,9 @@ from msgspec import Struct
 
 from xscore.extensions.agents.clients import CLIENTS, SERVER, hook_entries, server_entry
 
-CONDITIONS = ("bare", "mcp", "hook")
+MEMORY = {"hook": "first", "hook-every": "every", "hook-off": "off"}
+"""Condition with the hooks -> when they tell of earlier work (`agents.memory`)."""
+CONDITIONS = ("bare", "mcp", *MEMORY)
 PROGRAM = str(Path(sys.executable).with_name("xscore"))
 Lines = Sequence[dict[str, Any]]
 
@@ -32,8 +35,29 @@ class Session(Struct, frozen=True):
 
     def hooks(self, client: str) -> dict[str, list[Any]]:
         """Return event -> hooks of this condition."""
-        entries = hook_entries(CLIENTS[client], PROGRAM) if self.condition == "hook" else {}
-        return {event: [entry] for event, entry in entries.items()}
+        if self.condition not in MEMORY:
+            return {}
+        by_event: dict[str, list[Any]] = {}
+        for entry in hook_entries(CLIENTS[client], PROGRAM):
+            by_event.setdefault(entry.event, []).append(self._recorded(entry.value))
+        return by_event
+
+    @property
+    def injected(self) -> Path:
+        """What the hooks added, a reply a line."""
+        return self.beside / "injected.jsonl"
+
+    def _recorded(self, entry: Any) -> Any:
+        """Return an entry whose commands also write what they reply beside the repository."""
+        if isinstance(entry, list):
+            return [self._recorded(part) for part in entry]
+        if not isinstance(entry, dict):
+            return entry
+        copied = {name: self._recorded(value) for name, value in entry.items()}
+        if isinstance(copied.get("command"), str):
+            place = shlex.quote(str(self.injected))
+            copied["command"] = f"{{ {copied['command']}; }} | tee -a {place}"
+        return copied
 
     def servers(self, client: str) -> dict[str, Any]:
         """Return name -> MCP server of this condition."""
@@ -108,7 +132,7 @@ def _codex(session: Session) -> list[str]:
     config |= {f"hooks.{event}": groups for event, groups in session.hooks("codex").items()}
     options = [word for name, value in config.items() for word in ("-c", f"{name}={_toml(value)}")]
     # The hooks are our own.
-    trust = ["--dangerously-bypass-hook-trust"] if session.condition == "hook" else []
+    trust = ["--dangerously-bypass-hook-trust"] if session.condition in MEMORY else []
     words = (
         "--json",
         "--ephemeral",

@@ -16,12 +16,13 @@ from tests.conftest import MakeRepo, git
 CHECKOUT = Path(__file__).parents[2]
 sys.path.insert(0, str(CHECKOUT))  # the benchmarks are no installed package
 
-from benchmarks.sessions.agents import AGENTS, CONDITIONS, Session  # noqa: E402  needs the line above
+from benchmarks.sessions.agents import AGENTS, CONDITIONS, MEMORY, Session  # noqa: E402  needs the line above
 
 PROMPT = (
     "The discounted total of the prices is higher than their sum: the discount is added and not"
     " taken off."
 )
+DECISION = "discounted_total: a discount is taken off the prices, never added."
 PARTS = {
     f"part_{number:02}.py": "\n\n".join(
         f"def step_{number}_{step}(x):\n    return x + {step}" for step in range(40)
@@ -55,6 +56,13 @@ def task_list(folder: Path, repository: Path, *, correction: str) -> str:
         "repository": str(repository),
         "commit": git(repository, "rev-parse", "HEAD").strip(),
         "prompt": f"{PROMPT}\n{json.dumps(['1 + rate', correction])}",
+        "facts": [DECISION],
+        "chats": [
+            [
+                {"role": "user", "text": "Is the discount a rate of the total of the prices?"},
+                {"role": "assistant", "text": "Yes, discounted_total takes a rate."},
+            ]
+        ],
         "check": [
             "from zz_discount import discounted_total",
             "assert discounted_total([10], 0.5) == 5",
@@ -81,10 +89,11 @@ def test_sessions_are_run_recorded_and_told_again(repository: Path, tmp_path: Pa
     )
     assert git(repository, "status", "--short") == ""
     for condition in CONDITIONS:
-        head, context, *_, end = map(
-            json.loads,
-            (tmp_path / f"out/scripted-discount-{condition}-0.jsonl").read_text().splitlines(),
-        )
+        file = tmp_path / f"out/scripted-discount-{condition}-0.jsonl"
+        head, context, *records, end = map(json.loads, file.read_text().splitlines())
+        injected = json.dumps([record for record in records if record["kind"] == "injected"])
+        assert ("zz_discount.py" in injected) is (condition in MEMORY)
+        assert (DECISION in injected) is (MEMORY.get(condition) in ("first", "every"))
         assert (head["condition"], head["task"]["name"]) == (condition, "discount")
         assert ("zz_discount.py" in context["line"]["text"]) is (condition != "bare")
         assert (end["exit_code"], end["passed"], end["our_usd"]) == (0, True, "0")
@@ -147,7 +156,7 @@ def test_a_session_is_told_of_xscore_and_nothing_else(
     tomllib.loads("\n".join(options))
     written = " ".join(options) + "".join(file.read_text() for file in tmp_path.rglob("*.json"))
     assert PROMPT in command
-    assert ("xscore hook prompt" in written) is (condition == "hook")
+    assert ("xscore hook prompt" in written) is (condition in MEMORY)
     assert ('["mcp"]' in written) is (condition == "mcp")
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from tests.cli.terminals import shown_on_terminal
-from xscore.cli.phrases import render_progress
+from xscore.cli.judging_phrases import render_progress
 from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal
 from xscore.records.events import IndexProgress, Leader, Progress, StageBegan

@@ -207,9 +207,9 @@ def test_a_reason_names_a_compound_word_once() -> None:
     pool = made(("run", "JavaScript"), ("stop", "a jar"))
     judge = LexicalJudge(lambda: pool[1], reasons_from=0.0)
     best = next(judge.judgments(Turn(task="which JavaScript is run?"), pool[0]))
-    assert best.reason == "name matches run; text has JavaScript"
+    assert best.reason == "name matches run; text mentions JavaScript"
     best = next(judge.judgments(Turn(task="run the JavaScript script"), pool[0]))
-    assert best.reason == "name matches run; text has script, JavaScript"
+    assert best.reason == "name matches run; text mentions script, JavaScript"
     pool = made(("makeRequests", "send"), ("stop", "a jar"))
     best = next(judge.judgments(Turn(task="make requests"), pool[0]))
     assert best.reason == "name matches make, requests"

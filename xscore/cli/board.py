@@ -10,7 +10,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from xscore.cli.phrases import render_leaders, render_progress
+from xscore.cli.judging_phrases import render_leaders, render_progress
 from xscore.cli.text_layout import wrapped
 from xscore.records.events import Progress
 

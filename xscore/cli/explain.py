@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from xscore.cli.opening import read_settings, run_with_pipeline
-from xscore.cli.options import ANSWERER, THREAD, TURN_OPTIONS, Flags, command
-from xscore.cli.phrases import (
+from xscore.cli.judging_phrases import (
     describe_binding_limit,
     describe_seconds,
-    describe_tokens,
     format_maximum,
     format_total,
 )
+from xscore.cli.opening import read_settings, run_with_pipeline
+from xscore.cli.options import ANSWERER, THREAD, TURN_OPTIONS, Flags, command
+from xscore.cli.phrases import describe_tokens
 from xscore.cli.terminal import stdout_columns
 from xscore.cli.text_layout import bold, most_first, render_facts, render_table
 from xscore.costs.caps import cap_left_rounded, describe_cap

@@ -84,7 +84,9 @@ class TurnObserver(Observer):
             case JudgeEstimate():
                 # What is judged here at once needs no forecast.
                 if event.calls:
-                    from xscore.cli.phrases import describe_forecast  # a cached turn has none
+                    from xscore.cli.judging_phrases import (
+                        describe_forecast,  # a cached turn has none
+                    )
 
                     self.note(describe_forecast(event))
             case IndexProgress():
@@ -132,7 +134,7 @@ class TurnObserver(Observer):
                 self._drawn().progress(progress)
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             # Judging that takes a few seconds prints no such line.
-            from xscore.cli.phrases import render_leaders, render_progress
+            from xscore.cli.judging_phrases import render_leaders, render_progress
 
             self._last_line = time.monotonic()
             lines = [render_progress(progress)]
@@ -176,7 +178,7 @@ class TurnObserver(Observer):
         if not self.can_confirm:
             return True
         self.close()
-        from xscore.cli.phrases import describe_estimate  # few turns ask before they spend
+        from xscore.cli.judging_phrases import describe_estimate  # few turns ask before they spend
 
         write_stderr(describe_estimate(estimate, self._noun))
         before = signal.signal(signal.SIGINT, signal.default_int_handler)

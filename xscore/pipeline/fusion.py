@@ -210,7 +210,9 @@ def _bundle_entries(
     # A memory that was removed in the meantime has no entry.
     kept = [entry for entry in selection.kept if entry.candidate.id in memories]
     headers = store.headers({entry.candidate.path for entry in kept if entry.candidate.path})
-    changed = _changed(store, [memories[entry.candidate.id] for entry in kept])
+    kept_memories = [memories[entry.candidate.id] for entry in kept]
+    changed = _changed(store, kept_memories)
+    drifts = _drifts(store, kept_memories)
     entries: list[BundleEntry] = []
     for ranked in kept:
         candidate = ranked.candidate
@@ -221,6 +223,7 @@ def _bundle_entries(
             reason=reason_of(ranked, reasons),
             below_threshold=candidate.id in selection.filled,
             changed=changed.get(candidate.id, ()),
+            drift=drifts.get(candidate.id, ""),
         )
         entries.append(entry)
     return entries
@@ -238,6 +241,17 @@ def _changed(store: Store, memories: Iterable[Memory]) -> dict[str, tuple[Citati
     for id_, citations in citations_of(store.connection, stale).items():
         changed[id_] = tuple(citation for citation in citations if citation.is_changed)
     return changed
+
+
+def _drifts(store: Store, memories: Iterable[Memory]) -> dict[str, str]:
+    """Look up whether what facts name still exists."""
+    facts = [memory for memory in memories if not memory.layer.is_indexed]
+    # Most turns show none.
+    if not facts:
+        return {}
+    from xscore.store.drift import gone_names  # only where a fact is shown
+
+    return gone_names(store, facts)
 
 
 def _without_near_duplicates(

@@ -381,8 +381,8 @@ def _assumed_price(
     parts: PipelineParts, resources: "TurnResources | None", *, model: str, host: str
 ) -> str:
     """Return which price is assumed of a model's calls; empty where the turn could make none."""
-    if resources is None:
-        return ""
-    from xscore.providers.prices import assumed_price  # a turn that spends nothing needs none
+    if resources is not None:
+        from xscore.providers.prices import assumed_price  # a turn that spends nothing needs none
 
-    return assumed_price(model, host, parts.settings.provider.price)
+        return assumed_price(model, host, parts.settings.provider.price)
+    return ""

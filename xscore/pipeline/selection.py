@@ -267,12 +267,12 @@ def _places_of_groups(turn: Turn, *, top_k: int) -> Mapping[_LimitedGroup, int]:
 
 
 def _places(
-    turn: Turn, kinds: "frozenset[Kind] | set[Kind]", asking: str, few: int, *, top_k: int
+    turn: Turn, kinds: "frozenset[Kind] | set[Kind]", asks_for: str, few: int, *, top_k: int
 ) -> int:
     """Return how many places these kinds may take: few, half where the task asks for them, all
     where its scope names them."""
     if not kinds.isdisjoint(turn.scope.kinds):
         return top_k
-    if re.search(asking, turn.task):
+    if re.search(asks_for, turn.task):
         return max(few, top_k // 2)
     return few

@@ -75,6 +75,8 @@ class BundleEntry(Struct, frozen=True):
     """Ids of the other selected memories in that conflict."""
     changed: tuple[Citation, ...] = ()
     """Cited spans that changed."""
+    drift: str = ""
+    """What no longer holds of it, such as `names cart.py, which no longer exists`."""
     summary: str = ""
     """Id of the kept summary that it is a detail of."""
 
@@ -306,6 +308,8 @@ def provenance_text(entry: BundleEntry, *, now: float) -> str:
         statements.append("an exception made here")
     if memory.status is MemoryStatus.STALE:
         statements.append(f"stale: what it cites has changed{_spans(entry.changed)}")
+    if entry.drift:
+        statements.append(entry.drift)
     return "; ".join(part for part in statements if part)
 
 

@@ -198,6 +198,9 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
 
 STATED_ELSEWHERE = "statement"
 """What a memory is imported from that a person stated where it was exported."""
+STACK_ORIGIN, OBSERVED_ORIGIN = "stack", "observed"
+"""What a memory is imported from that files here show: manifests and imports; settings, scripts
+and code."""
 NOTHING_STATED = MemoryDetails()
 """The details of a memory about which nothing is stated."""
 
@@ -343,6 +346,11 @@ class Memory(Struct, frozen=True, kw_only=True):
     def is_commit(self) -> bool:
         """Whether it was made from a commit."""
         return self.origin is MemoryOrigin.COMMIT
+
+    @property
+    def is_shown_by_files(self) -> bool:
+        """Whether files of the repository show it, and are looked at again when they change."""
+        return self.particulars.imported_from in (STACK_ORIGIN, OBSERVED_ORIGIN)
 
     @property
     def is_stated(self) -> bool:

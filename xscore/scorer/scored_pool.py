@@ -254,7 +254,7 @@ def _words_of(terms: Sequence[QueryTerm]) -> list[str]:
     return words
 
 
-_FIELD_ORDER = ("name matches", "class or module name matches", "path matches", "text has")
+_FIELD_ORDER = ("name matches", "class or module name matches", "path matches", "text mentions")
 
 
 def _field(marks: int) -> str:
@@ -264,7 +264,7 @@ def _field(marks: int) -> str:
         return "class or module name matches"
     if marks & (FILE | FOLDER):
         return "path matches"
-    return "text has"
+    return "text mentions"
 
 
 def _scores(

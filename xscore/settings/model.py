@@ -295,6 +295,8 @@ class MemorySettings(SettingsGroup, frozen=True):
     drop_importance: Fixed[float] = 0.2
     """Memories less important than this are dropped when unused for `drop_days`."""
     drop_days: Fixed[float] = 30.0
+    inferred_days: Days = 28.0
+    """Days without use after which an inferred fact that cites no code is archived."""
     archive_days: Days = 180.0
     """Days without use after which a memory is archived."""
     prune_days: Days = 365.0

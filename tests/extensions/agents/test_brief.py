@@ -25,8 +25,9 @@ from xscore.extensions.agents.hook_events import EVENTS
 from xscore.extensions.agents.hook_protocols import HookMessage
 from xscore.extensions.sessions.exchange_writer import ExchangeWriter, exchange_memory
 from xscore.extensions.sessions.session_reader import ImportedExchange
+from xscore.pipeline.amendments import Weights
 from xscore.platform.paths import find_root, user_data_dir
-from xscore.records.memory import Kind
+from xscore.records.memory import Kind, MemorySource
 from xscore.records.statement import Statement
 from xscore.settings import load_settings
 from xscore.store.hook_state import (
@@ -190,6 +191,24 @@ def test_the_setting_says_when(root: Path) -> None:
     assert RULE in hook(root, session="s4", prompt=BUG, memory="every")
 
 
+def test_drift_is_labelled_in_the_same_turn(root: Path) -> None:
+    """A fact whose function was just renamed says so; one that nobody has reviewed is left out, and
+    marked as such while it holds."""
+    with own_store(root) as store:
+        for source in (MemorySource.EXPLICIT, MemorySource.INFERRED):
+            text = f"round_cents() takes strings of half cents, says the {source} ledger"
+            statement = Statement(kind=Kind.CONVENTION, key=f"{source}", text=text, source=source)
+            remember(store, statement)
+    before = hook(root, session="before", prompt=BUG)
+    assert "says the explicit ledger" in before and "no longer" not in before
+    assert "inferred, not reviewed" in before and "says the inferred ledger" in before
+    renamed = FILES["rounding.py"].replace("round_cents", "to_cents")
+    (root / "rounding.py").write_text(renamed)
+    after = hook(root, session="after", prompt=BUG)
+    assert "names round_cents, which no longer exists" in after
+    assert "says the explicit ledger" in after and "says the inferred ledger" not in after
+
+
 def test_a_start_and_its_brief_share_the_room(root: Path) -> None:
     """What a session is told at its start is taken from the room of its brief."""
     state_file = hook_state_file(find_root(root), user_data_dir(None))
@@ -288,11 +307,16 @@ def test_lines_keep_to_their_room() -> None:
 
 
 def test_a_subject_is_another_by_its_words() -> None:
-    """Few words, or some that were said before, go on with the subject."""
+    """Few words, or some that were said before, go on with the subject; words that are said
+    everywhere count for less."""
     before = SessionBrief(at=1.0, subject=tuple(text_terms(BUG)))
-    assert not is_other_subject(text_terms("now add tests"), before)
-    assert not is_other_subject(text_terms("why do half cents differ in that ledger?"), before)
-    assert is_other_subject(text_terms("write a parser of HTTP headers for the proxy"), before)
+    same = text_terms("why do half cents differ in that ledger?")
+    foreign = text_terms("write a parser of HTTP headers for the proxy of the finance team")
+    assert not is_other_subject(text_terms("now add tests"), before, Weights())
+    assert not is_other_subject(same, before, Weights())
+    assert not is_other_subject(foreign, before, Weights())
+    everywhere = Weights(dict.fromkeys(text_terms("finance team"), 10_000), 10_000)
+    assert is_other_subject(foreign, before, everywhere)
 
 
 def test_blocks_of_code_are_left_out() -> None:

@@ -20,7 +20,7 @@ from xscore.pipeline.contradictions import (
     normalized,
     topic_of_key,
 )
-from xscore.records.memory import MemorySource, MemoryStatus
+from xscore.records.memory import Kind, Layer, MemorySource, MemoryStatus
 from xscore.records.statement import Observation
 from xscore.settings import MemorySettings, validate_group
 
@@ -63,8 +63,30 @@ def test_what_is_long_unused_goes_at_its_bounds(
 ) -> None:
     """L03, L06: dropped, archived, pruned; age alone erases no statement of a person unless
     superseded."""
-    draft = ConsolidationDraft([made("x", days_ago=days, **fields)], RULES, now=NOW)
+    memory = made("x", days_ago=days, **fields)
+    draft = ConsolidationDraft([memory], RULES, now=NOW, cited={memory.id})
     expire_unused(draft, "project")
+    assert [str(action.kind) for action in draft.actions] == fate
+
+
+@pytest.mark.parametrize(
+    ("days", "fields", "fate"),
+    [
+        (27.9, {}, []),
+        (28.0, {}, ["archive"]),
+        (28.0, {"importance": 0.9}, ["archive"]),
+        (28.0, {"source": MemorySource.EXPLICIT}, []),
+        (28.0, {"kind": Kind.EXCHANGE, "layer": Layer.SESSION}, []),
+        (28.0, {"status": MemoryStatus.ARCHIVED}, []),
+    ],
+)
+def test_inferred_facts_without_a_citation_expire(
+    days: float, fields: dict[str, Any], fate: list[str]
+) -> None:
+    """After 28 days without use, however important: nobody stated them, and no code proves them."""
+    draft = ConsolidationDraft([made("x", days_ago=days, **fields)], RULES, now=NOW)
+    for scope in ("session", "project"):
+        expire_unused(draft, scope)
     assert [str(action.kind) for action in draft.actions] == fate
 
 

@@ -21,9 +21,11 @@ from xscore.extensions.agents.brief_items import (
     limited,
     remark_of,
 )
+from xscore.pipeline.amendments import Weights
 from xscore.records.memory import Kind, Memory
 from xscore.records.receipt import Answer, Selected
 from xscore.store.hook_state import SessionBrief
+from xscore.store.memory_queries import SpokenWords
 from xscore.store.store import Store
 from xscore.store.term_vectors import text_terms
 
@@ -36,8 +38,9 @@ LEAST_QUOTE = 60
 HEAD = "xscore remembers earlier work that bears on this prompt, in its own words."
 FEWEST_TERMS = 4
 """A prompt of fewer terms only goes on with the subject."""
-SHARED_TERMS = 0.25
-"""Least share of a prompt's terms that earlier ones of its subject have."""
+SHARED_WEIGHT = 0.12
+"""Least share of the weight of a prompt's terms that earlier ones of its subject have (decision
+0052)."""
 
 
 def brief_of_turn(
@@ -59,7 +62,8 @@ def brief_of_turn(
     chosen = [memories[entry.id] for entry in spoken if entry.id in memories]
     terms = text_terms(answer.task)
     is_first = not before.at
-    if not (is_first or every or is_other_subject(terms, before)) and before.is_whole:
+    chosen = [memory for memory in chosen if memory.id not in before.told]
+    if not (is_first or every or _tells_again(store, terms, before)):
         chosen = [memory for memory in chosen if is_new(memory, since=before.at)]
     now = before.at or store.clock()
     maker = ItemMaker(store, now=now if is_first else store.clock())
@@ -95,11 +99,23 @@ def render_again(store: Store, brief: SessionBrief) -> str:
     return _around(lines) if lines else ""
 
 
-def is_other_subject(terms: frozenset[int], before: SessionBrief) -> bool:
-    """Whether a prompt with these terms is about something else than those before it."""
+def _tells_again(store: Store, terms: frozenset[int], before: SessionBrief) -> bool:
+    """Whether a later prompt is told as the first one was: on another subject, or where the first
+    was told before all was judged."""
+    if not before.is_whole:
+        return True
+    words = SpokenWords(store.connections_of_a_turn())
+    vectors = [*words.read_vectors(chats=True), *words.read_vectors(chats=False)]
+    return is_other_subject(terms, before, Weights.of_vectors(vectors))
+
+
+def is_other_subject(terms: frozenset[int], before: SessionBrief, weights: Weights) -> bool:
+    """Whether a prompt with these terms is about something else than those before it. weights: of
+    what was said; what is said everywhere tells no subject."""
     if len(terms) < FEWEST_TERMS:
         return False
-    return len(terms.intersection(before.subject)) < SHARED_TERMS * len(terms)
+    shared = weights.sum_of(terms.intersection(before.subject))
+    return shared < SHARED_WEIGHT * weights.sum_of(terms)
 
 
 def is_new(memory: Memory, *, since: float) -> bool:

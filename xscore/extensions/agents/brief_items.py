@@ -7,7 +7,6 @@ since that is where people settle what they agree on. Trade-off: what was said i
 long chat is told only where it matched best.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
@@ -24,6 +23,7 @@ from xscore.records.memory import (
     commit_name,
 )
 from xscore.records.receipt import Selected
+from xscore.store.drift import drift_warnings
 from xscore.store.evidence import citations_of
 from xscore.store.memory_queries import SpokenWords
 from xscore.store.session_summary import split_exchange
@@ -36,7 +36,7 @@ MOST_EXCHANGES = 4
 AUTHOR_CHARS, NAMED_SPANS = 40, 2
 CODE = "[code]"
 """Stands for a fenced block: what it holds is in the repository, or never came to be."""
-_FENCED = r"(?ms)^[ \t]*(```+|~~~+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)"
+FENCES = ("```", "~~~")
 _PAST_WORDS = frozenset({Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY})
 _BESIDE_MESSAGE = ("\n\nFiles: ", "\n\nIn: ")
 """Begin what the memory of a commit says beside its message."""
@@ -81,18 +81,22 @@ NO_MARK = Mark()
 class ItemMaker:
     """Makes items of a store's memories; ages count from one moment, so that they stay the same."""
 
-    def __init__(self, store: Store, *, now: float, warnings: Mapping[str, str] = {}) -> None:
-        """warnings: what no longer holds of a memory, by id."""
+    def __init__(self, store: Store, *, now: float) -> None:
+        """now: Unix seconds."""
         self._store = store
         self._words = SpokenWords(store.connections_of_a_turn())
         self._now = now
-        self._warnings = warnings
 
     def items(self, memories: Sequence[Memory], marks: Mapping[str, Mark] = {}) -> list[BriefItem]:
         """Return the items of these memories, in their order; exchanges of one chat are one.
 
         marks: what the turn says of them, by id.
         """
+        drifts = drift_warnings(self._store, memories)
+        # Nobody has said that it holds, and it does not: it is left out.
+        memories = [
+            memory for memory in memories if not (memory.id in drifts and is_unreviewed(memory))
+        ]
         chats = self._chats_of(memories)
         citations = self._citations_of(memories)
         item_by_name: dict[str, BriefItem] = {}
@@ -109,6 +113,7 @@ class ItemMaker:
                 item = self._exchange_item(memory)
             else:
                 item = self._fact_item(memory, citations.get(memory.id, ()))
+                item = _with_drift(item, drifts.get(memory.id, ""))
             mark = marks.get(memory.id, NO_MARK)
             item_by_name[name] = replace(
                 item,
@@ -181,7 +186,9 @@ class ItemMaker:
         who = f"said by {memory.particulars.author[:AUTHOR_CHARS] or 'the user'}"
         if memory.source is MemorySource.IMPORT:
             who = "imported"
-        if is_unreviewed(memory):
+        if memory.is_shown_by_files:
+            who = "shown by files here"
+        elif is_unreviewed(memory):
             who = "inferred, not reviewed"
         places = [
             f"{citation.path}:{citation.start_line}-{citation.end_line}"
@@ -190,23 +197,36 @@ class ItemMaker:
             for citation in cited[:NAMED_SPANS]
         ]
         cites = f", cites {', '.join(places)}" if places else ""
-        warning = self._warnings.get(memory.id, "")
-        if warning:
-            warning = f"; {warning}"
-        caption = f"{memory.kind} [{memory.id}], {who}, {age}{cites}{warning}"
+        caption = f"{memory.kind} [{memory.id}], {who}, {age}{cites}"
         return BriefItem(memory.id, (memory.id,), caption, (Quote(memory.text),), is_fact=True)
 
 
+def _with_drift(item: BriefItem, warning: str) -> BriefItem:
+    """Say what no longer holds of a fact."""
+    return replace(item, caption=f"{item.caption}; {warning}") if warning else item
+
+
 def without_code(words: str) -> str:
-    """Return words without their fenced blocks."""
-    if "```" not in words and "~~~" not in words:
+    """Return words without their fenced blocks; one that never closes goes to the end."""
+    if not any(mark in words for mark in FENCES):
         return words
-    return re.sub(_FENCED, CODE, words)
+    kept: list[str] = []
+    fence = ""
+    for line in words.split("\n"):
+        start = line.lstrip()[: len(FENCES[0])]
+        if not fence and start in FENCES:
+            fence = start
+            kept.append(CODE)
+        elif not fence:
+            kept.append(line)
+        elif start == fence:
+            fence = ""
+    return "\n".join(kept)
 
 
 def is_unreviewed(memory: Memory) -> bool:
     """Whether a memory was inferred, and nobody has reviewed it."""
-    return memory.source is MemorySource.INFERRED
+    return memory.source is MemorySource.INFERRED and not memory.is_shown_by_files
 
 
 def remark_of(memory: Selected) -> str:

@@ -17,7 +17,7 @@ from xscore.extensions.agents.tool_gate import AFTER, BEFORE
 from xscore.store.failed_actions import MARKER
 
 _LOOK = (
-    "cd -P .; d=${XDG_STATE_HOME:-$HOME/.local/state}/xscore/failures; p=$PWD;"
+    "cd -P . 2>/dev/null; d=${XDG_STATE_HOME:-$HOME/.local/state}/xscore/failures; p=$PWD;"
     f' while [ "$p" ] && ! [ -e "$d$p/{MARKER}" ]; do p=${{p%/*}}; done;'
 )
 """Leaves in `p` the nearest folder with failures on record; empty if there is none."""
@@ -60,7 +60,10 @@ def _script(hook: str, client: str) -> str:
 
 
 def unguarded_command(line: str) -> str:
-    """Return the command within a line of `guarded_command`; any other line as it is."""
+    """Return the command within a line of `guarded_command`; any other line as it is.
+
+    When the lines change, this has to know those that were installed before, too.
+    """
     try:
         words = shlex.split(line)
     except ValueError:  # an unclosed quote: not a line that we wrote

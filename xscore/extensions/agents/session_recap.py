@@ -14,6 +14,8 @@ from xscore.platform.git_folder import working_branch
 from xscore.platform.text import format_place, without_invisible
 from xscore.records.memory import Kind, Memory
 from xscore.records.turn import WorkingSession
+from xscore.store.drift import drift_warnings
+from xscore.store.evidence import refresh_evidence
 from xscore.store.memory_queries import open_memories_about
 from xscore.store.session_summary import summarise_session
 from xscore.store.store import Store
@@ -28,6 +30,8 @@ MOST_MEMORIES = 4
 def render_recap(store: Store, *, git: bool) -> str:
     """Return the recap of this branch; "" if nothing is known. git: ask git for uncommitted
     changes."""
+    # No turn has looked at what is cited.
+    refresh_evidence(store.connection, store.root, now=store.clock())
     branch = working_branch(store.root.git_dir)
     sessions = load_sessions(store.connection)
     open_here = [
@@ -42,7 +46,7 @@ def render_recap(store: Store, *, git: bool) -> str:
         files |= {*summary.files, *session.recent, session.file} - {""}
     lines = [
         *_work(session, summary.pending if summary else ()),
-        *_known(memories_about(store, files)),
+        *_known(store, memories_about(store, files)),
     ]
     if not lines:
         return ""
@@ -80,7 +84,8 @@ def _work(session: WorkingSession | None, pending: Iterable[str]) -> Iterator[st
         yield f"- {quoted(task, LINE_CHARS)}"
 
 
-def _known(memories: list[Memory]) -> Iterator[str]:
+def _known(store: Store, memories: list[Memory]) -> Iterator[str]:
+    warnings = drift_warnings(store, memories[: 2 * MOST_MEMORIES])
     headings = {
         Kind.FAILURE: "Open failures in these files:",
         Kind.DECISION: "Decisions about these files (prior context, not immutable law):",
@@ -90,7 +95,9 @@ def _known(memories: list[Memory]) -> Iterator[str]:
         # A heading goes with its first line: neither says much alone.
         before = f"{heading}\n"
         for memory in of_kind:
-            yield f"{before}- [{memory.id}] {quoted(_line_of(memory), LINE_CHARS)}"
+            warning = warnings.get(memory.id, "")
+            mark = f"{quoted(warning, LINE_CHARS)}: " if warning else ""
+            yield f"{before}- [{memory.id}] {mark}{quoted(_line_of(memory), LINE_CHARS)}"
             before = ""
 
 

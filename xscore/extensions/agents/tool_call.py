@@ -75,6 +75,8 @@ class ToolCall:
         """Of a shell; empty for an edit."""
         self.path = ""
         """The file that an edit is for; absolute."""
+        self.request = ""
+        """The command, or the arguments of an edit."""
         self.is_background = False
         """It is started and left running, so how it ends is not known."""
 
@@ -146,7 +148,7 @@ def _shell_call(
     options = {name: value for name, value in arguments.items() if name not in _NO_OPTIONS}
     key = _key("shell", place, command, json.dumps(options, sort_keys=True))
     call = ToolCall(key, session, place)
-    call.command = command
+    call.command = call.request = command
     call.is_background = arguments.get("run_in_background") is True
     return call
 
@@ -156,8 +158,9 @@ def _edit_call(tool: str, arguments: Message, *, cwd: str, session: str) -> Tool
     if not path or "\0" in path:
         return None
     place = os.path.join(os.path.realpath(cwd), path)  # noqa: PTH118  `pathlib` takes 3 ms to load
-    call = ToolCall(_key(tool, place, json.dumps(arguments, sort_keys=True)), session, cwd)
-    call.path = place
+    request = json.dumps(arguments, sort_keys=True)
+    call = ToolCall(_key(tool, place, request), session, cwd)
+    call.path, call.request = place, request
     return call
 
 

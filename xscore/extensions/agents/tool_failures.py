@@ -27,6 +27,7 @@ from xscore.extensions.agents.tool_gate import current_state, is_in_ci
 from xscore.extensions.agents.tool_quotes import (
     COMMAND_CHARS,
     error_end,
+    holds_secret,
     shown_command,
     shown_error,
 )
@@ -78,6 +79,8 @@ def _put_on_record(
 ) -> None:
     root = str(call.root.path)
     allow_pii = call.settings.memory.allow_pii
+    # From its digest and the rest of the words a short secret could be guessed.
+    is_secret = holds_secret(failed_call.request, allow_pii=allow_pii)
     with ActionsLock(root) as lock:
         if not lock.held:
             return
@@ -90,6 +93,9 @@ def _put_on_record(
             # A command may have done a part of its work before it failed.
             if failed_call.command and not earlier.path:
                 earlier.changed = True
+        if is_secret:
+            write_actions(record, now=time.time())
+            return
         action = record.find(failed_call.key) or FailedAction(failed_call.key)
         action.kind = words.kind
         action.shown = shown_command(

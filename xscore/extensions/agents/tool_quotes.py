@@ -23,6 +23,12 @@ def shown_command(command: str, *, allow_pii: bool = False) -> str:
     return f"`{quoted(clean.replace('`', chr(39)), COMMAND_CHARS)}`"
 
 
+def holds_secret(request: str, *, allow_pii: bool) -> bool:
+    """Whether something in a command or an edit is redacted; what is too long to tell counts."""
+    is_told = len(request) <= ERROR_CHARS
+    return not is_told or redact_said(request, allow_pii=allow_pii).text != request
+
+
 def error_end(error: str) -> str:
     """Return the part of an error that is looked at."""
     if len(error) <= ERROR_CHARS:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
+from xscore.cli.judging_phrases import describe_seconds
 from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import (
     COUNT,
@@ -27,13 +28,7 @@ from xscore.cli.options import (
     Flags,
     command,
 )
-from xscore.cli.phrases import (
-    LIST_ENDED,
-    RUN_AGAIN,
-    describe_seconds,
-    describe_tokens,
-    describe_unjudged,
-)
+from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, write_stdout
 from xscore.cli.text_layout import faint, render_facts, render_table

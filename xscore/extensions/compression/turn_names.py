@@ -27,6 +27,9 @@ def names_in(text: str) -> dict[str, None]:
     """Return the names in a text, in order, each once."""
     names: dict[str, None] = {}
     for match in _WORD.finditer(text):
+        # Most words are plain, and no name.
+        if match[0].islower() and match[0].isalpha():
+            continue
         word = _stripped(match[0])
         if is_name(word):
             names[word] = None

@@ -1,5 +1,5 @@
-"""Find memories that need attention: duplicates, broken citations, suspected secrets, layers over
-their caps.
+"""Find memories that need attention: duplicates, broken citations, names that no longer exist,
+suspected secrets, layers over their caps; and the same of the files that agents are told to follow.
 
 It checks remembered memories, not indexed ones, in the repository's store and in the user's own. It
 changes nothing: each finding says what to do. Secrets are removed before anything is stored; they
@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from xscore.extensions.learning.document_audit import outdated_lines
 from xscore.extensions.learning.draft import groups_that_say_the_same, text_bytes
 from xscore.extensions.learning.observed.observation import look_at_files
 from xscore.extensions.learning.observed.readme_claims import contradicted_claims
@@ -21,6 +22,7 @@ from xscore.platform.errors import UsageError
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryStatus
 from xscore.settings import MemorySettings
 from xscore.store import evidence, memory_rows
+from xscore.store.drift import gone_names
 from xscore.store.lookup import STATED_LAYERS
 from xscore.store.personal_data import redact_pii
 from xscore.store.redaction import redact
@@ -34,9 +36,13 @@ class AuditProblem(StrEnum):
 
     SECRET = "secret"  # noqa: S105  the name of a finding
     STALE = "stale"
+    DRIFTED = "drifted"
+    """It names what no longer exists."""
     DUPLICATE = "duplicate"
     NEAR_DUPLICATE = "near_duplicate"
     OVER_CAP = "over_cap"
+    OUTDATED = "outdated"
+    """A line of AGENTS.md, CLAUDE.md or a decision record names what no longer exists."""
     CONTRADICTED = "contradicted"
     """A claim of README or CONTRIBUTING that the files contradict."""
 
@@ -52,7 +58,8 @@ class AuditFinding(Struct, frozen=True):
     because: str
     """The finding in words; never the text of a suspected secret."""
     citations: tuple[Citation, ...] = ()
-    """Of a stale memory, the broken citations; of a contradicted claim, where it stands."""
+    """Of a stale memory, the broken citations; of a line or claim of a document, where it
+    stands."""
 
 
 class MemoryAudit(Struct, frozen=True):
@@ -78,9 +85,11 @@ def audit_memories(store: Store, rules: MemorySettings, *, now: float) -> Memory
         of_store = memory_rows.select_memories(connection, _LIVE, ())
         memories += of_store
         findings += [*_secrets(of_store, allow_pii=rules.allow_pii), *_stale(connection, of_store)]
+        findings += _drifted(store, of_store)
     for layer in Layer:
         inside = [memory for memory in memories if memory.layer is layer]
         findings += [*_duplicates(inside), *_over_cap(layer, inside, rules)]
+    findings += _outdated(store)
     findings += _contradicted_claims(store)
     order = list(AuditProblem)
     findings.sort(key=lambda finding: (order.index(finding.problem), finding.ids))
@@ -132,6 +141,20 @@ def _stale(connection: sqlite3.Connection, memories: Sequence[Memory]) -> Iterat
         places = ", ".join(map(_place, broken)) or "unknown"
         because = f"the code it cites has changed: {places}"
         yield _finding(AuditProblem.STALE, [memory], because, broken)
+
+
+def _drifted(store: Store, memories: Sequence[Memory]) -> Iterator[AuditFinding]:
+    warnings = gone_names(store, memories)
+    for memory in memories:
+        if memory.id in warnings:
+            yield _finding(AuditProblem.DRIFTED, [memory], f"it {warnings[memory.id]}")
+
+
+def _outdated(store: Store) -> Iterator[AuditFinding]:
+    for outdated in outdated_lines(store):
+        because = redact(f"{outdated.path}:{outdated.line} {outdated.because}").text
+        place = Citation(outdated.path, outdated.line, outdated.line, "", is_changed=True)
+        yield _finding(AuditProblem.OUTDATED, [], because, (place,))
 
 
 def _place(citation: Citation) -> str:

@@ -39,8 +39,10 @@ NEEDS_DOING = 1
 _HEADINGS = {
     "secret": ("suspected secrets", "xscore memory delete ID"),
     "stale": ("stale", "xscore memory update ID --cite PATH:LINES, or delete ID"),
+    "drifted": ("name what no longer exists", "xscore memory update ID, or delete ID"),
     "duplicate": ("duplicates", "xscore memory consolidate, or delete all but the first"),
     "near_duplicate": ("near duplicates", "xscore memory consolidate, or delete all but the first"),
+    "outdated": ("outdated lines", "correct the file"),
     "contradicted": ("contradicted by the files", "correct the document, or the file"),
     "over_cap": (
         "over their caps",
@@ -93,7 +95,8 @@ def _render_consolidation(done: Consolidation) -> str:
 @command()
 def audit_memories(flags: Flags) -> int:
     """Find duplicates, stale memories and the citation that changed, suspected secrets, layers over
-    their caps, and what README and CONTRIBUTING say and the files contradict.
+    their caps; what memories, AGENTS.md, CLAUDE.md and decision records name that no longer exists;
+    what README and CONTRIBUTING say and the files contradict.
 
     Exit code 1 if something needs attention. Nothing is sent or erased.
     """

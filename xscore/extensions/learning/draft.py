@@ -7,6 +7,7 @@ in memory.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import Literal
 
@@ -15,7 +16,15 @@ from msgspec.structs import replace
 
 from xscore.pipeline.contradictions import days_since, last_seen
 from xscore.platform.clock import DAY_S
-from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryStatus
+from xscore.records.memory import (
+    FACT_KINDS,
+    Citation,
+    Kind,
+    Layer,
+    Memory,
+    MemorySource,
+    MemoryStatus,
+)
 from xscore.settings import MemorySettings
 from xscore.store import memory_writer
 from xscore.store.near_duplicates import near_duplicates
@@ -98,6 +107,12 @@ HISTORY_KINDS = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
 LIVE = frozenset({MemoryStatus.ACTIVE, MemoryStatus.STALE})
 
 
+def is_inferred_fact(memory: Memory) -> bool:
+    """Whether it is a fact that nobody stated or accepted, and no file shows."""
+    is_inferred = memory.source is MemorySource.INFERRED and not memory.is_shown_by_files
+    return is_inferred and memory.kind in FACT_KINDS
+
+
 def is_user_stated(memory: Memory) -> bool:
     """Whether a person stated it."""
     return memory.is_stated and memory.kind not in HISTORY_KINDS
@@ -114,12 +129,14 @@ class ConsolidationDraft:
         now: float,
         threads: Mapping[str, str] | None = None,
         faded_at: Mapping[str, float] | None = None,
+        cited: AbstractSet[str] = frozenset(),
     ) -> None:
         """Begin with these memories, and no action.
 
         now: unix seconds.
         threads: memory id -> its working session.
         faded_at: scope -> when confidence faded.
+        cited: ids of the memories that cite code.
         """
         self.rules: MemorySettings = rules
         self.now: float = now
@@ -130,6 +147,7 @@ class ConsolidationDraft:
         """Updated summary -> its exchanges."""
         self.citations: dict[str, tuple[Citation, ...]] = {}
         """Memory id -> its new citations."""
+        self.cited: AbstractSet[str] = cited
         self.seen: dict[str, float] = {}
         """Memory id -> when it was last seen elsewhere, if known (unix seconds)."""
         self.actions: list[Action] = []

@@ -38,7 +38,10 @@ def read_draft(
     faded_at: dict[str, float] = {}
     for key, at in marks:
         faded_at[key.removeprefix(_FADED)] = float(at)
-    return ConsolidationDraft(memories, rules, now=now, threads=threads, faded_at=faded_at)
+    cited = {id_ for (id_,) in connection.execute("SELECT DISTINCT memory_id FROM evidence")}
+    return ConsolidationDraft(
+        memories, rules, now=now, threads=threads, faded_at=faded_at, cited=cited
+    )
 
 
 def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> None:

@@ -20,6 +20,7 @@ from xscore.extensions.learning.draft import (
     Scope,
     as_superseded,
     groups_that_say_the_same,
+    is_inferred_fact,
     is_user_stated,
     text_bytes,
 )
@@ -107,6 +108,15 @@ def expire_unused(draft: ConsolidationDraft, scope: Scope) -> None:
             draft.erase(ActionKind.PRUNE, scope, memory, why=f"unused for {days:.0f} days")
         elif memory.status in LIVE and is_minor and days >= rules.archive_days:
             draft.archive(scope, memory, why=f"unused for {days:.0f} days")
+        elif memory.status in LIVE and _is_unproven(draft, memory) and days >= rules.inferred_days:
+            why = f"inferred, cites nothing, unused for {days:.0f} days"
+            draft.archive(scope, memory, why=why)
+
+
+def _is_unproven(draft: ConsolidationDraft, memory: Memory) -> bool:
+    """Whether a fact of the project was inferred, and no code that it cites can prove it."""
+    is_of_user = memory.layer is Layer.USER  # there confidence fades instead
+    return is_inferred_fact(memory) and not is_of_user and memory.id not in draft.cited
 
 
 def keep_to_caps(draft: ConsolidationDraft, scope: Scope) -> None:

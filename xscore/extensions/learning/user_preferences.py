@@ -22,7 +22,6 @@ from xscore.extensions.learning.draft import (
     is_user_stated,
 )
 from xscore.extensions.learning.feedback import Signal, changed_confidence
-from xscore.extensions.learning.observed.observed_fact import OBSERVED_ORIGIN
 from xscore.pipeline.contradictions import (
     NAMED,
     VALUE_WORDS,
@@ -32,7 +31,15 @@ from xscore.pipeline.contradictions import (
     topic_of_key,
 )
 from xscore.platform.hashing import integer_id
-from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.memory import (
+    OBSERVED_ORIGIN,
+    Kind,
+    Layer,
+    Memory,
+    MemoryScope,
+    MemorySource,
+    MemoryStatus,
+)
 from xscore.records.statement import Observation
 from xscore.settings import MemorySettings
 from xscore.store import memory_rows, memory_writer

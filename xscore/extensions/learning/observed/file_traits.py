@@ -38,8 +38,7 @@ _SNAKE, _CAMEL = (
 _ERROR_CLASS = re.compile(
     r"class[ \t]+\w*(?:Error|Exception)[ \t]*(?:\(([\w.]+)|extends[ \t]+([\w.]+))"
 )
-_WRAPPED = re.compile(r"fmt\.Errorf\([^\n]*%w")
-_UNWRAPPED = re.compile(r"fmt\.Errorf\((?![^\n]*%w)[^\n]*\berr\b")
+_ERR = re.compile(r"\berr\b")
 _REQUIRE = re.compile(r"(?m)^(?:const|var|let)\b[^\n=]*=[ \t]*require\(")
 _SCRIPTS = frozenset({"javascript", "typescript", "tsx"})
 _FUNCTIONS = frozenset({Kind.FUNCTION, Kind.METHOD})
@@ -154,9 +153,18 @@ def _shown_by(row: EntityRow) -> Iterator[str]:
     elif row.kind == Kind.BLOCK:
         yield from _of_module(row)
     if row.language == "go":
-        if _WRAPPED.search(row.text):
+        yield from _errors_made(row.text)
+
+
+def _errors_made(text: str) -> Iterator[str]:
+    """Yield how the errors of Go are made: wrapped, or only formatted."""
+    for line in text.split("\n"):
+        _, is_made, arguments = line.partition("fmt.Errorf(")
+        if not is_made:
+            continue
+        if "%w" in arguments:
             yield "wraps errors"
-        if _UNWRAPPED.search(row.text):
+        elif _ERR.search(arguments):
             yield "formats errors"
 
 

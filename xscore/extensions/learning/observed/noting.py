@@ -12,8 +12,6 @@ from msgspec.structs import replace
 
 from xscore.extensions.learning.draft import LIVE, ActionKind, ConsolidationDraft, as_superseded
 from xscore.extensions.learning.observed.observed_fact import (
-    OBSERVED_ORIGIN,
-    STACK_ORIGIN,
     ObservedFact,
     cited_places,
     memory_of_fact,
@@ -50,7 +48,7 @@ def note_observed(
     noted: list[Memory] = []
     taken = set[str]()
     for memory in draft.of_scope("project"):
-        if memory.particulars.imported_from in (STACK_ORIGIN, OBSERVED_ORIGIN):
+        if memory.is_shown_by_files:
             noted.append(memory)
         # By a person, or inferred from something else: a file takes the place of neither.
         elif memory.key and memory.status is not MemoryStatus.SUPERSEDED:

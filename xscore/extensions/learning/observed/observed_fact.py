@@ -11,18 +11,25 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from xscore.platform.hashing import integer_id
-from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryDetails, MemorySource
+from xscore.records.memory import (
+    OBSERVED_ORIGIN,
+    STACK_ORIGIN,
+    Citation,
+    Kind,
+    Layer,
+    Memory,
+    MemoryDetails,
+    MemorySource,
+)
 from xscore.store import memory_writer
 from xscore.store.composing import details_text
 
-STACK_ORIGIN, OBSERVED_ORIGIN = "stack", "observed"
-"""Where these memories come from, as their details say it."""
 SHARE_TOLERANCE = 0.03
 """A share that moves by less is told as before."""
 COUNT_TOLERANCE = 0.2
 """So is one of a total that changes by less than this part."""
 FILES_NAMED = 3
-_SHARE = re.compile(r"(\d[\d,]*) of (\d[\d,]*)")
+_SHARE = re.compile(r"(?<![\d,])(\d[\d,]*+) of (\d[\d,]*+)")
 
 
 class SourceLine(Struct, frozen=True, array_like=True):

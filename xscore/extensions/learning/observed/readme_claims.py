@@ -33,7 +33,7 @@ _MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
 MAX_BYTES = 500_000
 MOST_CLAIMS = 200
 """Commands of a document that are checked."""
-_INLINE = re.compile(r"`+([^`\n]{3,160})`+")
+_INLINE = re.compile(r"(?<!`)`++([^`\n]{3,160})`++")
 _PROMPT = re.compile(r"^(?:\$|>|%)\s+")
 _MAKE = re.compile(r"^make\s+([A-Za-z][\w.-]*)\s*$")
 _SCRIPT = re.compile(r"^(npm|pnpm|yarn|bun)\s+run(?:-script)?\s+([\w:.-]+)(?:\s+--.*)?$")
