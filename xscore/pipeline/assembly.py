@@ -176,11 +176,11 @@ def _observe(store: Store, report: IndexReport, *, now: float, until: float | No
     if report.files_left:
         return
     has_changed = report.files.indexed or report.files.removed
-    if has_changed or not read_index_meta(store.connection, OBSERVED):
-        # Only after a change.
-        from xscore.extensions.learning.observed.observe import observe_repository
+    if not has_changed and read_index_meta(store.connection, OBSERVED):
+        return
+    # Only after a change.
+    from xscore.extensions.learning.observed.observe import observe_repository
 
-<<<<<<< HEAD
     try:
         with lock_wait_until(store.connection, until):
             observe_repository(store, now=now, is_hurried=until is not None)
@@ -188,9 +188,6 @@ def _observe(store: Store, report: IndexReport, *, now: float, until: float | No
         # Another process is writing: the next change is looked at with this one.
         if not is_busy(error):
             raise
-=======
-        observe_repository(store, now=now, is_hurried=is_hurried)
->>>>>>> main
 
 
 def _check_citations(store: Store, observer: Observer, *, now: float) -> None:
