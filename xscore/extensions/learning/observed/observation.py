@@ -43,7 +43,7 @@ _HASH_CHARS = 12
 """Of the hash of a file, by which its version is known."""
 _LOOKED_AT = "observed_files"
 """Key in `worktree_meta`: an `_Observed`."""
-_RULES = "2"
+_RULES = "3"
 """Increase it when the same file would show something else."""
 _FIRST_TOPICS = (
     *(
