@@ -56,6 +56,13 @@ def edit(root: Path) -> None:
     (root / "web" / "main.js").write_text("y\n")
 
 
+def edit_elsewhere(root: Path) -> None:
+    """Have the agent edit a file that is not in the tree."""
+    arguments = {"file_path": str(root.parent / "config.toml"), "content": "x"}
+    edited = call_message(root, tool_name="Write", tool_input=arguments)
+    run_hook("post-edit", {**edited, "hook_event_name": "PostToolUse"})
+
+
 def commit(root: Path) -> None:
     """Change the history alone."""
     git(root, "commit", "-q", "--allow-empty", "-m", "empty")
@@ -82,7 +89,7 @@ def repeat(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [edit, commit, install_package, start_server, fail_otherwise, repeat]
+    "change", [edit, edit_elsewhere, commit, install_package, start_server, fail_otherwise, repeat]
 )
 def test_what_changed_meanwhile_is_not_denied(root: Path, change: Callable[[Path], None]) -> None:
     """After an edit, a commit, another command or a success of its own the command runs."""

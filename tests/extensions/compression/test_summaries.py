@@ -125,6 +125,7 @@ def test_calls_are_capped(
     assert report["problem"]
 
 
+@pytest.mark.verify
 def test_a_killed_run_goes_on_where_it_was(
     root: Path, own_home: Path, host: BillingServer, priced: Mapping[str, str]
 ) -> None:

@@ -135,7 +135,7 @@ def _stored_failure(
 
 
 def note_edits(call: HookCall, paths: Sequence[str]) -> None:
-    """Note files that were edited, in what failed before."""
+    """Note that files were edited, in what failed before. paths: those in the working tree."""
     root = call.root.path
     tree = str(root)
     # Gemini CLI has one event for an edit that was made and one that failed.
