@@ -88,7 +88,7 @@ def test_help_loads_the_list_of_commands_and_no_command(repository: Path) -> Non
 def test_status_loads_the_store_and_no_pipeline(repository: Path) -> None:
     """`status` counts the store's contents without a model, a server or an array library."""
     modules = modules_loaded(repository, "status")
-    check_own_modules(modules, limit=71)
+    check_own_modules(modules, limit=72)
     assert not HEAVY & modules
 
 

@@ -58,6 +58,8 @@ Remember
     import          extensions.exchange.commands:import_memories  Read exported memories back in.
     import-sessions extensions.sessions.importing:import_past_sessions  Read past sessions of coding agents.
     imported        extensions.sessions.importing:list_imported_sessions  List the sessions that were imported.
+    review          extensions.extraction.commands:review_facts  Accept, correct or reject what sessions left behind.
+    extract         extensions.extraction.commands:extract_facts  Keep the facts of sessions that were not read yet.
     consolidate     extensions.learning.commands:consolidate  Merge, promote, fade and archive; --dry-run says why.
     feedback        extensions.learning.commands:record_feedback  Say that a memory is right, wrong or overridden.
     suggest         extensions.learning.commands:suggest_preferences  Preferences of your other projects, not yet here.

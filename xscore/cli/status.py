@@ -15,7 +15,7 @@ from xscore.cli.text_layout import render_counts, render_facts
 from xscore.pipeline.store_status import read_store_status
 from xscore.platform.errors import install_hint
 from xscore.platform.figures import format_bytes, format_dollars, format_seconds
-from xscore.platform.text import one_line
+from xscore.platform.text import counted, one_line
 from xscore.records.reports import BackgroundStatus, HookFailure, StoreStatus
 
 SHORT_COMMIT = 10
@@ -114,6 +114,9 @@ def _render_status(report: StoreStatus) -> str:
         measured = format_age(calibration.at, time.time())
         says = f"{one_line(calibration.judge)}: {one_line(calibration.says)}, {measured}"
         rows.append(("calibrated", says))
+    if report.facts_waiting:
+        waits = counted(report.facts_waiting, "fact waits", "facts wait")
+        rows.append(("review", f"{waits}: `xscore memory review`"))
     if report.background.problem:
         rows.append(("", f"went wrong last: {one_line(report.background.problem)}"))
     if report.hook_failure:

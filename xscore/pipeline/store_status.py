@@ -12,6 +12,7 @@ from xscore.platform.paths import user_data_dir
 from xscore.records.reports import CalibrationLine, StoreStatus
 from xscore.settings import Settings
 from xscore.store import commit_rows, opening
+from xscore.store.extracted_facts import count_waiting
 from xscore.store.hook_state import hook_state_file, read_hook_state
 from xscore.store.index_rows import GRAMMARS_MISSING, files_kept_out, files_left, read_index_meta
 from xscore.store.redaction import redact
@@ -65,6 +66,7 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         spent_estimated=is_estimated(connection),
         background=read_background(connection, now=store.clock()),
         calibrations=_calibrations(store),
+        facts_waiting=count_waiting(connection),
         hook_failure=read_hook_state(hook_state_file(store.root, data_dir)).failure,
     )
 

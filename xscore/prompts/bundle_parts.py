@@ -299,7 +299,9 @@ def provenance_text(entry: BundleEntry, *, now: float) -> str:
     statements = [_from_elsewhere(memory, age) if memory.place else _who(entry, age)]
     if memory.kind is Kind.DECISION:
         statements.append(PRIOR_CONTEXT_NOTE)
-    if memory.particulars.occurrences:
+    if memory.particulars.review == "unreviewed":
+        statements.append(_unreviewed(memory))
+    if memory.particulars.occurrences and not memory.particulars.quote:
         count = memory.particulars.occurrences
         statements.append("met once" if count == 1 else f"met {count} times")
     if memory.particulars.polarity == "antipattern":
@@ -311,6 +313,15 @@ def provenance_text(entry: BundleEntry, *, now: float) -> str:
     if entry.drift:
         statements.append(entry.drift)
     return "; ".join(part for part in statements if part)
+
+
+def _unreviewed(memory: Memory) -> str:
+    """Say that nobody has looked at a fact, and what it rests on unless that is its text."""
+    quote = memory.particulars.quote
+    if quote in memory.text:
+        return "taken from a session, reviewed by nobody"
+    shown = escape_tags(collapse_blanks(quote))
+    return f"taken from a session, reviewed by nobody; it rests on “{shown}”"
 
 
 def age_text(seconds: float) -> str:

@@ -24,6 +24,8 @@ class Stage(StrEnum):
     """Which of two answers helps more (`eval probe --grade`)."""
     COMPRESS = "compress"
     """Summaries of old turns of an agent's session (`session compress --model`)."""
+    EXTRACT = "extract"
+    """Facts of a session that is over (`memory.extractor`)."""
 
     @property
     def operation(self) -> str:

@@ -167,6 +167,11 @@ class CodeFacts(Struct, frozen=True, kw_only=True):
     """Values and one-line types that a block of module-level code defines."""
 
 
+ReviewState = Literal["", "waiting", "unreviewed", "rejected"]
+"""`waiting`: no candidate until a person accepts it. `unreviewed`: a candidate that nobody has
+looked at. `rejected`: kept so that it does not come back."""
+
+
 class MemoryDetails(Struct, frozen=True, kw_only=True):
     """What was stated about a memory besides its text; empty for indexed memories."""
 
@@ -188,6 +193,14 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
     author: str = ""
     """Who decided or said it, as git or `--by` names them; empty: unknown."""
+    quote: str = ""
+    """The words of a session that an extracted fact rests on."""
+    quoted_in: str = ""
+    """Id of the exchange that holds them; the fact goes with it."""
+    review: ReviewState = ""
+    """Where an extracted fact stands with the user; empty: stated, or accepted."""
+    extracted: int = 0
+    """Of an exchange: the version of the extraction that has read it; 0: none has."""
 
 
 STATED_ELSEWHERE = "statement"

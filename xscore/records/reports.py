@@ -104,6 +104,8 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
 
     calibrations: tuple[CalibrationLine, ...] = ()
     """Newest first; see `xscore calibrate`."""
+    facts_waiting: int = 0
+    """Facts of sessions that wait for `xscore memory review`, without those of your own store."""
     hook_failure: HookFailure | None = None
     """None: the last hook of a coding agent did not fail."""
 

@@ -44,6 +44,7 @@ NOT_OURS = "XSCORE_PYTHON"
 """A variable of the GitHub action's own steps."""
 MAX_FILE_BYTES = 1_000_000
 SWITCHES = {"yes": True, "on": True, "no": False, "off": False}
+_TRUE = ("1", "true", "yes")
 G = TypeVar("G", bound=SettingsGroup)
 
 
@@ -64,7 +65,7 @@ class SettingField(Struct, frozen=True):
     """Its type, without the marks."""
     default: object
     repository_may: bool | str
-    """Whether a repository's file may set it; `off`: only to false."""
+    """Whether a repository's file may set it; `off`: only to switch it off."""
 
 
 @cache
@@ -91,7 +92,7 @@ def repository_may_set(name: str, value: object = None) -> bool:
     value)."""
     allowed = setting_names()[name].repository_may
     if allowed == "off":
-        return value is False
+        return value is False or value == "off"
     return bool(allowed)
 
 
@@ -140,6 +141,10 @@ def load_settings(
         for section, values in by_group.items()
     }
     settings = replace(Settings(), **groups)
+    if environ.get("CI", "").lower() in _TRUE and origins["memory.extract"] == "default":
+        # Nobody reads what a build machine said, and its store is thrown away.
+        settings = replace(settings, memory=replace(settings.memory, extract="off"))
+        origins["memory.extract"] = "environment CI"
     settings = replace(
         settings, decisions=replace(settings.decisions, hosts=_decision_hosts(environ))
     )

@@ -24,6 +24,7 @@ from xscore.settings.values import (
     NO_FINAL_ROUND,
     Ceiled,
     Days,
+    ExtractMode,
     Fixed,
     Fraction,
     Globs,
@@ -290,6 +291,13 @@ class MemorySettings(SettingsGroup, frozen=True):
     most once a day and only while the machine is idle. A repository may only switch it off."""
     allow_pii: bool = False
     """Keep e-mail addresses, phone numbers and postal addresses of configuration and notes."""
+    extract: RepoMayTurnOff[ExtractMode] = "ask"
+    """What becomes of facts found in sessions: `ask` lets them wait in `xscore memory review`;
+    `auto` makes them candidates at once, marked as unreviewed; `off` looks for none. A repository
+    may only switch it off. In CI (`CI=true`) it is off unless you set it."""
+    extractor: str = ""
+    """Chat model that is asked for facts once at the end of a session, as `openai:gpt-6-luna`;
+    empty: only fixed forms are read, and nothing is sent."""
     decay_per_day: Fixed[float] = 0.01
     """λ of `base·exp(-λ·days)`, by which confidence fades when a memory is not seen."""
     drop_importance: Fixed[float] = 0.2

@@ -32,6 +32,7 @@ SignalName = Literal["accept", "adoption", "reject", "override"]
 
 NO_FINAL_ROUND = "off"
 """Value of `selection.final`: no other model looks once more."""
+ExtractMode = Literal["off", "ask", "auto"]
 PriceRule = Literal["auto", "vendor", "free"]
 
 DEFAULT_JUDGE = "openai:gpt-6-luna"

@@ -33,6 +33,10 @@ _SUPERSEDED_BY = f"""
     SELECT id FROM memory WHERE {STATED_LAYERS} AND status = 'superseded'
     AND superseded_by {IN_JSON_LIST}
 """
+_QUOTING = f"""
+    SELECT id FROM memory WHERE {STATED_LAYERS} AND source <> 'index'
+    AND json_extract(attrs, '$.quoted_in') {IN_JSON_LIST}
+"""
 _ONLY_THERE = f"""
     SELECT memory.id FROM memory JOIN occurrence ON memory_id = memory.id
       WHERE source_exchange {IN_JSON_LIST}
@@ -70,6 +74,11 @@ def failures_only_in(connection: sqlite3.Connection, ids: Iterable[str]) -> set[
     made from one of these memories."""
     among = tuple(ids)
     return _column(connection, _ONLY_THERE, among, among)
+
+
+def facts_quoting(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
+    """Return the extracted facts that quote one of these exchanges."""
+    return _column(connection, _QUOTING, ids)
 
 
 def superseded_by(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:

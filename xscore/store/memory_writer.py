@@ -383,6 +383,7 @@ class _Redactor:
             session=self.redact_name(details.session),
             paths=self._redact_all(details.paths, LINE_CHARS),
             author=self.redact_name(details.author),
+            quote=self.redact(details.quote, LINE_CHARS),
         )
 
     def _redact_all(self, texts: Iterable[str], limit: int) -> tuple[str, ...]:

@@ -168,6 +168,8 @@ def remember_within(
         memory = stated_memory
     else:
         details = merge_particulars(statement, before.particulars, unstated)
+        # Who states what waits for review has reviewed it.
+        details = replace(details, review="")
         stated_memory, redacted = memory_from_statement(statement, details, now=now)
         memory = _restated(before, stated_memory, statement, renewed=bool(citations))
     superseded = write_memory(connection, memory, before=before, now=now, thread=thread)

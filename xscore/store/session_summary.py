@@ -254,6 +254,15 @@ def exchange_text(task: str, answer: str, *further_parts: str) -> str:
     )
 
 
+_BESIDE = re.compile(r"\n\n(?:Failed: `|Files changed: )")
+
+
+def exchange_parts(text: str) -> tuple[str, str]:
+    """Return task and answer of an exchange's text, without what stands beside them."""
+    task, _, answer = text.removeprefix("Task: ").partition(_ANSWER)
+    return _BESIDE.split(task, maxsplit=1)[0], _BESIDE.split(answer, maxsplit=1)[0]
+
+
 NO_ANSWER = "(nothing was answered)"
 _WITHOUT_ANSWER = ("", "(no answer)", NO_ANSWER)
 _BESIDE_ANSWER = ("\n\nFailed: `", "\n\nFiles changed: ")

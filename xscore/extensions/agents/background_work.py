@@ -32,7 +32,13 @@ from xscore.pipeline.turn import run_turn
 from xscore.pipeline.turn_clock import Stopwatch
 from xscore.platform import database, money
 from xscore.platform.clock import DAY_S
-from xscore.platform.errors import BudgetExhausted, ExitCode, StoreError, XscoreError
+from xscore.platform.errors import (
+    BudgetExhausted,
+    ExitCode,
+    StoreError,
+    UsageError,
+    XscoreError,
+)
 from xscore.platform.paths import RepositoryRoot, user_data_dir
 from xscore.platform.processes import random_hex
 from xscore.platform.text import counted
@@ -41,6 +47,7 @@ from xscore.records.judgment import Judgment
 from xscore.records.receipt import Answer
 from xscore.settings import LoadedSettings
 from xscore.store import opening
+from xscore.store.extracted_facts import unread_sessions
 from xscore.store.index_rows import read_index_meta, write_index_meta
 from xscore.store.siblings import opened_sibling
 from xscore.store.turns import BACKGROUND, replace_turn
@@ -135,8 +142,36 @@ class BackgroundWork:
             is_asked = bool(read_index_meta(connection, CHANGES_ASKED))
         if is_asked and not await self.judge_changes():
             return False
+        await self.extract()
         await self.tidy()
         return True
+
+    async def extract(self) -> None:
+        """Keep the facts of sessions that are over. Raises StoreError."""
+        if self._loaded.settings.memory.extract == "off":
+            return
+        with self._reading() as connection:
+            if not unread_sessions(connection):
+                return
+        # Few sessions are over when this process looks.
+        from xscore.extensions.extraction.session_end import extract_sessions
+
+        self._lease.say("reading sessions that are over")
+        async with self._pipeline() as pipeline:
+            settings = pipeline.parts.settings
+            try:
+                parts = _within_caps(pipeline.parts, f"w_{random_hex(8)}", now=self._clock())
+                settings = parts.settings
+            except BudgetExhausted:  # the rules cost nothing
+                settings = replace(settings, memory=replace(settings.memory, extractor=""))
+            try:
+                sessions = await extract_sessions(pipeline.store, settings, now=self._clock())
+            except UsageError as error:
+                self.problem = f"facts of sessions: {error.message}"
+                return
+        problems = [session.problem for session in sessions if session.problem]
+        if problems:
+            self.problem = f"facts of sessions: {problems[-1]}"
 
     async def tidy(self) -> None:
         """Consolidate the memories, at most once a day. Raises StoreError."""

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from xscore.cli.opening import earlier_statements
 from xscore.extensions.agents.hook_call import INDEXING, HookCall
 from xscore.extensions.agents.hook_protocols import spoken_task
+from xscore.platform import database
 from xscore.platform.errors import ExitCode
 from xscore.platform.text import counted
 from xscore.records.receipt import Answer
@@ -91,9 +92,22 @@ def at_session_start(call: HookCall) -> str:
             if not text:
                 text = _recap(call, store)
                 call.brief = replace(_session_brief(call), start_bytes=size_of(text))
-            call.add(*filter(None, [text, earlier]))
+            call.add(*filter(None, [text, earlier, _waiting_facts(call, store)]))
     call.wake()
     return ""
+
+
+def _waiting_facts(call: HookCall, store: Store) -> str:
+    """Say how many facts of past sessions wait for the user; nothing where none does."""
+    if call.settings.memory.extract == "off" or call.settings.agents.memory == "off":
+        return ""
+    from xscore.store.extracted_facts import count_waiting  # only at the start of a session
+
+    waiting = count_waiting(store.connection)
+    if not waiting:
+        return ""
+    waits = counted(waiting, "fact of past sessions waits", "facts of past sessions wait")
+    return f"xscore: {waits} for the user's review (`xscore memory review`)."
 
 
 def _frontier(call: HookCall, store: Store) -> str:
@@ -160,6 +174,20 @@ def at_stop(call: HookCall) -> str:
     return problem
 
 
+def at_session_end(call: HookCall) -> str:
+    """Note that the session is over, so that its facts are extracted. Raises StoreError."""
+    is_off = call.settings.memory.extract == "off"
+    if is_off or not (call.thread and has_store(call.root.store_dir)):
+        return ""
+    from xscore.store.extracted_facts import note_session_over  # only at the end of a session
+
+    opened = Store.open_with(call.root, call.settings, create=False)
+    with opened as store, database.transaction(store.connection) as connection:
+        note_session_over(connection, call.thread, now=time.time())
+    call.wake()
+    return ""
+
+
 def _remember_exchange(call: HookCall) -> str:
     """Remember the exchange from the agent's message if it holds one, else from its log; return why
     it could not."""
@@ -221,6 +249,7 @@ EVENTS: Mapping[str, Callable[[HookCall], str]] = {
     "subagent-start": at_subagent_start,
     "pre-compact": before_compaction,
     "stop": at_stop,
+    "session-end": at_session_end,
     "post-edit": after_edit,
     "post-tool": after_failure,
     "tool-failed": after_failure,

@@ -78,6 +78,9 @@ class SavedParticulars(
     occurrences: _Count = 0
     polarity: Annotated[str, Meta(pattern=r"^(|pattern|antipattern)\Z")] = ""
     exception_of: _OptionalId = ""
+    quote: Annotated[str, Meta(max_length=memory_writer.LINE_CHARS)] = ""
+    quoted_in: _OptionalId = ""
+    extracted: Annotated[int, Meta(ge=0, le=1_000)] = 0
 
 
 NO_FACTS, _NO_PARTICULARS = CodeFacts(), SavedParticulars()

@@ -30,6 +30,7 @@ from xscore.extensions.learning.rules import (
     archive_weak,
     carry_over,
     expire_unused,
+    expire_waiting,
     fade_confidence,
     keep_to_caps,
     merge_duplicates,
@@ -159,6 +160,7 @@ def _settle(draft: ConsolidationDraft, scope: Scope) -> None:
     while before != len(draft.actions):
         before = len(draft.actions)
         expire_unused(draft, scope)
+        expire_waiting(draft, scope)
         merge_duplicates(draft, scope)
         keep_to_caps(draft, scope)
 

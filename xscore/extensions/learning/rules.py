@@ -119,6 +119,16 @@ def _is_unproven(draft: ConsolidationDraft, memory: Memory) -> bool:
     return is_inferred_fact(memory) and not is_of_user and memory.id not in draft.cited
 
 
+def expire_waiting(draft: ConsolidationDraft, scope: Scope) -> None:
+    """Erase facts of sessions that nobody has reviewed in `inferred_days`."""
+    for memory in draft.of_scope(scope):
+        days = draft.days_unseen(memory)
+        is_waiting = memory.particulars.review == "waiting"
+        if is_waiting and days >= draft.rules.inferred_days and memory.id not in draft.cited:
+            why = f"taken from a session, reviewed by nobody for {days:.0f} days"
+            draft.erase(ActionKind.DROP, scope, memory, why=why)
+
+
 def keep_to_caps(draft: ConsolidationDraft, scope: Scope) -> None:
     """Archive the least valuable memories of a layer over its rows or bytes, by importance ×
     confidence."""

@@ -21,7 +21,7 @@ from xscore.extensions.privacy.erasure_plan import ErasurePlan, plan_erasure
 from xscore.extensions.privacy.erasure_rows import erase_rows, remove_observations
 from xscore.platform import database
 from xscore.platform.paths import find_root
-from xscore.store import stated_copy
+from xscore.store import derived_memories, stated_copy
 from xscore.store.failed_actions import all_trees, remove_actions
 from xscore.store.line_search import LineMatcher, searchable_lines, with_halves
 from xscore.store.lookup import delete_projects, list_observations, project_pseudonym
@@ -208,7 +208,13 @@ def _plan_stores(
     plan = plan_erasure(
         connection, ids, deleted_turns=turns, other_store_ids=users.memories, texts=users.texts
     )
-    users = plan_erasure(user, ids, texts=plan.texts, turn_keys=plan.turn_keys)
+    # Facts of the user's own that quote an exchange of this repository go with it.
+    quoting = derived_memories.facts_quoting(user, plan.memories)
+    users = plan_erasure(user, [*ids, *quoting], texts=plan.texts, turn_keys=plan.turn_keys)
+    if quoting:
+        plan = plan_erasure(
+            connection, ids, deleted_turns=turns, other_store_ids=users.memories, texts=users.texts
+        )
     observed: tuple[str, ...] = ()
     if with_observations:
         observed = tuple(observation.value for observation in list_observations(user))

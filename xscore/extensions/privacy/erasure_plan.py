@@ -155,7 +155,8 @@ def _follow(
         new = derived_memories.exchanges_of_turns(connection, turns)
         new |= derived_memories.summaries_of(connection, fresh, threads)
         failures = derived_memories.failures_only_in(connection, memories)
-        new |= read_removable(connection, failures)
+        facts = derived_memories.facts_quoting(connection, memories)
+        new |= read_removable(connection, failures | facts)
         fresh = set(new.keys() - memories.keys())
         memories |= new
 

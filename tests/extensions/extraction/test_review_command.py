@@ -1,0 +1,88 @@
+"""`xscore memory review | extract` and the count in `status`, as a user runs them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import own_store
+from tests.cli.terminals import shown_on_terminal
+from tests.extensions.extraction.conftest import put_session
+from tests.programs import run
+
+SAID = (
+    ("We decided to use Redis for the job queue.", "Done."),
+    ("From now on name branches after tickets.", "Understood."),
+    ("TODO: rotate the deploy keys.", "Noted."),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, own_home: Path) -> Path:
+    """A folder with a store that holds one session."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    with own_store(folder) as store:
+        put_session(store, "s_1", SAID)
+    return folder
+
+
+def xscore(folder: Path, *arguments: str, **environ: str) -> dict[str, Any]:
+    """Run a command; return its JSON with the exit code."""
+    done = run(*arguments, "--json", cwd=folder, environ=environ)
+    body: dict[str, Any] = json.loads(done.stdout or "{}")
+    return body | {"exit_code": done.returncode}
+
+
+def test_without_a_terminal_facts_are_listed_and_answered_by_id(folder: Path) -> None:
+    """All ids are answered, or none; what waits is counted in `status`."""
+    done = xscore(folder, "memory", "extract")
+    assert (done["exchanges"], len(done["new"]), done["waiting"]) == (3, 3, 3)
+    assert xscore(folder, "status")["facts_waiting"] == 3
+    facts = {fact["kind"]: fact for fact in xscore(folder, "memory", "review")["facts"]}
+    assert facts["decision"]["particulars"]["quote"] == SAID[0][0]
+    accept, reject = facts["decision"]["id"], facts["todo"]["id"]
+    unknown = xscore(folder, "memory", "review", "--accept", accept, "--reject", "m_1")
+    assert unknown["exit_code"] == 1
+    assert xscore(folder, "status")["facts_waiting"] == 3
+    reviewed = xscore(folder, "memory", "review", "--accept", accept, "--reject", reject)
+    assert (reviewed["accepted"], reviewed["rejected"], reviewed["left"]) == ([accept], [reject], 1)
+    listed = xscore(folder, "memory", "list")["memories"]
+    assert [memory["id"] for memory in listed if memory["kind"] == "decision"] == [accept]
+
+
+def test_a_terminal_asks_one_after_the_other(folder: Path) -> None:
+    """Accept, edit, reject; what was answered stays if the rest is left."""
+    xscore(folder, "memory", "extract")
+    program = ["-m", "xscore", "memory", "review"]
+    shown, code = shown_on_terminal(program, cwd=folder, typed="e\nUse Redis 7 here.\nr\nq\n")
+    assert code == 0
+    assert "1 accepted · 1 rejected · 1 left" in shown
+    texts = [memory["text"] for memory in xscore(folder, "memory", "list")["memories"]]
+    assert "Use Redis 7 here." in texts
+
+
+def test_a_repository_may_only_switch_it_off(folder: Path) -> None:
+    """A clone cannot make candidates of what nobody reviewed."""
+    (folder / ".xscore.toml").write_text('[memory]\nextract = "auto"\n')
+    shown = {setting["name"]: setting for setting in xscore(folder, "config")["settings"]}
+    assert shown["memory.extract"]["value"] != "auto"
+    (folder / ".xscore.toml").write_text('[memory]\nextract = "off"\n')
+    shown = {setting["name"]: setting for setting in xscore(folder, "config")["settings"]}
+    assert shown["memory.extract"]["value"] == "off"
+
+
+def test_nothing_is_on_in_ci(folder: Path) -> None:
+    """`CI=true` switches it off, unless the user sets it."""
+
+    def mode(**environ: str) -> str:
+        settings = xscore(folder, "config", **environ)["settings"]
+        value: str = next(
+            setting["value"] for setting in settings if setting["name"] == "memory.extract"
+        )
+        return value
+
+    assert mode(CI="true") == "off"
+    assert mode(CI="false") == "ask"
+    assert mode(CI="true", XSCORE_MEMORY_EXTRACT="ask") == "ask"

@@ -1,0 +1,164 @@
+"""Rows of facts that were extracted from sessions, and of the exchanges they come from.
+
+A fact waits as an archived memory, so that no turn reads it; its details hold the quote, the
+exchange that has it, and where it stands with the user. An exchange says by itself that it was
+read, so that no clock and no list of ids can go wrong. It decides nothing. Trade-off: a fact that
+waits counts as archived in the figures of a layer.
+"""
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from xscore.platform.hashing import digest
+from xscore.records.memory import Kind, Layer, Memory
+from xscore.store.memory_rows import IN_JSON_LIST, select_memories
+
+EXTRACTION = 1
+"""Version of the rules; what an older one has read is not read again."""
+MOST_WAITING = 500
+"""Facts that wait at once; more are not kept."""
+OVER_PREFIX = "session_over:"
+"""Begins the keys of `meta` that name sessions whose agent said that they are over."""
+_WAITS = """
+    layer IN ('project', 'governance', 'user') AND status = 'archived' AND source = 'inferred'
+    AND json_extract(attrs, '$.review') = 'waiting'
+"""
+_UNREAD = """
+    layer = 'session' AND kind = 'exchange' AND status IN ('active', 'stale') AND version = 0
+    AND coalesce(json_extract(attrs, '$.extracted'), 0) = 0
+"""
+_UNREAD_SESSIONS = f"""
+    SELECT thread, max(updated_at), count(*),
+        EXISTS (SELECT 1 FROM meta WHERE key = '{OVER_PREFIX}' || thread)
+        OR EXISTS (SELECT 1 FROM session WHERE session.thread = memory_row.thread
+            AND closed_at IS NOT NULL)
+    FROM memory_row WHERE {_UNREAD} AND thread <> '' GROUP BY thread ORDER BY 2, 1
+"""
+_KNOWN = """
+    layer IN ('project', 'governance') AND source <> 'index'
+    AND kind IN ('decision', 'convention', 'tech_stack', 'todo', 'context', 'architecture')
+    AND (status = 'active' OR json_extract(attrs, '$.review') = 'waiting')
+"""
+_COMPARABLE = """
+    layer = ? AND source <> 'index' AND kind NOT IN ('exchange', 'summary', 'pattern')
+    AND status IN ('active', 'stale', 'archived', 'superseded')
+"""
+
+
+class UnreadSession(NamedTuple):
+    """A session with exchanges that no extraction has read."""
+
+    thread: str
+    last_at: float
+    """Unix seconds of the latest of them."""
+    exchanges: int
+    is_over: bool
+    """Its agent said that it has ended, or it was closed."""
+
+
+def unread_sessions(connection: sqlite3.Connection) -> list[UnreadSession]:
+    """Return the working sessions with unread exchanges, the oldest first."""
+    rows = connection.execute(_UNREAD_SESSIONS).fetchall()
+    return [
+        UnreadSession(thread, last_at, count, bool(over)) for thread, last_at, count, over in rows
+    ]
+
+
+def unread_exchanges(
+    connection: sqlite3.Connection, thread: str | None = None, *, limit: int
+) -> list[Memory]:
+    """Return unread exchanges, the oldest first.
+
+    thread: of this working session; None: of all. limit: at most so many; -1: all.
+    """
+    if thread is None:
+        memories = select_memories(connection, _UNREAD, ())
+    else:
+        memories = select_memories(connection, f"{_UNREAD} AND thread = ?", (thread,))
+    in_order = sorted(memories, key=lambda memory: (memory.created_at, memory.id))
+    return in_order if limit < 0 else in_order[:limit]
+
+
+def mark_read(connection: sqlite3.Connection, ids: Iterable[str]) -> int:
+    """Note that these exchanges were read; return how many were not before."""
+    return connection.execute(
+        f"UPDATE memory_row SET attrs = json_set(attrs, '$.extracted', {EXTRACTION})"
+        f" WHERE {_UNREAD} AND id {IN_JSON_LIST}",
+        (json.dumps(list(ids)),),
+    ).rowcount
+
+
+def note_session_over(connection: sqlite3.Connection, thread: str, *, now: float) -> None:
+    """Note that the agent of a session has ended it."""
+    connection.execute(
+        "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
+        (f"{OVER_PREFIX}{thread}", repr(now)),
+    )
+
+
+def forget_session_over(connection: sqlite3.Connection, thread: str) -> None:
+    """Forget that: the session was read, and may go on."""
+    connection.execute("DELETE FROM meta WHERE key = ?", (f"{OVER_PREFIX}{thread}",))
+
+
+def waiting_facts(connection: sqlite3.Connection) -> list[Memory]:
+    """Return the facts that wait for a review: those said most often first, then the latest."""
+    waiting = select_memories(connection, _WAITS, ())
+    return sorted(
+        waiting, key=lambda memory: (-memory.evidence_count, -memory.updated_at, memory.id)
+    )
+
+
+def count_waiting(connection: sqlite3.Connection) -> int:
+    """Return how many facts wait for a review."""
+    (count,) = connection.execute(
+        f"SELECT count(*) FROM memory_row WHERE version = 0 AND {_WAITS}"
+    ).fetchone()
+    return int(count)
+
+
+def comparable_memories(connection: sqlite3.Connection, layer: Layer) -> list[Memory]:
+    """Return what a fact of this layer may repeat or contradict, in any status."""
+    return select_memories(connection, _COMPARABLE, (layer,))
+
+
+def all_facts(connection: sqlite3.Connection) -> list[Memory]:
+    """Return what was stated or extracted in a repository, but failures; not what was rejected."""
+    return select_memories(connection, _KNOWN, ())
+
+
+def is_erased(connection: sqlite3.Connection, memory_id: str) -> bool:
+    """Whether a memory of this id was erased and is not to come back."""
+    query = "SELECT 1 FROM erased_memory WHERE memory_id = ?"
+    return connection.execute(query, (memory_id,)).fetchone() is not None
+
+
+def note_saying(connection: sqlite3.Connection, memory_id: str, exchange: str) -> bool:
+    """Note that a fact was said in an exchange; False: it was noted before."""
+    noted = connection.execute(
+        "INSERT INTO occurrence (id, memory_id, source_exchange) VALUES (?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        (digest("said", memory_id, exchange), memory_id, exchange),
+    )
+    return noted.rowcount > 0
+
+
+def exchanges_saying(connection: sqlite3.Connection, memory_id: str) -> set[str]:
+    """Return the ids of the exchanges in which a fact was said."""
+    rows = connection.execute(
+        "SELECT source_exchange FROM occurrence WHERE memory_id = ?", (memory_id,)
+    )
+    return {exchange for (exchange,) in rows.fetchall()}
+
+
+def sessions_of(connection: sqlite3.Connection, exchanges: Collection[str]) -> set[str]:
+    """Return the sessions of these exchanges: the working session, else the agent's name for it."""
+    rows = connection.execute(
+        "SELECT CASE WHEN thread <> '' THEN thread"
+        " ELSE coalesce(json_extract(attrs, '$.session'), id) END FROM memory_row"
+        f" WHERE version = 0 AND kind = '{Kind.EXCHANGE}' AND id {IN_JSON_LIST}",
+        (json.dumps(list(exchanges)),),
+    )
+    return {session for (session,) in rows.fetchall()}
