@@ -2,6 +2,8 @@
 folder."""
 
 import os
+import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+from tests.garbage import Garbage
 from tests.scheduling import Scheduling
 
 if TYPE_CHECKING:
@@ -25,11 +28,31 @@ hypothesis_settings.register_profile("fuzz", deadline=None, max_examples=100_000
 hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 LOOPBACK = ("127.", "::1", "localhost")
+MEMORY_DISK = Path("/dev/shm")
+ROOM_BYTES = 4_000_000_000
+"""Room on it from which the folders of tests are made there; they take a tenth of that."""
+GIT_SETTINGS = (
+    "user.name=t",
+    "user.email=t@example.invalid",
+    "init.defaultBranch=main",
+    # A commit starts no second process that looks for garbage, and none that outlives the test.
+    "gc.auto=0",
+    "maintenance.auto=false",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Spread the tests over the workers as `scheduling` says."""
+    """Spread the tests over the workers as `scheduling` says, and take nothing from who began them:
+    neither how Ctrl-C is handled nor which modes files get."""
     config.pluginmanager.register(Scheduling())
+    config.pluginmanager.register(Garbage())
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Begun in the background by a shell: each process started here would ignore it, too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.umask(0o022)
+    if MEMORY_DISK.is_dir() and shutil.disk_usage(MEMORY_DISK).free >= ROOM_BYTES:
+        # Each commit of a store waits for the disk, some ten thousand times.
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", os.fspath(MEMORY_DISK))
 
 
 @pytest.fixture(autouse=True)
@@ -77,18 +100,16 @@ def _use_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
 
 
-def git(root: Path, *arguments: str) -> str:
-    """Run git in a test repository."""
-    identity = (
-        "-c",
-        "user.name=t",
-        "-c",
-        "user.email=t@example.invalid",
-        "-c",
-        "init.defaultBranch=main",
-    )
+def git(root: Path, *arguments: str, stdin: str | None = None) -> str:
+    """Run git in a test repository. stdin: what it reads."""
+    options = [word for setting in GIT_SETTINGS for word in ("-c", setting)]
     done = subprocess.run(
-        ["git", *identity, *arguments], cwd=root, check=True, capture_output=True, text=True
+        ["git", *options, *arguments],
+        cwd=root,
+        input=stdin,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return done.stdout
 

@@ -24,6 +24,7 @@ WHOLE_FILES = frozenset(
         "tests/scorer/test_lexical.py",
         "tests/test_extras.py",
         "tests/test_patterns.py",
+        "tests/test_promises.py",
         "tests/test_start_up.py",
     }
 )

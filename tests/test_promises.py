@@ -6,10 +6,11 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import aiohttp
 import pytest
@@ -41,6 +42,46 @@ def module_of(path: Path) -> str:
     )
 
 
+class ModuleFacts(NamedTuple):
+    """What the promises ask of a module's source; the tree is parsed once and not kept."""
+
+    docstring: str
+    errors_without_hint: tuple[int, ...]
+    """Lines that raise one of our errors by name, without a hint."""
+    catch_alls: int
+    """Handlers that catch everything and do not raise it again."""
+    silent_imports: frozenset[int]
+    """Lines of imports within functions that give no reason."""
+    vague_names: tuple[tuple[int, str], ...]
+
+
+@cache
+def facts_by_path() -> dict[Path, ModuleFacts]:
+    """Read every module of the package."""
+    return {path: _facts_of(text) for path, text in SOURCES.items()}
+
+
+def _facts_of(text: str) -> ModuleFacts:
+    tree, lines = ast.parse(text), text.splitlines()
+    errors_without_hint: list[int] = []
+    catch_alls = 0
+    silent_imports = set[int]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and _raises_without_hint(node):
+            errors_without_hint.append(node.lineno)
+        elif isinstance(node, ast.ExceptHandler) and _catches_all(node):
+            catch_alls += 1
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            silent_imports |= set(_silent_imports(node, lines))
+    return ModuleFacts(
+        docstring=ast.get_docstring(tree) or "",
+        errors_without_hint=tuple(errors_without_hint),
+        catch_alls=catch_alls,
+        silent_imports=frozenset(silent_imports),
+        vague_names=tuple(_vague_names(tree)),
+    )
+
+
 def test_a_module_that_calls_itself_pure_is_held_to_it() -> None:
     """Every module whose docstring says so is in an import-linter contract, alone or with its
     room."""
@@ -51,9 +92,7 @@ def test_a_module_that_calls_itself_pure_is_held_to_it() -> None:
         module for rule in rules if rule["type"] == "forbidden" for module in rule["source_modules"]
     }
     pure_modules = {
-        module_of(path)
-        for path, text in SOURCES.items()
-        if PURE.search(ast.get_docstring(ast.parse(text)) or "")
+        module_of(path) for path, facts in facts_by_path().items() if PURE.search(facts.docstring)
     }
     assert len(pure_modules) > 10
     loose = {
@@ -67,13 +106,9 @@ def test_a_module_that_calls_itself_pure_is_held_to_it() -> None:
 def test_every_error_says_what_to_do_next() -> None:
     """Every error raised by name has a hint."""
     bare = [
-        f"{module_of(path)}:{node.lineno}"
-        for path, text in SOURCES.items()
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Raise)
-        and isinstance(node.exc, ast.Call)
-        and isinstance(node.exc.func, ast.Name)
-        if node.exc.func.id in NAMES and all(keyword.arg != "hint" for keyword in node.exc.keywords)
+        f"{module_of(path)}:{line}"
+        for path, facts in facts_by_path().items()
+        for line in facts.errors_without_hint
     ]
     assert bare == []
 
@@ -98,12 +133,15 @@ def test_names_say_what_their_values_are(trees: tuple[str, ...]) -> None:
     """No more locals and parameters than budgeted are called `found`, `one`, `said` and the
     like."""
     root = PACKAGE.parent
-    places = [
-        f"{path.relative_to(root)}:{line} {name}"
-        for path in chain.from_iterable((root / tree).rglob("*.py") for tree in trees)
-        if ".cache" not in path.parts  # what a benchmark downloaded
-        for line, name in _vague_names(ast.parse(path.read_text("utf-8")))
-    ]
+    places: list[str] = []
+    for path in chain.from_iterable((root / tree).rglob("*.py") for tree in trees):
+        if ".cache" in path.parts:  # what a benchmark downloaded
+            continue
+        if path in SOURCES:
+            vague_names: Sequence[tuple[int, str]] = facts_by_path()[path].vague_names
+        else:
+            vague_names = _vague_names(ast.parse(path.read_text("utf-8")))
+        places += [f"{path.relative_to(root)}:{line} {name}" for line, name in vague_names]
     assert len(places) <= VAGUE_NAME_BUDGETS[trees], (
         "choose names that say what the value is, and lower VAGUE_NAME_BUDGETS with each that"
         f" goes: {'; '.join(sorted(places))}"
@@ -112,21 +150,17 @@ def test_names_say_what_their_values_are(trees: tuple[str, ...]) -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     """A module opens with a docstring."""
-    assert [
-        module_of(path) for path, text in SOURCES.items() if not ast.get_docstring(ast.parse(text))
-    ] == []
+    assert [module_of(path) for path, facts in facts_by_path().items() if not facts.docstring] == []
 
 
 def test_exceptions_are_caught_whole_only_at_the_edge() -> None:
     """Catch-all handlers exist only at the command line and around others' code: plugins, grammars,
     iterators, Ray."""
-    handlers = Counter(
-        module_of(path)
-        for path, text in SOURCES.items()
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.ExceptHandler) and _catches_all(node)
-        if not any(isinstance(inner, ast.Raise) and inner.exc is None for inner in ast.walk(node))
-    )
+    handlers = {
+        module_of(path): facts.catch_alls
+        for path, facts in facts_by_path().items()
+        if facts.catch_alls
+    }
     assert handlers == {
         "xscore.cli.start": 1,
         "xscore.extension": 1,
@@ -141,16 +175,18 @@ def test_exceptions_are_caught_whole_only_at_the_edge() -> None:
 
 def test_every_import_within_a_function_says_why() -> None:
     """An import that does not stand at the top has its reason beside it or above it."""
-    unexplained = []
-    for path, text in SOURCES.items():
-        lines = text.splitlines()
-        for function in ast.walk(ast.parse(text)):
-            if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                continue
-            for node in ast.walk(function):
-                if isinstance(node, (ast.Import, ast.ImportFrom)) and not _has_reason(lines, node):
-                    unexplained.append(f"{module_of(path)}:{node.lineno}")
-    assert sorted(set(unexplained)) == []
+    assert [
+        f"{module_of(path)}:{line}"
+        for path, facts in facts_by_path().items()
+        for line in sorted(facts.silent_imports)
+    ] == []
+
+
+def _silent_imports(function: ast.AST, lines: Sequence[str]) -> Iterator[int]:
+    """Yield the lines of imports within a function that have no reason."""
+    for node in ast.walk(function):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and not _has_reason(lines, node):
+            yield node.lineno
 
 
 def _has_reason(lines: Sequence[str], node: ast.Import | ast.ImportFrom) -> bool:
@@ -195,8 +231,19 @@ def _vague_names(tree: ast.Module) -> list[tuple[int, str]]:
     return [(line, name) for line, _, name in sorted(places) if name in VAGUE_NAMES]
 
 
+def _raises_without_hint(node: ast.Raise) -> bool:
+    """Whether one of our errors is raised by name, without a hint."""
+    if not isinstance(node.exc, ast.Call) or not isinstance(node.exc.func, ast.Name):
+        return False
+    has_hint = any(keyword.arg == "hint" for keyword in node.exc.keywords)
+    return node.exc.func.id in NAMES and not has_hint
+
+
 def _catches_all(handler: ast.ExceptHandler) -> bool:
-    """Whether it catches `Exception`, `BaseException` or everything."""
+    """Whether it catches `Exception`, `BaseException` or everything, and does not raise it
+    again."""
+    if any(isinstance(inner, ast.Raise) and inner.exc is None for inner in ast.walk(handler)):
+        return False
     if handler.type is None:
         return True
     names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}

@@ -11,13 +11,19 @@ from tests.servers import AnthropicServer, OpenAIServer
 from tests.servers.decision_server import DecisionServer
 
 PROBE = """
-import json, sys
+import json, os, sys
+
+leave = os._exit
+
+def list_and_leave(code):
+    print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr, flush=True)
+    leave(code)
+
+# Every command ends with it: at once where a thread still reads, else as the last thing.
+os._exit = list_and_leave
 from xscore.cli import main
 sys.argv = ["xscore", *sys.argv[1:]]
-try:
-    main.run_command_line()
-except SystemExit as end:
-    print(json.dumps([end.code, sorted(sys.modules)]), file=sys.stderr)
+main.run_command_line()
 """
 HEAVY = {
     "pydantic",

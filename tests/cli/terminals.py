@@ -54,4 +54,4 @@ def shown_on_terminal(
     os.close(theirs)
     os.write(ours, typed.encode())
     seen = drained(ours)
-    return seen, process.wait(timeout=20)
+    return seen, process.wait(timeout=60)

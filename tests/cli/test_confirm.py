@@ -18,7 +18,7 @@ TASK = "the discount is taken twice"
 CHEAP = {"XSCORE_BUDGET_CONFIRM_USD": "0.0001"}
 QUESTION = b"Continue? [y/N]"
 CTRL_C = b"\x03"
-PATIENCE_S = 40
+PATIENCE_S = 100
 
 
 Talk = Callable[..., tuple[str, int, int]]
@@ -60,7 +60,7 @@ def talk(shop: Path, host: BillingServer, priced: Mapping[str, str]) -> Talk:
                 if answer != CTRL_C:
                     os.write(ours, answer)
         os.close(ours)
-        return seen.decode(), process.wait(timeout=10), requests_when_asked
+        return seen.decode(), process.wait(timeout=60), requests_when_asked
 
     return talking
 

@@ -53,28 +53,30 @@ def repo(make_repo: MakeRepo, xscore: Run, tmp_path: Path) -> Path:
     return repository
 
 
-@pytest.mark.parametrize(
-    ("name", "place", "why"),
-    [
-        ("src/big.py", "src/big.py", "larger than index.max_file_bytes"),
-        ("big.py:3", "src/big.py", "larger than index.max_file_bytes"),
-        ("yarn.lock", "yarn.lock", "lockfile"),
-        ("lib/vendor/q/z.py::Z", "lib/vendor/q/z.py", "copy of another project"),
-        ("made.py", "made.py", "generated"),
-        (".env", ".env", "holds secrets"),
-        ("inner/y.py", "inner/", "repository of its own"),
-        ("inner", "inner/", "repository of its own"),
-        ("sub/y.py", "sub", "submodule"),
-        ("built/out.py", "built/out.py", ".gitignore"),
-        ("built", "built", ".gitignore"),
-        ("link.py", "link.py", "symbolic link"),
-    ],
-)
-def test_the_reason_is_told(repo: Path, xscore: Run, name: str, place: str, why: str) -> None:
+REASONS = [
+    ("src/big.py", "src/big.py", "larger than index.max_file_bytes"),
+    ("big.py:3", "src/big.py", "larger than index.max_file_bytes"),
+    ("yarn.lock", "yarn.lock", "lockfile"),
+    ("lib/vendor/q/z.py::Z", "lib/vendor/q/z.py", "copy of another project"),
+    ("made.py", "made.py", "generated"),
+    (".env", ".env", "holds secrets"),
+    ("inner/y.py", "inner/", "repository of its own"),
+    ("inner", "inner/", "repository of its own"),
+    ("sub/y.py", "sub", "submodule"),
+    ("built/out.py", "built/out.py", ".gitignore"),
+    ("built", "built", ".gitignore"),
+    ("link.py", "link.py", "symbolic link"),
+]
+"""Names, the place that each is in, and words of why it was kept out."""
+
+
+def test_the_reason_is_told(repo: Path, xscore: Run) -> None:
     """Exit 1, with the place that was kept out and what that means."""
-    done = xscore("explain", name, cwd=repo)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"xscore: {place} was kept out") and why in done.stderr
+    for name, place, why in REASONS:
+        done = xscore("explain", name, cwd=repo)
+        assert done.returncode == 1, name
+        assert done.stderr.startswith(f"xscore: {place} was kept out"), name
+        assert why in done.stderr, name
 
 
 OUTSIDE = [".", "..", "../other", "../other/y.py", "/etc/passwd", ".git/config"]
@@ -83,13 +85,11 @@ OUTSIDE = [".", "..", "../other", "../other/y.py", "/etc/passwd", ".git/config"]
 FOLDERS = ["src", "empty", "hollow", "holder"]
 
 
-@pytest.mark.parametrize(
-    "name", ["nowhere.py", "gone.py", "gone.py::gone", "Cart", *FOLDERS, *OUTSIDE]
-)
-def test_what_was_not_kept_out_is_an_unknown_name(repo: Path, xscore: Run, name: str) -> None:
+def test_what_was_not_kept_out_is_an_unknown_name(repo: Path, xscore: Run) -> None:
     """Nothing is said to be kept out that is not there, is no file, or lies elsewhere."""
-    done = xscore("explain", name, cwd=repo)
-    assert "kept out" not in done.stderr and "internal error" not in done.stderr
+    for name in ("nowhere.py", "gone.py", "gone.py::gone", "Cart", *FOLDERS, *OUTSIDE):
+        done = xscore("explain", name, cwd=repo)
+        assert "kept out" not in done.stderr and "internal error" not in done.stderr, name
 
 
 def test_a_turn_that_finds_nothing_names_folders_kept_out(repo: Path, xscore: Run) -> None:

@@ -65,7 +65,7 @@ def test_ctrl_c_in_a_first_index_ends_at_once_without_a_traceback(
     begun = begin("ask", "do 7", "--judge", "lexical", "--no-answer", cwd=root)
     wait_until(lambda: count_rows(root, "memory") > 0, begun)
     os.killpg(begun.pid, signal.SIGINT)
-    out, err = begun.communicate(timeout=30)
+    out, err = begun.communicate(timeout=100)
     assert (begun.returncode, out) == (130, "")
     assert "interrupted" in err and "Traceback" not in err
     assert 0 < count_rows(root, "file") < 450
@@ -83,7 +83,7 @@ def test_sigterm_at_the_very_start_is_an_interrupt(make_repo: MakeRepo, after_s:
         time.sleep(0.01)
     time.sleep(after_s)
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=100)
     assert process.returncode in (130, -signal.SIGTERM)
     if process.returncode == 130:
         assert json.loads(out)["error"]["code"] == 130

@@ -34,6 +34,21 @@ COLUMNS = (
 )
 
 
+OWN_STORE = """
+import sys
+from pathlib import Path
+from tests.statements import decide
+from xscore.platform.paths import find_root, user_data_dir
+from xscore.store.store import Store
+
+def own_store():
+    return Store.open(find_root(Path(sys.argv[1])), user_data_dir=user_data_dir(None))
+
+"""
+"""What a process imports to state something; `own_store` of the fixtures would bring all of
+them."""
+
+
 @pytest.fixture
 def folder(make_repo: MakeRepo, xscore: Run) -> Path:
     """A repository in which decisions, a failure and a preference were stated."""
@@ -241,9 +256,8 @@ def test_a_killed_statement_is_copied_by_the_next_command(folder: Path, xscore: 
     """A process that is killed between the commit and the copy leaves a copy that is behind, and
     the next mends it."""
     stating = (
-        "import os, signal, sys; from pathlib import Path\n"
-        "from tests.cli.conftest import own_store; from tests.statements import decide\n"
-        "store = own_store(Path(sys.argv[1])); decide(store, 'The heron counts the change')\n"
+        f"import os, signal\n{OWN_STORE}"
+        "decide(own_store(), 'The heron counts the change')\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     killed = subprocess.run(
@@ -256,12 +270,10 @@ def test_a_killed_statement_is_copied_by_the_next_command(folder: Path, xscore: 
 
 
 def test_two_processes_that_state_at_once_are_both_copied(folder: Path) -> None:
-    """Of eight processes that state at once the copy holds every statement."""
+    """Of four processes that state at once the copy holds every statement."""
     stating = (
-        "import sys; from pathlib import Path\nfrom tests.cli.conftest import own_store; from"
-        " tests.statements import decide\nfor number in range(3):\n    with"
-        " own_store(Path(sys.argv[1])) as store: decide(store, f'Decision {number} of"
-        " {sys.argv[2]}')\n"
+        f"{OWN_STORE}for number in range(3):\n"
+        "    with own_store() as store: decide(store, f'Decision {number} of {sys.argv[2]}')\n"
     )
     running = [
         subprocess.Popen([sys.executable, "-c", stating, folder, str(name)]) for name in range(4)

@@ -1,7 +1,8 @@
 """What must not change in a refactoring: bytes sent to the judge, JSON fields, receipts, exit
 codes.
 
-Everything is seen from outside: the installed command, a real git repository, a host on loopback.
+Everything is seen from outside: the command line, a real git repository, a host on loopback. The
+commands run in this process, which takes a quarter of the time; one of each dialect is installed.
 `expected.json` holds what was seen; `python -m tests.contract.test_contract` writes it again, for a
 change that is meant to be seen.
 """
@@ -12,12 +13,16 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.conftest import Run, xscore
 from tests.contract.host import Host
+
+__all__ = ["xscore"]
 
 EXPECTED = Path(__file__).with_name("expected.json")
 TASK = "Why is the discount taken twice at checkout?"
@@ -109,6 +114,19 @@ VOLATILE = {
 """Fields that vary by run or machine, or are prose: only their type is compared."""
 
 
+RunCommand = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def run_installed(
+    *arguments: str, cwd: Path, environ: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in a new process, with this environment alone."""
+    command = [sys.executable, "-m", "xscore", *arguments]
+    return subprocess.run(
+        command, cwd=cwd, env=environ, capture_output=True, text=True, check=False
+    )
+
+
 class World:
     """One user, one repository, one host."""
 
@@ -150,22 +168,23 @@ class World:
         if "PYTHONPATH" in os.environ:
             self.environ["PYTHONPATH"] = os.environ["PYTHONPATH"]
 
-    def run(self, *arguments: str) -> tuple[int, str]:
+    def run(self, run_command: RunCommand, *arguments: str) -> tuple[int, str]:
         """Run the command; return its exit code and standard output."""
-        command = [sys.executable, "-m", "xscore", *arguments]
-        done = subprocess.run(
-            command, cwd=self.root, env=self.environ, capture_output=True, text=True, check=False
-        )
+        done = run_command(*arguments, cwd=self.root, environ=self.environ)
         assert "Traceback" not in done.stderr, done.stderr
         return done.returncode, done.stdout
 
 
-def seen(folder: Path, dialect: str) -> dict[str, Any]:
+INSTALLED = "ask with a file"
+"""The view whose command always runs in a process of its own."""
+
+
+def seen(folder: Path, dialect: str, run_command: RunCommand = run_installed) -> dict[str, Any]:
     """Run every command once, in order; return all that must not change."""
     world, by_name = World(folder, dialect), dict[str, Any]()
     for name, arguments in COMMANDS.items():
         before = len(world.host.requests)
-        code, out = world.run(*arguments)
+        code, out = world.run(run_installed if name == INSTALLED else run_command, *arguments)
         sent = [body | {"path": path} for path, body in world.host.requests[before:]]
         value: object = fixed(json.loads(out)) if out.startswith("{") else words(out)
         by_name[name] = {
@@ -174,7 +193,7 @@ def seen(folder: Path, dialect: str) -> dict[str, Any]:
             "sent": sorted((request(b) for b in sent), key=json.dumps),
         }
     world.host.fault = 401
-    code, _ = world.run("ask", "What does a refused key do?", "--json", "-y")
+    code, _ = world.run(run_command, "ask", "What does a refused key do?", "--json", "-y")
     by_name["refused key"] = {"exit": code}
     world.host.shutdown()
     world.host.server_close()
@@ -219,18 +238,18 @@ def words(text: str) -> str:
     return re.sub(r"127\.0\.0\.1:\d+", "HOST", text)
 
 
-# The commands of a dialect take ten seconds; pytest may set up its fixture for each test.
 _SEEN: dict[str, Any] = {}
+"""What each dialect brought: its commands run once for all tests."""
 
 
-@pytest.fixture(scope="module", params=["openai", "anthropic"])
+@pytest.fixture(params=["openai", "anthropic"])
 def both(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, xscore: Run, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Any, Any]:
     """The current results and the expected ones."""
     dialect = str(request.param)
     if dialect not in _SEEN:
-        _SEEN[dialect] = seen(tmp_path_factory.mktemp(dialect), dialect)
+        _SEEN[dialect] = seen(tmp_path_factory.mktemp(dialect), dialect, xscore)
     return _SEEN[dialect], json.loads(EXPECTED.read_text())[dialect]
 
 

@@ -98,11 +98,15 @@ def unseen_lines(path: str, text: str) -> list[str]:
     return unseen_rows(source, cut_file(source)[0])
 
 
+CPU_LIMIT_S = 0.5
+"""CPU for a file that may be a bomb: a tenth of a second is enough for any other."""
+
+
 def cut_within_limits(source: SourceFile) -> tuple[list[MemoryDraft], str]:
     """Cut a file whose grammar may not be able to read it; return the drafts and the note."""
     stamp = FileStamp(source.path, len(source.text), 1, "h")
     (result,) = parse_in_processes(
-        [ParseJob(stamp, source.text, 1, source.window_lines, 1.0)], count=1
+        [ParseJob(stamp, source.text, 1, source.window_lines, CPU_LIMIT_S)], count=1
     )
     drafts, _, note = cut_file(source, without_grammar=result.note)
     return drafts, note
@@ -121,3 +125,9 @@ def unseen_rows(source: SourceFile, pieces: Sequence[MemoryDraft]) -> list[str]:
         if line.strip() and row not in seen and line not in marks
     ]
     return [f"{row + 1}: {lines[row]}" for row in unseen]
+
+
+def arrows(*rows: str) -> set[tuple[str, str]]:
+    """Return edges that are written as a source and its targets, `a -> b c`."""
+    written = (row.split(" -> ") for row in rows)
+    return {(source, target) for source, targets in written for target in targets.split()}

@@ -3,8 +3,7 @@ where code is broken."""
 
 import pytest
 
-from tests.indexer.conftest import Index
-from tests.indexer.test_links import arrows
+from tests.indexer.conftest import Index, arrows
 from xscore.indexer.chains import chain_of
 from xscore.indexer.grammars import load_parser
 from xscore.indexer.languages import language_named

@@ -20,7 +20,8 @@ from xscore.records.memory import IndexReport
 from xscore.settings import IndexSettings
 from xscore.store.opening import connect_store
 
-GRACE_S = 1.0
+GRACE_S = 10.0
+"""What a busy machine may take beyond a deadline; without one, a writer is waited for 30 s."""
 """How far a run may exceed its deadline on a busy machine."""
 TABLES = (
     "SELECT id, content_hash, text_hash, terms, start_line, tokens FROM memory ORDER BY id",

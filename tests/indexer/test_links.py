@@ -1,6 +1,6 @@
 """Edges between entities and files, in small whole repositories."""
 
-from tests.indexer.conftest import Index
+from tests.indexer.conftest import Index, arrows
 from xscore.store.graph import follow_links
 
 PYTHON = {
@@ -40,12 +40,6 @@ PYTHON = {
 }
 
 
-def arrows(*rows: str) -> set[tuple[str, str]]:
-    """Return edges that are written as a source and its targets, `a -> b c`."""
-    written = (row.split(" -> ") for row in rows)
-    return {(source, target) for source, targets in written for target in targets.split()}
-
-
 def test_calls_go_to_resolved_targets_only(index: Index) -> None:
     """X29: same file, imports (aliases and re-exports followed), own and inherited methods, unique
     names; no others."""
@@ -61,49 +55,38 @@ def test_calls_go_to_resolved_targets_only(index: Index) -> None:
     )
 
 
+REEXPORTS = {
+    "pkg/__init__.py": ("from .impl import real as public\nfrom .models import Base as Root\n"),
+    "pkg/impl.py": "def real():\n    return 1\n",
+    "pkg/fake.py": "def public():\n    return 0\n\n\ndef real():\n    return 2\n",
+    "pkg/models.py": (
+        "class Base:\n    def save(self):\n        pass\n\n    def load(self):\n        pass\n"
+    ),
+    "pkg/other.py": (
+        "class Other:\n    def save(self):\n        pass\n\n    def load(self):\n        pass\n"
+    ),
+    "app/use.py": (
+        "from pkg import Root, public\n\n\n"
+        "class Middle(Root):\n"
+        "    def save(self):\n"
+        "        super().save()\n"
+        "        public()\n\n\n"
+        "class Leaf(Middle):\n"
+        "    def run(self):\n"
+        "        self.save()\n"
+        "        self.load()\n"
+    ),
+    "web/a.js": "export function real() {\n  return 1\n}\n",
+    "web/b.js": "export function real() {\n  return 2\n}\n",
+    "web/index.js": "export { real as shown } from './a.js'\n",
+    "web/use.js": ("import { shown } from './index.js'\nexport function go() {\n  shown()\n}\n"),
+}
+
+
 def test_renamed_reexports_and_inherited_methods_are_followed(index: Index) -> None:
     """`from .a import x as y` exports `x`; `self.save()` finds the nearest base with it, `super()`
     one above."""
-    root = index.make(
-        {
-            "pkg/__init__.py": (
-                "from .impl import real as public\nfrom .models import Base as Root\n"
-            ),
-            "pkg/impl.py": "def real():\n    return 1\n",
-            "pkg/fake.py": "def public():\n    return 0\n\n\ndef real():\n    return 2\n",
-            "pkg/models.py": (
-                "class Base:\n"
-                "    def save(self):\n"
-                "        pass\n\n"
-                "    def load(self):\n"
-                "        pass\n"
-            ),
-            "pkg/other.py": (
-                "class Other:\n"
-                "    def save(self):\n"
-                "        pass\n\n"
-                "    def load(self):\n"
-                "        pass\n"
-            ),
-            "app/use.py": (
-                "from pkg import Root, public\n\n\n"
-                "class Middle(Root):\n"
-                "    def save(self):\n"
-                "        super().save()\n"
-                "        public()\n\n\n"
-                "class Leaf(Middle):\n"
-                "    def run(self):\n"
-                "        self.save()\n"
-                "        self.load()\n"
-            ),
-            "web/a.js": "export function real() {\n  return 1\n}\n",
-            "web/b.js": "export function real() {\n  return 2\n}\n",
-            "web/index.js": "export { real as shown } from './a.js'\n",
-            "web/use.js": (
-                "import { shown } from './index.js'\nexport function go() {\n  shown()\n}\n"
-            ),
-        }
-    )
+    root = index.make(REEXPORTS)
     index.run(root)
     expected = arrows(
         "use.py:Middle.save -> models.py:Base.save impl.py:real",
@@ -364,303 +347,3 @@ def test_a_use_of_an_imported_value_leads_to_the_block_that_defines_it(index: In
     )
     users = follow_links(index.connection, "affected", "conf.py::LIMIT")
     assert [user.entity for user in users] == ["bare", "qualified"]
-
-
-CRATE = {
-    "src/main.rs": (
-        "mod walk;\n"
-        "mod output;\n\n"
-        "fn main() {\n"
-        "    walk::lonely();\n"
-        "    crate::walk::deep::dig();\n"
-        "}\n"
-    ),
-    "src/output.rs": (
-        "use crate::walk;\n"
-        "use crate::walk::{self as other, Walker};\n\n"
-        "pub fn print_entry() {\n"
-        "    walk::lonely();\n"
-        "    Walker::new();\n"
-        "    let walk = start();\n"
-        "    walk.dig();\n"
-        "}\n\n"
-        "mod tests {\n"
-        "    use super::*;\n\n"
-        "    #[test]\n"
-        "    fn prints() {\n"
-        "        print_entry()\n"
-        "    }\n"
-        "}\n"
-    ),
-    "src/walk.rs": (
-        "mod deep;\n\n"
-        "pub struct Walker;\n\n"
-        "impl Walker {\n"
-        "    pub fn new() -> Walker {\n"
-        "        Walker\n"
-        "    }\n"
-        "}\n\n"
-        "pub fn lonely() {\n"
-        "    super::output::print_entry();\n"
-        "}\n"
-    ),
-    "src/walk/deep.rs": "pub fn dig() {\n}\n",
-    "src/other.rs": (
-        "pub struct Digger;\n\nimpl Digger {\n    pub fn new() {\n    }\n}\n\npub fn dig() {\n}\n"
-    ),
-}
-
-
-def test_paths_of_rust_lead_through_its_modules(index: Index) -> None:
-    """`walk::lonely()` is followed if `walk` is declared or imported; a variable `walk` is no
-    module."""
-    index.of(CRATE)
-    assert index.edges("calls") == arrows(
-        "main.rs:main -> walk.rs:lonely deep.rs:dig",
-        "output.rs:print_entry -> walk.rs:lonely walk.rs:Walker.new",
-        "walk.rs:lonely -> output.rs:print_entry",
-    )
-    assert index.edges("imports") == arrows(
-        "f_src/main.rs -> f_src/walk.rs f_src/output.rs",
-        "f_src/output.rs -> f_src/walk.rs",
-        "f_src/walk.rs -> f_src/walk/deep.rs",
-    )
-
-
-NAMED_CRATES = {
-    "Cargo.toml": '[workspace]\nmembers = ["walk-files", "tool"]\n',
-    "walk-files/Cargo.toml": (
-        '[package]\nversion = "1.0.0"\nname = "walk-files"\n\n[dependencies]\nname = "x"\n'
-    ),
-    "walk-files/src/lib.rs": (
-        "pub mod deep;\npub use deep::Walker;\n\npub fn run() {\n    deep::dig();\n}\n"
-    ),
-    "walk-files/src/deep.rs": (
-        "pub struct Walker;\n\n"
-        "impl Walker {\n"
-        "    pub fn new() {\n"
-        "    }\n"
-        "}\n\n"
-        "pub fn dig() {\n"
-        "}\n\n"
-        "pub fn fill() {\n"
-        "}\n"
-    ),
-    "walk-files/tests/it.rs": (
-        "use walk_files::deep::{dig, self};\n"
-        "use walk_files::Walker;\n\n"
-        "#[test]\n"
-        "fn walks() {\n"
-        "    dig();\n"
-        "    deep::fill();\n"
-        "    Walker::new();\n"
-        "    walk_files::run();\n"
-        "}\n"
-    ),
-    "tool/Cargo.toml": '[package]\nname = "tool"\n\n[lib]\nname = "tool_lib"\n',
-    "tool/src/lib.rs": "pub fn dig() {\n    walk_files::deep::dig();\n}\n",
-    "tool/src/main.rs": "fn main() {\n    tool_lib::dig();\n}\n",
-}
-
-
-def test_a_crate_is_known_by_the_name_in_its_manifest(index: Index) -> None:
-    """Tests, binaries and other members of a workspace reach a crate's files by its name, `-`
-    written as `_`."""
-    index.of(NAMED_CRATES)
-    assert index.edges("tests") >= arrows(
-        "it.rs:walks -> deep.rs:dig deep.rs:fill deep.rs:Walker.new lib.rs:run",
-    )
-    assert {("main.rs:main", "lib.rs:dig"), ("lib.rs:dig", "deep.rs:dig")} <= index.edges("calls")
-    assert ("f_walk-files/tests/it.rs", "f_walk-files/src/deep.rs") in index.edges("imports")
-
-
-GO_MODULE = {
-    "go.mod": "// the module\nmodule example.com/shop\n\ngo 1.22\n",
-    "shop.go": "package shop\n\nfunc Open() int {\n\treturn size()\n}\n",
-    "size_linux.go": "package shop\n\nfunc size() int {\n\treturn 1\n}\n",
-    "size_windows.go": "package shop\n\nfunc size() int {\n\treturn 2\n}\n",
-    "pay/sum.go": (
-        "package pay\n\nfunc Sum() int {\n\treturn size()\n}\n\nfunc size() int {\n\treturn 3\n}\n"
-    ),
-    "pay/unused.go": "package pay\n\nfunc Unused() int {\n\treturn 1\n}\n",
-    "template/template.go": (
-        "package template\n\ntype Set struct {\n\tn int\n}\n\nfunc Must() int {\n\treturn 1\n}\n\n"
-        "func (s *Set) Delims() int {\n\treturn s.n\n}\n"
-    ),
-    "cmd/run.go": (
-        "package main\n\n"
-        "import (\n"
-        '\t"html/template"\n\n'
-        '\t"example.com/shop"\n'
-        '\t"example.com/shop/pay"\n'
-        ")\n\n"
-        "func main() {\n"
-        "\tshop.Open()\n"
-        "\tpay.Sum()\n"
-        "\ttemplate.Must()\n"
-        '\ttemplate.New("").Delims()\n'
-        "}\n"
-    ),
-}
-
-
-def test_packages_of_go_are_found_by_the_module_of_go_mod(index: Index) -> None:
-    """The root package and its subpackages are followed to the defining files; library packages are
-    not.
-
-    A name that a package has once for each platform means all of these. A module renamed is another
-    one at once.
-    """
-    root = index.of(GO_MODULE)
-    inside = arrows(
-        "shop.go:Open -> size_linux.go:size size_windows.go:size",
-        "sum.go:Sum -> sum.go:size",
-    )
-    assert index.edges("calls") == inside | {
-        ("run.go:main", "shop.go:Open"),
-        ("run.go:main", "sum.go:Sum"),
-    }
-    assert index.edges("imports") == {
-        ("f_cmd/run.go", "f_shop.go"),
-        ("f_cmd/run.go", "f_pay/sum.go"),
-    }
-    assert "cmd/run.go" in [
-        node.path for node in follow_links(index.connection, "affected", "shop.go")
-    ]
-    (root / "go.mod").write_text("module example.com/other\n")
-    index.run(root)
-    assert index.edges("calls") == inside
-
-
-REACHED = {
-    "plug/aura.py": "class Page:\n    def error(self):\n        pass\n",
-    "plug/log.py": (
-        "import logging\n\n"
-        "log = logging.getLogger()\n\n\n"
-        "def run(error):\n"
-        "    log.error(1)\n"
-        "    error()\n"
-    ),
-    "plug/near.py": "from plug import aura\n\n\ndef near(page):\n    page.error()\n",
-    "plug/far.py": "from plug.near import near\n\n\ndef far(page):\n    page.error()\n",
-    "plug/farther.py": "from plug.far import far\n\n\ndef farther(page):\n    page.error()\n",
-    "tests/conftest.py": "from plug import aura\n\n\ndef page():\n    return aura.Page()\n",
-    "tests/test_it.py": "def test_it(page):\n    page.error()\n",
-    "web/codemod.ts": (
-        "export function turn(api: Api) {\n  api.isCall()\n  pad(1)\n}\n\nexport {}\nimport './x'\n"
-    ),
-    "web/plugin.ts": (
-        "export class Plugin {\n"
-        "  isCall() {\n"
-        "    return 1\n"
-        "  }\n"
-        "}\n\n"
-        "export function pad() {\n"
-        "  return 2\n"
-        "}\n"
-    ),
-    "page/first.js": "function spread() {\n  return 1\n}\n",
-    "page/second.js": "function show() {\n  spread()\n}\n",
-    "java/a/Till.java": "package a;\nclass Till {\n  void ring() { }\n}\n",
-    "java/a/Shop.java": "package a;\nclass Shop {\n  void open() { make().ring(); }\n}\n",
-    "java/b/Other.java": (
-        "package b;\nimport a.Shop;\nclass Other {\n  void go() { make().ring(); }\n}\n"
-    ),
-    "java/c/Foreign.java": (
-        "package c;\nimport org.Bell;\nclass Foreign {\n  void go() { bell().ring(); }\n}\n"
-    ),
-    "c/inc/pool.h": "int drain(void);\n",
-    "c/src/pool.c": '#include "pool.h"\n\nint drain(void) {\n  return 1;\n}\n',
-    "c/tool/main.c": '#include "pool.h"\n\nint main(void) {\n  return drain();\n}\n',
-    "c/other/lib.c": "#include <pools.h>\n\nint lib(void) {\n  return drain();\n}\n",
-}
-
-
-def test_a_name_alone_is_followed_within_reach_only(index: Index) -> None:
-    """A method of an unknown object, or a name that nothing states, is that of a file imported at
-    most two steps away.
-
-    Tests reach what their fixtures do, scripts of a page each other, Java its packages, C what
-    shares a header.
-    """
-    index.of(REACHED)
-    assert index.edges("calls") == arrows(
-        "near.py:near -> aura.py:Page.error",
-        "far.py:far -> aura.py:Page.error",
-        "second.js:show -> first.js:spread",
-        "Shop.java:Shop.open -> Till.java:Till.ring",
-        "Other.java:Other.go -> Till.java:Till.ring",
-        "main.c:main -> pool.c:drain",
-    )
-    assert ("test_it.py:test_it", "aura.py:Page.error") in index.edges("tests")
-
-
-def test_stars_of_stars_are_followed(index: Index) -> None:
-    """What a barrel passes on of barrels is found by its name, also through a namespace; a circle
-    of them ends."""
-    files = {
-        "lib/index.ts": (
-            "import * as z from './external'\nexport * from './external'\nexport { z }\n"
-        ),
-        "lib/external.ts": "export * from './schemas'\nexport * from './index'\n",
-        "lib/schemas.ts": "export function object() {\n  return 1\n}\n",
-        "use.ts": (
-            "import * as z from './lib'\n"
-            "import { object } from './lib'\n\n"
-            "export function one() {\n"
-            "  z.object()\n"
-            "}\n\n"
-            "export function two() {\n"
-            "  object()\n"
-            "  z.absent()\n"
-            "}\n"
-        ),
-    }
-    index.of(files)
-    assert index.edges("calls") == arrows(
-        "use.ts:one -> schemas.ts:object", "use.ts:two -> schemas.ts:object"
-    )
-
-
-def test_what_only_passes_on_is_no_step(index: Index) -> None:
-    """Files that define nothing are passed through: five of them between two files are none."""
-    chain = {f"lib/b{n}.ts": f"export * from './b{n + 1}'\n" for n in range(4)}
-    files = {
-        "lib/use.ts": "import { top } from './b0'\n\nexport function use(one) {\n  one.spin()\n}\n",
-        "lib/b4.ts": "export class Top {\n  spin() {\n    return 1\n  }\n}\n",
-    }
-    index.of(chain | files)
-    assert index.edges("calls") == {("use.ts:use", "b4.ts:Top.spin")}
-
-
-def test_importers_reach_what_a_name_is_bound_to(index: Index) -> None:
-    """A call of an imported name leads to what a call made of an object, or to the block that binds
-    the name."""
-    files = {
-        "lib/api.ts": (
-            "export const rename = mutation({\n"
-            "  handler: async (ctx) => {\n"
-            "    return 1\n"
-            "  },\n"
-            "})\n\n"
-            "export const Plain = memo(Inner)\n"
-        ),
-        "lib/use.tsx": (
-            "import { Plain, rename } from './api'\n\n"
-            "export function Page() {\n"
-            "  rename(1)\n"
-            "  return <Plain />\n"
-            "}\n"
-        ),
-    }
-    files["lib/held.ts"] = (
-        "class Store {\n  load() {\n    return 1\n  }\n}\n\n"
-        "const store = new Store({\n  read(key: string) {\n    return key\n  },\n})\n\n"
-        "export function use() {\n  store.load()\n}\n"
-    )
-    index.of(files)
-    assert index.edges("calls") == arrows(
-        "use.tsx:Page -> api.ts:rename api.ts:module:Plain",
-        "held.ts:use -> held.ts:Store.load",
-        "held.ts:module:store -> held.ts:Store",
-    )

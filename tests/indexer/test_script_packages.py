@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from tests.indexer.conftest import Index
-from tests.indexer.test_links import arrows
+from tests.indexer.conftest import Index, arrows
 from xscore.indexer.manifests import MOST_GLOBS, MOST_TARGETS, declared_modules
 from xscore.indexer.memories import source_file
 from xscore.indexer.script_packages import ScriptPackages

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]  # it states no types
 import pytest
 from msgspec.structs import replace
 
@@ -83,11 +84,13 @@ def test_a_killed_process_costs_one_file_its_grammar() -> None:
 
     def kill_children() -> None:
         give_up = time.monotonic() + 30
-        while not children_of(os.getpid()) and time.monotonic() < give_up:
-            time.sleep(0.05)
-        time.sleep(0.5)
-        for pid in children_of(os.getpid()):
-            os.kill(pid, signal.SIGKILL)
+        while time.monotonic() < give_up:
+            for pid in children_of(os.getpid()):
+                # It has started, and is at the first file, which takes it a second.
+                if psutil.Process(pid).cpu_times().user > 0.4:
+                    os.kill(pid, signal.SIGKILL)
+                    return
+            time.sleep(0.02)
 
     killer = threading.Thread(target=kill_children)
     killer.start()

@@ -27,7 +27,7 @@ from xscore.indexer.file_facts import FileFacts, made_by
 from xscore.indexer.languages import is_test_path
 from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.parameters import parameter_count
-from xscore.indexer.receivers import Receivers, Scope
+from xscore.indexer.receivers import Receivers, VariableScope
 from xscore.indexer.sections import split_rows
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, number_names, trim_rows
 from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
@@ -86,7 +86,7 @@ def cut_code(source: SourceFile, syntax: Syntax) -> tuple[list[MemoryDraft], lis
     # First of all: a run of idle rows widens the entity beside it.
     runs = _runs_between(facts, tops)
     receivers = Receivers(facts)
-    scopes: dict[str, Scope] = {}
+    scopes: dict[str, VariableScope] = {}
     for entity in entities:  # after the entity around it
         outer = None
         if entity.parent is not None and entity.parent.definition.kind == "suite":
@@ -149,7 +149,7 @@ def _neighbour(
 
 
 def _entity_draft(
-    facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]
+    facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, VariableScope]
 ) -> MemoryDraft:
     d, name = entity.definition, entity.name
     if d.kind == "scope":
@@ -190,7 +190,7 @@ def _entity_draft(
 
 
 def _types(
-    facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, Scope]
+    facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, VariableScope]
 ) -> dict[str, str]:
     """Return the types of a draft: what it gives, and those of its members."""
     d = entity.definition

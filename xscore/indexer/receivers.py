@@ -89,7 +89,7 @@ class Receivers:
         self._super = {name.rstrip("()") for name in self._language.receivers}
 
     def uses(
-        self, scope: "Scope", start: int, end: int, holes: Sequence[tuple[int, int]] = ()
+        self, scope: "VariableScope", start: int, end: int, holes: Sequence[tuple[int, int]] = ()
     ) -> list[NameUse]:
         """Return the calls between two bytes. holes: spans to leave out."""
         uses: dict[NameUse, None] = {}
@@ -110,7 +110,7 @@ class Receivers:
         return list(uses)
 
     def _use(
-        self, chain: str, at: int, scope: "Scope", bound: "tuple[int, str] | None"
+        self, chain: str, at: int, scope: "VariableScope", bound: "tuple[int, str] | None"
     ) -> tuple[str, str] | None:
         *held, name = chain.split(STEP)
         if not held:
@@ -139,7 +139,7 @@ class Receivers:
         return not self._language.has_extension_methods or name in self._library
 
     def _bare_use(
-        self, name: str, scope: "Scope", bound: tuple[int, str] | None
+        self, name: str, scope: "VariableScope", bound: tuple[int, str] | None
     ) -> tuple[str, str] | None:
         """Return the use of a name that is called without an object."""
         if name == "super":  # what the constructor of the base is
@@ -154,7 +154,9 @@ class Receivers:
             return None
         return self._without_object(name, scope)
 
-    def _held_function(self, bound: tuple[int, str], scope: "Scope") -> tuple[str, str] | None:
+    def _held_function(
+        self, bound: tuple[int, str], scope: "VariableScope"
+    ) -> tuple[str, str] | None:
         """Return the function that a variable was given: `const { open } = store`."""
         at, chain = bound
         begins, _, name = self.expand(chain, at - 1, scope).rpartition(STEP)
@@ -162,7 +164,7 @@ class Receivers:
             return (name, f"at:{begins}")
         return None
 
-    def _without_object(self, name: str, scope: "Scope") -> tuple[str, str] | None:
+    def _without_object(self, name: str, scope: "VariableScope") -> tuple[str, str] | None:
         if name.startswith(TYPE_MARK):
             return name[1:].rpartition(".")[2], f"new:{scope.owner}"
         has_inner = self._language.has_implicit_receiver or self._language.module_separator == "::"
@@ -171,7 +173,7 @@ class Receivers:
             return name, f"in:{scope.owner}"
         return self._facts.named_use(name.replace("::", "."), scope.owner)
 
-    def _is_plain(self, held: Sequence[str], scope: "Scope") -> bool:
+    def _is_plain(self, held: Sequence[str], scope: "VariableScope") -> bool:
         """Whether the hints of `links` say all of an object: an imported name, or one name that is
         not the class's."""
         head = held[0]
@@ -183,7 +185,7 @@ class Receivers:
         may_be_own = self._language.has_implicit_receiver and scope.owner
         return len(held) == 1 and head != "?" and not may_be_own
 
-    def expand(self, chain: str, at: int, scope: "Scope", depth: int = 0) -> str:
+    def expand(self, chain: str, at: int, scope: "VariableScope", depth: int = 0) -> str:
         """Return a chain that begins with what other files can look up; empty: nothing is known of
         it."""
         if not chain or depth > MAX_GIVEN:
@@ -205,7 +207,9 @@ class Receivers:
             return self._of_name(head, steps, scope)
         return _joined(begins, steps) if begins else ""
 
-    def _narrowed(self, head: str, steps: list[str], at: int, scope: "Scope", depth: int) -> str:
+    def _narrowed(
+        self, head: str, steps: list[str], at: int, scope: "VariableScope", depth: int
+    ) -> str:
         """Return the chain of a value of which a function tells the type, if what that returns says
         so."""
         before = self.expand(head, at, scope, depth)
@@ -222,7 +226,7 @@ class Receivers:
             return ""
         return ALIKE_MARK + class_name
 
-    def _of_name(self, head: str, steps: list[str], scope: "Scope") -> str:
+    def _of_name(self, head: str, steps: list[str], scope: "VariableScope") -> str:
         first, *rest = head.split("::")
         is_super = head in _SUPER and head in self._super
         if first in self._own:
@@ -240,7 +244,7 @@ class Receivers:
             return ""
         return _joined(f"{'^' if is_super else '@'}{scope.owner}", steps)
 
-    def _looked_up(self, head: str, steps: list[str], scope: "Scope") -> str:
+    def _looked_up(self, head: str, steps: list[str], scope: "VariableScope") -> str:
         if "::" in head and self._language.module_separator == "::":
             name, hint = self._facts.path_of(head.split("::"))
             if hint.startswith("typed:"):
@@ -307,12 +311,14 @@ class Receivers:
             return name
         return read_type(bounds[above - 1][1].lstrip(":")).partition("<")[0]
 
-    def scope_of(self, entity: Entity, owner: str, outer: "Scope | None" = None) -> "Scope":
+    def scope_of(
+        self, entity: Entity, owner: str, outer: "VariableScope | None" = None
+    ) -> "VariableScope":
         """Return the variables that the code of an entity sees."""
         d = entity.definition
         holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
         variables = self._variables(d.start_byte, d.end_byte, holes)
-        scope = Scope(owner, variables, outer, self._closures)
+        scope = VariableScope(owner, variables, outer, self._closures)
         if d.kind == "suite":
             scope.suite = entity.name
         elif outer is not None and entity.parent is not None:
@@ -349,7 +355,7 @@ class Receivers:
         result = self.type_of(stated[0][1], d.end_byte)
         return TYPE_MARK + result if result else ""
 
-    def result_of(self, entity: Entity, scope: "Scope") -> str:
+    def result_of(self, entity: Entity, scope: "VariableScope") -> str:
         """Return what a function gives, by its declaration or by what it returns; alternatives are
         apart by blanks."""
         d, syntax = entity.definition, self._facts.syntax
@@ -368,7 +374,7 @@ class Receivers:
         return ALTERNATIVE.join(list(values)[:MAX_RETURNED])
 
     def members_of(
-        self, entity: Entity, scope: "Scope", methods: Iterable["Scope"]
+        self, entity: Entity, scope: "VariableScope", methods: Iterable["VariableScope"]
     ) -> dict[str, str]:
         """Return the types of a class's fields, and `name()` with the result of each method that it
         only declares."""
@@ -396,7 +402,7 @@ class Receivers:
         members: dict[str, str],
         name: str,
         assigned: Sequence[tuple[int, str]],
-        scope: "Scope",
+        scope: "VariableScope",
     ) -> None:
         field = (name.partition(".")[2] or name).lstrip("#")
         for at, chain in assigned:
@@ -407,9 +413,9 @@ class Receivers:
                 members[field] += ALTERNATIVE + value
             members.setdefault(field, value)
 
-    def scope_between(self, start: int, end: int) -> "Scope":
+    def scope_between(self, start: int, end: int) -> "VariableScope":
         """Return the variables that module-level code between two bytes gives values to."""
-        return Scope("", self._variables(start, end, ()), None, self._closures)
+        return VariableScope("", self._variables(start, end, ()), None, self._closures)
 
     @cached_property
     def _is_usual(self) -> bool:
@@ -428,14 +434,14 @@ class Receivers:
         return dict(list(variables.items())[:MAX_FACTS])
 
 
-class Scope:
+class VariableScope:
     """The variables of an entity, and those of the one around it."""
 
     def __init__(
         self,
         owner: str,
         bound: _Bound,
-        outer: "Scope | None",
+        outer: "VariableScope | None",
         closures: Sequence[tuple[int, int]] = (),
     ) -> None:
         """closures: bytes of all functions of the file, in order of their starts."""

@@ -7,6 +7,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 
@@ -25,11 +26,17 @@ def gc_paused() -> Iterator[None]:
     try:
         yield
     finally:
-        # Otherwise the host application froze objects; leave them frozen.
-        if not gc.get_freeze_count():
+        if not _host_has_frozen_objects():
             gc.freeze()  # freeze and unfreeze moves the records to the oldest generation unscanned
             gc.unfreeze()
         gc.enable()
+
+
+@cache
+def _host_has_frozen_objects() -> bool:
+    """Whether the program around us froze objects, which then stay frozen; asked once, because
+    counting them walks them all."""
+    return gc.get_freeze_count() > 0
 
 
 ELSEWHERE_S = 3_600.0

@@ -20,7 +20,7 @@ _CREATE_TABLE = re.compile(r'CREATE TABLE "?(\w+)"?', re.IGNORECASE)
 _COMMENT = re.compile(r"--[^\n]*")
 
 
-class Script(Struct, frozen=True):
+class SchemaScript(Struct, frozen=True):
     """What a schema's SQL creates."""
 
     tables: dict[str, str]
@@ -38,7 +38,7 @@ class TableChange(Struct, frozen=True):
     """SQL expression for each new column that has no default, or whose default is wrong."""
 
 
-def parse_script(text: str) -> Script:
+def parse_script(text: str) -> SchemaScript:
     """Return the statements of a schema's SQL, sorted by what they create."""
     tables: dict[str, str] = {}
     other_statements: list[str] = []
@@ -48,11 +48,11 @@ def parse_script(text: str) -> Script:
             tables[match[1]] = statement
         else:
             other_statements.append(statement)
-    return Script(tables, tuple(other_statements))
+    return SchemaScript(tables, tuple(other_statements))
 
 
 def reshape(
-    connection: sqlite3.Connection, script: Script, changes: Mapping[str, TableChange]
+    connection: sqlite3.Connection, script: SchemaScript, changes: Mapping[str, TableChange]
 ) -> None:
     """Make every table of the script as the script has it; other tables stay. Drops all indexes,
     triggers and views.
@@ -73,7 +73,7 @@ def rename_table(connection: sqlite3.Connection, name: str, new_name: str) -> No
         connection.execute("PRAGMA legacy_alter_table = OFF")
 
 
-def create_others(connection: sqlite3.Connection, script: Script) -> None:
+def create_others(connection: sqlite3.Connection, script: SchemaScript) -> None:
     """Create the indexes, triggers and views."""
     for statement in script.others:
         connection.execute(statement)

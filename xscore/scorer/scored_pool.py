@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from xscore.records.judgment import SCORED_LOWER, UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
 from xscore.records.memory import FACT_KINDS, Candidate
@@ -19,6 +20,9 @@ from xscore.scorer.mentions import NamedInTask
 from xscore.scorer.weighed_pool import WeighedPool
 from xscore.scorer.word_features import LINK_WORDS, Shortlist
 from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, WHOLE_NAME, QueryTerm
+
+if TYPE_CHECKING:
+    from xscore.scorer.facts import FactScore
 
 STALE = 0.75
 """Share of its score that a stale memory keeps: about one band of the rubric less, so that
@@ -78,18 +82,18 @@ class ScoredPool:
     def _score_facts(self, weighed: WeighedPool) -> None:
         """Score what was stated in a sentence by evidence of its own."""
         rows = [row for row, candidate in enumerate(self.candidates) if candidate.is_fact]
-        if not rows:
-            return
-        from xscore.scorer.facts import score_facts  # many stores hold nothing that was said
+        facts: Mapping[int, FactScore] = {}
+        if rows:
+            from xscore.scorer.facts import score_facts  # many stores hold nothing that was said
 
-        facts = score_facts(
-            weighed.task,
-            self.candidates,
-            rows,
-            weighed.column,
-            terms=self.terms,
-            hits=self.evidence.hits,
-        )
+            facts = score_facts(
+                weighed.task,
+                self.candidates,
+                rows,
+                weighed.column,
+                terms=self.terms,
+                hits=self.evidence.hits,
+            )
         for row, fact in facts.items():
             self.scores[row] = fact.score
             if fact.remark:

@@ -1,7 +1,6 @@
 """`xscore watch`: saved files are indexed and judged again for open threads, as the one background
 process."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -12,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import git, store_file
-from tests.extensions.agents.conftest import ask_within, processes_in
-from tests.extensions.agents.test_background import status
+from tests.extensions.agents.conftest import ask_within
+from tests.extensions.agents.test_background import has_ended, status
 from tests.servers.decision_server import DecisionServer
 from tests.waiting import rows, wait_until
 from xscore.extensions.agents.background import wake_background
@@ -61,11 +60,12 @@ async def test_a_save_is_indexed_and_judged_for_the_open_thread(
         )
     )
     wait_until(lambda: not status(flock).doing)
-    await asyncio.sleep(1.0)  # the next tick: what was judged is counted
+    assert process.stderr is not None
+    assert any("1 memory judged" in line for line in process.stderr)  # said at the next tick
     assert set(host.judged) == {"f07.py::sheep_7"}
     turns = rows(flock, "SELECT count(*) FROM turn")
     process.send_signal(signal.SIGINT)
-    _, printed = process.communicate(timeout=30)
+    _, printed = process.communicate(timeout=100)
     assert (process.returncode, turns) == (0, [(1,)]), printed
     assert "1 memory judged" in printed.splitlines()[-1] and "$0" in printed.splitlines()[-1]
     assert "Traceback" not in printed
@@ -87,7 +87,7 @@ async def test_it_finishes_a_turn_that_a_hook_left(
     assert status(flock).pid == process.pid
     wait_until(lambda: rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)])
     second = watch()
-    _, printed = second.communicate(timeout=30)
+    _, printed = second.communicate(timeout=100)
     assert second.returncode == 2
     assert f"process {process.pid}" in printed
 
@@ -101,7 +101,7 @@ async def test_once_judges_what_changed_and_ends(
     (flock / "f08.py").write_text("def sheep_8() -> int:\n    return 80\n")
     git(flock, "commit", "-qam", "change")
     process = watch("--once")
-    _, printed = process.communicate(timeout=30)
+    _, printed = process.communicate(timeout=100)
     assert process.returncode == 0, printed
     assert dict(host.judged) == {"f08.py::sheep_8": 1}
 
@@ -114,7 +114,7 @@ async def test_a_stop_has_what_was_edited_judged_again(flock: Path, host: Decisi
     (flock / "f08.py").write_text("def sheep_8() -> int:\n    return 80\n")
     for judges_changes in (True, False):
         assert wake_background(find_root(flock), judges_changes=judges_changes)
-        wait_until(lambda: not processes_in(flock))
+        wait_until(lambda: has_ended(flock))
     assert dict(host.judged) == {"f08.py::sheep_8": 1}
 
 

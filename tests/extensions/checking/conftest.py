@@ -1,12 +1,14 @@
 """A repository whose history says that a module, its test and a document change together."""
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Run, xscore
-from tests.conftest import MakeRepo, git, write_files
+from tests.conftest import git, write_files
+from tests.histories import NewCommit, write_commits
 
 __all__ = ["Run", "xscore"]
 
@@ -46,15 +48,18 @@ def commit_files(root: Path, files: Mapping[str, str], message: str = "more") ->
 
 
 @pytest.fixture
-def repo(make_repo: MakeRepo) -> Iterator[Path]:
+def repo(tmp_path: Path) -> Path:
     """Ten commits that touch `cache.py` and its test, and ten that touch other files."""
-    root = make_repo(FILES)
+    now = time.time()
+    commits = [NewCommit("start", FILES, now)]
     test = FILES["tests/test_cache.py"]
     for number in range(10):
         line = f"# step {number}\n"
-        commit_files(root, {"shop/cache.py": CACHE + line, "tests/test_cache.py": test + line})
-        commit_files(root, {"docs/prices.md": f"# Prices\n\nAll are {number}.\n"})
-    yield root
+        together = {"shop/cache.py": CACHE + line, "tests/test_cache.py": test + line}
+        commits.append(NewCommit("more", together, now))
+        apart = {"docs/prices.md": f"# Prices\n\nAll are {number}.\n"}
+        commits.append(NewCommit("more", apart, now))
+    return write_commits(tmp_path / "repo", commits)
 
 
 def append(root: Path, name: str, text: str) -> None:

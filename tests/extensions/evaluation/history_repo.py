@@ -1,11 +1,10 @@
 """A repository with a small history that was written to be mined."""
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.conftest import git, write_files
+from tests.histories import NewCommit, write_commits
 
 ORIGIN = {
     "shop/prices.py": (
@@ -56,31 +55,10 @@ def write_history(
     root: Path, commits: Sequence[tuple[str, Mapping[str, str | None]]] = HISTORY
 ) -> Path:
     """Commit these changes a day apart; None removes a file."""
-    root.mkdir(parents=True, exist_ok=True)
-    git(root, "init", "-q", "-b", "main")
-    for day, (message, files) in enumerate(commits, start=1):
-        write_files(root, {path: text for path, text in files.items() if text is not None})
-        for path, text in files.items():
-            if text is None:
-                (root / path).unlink()
-        git(root, "add", "-A")
-        # Git takes the time of a commit from its environment alone.
-        when = f"2026-03-{day:02} 12:00 +0000"
-        with patched_environment(GIT_COMMITTER_DATE=when, GIT_AUTHOR_DATE=when):
-            git(root, "commit", "-q", "--allow-empty", "-m", message)
-    return root
-
-
-@contextmanager
-def patched_environment(**variables: str) -> Iterator[None]:
-    """Set these variables for a while."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    return write_commits(
+        root,
+        [
+            NewCommit(message, files, datetime(2026, 3, day, 12, tzinfo=UTC).timestamp())
+            for day, (message, files) in enumerate(commits, start=1)
+        ],
+    )

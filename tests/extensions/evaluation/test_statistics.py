@@ -139,15 +139,15 @@ def test_the_same_figures_give_the_same_interval() -> None:
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """Of 300 samples of 40 cases, about 95 % of the intervals hold the true mean."""
+    """Of 100 samples of 40 cases, about 95 % of the intervals hold the true mean."""
     rng = np.random.default_rng(11)
     held = 0
-    for _ in range(300):
+    for _ in range(100):
         sample = rng.choice([-0.5, 0.0, 0.5], 40, p=[0.2, 0.5, 0.3])
         difference = mean_interval(list(sample), ["one"] * 40)
         assert difference is not None
         held += difference.low <= 0.05 <= difference.high
-    assert 0.90 <= held / 300 <= 0.99
+    assert 0.90 <= held / 100 <= 0.99
 
 
 def test_calibration_error_by_hand() -> None:

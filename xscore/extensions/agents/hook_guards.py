@@ -37,7 +37,9 @@ _FAILED = {
 }
 """Client -> what its message after a failed call contains, as a pattern of `case`. `?` stands for
 spaces and quotes, which would have to be quoted twice."""
-_PROGRAM = r"(?P<program>(?:'[^']*'|[\w./@+-])+)"
+# It begins where no part of it stands before, so that a long word is read once, and not from each
+# of its letters.
+_PROGRAM = r"(?<![\w./@+'-])(?P<program>(?:'[^']*'|[\w./@+-])+)"
 
 
 def guarded_command(command: str, *, hook: str, client: str) -> str:

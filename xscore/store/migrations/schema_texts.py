@@ -6,12 +6,12 @@ expect.
 
 from pathlib import Path
 
-from xscore.platform.table_changes import Script, parse_script
+from xscore.platform.table_changes import SchemaScript, parse_script
 
 _FOLDER = Path(__file__).parent
 
 
-def script_of(number: int) -> Script:
+def script_of(number: int) -> SchemaScript:
     """Return what the schema of this number creates."""
     kept = _FOLDER / f"{number}.sql"
     current = _FOLDER.parent / "schema.sql"
