@@ -213,7 +213,7 @@ def test_a_killed_import_is_completed_by_the_next(
     """Killed between two of its transactions and run again, an import leaves the store as an
     undisturbed one does."""
     first, second = machines
-    file = big_export(tmp_path, 400_000)
+    file = big_export(tmp_path, 150_000)
     second.run("store", "cache")
     second.ask()
     process = begin("store", "import", str(file), cwd=second.root, environ=second.environ)
@@ -226,9 +226,9 @@ def test_a_killed_import_is_completed_by_the_next(
     wait_until(lambda: count() > before, process)
     process.kill()
     process.communicate()
-    assert before < count() < before + 400_000
+    assert before < count() < before + 150_000
     report = json.loads(second.run("store", "import", str(file), "--json").stdout)
-    assert report["known"] > 0 and count() == before + 400_000
+    assert report["known"] > 0 and count() == before + 150_000
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
     assert first.ask()["unjudged"] == 0

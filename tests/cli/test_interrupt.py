@@ -58,7 +58,7 @@ def test_ctrl_c_in_a_first_index_ends_at_once_without_a_traceback(
 ) -> None:
     """The whole process group is interrupted, as a terminal does; the next run indexes the rest."""
     body = "\n\n".join(
-        f'def f{n}() -> int:\n    """Do {n}."""\n    return {n}\n' for n in range(200)
+        f'def f{n}() -> int:\n    """Do {n}."""\n    return {n}\n' for n in range(60)
     )
     # Enough for parsing processes.
     root = make_repo({f"m{n}.py": f"# {n}\n{body}" for n in range(450)})
