@@ -62,7 +62,8 @@ _OUTSIDE_KINDS = frozenset(
     """.split()
 )
 _PLACE = r"(?:^|[\s='\"(;&|:])((?:~|\.\.(?![\w.])|\.{0,2}/)[^\s'\"();&|]*)"
-_PROGRAM_FOLDERS = ("/dev/", "/bin/", "/usr/")
+_HARMLESS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/dev/null/")
+"""Programs, whose changes are hardly ever why a command failed."""
 _LOOPS = frozenset("for while until select".split())
 
 
@@ -102,7 +103,7 @@ def leaves_tree(command: str, *, folder: str, root: str) -> bool:
     would not be seen."""
     for place in re.findall(_PLACE, command[:LONGEST]):
         path = os.path.normpath(os.path.join(folder, place))  # noqa: PTH118  as in `tool_call`
-        if place[0] == "~" or not f"{path}/".startswith((f"{root}/", *_PROGRAM_FOLDERS)):
+        if place[0] == "~" or not f"{path}/".startswith((f"{root}/", *_HARMLESS)):
             return True
     return False
 
