@@ -12,10 +12,12 @@ from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
 from xscore.records.memory import Kind, Layer, MemorySource
+from xscore.records.statement import Statement
 from xscore.records.turn import Turn
 from xscore.settings import SessionSettings
 from xscore.store import evidence, memory_writer
 from xscore.store.evidence import parse_citation
+from xscore.store.remembering import remember
 
 NOW = 1_800_000_000.0
 WANTED = "quokka"
@@ -91,3 +93,27 @@ async def test_the_session_is_told_and_may_be_cited(shop: Path, server: OpenAISe
         await pipeline.ask(Turn(task="Take discount 9 once."))
     assert "<exchange id" not in prompts[-1]
     assert not any("formal" in system for system in systems(server)[-1:])
+
+
+async def test_a_stated_facet_is_told_with_the_task(shop: Path, server: OpenAIServer) -> None:
+    """B04: a preference of `persona.*` that the user stated is in the answer's prompt; an inferred
+    one, and another key, are not."""
+    prompts: list[str] = []
+
+    def answer(prompt: str) -> str:
+        prompts.append(prompt)
+        return "Done."
+
+    server.answer = answer
+    server.score = table({"total": 90})
+    async with Pipeline.open(shop, settings_for(server), clock=lambda: NOW) as pipeline:
+        store = pipeline.parts.store
+        stated = Statement(text="short sentences", kind=Kind.PREFERENCE, key="persona.verbosity")
+        remember(store, stated)
+        guessed = replace(
+            stated, text="rhymes", key="persona.tone", source=MemorySource.INFERRED, confidence=0.6
+        )
+        remember(store, guessed)
+        await pipeline.ask(Turn(task="Take the discount once."))
+    assert "verbosity: short sentences" in prompts[-1]
+    assert "rhymes" not in prompts[-1].partition("<answer_manner>")[2].partition("</answer_")[0]

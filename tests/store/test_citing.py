@@ -118,7 +118,7 @@ def test_the_forms_of_a_citation(store: Store) -> None:
         ("linked/b.py", "is a link"),
         ("folder", "is not a regular file"),
         ("pipe", "is not a regular file"),
-        ("binary.py", "is not text"),
+        ("binary.py:1-2", "has no lines 1-2: it has 1"),
         ("a.py::nothing", "without a store"),
         ("", "is not inside"),
         ("a\0b", "is not"),

@@ -10,12 +10,14 @@ from xscore.pipeline.turn_stages import Answered, Opened
 from xscore.platform.errors import (
     BudgetExhausted,
     CallTimedOut,
+    StoreError,
     UnreadableResponse,
     XscoreError,
 )
 from xscore.platform.event_loop import take_back_cancellation
 from xscore.platform.text import join_sentences
 from xscore.prompts.answer import (
+    FACETS,
     SessionContext,
     answer_request,
     render_checkpoint,
@@ -30,6 +32,7 @@ from xscore.records.memory import Layer, Memory
 from xscore.records.turn import Checkpoint, Turn
 from xscore.store import working_session
 from xscore.store.memory_queries import latest_exchanges
+from xscore.store.store import Store
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
@@ -113,8 +116,9 @@ def _conversation(
     settings, connection = parts.settings.session, parts.store.connection
     persona = settings.persona or ("" if checkpoint is None else checkpoint.persona)
     saved = "" if checkpoint is None else render_checkpoint(checkpoint)
+    facets = stated_facets(parts.store)
     if turn.scope.layers and Layer.SESSION not in turn.scope.layers:
-        return SessionContext(checkpoint=saved, persona=persona)
+        return SessionContext(checkpoint=saved, persona=persona, facets=facets)
     shown: Sequence[Memory] = ()
     if settings.exchanges:
         shown = latest_exchanges(connection, turn.thread, settings.exchanges)
@@ -125,7 +129,25 @@ def _conversation(
         summary=session.summary if session is not None and goes_back else "",
         checkpoint=saved,
         persona=persona,
+        facets=facets,
     )
+
+
+def stated_facets(store: Store) -> tuple[tuple[str, str], ...]:
+    """Return the facets of the persona that the user stated as preferences, in their own words."""
+    try:
+        user = store.user_connection()
+    except StoreError:
+        # The receipt says so of the user's layer.
+        return ()
+    if user is None:
+        return ()
+    query = (
+        "SELECT key, text FROM memory_row WHERE layer = 'user' AND status = 'active' AND kind ="
+        " 'preference' AND source = 'explicit' AND key LIKE 'persona.%' ORDER BY key"
+    )
+    wishes = {key.partition(".")[2]: text for key, text in user.execute(query).fetchall()}
+    return tuple((facet, " ".join(wishes[facet].split())) for facet in FACETS if facet in wishes)
 
 
 def _answer_warnings(text: str, finish: Finish, known_ids: Collection[str]) -> list[str]:

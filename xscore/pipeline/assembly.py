@@ -18,6 +18,8 @@ from xscore.pipeline import factories
 from xscore.pipeline.boosts import load_boosters
 from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.parts import PipelineParts, TurnListener
+from xscore.platform.database import is_busy, lock_wait_until
+from xscore.platform.errors import StoreError
 from xscore.records.events import IndexProgress, Observer
 from xscore.records.memory import IndexReport
 from xscore.settings import LoadedSettings, Settings
@@ -161,24 +163,31 @@ def _update_index(
     if any(changes.values()):
         emit_event(store.connection, EventName.INDEXED, at=now, payload=changes)
     if settings.memory.observe:
-        _observe(store, report, now=now, is_hurried=until is not None)
+        _observe(store, report, now=now, until=until)
     has_evidence = store.connection.execute("SELECT EXISTS (SELECT 1 FROM evidence)")
     if has_evidence.fetchone()[0]:
         _check_citations(store, observer, now=now)
     return report
 
 
-def _observe(store: Store, report: IndexReport, *, now: float, is_hurried: bool) -> None:
+def _observe(store: Store, report: IndexReport, *, now: float, until: float | None) -> None:
     """Note what files show, if any has changed since they were last looked at."""
     # What a deadline left unread would seem to be gone.
     if report.files_left:
         return
     has_changed = report.files.indexed or report.files.removed
-    if has_changed or not read_index_meta(store.connection, OBSERVED):
-        # Only after a change.
-        from xscore.extensions.learning.observed.observe import observe_repository
+    if not has_changed and read_index_meta(store.connection, OBSERVED):
+        return
+    # Only after a change.
+    from xscore.extensions.learning.observed.observe import observe_repository
 
-        observe_repository(store, now=now, is_hurried=is_hurried)
+    try:
+        with lock_wait_until(store.connection, until):
+            observe_repository(store, now=now, is_hurried=until is not None)
+    except StoreError as error:
+        # Another process is writing: the next change is looked at with this one.
+        if not is_busy(error):
+            raise
 
 
 def _check_citations(store: Store, observer: Observer, *, now: float) -> None:

@@ -36,7 +36,14 @@ from xscore.providers.host_facts import is_model_listed
 from xscore.providers.hosts import is_loopback
 from xscore.providers.prices import PriceList, assumed_price
 from xscore.providers.provider import Adaptable, Provider
-from xscore.providers.spec import LEXICAL, ModelSpec, connect_provider, host_access, host_with_key
+from xscore.providers.spec import (
+    LEXICAL,
+    ModelSpec,
+    connect_provider,
+    host_access,
+    host_with_key,
+    parse_model_spec,
+)
 from xscore.providers.transport import route_to
 from xscore.records.calls import Capability, ReplyForm, Usage
 from xscore.records.reports import Diagnosis, DoctorFinding
@@ -73,6 +80,7 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
         *_judge(parts),
         *_other_judges(parts),
         *_reasons(parts),
+        *_extractor(parts),
         *probed,
         *_answerer(parts),
         *await _extensions(parts),
@@ -264,6 +272,21 @@ def _other_judges(parts: PipelineParts) -> Iterator[DoctorFinding]:
         else:
             model = _CheckedModel(use, spec.provider, spec.model, host)
             yield from model.findings(parts.settings)
+
+
+def _extractor(parts: PipelineParts) -> Iterator[DoctorFinding]:
+    """Report the model that is asked for facts of sessions, if one is named."""
+    name = parts.settings.memory.extractor
+    if not name or parts.settings.memory.extract == "off":
+        return
+    try:
+        spec = parse_model_spec(name)
+        host = host_with_key(spec, parts.settings)
+    except (NoUsableModel, ProviderError, UsageError) as error:
+        yield DoctorFinding("facts", False, f"{name}: {error.message}", error.hint)
+    else:
+        model = _CheckedModel("facts", spec.provider, spec.model, host)
+        yield from model.findings(parts.settings)
 
 
 def _reasons(parts: PipelineParts) -> Iterator[DoctorFinding]:

@@ -45,6 +45,7 @@ from xscore.records.turn import (
 from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store import turns
 from xscore.store.memory_rows import FetchedPool, WithoutExchanges
+from xscore.store.task_names import places_in_task
 from xscore.store.working_session import resume_session, session_of_branch, thread_of_latest_turn
 
 INDEX_SHARE, LEAST_INDEX_S = 1 / 2, 0.2
@@ -118,6 +119,7 @@ def _completed(parts: PipelineParts, turn: Turn, *, now: float) -> Turn:
         work=work,
         allow_pii=parts.settings.memory.allow_pii,
         indexed=lambda: _indexed_files(parts),
+        places=lambda task: places_in_task(parts.store.connection, task),
     )
 
 

@@ -187,6 +187,7 @@ def complete_turn(
     work: UncommittedWork,
     allow_pii: bool = False,
     indexed: Callable[[], Iterable[str]] = tuple,
+    places: Callable[[str], Iterable[tuple[str, str]]] = lambda _task: (),
 ) -> Turn:
     """Fill in the turn's missing fields. Raises UsageError for an empty or huge task, or a file
     outside the root.
@@ -194,6 +195,7 @@ def complete_turn(
     work: what the turn does not bring itself.
     allow_pii: leave e-mail addresses and the like in what the user asks and pastes.
     indexed: the paths among which an error finds those nearest to a file that is not there.
+    places: the names in a task that mean a folder, and that folder.
     """
     task = _usable_task(turn.task)
     file = ""
@@ -204,7 +206,9 @@ def complete_turn(
     if scope.within:
         scope = _scope_in_root(scope, root, indexed, task=task)
     recent = dict.fromkeys(_path_in_root(path, root, indexed) for path in turn.recent)
-    about = [_redacted_line(name, value, allow_pii=allow_pii) for name, value in turn.about]
+    # Each once: a turn that is continued has them already.
+    named = dict.fromkeys((*turn.about, *places(task)))
+    about = [_redacted_line(name, value, allow_pii=allow_pii) for name, value in named]
     return replace(
         turn,
         task=redact_said(task, allow_pii=allow_pii).text,

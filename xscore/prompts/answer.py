@@ -51,6 +51,8 @@ class SessionContext(Struct, frozen=True, kw_only=True):
     """A saved state to continue from, as text."""
     persona: str = ""
     """A name of `PERSONAS`; any other: plain."""
+    facets: Sequence[tuple[str, str]] = ()
+    """How the user wants to be answered, in their own words: facet (`verbosity`) and wish."""
     max_tokens: int = SESSION_TOKENS
 
 
@@ -98,6 +100,29 @@ def render_checkpoint(checkpoint: Checkpoint) -> str:
     return "\n".join(part for part in parts if part)
 
 
+FACETS = ("tone", "verbosity", "formality", "interests")
+"""Facets of a persona, as the keys of preferences name them: `persona.tone`."""
+FACET_CHARS = 300
+
+
+def persona_block(conversation: SessionContext) -> str:
+    """Return how the user wants to be answered, in their own words, fenced; empty if they stated
+    nothing of it.
+
+    It is said to the model as the task is, and never in the system role: a statement may have been
+    written by an agent. A persona of this turn stands instead of all but the interests.
+    """
+    lines: list[str] = []
+    for facet, wish in conversation.facets:
+        if facet == "interests" or conversation.persona not in PERSONAS:
+            lines.append(f"{facet}: {escape_tags(shorten_middle(wish, FACET_CHARS))}")
+    if lines:
+        return "\n".join(
+            ["How the user likes to be answered:", "<answer_manner>", *lines, "</answer_manner>"]
+        )
+    return ""
+
+
 def checkpoint_block(checkpoint: str) -> str:
     """Return a saved state, fenced; empty if there is none."""
     text = shorten_middle(checkpoint.strip(), CHECKPOINT_CHARS)
@@ -140,6 +165,7 @@ def answer_request(
     is_general: see `answer_system_text`.
     """
     parts = [
+        persona_block(conversation),
         session_block(conversation),
         _context(bundle, is_general=is_general),
         checkpoint_block(conversation.checkpoint),

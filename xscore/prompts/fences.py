@@ -12,6 +12,7 @@ from xscore.platform.text import BIDI, INVISIBLE
 ANSWER_TAGS = (
     "code memory file header left_out session exchange current_file diff errors task answer system"
     " system_context evidence past_answers governance facts session_summary checkpoint"
+    " answer_manner"
 )
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")

@@ -50,6 +50,10 @@ class Kind(StrEnum):
     """Summary of several memories, which belong to it and are shown when there is room."""
     COMMIT = "commit"
     """A commit of the repository whose message says something."""
+    ENTITY = "entity"
+    """Something with a name: a service, project, team or person, and where it lies."""
+    ARTIFACT = "artifact"
+    """A file that was made once and can be used again: an image, a snippet, generated code."""
 
 
 CODE_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
@@ -63,6 +67,8 @@ FACT_KINDS = frozenset(
         Kind.ARCHITECTURE,
         Kind.CONTEXT,
         Kind.TODO,
+        Kind.ENTITY,
+        Kind.ARTIFACT,
     }
 )
 """Kinds that are stated in a sentence or two; failures and patterns are errors and their fixes."""

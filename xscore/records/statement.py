@@ -9,7 +9,9 @@ from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource
 
 LAYERS_BY_KIND: Mapping[Kind, tuple[Layer, ...]] = {
     Kind.DECISION: (Layer.GOVERNANCE,),
-    **dict.fromkeys((Kind.FAILURE, Kind.ARCHITECTURE, Kind.TODO), (Layer.PROJECT,)),
+    **dict.fromkeys(
+        (Kind.FAILURE, Kind.ARCHITECTURE, Kind.TODO, Kind.ENTITY, Kind.ARTIFACT), (Layer.PROJECT,)
+    ),
     **dict.fromkeys(
         (Kind.CONVENTION, Kind.PATTERN, Kind.TECH_STACK, Kind.CONTEXT), (Layer.PROJECT, Layer.USER)
     ),

@@ -33,7 +33,9 @@ def task_terms(turn: Turn, *, own_name: Set[int]) -> list[WeighedTerm]:
     task = _FRAME.sub(r"\1", turn.task.strip())
     task = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), task)
     first = {term.hash for term in query_terms(task.partition("\n")[0])}
-    terms = query_terms(without_frames(f"{task}\n{turn.errors}"))[:MOST_TERMS]
+    # Folders whose names the task says otherwise count as if it had said them.
+    folders = "\n".join(value for _, value in turn.about if value.endswith("/"))
+    terms = query_terms(without_frames(f"{task}\n{folders}\n{turn.errors}"))[:MOST_TERMS]
     # Its own name stands everywhere in a repository; a task of nothing else still has to find
     # something.
     telling = [term for term in terms if term.hash not in own_name] or terms

@@ -66,7 +66,7 @@ class FileLines:
     """A file's lines, numbered as in editors and the index."""
 
     def __init__(self, data: bytes) -> None:
-        """Split a file's bytes. Raises ValueError for a binary file."""
+        """Split a file's bytes; a binary file is one line. Raises ValueError for broken UTF-16."""
         self.lines: list[bytes] = _split_lines(data)
         self._starts: dict[str, list[int]] = {}
 
@@ -105,7 +105,8 @@ def _split_lines(data: bytes) -> list[bytes]:
     if data.startswith(_UTF16_MARKS):
         data = data.decode("utf-16").encode("utf-8")
     elif b"\0" in data[:_HEAD_BYTES]:
-        raise ValueError("it is not text")
+        # An image has no lines: it is cited as a whole.
+        return [data]
     data = data.removeprefix(_UTF8_MARK).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     lines = [line.rstrip(b" \t") for line in data.split(b"\n")]
     if lines[-1] == b"":

@@ -98,12 +98,31 @@ def remember(
     if not author and statement.kind is Kind.DECISION and statement.source is MemorySource.EXPLICIT:
         author = git_user(store.root.path)
     statement = replace(statement, allow_pii=store.settings.allow_pii, author=author)
+    if statement.kind is Kind.ARTIFACT:
+        statement = _of_file(statement, cited)
     moment = store.now_or_clock(now)
     thread = None
     if statement.scope is MemoryScope.SESSION:
         thread = _thread_of_branch(store, now=moment)
     with database.transaction(connection):
         return remember_within(connection, statement, citations=cited, now=moment, thread=thread)
+
+
+def _of_file(statement: Statement, citations: tuple[Citation, ...]) -> Statement:
+    """Return the statement of an artifact with the file that it is, which is its key: a file has
+    one. Raises UsageError where it cites none."""
+    if not citations:
+        raise UsageError(
+            "an artifact is a file, and none is named", hint="Add --cite PATH, as in docs/logo.svg."
+        )
+    path = citations[0].path
+    words = statement.text.rstrip()
+    return replace(
+        statement,
+        text=f"{words}\nFile: {path}",
+        key=statement.key or path,
+        links=tuple(dict.fromkeys((*statement.links, path))),
+    )
 
 
 def _thread_of_branch(store: "Store", *, now: float) -> str:

@@ -264,20 +264,6 @@ def exchange_parts(text: str) -> tuple[str, str]:
 
 
 NO_ANSWER = "(nothing was answered)"
-_WITHOUT_ANSWER = ("", "(no answer)", NO_ANSWER)
-_BESIDE_ANSWER = ("\n\nFailed: `", "\n\nFiles changed: ")
-"""Begin what an imported exchange has beside its words."""
-
-
-def split_exchange(text: str) -> tuple[str, str]:
-    """Return the task of an exchange and its answer, empty where there was none; what stands beside
-    them is left out."""
-    for mark in _BESIDE_ANSWER:
-        text = text.partition(mark)[0]
-    task, _, answer = text.removeprefix("Task: ").partition(_ANSWER)
-    if answer.strip() in _WITHOUT_ANSWER:
-        answer = ""
-    return task.strip(), answer.strip()
 
 
 def exchange_card(answer: str, *further_parts: str) -> str:

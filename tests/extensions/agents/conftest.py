@@ -42,8 +42,12 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecisionServer]:
 
 
 @pytest.fixture
-def flock(make_repo: MakeRepo, host: DecisionServer) -> Iterator[Path]:
-    """A repository of forty functions; no process of its store survives the test."""
+def flock(
+    make_repo: MakeRepo, host: DecisionServer, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A repository of forty functions, which are all its memories; no process of its store survives
+    the test."""
+    monkeypatch.setenv("XSCORE_MEMORY_OBSERVE", "false")
     root = make_repo(
         {
             f"f{n:02}.py": f'def sheep_{n}() -> int:\n    """Count sheep {n}."""\n    return {n}\n'

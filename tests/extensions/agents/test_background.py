@@ -24,7 +24,7 @@ from xscore.pipeline.build import Pipeline
 from xscore.platform.clock import day_of
 from xscore.platform.paths import find_root
 from xscore.records.reports import BackgroundStatus
-from xscore.settings import Settings
+from xscore.settings import MemorySettings, Settings
 from xscore.store import opening
 from xscore.store.index_rows import write_index_meta
 from xscore.store.worktrees import enter_worktree
@@ -60,7 +60,7 @@ def has_ended(root: Path) -> bool:
 async def cut_short(root: Path, host: DecisionServer, *, thread: str = "") -> str:
     """Ask a silent host, so that the deadline leaves everything unjudged; return the turn."""
     host.latency_s = 30.0
-    async with Pipeline.open(root, Settings()) as pipeline:
+    async with Pipeline.open(root, Settings(memory=MemorySettings(observe=False))) as pipeline:
         await pipeline.index()  # which would take longer than the deadline
     answer = await ask_within(root, 0.4, thread=thread)
     assert answer.unjudged.by_cause == {"deadline": answer.coverage.candidates}

@@ -27,7 +27,7 @@ from xscore.extensions.sessions.exchange_writer import ExchangeWriter, exchange_
 from xscore.extensions.sessions.session_reader import ImportedExchange
 from xscore.pipeline.amendments import Weights
 from xscore.platform.paths import find_root, user_data_dir
-from xscore.records.memory import Kind, MemorySource
+from xscore.records.memory import Kind, MemoryDetails, MemorySource
 from xscore.records.statement import Statement
 from xscore.settings import load_settings
 from xscore.store.hook_state import (
@@ -37,6 +37,8 @@ from xscore.store.hook_state import (
     read_hook_state,
     session_brief,
 )
+from xscore.store.memory_rows import select_memories
+from xscore.store.memory_writer import write_memory
 from xscore.store.remembering import remember
 from xscore.store.store import Store
 from xscore.store.term_vectors import text_terms
@@ -199,9 +201,19 @@ def test_drift_is_labelled_in_the_same_turn(root: Path) -> None:
             text = f"round_cents() takes strings of half cents, says the {source} ledger"
             statement = Statement(kind=Kind.CONVENTION, key=f"{source}", text=text, source=source)
             remember(store, statement)
+        (inferred,) = select_memories(store.connection, "source = 'inferred'", ())
+        quoted = MemoryDetails(quote="strings it is, agreed", review="unreviewed")
+        with store.transaction():
+            write_memory(
+                store.connection,
+                replace(inferred, particulars=quoted),
+                before=inferred,
+                now=store.clock(),
+            )
     before = hook(root, session="before", prompt=BUG)
     assert "says the explicit ledger" in before and "no longer" not in before
     assert "inferred, not reviewed" in before and "says the inferred ledger" in before
+    assert "from the words “strings it is, agreed”" in before
     renamed = FILES["rounding.py"].replace("round_cents", "to_cents")
     (root / "rounding.py").write_text(renamed)
     after = hook(root, session="after", prompt=BUG)

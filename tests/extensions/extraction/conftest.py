@@ -12,10 +12,10 @@ DAY = 86_400.0
 
 
 def put_session(
-    store: Store, thread: str, turns: Sequence[Turn], *, at: float = NOW - DAY
+    store: Store, thread: str, turns: Sequence[Turn], *, at: float = NOW - DAY, now: float = NOW
 ) -> list[str]:
     """Store the exchanges of a session as the `stop` hook does; return their ids."""
-    writer = ExchangeWriter(store, now=NOW, thread=thread)
+    writer = ExchangeWriter(store, now=now, thread=thread)
     ids: list[str] = []
     for number, (task, answer) in enumerate(turns):
         exchange = ImportedExchange(
@@ -28,7 +28,7 @@ def put_session(
             ended_at=at + number,
             cwd=str(store.root.path),
         )
-        new = exchange_memory(exchange, store.root, now=NOW)
+        new = exchange_memory(exchange, store.root, now=now)
         writer.add([new])
         ids.append(new.memory.id)
     writer.finish()

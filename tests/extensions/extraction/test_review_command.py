@@ -1,6 +1,7 @@
 """`xscore memory review | extract` and the count in `status`, as a user runs them."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from tests.cli.conftest import own_store
 from tests.cli.terminals import shown_on_terminal
 from tests.extensions.extraction.conftest import put_session
 from tests.programs import run
+from tests.waiting import wait_until
+from xscore.extensions.agents.hook_protocols import thread_name
 
 SAID = (
     ("We decided to use Redis for the job queue.", "Done."),
@@ -86,3 +89,22 @@ def test_nothing_is_on_in_ci(folder: Path) -> None:
     assert mode(CI="true") == "off"
     assert mode(CI="false") == "ask"
     assert mode(CI="true", XSCORE_MEMORY_EXTRACT="ask") == "ask"
+
+
+def test_the_background_process_reads_what_a_hook_said_is_over(folder: Path) -> None:
+    """An ended session is read by `watch --once`, without a model and without a turn; off means
+    off."""
+    message = json.dumps({"session_id": "1", "cwd": str(folder)})
+    with own_store(folder) as store:
+        thread = thread_name("claude-code", "1")
+        now = time.time()
+        put_session(store, thread, SAID, at=now - 60, now=now)
+    off = {"XSCORE_MEMORY_EXTRACT": "off"}
+    hook = ("hook", "session-end", "--client", "claude-code")
+    assert run(*hook, cwd=folder, stdin=message, environ=off).returncode == 0
+    run("watch", "--once", "-q", cwd=folder, environ=off)
+    assert xscore(folder, "status")["facts_waiting"] == 0
+    assert run(*hook, cwd=folder, stdin=message).returncode == 0
+    run("watch", "--once", "-q", cwd=folder)
+    # The hook has woken a process of its own, which may have come first.
+    wait_until(lambda: xscore(folder, "status")["facts_waiting"] == 3)

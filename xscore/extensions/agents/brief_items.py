@@ -26,7 +26,7 @@ from xscore.records.receipt import Selected
 from xscore.store.drift import drift_warnings
 from xscore.store.evidence import citations_of
 from xscore.store.memory_queries import SpokenWords
-from xscore.store.session_summary import split_exchange
+from xscore.store.session_summary import exchange_parts
 from xscore.store.store import Store
 
 MOST_SAID, MOST_FACTS = 3, 3
@@ -155,7 +155,7 @@ class ItemMaker:
         return BriefItem(memory.id, (memory.id,), caption, (Quote(message),))
 
     def _exchange_item(self, memory: Memory) -> BriefItem:
-        question, reply = split_exchange(memory.text)
+        question, reply = exchange_parts(memory.text)
         quotes = [Quote(without_code(reply), "answered"), Quote(without_code(question), "asked")]
         if memory.kind is Kind.SUMMARY:
             quotes = [Quote(memory.text)]
@@ -172,7 +172,7 @@ class ItemMaker:
         by_telling += [exchange for exchange in reversed(chat) if exchange not in by_telling]
         quotes: list[Quote] = []
         for exchange in by_telling[:MOST_EXCHANGES]:
-            question, reply = split_exchange(exchange.text)
+            question, reply = exchange_parts(exchange.text)
             # Where the agent had the last word, it sums up what the user said before.
             quotes.append(Quote(without_code(reply), "ended" if exchange is last else "said"))
             quotes.append(Quote(without_code(question), "asked"))
@@ -198,7 +198,12 @@ class ItemMaker:
         ]
         cites = f", cites {', '.join(places)}" if places else ""
         caption = f"{memory.kind} [{memory.id}], {who}, {age}{cites}"
-        return BriefItem(memory.id, (memory.id,), caption, (Quote(memory.text),), is_fact=True)
+        quotes = [Quote(memory.text)]
+        # What nobody has reviewed stands with the words that it rests on.
+        words = memory.particulars.quote
+        if words and words not in memory.text and is_unreviewed(memory):
+            quotes.append(Quote(words, "from the words"))
+        return BriefItem(memory.id, (memory.id,), caption, tuple(quotes), is_fact=True)
 
 
 def _with_drift(item: BriefItem, warning: str) -> BriefItem:
@@ -225,8 +230,9 @@ def without_code(words: str) -> str:
 
 
 def is_unreviewed(memory: Memory) -> bool:
-    """Whether a memory was inferred, and nobody has reviewed it."""
-    return memory.source is MemorySource.INFERRED and not memory.is_shown_by_files
+    """Whether a memory was inferred or taken from a session, and nobody has reviewed it."""
+    is_inferred = memory.source is MemorySource.INFERRED and not memory.is_shown_by_files
+    return is_inferred or memory.particulars.review == "unreviewed"
 
 
 def remark_of(memory: Selected) -> str:

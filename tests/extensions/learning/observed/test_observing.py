@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import MakeRepo
 from tests.extensions.learning.conftest import NOW
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.learning.observed.observation import MOST_FACTS, look_at_files
@@ -12,9 +13,11 @@ from xscore.extensions.learning.observed.observe import HURRIED_FILES, observe_r
 from xscore.extensions.learning.observed.observed_fact import says_the_same
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.indexer.index import index_repository
+from xscore.pipeline.build import Pipeline
 from xscore.records.memory import Kind, Memory, MemorySource, MemoryStatus
 from xscore.records.statement import Statement
-from xscore.settings import IndexSettings, MemorySettings
+from xscore.records.turn import Turn
+from xscore.settings import IndexSettings, JudgeSettings, MemorySettings, Settings
 from xscore.store.evidence import citations_of, refresh_evidence
 from xscore.store.index_rows import OBSERVED, read_index_meta
 from xscore.store.remembering import remember
@@ -56,9 +59,8 @@ def put(root: Path, files: Mapping[str, str]) -> None:
         place.write_text(text)
 
 
-@pytest.fixture
-def root(store: Store) -> Path:
-    """A project of fourteen modules with tests, a Makefile and CI."""
+def project_files() -> dict[str, str]:
+    """Return fourteen modules with tests, a Makefile and CI."""
     code = {f"src/shop/part_{letter}.py": MODULE for letter in "abcdefghijklmn"}
     tests = {f"tests/test_{letter}.py": "def test_one():\n    pass\n" for letter in "abcd"}
     settings = {
@@ -66,7 +68,13 @@ def root(store: Store) -> Path:
         "Makefile": "test:\n\tpytest -q\n",
         ".github/workflows/ci.yml": "jobs:\n  a:\n    steps:\n    - run: ruff check .\n",
     }
-    put(store.root.path, code | tests | settings)
+    return code | tests | settings
+
+
+@pytest.fixture
+def root(store: Store) -> Path:
+    """The project, written."""
+    put(store.root.path, project_files())
     return store.root.path
 
 
@@ -262,3 +270,22 @@ def test_switched_off_consolidation_puts_the_notes_away(store: Store, observed: 
 def test_shares_are_compared_loosely(earlier: str, later: str, *, is_same: bool) -> None:
     """A share that moves by three points, or of a total a fifth larger, is another one."""
     assert says_the_same(earlier, later) is is_same
+
+
+@pytest.mark.parametrize(
+    ("task", "key"),
+    [
+        ("How are the tests run?", "test_command"),
+        ("Which linter does this project use?", "linter"),
+        ("what test framework is used here", "test_runner"),
+        ("which type checker do we use?", "type_checker"),
+    ],
+)
+async def test_a_question_about_the_work_finds_its_note(
+    make_repo: MakeRepo, task: str, key: str
+) -> None:
+    """What a task asks for by its usual name is kept among the first, without a model."""
+    root = make_repo(project_files())
+    async with Pipeline.open(root, Settings(judge=JudgeSettings(model="lexical"))) as pipeline:
+        answer = await pipeline.context(Turn(task=task))
+    assert key in {memory.title.partition(": ")[0] for memory in answer.selected[:2]}

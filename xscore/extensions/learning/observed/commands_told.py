@@ -85,7 +85,10 @@ def _fact(purpose: Purpose, chosen: Sequence[RunCommand]) -> ObservedFact:
             sentence += f", which runs `{command.recipe}`"
         if command.source is CommandSource.CI and len(chosen) > 1:
             sentence = f"CI runs {sentence}"
-        parts.append(f"{sentence} ({command.at.path})")
+        # The file of a workflow is cited; its name would count as words of the command.
+        if command.source is not CommandSource.CI:
+            sentence = f"{sentence} ({command.at.path})"
+        parts.append(sentence)
     return ObservedFact(
         key=f"{purpose}_command",
         value=chosen[0].command,

@@ -13,6 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.extensions.learning.observed.ci_files import ci_commands, is_ci_file
+from xscore.extensions.learning.observed.named_places import (
+    NamedPlace,
+    named_places,
+    names_places,
+)
 from xscore.extensions.learning.observed.observed_fact import ObservedFact
 from xscore.extensions.learning.observed.purposes import RunCommand
 from xscore.extensions.learning.observed.runtimes import runtime_facts
@@ -72,6 +77,8 @@ _LISTED: Mapping[str, re.Pattern[str]] = {
 """Manifests that are no TOML or JSON: what names a package in them."""
 _RUFF_FORMAT = re.compile(r"\bruff format\b|^\[tool\.ruff\.format\]", re.MULTILINE)
 MOST_DECLARED = 5_000
+MOST_LOCATED = 60
+"""Known packages of one file: for each the file is searched once."""
 
 
 class SettingsTraits(Struct, array_like=True):
@@ -84,6 +91,8 @@ class SettingsTraits(Struct, array_like=True):
     """The project's own package, if it is a known one."""
     commands: list[RunCommand] = []
     runtimes: list[ObservedFact] = []
+    names: list[NamedPlace] = []
+    """What folders are called."""
 
 
 def is_manifest(path: str) -> bool:
@@ -94,6 +103,8 @@ def is_manifest(path: str) -> bool:
 def is_settings_file(path: str) -> bool:
     """Whether a file of the top folder, or one of CI, shows how the project is worked on."""
     if path.endswith((".yml", ".yaml")) and is_ci_file(path):
+        return True
+    if names_places(path):
         return True
     # Nearly all files lie deeper.
     return path.count("/") < 2 and (_OTHERS.fullmatch(path) is not None or _tool_of(path) != "")
@@ -127,7 +138,17 @@ def read_settings_file(
     if own_name not in known_packages:
         own_name = ""
     shown = [_redacted(command) for command in commands]
-    return SettingsTraits(version, packages, own_name, shown, list(runtime_facts(path, text)))
+    runtimes = list(runtime_facts(path, text))
+    return SettingsTraits(version, packages, own_name, shown, runtimes, _clean_names(path, text))
+
+
+def _clean_names(path: str, text: str) -> list[NamedPlace]:
+    """Return what a file calls folders, without names that may be secrets."""
+    clean: list[NamedPlace] = []
+    for named in named_places(path, text):
+        if not redact(f"{named.name}\n{named.place}").count:
+            clean.append(named)
+    return clean
 
 
 def _redacted(command: RunCommand) -> RunCommand:
@@ -155,9 +176,9 @@ def _packages_in(
     elif name in _LISTED:
         declared = {normalized(match) for match in _LISTED[name].findall(text)[:MOST_DECLARED]}
     packages: dict[str, int] = {}
-    for package in sorted(declared):
-        if package in known_packages:
-            packages[package] = line_naming(package, text)
+    declared_known = sorted(package for package in declared if package in known_packages)
+    for package in declared_known[:MOST_LOCATED]:
+        packages[package] = line_naming(package, text)
     tool = _tool_of(path)
     if tool:
         packages.setdefault(tool, 0)

@@ -19,6 +19,7 @@ from xscore.extensions.learning.observed.manifests_read import (
     is_settings_file,
     read_settings_file,
 )
+from xscore.extensions.learning.observed.named_places import NamedPlace
 from xscore.extensions.learning.observed.observed_fact import ObservedFact
 from xscore.extensions.learning.observed.purposes import RunCommand
 from xscore.extensions.learning.observed.runtimes import locked_by, script_runner
@@ -28,7 +29,12 @@ from xscore.platform.files import FileRefused, opened_folder, read_file_under
 from xscore.platform.hashing import digest
 from xscore.platform.paths import RepositoryRoot, native_name
 from xscore.store.index_rows import read_index_meta, write_index_meta
+from xscore.store.task_names import NAMED_PLACES
 
+MOST_CODE_FILES = 20_000
+"""Files of code that are looked at: what is kept of them is read and written whole."""
+MOST_NAMES = 1_000
+"""Names of folders that are kept."""
 MOST_FACTS = 20
 """Facts noted of a repository."""
 MOST_MANIFESTS, MOST_SETTINGS_FILES = 50, 80
@@ -37,7 +43,7 @@ _HASH_CHARS = 12
 """Of the hash of a file, by which its version is known."""
 _LOOKED_AT = "observed_files"
 """Key in `worktree_meta`: an `_Observed`."""
-_RULES = "1"
+_RULES = "3"
 """Increase it when the same file would show something else."""
 _FIRST_TOPICS = (
     *(
@@ -78,9 +84,15 @@ class Look(Struct, frozen=True):
 
     def keep(self, connection: sqlite3.Connection) -> None:
         """Keep what was read for the next time, in an open transaction."""
-        if self.is_changed:
-            written = msgspec.json.encode(self.observed).decode()
-            write_index_meta(connection, _LOOKED_AT, written)
+        if not self.is_changed:
+            return
+        written = msgspec.json.encode(self.observed).decode()
+        write_index_meta(connection, _LOOKED_AT, written)
+        names: dict[NamedPlace, None] = {}
+        for _, traits in sorted(self.observed.settings.items()):
+            names.update(dict.fromkeys(traits.names))
+        places = msgspec.json.encode(list(names)[:MOST_NAMES]).decode() if names else ""
+        write_index_meta(connection, NAMED_PLACES, places)
 
 
 def look_at_files(
@@ -151,6 +163,8 @@ def _listed_versions(connection: sqlite3.Connection) -> tuple[dict[str, str], di
     outermost = sorted(manifests, key=lambda path: (path.count("/"), path))[:MOST_MANIFESTS]
     chosen = {path: manifests[path] for path in outermost}
     chosen |= {path: settings[path] for path in sorted(settings)[:MOST_SETTINGS_FILES]}
+    if len(code) > MOST_CODE_FILES:
+        code = {path: code[path] for path in sorted(code)[:MOST_CODE_FILES]}
     return code, chosen
 
 

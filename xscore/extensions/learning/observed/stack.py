@@ -33,6 +33,19 @@ _ASIDE = re.compile(r"(?:\A|/)(?:examples?|docs?|vendor|node_modules|templates?)
 tools."""
 
 
+_ASKED_AS: Mapping[str, str] = {
+    "test_runner": "test framework; test runner; testing framework",
+    "linter": "linter",
+    "formatter": "code formatter; formatter",
+    "type_checker": "type checker",
+    "orm": "ORM",
+    "http_client": "HTTP client; HTTP library",
+    "package_manager": "package manager",
+    "web_framework": "web framework",
+}
+"""Topic -> the names by which a task asks for it."""
+
+
 class StackPart(Struct, frozen=True):
     """One choice shown by the project's files."""
 
@@ -67,12 +80,16 @@ class StackPart(Struct, frozen=True):
         if self.manifest:
             seen_in = (self.manifest.path,)
             lines = (self.manifest,)
+        aliases: tuple[str, ...] = ()
+        if self.topic in _ASKED_AS:
+            aliases = tuple(_ASKED_AS[self.topic].split("; "))
         return ObservedFact(
             key=self.key,
             value=self.value,
             words=f"Uses {self.value}{folder}.",
             kind=Kind.TECH_STACK,
             because=f"seen in {', '.join(seen_in)}",
+            aliases=aliases,
             lines=lines,
             files=self.files,
             count=len(self.files),
