@@ -86,9 +86,9 @@ class BudgetBackend(Protocol):
         ...
 
     async def set_aside(self, reservation: Reservation, usd: Decimal) -> bool:
-        """Hold enough for one more call; False: no cap holds now.
+        """Hold enough for one more call; False: no cap is set, so nothing is held.
 
-        Raises BudgetExhausted and changes nothing then.
+        Raises BudgetExhausted where a cap has no room; then nothing is held either.
         """
         ...
 
@@ -169,7 +169,7 @@ class Budget:
         )
 
     async def _set_aside(self, usd: Decimal) -> bool:
-        """Reserve more, or wait for a call in flight; False: no cap holds now."""
+        """Reserve more, or wait for a call in flight; False: no cap is set."""
         if not self._is_held():
             # Calls in flight stay with the old reservation, and so with its day: it keeps what they
             # may cost, and gives back what it held ready.

@@ -29,7 +29,8 @@ LEAST_BOOST = 0.001
 def boosts_by_words(settings: BoostSettings, thresholds: Thresholds) -> BoostSettings:
     """Return what may be added to scores by words.
 
-    They are probabilities, so an amount is the same share of their threshold as it is of a model's.
+    They are probabilities with a threshold of their own: each amount is scaled so that it is the
+    same share of it as of a model's. A new amount has to be scaled here, too.
     """
     share = thresholds.default / USUAL_THRESHOLD
     return replace(
@@ -78,7 +79,8 @@ class BoostRules(Struct, frozen=True, kw_only=True):
     now: float
     """Unix seconds."""
     links_counted: bool = False
-    """The scores have counted already who calls and tests whom: that adds nothing again."""
+    """The scores already count who calls and tests whom, as those of words do: only tests of what
+    is being edited are boosted for a link."""
 
 
 def boost(

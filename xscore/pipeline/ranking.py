@@ -129,7 +129,7 @@ def rank(
 
 
 def _later_above_earlier(store: "Store", ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
-    """Lift what amends an earlier word above it."""
+    """Lift a statement that amends an earlier one above it."""
     spoken = [
         entry for entry in ranked if entry.score > 0 and entry.candidate.layer not in FILE_LAYERS
     ]

@@ -1,4 +1,4 @@
-"""Build a turn's receipt, exit code, score lines and report figures from its outcomes.
+"""Build a turn's receipt and exit code from its outcomes.
 
 It writes nothing; `save_turn` does. `Coverage` checks that the counts add up. Trade-off: if several
 things went wrong, the exit code names the one that matters most to a caller; the receipt lists all.

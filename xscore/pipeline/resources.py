@@ -150,8 +150,8 @@ SHARED_SERVER_NAME: "Hook[Callable[[SharedSettings], str]]" = Hook(
 
 
 class TurnResources(Struct, kw_only=True):
-    """What a turn spends through: a ledger, a budget, writers of judgments, and the models behind
-    them."""
+    """What a turn needs to spend money: a ledger, a budget, writers of judgments, and the models
+    behind them."""
 
     store: Store | None = None
     """None if no memory of the user's own store is judged."""

@@ -1,4 +1,4 @@
-"""What of a turn fits under the caps: said before anything is sent, and after a cap stopped it,
+"""Say what part of a turn fits under the caps: before anything is sent, and after a cap stopped it,
 with the cap that would be enough.
 
 It reserves and stops nothing; the budget does. Trade-off: a cap is suggested by the forecast, for

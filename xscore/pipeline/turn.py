@@ -166,12 +166,13 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
         index_until=index_until(setup.deadline),
     )
     if parts.observer.can_confirm:
-        # A turn that is all cached costs nothing.
+        # Imported late: only a terminal can be asked.
         from xscore.pipeline.turn_estimate import confirm_cost
 
         confirm_cost(parts, opened, answers=setup.wants_answer)
     if _sends_to_judge(setup, opened):
-        from xscore.pipeline.estimating import forecast_judging  # as above
+        # Imported late: a turn that is all cached needs none.
+        from xscore.pipeline.estimating import forecast_judging
 
         # Made once: caps, the announcement and the receipt go by the same figures.
         forecast = forecast_judging(parts.judge, opened.turn, opened.pool)
@@ -179,7 +180,7 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
     # What spends nothing, as most fully cached turns do, is not measured by the caps.
     if not (setup.wants_answer or (opened.pool.misses and parts.judge.paid)):
         return opened
-    # A turn that is all cached costs nothing.
+    # Imported late: a turn that is all cached costs nothing.
     from xscore.pipeline.room_under_caps import announce_budget
 
     warnings = announce_budget(parts, opened, answers=setup.wants_answer, isolated=options.isolated)
@@ -217,7 +218,7 @@ async def _open_resources(
 ) -> "TurnResources | None":
     """Open the resources only if something may be spent."""
     parts = setup.parts
-    # Whom a final round asks is known when all is judged.
+    # Which memories a final round looks at is known only when all are judged.
     may_send = setup.has_final_round and not parts.settings.judge.replay
     if not (_sends_to_judge(setup, opened) or setup.wants_answer or may_send):
         return None
@@ -240,7 +241,7 @@ async def _judge(setup: _TurnSetup, opened: Opened, resources: "TurnResources | 
                 outcomes = tuple(filter(None, pool.known_outcomes(opened.turn)))
             judged = Judged(outcomes=outcomes, pool=pool, judge=parts.judge.identity)
         elif not parts.judge.needs_resources:
-            # A model's turn needs none of it.
+            # Imported late: a turn of a model judge needs none of it.
             from xscore.pipeline.judging_by_words import judge_by_words
 
             deadline = resources.deadline if resources else setup.deadline

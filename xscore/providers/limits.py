@@ -105,7 +105,7 @@ class Limited(ProviderWrapper):
         """
         share = reserved_share(request)
         ticket = await self._admitted(share)
-        # Until the host has told, the call counts with the most that it may use.
+        # Until the host reports its usage, the call counts as the most that it may use.
         spent = share
         try:
             completion = await self._within_budget(request, on_text)

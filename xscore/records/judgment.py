@@ -290,7 +290,7 @@ class Thresholds(Struct, frozen=True):
 
 
 class Boost(Struct, frozen=True):
-    """An addition to a raw score, and why."""
+    """An addition to a score, and why."""
 
     name: str
     amount: float

@@ -70,10 +70,10 @@ class JudgingPlan(Struct, frozen=True, kw_only=True):
     stop: StopSignal = field(default_factory=StopSignal)
     """Shared by judges that share a provider, so that what ends one ends all."""
     remarks: tuple[str, ...] = ()
-    """What there was to say before it began."""
+    """Warnings of its opening."""
     faults: ReplyFaults | None = None
-    """Where several judges count together, for their caller to tell; None: `warnings` tells of this
-    judge."""
+    """Counts of several judges together, which their caller reports; None: `warnings` reports those
+    of this judge."""
     write_as: Callable[[str], WriteJudgments] | None = None
     """Name of a model -> writer of its judgments, for replies of another model than expected."""
     head_starts: Mapping[str, float] = {}

@@ -199,17 +199,17 @@ class SelectionSettings(SettingsGroup, frozen=True):
 
 
 class BoostSettings(SettingsGroup, frozen=True):
-    """What links and recency may add to a raw score."""
+    """What links and recency may add to a score: the judge's, joined with words."""
 
     cap: RepoMay[Fraction] = 0.15
     """Most that all boosts together may add."""
     floor: RepoMay[Fraction] = 0.4
-    """Lowest raw score that is boosted at all."""
+    """Lowest score that is boosted at all."""
     dependency: RepoMay[Fraction] = 0.10
-    """For what a candidate calls whose raw score passes (callers of one get half); less for hubs
-    with many links."""
+    """For what is called by a candidate that passes before boosts; less for hubs with many
+    links."""
     dependent: Fixed[float] = 0.05
-    """For what calls a candidate whose raw score passes; less for hubs."""
+    """For what calls a candidate that passes before boosts; less for hubs."""
     hub_degree: Fixed[int] = 10
     """Callers and callees an entity may have before its dependency boosts shrink."""
     test_link: RepoMay[Fraction] = 0.10

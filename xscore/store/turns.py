@@ -186,7 +186,7 @@ def _context_of(turn: Turn) -> TurnContext:
 def replace_turn(connection: sqlite3.Connection, turn_id: str, by: str) -> None:
     """Have a turn that was finished in the background take the place of the one it continues.
 
-    So it does for earlier tries in the background that were killed or left something.
+    Earlier background tries at it that were killed, or left something, are replaced too.
     """
     with database.transaction(connection):
         connection.execute(

@@ -9,7 +9,7 @@ from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, cline
 from xscore.extensions.compression import reading
 from xscore.extensions.compression.output_frames import LINE_CHARS, frame_output
 from xscore.extensions.compression.reading import SessionLog, find_log, read_session
-from xscore.extensions.compression.session_turns import AgentSession, OpenItem, Outcome, Speaker
+from xscore.extensions.compression.session_turns import AgentSession, CallOutcome, OpenItem, Speaker
 from xscore.extensions.sessions.session_reader import AgentFolders, SessionFile
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root
@@ -47,7 +47,11 @@ def test_a_log_of_claude_code_is_read_as_turns(root: Path, own_home: Path) -> No
         (Speaker.AGENT, "It rounds now."),
     ]
     command, *later_calls = session.turns[1].calls
-    assert (command.subject, command.outcome, command.exit_code) == ("pytest -q", Outcome.FAILED, 2)
+    assert (command.subject, command.outcome, command.exit_code) == (
+        "pytest -q",
+        CallOutcome.FAILED,
+        2,
+    )
     assert command.frame.errors == ("E   AssertionError: 3 != 4",)
     assert (later_calls[0].tool, later_calls[0].path) == ("Read", "src/pay.py")
     assert session.changed == ("src/pay.py",)
@@ -64,7 +68,7 @@ def test_what_the_user_says_instead_of_a_call_is_theirs(root: Path, own_home: Pa
     )
     log.runs("rm -rf build", refusal, failed=True)
     session = read(log.write(own_home), "claude-code")
-    assert session.turns[1].calls[0].outcome is Outcome.REFUSED
+    assert session.turns[1].calls[0].outcome is CallOutcome.REFUSED
     assert spoken(session)[-1] == (Speaker.USER, "keep build/cache")
     assert session.failed_attempts == []
 
@@ -91,7 +95,7 @@ def test_a_rollout_of_codex_is_read_as_turns(root: Path, own_home: Path) -> None
     session = read(log.write(own_home), "codex")
     assert spoken(session)[0] == (Speaker.USER, "run the tests")
     calls = [call for turn in session.turns for call in turn.calls if not call.tool]
-    assert [(call.subject, call.outcome) for call in calls] == [("make test", Outcome.FAILED)]
+    assert [(call.subject, call.outcome) for call in calls] == [("make test", CallOutcome.FAILED)]
     assert session.items == (OpenItem("run", True), OpenItem("fix"))
 
 

@@ -7,10 +7,10 @@ from hypothesis import strategies
 from xscore.extensions.compression.output_frames import frame_output
 from xscore.extensions.compression.session_turns import (
     AgentSession,
-    Outcome,
+    CallOutcome,
+    LoggedCall,
     SessionTurn,
     Speaker,
-    ToolCall,
 )
 from xscore.platform import tokens
 
@@ -33,18 +33,18 @@ OUTPUTS = (
 )
 
 
-def shell(command: str, output: str, *, failed: bool) -> ToolCall:
+def shell(command: str, output: str, *, failed: bool) -> LoggedCall:
     """Return a call of a shell command."""
-    return ToolCall(
+    return LoggedCall(
         tool="",
         subject=command,
-        outcome=Outcome.FAILED if failed else Outcome.PASSED,
+        outcome=CallOutcome.FAILED if failed else CallOutcome.PASSED,
         frame=frame_output(output, failed=failed, allow_pii=False),
         answers_by_failing=command.startswith("grep"),
     )
 
 
-def session_of(turns: Sequence[tuple[Speaker, str, tuple[ToolCall, ...]]]) -> AgentSession:
+def session_of(turns: Sequence[tuple[Speaker, str, tuple[LoggedCall, ...]]]) -> AgentSession:
     """Return a session of these turns."""
     numbered: list[SessionTurn] = []
     for number, (speaker, words, calls) in enumerate(turns, 1):
@@ -69,7 +69,7 @@ def session_of(turns: Sequence[tuple[Speaker, str, tuple[ToolCall, ...]]]) -> Ag
 
 def long_session(turns: int) -> AgentSession:
     """Return a session in which the user speaks every tenth turn, and every third fails."""
-    written: list[tuple[Speaker, str, tuple[ToolCall, ...]]] = []
+    written: list[tuple[Speaker, str, tuple[LoggedCall, ...]]] = []
     for number in range(turns):
         if number % 10 == 0:
             written.append((Speaker.USER, f"Now do step {number} in src/step_{number}.py.", ()))
@@ -94,11 +94,11 @@ def drawn_sessions(draw: strategies.DrawFn) -> AgentSession:
         strategies.sampled_from(OUTPUTS),
         failed=strategies.booleans(),
     )
-    turns: list[tuple[Speaker, str, tuple[ToolCall, ...]]] = []
+    turns: list[tuple[Speaker, str, tuple[LoggedCall, ...]]] = []
     for _ in range(draw(strategies.integers(1, 24))):
         speaker = draw(strategies.sampled_from(Speaker))
         words = draw(texts).strip()
-        calls_after: tuple[ToolCall, ...] = ()
+        calls_after: tuple[LoggedCall, ...] = ()
         if speaker is Speaker.AGENT:
             calls_after = tuple(draw(strategies.lists(calls, max_size=3)))
         if words or calls_after:

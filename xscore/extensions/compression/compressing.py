@@ -13,6 +13,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from xscore.extensions.compression.document import (
+    CompressedText,
     TurnSummary,
     besides_tokens,
     write_document,
@@ -136,6 +137,21 @@ def compress_session(
         room = limit - tiered.tokens - besides
         summarised = summarise(SummaryOrder(session, kept.thread, tiered.plan.bulks, room))
     document = write_document(session, tiered, frontier, summarised.summaries)
+    return _report(
+        session, kept, tiered, summarised, document, context_tokens=context_tokens, due=due
+    )
+
+
+def _report(
+    session: AgentSession,
+    kept: CompressedSession,
+    tiered: TieredSession,
+    summarised: Summarised,
+    document: CompressedText,
+    *,
+    context_tokens: int,
+    due: bool,
+) -> CompressionReport:
     return CompressionReport(
         thread=kept.thread,
         origin=session.origin,
@@ -145,9 +161,9 @@ def compress_session(
         session_tokens=session.tokens,
         context_tokens=context_tokens,
         due=due,
-        budget=limit,
+        budget=kept.budget,
         tokens=document.tokens,
-        fits=not limit or document.tokens <= limit,
+        fits=not kept.budget or document.tokens <= kept.budget,
         tiers=_turns_by_tier(session, tiered),
         summaries=len(summarised.summaries),
         calls=summarised.calls,

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from xscore.extensions.compression.session_turns import (
     AgentSession,
-    Outcome,
+    CallOutcome,
+    LoggedCall,
     SessionTurn,
     Speaker,
-    ToolCall,
 )
 from xscore.platform.text import ellipsize, without_invisible
 from xscore.prompts.fences import shorten_middle
@@ -166,9 +166,9 @@ def _open_ends(session: AgentSession) -> tuple[str, ...]:
 
 
 def _attempts(session: AgentSession) -> list[FailedAttempt]:
-    last_outcome: dict[str, Outcome] = {}
+    last_outcome: dict[str, CallOutcome] = {}
     for call in _shell_calls(session.turns):
-        if call.outcome in (Outcome.PASSED, Outcome.FAILED):
+        if call.outcome in (CallOutcome.PASSED, CallOutcome.FAILED):
             last_outcome[call.subject] = call.outcome
     attempts: list[FailedAttempt] = []
     tried: set[str] = set()
@@ -179,7 +179,7 @@ def _attempts(session: AgentSession) -> list[FailedAttempt]:
         errors = [line.strip() for line in call.frame.errors]
         # Compilers name the cause first, test runners last.
         error = " … ".join(dict.fromkeys([*errors[:1], *errors[-1:]]))
-        is_open = last_outcome.get(call.subject) is Outcome.FAILED
+        is_open = last_outcome.get(call.subject) is CallOutcome.FAILED
         attempts.append(FailedAttempt(call.subject, error, is_open))
     return sorted(attempts, key=lambda attempt: not attempt.is_open)
 
@@ -197,12 +197,12 @@ def _commands(turns: Sequence[SessionTurn]) -> list[str]:
     """Return the commands that checked the work and passed, the latest first."""
     passed: dict[str, None] = {}
     for call in reversed(list(_shell_calls(turns))):
-        if call.outcome is Outcome.PASSED and not _NO_CHECK.match(call.subject):
+        if call.outcome is CallOutcome.PASSED and not _NO_CHECK.match(call.subject):
             passed.setdefault(" ".join(call.subject.split()))
     return [command for command in passed if _CHECKS.search(command[:CHECKED_CHARS])]
 
 
-def _shell_calls(turns: Sequence[SessionTurn]) -> Iterator[ToolCall]:
+def _shell_calls(turns: Sequence[SessionTurn]) -> Iterator[LoggedCall]:
     for turn in turns:
         for call in turn.calls:
             if not call.tool:

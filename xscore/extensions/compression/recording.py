@@ -14,11 +14,11 @@ from msgspec import Struct, field
 
 from xscore.extensions.compression.output_frames import frame_output, redacted_words
 from xscore.extensions.compression.session_turns import (
+    CallOutcome,
+    LoggedCall,
     OpenItem,
-    Outcome,
     SessionTurn,
     Speaker,
-    ToolCall,
 )
 from xscore.extensions.compression.turn_names import names_in
 from xscore.extensions.sessions.aider import AiderReader
@@ -57,7 +57,7 @@ class _CallDraft(Struct):
     tool: str
     subject: str
     path: str
-    outcome: Outcome = Outcome.UNKNOWN
+    outcome: CallOutcome = CallOutcome.UNKNOWN
     output: str = ""
 
 
@@ -125,7 +125,7 @@ class TurnRecorder(SessionReader):
     def command_ended(self, call: str, *, failed: bool, output: str = "") -> None:
         """Record how it ended."""
         super().command_ended(call, failed=failed, output=output)
-        self._returned(call, Outcome.FAILED if failed else Outcome.PASSED, output)
+        self._returned(call, CallOutcome.FAILED if failed else CallOutcome.PASSED, output)
 
     def tool_called(self, call: str, name: str, arguments: Mapping[str, Any]) -> None:
         """Record a call of another tool."""
@@ -139,11 +139,11 @@ class TurnRecorder(SessionReader):
 
     def tool_returned(self, call: str, *, failed: bool, output: str) -> None:
         """Record what it returned."""
-        self._returned(call, Outcome.FAILED if failed else Outcome.PASSED, output)
+        self._returned(call, CallOutcome.FAILED if failed else CallOutcome.PASSED, output)
 
     def call_refused(self, call: str, words: str) -> None:
         """Record that the user did not allow it, and what they said instead."""
-        self._returned(call, Outcome.REFUSED, "")
+        self._returned(call, CallOutcome.REFUSED, "")
         instead = words.partition(_THEIR_WORDS)[2]
         if self._open is not None and instead.strip():
             self._begin(Speaker.USER, spoken_text(instead))
@@ -168,9 +168,9 @@ class TurnRecorder(SessionReader):
         if call:
             self._calls_by_id[call] = draft
 
-    def _returned(self, call: str, outcome: Outcome, output: str) -> None:
+    def _returned(self, call: str, outcome: CallOutcome, output: str) -> None:
         draft = self._calls_by_id.get(call)
-        if draft is not None and draft.outcome is Outcome.UNKNOWN:
+        if draft is not None and draft.outcome is CallOutcome.UNKNOWN:
             draft.outcome = outcome
             draft.output = output
 
@@ -216,9 +216,9 @@ class TurnRecorder(SessionReader):
         )
         self.turns.append(turn)
 
-    def _finished(self, call: _CallDraft, number: int) -> ToolCall:
+    def _finished(self, call: _CallDraft, number: int) -> LoggedCall:
         allow_pii = self._allow_pii
-        failed = call.outcome is Outcome.FAILED
+        failed = call.outcome is CallOutcome.FAILED
         subject = redacted_words(call.subject, allow_pii=allow_pii)
         names: tuple[str, ...] = ()
         if call.tool:
@@ -229,7 +229,7 @@ class TurnRecorder(SessionReader):
         output = ""
         if number in self._shown_whole:
             output = redacted_words(cleaned_text(call.output), allow_pii=allow_pii)
-        return ToolCall(
+        return LoggedCall(
             tool=call.tool,
             subject=subject,
             names=names,

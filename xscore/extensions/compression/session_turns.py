@@ -19,7 +19,7 @@ class Speaker(StrEnum):
     AGENT = "agent"
 
 
-class Outcome(StrEnum):
+class CallOutcome(StrEnum):
     """How a call ended."""
 
     PASSED = "passed"
@@ -29,7 +29,7 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-class ToolCall(Struct, frozen=True, kw_only=True):
+class LoggedCall(Struct, frozen=True, kw_only=True):
     """One call of a tool."""
 
     tool: str
@@ -38,7 +38,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     """The command, or what else the tool was given, in one line."""
     names: tuple[str, ...] = ()
     """Names in what was left out of a long command."""
-    outcome: Outcome = Outcome.UNKNOWN
+    outcome: CallOutcome = CallOutcome.UNKNOWN
     exit_code: int | None = None
     frame: OutputFrame = OutputFrame()
     output: str = ""
@@ -51,7 +51,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     @property
     def is_failed_attempt(self) -> bool:
         """Whether a command was tried and failed."""
-        failed = self.outcome is Outcome.FAILED
+        failed = self.outcome is CallOutcome.FAILED
         return failed and not self.tool and not self.answers_by_failing
 
 
@@ -62,7 +62,7 @@ class SessionTurn(Struct, frozen=True, kw_only=True):
     """From 1, in the order of the log."""
     speaker: Speaker
     words: str
-    calls: tuple[ToolCall, ...] = ()
+    calls: tuple[LoggedCall, ...] = ()
     memory_id: str = ""
     """Of its exchange, if that is imported."""
     tokens: int = 0
@@ -101,9 +101,9 @@ class AgentSession(Struct, frozen=True, kw_only=True):
         return next(spoken, None)
 
     @property
-    def failed_attempts(self) -> list[ToolCall]:
+    def failed_attempts(self) -> list[LoggedCall]:
         """Commands that were tried and failed, each once, the latest last."""
-        attempts: dict[tuple[str, tuple[str, ...]], ToolCall] = {}
+        attempts: dict[tuple[str, tuple[str, ...]], LoggedCall] = {}
         for turn in self.turns:
             for call in turn.calls:
                 if call.is_failed_attempt:

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from xscore.extensions.compression.session_turns import (
     AgentSession,
-    Outcome,
+    CallOutcome,
+    LoggedCall,
     SessionTurn,
     Speaker,
-    ToolCall,
 )
 from xscore.extensions.compression.turn_names import is_name
 from xscore.platform.text import ellipsize
@@ -152,7 +152,7 @@ def _call_lines(turn: SessionTurn, level: Level, repeats: Repeats) -> list[str]:
     return lines
 
 
-def _frame_lines(call: ToolCall, same_as: int | None) -> list[str]:
+def _frame_lines(call: LoggedCall, same_as: int | None) -> list[str]:
     if same_as:
         return [f"    (output as in [{same_as}])"]
     return _indented(call.frame.lines)
@@ -162,13 +162,13 @@ def _indented(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def _head(call: ToolCall) -> str:
+def _head(call: LoggedCall) -> str:
     """`  $ make test → exit 2`, `  Read src/pay.py`."""
     name = f"$ {call.subject}" if not call.tool else f"{call.tool} {call.path} {call.subject}"
     return f"  {' '.join(name.split(' ')).rstrip()}{_outcome(call)}"
 
 
-def _outcome(call: ToolCall) -> str:
-    if call.outcome is Outcome.FAILED:
+def _outcome(call: LoggedCall) -> str:
+    if call.outcome is CallOutcome.FAILED:
         return f" → exit {call.exit_code}" if call.exit_code is not None else " → failed"
-    return " → not allowed by the user" if call.outcome is Outcome.REFUSED else ""
+    return " → not allowed by the user" if call.outcome is CallOutcome.REFUSED else ""

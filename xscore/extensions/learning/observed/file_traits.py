@@ -81,7 +81,7 @@ class FileTraits(Struct, array_like=True):
         return {name: trait.count for name, trait in self.traits.items()}
 
 
-class EntityRow(Struct, array_like=True, frozen=True):
+class LocatedEntity(Struct, array_like=True, frozen=True):
     """A memory of a file, as far as it shows conventions."""
 
     kind: str
@@ -114,14 +114,14 @@ def read_traits(
             yield path, _traits_of(path, versions[path], map(_entity_row, of_file), packages)
 
 
-def _entity_row(row: tuple[Any, ...]) -> EntityRow:
+def _entity_row(row: tuple[Any, ...]) -> LocatedEntity:
     _, kind, entity, line, language, attrs, _, text = row
     with damage_if_invalid("a memory"):
-        return EntityRow(kind, entity, line, language, _ATTRIBUTES.decode(attrs), text)
+        return LocatedEntity(kind, entity, line, language, _ATTRIBUTES.decode(attrs), text)
 
 
 def _traits_of(
-    path: str, version: str, rows: Iterable[EntityRow], packages: frozenset[str]
+    path: str, version: str, rows: Iterable[LocatedEntity], packages: frozenset[str]
 ) -> FileTraits:
     traits: dict[str, Trait] = {}
     language, is_test = "", bool(_TEST_PATH.search(path))
@@ -142,7 +142,7 @@ def _traits_of(
     return FileTraits(version, language, is_test, traits)
 
 
-def _shown_by(row: EntityRow) -> Iterator[str]:
+def _shown_by(row: LocatedEntity) -> Iterator[str]:
     """Yield the traits that one definition or block shows."""
     if row.kind in _FUNCTIONS:
         yield from _of_function(row)
@@ -168,7 +168,7 @@ def _errors_made(text: str) -> Iterator[str]:
             yield "formats errors"
 
 
-def _of_module(row: EntityRow) -> Iterator[str]:
+def _of_module(row: LocatedEntity) -> Iterator[str]:
     if row.language == "python":
         if "from __future__ import annotations" in row.text:
             yield "future annotations"
@@ -179,7 +179,7 @@ def _of_module(row: EntityRow) -> Iterator[str]:
             yield "imports by import"
 
 
-def _of_function(row: EntityRow) -> Iterator[str]:
+def _of_function(row: LocatedEntity) -> Iterator[str]:
     name = row.entity.rpartition(".")[2].partition("#")[0]
     bare_name = name.strip("_")
     if _SNAKE.match(bare_name):
@@ -194,7 +194,7 @@ def _of_function(row: EntityRow) -> Iterator[str]:
         yield "documented" if row.attributes.docstring else "not documented"
 
 
-def _error_base(row: EntityRow) -> Iterator[str]:
+def _error_base(row: LocatedEntity) -> Iterator[str]:
     named = _ERROR_CLASS.match(row.attributes.signature)
     base = (named[1] or named[2] or "") if named else ""
     if base:
