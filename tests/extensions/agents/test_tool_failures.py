@@ -113,7 +113,7 @@ def test_a_place_in_the_tree_is_no_other_place(root: Path) -> None:
     """Agents often go to the folder that they are in first, by its whole path."""
     for command in (
         f"cd {root} && make test",
-        "cd ./web && ../run",
+        "cd ./web && ./run",
         "/usr/bin/env make > /dev/null",
     ):
         fail(root, command)
