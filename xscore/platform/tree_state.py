@@ -84,14 +84,17 @@ def file_state(path: str) -> str:
 
 
 def _summary(folder: str) -> str:
-    parts = [folder, file_state(folder)]
-    parts += [file_state(f"{folder}/{name}") for name in _TELLING]
-    library = f"{folder}/lib"
-    # A virtual environment: installing a package changes its `site-packages`.
-    for python in _names_in(library) if folder.endswith("env") else ():
-        parts.append(file_state(f"{library}/{python}/site-packages"))
+    """Return what says whether such a folder has changed."""
+    # Each run of the program may write it, and nothing that the program does depends on it.
     if folder.endswith("/__pycache__"):
         return folder
+    parts = [folder, file_state(folder)]
+    parts += [file_state(f"{folder}/{name}") for name in _TELLING]
+    if folder.endswith("env"):
+        # A virtual environment: installing a package changes its `site-packages`.
+        library = f"{folder}/lib"
+        for python in _names_in(library):
+            parts.append(file_state(f"{library}/{python}/site-packages"))
     return " ".join(parts)
 
 

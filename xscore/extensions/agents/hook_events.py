@@ -106,7 +106,7 @@ def _waiting_facts(call: HookCall, store: Store) -> str:
     waiting = count_waiting(store.connection)
     if not waiting:
         return ""
-    waits = counted(waiting, "fact of past sessions waits", "facts of past sessions wait")
+    waits = counted(waiting, "fact from past sessions waits", "facts from past sessions wait")
     return f"xscore: {waits} for the user's review (`xscore memory review`)."
 
 
