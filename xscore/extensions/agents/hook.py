@@ -20,8 +20,8 @@ def hook(*, event: str, client: str | None, flags: Flags) -> int:
 
     prompt: add what is relevant. session-start, subagent-start: say what was worked on.
     pre-compact, stop: remember the exchange. post-edit: update the memories of the edited file.
-    pre-tool: stop once what failed before. post-tool, tool-failed: note what failed and what
-    helped. The exit code is always 0.
+    session-end: have the session searched for facts. pre-tool: deny, once, a call that failed
+    before. post-tool, tool-failed: record what failed and what helped. The exit code is always 0.
     """
     data = b""
     if client and event in (BEFORE, AFTER):

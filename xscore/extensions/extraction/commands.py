@@ -51,11 +51,11 @@ class ExtractionDone(Struct, frozen=True, kw_only=True):
 @click.option("--accept", metavar="ID", multiple=True, help="Accept this fact. Repeatable.")
 @click.option("--reject", metavar="ID", multiple=True, help="Reject this fact. Repeatable.")
 def review_facts(accept: tuple[str, ...], reject: tuple[str, ...], flags: Flags) -> None:
-    """Look through the facts that sessions left behind, each with the words it rests on.
+    """Review the facts found in past sessions, each with the words it rests on.
 
-    In a terminal it asks: accept, edit, reject. Elsewhere, and with --json, it lists them; --accept
-    and --reject answer. What waits is in no turn until it is accepted; a rejected fact does not
-    come back.
+    On a terminal it asks about each: accept, edit or reject. Elsewhere, and with --json, it lists
+    them; answer with --accept and --reject. No turn uses a fact before it is accepted, and a
+    rejected one does not come back.
     """
     with opened_store(flags, make=False) as store:
         now = store.clock()
@@ -133,7 +133,7 @@ def _render_reviewed(done: Reviewed) -> str:
 
 @command()
 def extract_facts(flags: Flags) -> None:
-    """Read every exchange that was not read yet, imported ones too, and keep the facts in it.
+    """Find facts in every exchange that has not been read yet, imported ones included.
 
     Only fixed forms are read ("we decided …", "from now on …", "TODO: …"); no model is asked and
     nothing is sent. Each exchange is read once.
