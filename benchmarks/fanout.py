@@ -24,6 +24,7 @@ from pathlib import Path
 from judging_load import TASK, Bench, Cost, bare_calls, open_store, server, settings_for, write_tree
 from measuring import XSCORE, take
 
+from xscore.pipeline.judged_memories import pack_slots
 from xscore.pipeline.pool import pool_among
 from xscore.records.turn import Turn
 
@@ -38,7 +39,7 @@ async def judged(bench: Bench) -> Cost:
     """Warm the controller on one task, then judge everything for another."""
     turn = Turn(task=TASK, id="t_fanout")
     async with bench.resources(turn.id) as (resources, wrapped):
-        slots = bench.seat.slots(pool_among(bench.candidates, bench.candidates, {}))
+        slots = pack_slots(bench.described, pool_among(bench.candidates, bench.candidates, {}))
         warm_packs = set(sorted({slot[0] for slot in slots.values()})[:WARM_CALLS])
         warming = [
             candidate for candidate in bench.candidates if slots[candidate.id][0] in warm_packs

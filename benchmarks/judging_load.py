@@ -179,7 +179,7 @@ class Bench(Struct, frozen=True):
     def judge_of(
         self, resources: TurnResources, wrapped: Provider, turn: Turn, pool: Pool
     ) -> ModelJudge:
-        """Put the judge together as `ModelSeat.open` does, around a provider that may be warm."""
+        """Put the judge together as `open_model_judge` does, around a provider that may be warm."""
         described = self.described
         return ModelJudge(
             wrapped,

@@ -146,7 +146,7 @@ def test_signatures_are_not_checked_by_a_repositorys_program(
     )
     git(root, "config", "log.showSignature", "true")
     git(root, "config", "gpg.program", str(program))
-    assert [path for _, path in recent_commits(root)] == ["a.py"]
+    assert [file.path for file in recent_commits(root)] == ["a.py"]
 
 
 def test_a_missing_object_is_not_fetched(make_repo: MakeRepo, tmp_path: Path, trap: Path) -> None:
@@ -174,8 +174,8 @@ def test_recent_commits_name_each_path_once_with_its_newest_time(make_repo: Make
     (root / "a b.py").write_text("2\n")
     git(root, "commit", "-qam", "again")
     commits = recent_commits(root)
-    assert sorted(path for _, path in commits) == ["a b.py", "c.py"]
-    assert all(at > 1_000_000_000 for at, _ in commits)
+    assert sorted(file.path for file in commits) == ["a b.py", "c.py"]
+    assert all(file.committed_at > 1_000_000_000 for file in commits)
 
 
 def test_outside_git_everything_is_empty(tmp_path: Path) -> None:
@@ -199,5 +199,5 @@ def test_a_file_name_is_no_date(make_repo: MakeRepo) -> None:
     """A name that begins with the mark of a commit is a name, whatever digits it goes on with."""
     names = {"\x01abc.py", f"\x01{'9' * 200}"}
     root = make_repo(dict.fromkeys(names, "1\n"))
-    assert {path for _, path in recent_commits(root)} == names
+    assert {file.path for file in recent_commits(root)} == names
     assert all(commit.committed_at < 10**18 for commit in commits_with_files(root, "HEAD", limit=9))

@@ -126,4 +126,4 @@ def test_a_commit_that_names_a_file_outside_names_none(make_repo: MakeRepo) -> N
     commit = git(root, "commit-tree", "-m", "up", outer).strip()
     git(root, "update-ref", "HEAD", commit)
     assert "../diary.py" in git(root, "log", "--name-only", "--format=")
-    assert [path for _, path in recent_commits(root)] == ["README.md"]
+    assert [file.path for file in recent_commits(root)] == ["README.md"]

@@ -29,6 +29,7 @@ from xscore.records.turn import Turn
 from xscore.settings import (
     AnthropicSettings,
     JudgeSettings,
+    MemorySettings,
     OpenAISettings,
     PrimarySettings,
     Settings,
@@ -72,7 +73,12 @@ When = Callable[[dict[str, Any]], bool]
 def environment_at(dialect: str, url: str, *, key: str = "", probe: bool = False) -> dict[str, str]:
     """Return the variables of a user whose models are at this host."""
     keys = {KEYS[dialect]: key} if key else {}
-    return {**keys, URLS[dialect]: url, "XSCORE_JUDGE_PROBE": str(int(probe))}
+    return {
+        **keys,
+        URLS[dialect]: url,
+        "XSCORE_JUDGE_PROBE": str(int(probe)),
+        "XSCORE_MEMORY_OBSERVE": "0",  # what files show of the project would be judged, too
+    }
 
 
 def models_of(dialect: str) -> tuple[str, ...]:
@@ -154,6 +160,7 @@ def settings_at(
         **judge,
     }
     return Settings(
+        memory=MemorySettings(observe=False),
         judge=validate_group(JudgeSettings, judge_fields),
         primary=PrimarySettings(model=f"{dialect}:{ANSWERER}", timeout_s=answer_s),
         openai=validate_group(OpenAISettings, where if dialect == "openai" else {}),

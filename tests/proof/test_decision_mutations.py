@@ -26,7 +26,14 @@ from xscore.pipeline.build import Pipeline
 from xscore.prompts.judge import LEVELS
 from xscore.providers.scripted import shown_memories
 from xscore.records.turn import Turn
-from xscore.settings import DecisionSettings, HostAccess, JudgeSettings, Settings, validate_group
+from xscore.settings import (
+    DecisionSettings,
+    HostAccess,
+    JudgeSettings,
+    MemorySettings,
+    Settings,
+    validate_group,
+)
 
 MEMORIES = 12
 
@@ -284,7 +291,12 @@ def search(root: Path, wire: str, form: str, examples: int) -> None:
         host = Host(server)
         access = DecisionSettings(hosts={wire: HostAccess(server.url)})
         opened = Pipeline.open(
-            root, Settings(judge=validate_group(JudgeSettings, judge), decisions=access)
+            root,
+            Settings(
+                judge=validate_group(JudgeSettings, judge),
+                decisions=access,
+                memory=MemorySettings(observe=False),
+            ),
         )
         pipeline = runner.run(opened.__aenter__())
 

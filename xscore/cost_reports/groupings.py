@@ -50,8 +50,9 @@ class Grouping(Struct, frozen=True, kw_only=True):
     of_turn: Callable[[LedgerTurn], str | None]
     """The group that a turn and its candidates count for; None: none."""
     of_call: str = ""
-    """The group of a call, in SQL over the ledger's rows (`call_table`); empty: that of its
-    turn."""
+    """The group of a call, in SQL over the columns `turn, stage, provider, model, at, judge`
+    (`call_table`); `at` is the beginning of its turn, or the first call where no turn made it.
+    Empty: that of its turn."""
     of_other: str = "''"
     """The same for a call that no turn made, where `of_call` is empty."""
     candidates: Candidates = Candidates.ALL

@@ -22,6 +22,8 @@ from xscore.records.memory import Candidate, Edge, Kind, Relation
 from xscore.records.turn import Turn
 from xscore.settings import BoostSettings, Settings
 
+ORDERING = frozenset({"recency"})
+"""Names of the boosts that say nothing of the task: they alone lift nothing over its threshold."""
 LEAST_BOOST = 0.001
 """Smaller boosts are left out: they change nothing and read as noise."""
 
@@ -166,7 +168,7 @@ def _boosts_of(
     # What boosts lift over the threshold must pass without recency, too: else a memory would be
     # kept only because its file was touched.
     if ranked.score < threshold <= _lifted(ranked.score, boosts):
-        lasting = _capped([lift for lift in lifts if lift.name != "recency"], cap)
+        lasting = _capped([lift for lift in lifts if lift.name not in ORDERING], cap)
         if _lifted(ranked.score, lasting) < threshold:
             return lasting
     return boosts

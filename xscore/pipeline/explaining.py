@@ -21,11 +21,9 @@ from xscore.pipeline.ranking import rank
 from xscore.pipeline.receipt import to_selected
 from xscore.pipeline.stored_receipt import read_receipt
 from xscore.pipeline.turn_stages import Ranking
-from xscore.pipeline.uncommitted import MAX_RECENT_DAYS
-from xscore.platform.clock import DAY_S
+from xscore.pipeline.uncommitted import recent_changes
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.git import recent_commits
-from xscore.platform.paths import RepositoryRoot, portable_name
+from xscore.platform.paths import RepositoryRoot
 from xscore.platform.text import counted, one_line
 from xscore.records.judgment import (
     READS_AS_ZERO_BELOW,
@@ -443,8 +441,7 @@ def changes_until(
     if not (settings.git and root.is_git):
         return None
     changes = {file.path: file for file in edited}
-    for at, path in recent_commits(root.path):
-        days, name = (moment - at) / DAY_S, portable_name(path)
-        if 0 <= days <= MAX_RECENT_DAYS:
-            changes.setdefault(name, ChangedFile(name, days))
+    for file in recent_changes(root, moment):
+        if file.age_days >= 0:
+            changes.setdefault(file.path, file)
     return tuple(changes.values())

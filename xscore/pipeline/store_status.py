@@ -66,7 +66,7 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         spent_estimated=is_estimated(connection),
         background=read_background(connection, now=store.clock()),
         calibrations=_calibrations(store),
-        facts_waiting=count_waiting(connection),
+        facts_waiting=sum(map(count_waiting, store.connections_of_a_turn())),
         hook_failure=read_hook_state(hook_state_file(store.root, data_dir)).failure,
     )
 

@@ -65,15 +65,23 @@ def uncommitted_work(
         return UncommittedWork()
     diff = _admitted_diff(connection, root, settings)
     lines = edited_lines(diff)
-    edited = [ChangedFile(path, 0.0, tuple(spans)) for path, spans in lines.items()]
-    days_since_commit: dict[str, float] = {}
-    for committed_at, name in recent_commits(root.path):
-        days_since_commit[portable_name(name)] = max(0.0, now - committed_at) / DAY_S
-    recent: list[ChangedFile] = []
-    for path, days in days_since_commit.items():
-        if days <= MAX_RECENT_DAYS and path not in lines:
-            recent.append(ChangedFile(path, days))
-    return UncommittedWork(shown_diff(diff), (*edited, *recent))
+    changed = [ChangedFile(path, 0.0, tuple(spans)) for path, spans in lines.items()]
+    for file in recent_changes(root, now):
+        if file.path not in lines:
+            # A clock that is behind makes a commit no younger than now.
+            changed.append(replace(file, age_days=max(0.0, file.age_days)))
+    return UncommittedWork(shown_diff(diff), tuple(changed))
+
+
+def recent_changes(root: RepositoryRoot, moment: float) -> list[ChangedFile]:
+    """Return the files of recent commits, newest first; of a commit after the moment the age is
+    negative. moment: Unix seconds."""
+    changes: list[ChangedFile] = []
+    for file in recent_commits(root.path):
+        days = (moment - file.committed_at) / DAY_S
+        if days <= MAX_RECENT_DAYS:
+            changes.append(ChangedFile(portable_name(file.path), days))
+    return changes
 
 
 def _admitted_diff(

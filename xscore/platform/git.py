@@ -284,9 +284,17 @@ def git_user(root: Path) -> str:
     return printed.strip().encode("utf-8", "replace").decode("utf-8")
 
 
-def recent_commits(root: Path, *, commits: int = 30) -> tuple[tuple[float, str], ...]:
-    """Return (unix seconds, path) of the files that the newest commits touched, newest first, each
-    path once."""
+class CommittedFile(Struct, frozen=True):
+    """A file, and when the newest commit that touched it was made."""
+
+    path: str
+    """As git writes it."""
+    committed_at: float
+    """Unix seconds."""
+
+
+def recent_commits(root: Path, *, commits: int = 30) -> tuple[CommittedFile, ...]:
+    """Return the files that the newest commits touched, newest first, each path once."""
     printed = run_git(
         root,
         "log",
@@ -305,4 +313,4 @@ def recent_commits(root: Path, *, commits: int = 30) -> tuple[tuple[float, str],
             when = float(field[1:] or 0)
         elif field and not leads_out(field):
             seen.setdefault(field, when)
-    return tuple((at, path) for path, at in seen.items())
+    return tuple(CommittedFile(path, at) for path, at in seen.items())

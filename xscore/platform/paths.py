@@ -213,7 +213,10 @@ def own_folders_in(folder: Path) -> list[str]:
     it."""
     inside = set[str]()
     for kind in _USERS_FOLDERS:
-        users_folder = Path(os.path.realpath(_users(kind)))
+        try:
+            users_folder = Path(os.path.realpath(_users(kind)))
+        except UsageError:  # a user without a home has no folder of this kind
+            continue
         if users_folder != folder and users_folder.is_relative_to(folder):
             inside.add(os.fspath(users_folder.relative_to(folder)))
     return sorted(inside)

@@ -23,6 +23,8 @@ _SUMMARIZED = frozenset(
     """.split()
 )
 """Folders whose files are not listed: caches that a command writes, and dependencies."""
+_MARKED = {"env": "pyvenv.cfg", "target": "CACHEDIR.TAG"}
+"""Of those the names that folders of sources have, too, and what is in a folder that is none."""
 _TELLING = (".package-lock.json", "pyvenv.cfg", "CACHEDIR.TAG")
 """Files in such a folder that say when its content changed."""
 
@@ -64,7 +66,9 @@ def _listing(folder: str) -> tuple[list[str], list[str]]:
                 info = entry.stat(follow_symlinks=False)
                 # The ctime alone: it changes with every write, and no program sets it as it likes.
                 lines.append(f"{entry.name} {info.st_size} {info.st_ctime_ns}")
-            elif entry.name in _SUMMARIZED:
+                if entry.is_symlink():
+                    lines.append(f"{entry.name} leads to {_target_state(entry.path)}")
+            elif entry.name in _SUMMARIZED and _is_marked(entry.name, entry.path):
                 lines.append(_summary(entry.path))
             else:
                 lines.append(entry.name)
@@ -80,6 +84,22 @@ def file_state(path: str) -> str:
         info = os.stat(path, follow_symlinks=False)  # noqa: PTH116  `pathlib` takes 3 ms to load
     except (OSError, ValueError):
         return "absent"
+    return f"{info.st_size} {info.st_ctime_ns} {info.st_ino}"
+
+
+def _is_marked(name: str, folder: str) -> bool:
+    """Whether a folder of such a name holds what a tool has written, as far as its name may mean
+    something else."""
+    mark = _MARKED.get(name)
+    return mark is None or os.path.lexists(f"{folder}/{mark}")
+
+
+def _target_state(link: str) -> str:
+    """Return what changes when the file does that a link leads to, or the list of its folder."""
+    try:
+        info = os.stat(link)  # noqa: PTH116  `pathlib` takes 3 ms to load
+    except (OSError, ValueError):
+        return "nothing"
     return f"{info.st_size} {info.st_ctime_ns} {info.st_ino}"
 
 

@@ -98,6 +98,43 @@ def test_what_changed_meanwhile_is_not_denied(root: Path, change: Callable[[Path
     assert denial(root) == ""
 
 
+def test_what_a_link_leads_to_counts(root: Path) -> None:
+    """A file that is linked into the tree changes where it is."""
+    shared = root.parent / "shared.env"
+    shared.write_text("port=1")
+    (root / ".env").symlink_to(shared)
+    (root / "broken").symlink_to("nowhere")
+    fail(root)
+    shared.write_text("port=8080")
+    assert denial(root) == ""
+
+
+def test_a_place_in_the_tree_is_no_other_place(root: Path) -> None:
+    """Agents often go to the folder that they are in first, by its whole path."""
+    for command in (
+        f"cd {root} && make test",
+        "cd ./web && ./run",
+        "/usr/bin/env make > /dev/null",
+    ):
+        fail(root, command)
+        assert denial(root, command) != ""
+
+
+@pytest.mark.parametrize(("name", "mark"), [("env", "pyvenv.cfg"), ("target", "CACHEDIR.TAG")])
+def test_sources_in_a_folder_named_like_a_cache_count(root: Path, name: str, mark: str) -> None:
+    """What nobody's hook has seen change is seen in them, unless a tool made the folder."""
+    settings = root / name / "production" / "app.yml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("port: 1\n")
+    fail(root)
+    settings.write_text("port: 8080\n")
+    assert denial(root) == ""
+    (root / name / mark).touch()
+    fail(root)
+    settings.write_text("port: 1\n")
+    assert denial(root) != ""
+
+
 def test_looking_around_changes_nothing(root: Path) -> None:
     """Commands that only read leave the failure as it is."""
     fail(root)
@@ -138,6 +175,11 @@ def test_another_call_is_not_denied(root: Path, command: str, fields: dict[str, 
         ("make test", "fatal: Unable to create '.git/index.lock': File exists"),
         ("for i in 1 2; do make; done", "make: *** [all] Error 1"),
         ("sleep 5 && ./wait-for-db", "not ready"),
+        ("cd ../../backend && make", "make: *** [all] Error 1"),
+        ("cd ../.. && make", "make: *** [all] Error 1"),
+        ("python3 /srv/check.py", "1 problem"),
+        ("make CONFIG=~/cart.ini", "make: *** [all] Error 1"),
+        ("systemctl status cart", "cart.service could not be found"),
     ],
 )
 def test_what_the_tree_does_not_decide_is_never_denied(

@@ -19,6 +19,7 @@ SAID = (
     ("From now on name branches after tickets.", "Understood."),
     ("TODO: rotate the deploy keys.", "Noted."),
 )
+LIKED = ("I prefer pytest over unittest for the tests.", "Understood.")
 
 
 @pytest.fixture
@@ -53,6 +54,25 @@ def test_without_a_terminal_facts_are_listed_and_answered_by_id(folder: Path) ->
     assert (reviewed["accepted"], reviewed["rejected"], reviewed["left"]) == ([accept], [reject], 1)
     listed = xscore(folder, "memory", "list")["memories"]
     assert [memory["id"] for memory in listed if memory["kind"] == "decision"] == [accept]
+
+
+def test_an_id_is_named_for_one_answer(folder: Path) -> None:
+    """Named twice it is answered once; to be accepted and rejected, nothing is changed."""
+    xscore(folder, "memory", "extract")
+    first, second, _ = [fact["id"] for fact in xscore(folder, "memory", "review")["facts"]]
+    both = xscore(folder, "memory", "review", "--accept", first, "--reject", first)
+    assert both["exit_code"] == 2
+    assert xscore(folder, "status")["facts_waiting"] == 3
+    twice = xscore(folder, "memory", "review", *["--accept", first] * 2, "--accept", second)
+    assert (twice["accepted"], twice["left"]) == ([first, second], 1)
+
+
+def test_a_preference_that_waits_is_counted(folder: Path) -> None:
+    """It waits in the user's own store, and may be all that waits."""
+    with own_store(folder) as store:
+        put_session(store, "s_2", [LIKED])
+    waiting = xscore(folder, "memory", "extract")["waiting"]
+    assert xscore(folder, "status")["facts_waiting"] == waiting == len(SAID) + 1
 
 
 def test_a_terminal_asks_one_after_the_other(folder: Path) -> None:

@@ -103,7 +103,8 @@ def _waiting_facts(call: HookCall, store: Store) -> str:
         return ""
     from xscore.store.extracted_facts import count_waiting  # only at the start of a session
 
-    waiting = count_waiting(store.connection)
+    # A preference waits in the user's own store.
+    waiting = sum(map(count_waiting, store.connections_of_a_turn()))
     if not waiting:
         return ""
     waits = counted(waiting, "fact of past sessions waits", "facts of past sessions wait")

@@ -9,6 +9,7 @@ It is used before a tool runs, so it imports nothing that takes time to load, an
 compiled where they are used.
 """
 
+import os
 import re
 
 LONGEST = 4_000
@@ -45,8 +46,9 @@ _READING_GIT = frozenset(
 )
 _OUTSIDE = frozenset(
     """
-    ansible apt apt-get aws az brew curl dig docker gcloud gh glab helm kubectl mongo mongosh mysql
-    nc nmap ping podman psql redis-cli rsync scp sleep ssh terraform top wait watch wget
+    ansible apt apt-get aws az brew curl dig docker gcloud gh glab helm host http https journalctl
+    kubectl lsof mongo mongosh mysql nc netstat nmap nslookup pg_isready ping podman psql redis-cli
+    rsync scp service sleep ss ssh systemctl telnet terraform top wait watch wget
     """.split()
 )
 """Programs that depend on other machines, services or the time."""
@@ -59,6 +61,9 @@ _OUTSIDE_KINDS = frozenset(
     poetry:lock uv:add uv:lock uv:pip uv:sync yarn:add yarn:install
     """.split()
 )
+_PLACE = r"(?:^|[\s='\"(;&|:])((?:~|\.\.(?![\w.])|\.{0,2}/)[^\s'\"();&|]*)"
+_HARMLESS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/dev/null/")
+"""Programs, whose changes are hardly ever why a command failed."""
 _LOOPS = frozenset("for while until select".split())
 
 
@@ -91,6 +96,16 @@ def command_words(command: str) -> CommandWords:
             only_reads = False
             kind = kind or name
     return CommandWords(kind, only_reads=only_reads, is_outside=is_outside)
+
+
+def leaves_tree(command: str, *, folder: str, root: str) -> bool:
+    """Whether a command that runs in this folder names a place outside of the tree, where a change
+    would not be seen."""
+    for place in re.findall(_PLACE, command[:LONGEST]):
+        path = os.path.normpath(os.path.join(folder, place))  # noqa: PTH118  as in `tool_call`
+        if place[0] == "~" or not f"{path}/".startswith((f"{root}/", *_HARMLESS)):
+            return True
+    return False
 
 
 def _program_words(part: str) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, quoted
 from xscore.extensions.agents.hook_call import HookCall
-from xscore.extensions.agents.shell_words import CommandWords, command_words
+from xscore.extensions.agents.shell_words import CommandWords, command_words, leaves_tree
 from xscore.extensions.agents.tool_call import (
     Ending,
     ToolCall,
@@ -106,7 +106,9 @@ def _put_on_record(
         action.at = time.time()
         action.times += 1
         action.is_usage = ending.is_usage
-        action.may_deny = not words.is_outside
+        command = failed_call.command
+        is_elsewhere = leaves_tree(command, folder=failed_call.folder, root=root)
+        action.may_deny = not (words.is_outside or is_elsewhere)
         action.changed = action.succeeded = False
         action.memory = memory_id
         action.state = current_state(record, action)

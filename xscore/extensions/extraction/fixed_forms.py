@@ -63,7 +63,7 @@ _REASON = re.compile(r"\b(?:because|since|as it|as they|otherwise|so that)\b", r
 _RULE = re.compile(
     r"\b(?:our|the(?: team['’]s| project['’]s| house)?) (?:convention|rule|policy|standard|practice"
     r"|guideline)(?: here)?(?: is| says|:)\s*\S|^(?:convention|rule|policy)\s*:\s*\S"
-    r"|\bwe (?:always|never)\s+[a-z]\w+|\bby convention,?\s+\S",
+    r"|(?<!\bthat )(?<!\bif )(?<!\bhow )\bwe (?:always|never)\s+[a-z]\w+|\bby convention,?\s+\S",
     re.IGNORECASE,
 )
 _PREFERRED = re.compile(

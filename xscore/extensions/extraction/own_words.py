@@ -19,7 +19,14 @@ SENTENCE_CHARS = 600
 """A longer sentence is no statement that anybody would want to read again."""
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})")
-_QUOTED_LINE = re.compile(r"^[ \t]*(?:>|\||\+(?! )|-(?![ -])|---|@@|<<<<|====)")
+_QUOTED_LINE = re.compile(
+    r"^[ \t]*(?:>|\||\+(?! )|-(?![ -])|---|@@|<<<<|====|//|/\*|<!--"
+    r"|\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:?\d\d\b|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
+    r"|\[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b)"
+)
+"""Of a quotation, a table, a diff, a comment in code, a log."""
+_MAIL_HEADER = re.compile(r"^[ \t]*(?:Subject|Sent|Cc): \S")
+"""Stands above a mail that somebody pastes whole."""
 _PROMPT = re.compile(r"^[ \t]*(?:\$|%|>>>|[\w.-]+@[\w.-]+[:#$][^ ]*) ?\S")
 """A command at a prompt; what it printed follows."""
 _BEGINS = re.compile(r"^\W{0,8}(?:begin|start)\b[^.!?]{0,50}$", re.IGNORECASE)
@@ -88,7 +95,9 @@ _ELSEWHERE = re.compile(
     r"|supposedly\b|allegedly\b|reportedly\b|someone\b|somebody\b|people\b|(?:some|many|most"
     r"|other) (?:teams|projects)\b|(?:competitor|vendor|customer|partner|neighbou?r|friend"
     r"|boss|manager|colleague|coworker|teammate|reviewer|speaker|maintainer|upstream)s?\b"
-    r"|(?:reads?|says?|comment|docstring|message|warning|log)\b[^.`]{0,40}`[^`]*\s[^`]*`)"
+    r"|(?:reads?|says?|comment|docstring|message|warning|log)\b[^.`]{0,40}`[^`]*\s[^`]*`"
+    r"|\b(?:e-?mail|mail|comment|ticket|article|slack|wiki|readme|docstring|commit message"
+    r"|changelog|transcript)\b[^.!?:]{0,30}:\s)"
     r"|(?<!team['’]s )(?<!project['’]s )(?<!\bit['’]s )(?<!that['’]s )(?<=\w['’]s )(?:rule"
     r"|convention|policy|decision|preference|advice|opinion|view|recommendation|choice"
     r"|practice|words|style)\b|(?<!our )(?<!the )(?<!this )(?<!my )(?<!whole )\bteam (?!')"
@@ -263,6 +272,8 @@ def _without_blocks(message: str) -> str:
             announced = _announces(line, lines_below)
         elif announced and _ENDS.match(line):
             announced = False
+        elif _MAIL_HEADER.match(line):
+            announced = True
         lines.append(_blank(line) if is_foreign else line)
     return "\n".join(lines)
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.platform import database
-from xscore.platform.errors import NothingMatched
+from xscore.platform.errors import NothingMatched, UsageError
 from xscore.records.memory import Memory, MemorySource, MemoryStatus
 from xscore.store import extracted_facts, memory_rows, memory_writer
 from xscore.store.remembering import MemoryChange, update_memory
@@ -85,18 +85,24 @@ def review_by_ids(
 ) -> Reviewed:
     """Accept and reject facts by id: all of them, or none where one is unknown.
 
-    Raises NothingMatched.
+    Raises NothingMatched, and UsageError for an id that is to be accepted and rejected.
     """
+    accept, reject = tuple(dict.fromkeys(accept)), tuple(dict.fromkeys(reject))
     for identifier in (*accept, *reject):
         home_of(store, identifier)
+        if identifier in accept and identifier in reject:
+            raise UsageError(
+                f"{identifier} is to be accepted and rejected",
+                hint="Nothing was changed. Name it once.",
+            )
     superseded: list[str] = []
     for identifier in accept:
         superseded += accept_fact(store, identifier, now=now)
     for identifier in reject:
         reject_fact(store, identifier, now=now)
     return Reviewed(
-        accepted=tuple(accept),
-        rejected=tuple(reject),
+        accepted=accept,
+        rejected=reject,
         superseded=tuple(superseded),
         left=count_to_review(store),
     )
