@@ -80,11 +80,7 @@ def _listing(folder: str) -> tuple[list[str], list[str]]:
 
 def file_state(path: str) -> str:
     """Return what changes when a file does; "absent" if it is not there or cannot be looked at."""
-    try:
-        info = os.stat(path, follow_symlinks=False)  # noqa: PTH116  `pathlib` takes 3 ms to load
-    except (OSError, ValueError):
-        return "absent"
-    return f"{info.st_size} {info.st_ctime_ns} {info.st_ino}"
+    return _state_of(path, follow_links=False) or "absent"
 
 
 def _is_marked(name: str, folder: str) -> bool:
@@ -95,23 +91,30 @@ def _is_marked(name: str, folder: str) -> bool:
 
 
 def _target_state(link: str) -> str:
-    """Return what changes when the file does that a link leads to, or the list of its folder."""
+    """Return what changes when the file or folder that a link leads to does."""
+    return _state_of(link, follow_links=True) or "nothing"
+
+
+def _state_of(path: str, *, follow_links: bool) -> str:
     try:
-        info = os.stat(link)  # noqa: PTH116  `pathlib` takes 3 ms to load
+        info = os.stat(path, follow_symlinks=follow_links)  # noqa: PTH116  `pathlib` takes 3 ms to load
     except (OSError, ValueError):
-        return "nothing"
+        return ""
     return f"{info.st_size} {info.st_ctime_ns} {info.st_ino}"
 
 
 def _summary(folder: str) -> str:
-    parts = [folder, file_state(folder)]
-    parts += [file_state(f"{folder}/{name}") for name in _TELLING]
-    library = f"{folder}/lib"
-    # A virtual environment: installing a package changes its `site-packages`.
-    for python in _names_in(library) if folder.endswith("env") else ():
-        parts.append(file_state(f"{library}/{python}/site-packages"))
+    """Return what says whether such a folder has changed."""
+    # Each run of the program may write it, and nothing that the program does depends on it.
     if folder.endswith("/__pycache__"):
         return folder
+    parts = [folder, file_state(folder)]
+    parts += [file_state(f"{folder}/{name}") for name in _TELLING]
+    if folder.endswith("env"):
+        # A virtual environment: installing a package changes its `site-packages`.
+        library = f"{folder}/lib"
+        for python in _names_in(library):
+            parts.append(file_state(f"{library}/{python}/site-packages"))
     return " ".join(parts)
 
 

@@ -252,6 +252,13 @@ class Citation(Struct, frozen=True):
     span_hash: str
     is_changed: bool = False
 
+    @property
+    def place(self) -> str:
+        """`path:3-9`; only the path where it cites the whole file."""
+        if self.start_line:
+            return f"{self.path}:{self.start_line}-{self.end_line}"
+        return self.path
+
 
 def view_texts(text: str, card: str) -> dict[ViewName, str]:
     """Return the text of each view of a memory, the full text first."""

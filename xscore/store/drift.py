@@ -16,6 +16,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from xscore.platform.files import leads_out, opened_folder
 from xscore.platform.git import run_git
 from xscore.platform.paths import RepositoryRoot, native_name
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from xscore.store.store import Store
 
 CHANGED = "what it cites has changed"
-MOST_SAID = 2
+MOST_GONE_NAMED = 2
 """Most gone things that a warning names."""
 SHORTEST_SYMBOL = 3
 _PAST = frozenset({Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY, Kind.TODO, Kind.FAILURE, Kind.PATTERN})
@@ -40,15 +42,18 @@ _GENERATED = re.compile(
     r"(?:\./)?(?:dist|build|out|target|node_modules|[\w.-]*venv|tmp|temp|coverage|site-packages"
     r"|__pycache__|\.cache|\.git|bin|obj|logs?)/"
 )
+"""Folders that tools fill: whether their files exist says nothing."""
 _PRODUCT = re.compile(
     r"(?i)(?:node|vue|next|nuxt|express|three|d3|react|angular|ember|backbone|socket|chart|moment"
     r"|alpine|discord|p5|day|web3|asp|ml|vb|ado)\.(?:js|ts|net)\Z"
 )
+"""Products that are named like files."""
 _SOURCE = re.compile(
     r"\.(?:pyi?|go|rs|java|kt|rb|cs|c|cc|cpp|h|hpp|php|swift|scala|sh|sql|proto|tf|tsx|jsx|vue)\Z"
 )
 """Endings that nothing but a file has."""
 _DOCUMENTS = (".md", ".mdx", ".rst", ".txt", ".adoc")
+"""Where nothing but a document names a symbol, it is gone."""
 _ENDED = re.compile(r"\.\w{1,8}\Z")
 _BINARY_MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py", "package.json", "Cargo.toml")
 LOOKUP_S = 0.1
@@ -59,7 +64,7 @@ _NODE_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun"})
 _LIKELY_SCRIPTS = frozenset({"test", "start", "build", "lint", "dev", "format", "typecheck"})
 _OWN_SCRIPTS = frozenset({"test", "start", "stop", "restart"})
 """Scripts that npm runs without `run`."""
-_KNOWN = frozenset(
+_COMMON_PROGRAMS = frozenset(
     """
     alembic ansible apt apt-get aws awk az bash bat black brew bundle bun cargo cat cd celery chmod
     chown clang cmake cmd code composer conda cp createdb crontab ctest curl dart date deno diff
@@ -76,6 +81,14 @@ _KNOWN = frozenset(
     """.split()
 )
 """Commands that no manifest has to declare."""
+
+
+class GoneThing(Struct, frozen=True):
+    """What a text names and that no longer exists."""
+
+    thing: NamedThing
+    instead: str = ""
+    """The version that is required now; empty for anything but a version."""
 
 
 class DriftCheck:
@@ -97,20 +110,24 @@ class DriftCheck:
         self._lookups_left = lookups
         self._lookup_s = lookup_s
 
-    def gone(self, things: Iterable[NamedThing]) -> list[tuple[NamedThing, str]]:
-        """Return those of these that no longer exist, each with what is there instead, if known."""
-        looks = {
-            NamedKind.FILE: self._look_for_file,
-            NamedKind.SYMBOL: self._look_for_symbol,
-            NamedKind.COMMAND: self._look_for_command,
-            NamedKind.VERSION: self._look_for_version,
-        }
-        gone: list[tuple[NamedThing, str]] = []
+    def gone(self, things: Iterable[NamedThing]) -> list[GoneThing]:
+        """Return those of these that no longer exist."""
+        gone_things: list[GoneThing] = []
         for thing in things:
-            is_there, instead = looks[thing.kind](thing)
-            if not is_there:
-                gone.append((thing, instead))
-        return gone
+            if thing.kind is NamedKind.VERSION:
+                required = self._other_version(thing)
+                if required:
+                    gone_things.append(GoneThing(thing, required))
+            elif not self._is_there(thing):
+                gone_things.append(GoneThing(thing))
+        return gone_things
+
+    def _is_there(self, thing: NamedThing) -> bool:
+        if thing.kind is NamedKind.FILE:
+            return self._is_file_there(thing.name)
+        if thing.kind is NamedKind.SYMBOL:
+            return self._is_symbol_there(thing.name)
+        return self._has_command(thing.name.split(), is_run=thing.is_run)
 
     @cached_property
     def _declared(self) -> Declared:
@@ -119,12 +136,14 @@ class DriftCheck:
         with opened_folder(self._root.path) as top:
             return read_declared(top, manifests)
 
-    def _look_for_file(self, thing: NamedThing) -> tuple[bool, str]:
-        if self._has_file(thing.name):
-            return True, ""
+    def _is_file_there(self, name: str) -> bool:
+        if self._has_file(name):
+            return True
         # `try/catch`, `Node.js` and the name of a package look like files.
-        is_path = _SOURCE.search(thing.name) or ("/" in thing.name and _ENDED.search(thing.name))
-        return not (is_path or self._was_there("--", f":(glob)**/{thing.name.rstrip('/')}")), ""
+        is_path = _SOURCE.search(name) or ("/" in name and _ENDED.search(name))
+        if is_path:
+            return False
+        return not self._was_there("--", f":(glob)**/{name.rstrip('/')}")
 
     def _was_there(self, *arguments: str) -> bool:
         """Whether the history has a commit that fits; False where that cannot be told in time."""
@@ -149,21 +168,21 @@ class DriftCheck:
         )
         return ending.fetchone() is not None
 
-    def _look_for_symbol(self, thing: NamedThing) -> tuple[bool, str]:
-        parts = re.split(r"\.|::", thing.name)
+    def _is_symbol_there(self, name: str) -> bool:
+        parts = re.split(r"\.|::", name)
         last = parts[-1]
         if len(last) < SHORTEST_SYMBOL or last.startswith("__"):
-            return True, ""
+            return True
         # What belongs to a library cannot be looked up here.
         if len(parts) > 1 and self._is_library(parts[0]):
-            return True, ""
+            return True
         if entities_named(self._connection, last):
-            return True, ""
+            return True
         # A document that names it proves nothing: it may be as old as the fact.
         mentioning = paths_mentioning(self._connection, [last])
         if any(not path.endswith(_DOCUMENTS) for path in mentioning):
-            return True, ""
-        return self._is_word_of_code(last), ""
+            return True
+        return self._is_word_of_code(last)
 
     def _is_library(self, name: str) -> bool:
         return name in sys.stdlib_module_names or normalized(name) in self._declared.versions
@@ -184,9 +203,6 @@ class DriftCheck:
             f" AND {LISTED_HERE}"
         ).fetchall()
         return b"".join([terms for (terms,) in rows])
-
-    def _look_for_command(self, thing: NamedThing) -> tuple[bool, str]:
-        return self._has_command(thing.name.split(), is_run=thing.is_run), ""
 
     def _has_command(self, words: Sequence[str], *, is_run: bool) -> bool:
         """Whether the targets, scripts and binaries that a command names are declared."""
@@ -225,7 +241,7 @@ class DriftCheck:
             return True
         module = rest[rest.index("-m") + 1]
         top = module.partition(".")[0]
-        if self._is_library(top) or top in _KNOWN or top in ("build", "venv", "pip"):
+        if self._is_library(top) or top in _COMMON_PROGRAMS or top in ("build", "venv", "pip"):
             return True
         path = module.replace(".", "/")
         endings = (f"{path}.py", f"{path}/__main__.py", f"{path}/__init__.py", f"{path}/")
@@ -235,7 +251,11 @@ class DriftCheck:
         declared = self._declared
         if "/" in program:
             return self._has_file(program) or leads_out(program)
-        if program in _KNOWN or program in declared.binaries or program in declared.scripts:
+        if (
+            program in _COMMON_PROGRAMS
+            or program in declared.binaries
+            or program in declared.scripts
+        ):
             return True
         if normalized(program) in declared.versions or self._has_file(program):
             return True
@@ -244,15 +264,16 @@ class DriftCheck:
         # A tool of others is declared nowhere: only what a manifest once had is gone.
         return not self._was_there(f"-S{program}", "--", *_BINARY_MANIFESTS)
 
-    def _look_for_version(self, thing: NamedThing) -> tuple[bool, str]:
+    def _other_version(self, thing: NamedThing) -> str:
+        """Return the version that is required where this one is not allowed; else nothing."""
         is_number = "." in thing.version or thing.name.lower() in ("python", "node", "go", "java")
         if not is_number:
-            return True, ""
+            return ""
         required = self._declared.versions.get(normalized(thing.name), [])
         required = [version for version in required if has_number(version)]
         if not required or any(allows(version, thing.version) for version in required):
-            return True, ""
-        return False, required[0]
+            return ""
+        return required[0]
 
 
 def drift_warnings(store: "Store", memories: Sequence[Memory]) -> dict[str, str]:
@@ -275,9 +296,9 @@ def gone_names(store: "Store", memories: Iterable[Memory]) -> dict[str, str]:
     check = DriftCheck(store.connection, store.root)
     warnings: dict[str, str] = {}
     for fact in facts:
-        gone = check.gone(named_things(fact.text))
-        if gone:
-            warnings[fact.id] = describe_gone(gone)
+        gone_things = check.gone(named_things(fact.text))
+        if gone_things:
+            warnings[fact.id] = describe_gone(gone_things)
     return warnings
 
 
@@ -286,20 +307,22 @@ def may_drift(memory: Memory) -> bool:
     return not (memory.layer.is_indexed or memory.layer is Layer.USER or memory.kind in _PAST)
 
 
-def describe_gone(gone: Sequence[tuple[NamedThing, str]]) -> str:
+def describe_gone(gone_things: Sequence[GoneThing]) -> str:
     """Return `names X and Y, which no longer exist`; of a version what is required instead."""
     versions: list[str] = []
     names: list[str] = []
-    for thing, instead in gone:
+    for gone_thing in gone_things:
+        thing = gone_thing.thing
         if thing.kind is NamedKind.VERSION:
-            versions.append(f"names {thing.name} {thing.version}, but {instead} is required")
+            required = gone_thing.instead
+            versions.append(f"names {thing.name} {thing.version}, but {required} is required")
         else:
             names.append(thing.name)
-    parts = versions[:MOST_SAID]
+    parts = versions[:MOST_GONE_NAMED]
     if names:
         verb = "exists" if len(names) == 1 else "exist"
-        shown = " and ".join(names[:MOST_SAID])
-        if len(names) > MOST_SAID:
-            shown = f"{', '.join(names[:MOST_SAID])} and {len(names) - MOST_SAID} more"
+        shown = " and ".join(names[:MOST_GONE_NAMED])
+        if len(names) > MOST_GONE_NAMED:
+            shown = f"{', '.join(names[:MOST_GONE_NAMED])} and {len(names) - MOST_GONE_NAMED} more"
         parts.append(f"names {shown}, which no longer {verb}")
     return "; ".join(parts)

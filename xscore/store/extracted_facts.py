@@ -71,7 +71,7 @@ def unread_exchanges(
 ) -> list[Memory]:
     """Return unread exchanges, the oldest first.
 
-    thread: of this working session; None: of all. limit: at most so many; -1: all.
+    thread: the working session; None: all of them. limit: the most to return; -1: no limit.
     """
     if thread is None:
         memories = select_memories(connection, _UNREAD, ())
@@ -82,7 +82,7 @@ def unread_exchanges(
 
 
 def mark_read(connection: sqlite3.Connection, ids: Iterable[str]) -> int:
-    """Note that these exchanges were read; return how many were not before."""
+    """Mark these exchanges as read; return how many of them were unread."""
     return connection.execute(
         f"UPDATE memory_row SET attrs = json_set(attrs, '$.extracted', {EXTRACTION})"
         f" WHERE {_UNREAD} AND id {IN_JSON_LIST}",
@@ -99,7 +99,7 @@ def note_session_over(connection: sqlite3.Connection, thread: str, *, now: float
 
 
 def forget_session_over(connection: sqlite3.Connection, thread: str) -> None:
-    """Forget that: the session was read, and may go on."""
+    """Forget that a session has ended: it was read, and may go on."""
     connection.execute("DELETE FROM meta WHERE key = ?", (f"{OVER_PREFIX}{thread}",))
 
 
@@ -127,12 +127,6 @@ def comparable_memories(connection: sqlite3.Connection, layer: Layer) -> list[Me
 def all_facts(connection: sqlite3.Connection) -> list[Memory]:
     """Return what was stated or extracted in a repository, but failures; not what was rejected."""
     return select_memories(connection, _KNOWN, ())
-
-
-def is_erased(connection: sqlite3.Connection, memory_id: str) -> bool:
-    """Whether a memory of this id was erased and is not to come back."""
-    query = "SELECT 1 FROM erased_memory WHERE memory_id = ?"
-    return connection.execute(query, (memory_id,)).fetchone() is not None
 
 
 def note_saying(connection: sqlite3.Connection, memory_id: str, exchange: str) -> bool:

@@ -139,7 +139,9 @@ def read_actions(root: str) -> FailedActions:
         return record
     _fill(record, stored)
     actions = stored.get("actions")
-    for fields in actions if isinstance(actions, list) else ():
+    if not isinstance(actions, list):
+        return record
+    for fields in actions:
         key = fields.get("key") if isinstance(fields, dict) else None
         if isinstance(key, str):
             action = FailedAction(key)

@@ -199,6 +199,12 @@ def memory_with_id(connection: sqlite3.Connection, identifier: str) -> Memory | 
     return next(iter(select_memories(connection, "id = ?", (identifier,))), None)
 
 
+def is_erased(connection: sqlite3.Connection, identifier: str) -> bool:
+    """Whether a memory was erased and is not to come back."""
+    query = "SELECT 1 FROM erased_memory WHERE memory_id = ?"
+    return connection.execute(query, (identifier,)).fetchone() is not None
+
+
 _STALE = f"""
     SELECT memory_id FROM stale_memory WHERE worktree = {HERE}
     UNION SELECT id FROM memory_row WHERE layer IN {ALL_LAYERS} AND status = 'stale'

@@ -70,7 +70,7 @@ def brief_of_turn(
     marks = {entry.id: Mark(entry.score, remark_of(entry)) for entry in spoken}
     items = limited(maker.items(chosen, marks), before.told)
     room = MOST_BYTES - before.start_bytes if is_first else MOST_BYTES
-    lines = lines_within(items, room - size_of(_around([])))
+    lines = lines_within(items, room - size_of(_fenced([])))
     if not lines:
         return "", None
     told_items = items[: len(lines)]
@@ -84,7 +84,7 @@ def brief_of_turn(
         subject=tuple({*before.subject, *terms}),
         is_whole=not answer.partial,
     )
-    return _around(lines), after
+    return _fenced(lines), after
 
 
 def render_again(store: Store, brief: SessionBrief) -> str:
@@ -95,8 +95,8 @@ def render_again(store: Store, brief: SessionBrief) -> str:
     memories = store.memories(brief.heads)
     chosen = [memories[head] for head in brief.heads if head in memories]
     items = ItemMaker(store, now=brief.at).items(chosen)
-    lines = lines_within(items, MOST_BYTES - size_of(_around([])))
-    return _around(lines) if lines else ""
+    lines = lines_within(items, MOST_BYTES - size_of(_fenced([])))
+    return _fenced(lines) if lines else ""
 
 
 def _tells_again(store: Store, terms: frozenset[int], before: SessionBrief) -> bool:
@@ -186,5 +186,5 @@ def _fitting(quote: Quote, room: int) -> str:
     return f"{label} “{words}”" if size_of(words) <= room else ""
 
 
-def _around(lines: Iterable[str]) -> str:
+def _fenced(lines: Iterable[str]) -> str:
     return "\n".join([HEAD, DATA_NOTE, f"<{FENCE}>", *lines, f"</{FENCE}>"])

@@ -34,6 +34,8 @@ MOST_SAID, MOST_FACTS = 3, 3
 MOST_EXCHANGES = 4
 """Most exchanges of a chat that are quoted."""
 AUTHOR_CHARS, NAMED_SPANS = 40, 2
+LEAST_WEIGHT = 0.05
+"""Weight of an item, however low its score."""
 CODE = "[code]"
 """Stands for a fenced block: what it holds is in the repository, or never came to be."""
 FENCES = ("```", "~~~")
@@ -74,7 +76,6 @@ class Mark(Struct, frozen=True):
     """What stands behind its caption."""
 
 
-LEAST_WEIGHT = 0.05
 NO_MARK = Mark()
 
 
@@ -190,12 +191,7 @@ class ItemMaker:
             who = "shown by files here"
         elif is_unreviewed(memory):
             who = "inferred, not reviewed"
-        places = [
-            f"{citation.path}:{citation.start_line}-{citation.end_line}"
-            if citation.start_line
-            else citation.path
-            for citation in cited[:NAMED_SPANS]
-        ]
+        places = [citation.place for citation in cited[:NAMED_SPANS]]
         cites = f", cites {', '.join(places)}" if places else ""
         caption = f"{memory.kind} [{memory.id}], {who}, {age}{cites}"
         quotes = [Quote(memory.text)]

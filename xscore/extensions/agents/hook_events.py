@@ -107,7 +107,7 @@ def _waiting_facts(call: HookCall, store: Store) -> str:
     waiting = sum(map(count_waiting, store.connections_of_a_turn()))
     if not waiting:
         return ""
-    waits = counted(waiting, "fact of past sessions waits", "facts of past sessions wait")
+    waits = counted(waiting, "fact from past sessions waits", "facts from past sessions wait")
     return f"xscore: {waits} for the user's review (`xscore memory review`)."
 
 

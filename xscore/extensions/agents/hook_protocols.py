@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from xscore.extensions.agents.tool_call import MAX_MESSAGE_BYTES
+from xscore.extensions.agents.tool_call import FILE_ARGUMENTS, MAX_MESSAGE_BYTES
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.json_lines import decode_agent_json, without_values
@@ -41,7 +41,6 @@ _EVENTS = {
 """Event -> client -> the client's name for it; "": all others. Those that an answer can add text
 to."""
 _GEMINI = ("BeforeAgent", "AfterAgent", "AfterTool", "BeforeTool")
-_EDITED = ("file_path", "notebook_path", "path", "absolute_path")
 _PATCHED = r"(?m)^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$"
 _COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?:\s|$)")
 """Matches a command such as `/loop 5m check it`, but not a path such as `/etc/hosts is wrong`."""
@@ -104,7 +103,7 @@ class HookMessage(Struct, frozen=True):
     def edited_paths(self) -> tuple[str, ...]:
         """Files that the tool changed, as the agent names them."""
         arguments = self.tool_input if isinstance(self.tool_input, dict) else {}
-        named = [self.file_path, *(arguments.get(name) for name in _EDITED)]
+        named = [self.file_path, *(arguments.get(name) for name in FILE_ARGUMENTS)]
         patch = arguments.get("command") or arguments.get("input") or ""
         named += re.findall(_PATCHED, patch) if isinstance(patch, str) else []
         return tuple(dict.fromkeys(path for path in named if isinstance(path, str) and path))

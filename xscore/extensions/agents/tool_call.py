@@ -26,7 +26,8 @@ _SHELL_TOOLS = frozenset(
 _EDIT_TOOLS = frozenset(
     "Edit MultiEdit NotebookEdit Write replace write_file StrReplace edit_file".split()
 )
-_FILE_ARGUMENTS = ("file_path", "notebook_path", "path", "absolute_path")
+FILE_ARGUMENTS = ("file_path", "notebook_path", "path", "absolute_path")
+"""Arguments of an edit that name its file."""
 _FOLDER_ARGUMENTS = ("working_directory", "workdir", "dir_path", "directory")
 _NO_OPTIONS = frozenset(
     (*_FOLDER_ARGUMENTS, "command", "cmd", "description", "justification", "max_output_tokens")
@@ -154,7 +155,7 @@ def _shell_call(
 
 
 def _edit_call(tool: str, arguments: Message, *, cwd: str, session: str) -> ToolCall | None:
-    path = next(filter(None, (_text(arguments.get(name)) for name in _FILE_ARGUMENTS)), "")
+    path = next(filter(None, (_text(arguments.get(name)) for name in FILE_ARGUMENTS)), "")
     if not path or "\0" in path:
         return None
     place = os.path.join(os.path.realpath(cwd), path)  # noqa: PTH118  `pathlib` takes 3 ms to load

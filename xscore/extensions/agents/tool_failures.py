@@ -180,12 +180,12 @@ def _failure_text(failed_call: ToolCall, ending: Ending) -> str:
 
 
 def _what_helped(memory: Memory) -> str:
-    times = (
-        f"{memory.particulars.occurrences} times" if memory.particulars.occurrences > 1 else "once"
-    )
+    times = "once"
+    if memory.particulars.occurrences > 1:
+        times = f"{memory.particulars.occurrences} times"
     helped = quoted(memory.particulars.resolution, 3 * COMMAND_CHARS)
     return (
-        f"xscore: this failure is known, it was met {times} before. {DATA_NOTE}\n<{FENCE}>\n"
+        f"xscore: this failure has happened {times} before. {DATA_NOTE}\n<{FENCE}>\n"
         f"[{memory.id}] What helped then: {helped}\n</{FENCE}>"
     )
 

@@ -145,8 +145,7 @@ def _import_memory(
     now: float,
     allow_pii: bool,
 ) -> None:
-    is_erased = "SELECT 1 FROM erased_memory WHERE memory_id = ?"
-    if connection.execute(is_erased, (line.id,)).fetchone():
+    if memory_rows.is_erased(connection, line.id):
         done.forgotten += 1
         return
     details = MemoryDetails(**asdict(line.particulars))

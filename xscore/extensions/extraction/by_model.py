@@ -61,7 +61,7 @@ def extractor_model(setting: str) -> ModelSpec | None:
         return ModelSpec("openai", spec.model)
     if spec.is_decision or spec == parse_model_spec(LEXICAL):
         raise UsageError(
-            f"memory.extractor: `{setting}` writes no text",
+            f"memory.extractor: `{setting}` cannot write text",
             hint="Name a chat model, or leave it empty.",
         )
     return spec
@@ -93,7 +93,9 @@ async def propose_facts(
         async with asyncio.timeout(WITHIN_S):
             completion = await provider.complete(_request(spec, dialog, known_facts))
     if completion.finish is Finish.REFUSAL:
-        raise UnreadableResponse(f"{spec} declined to name facts", hint="Name another model.")
+        raise UnreadableResponse(
+            f"{spec} refused to name facts", hint="Set memory.extractor to another model."
+        )
     return read_facts(completion.text, model=str(spec))
 
 
@@ -102,20 +104,25 @@ def read_facts(reply: str, *, model: str) -> list[Fact]:
 
     Raises UnreadableResponse for a reply that is no object of facts, or has none that can be read.
     """
+    unreadable = UnreadableResponse(
+        f"{model} returned no facts that can be read",
+        hint="Set memory.extractor to another model.",
+    )
     answer = find_object(reply, scores=_BRACKETS)
-    entries = None
-    if answer is not None and isinstance(answer.data, dict):
-        entries = answer.data.get("facts")
+    if answer is None or not isinstance(answer.data, dict):
+        raise unreadable
+    entries = answer.data.get("facts")
+    if not isinstance(entries, list):
+        raise unreadable
     facts: list[Fact] = []
-    for entry in entries[:MOST_FACTS] if isinstance(entries, list) else ():
+    for entry in entries[:MOST_FACTS]:
         try:
             facts.append(msgspec.json.decode(json.dumps(entry), type=Fact))
         except (ValueError, RecursionError):
             continue
-    if not isinstance(entries, list) or (entries and not facts):
-        raise UnreadableResponse(
-            f"{model} named no facts that can be read", hint="Name another model."
-        )
+    # An empty list is an answer: the session states nothing.
+    if entries and not facts:
+        raise unreadable
     return facts
 
 

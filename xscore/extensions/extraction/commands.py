@@ -5,7 +5,7 @@ answer. Trade-off: questions are click's own, which comes with every install, so
 nothing to install before a review.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
@@ -51,11 +51,11 @@ class ExtractionDone(Struct, frozen=True, kw_only=True):
 @click.option("--accept", metavar="ID", multiple=True, help="Accept this fact. Repeatable.")
 @click.option("--reject", metavar="ID", multiple=True, help="Reject this fact. Repeatable.")
 def review_facts(accept: tuple[str, ...], reject: tuple[str, ...], flags: Flags) -> None:
-    """Review the facts found in past sessions, each with the words it rests on.
+    """Review the facts found in sessions, each with the quote that it comes from.
 
-    On a terminal it asks about each: accept, edit or reject. Elsewhere, and with --json, it lists
-    them; answer with --accept and --reject. No turn uses a fact before it is accepted, and a
-    rejected one does not come back.
+    In a terminal it asks about each: accept, edit or reject. Elsewhere, and with --json, it lists
+    them; answer with --accept and --reject. No turn uses a fact before you accept it; a rejected
+    fact does not come back.
     """
     with opened_store(flags, make=False) as store:
         now = store.clock()
@@ -70,9 +70,9 @@ def review_facts(accept: tuple[str, ...], reject: tuple[str, ...], flags: Flags)
             return
     body = {"facts": [memory_json(fact) for fact in facts]}
     lines = "\n\n".join(_render_fact(fact, now=now) for fact in facts)
-    flags.terminal.print_result(body, lines, none="no fact waits for a review")
+    flags.terminal.print_result(body, lines, none="no facts to review")
     if facts and not flags.terminal.as_json:
-        flags.terminal.note("`xscore memory review --accept ID` or `--reject ID` answers")
+        flags.terminal.note("answer with `xscore memory review --accept ID` or `--reject ID`")
 
 
 def _ask_about(store: "Store", facts: list[Memory], terminal: Terminal, *, now: float) -> Reviewed:
@@ -84,7 +84,7 @@ def _ask_about(store: "Store", facts: list[Memory], terminal: Terminal, *, now: 
     terminal.lines(", ".join(f"{key}: {meaning}" for key, meaning in _ANSWERS.items()))
     for number, fact in enumerate(facts, 1):
         write_stderr(f"\n{number} of {len(facts)}\n{_render_fact(fact, now=now)}")
-        answer = _one_answer(keys)
+        answer = _ask_for_answer(keys)
         if answer == "q":
             break
         if answer == "r":
@@ -104,7 +104,7 @@ def _ask_about(store: "Store", facts: list[Memory], terminal: Terminal, *, now: 
     )
 
 
-def _one_answer(keys: str) -> str:
+def _ask_for_answer(keys: str) -> str:
     choice = click.Choice(list(_ANSWERS))
     answer: str = click.prompt(f"[{keys}]", type=choice, show_choices=False, err=True)
     return answer
@@ -133,15 +133,16 @@ def _render_reviewed(done: Reviewed) -> str:
 
 @command()
 def extract_facts(flags: Flags) -> None:
-    """Find facts in every exchange that has not been read yet, imported ones included.
+    """Find facts in every exchange that was not read yet, imported ones included.
 
-    Only fixed forms are read ("we decided …", "from now on …", "TODO: …"); no model is asked and
+    It reads only fixed forms ("we decided …", "from now on …", "TODO: …"); no model is asked and
     nothing is sent. Each exchange is read once.
     """
     settings = read_settings(flags).settings
-    mode: Literal["ask", "auto"] = "ask"
-    if settings.memory.extract == "auto":
-        mode = "auto"
+    mode = settings.memory.extract
+    if mode == "off":
+        # This run was asked for: its facts wait, as by default.
+        mode = "ask"
     with opened_store(flags, settings=settings) as store:
         sessions = session_end.read_everything(store, mode=mode, now=store.clock())
         waiting = review.count_to_review(store)
@@ -167,7 +168,7 @@ def _render_extraction(done: ExtractionDone) -> str:
     )
     if done.waiting:
         waits = counted(done.waiting, "fact waits", "facts wait")
-        summary += f"\n{waits} for a review: `xscore memory review`"
+        summary += f"\n{waits} for review: `xscore memory review`"
     if done.model.calls:
         model = done.model
         summary += (

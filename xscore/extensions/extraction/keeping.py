@@ -31,7 +31,7 @@ from xscore.records.memory import (
     MemoryStatus,
 )
 from xscore.records.statement import LAYERS_BY_KIND, Statement
-from xscore.store import evidence, extracted_facts, memory_writer
+from xscore.store import evidence, extracted_facts, memory_rows, memory_writer
 from xscore.store.composing import memory_from_statement, statement_text
 from xscore.store.memory_updates import note_access, set_trust
 from xscore.store.near_duplicates import near_duplicates
@@ -71,13 +71,13 @@ def keep_facts(
     read: ids of the exchanges.
     Raises StoreError.
     """
-    with ExitStack() as held:
+    with ExitStack() as transactions:
         # The user's store is locked first, as everywhere: two runs cannot wait for each other.
-        user = _users_store(store, session_facts)
-        if user is not None:
-            held.enter_context(database.transaction(user))
-        held.enter_context(database.transaction(store.connection))
-        keeper = _Keeper(store, user, mode=mode, now=now)
+        user_connection = _connection_of_user(store, session_facts)
+        if user_connection is not None:
+            transactions.enter_context(database.transaction(user_connection))
+        transactions.enter_context(database.transaction(store.connection))
+        keeper = _Keeper(store, user_connection, mode=mode, now=now)
         keeper.take_back(session_facts.retractions)
         for said_fact in session_facts.kept:
             keeper.keep(said_fact)
@@ -85,20 +85,22 @@ def keep_facts(
     return replace(keeper.result(), read=newly_read)
 
 
-def _users_store(store: Store, session_facts: SessionFacts) -> Connection | None:
-    """Return the user's own store, made if there is something for it; None: nothing is."""
-    is_needed = any(said_fact.kind is Kind.PREFERENCE for said_fact in session_facts.kept)
+def _connection_of_user(store: Store, session_facts: SessionFacts) -> Connection | None:
+    """Return the user's own store, which is created only for a preference; None: there is none."""
     if store.user_data_dir is None:
         return None
+    is_needed = any(said_fact.kind is Kind.PREFERENCE for said_fact in session_facts.kept)
     return store.user_connection(create=is_needed)
 
 
 class _Keeper:
     """Keeps facts in open transactions."""
 
-    def __init__(self, store: Store, user: Connection | None, *, mode: Mode, now: float) -> None:
+    def __init__(
+        self, store: Store, user_connection: Connection | None, *, mode: Mode, now: float
+    ) -> None:
         self._store = store
-        self._user = user
+        self._user_connection = user_connection
         self._mode = mode
         self._now = now
         self._known: dict[Layer, list[Memory]] = {}
@@ -153,11 +155,11 @@ class _Keeper:
         if topic and holder is not None and not _is_inferred_fact(holder):
             topic = ""
         memory, citations = self._memory_of(said_fact, topic)
-        if extracted_facts.is_erased(connection, memory.id):
+        if memory_rows.is_erased(connection, memory.id):
             self._refused += 1
             return
         # In `ask` it is superseded when the new one is accepted; a guess is replaced by a guess.
-        if holder is not None and topic and (self._is_active(memory) or not _is_live(holder)):
+        if holder is not None and topic and (_is_active(memory) or not _is_live(holder)):
             self._supersede(connection, holder, by=memory.id)
         memory_writer.write_memory(connection, memory, before=None, now=self._now)
         if citations:
@@ -169,7 +171,7 @@ class _Keeper:
         memories[:] = [entry for entry in memories if entry.id != memory.id]
         memories.append(memory)
         self._new.append(memory.id)
-        self._waiting += not self._is_active(memory)
+        self._waiting += not _is_active(memory)
 
     def _memory_of(self, said_fact: SaidFact, topic: str) -> tuple[Memory, tuple[Citation, ...]]:
         fact = said_fact.fact
@@ -180,7 +182,7 @@ class _Keeper:
             resolution=getattr(fact, "fix", ""),
             quote=fact.quote,
             quoted_in=said_fact.exchange,
-            # A preference reaches all repositories, so that it always waits.
+            # A preference reaches all repositories, so it always waits.
             review="waiting" if waits else "unreviewed",
             paths=paths,
             occurrences=1,
@@ -276,11 +278,7 @@ class _Keeper:
         return self._known[layer]
 
     def _home_of(self, layer: Layer) -> Connection | None:
-        return self._user if layer is Layer.USER else self._store.connection
-
-    @staticmethod
-    def _is_active(memory: Memory) -> bool:
-        return memory.status is MemoryStatus.ACTIVE
+        return self._user_connection if layer is Layer.USER else self._store.connection
 
 
 def _key_of_preference(said_fact: SaidFact) -> str:
@@ -288,6 +286,10 @@ def _key_of_preference(said_fact: SaidFact) -> str:
     if said_fact.kind is not Kind.PREFERENCE:
         return ""
     return "_".join(sorted(content_words(said_fact.fact.text))[:4])[:60] or "preference"
+
+
+def _is_active(memory: Memory) -> bool:
+    return memory.status is MemoryStatus.ACTIVE
 
 
 def _is_live(memory: Memory) -> bool:
@@ -312,7 +314,8 @@ def _says_the_same(memory: Memory, said_fact: SaidFact) -> bool:
         return True
     if memory.particulars.quoted_in == said_fact.exchange and _overlap(quote, new_quote):
         return memory.kind is said_fact.kind
-    before, after = (_DATED.sub("", text) for text in (statement_text(memory), fact.text))
+    before = _DATED.sub("", statement_text(memory))
+    after = _DATED.sub("", fact.text)
     if negates(before) != negates(after):
         return False
     shorter, longer = sorted((content_words(before), content_words(after)), key=len)

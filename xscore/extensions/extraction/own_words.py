@@ -1,4 +1,4 @@
-"""Tell what a speaker says himself from what he quotes, pastes, recalls or only considers.
+"""Tell a speaker's own statements from what they quote, paste, recall or only consider.
 
 Facts are taken from own words alone. Code, quotations, tables, pages between tags and whatever
 follows a line such as `The README says:` are blanked, character for character, so that places stay;
@@ -9,6 +9,7 @@ for the speaker's: pasted text that nothing announces cannot be told from typed 
 
 import re
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -83,7 +84,7 @@ _NOT_ANOTHER = frozenset(
 _BETWEEN = frozenset(
     "also once has have had just still team really strongly clearly usually".split()
 )
-"""Words between somebody and what he says."""
+"""Words between a person and the verb."""
 _PRONOUN = re.compile(r"(?:i|we|you|it)['’]")
 _NO_LETTER = re.compile(r"[^\w'’-]")
 _ELSEWHERE = re.compile(
@@ -142,23 +143,38 @@ _TRIED = re.compile(
     r"|gave up on|rolled back|abandoned|reverted|undone|undid|for a moment"
     r"|temporarily|briefly|for a while)\b"
 )
-
-
 _SPEAKS_AGAIN = re.compile(
     r"^(?:but |so |still |however,? |ok(?:ay)?,? )?(?:i|we|let['’]s)\b", re.I
 )
-"""After somebody else was heard, the speaker goes on in his own name."""
+"""After somebody else was heard, the speaker goes on in their own name."""
 _IS_HERE = re.compile(r"\b(?:here|in this (?:repo|repository|project|codebase))\b", re.I)
 """After another place was spoken of, the speaker is back."""
 
 
-_DOUBTS = {
-    "recalled": _RECALLED,
-    "for a model": _TO_A_MODEL,
-    "of elsewhere": _ELSEWHERE,
-    "only considered": _CONSIDERED,
-    "tried and dropped": _TRIED,
+class Doubt(StrEnum):
+    """Why a sentence is no statement of the speaker's."""
+
+    NONE = ""
+    """It is one."""
+    TOO_LONG = "too long"
+    QUESTION = "a question"
+    REPORTED = "somebody else's"
+    RECALLED = "recalled"
+    TO_A_MODEL = "for a model"
+    ELSEWHERE = "of elsewhere"
+    CONSIDERED = "only considered"
+    TRIED = "tried and dropped"
+
+
+_PATTERN_OF_DOUBT = {
+    Doubt.RECALLED: _RECALLED,
+    Doubt.TO_A_MODEL: _TO_A_MODEL,
+    Doubt.ELSEWHERE: _ELSEWHERE,
+    Doubt.CONSIDERED: _CONSIDERED,
+    Doubt.TRIED: _TRIED,
 }
+_NOT_THE_SPEAKER = frozenset({Doubt.REPORTED, Doubt.RECALLED, Doubt.TO_A_MODEL, Doubt.ELSEWHERE})
+"""Whatever follows on the same line is heard from there, too."""
 
 
 class Sentence(Struct, frozen=True):
@@ -171,16 +187,15 @@ class Sentence(Struct, frozen=True):
     start: int
     """Where it begins in the message."""
     end: int
-    doubt: str = ""
-    """Why it is no statement of the speaker's; empty: it is one."""
+    doubt: Doubt = Doubt.NONE
     is_listed: bool = False
     """Whether it begins an entry of a list."""
 
 
 def own_sentences(message: str) -> list[Sentence]:
-    """Return the sentences of a message in which the speaker says something himself."""
+    """Return the sentences of a message in which the speaker says something."""
     message = message[:MOST_CHARS]
-    blanked = _without_quotations(_without_blocks(message))
+    blanked = own_text(message)
     sentences: list[Sentence] = []
     for start, end, is_listed in _spans(blanked):
         words = blanked[start:end]
@@ -188,10 +203,10 @@ def own_sentences(message: str) -> list[Sentence]:
             sentences.append(
                 Sentence(message[start:end], words, start, end, _doubt_of(words), is_listed)
             )
-    return _with_what_goes_on(sentences, message)
+    return _doubt_rest_of_line(sentences, message)
 
 
-def _with_what_goes_on(sentences: list[Sentence], message: str) -> list[Sentence]:
+def _doubt_rest_of_line(sentences: list[Sentence], message: str) -> list[Sentence]:
     """Doubt what goes on in the line in which somebody else is heard."""
     checked: list[Sentence] = []
     heard_until = -1
@@ -200,9 +215,10 @@ def _with_what_goes_on(sentences: list[Sentence], message: str) -> list[Sentence
         doubt = sentence.doubt
         if sentence.start < heard_until and not doubt:
             pattern = _IS_HERE if is_elsewhere else _SPEAKS_AGAIN
-            doubt = "" if pattern.search(sentence.words) else "somebody else's"
-        if doubt in ("somebody else's", "recalled", "for a model", "of elsewhere"):
-            is_elsewhere = is_elsewhere or doubt == "of elsewhere"
+            if not pattern.search(sentence.words):
+                doubt = Doubt.REPORTED
+        if doubt in _NOT_THE_SPEAKER:
+            is_elsewhere = is_elsewhere or doubt is Doubt.ELSEWHERE
             line_end = message.find("\n", sentence.end)
             heard_until = len(message) if line_end < 0 else line_end
         else:
@@ -216,19 +232,19 @@ def own_text(message: str) -> str:
     return _without_quotations(_without_blocks(message[:MOST_CHARS]))
 
 
-def _doubt_of(words: str) -> str:
+def _doubt_of(words: str) -> Doubt:
     if len(words) > SENTENCE_CHARS:
-        return "too long"
+        return Doubt.TOO_LONG
     if words.rstrip().endswith("?"):
-        return "a question"
+        return Doubt.QUESTION
     # Patterns of small letters alone are many times as fast as those that ignore case.
     lowered = words.lower()
     if _reports_another(lowered):
-        return "somebody else's"
-    for doubt, pattern in _DOUBTS.items():
+        return Doubt.REPORTED
+    for doubt, pattern in _PATTERN_OF_DOUBT.items():
         if pattern.search(lowered):
             return doubt
-    return ""
+    return Doubt.NONE
 
 
 def _reports_another(lowered: str) -> bool:

@@ -54,10 +54,10 @@ def accept_fact(store: "Store", identifier: str, *, now: float, text: str = "") 
 
     Raises NothingMatched for what is no fact under review, UsageError for a bad text.
     """
-    home_of(store, identifier)
+    find_open_fact(store, identifier)
     if text:
         update_memory(store, identifier, MemoryChange(text=text), now=now)
-    connection, memory = home_of(store, identifier)
+    connection, memory = find_open_fact(store, identifier)
     with database.transaction(connection):
         accepted = replace(
             memory_writer.with_status(memory, MemoryStatus.ACTIVE),
@@ -71,7 +71,7 @@ def accept_fact(store: "Store", identifier: str, *, now: float, text: str = "") 
 
 def reject_fact(store: "Store", identifier: str, *, now: float) -> None:
     """Reject a fact: no turn reads it, and no session brings it back. Raises NothingMatched."""
-    connection, memory = home_of(store, identifier)
+    connection, memory = find_open_fact(store, identifier)
     with database.transaction(connection):
         rejected = replace(
             memory_writer.with_status(memory, MemoryStatus.ARCHIVED),
@@ -89,11 +89,11 @@ def review_by_ids(
     """
     accept, reject = tuple(dict.fromkeys(accept)), tuple(dict.fromkeys(reject))
     for identifier in (*accept, *reject):
-        home_of(store, identifier)
+        find_open_fact(store, identifier)
         if identifier in accept and identifier in reject:
             raise UsageError(
-                f"{identifier} is to be accepted and rejected",
-                hint="Nothing was changed. Name it once.",
+                f"{identifier} is given to both --accept and --reject",
+                hint="Nothing was changed. Use one of the two.",
             )
     superseded: list[str] = []
     for identifier in accept:
@@ -108,13 +108,13 @@ def review_by_ids(
     )
 
 
-def home_of(store: "Store", identifier: str) -> tuple[Connection, Memory]:
+def find_open_fact(store: "Store", identifier: str) -> tuple[Connection, Memory]:
     """Return a fact under review, and the store that holds it. Raises NothingMatched."""
     for connection in store.connections():
         memory = memory_rows.memory_with_id(connection, identifier)
         if memory is not None and memory.particulars.review in _OPEN:
             return connection, memory
     raise NothingMatched(
-        f"no fact with the id {identifier} waits for a review",
-        hint="`xscore memory review` lists those that do.",
+        f"no fact to review has the id {identifier}",
+        hint="`xscore memory review` lists the facts to review.",
     )

@@ -137,13 +137,19 @@ async def extract_sessions(store: Store, settings: Settings, *, now: float) -> l
         read = read_session(store, session.thread, mode=mode, now=now)
         # Another process that read it first has asked already.
         if spec is not None and read.kept.read:
-            read = await _ask_about(store, settings, spec, read, now=now)
+            read = await _ask_about(store, settings, spec, read, mode=mode, now=now)
         sessions.append(read)
     return sessions
 
 
 async def _ask_about(
-    store: Store, settings: Settings, spec: ModelSpec, session: ReadSession, *, now: float
+    store: Store,
+    settings: Settings,
+    spec: ModelSpec,
+    session: ReadSession,
+    *,
+    mode: Mode,
+    now: float,
 ) -> ReadSession:
     """Ask a model for the facts of a session that the rules have read."""
     dialog = dialog_of(session.messages)
@@ -169,14 +175,10 @@ async def _ask_about(
             save_state(connection, replace(state, is_unreadable=is_unreadable))
         return replace(session, problem=f"{spec}: {getattr(error, 'message', 'no answer in time')}")
     checked = check_proposed(session.messages, proposed, extractor=str(spec))
-    kept = keep_facts(store, checked, mode=_mode(settings), now=now)
+    kept = keep_facts(store, checked, mode=mode, now=now)
     reasons = Counter(dropped.why for dropped in checked.dropped)
     with database.transaction(connection):
         state = load_state(connection, str(spec))
         answered = with_answer(state, proposed=len(proposed), kept=len(kept.new), dropped=reasons)
         save_state(connection, answered)
     return replace(session, by_model=kept)
-
-
-def _mode(settings: Settings) -> Mode:
-    return "auto" if settings.memory.extract == "auto" else "ask"

@@ -24,16 +24,15 @@ from xscore.extensions.extraction.facts import (
     Speaker,
 )
 from xscore.extensions.extraction.fixed_forms import facts_of_sentences
-from xscore.extensions.extraction.own_words import Sentence, own_sentences, own_text
-from xscore.extensions.extraction.taken_back import Retraction, content_words, retractions
+from xscore.extensions.extraction.own_words import Doubt, Sentence, own_sentences, own_text
+from xscore.extensions.extraction.taken_back import Retraction, content_words, find_retractions
 
 LEAST_SUPPORT = 0.7
 """Share of a fact's words that the sentences of its quote have to hold."""
 _NEGATION = re.compile(
     r"\b(?:not|never|no|without|avoid|stop|don['’]?t|doesn['’]?t|won['’]?t|can['’]?t|isn['’]?t"
-    r"|aren['’]?t|shouldn['’]?t|mustn['’]?t|didn['’]?t|cannot|nor|neither|nobody|nothing|hardly|rarely|seldom"
-    r"|forbid\w*"
-    r"|refus\w*|against)\b",
+    r"|aren['’]?t|shouldn['’]?t|mustn['’]?t|didn['’]?t|cannot|nor|neither|nobody|nothing"
+    r"|hardly|rarely|seldom|forbid\w*|refus\w*|against)\b",
     re.IGNORECASE,
 )
 _NO_SPACE = re.compile(r"\S+")
@@ -102,7 +101,7 @@ class _ReadSession(Struct, frozen=True):
     """Of each message."""
     retractions: tuple[Retraction, ...]
 
-    def of_user(self) -> tuple[Retraction, ...]:
+    def retractions_of_user(self) -> tuple[Retraction, ...]:
         """Return what the user took back."""
         return tuple(
             retraction
@@ -129,7 +128,7 @@ def find_by_rules(messages: Sequence[Message]) -> SessionFacts:
                 dropped.append(DroppedFact(fact, "taken back"))
             else:
                 kept.append(_said(fact, message))
-    return SessionFacts(tuple(kept), tuple(dropped), session.of_user())
+    return SessionFacts(tuple(kept), tuple(dropped), session.retractions_of_user())
 
 
 def check_proposed(
@@ -151,17 +150,17 @@ def check_proposed(
                 break
         if why:
             dropped.append(DroppedFact(fact, why))
-    return SessionFacts(tuple(kept), tuple(dropped), session.of_user())
+    return SessionFacts(tuple(kept), tuple(dropped), session.retractions_of_user())
 
 
 def _read(messages: Sequence[Message]) -> _ReadSession:
     sentences: list[tuple[Sentence, ...]] = []
-    taken_back: list[Retraction] = []
+    retractions: list[Retraction] = []
     for number, message in enumerate(messages):
         of_message = own_sentences(message.text)
         sentences.append(tuple(of_message))
-        taken_back += retractions(of_message, message=number)
-    return _ReadSession(tuple(messages), tuple(sentences), tuple(taken_back))
+        retractions += find_retractions(of_message, message=number)
+    return _ReadSession(tuple(messages), tuple(sentences), tuple(retractions))
 
 
 def _said(fact: Fact, message: Message, *, extractor: str = "") -> SaidFact:
@@ -199,12 +198,12 @@ def _place_of(quote: str, text: str) -> tuple[int, int] | None:
         collapsed.append(word[0])
         place = word.end()
     joined = " ".join(collapsed)
-    wanted_words = " ".join(quote.split())
-    at = joined.find(wanted_words)
-    if at < 0 or not wanted_words:
+    quote_words = " ".join(quote.split())
+    start = joined.find(quote_words)
+    if start < 0 or not quote_words:
         return None
-    end = at + len(wanted_words)
-    return starts[at], starts[end] if end < len(starts) else place
+    end = start + len(quote_words)
+    return starts[start], starts[end] if end < len(starts) else place
 
 
 def _objection(
@@ -213,9 +212,9 @@ def _objection(
     """Return why these sentences do not bear out a fact; empty: they do."""
     for sentence in quoted:
         # A failure may be told as what did not work.
-        is_failure = isinstance(fact, Failure) and sentence.doubt == "tried and dropped"
+        is_failure = isinstance(fact, Failure) and sentence.doubt is Doubt.TRIED
         if sentence.doubt and not is_failure:
-            return sentence.doubt
+            return sentence.doubt.value
     if session.is_taken_back(fact, message=message, start=quoted[0].start):
         return "taken back"
     return _overstatement(fact, quoted)
@@ -233,7 +232,7 @@ def _overstatement(fact: Fact, quoted: Sequence[Sentence]) -> str:
     if isinstance(fact, Preference | Decision):
         is_own = _FIRST_PERSON.search(quoted_words) or _ORDER.search(quoted[0].words.strip())
         if not is_own:
-            return "nobody says it in his own name"
+            return "nobody says it in their own name"
     fact_words = content_words(fact.text)
     if len(fact_words & content_words(quoted_words)) < LEAST_SUPPORT * len(fact_words):
         return "its text says more than its quote"

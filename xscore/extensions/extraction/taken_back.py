@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from xscore.extensions.extraction.own_words import Sentence
+from xscore.extensions.extraction.own_words import Doubt, Sentence
 from xscore.store.term_vectors import stem
 
 _JUST_SAID = re.compile(
@@ -34,10 +34,9 @@ _TAKES_BACK = re.compile(
     r"|forget(?: about)?|scrap(?:ped|ping)?|abandon(?:ed|ing)?|ditch(?:ed|ing)?|revert(?:ed|ing)?"
     r"|roll(?:ed|ing)? back|undo(?:ing)?|undid|stop(?:ped|ping)? (?:using|doing)"
     r"|no longer (?:use|using|need|want|do|prefer|with|on|run)|(?:won['’]t|will not) (?:use"
-    r"|be using"
-    r"|go with|do)|let['’]s not (?:use|do|go with|add)|no more|mov(?:e|ed|ing) (?:away"
-    r"|off) (?:from)?"
-    r"|away from|instead of|rather than|minds? (?:about|on)|decided against|against using"
+    r"|be using|go with|do)|let['’]s not (?:use|do|go with|add)|no more"
+    r"|mov(?:e|ed|ing) (?:away|off) (?:from)?|away from|instead of|rather than"
+    r"|minds? (?:about|on)|decided against|against using"
     r"|never ?mind(?: about)?|switch(?:ed|ing)? (?:away )?from|mistake to use|retract|withdraw"
     rf"|back out of|gave up on|give up on)\s+(?:the |that |this |our |my |using )*{_OBJECT}"
 )
@@ -54,7 +53,8 @@ _FAILED = re.compile(
 """What is said of a thing that is given up; the thing stands before it."""
 _CLAUSE = re.compile(r"[,.;:!?\n]|\b(?:but|and|so|that|because)\b")
 SUBJECT_CHARS = 80
-_EMPTY = frozenset(
+_TAKES_NOTHING_BACK = frozenset({Doubt.QUESTION, Doubt.REPORTED, Doubt.TOO_LONG, Doubt.RECALLED})
+_SAYS_NO_SUBJECT = frozenset(
     "the and for with that this from our your into onto not are was were will have has had but you"
     " all any idea plan thing approach decision option one part way anymore any more after use"
     " using used again now just then them they there here its it's it we our us to of in on at a an"
@@ -94,12 +94,12 @@ class Retraction(Struct, frozen=True):
         return any(_speak_of_the_same(named, words, at_least=at_least) for named in self.named)
 
 
-def retractions(sentences: Sequence[Sentence], *, message: int) -> list[Retraction]:
-    """Return what a message takes back."""
-    taken: list[Retraction] = []
+def find_retractions(sentences: Sequence[Sentence], *, message: int) -> list[Retraction]:
+    """Return what a message takes back. message: its number in the session."""
+    retractions: list[Retraction] = []
     for number, sentence in enumerate(sentences):
         # A question or somebody else's word takes nothing back.
-        if sentence.doubt in ("a question", "somebody else's", "too long", "recalled"):
+        if sentence.doubt in _TAKES_NOTHING_BACK:
             continue
         lowered = sentence.words.lower()
         names = [content_words(match["named"]) for match in _TAKES_BACK.finditer(lowered)]
@@ -110,8 +110,8 @@ def retractions(sentences: Sequence[Sentence], *, message: int) -> list[Retracti
             reaches = message - 2 if number < CLOSE_SENTENCES else message
         if names or reaches <= message:
             named = tuple(filter(None, names))
-            taken.append(Retraction(message, sentence.start, reaches, named))
-    return taken
+            retractions.append(Retraction(message, sentence.start, reaches, named))
+    return retractions
 
 
 def _subject_before(lowered: str, end: int) -> frozenset[str]:
@@ -126,7 +126,7 @@ def content_words(text: str) -> frozenset[str]:
     words: set[str] = set()
     for match in _WORD.finditer(text):
         word = match[0].lower().strip("./-")
-        if len(word) > 1 and word not in _EMPTY:
+        if len(word) > 1 and word not in _SAYS_NO_SUBJECT:
             words.add(stem(word) if word.isalpha() else word)
     return frozenset(words)
 

@@ -138,7 +138,7 @@ def _stale(connection: sqlite3.Connection, memories: Sequence[Memory]) -> Iterat
     cited = evidence.citations_of(connection, [memory.id for memory in stale])
     for memory in stale:
         broken = tuple(citation for citation in cited.get(memory.id, ()) if citation.is_changed)
-        places = ", ".join(map(_place, broken)) or "unknown"
+        places = ", ".join(citation.place for citation in broken) or "unknown"
         because = f"the code it cites has changed: {places}"
         yield _finding(AuditProblem.STALE, [memory], because, broken)
 
@@ -155,12 +155,6 @@ def _outdated(store: Store) -> Iterator[AuditFinding]:
         because = redact(f"{outdated.path}:{outdated.line} {outdated.because}").text
         place = Citation(outdated.path, outdated.line, outdated.line, "", is_changed=True)
         yield _finding(AuditProblem.OUTDATED, [], because, (place,))
-
-
-def _place(citation: Citation) -> str:
-    if citation.start_line:
-        return f"{citation.path}:{citation.start_line}-{citation.end_line}"
-    return citation.path
 
 
 def _duplicates(memories: Sequence[Memory]) -> Iterator[AuditFinding]:

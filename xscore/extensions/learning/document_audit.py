@@ -72,5 +72,5 @@ def _outdated_lines_of(check: DriftCheck, path: str, text: str) -> Iterator[Outd
     if is_decision_record(path):
         # A record says what was decided then: which version it was is no claim about today.
         things = [thing for thing in things if thing.kind is not NamedKind.VERSION]
-    for thing, instead in check.gone(things):
-        yield OutdatedLine(path, thing.line, describe_gone([(thing, instead)]))
+    for gone_thing in check.gone(things):
+        yield OutdatedLine(path, gone_thing.thing.line, describe_gone([gone_thing]))
