@@ -143,16 +143,21 @@ def test_a_frame_has_the_ends_and_the_errors() -> None:
     assert frame_output("", failed=True, allow_pii=False).lines == ()
 
 
-def test_a_log_that_breaks_off_is_read_as_far_as_it_goes(root: Path, own_home: Path) -> None:
-    """The line and what was expected are named."""
-    log = ClaudeLog(root).user("one").says("answer one")
+def test_a_damaged_line_costs_itself_alone(root: Path, own_home: Path) -> None:
+    """The line and what was expected are named; what stands behind it is read."""
+    log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer two")
     path = log.write(own_home)
-    with path.open("a") as file:
-        file.write("{broken}\n")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:2], "{broken}\n", *lines[2:]]))
     outcome = read_session(
         SessionLog(SessionFile(path), "claude-code"), allow_pii=False, home=own_home
     )
-    assert len(outcome.session.turns) == 2
+    assert [turn.words for turn in outcome.session.turns] == [
+        "one",
+        "answer one",
+        "two",
+        "answer two",
+    ]
     assert "line 3" in outcome.problem
 
 

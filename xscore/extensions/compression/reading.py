@@ -54,7 +54,7 @@ class ReadSession(Struct, frozen=True):
 
     session: AgentSession
     problem: str = ""
-    """Where and why reading stopped; empty: it was read to its end."""
+    """The first line that could not be read, and why; empty: all could. The others were read."""
 
 
 def read_session(
@@ -76,17 +76,16 @@ def read_session(
     """
     path = log.file.path
     recorder = recorder_of(log.file, log.origin, allow_pii=allow_pii, shown_whole=shown_whole)
-    problem = ""
     with session_lines.open_session_file(path) as stream:
         is_tail = tail_only and _has_tail(log, stream)
         try:
-            _read_lines(log, stream, recorder, is_tail=is_tail)
-        except UnreadableSession as error:
-            if not recorder.is_known and not recorder.turns:
-                raise
-            problem = str(error)
+            damage = _read_lines(log, stream, recorder, is_tail=is_tail)
+        except UnreadableSession as error:  # nothing can be read from there on
+            damage = error
             recorder.close()
-        recorder.finish()
+    if damage and not recorder.is_known and not recorder.turns:
+        raise damage
+    recorder.finish()
     kept = tuple([turn for turn in recorder.turns if turn.memory_id not in erased])
     session = AgentSession(
         origin=log.origin,
@@ -98,7 +97,7 @@ def read_session(
         tokens=sum(turn.tokens for turn in kept),
         is_tail=is_tail,
     )
-    return ReadSession(session, problem)
+    return ReadSession(session, str(damage or ""))
 
 
 def read_tail(
@@ -128,7 +127,12 @@ def _has_tail(log: SessionLog, stream: BinaryIO) -> bool:
 
 def _read_lines(
     log: SessionLog, stream: BinaryIO, recorder: TurnRecorder, *, is_tail: bool
-) -> None:
+) -> UnreadableSession | None:
+    """Read the lines; return what was wrong with the first one that could not be read.
+
+    An agent that was killed leaves half a line, and goes on behind it: what counts most is after.
+    """
+    damage: UnreadableSession | None = None
     if log.file.is_json_array:
         lines = session_lines.read_array(stream)
     elif is_tail:
@@ -136,7 +140,11 @@ def _read_lines(
     else:
         lines = session_lines.read_lines(log.file.path, stream)
     for line in lines:
-        recorder.read_line(line)
+        try:
+            recorder.read_line(line)
+        except UnreadableSession as error:
+            damage = damage or error
+    return damage
 
 
 def _tail_lines(stream: BinaryIO) -> Iterator[SessionLine]:
