@@ -149,9 +149,9 @@ def _read_of_agent(store: Store, named: str, shown_whole: tuple[int, ...]) -> Re
 
 
 def _summarizer(store: Store, settings: Settings) -> Summarize | None:
-    # Most runs name no model, and need no provider.
     if settings.session.summary_model in ("", "none"):
         return None
+    # Only with a model: most runs name none, and need no provider.
     from xscore.extensions.compression import summaries
 
     spec = summaries.summary_model(settings.session.summary_model)
