@@ -7,6 +7,7 @@ import pytest
 from tests.extensions.extraction.conftest import DAY, NOW, put_session
 from tests.extensions.extraction.planted_dialogs import dialogs, plants
 from tests.statements import decide
+from xscore.extensions.extraction.keeping import Mode
 from xscore.extensions.extraction.review import accept_fact, facts_to_review, reject_fact
 from xscore.extensions.extraction.session_end import ReadSession, read_session, sessions_over
 from xscore.extensions.learning.consolidate import consolidate
@@ -28,9 +29,9 @@ def facts(store: Store) -> list[Memory]:
     return [memory for memory in everything if memory.particulars.quote]
 
 
-def read(store: Store, thread: str, mode: str = "ask", *, now: float = NOW) -> ReadSession:
+def read(store: Store, thread: str, mode: Mode = "ask", *, now: float = NOW) -> ReadSession:
     """Read a session."""
-    return read_session(store, thread, mode=mode, now=now)  # type: ignore[arg-type]  # tests name modes
+    return read_session(store, thread, mode=mode, now=now)
 
 
 def candidates(store: Store) -> set[str]:
@@ -174,7 +175,7 @@ def test_secrets_are_in_no_fact(store: Store) -> None:
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto"])
-def test_erasing_an_exchange_takes_its_facts(store: Store, mode: str) -> None:
+def test_erasing_an_exchange_takes_its_facts(store: Store, mode: Mode) -> None:
     """What waits goes too, from both stores: no file holds a byte of it."""
     preference = "I prefer vexdunlap reports for reviews."
     (_, exchange, _) = put_session(

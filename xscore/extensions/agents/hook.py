@@ -19,9 +19,9 @@ def hook(*, event: str, client: str | None, flags: Flags) -> int:
     output. Agents run this.
 
     prompt: add what is relevant. session-start, subagent-start: say what was worked on.
-    pre-compact, stop: remember the exchange. post-edit: update the memories of the edited file.
-    session-end: have the session searched for facts. pre-tool: deny, once, a call that failed
-    before. post-tool, tool-failed: record what failed and what helped. The exit code is always 0.
+    pre-compact, stop: remember the exchange. session-end: look for facts in the session.
+    post-edit: update the memories of the edited file. pre-tool: stop, once, a call that failed
+    before. post-tool, tool-failed: note what failed and what helped. The exit code is always 0.
     """
     data = b""
     if client and event in (BEFORE, AFTER):

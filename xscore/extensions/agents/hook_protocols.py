@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from xscore.extensions.agents.tool_call import FILE_ARGUMENTS, MAX_MESSAGE_BYTES
+from xscore.extensions.agents.tool_call import FILE_ARGUMENTS, MAX_MESSAGE_BYTES, NOTHING
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.json_lines import decode_agent_json, without_values
@@ -181,7 +181,7 @@ def addition(text: str, *, event: str, client: str) -> bytes:
     does any where the event takes none."""
     if not text or event not in _EVENTS:
         if client == "gemini":
-            return b"{}\n"
+            return NOTHING
         return b""
     name = _EVENTS[event].get(client, _EVENTS[event][""])
     output: dict[str, object] = {

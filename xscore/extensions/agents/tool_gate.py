@@ -18,6 +18,7 @@ import time
 from xscore.extensions.agents.shell_words import command_words
 from xscore.extensions.agents.tool_call import (
     MAX_MESSAGE_BYTES,
+    NOTHING,
     Ending,
     Message,
     ToolCall,
@@ -40,11 +41,9 @@ from xscore.store.failed_actions import (
 BEFORE, AFTER = "pre-tool", "post-tool"
 MODES = ("deny", "tell", "off")
 FENCE = "xscore_context"
-"""That of `agent_bundle`, which takes too long to load."""
+"""That of `agent_bundle`, which takes too long to load; a test keeps them equal."""
 MODE_VARIABLE = "XSCORE_AGENTS_FAILURES"
 """Environment variable of `agents.failures`."""
-NOTHING = b"{}\n"
-"""What Gemini CLI is answered, which parses every answer."""
 _CHUNK = 1 << 16
 _LATEST_S = 3
 """Seconds after which it ends: an agent waits 5."""
@@ -115,8 +114,9 @@ def answer_before(message: Message, client: str) -> bytes:
         if not lock.held or action is None or session in action.denied:
             return b""
         action.denied = [*action.denied, session][-MOST_SESSIONS:]
+        # What cannot be noted would be denied forever.
         if not write_actions(record, now=time.time()):
-            return b""  # it would be denied forever
+            return b""
     return denial(reason_of(action), client)
 
 

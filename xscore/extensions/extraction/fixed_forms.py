@@ -75,23 +75,21 @@ _PREFERRED = re.compile(
 )
 _NOT_PREFERRED = re.compile(
     r"\b(?:n[o']t|n’t|never|no longer|hardly|stop)\b(?=.{0,25}\b(?:prefer|preference|want"
-    r"|like|rather"
-    r")\b)|\brather not\b|\blike to (?:know|see if|ask|understand)\b",
+    r"|like|rather)\b)|\brather not\b|\blike to (?:know|see if|ask|understand)\b",
     re.IGNORECASE,
 )
 _REMEMBERED = re.compile(
     rf"{_LEAD}(?:remember|keep in mind|bear in mind|note|for the record"
-    rf"|don['’]t forget)(?: that|,|:)"
-    r"\s+\S",
+    rf"|don['’]t forget)(?: that|,|:)\s+\S",
     re.IGNORECASE,
 )
 _LEFT_TO_DO = re.compile(
     r"^(?:TODO|FIXME|to[- ]do|action item|follow[- ]up|still open|remaining"
     r"|next step)\s*[:—–-]\s*\S"
     rf"|{_LEAD}(?:remember to|remind me to|don['’]t forget to)\s+[a-z]"
-    r"|\b(?:we|I)(?:'ll|’ll)?\s+(?:still (?:need|have) to|need to .{3,200}\b(?:later|before"
-    r"|after|by"
-    r"|next)|have to .{3,200}\b(?:later|before|after|by|next))\b",
+    r"|\b(?:we|I)(?:'ll|’ll)?\s+(?:still (?:need|have) to|need to"
+    r" .{3,200}\b(?:later|before|after|by|next)|have to"
+    r" .{3,200}\b(?:later|before|after|by|next))\b",
     re.IGNORECASE,
 )
 _LIST_OF_TODOS = re.compile(
@@ -104,8 +102,8 @@ _DOES = r"(?:run|build|start|lint|test|deploy|format|type-?check|check|migrate|r
 _COMMAND_THAT_WORKS = re.compile(
     rf"^(?:you can |we |to |please )?{_DOES}\b[^.`\n]{{0,60}}\b(?:with|by|via|using|use|run|is)\s+"
     rf"{_COMMAND}"
-    rf"|{_COMMAND}\s+(?:now |also |still )?(?:works|passes|succeeds|does the"
-    r" trick|fixed it|fixes it|is (?:how|what) (?:we|you))\b",
+    rf"|{_COMMAND}\s+(?:now |also |still )?(?:works|passes|succeeds"
+    r"|does the trick|fixed it|fixes it|is (?:how|what) (?:we|you))\b",
     re.IGNORECASE,
 )
 _HOLDS = re.compile(
@@ -166,10 +164,10 @@ def _fact_of(sentence: Sentence, by: Speaker) -> Fact | None:
     words = " ".join(sentence.words.split())
     if len(words.split()) < 4:
         return None
-    stated = _fact_of_anybody(words, sentence)
-    if stated is None and by == "user":
-        stated = _fact_of_user(words, sentence)
-    return stated
+    fact = _fact_of_anybody(words, sentence)
+    if fact is None and by == "user":
+        fact = _fact_of_user(words, sentence)
+    return fact
 
 
 def _fact_of_anybody(words: str, sentence: Sentence) -> Fact | None:
