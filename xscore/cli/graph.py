@@ -17,6 +17,7 @@ from xscore.platform.text import counted, format_place, one_line
 from xscore.store.graph import ReachedNode, ends_named, entity_names, follow_links
 from xscore.store.naming import find_file, name_forms, unknown_name
 from xscore.store.slices import Slice, slices_of
+from xscore.store.store import Store
 
 SLICES = "slices"
 MOST_COMMITS = 1_500
@@ -53,8 +54,8 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> int:
     affected: what a change to it may break. callers: the functions and tests that call it. callees:
     the functions that it calls.
 
-    slices: the groups of files that link to each other and change together; of NAME, a file, only
-    its own.
+    slices: the groups of files that link to each other and change together; where NAME is a file,
+    only its group.
     """
     if question == SLICES:
         return _print_slices(path, flags)
@@ -96,12 +97,7 @@ def _print_slices(path: str, flags: Flags) -> int:
     with opened_store(flags, make=False) as store:
         commits = commits_with_files(store.root.path, "HEAD", limit=MOST_COMMITS)
         slices = slices_of(store.connection, [commit.files for commit in commits])
-        file = ""
-        if path:
-            forms = name_forms(path, store.root.path)
-            file = next(filter(None, (find_file(store.connection, form) for form in forms)), "")
-            if not file:
-                raise unknown_name(store.connection, path)
+        file = _named_file(store, path) if path else ""
     if file:
         slices = tuple(slice_ for slice_ in slices if file in slice_.files)
     body = {"slices": [record_json(slice_) for slice_ in slices]}
@@ -114,6 +110,15 @@ def _print_slices(path: str, flags: Flags) -> int:
         none = f"{one_line(file)} is in no slice: nothing links to it, or too little"
     flags.terminal.print_result(body, "\n".join(lines), none=none)
     return ExitCode.DONE if slices else ExitCode.PARTLY
+
+
+def _named_file(store: Store, path: str) -> str:
+    """Return the indexed file that the user means. Raises the error of an unknown name."""
+    for form in name_forms(path, store.root.path):
+        file = find_file(store.connection, form)
+        if file:
+            return file
+    raise unknown_name(store.connection, path)
 
 
 def _slice_line(slice_: Slice, *, shows_files: bool) -> str:

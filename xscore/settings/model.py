@@ -292,7 +292,7 @@ class MemorySettings(SettingsGroup, frozen=True):
     allow_pii: bool = False
     """Keep e-mail addresses, phone numbers and postal addresses of configuration and notes."""
     extract: RepoMayTurnOff[ExtractMode] = "ask"
-    """What becomes of facts found in sessions: `ask` lets them wait in `xscore memory review`;
+    """What becomes of facts found in sessions: `ask` keeps them waiting for `xscore memory review`;
     `auto` makes them candidates at once, marked as unreviewed; `off` looks for none. A repository
     may only switch it off. In CI (`CI=true`) it is off unless you set it."""
     extractor: str = ""
@@ -366,7 +366,7 @@ class SessionSettings(SettingsGroup, frozen=True):
     """`provider:model` that summarizes what `session compress` would drop of an agent's words;
     `none`: it is shortened by rule alone, and no call is made."""
     summary_calls: Annotated[int, Meta(ge=0, le=100)] = 4
-    """Most such calls of one compression."""
+    """Most calls for summaries in one compression."""
 
 
 class ProviderSettings(SettingsGroup, frozen=True):
@@ -444,12 +444,13 @@ class AgentSettings(SettingsGroup, frozen=True):
     background process judges the rest."""
     memory: Literal["first", "every", "off"] = "first"
     """When hooks tell an agent what was decided, committed and said before: `first`, at the start
-    of a session and with its first prompt, later only on another subject or what is new; `every`,
-    with each prompt; `off`, never. Code is added in each."""
+    of a session and with its first prompt, later only when the subject changes or something is new;
+    `every`, with each prompt; `off`, never. Code is added in every case."""
     failures: Literal["deny", "tell", "off"] = "deny"
-    """What happens to failed commands and edits of an agent: `deny` stops one that is about to be
-    repeated with nothing changed, once a session, and says what helped; `tell` says it only with
-    the next failure; `off` notes none. Always off where the variable `CI` is set."""
+    """What is done about failed commands and edits of an agent: `deny` stops, once a session, one
+    that is about to be repeated with nothing changed, and says what helped; `tell` denies none and
+    answers a failure with what helped before; `off` records none. Always off where the variable
+    `CI` is set."""
     hook_max_chars: Fixed[int] = 9_500
     """Most bytes of UTF-8 that join a prompt. Above 10,000, agents show their model a short preview
     instead."""

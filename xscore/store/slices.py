@@ -26,11 +26,12 @@ _FILE_LINKS = f"""
         SELECT source, target, count(*) AS links FROM edge
         WHERE relation IN ('calls', 'imports', 'tests', 'references') GROUP BY 1, 2
     )
-    SELECT coalesce(near.path, substr(ended.source, {len(file_id("")) + 1})) AS one,
-           coalesce(far.path, substr(ended.target, {len(file_id("")) + 1})) AS other, sum(links)
+    SELECT coalesce(near.path, substr(ended.source, {len(file_id("")) + 1})) AS first_path,
+           coalesce(far.path, substr(ended.target, {len(file_id("")) + 1})) AS second_path,
+           sum(links)
     FROM ended LEFT JOIN memory AS near ON near.id = ended.source
       LEFT JOIN memory AS far ON far.id = ended.target
-    WHERE one <> other AND one <> '' AND other <> '' GROUP BY 1, 2
+    WHERE first_path <> second_path AND first_path <> '' AND second_path <> '' GROUP BY 1, 2
 """
 
 Weights = Mapping[str, Mapping[str, float]]

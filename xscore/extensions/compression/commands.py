@@ -8,7 +8,6 @@ named. Trade-off: the log is read anew each time, a megabyte in about 50 ms.
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -17,8 +16,8 @@ from xscore.cli.options import Flags, command, option
 from xscore.cli.session import current_session
 from xscore.extensions.compression.compressing import (
     CompressionReport,
-    Summarise,
-    Summarised,
+    Summarize,
+    Summarized,
     SummaryOrder,
     compress_session,
     thread_of,
@@ -26,7 +25,7 @@ from xscore.extensions.compression.compressing import (
 from xscore.extensions.compression.own_session import read_own_session
 from xscore.extensions.compression.reading import ReadSession, find_log, read_session
 from xscore.extensions.compression.session_turns import SessionTurn
-from xscore.extensions.compression.turn_text import Level, Repeats, write_turn
+from xscore.extensions.compression.turn_text import Level, Repeats, call_name, write_turn
 from xscore.extensions.sessions.session_lines import UnreadableSession
 from xscore.extensions.sessions.session_reader import AgentFolders
 from xscore.platform.errors import NothingMatched, UsageError
@@ -38,9 +37,6 @@ from xscore.settings import Settings
 from xscore.store.compressed_sessions import erased_ids
 from xscore.store.store import Store
 from xscore.store.working_session import load_session
-
-if TYPE_CHECKING:
-    pass
 
 LEAST_BUDGET = 1_000
 DOES_NOT_FIT = 1
@@ -68,10 +64,10 @@ _OPTIONS = [
 def compress(session: str, flags: Flags) -> int:
     """Write a coding agent's session within a token budget, without a model unless one is named.
 
-    SESSION is a log file, the start of a session's id, or a thread of `session list`; without it,
-    the agent's latest session here, else the working session. What you said, failed attempts,
-    commands, paths and names stay word for word; old outputs and explanations go first. Exit code 1
-    if the words that stay are over the budget.
+    SESSION is a log file, the start of a session's id, or a thread of `session list`. Without it,
+    the agent's latest session here is taken, or else the working session. What you said, failed
+    attempts, commands, paths and names stay word for word; old outputs and explanations go first.
+    Exit code 1 if what stays word for word is over the budget.
     """
     settings = read_settings(flags).settings
     with opened_store(flags, settings=settings) as store:
@@ -83,7 +79,7 @@ def compress(session: str, flags: Flags) -> int:
             budget=flags.given["budget"] or 0,
             context_tokens=model_settings(context.provider, context.model).context_tokens,
             now=store.clock(),
-            summarise=_summariser(store, settings),
+            summarize=_summarizer(store, settings),
         )
     flags.terminal.print_result(report, lambda shown: escape_controls(shown.text).rstrip())
     flags.terminal.notes([read.problem, report.problem, *_figures(report)])
@@ -152,26 +148,26 @@ def _read_of_agent(store: Store, named: str, shown_whole: tuple[int, ...]) -> Re
         ) from error
 
 
-def _summariser(store: Store, settings: Settings) -> Summarise | None:
+def _summarizer(store: Store, settings: Settings) -> Summarize | None:
     if settings.session.summary_model in ("", "none"):
         return None
-    # Only with a model: the rules alone need no provider.
+    # Only with a model: most runs name none, and need no provider.
     from xscore.extensions.compression import summaries
 
     spec = summaries.summary_model(settings.session.summary_model)
     if spec is None:
         return None
 
-    def summarise(order: SummaryOrder) -> Summarised:
+    def summarize(order: SummaryOrder) -> Summarized:
         blocks = summaries.summary_blocks(order.session, order.pushed)
         written = asyncio.run(
             summaries.write_summaries(
                 store, settings, spec, blocks, thread=order.thread, room=order.room
             )
         )
-        return Summarised(written.summaries, written.calls, written.cost_usd, written.problem)
+        return Summarized(written.summaries, written.calls, written.cost_usd, written.problem)
 
-    return summarise
+    return summarize
 
 
 def _figures(report: CompressionReport) -> list[str]:
@@ -196,6 +192,5 @@ def _whole_text(turn: SessionTurn) -> str:
     """Return a turn with its outputs."""
     lines = [write_turn(turn, Level.WHOLE, Repeats()).partition("\n  ")[0]]
     for call in turn.calls:
-        name = f"{call.tool} {call.path} {call.subject}" if call.tool else f"$ {call.subject}"
-        lines += [f"  {' '.join(name.split(' ')).rstrip()} ({call.outcome})", call.output]
+        lines += [f"  {call_name(call)} ({call.outcome})", call.output]
     return "\n".join(lines) + "\n"

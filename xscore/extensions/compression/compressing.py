@@ -41,7 +41,8 @@ TARGET_SHARE = 2
 """A session that is due is brought to the context divided by this, so that it is not due again at
 once."""
 SUMMARY_SHARE = 10
-"""Of the budget, this fraction is left for summaries."""
+"""The budget divided by this is left for summaries."""
+_UNLIMITED = 1 << 62
 
 
 class CompressionReport(Struct, frozen=True, kw_only=True):
@@ -74,7 +75,7 @@ class CompressionReport(Struct, frozen=True, kw_only=True):
 
 
 class SummaryOrder(Struct, frozen=True):
-    """What a model is to summarise."""
+    """What a model is to summarize."""
 
     session: AgentSession
     thread: str
@@ -84,7 +85,7 @@ class SummaryOrder(Struct, frozen=True):
     """Tokens for the summaries."""
 
 
-class Summarised(Struct, frozen=True):
+class Summarized(Struct, frozen=True):
     """What came of an order."""
 
     summaries: Sequence[TurnSummary] = ()
@@ -93,7 +94,7 @@ class Summarised(Struct, frozen=True):
     problem: str = ""
 
 
-Summarise = Callable[[SummaryOrder], Summarised]
+Summarize = Callable[[SummaryOrder], Summarized]
 
 
 def thread_of(session: AgentSession) -> str:
@@ -108,13 +109,13 @@ def compress_session(
     budget: int,
     context_tokens: int,
     now: float,
-    summarise: Summarise | None = None,
+    summarize: Summarize | None = None,
 ) -> CompressionReport:
     """Compress a session and keep how far its turns were pushed.
 
     budget: in tokens; 0: half of the context, if the session is due.
     now: Unix seconds.
-    summarise: has a model summarise what is in Bulks; None: no call is made.
+    summarize: has a model summarize what is in Bulks; None: no call is made.
 
     Raises StoreError.
     """
@@ -130,15 +131,15 @@ def compress_session(
         frontier=frontier_text(frontier),
     )
     start = _start(store, kept, session)
-    tiered = _push_down(session, limit, start, besides, leaves_room=summarise is not None)
+    tiered = _push_down(session, limit, start, besides, leaves_room=summarize is not None)
     save_tiers(store.connection, kept, _placed(session, tiered), now=now)
-    summarised = Summarised()
-    if summarise is not None and tiered.plan.bulks:
+    summarized = Summarized()
+    if summarize is not None and tiered.plan.bulks:
         room = limit - tiered.tokens - besides
-        summarised = summarise(SummaryOrder(session, kept.thread, tiered.plan.bulks, room))
-    document = write_document(session, tiered, frontier, summarised.summaries)
+        summarized = summarize(SummaryOrder(session, kept.thread, tiered.plan.bulks, room))
+    document = write_document(session, tiered, frontier, summarized.summaries)
     return _report(
-        session, kept, tiered, summarised, document, context_tokens=context_tokens, due=due
+        session, kept, tiered, summarized, document, context_tokens=context_tokens, due=due
     )
 
 
@@ -146,7 +147,7 @@ def _report(
     session: AgentSession,
     kept: CompressedSession,
     tiered: TieredSession,
-    summarised: Summarised,
+    summarized: Summarized,
     document: CompressedText,
     *,
     context_tokens: int,
@@ -165,10 +166,10 @@ def _report(
         tokens=document.tokens,
         fits=not kept.budget or document.tokens <= kept.budget,
         tiers=_turns_by_tier(session, tiered),
-        summaries=len(summarised.summaries),
-        calls=summarised.calls,
-        cost_usd=summarised.cost_usd,
-        problem=summarised.problem,
+        summaries=len(summarized.summaries),
+        calls=summarized.calls,
+        cost_usd=summarized.cost_usd,
+        problem=summarized.problem,
         text=document.text,
     )
 
@@ -182,9 +183,6 @@ def _push_down(
         return tiered
     within = limit - limit // SUMMARY_SHARE
     return push_down(session, within, besides=besides, start=tiered.plan)
-
-
-_UNLIMITED = 1 << 62
 
 
 def _start(store: Store, kept: CompressedSession, session: AgentSession) -> TierPlan:

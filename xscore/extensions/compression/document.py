@@ -22,6 +22,7 @@ HEADINGS = {
     Tier.TOPICS: "# Later turns, shortened",
     Tier.CURRENT: "# Latest turns",
 }
+_INDEX_LABELS = "Commands that were run:\nNames that came up: \n"
 
 
 class TurnSummary(Struct, frozen=True):
@@ -77,9 +78,6 @@ def write_document(
     parts.append(_frontier_section(frontier))
     text = "".join(parts)
     return CompressedText(text, _estimate(text))
-
-
-_INDEX_LABELS = "Commands that were run:\nNames that came up: \n"
 
 
 def _index_text(tiered: TieredSession) -> list[str]:

@@ -25,8 +25,8 @@ def read_own_session(connection: sqlite3.Connection, thread: str) -> AgentSessio
         for turn_key, task, answer, context in rows:
             errors = TurnContext.from_json(context).errors
             memory_id = exchange_memory_id(turn_key)
-            asked = f"{task}\n{errors}" if errors else task
-            for speaker, words in ((Speaker.USER, asked), (Speaker.AGENT, answer)):
+            request = f"{task}\n{errors}" if errors else task
+            for speaker, words in ((Speaker.USER, request), (Speaker.AGENT, answer)):
                 if words:
                     turns.append(_turn(len(turns) + 1, speaker, words, memory_id))
     return AgentSession(

@@ -177,7 +177,7 @@ def find_log(root: RepositoryRoot, folders: AgentFolders, named: str) -> Session
         if not matching:
             raise NothingMatched(
                 f"no session of this repository is named {named!r}",
-                hint="Name a log file, or none for the latest session.",
+                hint="Name a log file; without a name it is the latest session.",
             )
         logs = matching
     if not logs:
@@ -223,7 +223,7 @@ def _log_of_file(path: Path) -> SessionLog:
         is_rollout = b'"session_meta"' in session_lines.read_head(path)[:_META_BYTES]
         return SessionLog(SessionFile(path), "codex" if is_rollout else "claude-code")
     raise UsageError(
-        f"{name}: not the log of a coding agent, by its name",
+        f"{name} does not have the name of a coding agent's log",
         hint="Logs of Claude Code and Codex (.jsonl), Aider (.aider.chat.history.md) and Cline"
         " (ui_messages.json) are read.",
     )

@@ -69,7 +69,8 @@ class _TurnDraft(Struct):
 
 
 class TurnRecorder(SessionReader):
-    """Put before a reader: it hears what the reader reads."""
+    """Records what a reader reads; a subclass names it before the reader, so that it is called
+    first."""
 
     def record_turns(self, *, allow_pii: bool, shown_whole: Collection[int] = ()) -> None:
         """Begin. shown_whole: numbers of the turns whose outputs are kept as they are."""
@@ -132,8 +133,8 @@ class TurnRecorder(SessionReader):
         if self._open is None or not name:
             return
         self._read_items(name, arguments)
-        path = next(filter(None, (text_field(arguments, field) for field in _PATHS)), "")
-        words = [text_field(arguments, field) for field in _SUBJECTS]
+        path = next(filter(None, (text_field(arguments, key) for key in _PATHS)), "")
+        words = [text_field(arguments, key) for key in _SUBJECTS]
         subject = next(filter(None, words), "")
         self._call(call, _CallDraft(name, cleaned_text(subject), self._relative(path)))
 
@@ -177,10 +178,12 @@ class TurnRecorder(SessionReader):
     def _read_items(self, tool: str, arguments: Mapping[str, Any]) -> None:
         """Follow the agent's own list of what to do."""
         if tool in _LISTS:
-            list_field, text = _LISTS[tool]
+            list_field, text_key = _LISTS[tool]
             self.items.clear()
             for number, entry in enumerate(object_list(arguments, list_field)):
-                self._set_item(str(number), text_field(entry, text), text_field(entry, "status"))
+                self._set_item(
+                    str(number), text_field(entry, text_key), text_field(entry, "status")
+                )
         elif tool == "TaskCreate":
             self._set_item(str(len(self.items) + 1), text_field(arguments, "subject"), "")
         elif tool == "TaskUpdate":

@@ -1,4 +1,4 @@
-"""Have a model summarise what the rules would drop, and keep only what its source bears out.
+"""Have a model summarize what the rules would drop, and keep only what its source bears out.
 
 One call for each block of old turns, newest block first, at most `session.summary_calls`. The
 source is the agent's own words: nothing that a tool returned. A sentence stays only if every path,
@@ -141,7 +141,7 @@ def _continues(character: str) -> bool:
 
 
 def summary_model(setting: str) -> ModelSpec | None:
-    """Return the model that summarises, or None. setting: `session.summary_model`.
+    """Return the model that summarizes, or None. setting: `session.summary_model`.
 
     Raises UsageError.
     """
@@ -201,7 +201,7 @@ class _Writing:
         self.problem: str = ""
 
     async def write(self, blocks: Iterator[SummaryBlock], *, room: int) -> None:
-        """Summarise block after block, until the room or the calls are used up."""
+        """Summarize block after block, until the room or the calls are used up."""
         nonsense = 0
         for block in blocks:
             text = await self._summary_of(block)

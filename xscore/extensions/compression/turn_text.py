@@ -164,8 +164,14 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 def _head(call: LoggedCall) -> str:
     """`  $ make test → exit 2`, `  Read src/pay.py`."""
-    name = f"$ {call.subject}" if not call.tool else f"{call.tool} {call.path} {call.subject}"
-    return f"  {' '.join(name.split(' ')).rstrip()}{_outcome(call)}"
+    return f"  {call_name(call)}{_outcome(call)}"
+
+
+def call_name(call: LoggedCall) -> str:
+    """Return a command as it is typed, or a tool with what it was given."""
+    if call.tool:
+        return f"{call.tool} {call.path} {call.subject}".rstrip()
+    return f"$ {call.subject}".rstrip()
 
 
 def _outcome(call: LoggedCall) -> str:

@@ -41,10 +41,10 @@ _PROBE_OPTIONS = [
         "--without",
         "part",
         metavar="PART",
-        help=f"What one arm lacks: {', '.join(PART_NAMES)}. Default: commits.",
+        help=f"The part that one turn leaves out: {', '.join(PART_NAMES)}. Default: commits.",
     ),
     option("--checkpoint", metavar="NAME", help="Continue from this checkpoint."),
-    option("--answers", is_flag=True, help="Also ask the answering model, in both arms."),
+    option("--answers", is_flag=True, help="Also have the answering model answer, in both turns."),
     option(
         "--grade",
         is_flag=True,
@@ -58,9 +58,9 @@ _PROBE_OPTIONS = [
 def probe(tasks: str, flags: Flags) -> int:
     """Ask the same tasks with and without one part of the memory, and show both.
 
-    TASK is one task; FILE.jsonl has a question a line: {"id": "q1", "task": "…"}. Each is two turns
-    in the ledger, apart from your working session; a judgment serves both. Past exchanges are in
-    both arms. Nothing is learned from it.
+    TASK is one task; FILE.jsonl has one question per line: {"id": "q1", "task": "…"}. Each is asked
+    in two turns, apart from your working session; a judgment serves both turns, so the second costs
+    little. Past exchanges are in both. Nothing is learned from it.
     """
     terminal = flags.terminal
     checkpoint = flags.given["checkpoint"] or ""

@@ -73,13 +73,13 @@ class ProbedTask(Struct, frozen=True, kw_only=True):
 
     @property
     def only_with(self) -> tuple[ProbedMemory, ...]:
-        """What was kept with the part alone."""
+        """What was kept only with the part."""
         ids = {memory.id for memory in self.without_part.kept}
         return tuple(memory for memory in self.with_part.kept if memory.id not in ids)
 
     @property
     def only_without(self) -> tuple[ProbedMemory, ...]:
-        """What was kept without the part alone: it took the places that were free."""
+        """What was kept only without the part: it took the places that were left free."""
         ids = {memory.id for memory in self.with_part.kept}
         return tuple(memory for memory in self.without_part.kept if memory.id not in ids)
 

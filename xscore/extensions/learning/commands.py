@@ -95,8 +95,8 @@ def _render_consolidation(done: Consolidation) -> str:
 @command()
 def audit_memories(flags: Flags) -> int:
     """Find duplicates, stale memories and the citation that changed, suspected secrets, layers over
-    their caps; what memories, AGENTS.md, CLAUDE.md and decision records name that no longer exists;
-    what README and CONTRIBUTING say and the files contradict.
+    their caps; memories and lines of AGENTS.md, CLAUDE.md and decision records that name what no
+    longer exists; statements of README and CONTRIBUTING that the files contradict.
 
     Exit code 1 if something needs attention. Nothing is sent or erased.
     """

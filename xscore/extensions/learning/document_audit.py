@@ -17,9 +17,12 @@ from xscore.store.drift import DriftCheck, describe_gone
 from xscore.store.named_things import NamedKind, named_things
 from xscore.store.store import Store
 
-MOST_DOCUMENTS, MOST_BYTES = 200, 500_000
-LOOKUPS, LOOKUP_S = 40, 0.5
-"""Most questions to git's history, and seconds for each."""
+MOST_DOCUMENTS = 200
+MOST_BYTES = 500_000
+LOOKUPS = 40
+"""Most questions to git's history."""
+LOOKUP_S = 0.5
+"""Most seconds for each."""
 _INSTRUCTIONS = re.compile(
     r"(?:.*/)?(?:AGENTS|CLAUDE|GEMINI|CONVENTIONS)(?:\.local)?\.md\Z"
     r"|\.github/copilot-instructions\.md\Z|(?:.*/)?\.(?:cursorrules|windsurfrules)\Z"

@@ -31,10 +31,8 @@ _TEST_PATH = re.compile(
     r"(?:\A|/)(?:tests?|testing|specs?|__tests__|features)/|(?:\A|/)(?:test_|conftest)[^/]*\Z"
     r"|[._-](?:test|tests|spec)\.[\w.]+\Z|Tests?\.(?:java|kt|cs|php|swift)\Z"
 )
-_SNAKE, _CAMEL = (
-    re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+\Z"),
-    re.compile(r"[a-z]+(?:[A-Z][a-z0-9]*)+\Z"),
-)
+_SNAKE = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+\Z")
+_CAMEL = re.compile(r"[a-z]+(?:[A-Z][a-z0-9]*)+\Z")
 _ERROR_CLASS = re.compile(
     r"class[ \t]+\w*(?:Error|Exception)[ \t]*(?:\(([\w.]+)|extends[ \t]+([\w.]+))"
 )
@@ -124,7 +122,8 @@ def _traits_of(
     path: str, version: str, rows: Iterable[LocatedEntity], packages: frozenset[str]
 ) -> FileTraits:
     traits: dict[str, Trait] = {}
-    language, is_test = "", bool(_TEST_PATH.search(path))
+    language = ""
+    is_test = _TEST_PATH.search(path) is not None
     for row in rows:
         language = row.language
         is_test = is_test or row.kind == Kind.TEST

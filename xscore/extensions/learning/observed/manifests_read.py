@@ -23,6 +23,7 @@ from xscore.extensions.learning.observed.purposes import RunCommand
 from xscore.extensions.learning.observed.runtimes import runtime_facts
 from xscore.extensions.learning.observed.scripts import script_commands
 from xscore.platform.toml_text import parse_toml
+from xscore.store.declared import normalized
 from xscore.store.redaction import redact
 
 _MANIFEST = re.compile(
@@ -129,10 +130,10 @@ def read_settings_file(
     """
     packages, own_name = _packages_in(path, text, known_packages)
     commands: list[RunCommand] = []
-    is_at_top = "/" not in path or path.count("/") == 1
     if is_ci_file(path):
         commands = ci_commands(path, text)
-    elif is_at_top:
+    # In the top folder, or in one such as `scripts/`.
+    elif path.count("/") <= 1:
         commands = script_commands(path, text, package_manager=package_manager)
     # Any other name excludes nothing.
     if own_name not in known_packages:
@@ -252,8 +253,3 @@ def _table(value: object) -> Mapping[str, Any]:
     if isinstance(value, dict):
         return value
     return {}
-
-
-def normalized(name: str) -> str:
-    """Return the name of a package as the list of known packages writes it."""
-    return name.lower().replace("_", "-")

@@ -60,16 +60,21 @@ def named_places(path: str, text: str) -> list[NamedPlace]:
 
 def _services(path: str, text: str) -> Iterator[NamedPlace]:
     """Yield the services of a compose file that are built from a folder."""
-    is_inside, indent, service = False, 0, ""
+    is_inside = False
+    indent = 0
+    service = ""
     for line in text.split("\n"):
         if line[:1].isalpha():
-            is_inside, indent, service = line.startswith("services:"), 0, ""
+            is_inside = line.startswith("services:")
+            indent = 0
+            service = ""
             continue
         if not is_inside:
             continue
         key = _SERVICE.match(line)
         if key and (not indent or len(key[1]) == indent):
-            indent, service = len(key[1]), key[2]
+            indent = len(key[1])
+            service = key[2]
             continue
         build = _BUILD.match(line)
         if service and build:

@@ -110,7 +110,8 @@ def _why(fact: ObservedFact) -> str:
     if fact.lines:
         shown_by.append(f"{fact.lines[0].place} names it")
     if fact.files:
-        shown_by.append(f"imported in {counted(len(fact.files), 'file')}")
+        # Those of the stack import it; others show it by their names or places.
+        shown_by.append(f"seen in {counted(len(fact.files), 'file')}")
     return f"{fact.key}: {fact.value}, {'; '.join(shown_by)}"
 
 

@@ -37,7 +37,8 @@ MOST_NAMES = 1_000
 """Names of folders that are kept."""
 MOST_FACTS = 20
 """Facts noted of a repository."""
-MOST_MANIFESTS, MOST_SETTINGS_FILES = 50, 80
+MOST_MANIFESTS = 50
+MOST_SETTINGS_FILES = 80
 MAX_SETTINGS_BYTES = 1_000_000
 _HASH_CHARS = 12
 """Of the hash of a file, by which its version is known."""
@@ -45,18 +46,13 @@ _LOOKED_AT = "observed_files"
 """Key in `worktree_meta`: an `_Observed`."""
 _RULES = "3"
 """Increase it when the same file would show something else."""
-_FIRST_TOPICS = (
-    *(
-        "test_runner",
-        "linter",
-        "formatter",
-        "type_checker",
-        "package_manager",
-        "orm",
-        "http_client",
-    ),
-    *("web_framework", "database", "ui"),
+_FIRST_TOPICS = frozenset(
+    """
+    test_runner linter formatter type_checker package_manager orm http_client web_framework database
+    ui
+    """.split()
 )
+"""Parts of the stack that come before versions and conventions."""
 
 
 class _Observed(Struct):

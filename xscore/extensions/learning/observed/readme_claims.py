@@ -6,18 +6,19 @@ version are claims. Nothing is run. Trade-off: a Makefile that includes or compu
 command for another folder, prove nothing, so they are passed over.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from msgspec import Struct
 
+from xscore.extensions.learning.observed.file_traits import IMPORT
 from xscore.extensions.learning.observed.observation import Look
 from xscore.extensions.learning.observed.observed_fact import SourceLine
 from xscore.extensions.learning.observed.stack import known_packages
 from xscore.platform.files import FileRefused, is_there, opened_folder, read_file_under
 from xscore.platform.paths import RepositoryRoot
+from xscore.store.declared import Declared, read_declared
 
 _DOCUMENTS = (
     "README.md",
@@ -44,6 +45,7 @@ _RUNNER = re.compile(
     r"^(?:(?:uv|poetry|pdm|hatch) run )?(?:python3? -m )?(?:npx )?"
     r"(pytest|py\.test|nosetests|nose2|jest|vitest|mocha|rspec|tox|nox)\b"
 )
+_ENVIRONMENT_RUNNERS = frozenset({"tox", "nox"})
 _RUNNER_PACKAGES = {"py.test": "pytest", "nosetests": "nose"}
 _MINIMUM = re.compile(
     r"\b(Python|Node(?:\.js)?|Go)\s*(?:version\s*)?(?:>=|≥|v)?\s*(\d+(?:\.\d+)?)"
@@ -73,9 +75,8 @@ class _Project(Struct, frozen=True):
     """Test frameworks that something names, configures or imports."""
     minimums: Mapping[str, tuple[int, ...]]
     """Runtime -> the least version that its manifest asks for."""
-    make_targets: frozenset[str] | None
-    """None: they cannot be known."""
-    scripts: frozenset[str] | None
+    declared: Declared
+    """By the Makefile and the `package.json` of the top folder."""
     has_makefile_below: bool
 
 
@@ -101,11 +102,13 @@ def _checked_lines(text: str, project: _Project) -> Iterator[tuple[int, str, str
 
 def _commands_in(text: str) -> Iterator[tuple[int, str]]:
     """Yield the commands in blocks of code and in backticks, with their lines from 1."""
-    is_inside, changes_folder = False, False
+    is_inside = False
+    changes_folder = False
     for number, line in enumerate(text.split("\n"), 1):
         bare = line.strip()
         if bare.startswith(("```", "~~~")):
-            is_inside, changes_folder = not is_inside, False
+            is_inside = not is_inside
+            changes_folder = False
             continue
         if is_inside or line.startswith(("    ", "\t")):
             command = _PROMPT.sub("", bare).partition(" #")[0].strip()
@@ -120,14 +123,15 @@ def _commands_in(text: str) -> Iterator[tuple[int, str]]:
 
 def _why_not(command: str, project: _Project) -> str:
     """Return why a command cannot work here; empty: it may."""
+    declared = project.declared
     target = _MAKE.match(command)
-    if target and project.make_targets is not None:
-        if not project.make_targets and not project.has_makefile_below:
+    if target and not declared.has_open_makefile:
+        if not declared.targets and not project.has_makefile_below:
             return "there is no Makefile"
-        if project.make_targets and target[1] not in project.make_targets:
+        if declared.targets and target[1] not in declared.targets:
             return f"the Makefile has no target {target[1]}"
     script = _SCRIPT.match(command)
-    if script and project.scripts is not None and script[2] not in project.scripts:
+    if script and declared.scripts and script[2] not in declared.scripts:
         return f"package.json has no script {script[2]}"
     file = _FILE.match(command)
     if file and not is_there(project.root.path / file[1]):
@@ -155,55 +159,47 @@ def _versions(line: str, project: _Project) -> Iterator[tuple[str, str]]:
 
 
 def _project_of(root: RepositoryRoot, look: Look) -> _Project:
-    packages = set[str]()
-    minimums: dict[str, tuple[int, ...]] = {}
-    for path, traits in look.observed.settings.items():
-        packages |= traits.packages.keys()
-        for command in traits.commands:
-            packages |= {"tox", "nox"} & set(command.command.split()[:1])
-        if "/" not in path:
-            for fact in traits.runtimes:
-                least = _ASKED.search(fact.value)
-                if least:
-                    runtime = fact.key.partition("_")[0]
-                    minimums[runtime] = tuple(int(part) for part in least.groups() if part)
-    for file in look.observed.files.values():
-        packages |= {trait.removeprefix("import ") for trait in file.traits}
+    settings = look.observed.settings
     has_makefile_below = any(
-        path.rpartition("/")[2] in _MAKEFILES for path in look.observed.settings if "/" in path
+        path.rpartition("/")[2] in _MAKEFILES for path in settings if "/" in path
     )
     return _Project(
-        root,
-        frozenset(packages & (known_packages().keys() | {"tox", "nox"})),
-        minimums,
-        _make_targets(root),
-        _package_scripts(root),
-        has_makefile_below,
+        root, _packages_of(look), _minimums_of(look), _declared_at_top(root), has_makefile_below
     )
 
 
-def _make_targets(root: RepositoryRoot) -> frozenset[str] | None:
-    """Return the targets of the Makefile, none where there is none; None: they cannot be known."""
-    text = ""
-    for name in _MAKEFILES:
-        text = text or _read(root, name)
-    if re.search(r"(?m)^-?include\b|^[^\t#\n]*[%$][^\n=]*:(?!=)|\$\(eval", text):
-        return None
-    targets: set[str] = set()
-    for line in text.split("\n"):
-        names, colon, rest = line.partition(":")
-        if colon and not line.startswith(("\t", "#", " ")) and not rest.startswith("="):
-            targets.update(names.split())
-    return frozenset(targets)
+def _packages_of(look: Look) -> frozenset[str]:
+    packages = set[str]()
+    for traits in look.observed.settings.values():
+        packages |= traits.packages.keys()
+        # A `tox.ini` may name no package at all.
+        for command in traits.commands:
+            packages |= _ENVIRONMENT_RUNNERS & set(command.command.split()[:1])
+    for file in look.observed.files.values():
+        packages |= {trait.removeprefix(IMPORT) for trait in file.traits}
+    return frozenset(packages & (known_packages().keys() | _ENVIRONMENT_RUNNERS))
 
 
-def _package_scripts(root: RepositoryRoot) -> frozenset[str] | None:
-    text = _read(root, "package.json")
+def _minimums_of(look: Look) -> dict[str, tuple[int, ...]]:
+    minimums: dict[str, tuple[int, ...]] = {}
+    for path, traits in look.observed.settings.items():
+        # A package below may ask for anything.
+        if "/" in path:
+            continue
+        for fact in traits.runtimes:
+            least = _ASKED.search(fact.value)
+            if least:
+                runtime = fact.key.partition("_")[0]
+                minimums[runtime] = tuple(int(part) for part in least.groups() if part)
+    return minimums
+
+
+def _declared_at_top(root: RepositoryRoot) -> Declared:
     try:
-        scripts = json.loads(text or "null")["scripts"]
-        return frozenset(map(str, scripts))
-    except (ValueError, RecursionError, TypeError, KeyError):
-        return None
+        with opened_folder(root.path) as top:
+            return read_declared(top, (*_MAKEFILES, "package.json"))
+    except OSError:
+        return Declared()
 
 
 def _read(root: RepositoryRoot, path: str) -> str:

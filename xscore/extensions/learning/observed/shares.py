@@ -130,15 +130,19 @@ _RULES = (
 def shared_conventions(files: Files) -> list[ObservedFact]:
     """Return what most files follow, of each language that much of the code is in."""
     facts: list[ObservedFact] = []
-    product = {}
+    product: dict[str, FileTraits] = {}
+    tests: dict[str, FileTraits] = {}
     for path, file in files.items():
-        if not file.is_test and not _ASIDE.search(path):
+        if _ASIDE.search(path):
+            continue
+        if file.is_test:
+            tests[path] = file
+        else:
             product[path] = file
-    tests = {path: file for path, file in files.items() if file.is_test and not _ASIDE.search(path)}
     languages = _main_languages(product)
     for position, language in enumerate(languages):
-        of_language = {p: f for p, f in product.items() if f.language == language}
-        of_tests = {p: f for p, f in tests.items() if f.language == language}
+        of_language = _in_language(product, language)
+        of_tests = _in_language(tests, language)
         suffix = ""
         if position:
             suffix = f" in {_NAMES.get(language, language)}"
@@ -149,6 +153,10 @@ def shared_conventions(files: Files) -> list[ObservedFact]:
         facts += _test_places(of_tests, set(of_language), suffix)
     facts += _layout(product)
     return facts
+
+
+def _in_language(files: Files, language: str) -> Files:
+    return {path: file for path, file in files.items() if file.language == language}
 
 
 def _main_languages(files: Files) -> list[str]:
@@ -262,12 +270,16 @@ def _error_base(files: Files, suffix: str) -> Iterator[ObservedFact]:
     )
 
 
+_BUILTIN_ERRORS = frozenset(
+    """
+    Exception Error RuntimeException BaseException ValueError TypeError RuntimeError KeyError
+    StandardError OSError AttributeError
+    """.split()
+)
+
+
 def _is_builtin(trait: str) -> bool:
-    name = trait.removeprefix(ERROR_BASE)
-    return name in (
-        *("Exception", "Error", "RuntimeException", "BaseException", "ValueError", "TypeError"),
-        *("RuntimeError", "KeyError", "StandardError", "OSError", "AttributeError"),
-    )
+    return trait.removeprefix(ERROR_BASE) in _BUILTIN_ERRORS
 
 
 _FILE_STYLES = (
@@ -313,7 +325,8 @@ _LEAST_TESTS = 3
 
 def _test_places(tests: Files, product_paths: set[str], suffix: str) -> Iterator[ObservedFact]:
     """Yield how files of tests are named, and whether they lie apart or beside the code."""
-    names, places = Counter[str](), Counter[str]()
+    names = Counter[str]()
+    places = Counter[str]()
     code_folders = {path.rpartition("/")[0] for path in product_paths}
     named: list[str] = []
     for path in tests:
@@ -328,7 +341,8 @@ def _test_places(tests: Files, product_paths: set[str], suffix: str) -> Iterator
     total = len(named)
     if total < _LEAST_TESTS:
         return
-    (name, of_name), (place, of_place) = names.most_common(1)[0], places.most_common(1)[0]
+    name, of_name = names.most_common(1)[0]
+    place, of_place = places.most_common(1)[0]
     following = min(of_name, of_place)
     if following < LEAST_SHARE * total:
         return
