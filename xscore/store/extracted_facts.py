@@ -91,10 +91,12 @@ def mark_read(connection: sqlite3.Connection, ids: Iterable[str]) -> int:
 
 
 def note_session_over(connection: sqlite3.Connection, thread: str, *, now: float) -> None:
-    """Note that the agent of a session has ended it."""
+    """Note that the agent of a session has ended it, if anything in it is left to read: most
+    sessions that are opened and closed again leave nothing."""
     connection.execute(
-        "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
-        (f"{OVER_PREFIX}{thread}", repr(now)),
+        "INSERT OR REPLACE INTO meta (key, value) SELECT ?, ?"
+        f" WHERE EXISTS (SELECT 1 FROM memory_row WHERE {_UNREAD} AND thread = ?)",
+        (f"{OVER_PREFIX}{thread}", repr(now), thread),
     )
 
 

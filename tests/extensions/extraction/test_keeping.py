@@ -86,6 +86,17 @@ def test_a_session_is_over_when_its_agent_says_so_or_after_an_hour(store: Store)
     assert [session.thread for session in sessions_over(store, now=NOW)] == ["s_1"]
 
 
+def test_a_session_in_which_nothing_was_said_leaves_nothing(store: Store) -> None:
+    """Agents are opened and closed again many times; none of it is noted for good."""
+    put_session(store, "s_1", [REDIS], at=NOW - 60)
+    for thread in ("s_1", "s_2", "s_3"):
+        note_session_over(store.connection, thread, now=NOW)
+    query = "SELECT key FROM meta WHERE key LIKE 'session_over:%'"
+    assert store.connection.execute(query).fetchall() == [("session_over:s_1",)]
+    read(store, "s_1")
+    assert store.connection.execute(query).fetchall() == []
+
+
 def test_repetition_in_another_session_is_believed_more(store: Store) -> None:
     """The user's word counts once a session; the agent's repetition does not."""
     put_session(store, "s_1", [REDIS, REDIS])
