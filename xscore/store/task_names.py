@@ -67,7 +67,9 @@ def _from_entities(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
     to."""
     for key, aliases, links in connection.execute(_ENTITIES).fetchall():
         names = [key, *json.loads(aliases or "[]")]
-        for link in json.loads(links or "[]"):
+        # A link may be an address or the id of a memory, too.
+        places = [link for link in json.loads(links or "[]") if not _NO_PLACE.match(link)]
+        for link in places:
             for name in names:
                 yield " ".join(_words(str(name))), str(link)
 
@@ -90,4 +92,5 @@ def _words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
+_NO_PLACE = re.compile(r"[a-z][\w+.-]*:|m_[0-9a-f]{8,20}\Z|/|\.\.")
 _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])|[^\W_a-zA-Z0-9]+")

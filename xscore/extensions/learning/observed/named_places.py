@@ -20,6 +20,8 @@ _COMPOSE = re.compile(r"(?:[\w.-]+/)?(?:docker-)?compose[\w.-]*\.ya?ml\Z")
 _OWNERS = frozenset({"CODEOWNERS", ".github/CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS"})
 _SERVICE = re.compile(r"([ ]+)([\w.-]+):[ ]*(?:#.*)?$")
 _BUILD = re.compile(r"[ ]+(?:build|context):[ ]*[\"']?([\w./-]+)[\"']?[ ]*(?:#.*)?$")
+_FOLDER = re.compile(r"[\w./@+()\[\]-]{1,120}")
+"""Of letters and signs that folders have: judges are shown it beside the task, as no stranger's."""
 _GO_MODULE = re.compile(r"^module\s+\"?([^\s\"]+)", re.MULTILINE)
 _NAME_LINE = re.compile(r"^name[ \t]*=[ \t]*[\"']([^\"'\n]{1,80})[\"']", re.MULTILINE)
 _JSON_NAME = re.compile(r"^[ \t]{0,4}\"name\"[ \t]*:[ \t]*\"([^\"\n]{1,80})\"", re.MULTILINE)
@@ -110,8 +112,8 @@ def _package(path: str, text: str) -> Iterator[NamedPlace]:
 def _with_kind(name: str, folder: str, kind: str) -> Iterator[NamedPlace]:
     """Yield a name as it is said: alone and with what it names."""
     spoken = spoken_name(name)
-    is_inside = folder not in ("", ".") and not folder.startswith(("..", "/"))
-    if not is_inside or not spoken or len(name) > MOST_NAME_CHARS:
+    is_inside = folder != "." and not folder.startswith(("..", "/"))
+    if not (is_inside and _FOLDER.fullmatch(folder)) or not spoken or len(name) > MOST_NAME_CHARS:
         return
     # The words of the folder are found as they are.
     if set(spoken.split()) <= set(spoken_name(folder).split()):
