@@ -29,6 +29,7 @@ from xscore.extensions.agents.hook_protocols import (
     thread_name,
 )
 from xscore.extensions.agents.tool_call import CLIENTS
+from xscore.extensions.agents.tool_gate import BEFORE
 from xscore.platform.database import has_older_header
 from xscore.platform.errors import StoreUntrusted, UsageError
 from xscore.platform.git import kill_git
@@ -207,6 +208,11 @@ class _HookRun(Struct):
         """Read the message, run the event, and write what it adds."""
         self.state_file = hook_state_file(find_root(Path()), user_data_dir(None))
         work = EVENTS.get(self.event)
+        if self.event == BEFORE:
+            # With a client the gate has answered; it may deny only in a form that the agent knows.
+            raise UsageError(
+                f"`hook {BEFORE}` needs --client", hint=f"Add --client {'|'.join(CLIENTS)}."
+            )
         if work is None:
             raise UsageError(
                 f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}."

@@ -75,3 +75,13 @@ def test_targets_that_cannot_be_known_prove_nothing(store: Store) -> None:
     assert contradictions(store) == []
     (store.root.path / "Makefile").unlink()
     assert contradictions(store) == ["README.md:1 says `make site`, but there is no Makefile"]
+
+
+def test_a_makefile_that_cannot_be_read_contradicts_nothing(store: Store) -> None:
+    """A link, which is not followed, is no missing Makefile; without one the claim is false."""
+    put(store.root.path, {"README.md": "# Shop\n\nRun `make tests`.\n"})
+    (finding,) = contradictions(store)
+    assert finding.endswith("there is no Makefile")
+    put(store.root.path, {"build.txt": "test:\n\tpytest\n"})
+    (store.root.path / "Makefile").symlink_to("build.txt")
+    assert contradictions(store) == []

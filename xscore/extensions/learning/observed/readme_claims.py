@@ -77,7 +77,8 @@ class _Project(Struct, frozen=True):
     """Runtime -> the least version that its manifest asks for."""
     declared: Declared
     """By the Makefile and the `package.json` of the top folder."""
-    has_makefile_below: bool
+    has_makefile: bool
+    """In the top folder or below."""
 
 
 def contradicted_claims(root: RepositoryRoot, look: Look) -> list[Contradiction]:
@@ -126,8 +127,9 @@ def _why_not(command: str, project: _Project) -> str:
     declared = project.declared
     target = _MAKE.match(command)
     if target and not declared.has_open_makefile:
-        if not declared.targets and not project.has_makefile_below:
+        if not project.has_makefile:
             return "there is no Makefile"
+        # One that has no targets, or cannot be read, proves nothing.
         if declared.targets and target[1] not in declared.targets:
             return f"the Makefile has no target {target[1]}"
     script = _SCRIPT.match(command)
@@ -159,13 +161,19 @@ def _versions(line: str, project: _Project) -> Iterator[tuple[str, str]]:
 
 
 def _project_of(root: RepositoryRoot, look: Look) -> _Project:
-    settings = look.observed.settings
-    has_makefile_below = any(
-        path.rpartition("/")[2] in _MAKEFILES for path in settings if "/" in path
-    )
     return _Project(
-        root, _packages_of(look), _minimums_of(look), _declared_at_top(root), has_makefile_below
+        root,
+        _packages_of(look),
+        _minimums_of(look),
+        _declared_at_top(root),
+        _has_makefile(root, look),
     )
+
+
+def _has_makefile(root: RepositoryRoot, look: Look) -> bool:
+    if any(is_there(root.path / name) for name in _MAKEFILES):
+        return True
+    return any(path.rpartition("/")[2] in _MAKEFILES for path in look.observed.settings)
 
 
 def _packages_of(look: Look) -> frozenset[str]:
