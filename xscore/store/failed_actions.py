@@ -42,7 +42,7 @@ class FailedAction:
         """Fingerprint of what it depends on, taken after it failed; empty: unknown."""
         self.path = ""
         """The file that an edit was for; empty for a command, which depends on the whole tree."""
-        self.at = 0.0
+        self.at: float = 0.0
         """When it last failed, in Unix seconds."""
         self.times = 0
         self.is_usage = False

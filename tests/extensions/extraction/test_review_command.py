@@ -123,8 +123,10 @@ def test_the_background_process_reads_what_a_hook_said_is_over(folder: Path) -> 
     hook = ("hook", "session-end", "--client", "claude-code")
     assert run(*hook, cwd=folder, stdin=message, environ=off).returncode == 0
     run("watch", "--once", "-q", cwd=folder, environ=off)
+    # The hook has woken a process of its own, with these settings.
+    wait_until(lambda: xscore(folder, "status")["background"]["pid"] is None)
     assert xscore(folder, "status")["facts_waiting"] == 0
     assert run(*hook, cwd=folder, stdin=message).returncode == 0
     run("watch", "--once", "-q", cwd=folder)
-    # The hook has woken a process of its own, which may have come first.
+    # That of the hook may have come first.
     wait_until(lambda: xscore(folder, "status")["facts_waiting"] == 3)

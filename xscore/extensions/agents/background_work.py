@@ -126,6 +126,8 @@ class BackgroundWork:
         self._clock = clock
         self._tried = dict[str, float]()
         """Turn -> when it was last tried, on the clock of `time.monotonic`."""
+        self._sessions_tried = set[tuple[str, float]]()
+        """Sessions that were over when they were read for facts: thread, and its last word."""
         self.done: WorkDone = WorkDone()
         self.problem: str = ""
 
@@ -151,8 +153,10 @@ class BackgroundWork:
         if self._loaded.settings.memory.extract == "off":
             return
         with self._reading() as connection:
-            if not unread_sessions(connection):
-                return
+            unread = unread_sessions(connection)
+        if not unread:
+            return
+        self._sessions_tried |= {(session.thread, session.last_at) for session in unread}
         # Few sessions are over when this process looks.
         from xscore.extensions.extraction.session_end import extract_sessions
 
@@ -237,8 +241,17 @@ class BackgroundWork:
             yield connection
 
     def is_left(self, connection: sqlite3.Connection) -> bool:
-        """Whether there is a turn to finish that was not just tried, or changes to judge."""
-        return bool(self._next_turn(connection)[0] or read_index_meta(connection, CHANGES_ASKED))
+        """Whether there is a turn to finish that was not just tried, changes to judge, or a session
+        to read that has ended meanwhile."""
+        if self._next_turn(connection)[0] or read_index_meta(connection, CHANGES_ASKED):
+            return True
+        if self._loaded.settings.memory.extract == "off":
+            return False
+        for session in unread_sessions(connection):
+            was_tried = (session.thread, session.last_at) in self._sessions_tried
+            if session.is_over and not was_tried:
+                return True
+        return False
 
     def _next_turn(self, connection: sqlite3.Connection) -> tuple[str, int]:
         """Return the turn to finish, and how many memories it left; an empty name: none."""
