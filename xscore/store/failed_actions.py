@@ -210,7 +210,7 @@ class ActionsLock:
     """Keeps other hooks from changing a tree's file meanwhile; `held` says whether that worked."""
 
     def __init__(self, root: str) -> None:
-        self.held = False
+        self.held: bool = False
         self._folder = file_of(root).rpartition("/")[0]
         self._descriptor = -1
 
