@@ -22,7 +22,7 @@ from xscore.cli.memory_text import (
 from xscore.cli.opening import opened_store
 from xscore.cli.options import COUNT, Flags, command, option, read_stdin
 from xscore.cli.phrases import format_age
-from xscore.cli.text_layout import render_counts, render_table
+from xscore.cli.text_layout import render_table
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.figures import format_bytes
@@ -409,6 +409,20 @@ def show_memories(ids: tuple[str, ...], flags: Flags) -> None:
     flags.terminal.print_result(body, "\n\n".join(pages))
 
 
+ACTION_WORDS = {
+    "carry": "carried over",
+    "summarise": "summarized",
+    "merge": "merged",
+    "except": "marked as exceptions",
+    "fade": "faded",
+    "archive": "archived",
+    "drop": "dropped",
+    "prune": "pruned",
+    "infer": "noted from files",
+    "observe": "compared with your other projects",
+    "promote": "promoted",
+}
+"""Kind of action of consolidation -> how it is counted."""
 STATS_HEADS = ("layer", "rows", "of", "bytes", "of ", "uses", "unused", "oldest", "newest")
 
 
@@ -431,7 +445,10 @@ def memory_stats(flags: Flags) -> None:
     table = render_table(STATS_HEADS, cells, right=STATS_HEADS[1:7])
     changes = "nothing was changed"
     if history.counts:
-        changes = render_counts(history.counts)
+        counted_actions: list[str] = []
+        for action, count in history.counts.items():
+            counted_actions.append(f"{count:,} {ACTION_WORDS.get(action, action)}")
+        changes = ", ".join(counted_actions)
     by_itself = "never by itself"
     if history.tidied_at is not None:
         by_itself = f"by itself {format_age(history.tidied_at, now)}"

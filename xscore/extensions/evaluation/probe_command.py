@@ -81,11 +81,11 @@ def probe(tasks: str, flags: Flags) -> int:
 
 
 def _questions(tasks: str) -> tuple[Question, ...]:
+    if not tasks.strip():
+        raise UsageError("the task is empty", hint="Say what to ask, or name a file of questions.")
     path = Path(tasks)
     if tasks == "-" or path.suffix in (".json", ".jsonl") or is_there(path):
         return read_question_file(path).all
-    if not tasks.strip():
-        raise UsageError("the task is empty", hint="Say what to ask, or name a file of questions.")
     return (Question(id="task", task=tasks),)
 
 

@@ -1,9 +1,10 @@
 """Facts that follow fixed forms: `we decided`, `from now on`, `don't … because`, `TODO:`.
 
 A sentence becomes at most one fact, word for word. It has to be the speaker's words (`own_words`),
-and its form has to stand where such a statement begins. What only a user may lay down (`always
-use`, `I prefer`, `remember that`) counts from the user alone: agents give general advice in these
-forms. Trade-off: English, and only these forms; what is said otherwise needs a model.
+and its form has to stand where such a statement begins. What only a user may lay down (`from
+now on`, `always use`, `I prefer`, `remember that`) counts from the user alone: agents give general
+advice in these forms, and repeat what they have read. Trade-off: English, and only these forms;
+what is said otherwise needs a model.
 """
 
 import re
@@ -177,8 +178,6 @@ def _fact_of_anybody(words: str, sentence: Sentence) -> Fact | None:
     topic = topic_of(words)
     if _DECIDED.search(words):
         return Decision(**parts, topic=topic)
-    if _FROM_NOW_ON.search(words):
-        return Convention(**parts, topic=topic)
     if _FIXED.search(words):
         return Failure(**parts)
     if _COMMAND_THAT_WORKS.search(words):
@@ -189,6 +188,8 @@ def _fact_of_anybody(words: str, sentence: Sentence) -> Fact | None:
 def _fact_of_user(words: str, sentence: Sentence) -> Fact | None:
     parts = _parts_of(sentence)
     topic = topic_of(words)
+    if _FROM_NOW_ON.search(words):
+        return Convention(**parts, topic=topic)
     if _CHOSEN.search(words):
         return Decision(**parts, topic=topic)
     if _PREFERRED.search(words) and not _NOT_PREFERRED.search(words):
