@@ -43,9 +43,9 @@ GROWN = 1.3
 """Growth of the CPU for a character over the size before, from which 1 MB is tried too: with less,
 what grows by the square is at most 0.3 of the rest at 40,000 characters, so 7 times the rest at 1
 MB."""
-MOST_FOR_A_CHAR = 12.0
-"""Most CPU for a character, in matches of one letter. A pattern of thirty tags takes 8; work by the
-square passes it at some thousand characters."""
+MOST_FOR_A_CHAR = 24.0
+"""Most CPU for a character, in matches of one letter. A pattern of thirty tags takes 8, and twice
+that on a busy machine; work by the square passes it at some thousand characters."""
 
 
 BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {

@@ -50,7 +50,9 @@ def test_the_second_press_ends_at_once() -> None:
         for expected_line in ("begun", STOPPING):
             assert process.stderr.readline() == f"{expected_line}\n"
             process.send_signal(signal.SIGINT)
-        assert (process.stderr.read(), process.wait(30)) == ("left\n", 130)
+        left_words, exit_code = process.stderr.read(), process.wait(30)
+    # The second press may land inside the write of the first one's words; then nothing is said.
+    assert exit_code == 130 and left_words in ("left\n", "")
 
 
 def test_ctrl_c_in_a_first_index_ends_at_once_without_a_traceback(

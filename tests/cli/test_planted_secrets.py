@@ -20,6 +20,7 @@ from tests.store.generated_secrets import HEX, SecretGenerator, provider_keys
 from xscore.records.memory import Kind, MemoryDetails
 from xscore.records.statement import LAYERS_BY_KIND, Statement
 from xscore.store import checkpoints, failures
+from xscore.store.evidence import parse_citation
 from xscore.store.file_bodies import read_with_bodies
 from xscore.store.remembering import remember
 from xscore.store.working_session import resume_session
@@ -134,7 +135,9 @@ def _say(root: Path, planting: Planting) -> None:
                 ),
                 links=(planting.one("a link"),),
             )
-            remember(store, statement, now=1.0)
+            # An artifact is a file.
+            citations = [parse_citation(store.root, "code.py")] if kind is Kind.ARTIFACT else []
+            remember(store, statement, citations=citations, now=1.0)
         failures.record_failure(
             store,
             text=planting.at("a failure"),

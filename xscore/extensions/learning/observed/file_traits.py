@@ -29,7 +29,7 @@ _MANY = 500
 """Beyond this many changed files all rows are read, which is faster."""
 _TEST_PATH = re.compile(
     r"(?:\A|/)(?:tests?|testing|specs?|__tests__|features)/|(?:\A|/)(?:test_|conftest)[^/]*\Z"
-    r"|[._-](?:test|tests|spec)\.[\w.]+\Z|Tests?\.(?:java|kt|cs|php|swift)\Z"
+    r"|[._-](?:test|tests|spec)\.[\w.]{1,40}\Z|Tests?\.(?:java|kt|cs|php|swift)\Z"
 )
 _SNAKE = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+\Z")
 _CAMEL = re.compile(r"[a-z]+(?:[A-Z][a-z0-9]*)+\Z")
