@@ -361,7 +361,8 @@ def test_the_key_file_that_was_read_is_the_one_that_was_private(tmp_path: Path) 
     place.chmod(0o600)
     swapping = threading.Thread(target=swap)
     swapping.start()
-    taken, refused, rounds = set(), 0, 0
+    taken: set[object] = set()
+    refused = rounds = 0
     # The other thread comes late on a busy machine, and swaps all the time on a fast disk.
     while rounds < 2_000 or (not (refused and taken) and rounds < 200_000):
         rounds += 1
