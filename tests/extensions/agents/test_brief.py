@@ -198,9 +198,9 @@ def test_a_session_is_told_what_its_user_typically_uses(root: Path) -> None:
     """With what it rests on; until it is muted, the project says it, or memory is off."""
     with own_store(root) as store:
         remember(store, Statement(kind=Kind.PREFERENCE, key="orm", text="Prisma"))
-    told = hook(root, "session-start", session="s7")
-    assert "You typically use “Prisma” (orm): stated by the user" in told and FENCE in told
-    assert size_of(told) <= MOST_BYTES
+    start = hook(root, "session-start", session="s7")
+    assert "You typically use “Prisma” (orm): stated by the user" in start and FENCE in start
+    assert size_of(start) <= MOST_BYTES
     assert RULE in hook(root, session="s7", prompt=BUG)
     assert "Prisma" not in hook(root, "session-start", session="s8", memory="off")
     with own_store(root) as store:

@@ -128,9 +128,9 @@ def test_a_dead_host_is_tried_three_times_and_then_once_a_day(store: Store) -> N
 
 def test_a_report_counts_calls_dollars_and_facts(store: Store, server: OpenAIServer) -> None:
     """Of one call that proposes a fact of the session and one that nobody said."""
-    said = {"kind": "decision", "text": TURN[0], "quote": TURN[0]}
-    invented = {**said, "text": "We use MongoDB.", "quote": "We use MongoDB."}
-    server.answer = json.dumps({"facts": [said, invented]})
+    fact = {"kind": "decision", "text": TURN[0], "quote": TURN[0]}
+    invented = {**fact, "text": "We use MongoDB.", "quote": "We use MongoDB."}
+    server.answer = json.dumps({"facts": [fact, invented]})
     report = build_report([RepositoryLedger("r", store.connection)], ReportQuery(), now=NOW)
     assert report.extraction is None
     put_session(store, "s_1", [TURN])

@@ -139,9 +139,9 @@ def test_a_missing_field_is_named_with_its_line(
     (note,) = run().notes
     assert note.startswith("~/.claude/projects/") and "line 3: expected" in note and field in note
     assert len(past()) == 1
-    other = ClaudeLog(root, "other").user("three").says("answer")
-    del other.records[0][field]
-    other.write(own_home)
+    foreign = ClaudeLog(root, "other").user("three").says("answer")
+    del foreign.records[0][field]
+    foreign.write(own_home)
     (refused,) = run().refused
     assert refused.reason.startswith("line 1: expected") and field in refused.reason
 

@@ -121,7 +121,7 @@ def _usual_choices(call: HookCall, store: Store) -> str:
     # Most users have stated no preference, or have no store of their own.
     if user is store.connection or not has_keyed_memory(user, (Kind.PREFERENCE, Kind.PATTERN)):
         return ""
-    from xscore.extensions.agents.usual_choices import render_usual_choices
+    from xscore.extensions.agents.usual_choices import render_usual_choices  # few sessions
 
     return render_usual_choices(store)
 

@@ -51,14 +51,14 @@ def agents_text(store: Store, answer: Answer, *, has_brief: bool, max_chars: int
     """
     spoken, code = split_spoken(answer.selected)
     brief = ""
-    told: tuple[str, ...] = ()
+    told_ids: tuple[str, ...] = ()
     if has_brief and spoken:
         brief, after = brief_of_turn(store, answer, spoken, SessionBrief(), every=False)
-        told = after.told if after is not None else ()
+        told_ids = after.told if after is not None else ()
     room = max_chars - size_of(brief) - 1
     code_text = render_from_store(store, without_spoken(answer), max_chars=room)
-    quoted = [memory for memory in spoken if memory.id in told]
-    return AgentsText(brief=brief, told=told, code=code_text, selected=(*quoted, *code))
+    quoted = [memory for memory in spoken if memory.id in told_ids]
+    return AgentsText(brief=brief, told=told_ids, code=code_text, selected=(*quoted, *code))
 
 
 async def answer_with(
