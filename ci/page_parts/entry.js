@@ -36,6 +36,7 @@ export { bin, extent, max, sum } from "d3-array";
 export { axisBottom, axisLeft } from "d3-axis";
 export { hierarchy, treemap, treemapSquarify } from "d3-hierarchy";
 export { scaleBand, scaleLinear, scaleSymlog } from "d3-scale";
+export { rgb } from "d3-color";
 export { interpolateMagma } from "d3-scale-chromatic";
 export { select } from "d3-selection";
 export { area, curveMonotoneX } from "d3-shape";

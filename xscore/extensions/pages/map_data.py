@@ -12,6 +12,7 @@ from xscore.extensions.pages.records import MapMemory, ShownMemory, TurnPage
 from xscore.pipeline.json_form import Json
 from xscore.platform.text import escape_in_json, one_line
 from xscore.records.calls import CallRecord
+from xscore.records.judgment import READS_AS_ZERO_BELOW
 from xscore.records.memory import Relation
 
 UNJUDGED = -1
@@ -111,8 +112,9 @@ def _boosts(shown: Sequence[ShownMemory]) -> dict[str, Json]:
         if entry.place < 0:
             continue
         named: list[Json] = []
-        if memory.words:
-            named.append(["words", round(memory.unboosted_score - memory.raw_score, 3), ""])
+        by_words = memory.unboosted_score - memory.raw_score
+        if abs(by_words) >= READS_AS_ZERO_BELOW:
+            named.append(["words", round(by_words, 3), ""])
         for boost in memory.boosts:
             named.append([one_line(boost.name), round(boost.amount, 3), one_line(boost.because)])
         if named:

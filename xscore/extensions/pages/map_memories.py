@@ -29,7 +29,7 @@ from xscore.store.turn_history import PastTurn
 EXPLAINED = 120
 """The best of the unlisted memories for which a page has the sentence of `explain`."""
 NAME_CHARS, REASON_CHARS = 100, 160
-MOST_REASON_CHARS = 600_000
+MOST_REASON_CHARS = 400_000
 """Of all reasons on a page; the reasons of the best come first."""
 
 
