@@ -94,6 +94,7 @@ Measure
     submit  extensions.batch.submit_commands:submit_batch  Send a list to the Batch API.
     run     extensions.batch.submit_commands:run_batch  Judge a list by live calls.
     rescore extensions.batch.submit_commands:rescore_judgments  Judge again what edits have changed.
+    purposes extensions.batch.purpose_commands:write_purposes  Have a model say what files and classes are for.
     status  extensions.batch.commands:show_job_status  Show how far a job is.
     wait    extensions.batch.commands:wait_for_jobs  Collect until everything is in.
     collect extensions.batch.commands:collect_jobs  Fetch results, send what is next.

@@ -393,6 +393,9 @@ class BatchSettings(SettingsGroup, frozen=True):
     or a cluster's address."""
     questions_a_call: Annotated[int, Meta(ge=1, le=16)] = 4
     """Questions that share a prompt in `ask --batch`; 1: one question per call."""
+    purpose_model: str = ""
+    """`provider:model` that writes what files, classes and folders are for (`xscore batch
+    purposes`); empty: the judge's model, by chat."""
 
 
 class SharedSettings(SettingsGroup, frozen=True):

@@ -104,6 +104,8 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     judge: str
     created_at: float
     ended_at: float | None
+    writes: str = "judgments"
+    """Or `purposes`."""
     questions: int
     candidates: int
     cached: int
