@@ -118,7 +118,9 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, default=Path(".cache/lexical"))
     parser.add_argument("--every", type=int, default=1)
     options = parser.parse_args()
-    cards = {path.stem.replace("+", "/"): read_cards(path) for path in options.cards.glob("*.jsonl")}
+    cards = {
+        path.stem.replace("+", "/"): read_cards(path) for path in options.cards.glob("*.jsonl")
+    }
     cases = [
         case for case in read_cases(options.bench, every=options.every) if case.repository in cards
     ]
@@ -198,9 +200,7 @@ def tasks_of(case: CommitCase, pool: CasePool, cards: Cards) -> Iterator[CardTas
         )
 
 
-def ways_to_list(
-    case: CommitCase, text: str, pool: CasePool, cards: Cards
-) -> dict[str, Listed]:
+def ways_to_list(case: CommitCase, text: str, pool: CasePool, cards: Cards) -> dict[str, Listed]:
     """Return the short list of a task without cards, and with them in each way."""
     weighed = WeighedPool(Turn(task=text), pool.candidates, lambda: pool.column, links=pool.links())
     idf_of_term: dict[int, float] = {}
@@ -256,7 +256,9 @@ def listed(
     features = np.array(shortlist.features).reshape(len(shortlist.rows), len(FEATURES))
     if as_features:
         asked = max(evidence.asked, 1e-9)
-        columns = [[by_row.get(row, 0.0) / asked for row in shortlist.rows] for by_row in added.values()]
+        columns = [
+            [by_row.get(row, 0.0) / asked for row in shortlist.rows] for by_row in added.values()
+        ]
         features = np.column_stack([features, *map(np.array, columns)])
     candidates = [pool.candidates[row] for row in shortlist.rows]
     return Listed(
@@ -348,7 +350,10 @@ def show_difference(before: Sequence[Figures], after: Sequence[Figures]) -> floa
     gains: dict[str, Matrix] = {}
     for number, places in enumerate(PLACES):
         gains[f"recall@{places}"] = np.array(
-            [row.recall[number] - was.recall[number] for was, row in zip(before, after, strict=True)]
+            [
+                row.recall[number] - was.recall[number]
+                for was, row in zip(before, after, strict=True)
+            ]
         )
     gains["MRR"] = np.array(
         [row.reciprocal_rank - was.reciprocal_rank for was, row in zip(before, after, strict=True)]
@@ -362,7 +367,9 @@ def show_difference(before: Sequence[Figures], after: Sequence[Figures]) -> floa
         means: list[float] = []
         for _ in range(DRAWS):
             drawn = rng.integers(len(repositories), size=len(repositories))
-            rows = np.concatenate([rng.choice(rows_of[place], len(rows_of[place])) for place in drawn])
+            rows = np.concatenate(
+                [rng.choice(rows_of[place], len(rows_of[place])) for place in drawn]
+            )
             means.append(float(gain[rows].mean()))
         low, high = np.quantile(means, (0.025, 0.975))
         print(f"what cards add, {name}: {gain.mean():+.4f} [{low:+.4f}, {high:+.4f}]")

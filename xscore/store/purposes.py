@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from xscore.platform.hashing import digest
 from xscore.platform.paths import folder_of
+from xscore.records.memory import Memory
 from xscore.store.line_search import LineMatcher
 from xscore.store.memory_rows import IN_JSON_LIST
 
@@ -76,8 +77,6 @@ class IndexedClass(Struct, frozen=True):
     key: PurposeKey
 
 
-
-
 def save_purposes(
     connection: sqlite3.Connection, purposes: Iterable[Purpose], *, now: float
 ) -> None:
@@ -119,6 +118,36 @@ def class_purposes(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[s
         if class_.key in lines:
             purposes[class_.id] = lines[class_.key]
     return purposes
+
+
+def purposes_to_show(
+    connection: sqlite3.Connection, memories: Sequence[Memory]
+) -> dict[str, tuple[str, ...]]:
+    """Return what is said of the files of these memories, and of their classes among them or
+    around them, by path: the file first."""
+    paths = {memory.path for memory in memories if memory.path}
+    of_files = file_purposes(connection, paths)
+    classes = _classes(
+        connection,
+        f" AND memory.path {IN_JSON_LIST} ORDER BY memory.path, memory.start_line",
+        json.dumps(sorted(paths)),
+    )
+    of_classes = _lines_of(connection, [class_.key for class_ in classes])
+    lines: defaultdict[str, list[str]] = defaultdict(list)
+    for path, line in of_files.items():
+        lines[path].append(line)
+    for class_ in classes:
+        if class_.key in of_classes and _is_hit(class_, memories):
+            lines[class_.path].append(f"{class_.entity}: {of_classes[class_.key]}")
+    return {path: tuple(lines_of_path) for path, lines_of_path in lines.items()}
+
+
+def _is_hit(class_: IndexedClass, memories: Sequence[Memory]) -> bool:
+    """Whether a class, or a member of it, is among these memories."""
+    for memory in memories:
+        if memory.path == class_.path and f"{memory.entity}.".startswith(f"{class_.entity}."):
+            return True
+    return False
 
 
 def folder_purposes(connection: sqlite3.Connection, folders: Iterable[str]) -> dict[str, str]:

@@ -100,9 +100,7 @@ async def _write(pipeline: "Pipeline", flags: Flags, *, live: bool) -> int:
                 plan=plan, jobs=done.jobs, live=await write_live(parts, writer, plan)
             )
         else:
-            done = PurposesDone(
-                plan=plan, jobs=(*done.jobs, await _send(parts, writer, plan))
-            )
+            done = PurposesDone(plan=plan, jobs=(*done.jobs, await _send(parts, writer, plan)))
     _print(done, flags)
     return _exit_code(done)
 
@@ -119,9 +117,7 @@ async def _advance(parts: "PipelineParts") -> list[JobStatus]:
     return statuses
 
 
-async def _send(
-    parts: "PipelineParts", writer: "JudgeDescription", plan: PurposePlan
-) -> JobStatus:
+async def _send(parts: "PipelineParts", writer: "JudgeDescription", plan: PurposePlan) -> JobStatus:
     # A host without a Batch API is refused before a job is made.
     batch_host(writer.connected())
     job = save_purpose_job(parts, writer, plan)

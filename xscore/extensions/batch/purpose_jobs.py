@@ -1,8 +1,8 @@
 """Purposes by the vendor's Batch API: a job whose requests ask for purposes instead of scores.
 
-Everything about batches, kills, caps and dollars is that of any job (`machine`); only what a request
-says and what is kept of its reply is here. Trade-off: a subject that is edited between sending and
-fetching keeps no line, since nothing tells whether its names stood in what the model was shown.
+Everything about batches, kills, caps and dollars is that of any job (`machine`); only what a
+request says and what is kept of its reply is here. Trade-off: a subject that is edited between
+sending and fetching keeps no line: nothing tells whether its names stood in what was shown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ class PurposeRenderer(BatchRenderer):
         return purpose_request(subjects_by_code(prompt.pieces), self._builder.model)
 
     def with_texts(self, prompts: Mapping[int, PackPrompt]) -> dict[int, PackPrompt]:
-        """Return these prompts with the outlines of their subjects, as far as they are unchanged."""
+        """Return these prompts with the outlines of their subjects that are unchanged."""
         names: dict[str, None] = {}
         for prompt in prompts.values():
             names.update(dict.fromkeys(piece.content_hash for piece in prompt.pieces))

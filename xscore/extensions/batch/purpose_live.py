@@ -55,9 +55,7 @@ async def write_live(
     async with open_resources(
         parts.store, parts.settings, turn_id=f"u_{random_hex(16)}", note=parts.observer.note
     ) as resources:
-        provider = resources.answering_provider(
-            Answerer(spec.provider, spec.model, writer.host)
-        )
+        provider = resources.answering_provider(Answerer(spec.provider, spec.model, writer.host))
         prompts = iter(plan.prompts)
         await asyncio.gather(
             *[_write_some(parts, writer, provider, prompts, done) for _ in range(AT_ONCE)]

@@ -97,7 +97,9 @@ def plan_purposes(parts: PipelineParts, writer: JudgeDescription) -> PurposePlan
             missing.append(place)
     subjects = read_subjects(parts.store, missing)
     prompts = _prompts_of(subjects)
-    requests = [purpose_request(subjects_by_code(prompt.pieces), _model(writer)) for prompt in prompts]
+    requests = [
+        purpose_request(subjects_by_code(prompt.pieces), _model(writer)) for prompt in prompts
+    ]
     per_line = _reply_tokens(parts, writer)
     output_tokens = [ceil(per_line * len(prompt.pieces)) for prompt in prompts]
     return PurposePlan(

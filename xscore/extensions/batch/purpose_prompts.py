@@ -1,8 +1,8 @@
 """Prompts that ask for purposes, several in each, and what is kept of their replies.
 
 A line is kept if every identifier, path and number in it stands in what the model was shown, and if
-it gives no instructions: what a model says about text of strangers is data as well. Pure. Trade-off:
-a line with one name too many is dropped whole, and not asked for again.
+it gives no instructions: what a model says about text of strangers is data as well. Pure.
+Trade-off: a line with one name too many is dropped whole, and not asked for again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +11,9 @@ from math import ceil
 from pathlib import Path
 
 from xscore.extensions.batch.purpose_subjects import Subject
-from xscore.extensions.compression.turn_names import names_in, stands_in
 from xscore.platform import tokens
 from xscore.platform.text import ellipsize, without_invisible
+from xscore.platform.text_names import names_in, stands_in
 from xscore.prompts.fences import escape_attribute, escape_tags, well_formed
 from xscore.prompts.judge import JudgeModel
 from xscore.prompts.suspicion import is_suspicious

@@ -95,7 +95,9 @@ def _places(store: Store) -> list[SubjectPlace]:
         places.append(SubjectPlace(PurposeKey(PurposeKind.FILE, file_hash), path))
         files_of[folder_of(path)] += 1
     paths = {place.path for place in places}
-    places += [_class_place(class_) for class_ in indexed_classes(connection) if class_.path in paths]
+    places += [
+        _class_place(class_) for class_ in indexed_classes(connection) if class_.path in paths
+    ]
     for folder, key in folder_keys(connection).items():
         if files_of[folder] >= FILES_OF_FOLDER:
             places.append(SubjectPlace(key, folder))
@@ -155,7 +157,9 @@ def _folder_source(store: Store, folder: str) -> str:
         entities_of[path.rpartition("/")[2]].append(entity)
     lines = [f"{file}: {', '.join(entities)}" for file, entities in entities_of.items()]
     room = FOLDER_CHARS // max(1, len(lines))
-    return "\n".join(line[: max(room, len(line.partition(":")[0]))] for line in lines)[:FOLDER_CHARS]
+    return "\n".join(line[: max(room, len(line.partition(":")[0]))] for line in lines)[
+        :FOLDER_CHARS
+    ]
 
 
 def _glob_of(folder: str) -> str:

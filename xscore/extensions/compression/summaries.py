@@ -15,12 +15,12 @@ from msgspec import Struct
 
 from xscore.extensions.compression.document import TurnSummary, summary_tokens
 from xscore.extensions.compression.session_turns import AgentSession, SessionTurn, Speaker
-from xscore.extensions.compression.turn_names import names_in, stands_in
 from xscore.pipeline.resources import TurnResources, open_resources
 from xscore.platform import tokens
 from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.processes import random_hex
+from xscore.platform.text_names import names_in, stands_in
 from xscore.prompts.fences import escape_tags, shorten_middle, well_formed
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI
 from xscore.providers.provider import Provider

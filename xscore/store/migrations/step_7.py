@@ -1,5 +1,5 @@
-"""From schema 6 to 7, which has the purposes of files, classes and folders. Everything else stays as
-it is."""
+"""From schema 6 to 7, which has the purposes of files, classes and folders. Everything else stays
+as it is."""
 
 import sqlite3
 
