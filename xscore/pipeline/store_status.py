@@ -15,9 +15,7 @@ from xscore.store import commit_rows, opening
 from xscore.store.extracted_facts import count_waiting
 from xscore.store.hook_state import hook_state_file, read_hook_state
 from xscore.store.index_rows import GRAMMARS_MISSING, files_kept_out, files_left, read_index_meta
-from xscore.store.purposes import folder_purposes
 from xscore.store.redaction import redact
-from xscore.store.slices import slices_of_repository
 from xscore.store.store import Store
 from xscore.store.turns import latest_turn_id
 
@@ -84,6 +82,10 @@ def _slices(store: Store, settings: Settings) -> tuple[SliceLine, ...]:
     (files,) = store.connection.execute("SELECT count(*) FROM file WHERE excluded = ''").fetchone()
     if not LEAST_FILES <= files <= MOST_FILES:
         return ()
+    # Only in a repository that is large enough.
+    from xscore.store.purposes import folder_purposes
+    from xscore.store.slices import slices_of_repository
+
     slices = slices_of_repository(
         store.connection, store.root.path, uses_git=settings.index.git and store.root.is_git
     )

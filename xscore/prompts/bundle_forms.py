@@ -186,19 +186,24 @@ def render_markdown(layout: BundleLayout) -> str:
 
 
 def render_json(layout: BundleLayout) -> str:
-    """`{schema, headers: {path: text}, memories: [...], left_out: [...], …}`, one memory a line."""
+    """`{schema, headers: {path: text}, purposes: {path: [line]}, memories: [...], left_out: [...],
+    …}`, one memory a line."""
     memories = list(map(_memory_object, layout.pieces))
     named, by_id = _rows_and_ids(layout)
     beside = layout.beside
     headers: dict[str, str] = {}
+    purposes: dict[str, list[str]] = {}
     for piece in layout.pieces:
         if piece.header:
             headers[piece.memory.path] = well_formed(piece.header)
+        if piece.purposes:
+            purposes[piece.memory.path] = [well_formed(line) for line in piece.purposes]
     governance = {"failure_patterns": beside.failure_patterns, "decisions": beside.decisions}
     parts = {
         "schema": "1",
         "remark": _json(beside.remark),
         "headers": _json(headers),
+        "purposes": _json(purposes),
         "memories": _json_lines(memories),
         "governance": _json(governance),
         "left_out": _json_lines(named),
@@ -219,7 +224,6 @@ def _memory_object(piece: BundlePiece) -> dict[str, object]:
         "reason": well_formed(entry.reason),
         "in_part": piece.in_part,
         "told": well_formed(piece_remarks(piece)),
-        "purposes": [well_formed(line) for line in piece.purposes],
         "source": piece.memory.source.value,
         "alike": entry.alike,
         "settles": entry.settles,

@@ -63,9 +63,6 @@ class BundleEntry(Struct, frozen=True):
     """None: a detail of a kept summary, not selected itself."""
     header: str = ""
     """Imports and module head of its file, the same for every memory of that file."""
-    purposes: tuple[str, ...] = ()
-    """What a model says that its file, and classes of it that were hit, are for; the same for every
-    memory of that file."""
     below_threshold: bool = False
     """Taken in by `min_keep`, or filled into a free place where words ranked."""
     reason: str = ""
@@ -82,6 +79,9 @@ class BundleEntry(Struct, frozen=True):
     """What no longer holds of it, such as `names cart.py, which no longer exists`."""
     summary: str = ""
     """Id of the kept summary that it is a detail of."""
+    purposes: tuple[str, ...] = ()
+    """What a model says that its file, and classes of it that were hit, are for; the same for every
+    memory of that file."""
 
     @property
     def score(self) -> float:
@@ -159,12 +159,12 @@ class BundlePiece(Struct, frozen=True):
     """Of the text."""
     header: str = ""
     """Head of its file; empty if already shown."""
-    purposes: tuple[str, ...] = ()
-    """What its file is for; empty if already shown."""
     note: str = ""
     """Who said it and when, in our words."""
     in_part: bool = False
     """Only the lines that matter are shown."""
+    purposes: tuple[str, ...] = ()
+    """What its file is for; empty if already shown."""
 
     @property
     def memory(self) -> Memory:
