@@ -21,7 +21,7 @@ from xscore.records.calls import Request, Stage
 from xscore.scorer.chat_replies import find_object
 from xscore.store.personal_data import redact_said
 
-PACK_CHARS, PACK_SIZE = 9_000, 20
+PACK_CHARS, PACK_SIZE = 12_000, 20
 """Most characters of outlines, and most subjects, of one prompt."""
 LINE_CHARS = 200
 REPLY_TOKENS = 30.0
@@ -53,6 +53,9 @@ def purpose_request(subjects: Mapping[str, Subject], model: JudgeModel) -> Reque
     system = _system()
     chars = tokens.size(system, content)
     ratio = model.chars_per_token
+    if ratio == tokens.MIXED:
+        # Nothing is known of this model yet, and outlines are code.
+        ratio = tokens.PYTHON
     most = _FRAME_TOKENS + MOST_REPLY_TOKENS * len(subjects) + model.reasoning_reserve
     return Request(
         stage=Stage.PURPOSE,

@@ -23,8 +23,8 @@ from xscore.store.purposes import (
 )
 from xscore.store.store import Store
 
-FILE_CHARS, CLASS_CHARS, FOLDER_CHARS = 1_800, 900, 1_200
-HEAD_CHARS, BLOCK_CHARS, SENTENCE_CHARS = 400, 120, 120
+FILE_CHARS, CLASS_CHARS, FOLDER_CHARS = 4_000, 1_600, 2_000
+HEAD_CHARS, BLOCK_CHARS, SENTENCE_CHARS = 600, 160, 160
 """Of the first block of a file, of another one, and of the docstring of what it defines."""
 FILES_OF_FOLDER = 2
 """A folder with fewer files says no more than its file does."""
