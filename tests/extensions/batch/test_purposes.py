@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import MakeRepo
+from tests import programs
+from tests.conftest import MakeRepo, store_dir
 from tests.extensions.batch.batch_vendor import BatchVendor, run_vendor
 from tests.waiting import rows
 from xscore.extensions.batch.purpose_live import write_live
@@ -27,7 +28,6 @@ from xscore.store.purposes import (
     PurposeKey,
     PurposeKind,
     class_purposes,
-    erase_purposes,
     file_purposes,
     folder_purposes,
 )
@@ -38,6 +38,7 @@ FILES = {
     "tests/test_cart.py": "def test_add():\n    assert True\n",
     "README.md": "# Till\n",
 }
+STATED = "The cart moves to zanzibar with its lines in march."
 SUBJECT = Subject(
     key=PurposeKey(PurposeKind.FILE, "h"),
     path="till/cart.py",
@@ -232,11 +233,57 @@ def test_a_reply_may_lack_lines() -> None:
     assert read_lines('{"1": ["a"]}', subjects) is None
 
 
-async def test_erasing_takes_them_all(batch_vendor: BatchVendor, till: Path) -> None:
-    """And the text is in no file of the store afterwards, as `verify_erasure` would look for it."""
+def bytes_of(root: Path) -> bytes:
+    """Return all files of the store."""
+    return b"".join(path.read_bytes() for path in store_dir(root).rglob("*") if path.is_file())
+
+
+def planned_line(prompt: str) -> str:
+    """Answer with a line that somebody has also stated."""
+    return json.dumps({"1": STATED})
+
+
+async def test_erasure_takes_what_quotes_it(batch_vendor: BatchVendor, till: Path) -> None:
+    """An erased statement takes the purposes that repeat it; `--erase` takes all. The bytes are
+    searched."""
+    batch_vendor.server.answer = planned_line
     await live(batch_vendor, till)
-    async with Pipeline.open(till, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
-        connection = pipeline.store.connection
-        assert erase_purposes(connection) == 4
-        connection.commit()
+    assert rows(till, "SELECT line FROM purpose") == [(STATED,)]
+    added = programs.run("memory", "add", STATED, "--json", cwd=till)
+    done = programs.run("memory", "delete", json.loads(added.stdout)["id"], "--yes", cwd=till)
+    assert done.returncode == 0, done.stderr
     assert rows(till, "SELECT count(*) FROM purpose") == [(0,)]
+    assert STATED.encode() not in bytes_of(till)
+    batch_vendor.server.answer = a_line_each
+    await live(batch_vendor, till)
+    assert b"Serves as the" in bytes_of(till)
+    erased = programs.run("batch", "purposes", "--erase", "--json", cwd=till)
+    assert json.loads(erased.stdout)["erased"] == 4
+    assert b"Serves as the" not in bytes_of(till)
+
+
+async def test_purposes_are_shown_beside_what_was_hit(
+    batch_vendor: BatchVendor, till: Path
+) -> None:
+    """The file's and the class's line stand once above the memories; `explain` and `graph` have
+    them, and no prompt of the judge."""
+    await live(batch_vendor, till)
+    batch_vendor.judge = {"model": "lexical"}
+    async with Pipeline.open(till, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
+        bundle = (await pipeline.context("Where does the Cart add a line?")).bundle
+        explained = await pipeline.explain("till/cart.py::Cart.add")
+        status = await pipeline.status()
+    assert bundle.count("Serves as the file at till/cart.py.") == 1
+    assert bundle.count("Cart: Serves as the class at till/cart.py.") == 1
+    assert explained.purpose == "Serves as the file at till/cart.py."
+    assert (status.purposes, status.slices) == (4, ())
+    graph = programs.run("graph", "related", "tests/test_cart.py", "--json", cwd=till)
+    assert "purposes" in json.loads(graph.stdout)
+    batch_vendor.judge = {}
+    async with Pipeline.open(till, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
+        await pipeline.ask("Where does the Cart add a line?", answer=False)
+    judged = [
+        body for body in batch_vendor.server.counts.bodies if "<outline" not in json.dumps(body)
+    ]
+    assert judged
+    assert "Serves as" not in json.dumps(judged)

@@ -34,6 +34,7 @@ from xscore.platform.figures import format_dollars
 from xscore.platform.text import counted, one_line
 from xscore.records.estimates import JudgeEstimate
 from xscore.store.purposes import erase_purposes
+from xscore.store.scrubbing import scrub_database
 
 if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
@@ -49,6 +50,7 @@ _MODEL = [
         help="The chat model that writes, as provider:model; default: the judge's.",
     )
 ]
+SCRUB_S = 5.0
 _HINT = "Pass --yes, or --max-usd to pay for a part."
 
 
@@ -78,10 +80,14 @@ def write_purposes(*, live: bool, erase: bool, flags: Flags) -> int:
 
 
 def _erase(flags: Flags) -> int:
-    with opened_store(flags, make=False) as store, database.transaction(store.connection) as opened:
-        count = erase_purposes(opened)
-    flags.terminal.print_result({"erased": count}, f"{counted(count, 'purpose')} erased")
-    return ExitCode.DONE
+    with opened_store(flags, make=False) as store:
+        with database.transaction(store.connection) as opened:
+            count = erase_purposes(opened)
+        is_clean = scrub_database(store.connection, timeout_s=SCRUB_S)
+    flags.terminal.print_result(
+        {"erased": count, "clean": is_clean}, f"{counted(count, 'purpose')} erased"
+    )
+    return ExitCode.DONE if is_clean else ExitCode.STORE
 
 
 async def _write(pipeline: "Pipeline", flags: Flags, *, live: bool) -> int:
