@@ -255,9 +255,10 @@ def listed(
     shortlist = shortlist_of(pool.candidates, with_cards, pool.links())
     features = np.array(shortlist.features).reshape(len(shortlist.rows), len(FEATURES))
     if as_features:
-        asked = max(evidence.asked, 1e-9)
+        asked_idf = max(evidence.asked, 1e-9)
         columns = [
-            [by_row.get(row, 0.0) / asked for row in shortlist.rows] for by_row in added.values()
+            [by_row.get(row, 0.0) / asked_idf for row in shortlist.rows]
+            for by_row in added.values()
         ]
         features = np.column_stack([features, *map(np.array, columns)])
     candidates = [pool.candidates[row] for row in shortlist.rows]
@@ -327,8 +328,8 @@ def best_of_others(figures: Mapping[str, Sequence[Figures]]) -> list[Figures]:
     for repository in sorted({row.repository for row in figures[WITHOUT]}):
         recall_elsewhere: dict[str, float] = {}
         for way in with_cards:
-            others = [row for row in figures[way] if row.repository != repository]
-            recall_elsewhere[way] = mean_recall(others)
+            elsewhere = [row for row in figures[way] if row.repository != repository]
+            recall_elsewhere[way] = mean_recall(elsewhere)
         best = max(with_cards, key=lambda way: recall_elsewhere[way])
         print(f"  {repository:24} {best}")
         chosen += [row for row in figures[best] if row.repository == repository]

@@ -82,9 +82,8 @@ def _slices(store: Store, settings: Settings) -> tuple[SliceLine, ...]:
     (files,) = store.connection.execute("SELECT count(*) FROM file WHERE excluded = ''").fetchone()
     if not LEAST_FILES <= files <= MOST_FILES:
         return ()
-    # Only in a repository that is large enough.
-    from xscore.store.purposes import folder_purposes
-    from xscore.store.slices import slices_of_repository
+    from xscore.store.purposes import folder_purposes  # only where the repository is large
+    from xscore.store.slices import slices_of_repository  # like the above
 
     slices = slices_of_repository(
         store.connection, store.root.path, uses_git=settings.index.git and store.root.is_git

@@ -155,9 +155,12 @@ def folder_purposes(connection: sqlite3.Connection, folders: Iterable[str]) -> d
     if not has_purposes(connection):
         return {}
     keys = folder_keys(connection)
-    wanted = {folder: keys[folder] for folder in folders if folder in keys}
-    lines = _lines_of(connection, wanted.values())
-    return {folder: lines[key] for folder, key in wanted.items() if key in lines}
+    lines = _lines_of(connection, keys.values())
+    purposes: dict[str, str] = {}
+    for folder in folders:
+        if folder in keys and keys[folder] in lines:
+            purposes[folder] = lines[keys[folder]]
+    return purposes
 
 
 def folder_keys(connection: sqlite3.Connection) -> dict[str, PurposeKey]:

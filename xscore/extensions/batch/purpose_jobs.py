@@ -91,7 +91,7 @@ class PurposeCollector(ResultCollector):
         shown = PurposeRenderer(store, self._host, job).with_texts(prompts)
         answered: list[RequestName] = []
         lost: dict[RequestName, str] = {}
-        again: dict[RequestName, str] = {}
+        to_replan: dict[RequestName, str] = {}
         purposes: list[Purpose] = []
         for name, result in chunk:
             written = _purposes_in(result, shown[name[1]], writer=job.judge_spec)
@@ -103,13 +103,13 @@ class PurposeCollector(ResultCollector):
             elif result.outcome is RequestOutcome.REFUSED:
                 lost[name] = f"{_REFUSED} ({result.detail})" if result.detail else _REFUSED
             else:
-                again[name] = failure_cause(result)
+                to_replan[name] = failure_cause(result)
         with self.context.transaction() as connection:
             self.enter_costs(connection, batch, chunk, prompts)
             save_purposes(connection, purposes, now=self.context.clock())
             batch_rows.mark_answered(connection, job.id, answered)
             batch_rows.lose_requests(connection, job.id, lost)
-            batch_rows.replan_requests(connection, job.id, again)
+            batch_rows.replan_requests(connection, job.id, to_replan)
 
 
 def part_of(subject: Subject) -> MemoryPart:

@@ -1,7 +1,7 @@
 """Prompts that ask for purposes, several in each, and what is kept of their replies.
 
 A line is kept if every identifier, path and number in it stands in what the model was shown, and if
-it gives no instructions: what a model says about text of strangers is data as well. Pure.
+it gives no instructions: what a model says about text of strangers is data as well.
 Trade-off: a line with one name too many is dropped whole, and not asked for again.
 """
 
@@ -56,13 +56,13 @@ def purpose_request(subjects: Mapping[str, Subject], model: JudgeModel) -> Reque
     if ratio == tokens.MIXED:
         # Nothing is known of this model yet, and outlines are code.
         ratio = tokens.PYTHON
-    most = _FRAME_TOKENS + MOST_REPLY_TOKENS * len(subjects) + model.reasoning_reserve
+    output_limit = _FRAME_TOKENS + MOST_REPLY_TOKENS * len(subjects) + model.reasoning_reserve
     return Request(
         stage=Stage.PURPOSE,
         model=model.name,
         system=system,
         content=(content,),
-        max_output_tokens=most,
+        max_output_tokens=output_limit,
         input_tokens=ceil(chars / ratio),
         reserved_input_tokens=ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, ratio)),
         reasoning=model.reasoning,
