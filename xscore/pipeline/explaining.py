@@ -34,7 +34,7 @@ from xscore.records.judgment import (
     READS_AS_ZERO_BELOW,
     Origin,
 )
-from xscore.records.memory import Memory, MemoryStatus
+from xscore.records.memory import Kind, Memory, MemoryStatus
 from xscore.records.receipt import Answer, Selected
 from xscore.records.reports import Explanation
 from xscore.store import turns
