@@ -17,12 +17,13 @@ import json
 import posixpath
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 from commit_cases import CommitCase, read_cases
-from lexical_pools import CasePool, read_pools
+from lexical_pools import CasePool, PoolLinks, read_pools
 from linear_fit import Matrix, fit_ranking
 from msgspec import Struct
 from msgspec.structs import replace
@@ -132,9 +133,10 @@ def main() -> int:
     for kind in CARD_KINDS:
         share = covered[kind] / max(1, covered["all"])
         print(f"functions, methods and classes under a card of a {kind}: {share:.3f}")
-    figures = {way: list(cross_validated(tasks, way)) for way in tasks[0].ways}
-    for way, rows in figures.items():
-        show(way, rows)
+    figures: dict[str, list[Figures]] = {}
+    for way in tasks[0].ways:
+        figures[way] = list(cross_validated(tasks, way))
+        show(way, figures[way])
     for way in tasks[0].ways:
         rows = [by_evidence(task, task.ways[way]) for task in messages(tasks)]
         show(f"evidence alone, {way}", rows)
@@ -202,16 +204,18 @@ def tasks_of(case: CommitCase, pool: CasePool, cards: Cards) -> Iterator[CardTas
 
 def ways_to_list(case: CommitCase, text: str, pool: CasePool, cards: Cards) -> dict[str, Listed]:
     """Return the short list of a task without cards, and with them in each way."""
-    weighed = WeighedPool(Turn(task=text), pool.candidates, lambda: pool.column, links=pool.links())
+    links = pool.links()
+    weighed = WeighedPool(Turn(task=text), pool.candidates, lambda: pool.column, links=links)
+    listed = partial(list_task, case, pool, weighed, links)
     idf_of_term: dict[int, float] = {}
     for weighed_term, idf in zip(weighed.terms, weighed.evidence.terms.evidence, strict=True):
         idf_of_term[weighed_term.term.hash] = idf
     amounts = {kind: card_amounts(pool, cards, kind, idf_of_term) for kind in CARD_KINDS}
-    ways = {WITHOUT: listed(case, pool, weighed, {}, 0.0)}
+    ways = {WITHOUT: listed({}, 0.0)}
     for kinds, share in product(USES, SHARES):
         added = {kind: amounts[kind] for kind in kinds}
-        ways[f"{'+'.join(kinds)} {share}"] = listed(case, pool, weighed, added, share)
-    ways[AS_FEATURES] = listed(case, pool, weighed, amounts, LISTED_BY, as_features=True)
+        ways[f"{'+'.join(kinds)} {share}"] = listed(added, share)
+    ways[AS_FEATURES] = listed(amounts, LISTED_BY, as_features=True)
     return ways
 
 
@@ -234,10 +238,11 @@ def card_amounts(
     return amounts
 
 
-def listed(
+def list_task(
     case: CommitCase,
     pool: CasePool,
     weighed: WeighedPool,
+    links: PoolLinks,
     added: Mapping[str, Mapping[int, float]],
     share: float,
     *,
@@ -252,7 +257,7 @@ def listed(
             amounts[row] = amounts.get(row, 0.0) + share * amount
             plain.setdefault(row, 0.0)
     with_cards = replace(evidence, amounts=amounts, plain=plain)
-    shortlist = shortlist_of(pool.candidates, with_cards, pool.links())
+    shortlist = shortlist_of(pool.candidates, with_cards, links)
     features = np.array(shortlist.features).reshape(len(shortlist.rows), len(FEATURES))
     if as_features:
         asked_idf = max(evidence.asked, 1e-9)

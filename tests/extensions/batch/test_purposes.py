@@ -270,7 +270,7 @@ async def test_purposes_are_shown_beside_what_was_hit(
     await live(batch_vendor, till)
     batch_vendor.judge = {"model": "lexical"}
     async with Pipeline.open(till, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
-        bundle = (await pipeline.context("Where does the Cart add a line?")).bundle
+        bundle = (await pipeline.context("Where does the Cart add a line?")).bundle or ""
         explained = await pipeline.explain("till/cart.py::Cart.add")
         status = await pipeline.status()
     assert bundle.count("Serves as the file at till/cart.py.") == 1
