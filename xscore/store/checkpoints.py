@@ -50,6 +50,12 @@ class CheckpointPayload(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     goals: tuple[str, ...] = ()
     entries: tuple[SessionEntry, ...] = ()
+    is_shared: bool = False
+    """Whether the user sends it to the team."""
+    from_team: str = ""
+    """Of one that another member, or another machine, sent: where it comes from."""
+    by: str = ""
+    """Who sent it."""
 
 
 def save_checkpoint(
@@ -61,11 +67,13 @@ def save_checkpoint(
     goals: Sequence[str] = (),
     persona: str = "",
     replace: bool = True,
+    is_shared: bool = False,
     now: float,
 ) -> Checkpoint:
     """Save the current session under this name.
 
     goals: replace those named by the tasks.
+    is_shared: the team is sent it as well.
     replace: overwrite an existing checkpoint, notes and goals included.
     Raises UsageError for a name or note that cannot be kept, or a name that is taken.
     """
@@ -86,6 +94,7 @@ def save_checkpoint(
             notes=kept_notes,
             goals=kept_goals,
             entries=tuple(session_entries(connection, thread)),
+            is_shared=is_shared,
         )
         session = load_session(connection, thread)
         if session:
@@ -150,6 +159,8 @@ def _checkpoint(name: str, created_at: float, payload: str) -> Checkpoint:
         notes=tuple(filter(None, kept.notes)),
         persona=kept.persona,
         entries=kept.entries,
+        by=kept.by,
+        is_shared=kept.is_shared,
     )
 
 
