@@ -116,6 +116,7 @@ Set up
     status  extensions.shared.team.commands:show_team  Members, memories, lag, size and growth.
     join    extensions.shared.team.commands:join_team  Let this repository take part in your team.
     sync    extensions.shared.team.commands:sync_team  Exchange memories with the team now.
+    checkpoint extensions.shared.team.commands:share_checkpoint_with_team  Send a checkpoint to the team.
     export  extensions.shared.team.commands:export_team  Write the team's memories as lines of JSON.
     erase   extensions.shared.team.commands:erase_shared_memories  Erase all that you share.
     leave   extensions.shared.team.commands:leave_team  End this repository's part in the team.

@@ -77,7 +77,7 @@ class TeamDesk:
         self.project = project_digest(key, membership.repository)
 
     def ask(self, work: Callable[[TeamServer, ServerGreeting], T]) -> T:
-        """Connect, greet, ask and close, within the address's deadline. Raises SharedUnavailable."""
+        """Connect, greet, ask and close within the deadline. Raises SharedUnavailable."""
 
         def asked() -> T:
             with connected(self.address) as connection:

@@ -28,6 +28,7 @@ from xscore.extensions.shared.team.sync import (
     TeamSync,
     memories_address,
     required_membership,
+    send_marked,
     synchronise,
     team_server_name,
 )
@@ -39,6 +40,7 @@ from xscore.platform.git import git_user
 from xscore.platform.git_folder import origin_url
 from xscore.platform.text import counted, one_line
 from xscore.settings.model import SharedSettings
+from xscore.store.checkpoints import load_checkpoint, share_checkpoint, take_back_checkpoint
 from xscore.store.composing import checked_line
 from xscore.store.removal import note_team_server
 
@@ -117,6 +119,25 @@ def _render_sync(sync: TeamSync) -> str:
     ]
     parts += [f"skipped {count} {reason}" for reason, count in sync.skipped.items()]
     return f"{', '.join(filter(None, parts))} ({format_seconds(sync.took_s)})"
+
+
+@command()
+@click.argument("name")
+@click.option("--take-back", is_flag=True, help="Erase it on the server; it stays here.")
+def share_checkpoint_with_team(name: str, take_back: bool, flags: Flags) -> None:
+    """Send checkpoint NAME to the team, whose members load it by that name."""
+    settings = _sharing_settings(flags)
+    with opened_store(flags) as store:
+        checkpoint = load_checkpoint(store.connection, name)
+        if take_back:
+            with database.transaction(store.connection):
+                take_back_checkpoint(store.connection, checkpoint.name)
+        else:
+            checkpoint = share_checkpoint(store.connection, name)
+        send_marked(store, settings)
+    verb = "took back" if take_back else "sent"
+    body = {"name": checkpoint.name, "taken_back": take_back}
+    flags.terminal.print_result(body, f"{verb} {one_line(checkpoint.name)}")
 
 
 @command()

@@ -23,7 +23,7 @@ from xscore.extensions.shared.team.shared_content import (
     CHECKPOINT,
     MEMORY,
     MemberProfile,
-    SharedCheckpoint,
+    read_checkpoint,
     read_memory,
 )
 from xscore.extensions.shared.team.team_key import OtherKey, RowPlace, TeamKey
@@ -194,7 +194,7 @@ def read_entry(key: TeamKey, organisation: str, project: str, entry: ServerEntry
     place = RowPlace(organisation, project, entry.member, entry.name, entry.kind)
     content = key.decrypt(bytes(entry.content), place)
     if entry.kind == CHECKPOINT:
-        checkpoint = msgspec.json.decode(content, type=SharedCheckpoint)
+        checkpoint = read_checkpoint(content)
         return Incoming(
             member=entry.member, name=entry.name, kind=entry.kind, checkpoint=checkpoint
         )

@@ -150,12 +150,12 @@ def _apply_checkpoint(
         goals=shared.goals,
         entries=shared.entries,
         from_team=identifier,
-        by=shared.by,
+        by=shared.by or entry.member[:8],
     )
     name = shared.name
     taken = "SELECT 1 FROM checkpoint WHERE name = ?"
     if connection.execute(taken, (name,)).fetchone():
-        name = f"{shared.name} ({shared.by or entry.member[:8]})"
+        name = f"{shared.name} ({payload.by})"
     connection.execute(
         "INSERT OR REPLACE INTO checkpoint (name, created_at, payload) VALUES (?, ?, ?)",
         (name, shared.created_at, msgspec.json.encode(payload).decode()),

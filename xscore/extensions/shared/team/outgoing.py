@@ -26,7 +26,7 @@ from xscore.extensions.shared.team.shared_content import (
 from xscore.platform.database import damage_if_invalid
 from xscore.records.memory import Memory, MemoryScope, MemorySource
 from xscore.store import evidence, memory_rows
-from xscore.store.checkpoints import CheckpointPayload
+from xscore.store.checkpoints import CheckpointPayload, checkpoints_taken_back
 from xscore.store.copied_stores import NEWEST_EVENT
 from xscore.store.events import EventName
 from xscore.store.lookup import LIVE_STATUSES
@@ -56,7 +56,8 @@ class Outgoing(Struct, frozen=True):
 
     texts: tuple[OutgoingText, ...] = ()
     taken_back: frozenset[str] = frozenset()
-    """Ids of memories that were shared at some time, or were not."""
+    """Ids of memories, and names of checkpoints, that may have been sent before."""
+    checkpoints_taken_back: tuple[str, ...] = ()
     event: int = 0
     """The newest event of the store when this was read."""
     too_long: int = 0
@@ -80,7 +81,11 @@ def read_outgoing(
     texts += _checkpoints(connection, membership)
     withdrawn = {memory.id for memory in stated if not may_be_shared(memory)}
     withdrawn.update(id_ for (id_,) in connection.execute(_REMOVED).fetchall())
-    return Outgoing(tuple(texts), frozenset(withdrawn - shareable_ids), event, too_long)
+    withdrawn -= shareable_ids
+    names = checkpoints_taken_back(connection)
+    sent = {text.identity for text in texts}
+    withdrawn.update({checkpoint_identity(name) for name in names} - sent)
+    return Outgoing(tuple(texts), frozenset(withdrawn), tuple(names), event, too_long)
 
 
 def is_shareable(memory: Memory, kinds: Collection[str]) -> bool:

@@ -6,6 +6,7 @@ other memories, use counts. Secrets and personal data are redacted once more by 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -123,9 +124,38 @@ def local_memory(
         created_at=min(line.created_at, now),
         updated_at=min(line.updated_at, now),
     )
-    return replace(remade, id=identifier, superseded_by="", accessed_at=now, access_count=0)
+    # Which of two opinions is newer is told by when they were stated, not by when they came here.
+    return replace(
+        remade,
+        id=identifier,
+        superseded_by="",
+        accessed_at=remade.updated_at,
+        access_count=0,
+    )
 
 
 def checkpoint_content(checkpoint: SharedCheckpoint) -> bytes:
     """Return the content of a checkpoint, redacted."""
-    return redact_said(msgspec.json.encode(checkpoint).decode()).text.encode()
+    return msgspec.json.encode(_redacted(checkpoint))
+
+
+def read_checkpoint(content: bytes) -> SharedCheckpoint:
+    """Read a checkpoint of another member, and redact it. Raises ValueError."""
+    return _redacted(msgspec.json.decode(content, type=SharedCheckpoint))
+
+
+def _redacted(checkpoint: SharedCheckpoint) -> SharedCheckpoint:
+    plain = _redacted_values(msgspec.to_builtins(checkpoint))
+    return msgspec.convert(plain, SharedCheckpoint)
+
+
+def _redacted_values(value: Any) -> Any:
+    """Redact every text of a plain structure, which is as deep as its type."""
+    match value:
+        case str():
+            return redact_said(value).text
+        case dict():
+            return {name: _redacted_values(part) for name, part in value.items()}
+        case list() | tuple():
+            return [_redacted_values(part) for part in value]
+    return value

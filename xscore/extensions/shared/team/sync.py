@@ -39,6 +39,7 @@ from xscore.platform.errors import NothingMatched, SharedUnavailable, StoreDamag
 from xscore.platform.text import counted
 from xscore.settings import Settings
 from xscore.settings.model import SharedSettings
+from xscore.store.checkpoints import checkpoints_taken_back, note_checkpoints_erased
 from xscore.store.copied_stores import has_statement_since
 from xscore.store.store import Store
 
@@ -113,11 +114,33 @@ def synchronise(store: Store, settings: SharedSettings, *, everything: bool = Fa
     Raises SharedUnavailable, UsageError, NothingMatched, StoreError.
     """
     membership = required_membership(store)
+    if not _is_own(store):
+        raise UsageError(
+            "this store was made elsewhere, so its statements are not sent in your name",
+            hint="`xscore store trust` accepts it for good.",
+        )
     if everything:
         membership = replace(membership, epoch="", version=0, event=-1)
     begun = _begin(store, settings, membership)
     result = begun.running.wait(COMMAND_S, name=begun.request.address.name)
     return _finish(store, settings, begun, result)
+
+
+def send_marked(store: Store, settings: SharedSettings) -> None:
+    """Send what was just marked for the team.
+
+    Raises UsageError where nothing is sent, and what `synchronise` raises.
+    """
+    if settings.memories != "write":
+        raise UsageError(
+            "it was saved here, and the team was not sent it: shared.memories is not `write`",
+            hint="Set it in your own settings (XSCORE_SHARED_MEMORIES): see docs/shared.md.",
+        )
+    membership = required_membership(store)
+    with database.transaction(store.connection):
+        # A checkpoint leaves no event, so that all is compared.
+        write_membership(store.connection, replace(membership, event=-1))
+    synchronise(store, settings)
 
 
 @implements(TEAM_SYNC)
@@ -141,10 +164,16 @@ def begin_turn_sync(settings: Settings, *, store: Store) -> Callable[[], str]:
 def _is_due(store: Store, settings: SharedSettings, membership: Membership) -> bool:
     now = store.clock()
     # A paused server is left alone, whatever was stated meanwhile.
-    if now < membership.pauses_until() or store.root.read_only:
+    if now < membership.pauses_until() or not _is_own(store):
         return False
     is_recent = abs(now - membership.synced_at) < RECENT_S
     return not is_recent or _has_news(store.connection, settings, membership)
+
+
+def _is_own(store: Store) -> bool:
+    """Whether the store is the user's own: one that is used untrusted for a run, or read from a
+    copy, may name a team and hold statements that a stranger planted."""
+    return store.copies_to is not None and not store.root.read_only
 
 
 def _has_news(connection: Connection, settings: SharedSettings, membership: Membership) -> bool:
@@ -152,6 +181,8 @@ def _has_news(connection: Connection, settings: SharedSettings, membership: Memb
     if settings.memories != "write":
         return False
     if membership.event < 0 or membership.kinds != settings.kinds:
+        return True
+    if checkpoints_taken_back(connection):
         return True
     return has_statement_since(connection, membership.event)
 
@@ -200,6 +231,8 @@ def _finish(
         if membership is None or membership.repository != begun.membership.repository:
             raise NothingMatched("the repository left its team meanwhile", hint="")
         event = _compared_until(connection, membership, begun)
+        if begun.request.outgoing is not None:
+            note_checkpoints_erased(connection, begun.request.outgoing.checkpoints_taken_back)
         arrivals = apply_incoming(
             store,
             _of_others(connection, result),
