@@ -156,6 +156,18 @@ class ServerErasure(Struct, frozen=True, kw_only=True):
     """How many were there when it was asked again; None: it was not."""
     problem: str = ""
     """Why it erased nothing; empty: it did."""
+    is_team: bool = False
+    """Whether it holds memories of a team, rather than judgments."""
+
+    @property
+    def noun(self) -> str:
+        """What it holds, in the singular."""
+        return "entry" if self.is_team else "judgment"
+
+    @property
+    def plural(self) -> str:
+        """What it holds."""
+        return "entries" if self.is_team else "judgments"
 
 
 class AnswerState(StrEnum):

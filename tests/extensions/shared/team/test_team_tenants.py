@@ -277,7 +277,8 @@ def test_random_reads_show_only_ones_own(
             term = chance.choice(("''", "'acme'", "'umbra'", "NULL", f"{column}::text"))
             operator = chance.choice(("=", "<>", "<", ">", "IS DISTINCT FROM"))
             query = (
-                f"SELECT organisation FROM xscore_team.{table} WHERE {column}::text {operator} {term}"
+                f"SELECT organisation FROM xscore_team.{table}"
+                f" WHERE {column}::text {operator} {term}"
                 f" OR {chance.choice(('true', 'false'))} ORDER BY {column} LIMIT 50"
             )
             seen = {row[0] for row in connection.execute(query.encode()).fetchall()}

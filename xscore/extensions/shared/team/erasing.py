@@ -30,14 +30,18 @@ def erase_from_team(
     """
     membership = read_membership(connection)
     if membership is None:
-        return ServerErasure(server=server, problem="this repository has left the team")
+        return ServerErasure(
+            server=server, is_team=True, problem="this repository has left the team"
+        )
     try:
         address = memories_address(settings)
         if team_server_name(address, membership.repository) != server:
-            return ServerErasure(server=server, problem="shared.memories_url names another now")
+            return ServerErasure(
+                server=server, is_team=True, problem="shared.memories_url names another now"
+            )
         desk = TeamDesk(address, team_key(settings), membership)
         removed = desk.erase(request.memories)
         left = desk.erase(request.memories) if verify else None
     except (SharedUnavailable, UsageError) as error:
-        return ServerErasure(server=server, problem=error.message)
-    return ServerErasure(server=server, removed=removed, left=left)
+        return ServerErasure(server=server, is_team=True, problem=error.message)
+    return ServerErasure(server=server, is_team=True, removed=removed, left=left)
