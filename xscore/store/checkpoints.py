@@ -176,8 +176,8 @@ def checkpoints_taken_back(connection: sqlite3.Connection) -> list[str]:
 
 def note_checkpoints_erased(connection: sqlite3.Connection, names: Sequence[str]) -> None:
     """Note that the team's server has erased these; in a transaction."""
-    left = [name for name in checkpoints_taken_back(connection) if name not in names]
-    write_meta(connection, _TAKEN_BACK, msgspec.json.encode(left).decode() if left else "")
+    waiting = [name for name in checkpoints_taken_back(connection) if name not in names]
+    write_meta(connection, _TAKEN_BACK, msgspec.json.encode(waiting).decode() if waiting else "")
 
 
 def _checkpoint(name: str, created_at: float, payload: str) -> Checkpoint:

@@ -129,15 +129,16 @@ def _render_erasure(report: ErasureReport) -> str:
         lines.append(f"  {removed} {one_line(place)}, which holds the text")
     if done.is_finished:
         lines.append("completed an erasure that had been cut short: the files are rewritten")
-    for server in report.servers:
-        if not server.problem:
-            removed_there = counted(server.removed, server.noun, server.plural)
-            if not server.is_team:
-                removed_there += " with reasons"
-            lines.append(f"removed {removed_there} at {one_line(server.server)}")
+    lines += map(_removed_there, (server for server in report.servers if not server.problem))
     if report.proof:
         lines += _render_proof(report.proof, report.servers)
     return "\n".join(lines)
+
+
+def _removed_there(server: ServerErasure) -> str:
+    removed = counted(server.removed, server.noun, server.plural)
+    reasons = "" if server.is_team else " with reasons"
+    return f"removed {removed}{reasons} at {one_line(server.server)}"
 
 
 def rows_along(done: Erasure) -> list[str]:

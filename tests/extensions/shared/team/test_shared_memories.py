@@ -25,8 +25,8 @@ def of_team(store: Store) -> list[str]:
 
 def test_a_statement_reaches_the_others_with_its_author(member: NewMember) -> None:
     """It comes with author, repository, time and key, and goes only once."""
-    here = "github.com/acme/pay"
-    ann, bob = member("ann", repository=here), member("bob", repository=here)
+    name = "github.com/acme/pay"
+    ann, bob = member("ann", repository=name), member("bob", repository=name)
     stated = decide(ann.store, ORM, key="orm", because="migrations", now=1000.0).memory
     assert ann.sync().sent == 1
     assert bob.sync().added == 1
@@ -68,9 +68,10 @@ def test_a_citation_is_stale_where_the_code_differs(member: NewMember) -> None:
     decide(ann.store, "Pay returns one", citations=[cited])
     ann.sync()
     statuses = []
-    for other in (bob, eva):
-        other.sync()
-        (arrived,) = memories_with_ids(other.store.connection, of_team(other.store))
+    for colleague in (bob, eva):
+        colleague.sync()
+        identifiers = of_team(colleague.store)
+        (arrived,) = memories_with_ids(colleague.store.connection, identifiers)
         statuses.append(arrived.status)
     assert statuses == [MemoryStatus.ACTIVE, MemoryStatus.STALE]
 

@@ -184,13 +184,13 @@ def words(team: TeamDatabase, member: NewMember) -> Iterator[dict[str, sql.Compo
             "SELECT project, member, name FROM xscore_team.entry WHERE organisation = 'acme'"
         ).fetchone()
     assert row is not None
-    known: dict[str, sql.Composable] = {
+    guesses: dict[str, sql.Composable] = {
         "ann": sql.Identifier(team.login("ann")),
         "eve": sql.Identifier(team.login("eve")),
     }
     for name, value in zip(("project", "member", "name"), row, strict=True):
-        known[name] = sql.Literal(value)
-    yield known
+        guesses[name] = sql.Literal(value)
+    yield guesses
 
 
 def seen_by_attack(
@@ -271,7 +271,7 @@ def test_random_reads_show_only_ones_own(
     chance = random.Random(31)
     with closing(team.connect("eve")) as eve, closing(team.connect("ann")) as ann:
         for _ in range(10_000):
-            connection, own = chance.choice(((eve, "umbra"), (ann, "acme")))
+            connection, organisation = chance.choice(((eve, "umbra"), (ann, "acme")))
             table = chance.choice(TABLES)
             column = chance.choice(COLUMNS[table])
             term = chance.choice(("''", "'acme'", "'umbra'", "NULL", f"{column}::text"))
@@ -282,7 +282,7 @@ def test_random_reads_show_only_ones_own(
                 f" OR {chance.choice(('true', 'false'))} ORDER BY {column} LIMIT 50"
             )
             seen = {row[0] for row in connection.execute(query.encode()).fetchall()}
-            assert seen <= {own}, query
+            assert seen <= {organisation}, query
 
 
 def test_a_login_may_no_more_than_it_needs(team: TeamDatabase) -> None:

@@ -134,13 +134,14 @@ class TeamDesk:
         return sorted(memories, key=lambda line: (line.layer, line.kind, line.key, line.id))
 
     def _all_memories(self, server: TeamServer, greeting: ServerGreeting) -> Iterator[SavedMemory]:
-        since, known = 0, set[str]()
+        since = 0
+        exported_ids = set[str]()
         while page := server.pull(since):
             for entry in page:
                 incoming = read_entry(self.key, greeting.organisation, self.project, entry)
                 # What two members said in the same words is one memory in a file.
-                if incoming.memory is not None and incoming.memory.memory.id not in known:
-                    known.add(incoming.memory.memory.id)
+                if incoming.memory is not None and incoming.memory.memory.id not in exported_ids:
+                    exported_ids.add(incoming.memory.memory.id)
                     yield incoming.memory.memory
             since = page[-1].version
             if len(page) < PAGE:
@@ -150,9 +151,9 @@ class TeamDesk:
         """Erase these memories and checkpoints of this member; return how many were there."""
 
         def remove(server: TeamServer, greeting: ServerGreeting) -> int:
-            there = server.own_digests()
+            on_server = server.own_digests()
             names = [entry_name(self.key, self.project, identity) for identity in identities]
-            return self._erase_names(server, [name for name in names if name in there])
+            return self._erase_names(server, [name for name in names if name in on_server])
 
         return self.ask(remove)
 
@@ -169,6 +170,6 @@ class TeamDesk:
 
     def _erase_names(self, server: TeamServer, names: Sequence[str]) -> int:
         for start in range(0, len(names), MOST_AT_ONCE):
-            some = names[start : start + MOST_AT_ONCE]
-            server.put([NewEntry(name, "memory", None) for name in some])
+            chosen = names[start : start + MOST_AT_ONCE]
+            server.put([NewEntry(name, "memory", None) for name in chosen])
         return len(names)

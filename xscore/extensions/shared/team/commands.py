@@ -220,17 +220,17 @@ def erase_shared_memories(flags: Flags) -> None:
     settings = _sharing_settings(flags)
     with opened_store(flags, make=False) as store:
         desk = _desk(store, settings)
-        there = desk.ask(lambda server, _: len(server.own_digests()))
+        count = desk.ask(lambda server, _: len(server.own_digests()))
         if not flags.dry_run:
             desk.erase_all()
-            left = desk.ask(lambda server, _: len(server.own_digests()))
+            remaining = desk.ask(lambda server, _: len(server.own_digests()))
             with database.transaction(store.connection):
                 write_membership(store.connection, None)
     if flags.dry_run:
-        body: dict[str, object] = {"erased": there, "left": there, "dry_run": True}
-        flags.terminal.print_result(body, f"would erase {counted(there, 'entry', 'entries')}")
+        body: dict[str, object] = {"erased": count, "left": count, "dry_run": True}
+        flags.terminal.print_result(body, f"would erase {counted(count, 'entry', 'entries')}")
         return
-    body = {"erased": there, "left": left, "dry_run": False}
+    body = {"erased": count, "left": remaining, "dry_run": False}
     flags.terminal.print_result(
-        body, f"erased {counted(there, 'entry', 'entries')}; asked again: {left} left"
+        body, f"erased {counted(count, 'entry', 'entries')}; asked again: {remaining} left"
     )

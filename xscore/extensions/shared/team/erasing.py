@@ -41,7 +41,7 @@ def erase_from_team(
             )
         desk = TeamDesk(address, team_key(settings), membership)
         removed = desk.erase(request.memories)
-        left = desk.erase(request.memories) if verify else None
+        remaining = desk.erase(request.memories) if verify else None
     except (SharedUnavailable, UsageError) as error:
         return ServerErasure(server=server, is_team=True, problem=error.message)
-    return ServerErasure(server=server, is_team=True, removed=removed, left=left)
+    return ServerErasure(server=server, is_team=True, removed=removed, left=remaining)

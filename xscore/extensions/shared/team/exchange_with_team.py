@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from xscore.extensions.shared.server import BAD_ANSWER
 from xscore.extensions.shared.team.address import TeamAddress, connected, probe
 from xscore.extensions.shared.team.incoming import Incoming
 from xscore.extensions.shared.team.outgoing import Outgoing, OutgoingText
@@ -67,6 +68,8 @@ class ExchangeResult(Struct, kw_only=True):
     unreadable: dict[str, int] = field(default_factory=dict)
     """Why entries were skipped -> how many."""
     took_s: float = 0.0
+    lacks_own: bool = False
+    """Whether the server may have lost what this store sent, so that all must be compared."""
 
 
 def project_digest(key: TeamKey, repository: str) -> str:
@@ -108,17 +111,19 @@ def _send(
     project: str,
 ) -> int:
     """Send the difference between this store and the server; return the project's version."""
-    on_server = server.own_digests()
-    greeting = result.greeting
+    encrypted = [_encrypted(request.key, result.greeting, project, text) for text in outgoing.texts]
+    taken_back = [entry_name(request.key, project, identity) for identity in outgoing.taken_back]
+    asked_for = None
+    if not outgoing.is_whole:
+        asked_for = [*(entry.name for entry in encrypted), *taken_back]
+    on_server = server.own_digests(asked_for)
     entries: list[NewEntry] = []
-    for text in outgoing.texts:
-        entry = _encrypted(request.key, greeting, project, text)
+    for entry in encrypted:
         assert entry.content is not None
         if on_server.get(entry.name) != sha256(entry.content).digest():
             entries.append(entry)
     result.sent = len(entries)
-    for identity in outgoing.taken_back:
-        name = entry_name(request.key, project, identity)
+    for name in taken_back:
         if name in on_server:
             entries.append(NewEntry(name, MEMORY, None))
             result.taken_back += 1
@@ -147,8 +152,12 @@ def _take(
     """Take every entry that is new, page by page."""
     since = request.version
     # A server that was made anew, or restored from a backup, counts from another beginning.
-    if result.greeting.epoch != request.epoch or newest < since:
+    is_other = result.greeting.epoch != request.epoch
+    if is_other or newest < since:
         since = 0
+        # What this store sent before may be missing there.
+        is_whole = request.outgoing is not None and request.outgoing.is_whole
+        result.lacks_own = bool(request.epoch) and not is_whole
     began_at = since
     while since < newest:
         page = server.pull(since)
@@ -209,14 +218,15 @@ class RunningRequest(Generic[T]):
     def __init__(self, ask: Callable[[], T]) -> None:
         self._ask = ask
         self._results: list[T] = []
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self._thread = Thread(target=self._run, daemon=True, name="team")
         self._thread.start()
 
     def _run(self) -> None:
         try:
             self._results.append(self._ask())
-        except BaseException as error:  # it is raised where the result is awaited
+        # It is raised where the result is awaited.
+        except (XscoreError, *BAD_ANSWER) as error:
             self._error = error
 
     def wait(self, timeout_s: float, *, name: str) -> T:

@@ -4,7 +4,9 @@ Sent is what the user stated or accepted in a review, of the kinds that the sett
 exchanges, never what was inferred and not reviewed, nothing of the user layer or of one session,
 and nothing that came from elsewhere. Taken back is what was removed or has lost its standing here;
 what another clone of the same member sent stays, since only this store's own log says what was
-removed. Trade-off: the log is compared as a whole whenever it has a new statement.
+removed. The log also says what may have changed since the last exchange, so that one statement
+among thousands costs little. Trade-off: lines of a citation that moved go with the memory's next
+change.
 """
 
 import sqlite3
@@ -36,6 +38,14 @@ _REMOVED = f"""
     SELECT subject FROM event WHERE name = '{EventName.REMOVED}' AND subject <> ''
     UNION SELECT memory_id FROM erased_memory
 """
+_CHANGED = f"""
+    SELECT DISTINCT subject, subject = '' AND (
+        json_extract(payload, '$.consolidated') IS NOT NULL
+        OR name = '{EventName.STORED}' AND json_extract(payload, '$.kind') IS NOT 'exchange')
+    FROM event WHERE id > ?
+        AND name IN ('{EventName.STORED}', '{EventName.UPDATED}', '{EventName.REMOVED}')
+"""
+"""Which memories events are about; consolidation writes one event for all that it changed."""
 _CHECKPOINTS = """
     SELECT name, created_at, payload FROM checkpoint
     WHERE json_extract(payload, '$.is_shared') = 1 ORDER BY name
@@ -52,7 +62,7 @@ class OutgoingText(Struct, frozen=True):
 
 
 class Outgoing(Struct, frozen=True):
-    """What the server should have of this store."""
+    """What the server should have of this store, or of what has changed in it."""
 
     texts: tuple[OutgoingText, ...] = ()
     taken_back: frozenset[str] = frozenset()
@@ -61,6 +71,8 @@ class Outgoing(Struct, frozen=True):
     event: int = 0
     """The newest event of the store when this was read."""
     too_long: int = 0
+    is_whole: bool = True
+    """Whether it is all that the server should have."""
 
 
 def newest_event(connection: sqlite3.Connection) -> int:
@@ -74,18 +86,44 @@ def read_outgoing(
 ) -> Outgoing:
     """Read what the team is sent. It must be called within one snapshot or transaction."""
     event = newest_event(connection)
-    stated = memory_rows.select_memories(connection, _STATED, ())
+    changed = _changed_since(connection, membership, kinds)
+    if changed is None:
+        stated = memory_rows.select_memories(connection, _STATED, ())
+        removed = {id_ for (id_,) in connection.execute(_REMOVED).fetchall()}
+    else:
+        stated = memory_rows.memories_with_ids(connection, changed)
+        removed = changed - {memory.id for memory in stated}
     shareable = [memory for memory in stated if is_shareable(memory, kinds)]
     shareable_ids = {memory.id for memory in shareable}
     texts, too_long = _texts_of(connection, shareable, membership)
     texts += _checkpoints(connection, membership)
     withdrawn = {memory.id for memory in stated if not may_be_shared(memory)}
-    withdrawn.update(id_ for (id_,) in connection.execute(_REMOVED).fetchall())
-    withdrawn -= shareable_ids
+    withdrawn = (withdrawn | removed) - shareable_ids
     names = checkpoints_taken_back(connection)
     sent = {text.identity for text in texts}
     withdrawn.update({checkpoint_identity(name) for name in names} - sent)
-    return Outgoing(tuple(texts), frozenset(withdrawn), tuple(names), event, too_long)
+    return Outgoing(
+        texts=tuple(texts),
+        taken_back=frozenset(withdrawn),
+        checkpoints_taken_back=tuple(names),
+        event=event,
+        too_long=too_long,
+        is_whole=changed is None,
+    )
+
+
+def _changed_since(
+    connection: sqlite3.Connection, membership: Membership, kinds: Sequence[str]
+) -> set[str] | None:
+    """Return the ids of memories that may have changed since the last exchange; None: any may."""
+    if membership.event < 0 or membership.kinds != kinds:
+        return None
+    changed: set[str] = set()
+    for subject, is_of_many in connection.execute(_CHANGED, (membership.event,)).fetchall():
+        if is_of_many:
+            return None
+        changed.add(subject)
+    return changed - {""}
 
 
 def is_shareable(memory: Memory, kinds: Collection[str]) -> bool:

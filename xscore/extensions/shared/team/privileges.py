@@ -94,7 +94,7 @@ def excess_privileges(connection: "psycopg.Connection[Any]") -> list[str]:
     row = connection.execute(_ROLE.encode()).fetchone() or ()
     excess += [f"be a {power}" for power, has in zip(_POWERS, row, strict=False) if has]
     rights = connection.execute(_RIGHTS.encode()).fetchone() or ()
-    excess += [what for what, may in zip(_MAY, rights, strict=False) if may]
+    excess += [privilege for privilege, may in zip(_MAY, rights, strict=False) if may]
     for (table,) in connection.execute(_OPEN_TABLES.encode()).fetchall():
         excess.append(f"read all of {table}, whose row-level security is not forced")
     return excess

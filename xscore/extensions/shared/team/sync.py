@@ -123,7 +123,13 @@ def synchronise(store: Store, settings: SharedSettings, *, everything: bool = Fa
         membership = replace(membership, epoch="", version=0, event=-1)
     begun = _begin(store, settings, membership)
     result = begun.running.wait(COMMAND_S, name=begun.request.address.name)
-    return _finish(store, settings, begun, result)
+    done = _finish(store, settings, begun, result)
+    if result.lacks_own and settings.memories == "write":
+        begun = _begin(store, settings, required_membership(store))
+        result = begun.running.wait(COMMAND_S, name=begun.request.address.name)
+        repeated = _finish(store, settings, begun, result)
+        done = replace(done, sent=done.sent + repeated.sent)
+    return done
 
 
 def send_marked(store: Store, settings: SharedSettings) -> None:
@@ -244,6 +250,8 @@ def _finish(
         # The exchange's own events are no news; what was stated during it stays one.
         if event is None:
             event = newest_event(connection)
+        if result.lacks_own:
+            event = -1
         write_membership(
             connection,
             replace(

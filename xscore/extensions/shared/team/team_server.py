@@ -33,6 +33,7 @@ _PULL = """
 _OWN = """
     SELECT name, sha256(content) FROM xscore_team.entry
     WHERE project = %s AND member = xscore_team.current_member() AND content IS NOT NULL
+        AND (%s::text[] IS NULL OR name = ANY (%s::text[]))
 """
 _PUT = "SELECT xscore_team.put_entries(%s, %s::text[], %s::text[], %s::bytea[])"
 _NOTE_READER = "SELECT xscore_team.note_reader(%s, %s, %s)"
@@ -161,9 +162,14 @@ class TeamServer:
         rows = self._rows(_PULL, self._project, since, PAGE)
         return [ServerEntry(*row) for row in rows]
 
-    def own_digests(self) -> Mapping[str, bytes]:
-        """Return the SHA-256 of the content of each entry that this member shares, by name."""
-        return {name: bytes(digest) for name, digest in self._rows(_OWN, self._project)}
+    def own_digests(self, names: Sequence[str] | None = None) -> Mapping[str, bytes]:
+        """Return the SHA-256 of the content of each entry that this member shares, by name.
+
+        names: only of these; None: of all.
+        """
+        chosen = None if names is None else list(names)
+        rows = self._rows(_OWN, self._project, chosen, chosen)
+        return {name: bytes(digest) for name, digest in rows}
 
     def put(self, entries: Sequence[NewEntry]) -> int:
         """Store and erase entries, all or none; return the project's version."""
