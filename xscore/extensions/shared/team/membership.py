@@ -40,8 +40,8 @@ class Membership(Struct, frozen=True, kw_only=True):
     """Kinds that were sent then."""
     synced_at: float = 0.0
     """Unix seconds; 0: never."""
-    took_s: float = 0.0
-    """How long the last synchronisation took."""
+    usual_s: float = 0.0
+    """How long an exchange usually takes; 0: there was none."""
     failures: int = 0
     """In a row, since it last succeeded."""
     failed_at: float = 0.0

@@ -47,7 +47,9 @@ LEAST_WAIT_S = 0.05
 """What a turn waits at least, after its own work, for the server's answer."""
 MOST_WAIT_S = 0.5
 PATIENCE = 2.0
-"""A turn waits so many times as long as the last exchange took."""
+"""A turn waits so many times as long as an exchange usually takes."""
+SLOWER = 1.25
+"""By how much one exchange can raise what is usual; it falls at once."""
 RECENT_S = 20.0
 """A turn asks no server that was asked so lately, unless something was stated."""
 COMMAND_S = 120.0
@@ -215,7 +217,7 @@ def _begin(store: Store, settings: SharedSettings, membership: Membership) -> _B
 
 
 def _finish_turn(store: Store, settings: SharedSettings, begun: _Begun) -> str:
-    wait_s = min(MOST_WAIT_S, max(LEAST_WAIT_S, PATIENCE * begun.membership.took_s))
+    wait_s = min(MOST_WAIT_S, max(LEAST_WAIT_S, PATIENCE * begun.membership.usual_s))
     try:
         result = begun.running.wait(wait_s, name=begun.request.address.name)
         sync = _finish(store, settings, begun, result)
@@ -263,7 +265,7 @@ def _finish(
                 event=event,
                 kinds=settings.kinds,
                 synced_at=now,
-                took_s=result.took_s,
+                usual_s=_usual_s(membership, result),
                 failures=0,
                 failed_at=0.0,
             ),
@@ -271,6 +273,14 @@ def _finish(
     if arrivals.total:
         _check_citations(store, now=now)
     return _report(membership.repository, begun, result, arrivals)
+
+
+def _usual_s(membership: Membership, result: ExchangeResult) -> float:
+    """Return how long an exchange usually takes: one slow one, as the first is, lengthens no
+    wait."""
+    if not membership.usual_s:
+        return result.took_s
+    return min(result.took_s, SLOWER * membership.usual_s)
 
 
 def _compared_until(connection: Connection, membership: Membership, begun: _Begun) -> int | None:
