@@ -159,7 +159,10 @@ def leave_team(flags: Flags) -> None:
 @command()
 def show_team(flags: Flags) -> None:
     """Show who shares what of this repository: members, memories, lag, size, growth."""
-    settings = _sharing_settings(flags)
+    settings = read_settings(flags).settings.shared
+    if not settings.shares_memories:
+        flags.terminal.print_result({"memories": settings.memories}, "", none=f"{_OFF}. {_TURN_ON}")
+        return
     with opened_store(flags, make=False) as store:
         status = _desk(store, settings).status(time.time)
     flags.terminal.print_result(status, _render_status)
