@@ -54,8 +54,9 @@ def review_facts(accept: tuple[str, ...], reject: tuple[str, ...], flags: Flags)
     """Review the facts found in sessions, each with the quote that it comes from.
 
     In a terminal it asks about each: accept, edit or reject. Elsewhere, and with --json, it lists
-    them; answer with --accept and --reject. No turn uses a fact before you accept it; a rejected
-    fact does not come back.
+    them; answer with --accept and --reject. No turn uses a fact before you accept it, except those
+    that `memory.extract = "auto"` took by itself: they come last, as taken. A rejected fact does
+    not come back.
     """
     with opened_store(flags, make=False) as store:
         now = store.clock()
@@ -64,14 +65,18 @@ def review_facts(accept: tuple[str, ...], reject: tuple[str, ...], flags: Flags)
             flags.terminal.print_result(done, _render_reviewed)
             return
         facts = review.facts_to_review(store)
-        if facts and flags.terminal.can_ask and not flags.terminal.as_json:
-            done = _ask_about(store, facts, flags.terminal, now=now)
+        taken_facts = review.taken_facts(store)
+        if (facts or taken_facts) and flags.terminal.can_ask and not flags.terminal.as_json:
+            done = _ask_about(store, [*facts, *taken_facts], flags.terminal, now=now)
             flags.terminal.print_result(done, _render_reviewed)
             return
-    body = {"facts": [memory_json(fact) for fact in facts]}
-    lines = "\n\n".join(_render_fact(fact, now=now) for fact in facts)
-    flags.terminal.print_result(body, lines, none="no facts to review")
-    if facts and not flags.terminal.as_json:
+    body = {
+        "facts": [memory_json(fact) for fact in facts],
+        "taken": [memory_json(fact) for fact in taken_facts],
+    }
+    parts = [_render_fact(fact, now=now) for fact in (*facts, *taken_facts)]
+    flags.terminal.print_result(body, "\n\n".join(parts), none="no facts to review")
+    if parts and not flags.terminal.as_json:
         flags.terminal.note("answer with `xscore memory review --accept ID` or `--reject ID`")
 
 
@@ -114,6 +119,8 @@ def _render_fact(fact: Memory, *, now: float) -> str:
     details = fact.particulars
     times = counted(max(1, details.occurrences), "time")
     head = f"{bold(fact.id)}  {fact.kind}, said {times}, {format_age(fact.updated_at, now)}"
+    if details.review == "unreviewed":
+        head += ", taken by itself"
     lines = [head, f"  {escape_controls(fact.text)}"]
     if details.quote not in fact.text:
         lines.append(faint(f"  “{one_line(details.quote)}”"))
