@@ -289,7 +289,10 @@ def _seconds(fields: Message) -> float:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    # Half an emoji, which an agent has cut, is in no path and cannot be written.
+    return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
 def _first_text(values: object) -> str:
