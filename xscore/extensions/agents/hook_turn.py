@@ -7,6 +7,7 @@ model gives no reasons here, since that would be a second call.
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -30,6 +31,13 @@ from xscore.store.hook_state import read_hook_state, session_brief
 from xscore.store.index_rows import read_index_meta
 from xscore.store.store import Store
 
+if TYPE_CHECKING:
+    from xscore.pipeline.turn_stages import Ranking
+
+_held: list["Ranking"] = []
+"""Rankings of this process, which ends soon and frees all at once: freeing the records of a large
+pool one by one took half as long as ranking them."""
+
 
 def run_hook_turn(call: HookCall, task: str) -> Answer | None:
     """Run the turn within the deadline and add its bundle; None where nothing is indexed yet."""
@@ -44,9 +52,12 @@ def run_hook_turn(call: HookCall, task: str) -> Answer | None:
             def deliver(answer: Answer) -> None:
                 call.add(*_added(call, pipeline.store, answer))
 
-            options = TurnOptions(answer=False, command="hook", deliver=deliver).asked_at(
-                STARTED_AT
-            )
+            options = TurnOptions(
+                answer=False,
+                command="hook",
+                deliver=deliver,
+                ranked=lambda _, ranking: _held.append(ranking),
+            ).asked_at(STARTED_AT)
             return await run_turn(pipeline.parts, Turn(task=task, thread=call.thread), options)
 
     return run_interruptible(

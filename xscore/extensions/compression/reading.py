@@ -54,7 +54,7 @@ class SessionLog(Struct, frozen=True):
             return 0.0
 
 
-class ReadSession(Struct, frozen=True):
+class SessionReading(Struct, frozen=True):
     """What came of reading a log."""
 
     session: AgentSession
@@ -70,7 +70,7 @@ def read_session(
     erased: Collection[str] = (),
     shown_whole: Collection[int] = (),
     tail_only: bool = False,
-) -> ReadSession:
+) -> SessionReading:
     """Read a log.
 
     erased: ids of memories; turns of an exchange that was erased are left out.
@@ -102,7 +102,7 @@ def read_session(
         tokens=sum(turn.tokens for turn in kept),
         is_tail=is_tail,
     )
-    return ReadSession(session, str(damage or ""))
+    return SessionReading(session, str(damage or ""))
 
 
 def read_tail(
