@@ -123,6 +123,10 @@ def test_nothing_is_on_in_ci(folder: Path) -> None:
     assert mode(CI="true") == "off"
     assert mode(CI="false") == "ask"
     assert mode(CI="true", XSCORE_MEMORY_EXTRACT="ask") == "ask"
+    done = run("memory", "extract", cwd=folder, environ={"CI": "true"})
+    assert done.returncode == 0 and "not extracted in CI" in done.stderr
+    assert xscore(folder, "memory", "extract", CI="true")["exchanges"] == 0
+    assert xscore(folder, "memory", "extract")["exchanges"] == len(SAID)
 
 
 def test_the_background_process_reads_what_a_hook_said_is_over(folder: Path) -> None:

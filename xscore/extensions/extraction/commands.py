@@ -20,11 +20,16 @@ from xscore.extensions.extraction import review, session_end
 from xscore.extensions.extraction.review import Reviewed
 from xscore.platform.text import counted, escape_controls, one_line
 from xscore.records.memory import Memory
+from xscore.settings.load import CI_ORIGIN
 from xscore.store.extractor_state import ExtractorState, load_state
 
 if TYPE_CHECKING:
     from xscore.store.store import Store
 
+OFF_IN_CI = (
+    "nothing was read: facts are not extracted in CI unless XSCORE_MEMORY_EXTRACT or your own"
+    " settings say so"
+)
 _ANSWERS = {
     "a": "accept it",
     "e": "edit it, then accept it",
@@ -145,8 +150,13 @@ def extract_facts(flags: Flags) -> None:
     It reads only fixed forms ("we decided …", "from now on …", "TODO: …"); no model is asked and
     nothing is sent. Each exchange is read once.
     """
-    settings = read_settings(flags).settings
+    loaded = read_settings(flags)
+    settings = loaded.settings
     mode = settings.memory.extract
+    if mode == "off" and loaded.origins["memory.extract"] == CI_ORIGIN:
+        flags.terminal.note(OFF_IN_CI)
+        flags.terminal.print_result(ExtractionDone(exchanges=0), _render_extraction)
+        return
     if mode == "off":
         # This run was asked for: its facts wait, as by default.
         mode = "ask"
