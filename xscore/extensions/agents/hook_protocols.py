@@ -117,11 +117,11 @@ class HookMessage(Struct, frozen=True):
         return Path(_checked_path(self.transcript_path, "log"))
 
 
-def _checked_path(path: str, what: str) -> str:
+def _checked_path(path: str, kind: str) -> str:
     """Return a path of the agent's message. Raises UsageError for one that no file can have."""
     if "\0" in path:
         raise UsageError(
-            f"the agent's {what} {path[:40]!r} is not a path: it holds a NUL character",
+            f"the agent's {kind} {path[:40]!r} is not a path: it holds a NUL character",
             hint="The agent sent it; nothing was read.",
         )
     return path
