@@ -332,11 +332,11 @@ def test_half_a_compiled_file_is_passed_over(root: Path, tmp_path: Path, event: 
     compiled = list(copy.rglob("tool_call*.pyc"))
     assert compiled, "nothing was compiled"
     compiled[0].write_bytes(compiled[0].read_bytes()[:400])
-    again = run_hook(
+    mended = run_hook(
         event, message(root, session_id="another"), *options, environ=environ, cwd=copy
     )
-    assert added(again) == added(first)
-    assert again.stderr == b""
+    assert added(mended) == added(first)
+    assert mended.stderr == b""
 
 
 def test_odd_characters_in_a_message_are_a_clear_line(root: Path) -> None:

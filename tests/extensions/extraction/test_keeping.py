@@ -186,11 +186,11 @@ def test_a_rejected_fact_stays_rejected_when_its_row_is_erased(store: Store) -> 
     reject_fact(store, fact.id, now=NOW)
     erasure.erase_memories(store, [fact.id], now=NOW)
     assert facts(store) == []
-    again = [
+    repetitions = [
         "From now on name branches after tickets.",
         "From now on name the branches after our tickets!",
     ]
-    for number, words in enumerate(again):
+    for number, words in enumerate(repetitions):
         put_session(store, f"s_2{number}", [(words, "Done.")])
         assert read(store, f"s_2{number}").kept.refused == 1
     put_session(store, "s_3", [("From now on never name branches after tickets.", "Done.")])
