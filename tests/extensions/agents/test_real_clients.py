@@ -55,7 +55,8 @@ TOOLS = {
 }
 """How each agent's model asks for a command."""
 WAITING = "sleep 10"
-"""Agents send their first request before their MCP servers have started; by the next one this has."""
+"""Agents send their first request before their MCP servers have started; the next one comes after
+that."""
 UNATTENDED = {
     "claude-code": ["--dangerously-skip-permissions"],
     # The newest model has scripts run its commands, whose folder is not known.
