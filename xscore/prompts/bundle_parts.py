@@ -372,6 +372,8 @@ def _from_elsewhere(memory: Memory, age: str) -> str:
     """Say what a memory was made from if not from a file: `document wiki/Prices, 3 days ago`,
     `commit 1a2b3c4, 2024-03-02`."""
     place = re.sub(r"[^\w./:@#?=&+-]+", "-", memory.place)[:MAX_PLACE_CHARS]
+    if memory.is_from_team:
+        return f"said by {_author(memory, 'a member')} of the team, {place}, {age}"
     if not memory.is_commit:
         return f"{memory.origin} {place}, {age}"
     day = datetime.fromtimestamp(memory.updated_at, UTC).date().isoformat()

@@ -160,6 +160,8 @@ class ErasureRequest(Struct, frozen=True, kw_only=True):
     turns: tuple[tuple[str, str, int, tuple[str, ...]], ...] = ()
     """Turn key, judge key, sample and the contents whose judgments go there; no contents: all of
     them."""
+    memories: tuple[str, ...] = ()
+    """Ids of memories, and names of checkpoints (`checkpoint NAME`), that a team was sent."""
 
 
 class ServerErasure(Struct, frozen=True, kw_only=True):
@@ -168,11 +170,23 @@ class ServerErasure(Struct, frozen=True, kw_only=True):
     server: str
     """Its address without a password, and the tenant."""
     removed: int = 0
-    """Judgments, with their reasons."""
+    """Judgments with their reasons, or memories that a team was sent."""
     left: int | None = None
-    """Judgments that were there when it was asked again; None: it was not."""
+    """How many were there when it was asked again; None: it was not."""
     problem: str = ""
     """Why it erased nothing; empty: it did."""
+    is_team: bool = False
+    """Whether it holds memories of a team, rather than judgments."""
+
+    @property
+    def noun(self) -> str:
+        """What it holds, in the singular."""
+        return "entry" if self.is_team else "judgment"
+
+    @property
+    def plural(self) -> str:
+        """What it holds."""
+        return "entries" if self.is_team else "judgments"
 
 
 class AnswerState(StrEnum):
