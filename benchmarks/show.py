@@ -151,10 +151,10 @@ async def _thread_cpu(tab: browser.Tab) -> float:
 async def _axe(tab: browser.Tab, axe: Path) -> list[str]:
     """Return what axe-core finds serious or critical."""
     await tab.run(axe.read_text("utf-8") + "; 0")
-    rules = "axe.run({ resultTypes: ['violations'] }).then(found => found.violations.map("
+    rules = "axe.run({ resultTypes: ['violations'] }).then(result => result.violations.map("
     shown = "one => [one.impact, one.id, one.nodes.length, one.nodes[0].html.slice(0, 160)]))"
-    found: list[list[Any]] = await tab.run(rules + shown)
-    return [str(violation) for violation in found]
+    violations: list[list[Any]] = await tab.run(rules + shown)
+    return [str(violation) for violation in violations]
 
 
 def main() -> int:

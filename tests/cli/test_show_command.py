@@ -51,10 +51,10 @@ def test_a_turn_opens_in_the_browser(
 ) -> None:
     """`ask --open` prints the turn as always and opens its page, which nobody else may read."""
     environ = browser_that_notes(tmp_path)
-    asked = xscore(
+    answered = xscore(
         "ask", TASK, *judge, "--no-answer", "--open", "--json", cwd=basket, environ=environ
     )
-    assert json.loads(asked.stdout)["selected"]
+    assert json.loads(answered.stdout)["selected"]
     page = Path((tmp_path / "opened").read_text().strip().removeprefix("file://"))
     assert TASK in page.read_text("utf-8")
     assert stat.S_IMODE(page.parent.stat().st_mode) == 0o700
