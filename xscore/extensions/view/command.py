@@ -17,11 +17,13 @@ import click
 
 from xscore.cli.opening import read_settings
 from xscore.cli.options import Flags, command, period_s
+from xscore.extensions.view.guard import Door
 from xscore.extensions.view.routes import answer_request
 from xscore.extensions.view.server import PageServer
 from xscore.extensions.view.site import Site
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import find_root
+from xscore.settings import LoadedSettings
 
 IDLE = "30m"
 LARGEST_PORT = 65_535
@@ -55,13 +57,7 @@ def view(*, edit: bool, opens: bool, idle: float, port: int, flags: Flags) -> No
     loaded = read_settings(flags)
     flags.terminal.notes(loaded.warnings)
     with _opened_server(port, idle, flags) as server:
-        site = Site(
-            flags=flags,
-            loaded=loaded,
-            repository=find_root(Path().resolve()).path.name,
-            root=f"/{server.door.token}/",
-            may_edit=edit,
-        )
+        site = make_site(flags, loaded, server.door, may_edit=edit)
         link = server.door.address
         flags.terminal.print_result({"url": link, "edit": edit}, link)
         with _opened_browser(link, opens=opens):
@@ -71,6 +67,20 @@ def view(*, edit: bool, opens: bool, idle: float, port: int, flags: Flags) -> No
                 flags.terminal.note("ended: nobody looked")
             except KeyboardInterrupt:
                 flags.terminal.note("ended")
+
+
+def make_site(
+    flags: Flags, loaded: LoadedSettings, door: Door, *, may_edit: bool, folder: Path = Path()
+) -> Site:
+    """Return the pages of the repository around a folder, as they are served behind a door."""
+    return Site(
+        flags=flags,
+        folder=folder.resolve(),
+        loaded=loaded,
+        repository=find_root(folder.resolve()).path.name,
+        root=f"/{door.token}/",
+        may_edit=may_edit,
+    )
 
 
 @contextmanager

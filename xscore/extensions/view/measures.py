@@ -25,7 +25,7 @@ def report_page(site: Site) -> PageResponse:
 def gate_page(site: Site) -> PageResponse:
     """Return the comparison with the baseline. Raises UsageError where there is none."""
     report = _report(site, lines=0, details=0)
-    gate = check_report(report, baseline=BASELINE, gates=site.loaded.settings.gates)
+    gate = check_report(report, baseline=site.folder / BASELINE, gates=site.loaded.settings.gates)
     return site.render(
         "gate.html.j2", table=gate_table(gate), failed=len(gate.failed), baseline=str(BASELINE)
     )

@@ -70,6 +70,7 @@ class PageServer(ThreadingMixIn, TCPServer):
         self._idle_s = idle_s
         self._on_failure = on_failure
         self._last_use = time.monotonic()
+        self._is_ending = False
         self._places = threading.BoundedSemaphore(MAX_CONNECTIONS)
 
     def serve(self, make_page: MakePage) -> None:
@@ -78,8 +79,12 @@ class PageServer(ThreadingMixIn, TCPServer):
         make_page: returns the response to a request that passed the guard.
         """
         self.make_page = make_page
-        while time.monotonic() - self._last_use < self._idle_s:
+        while not self._is_ending and time.monotonic() - self._last_use < self._idle_s:
             self.handle_request()
+
+    def end(self) -> None:
+        """Answer no further request; called from another thread."""
+        self._is_ending = True
 
     def note_use(self) -> None:
         """Count the idle time from now."""
@@ -134,8 +139,7 @@ class _BoundedReader(io.RawIOBase):
 class _Connection(BaseHTTPRequestHandler):
     server: PageServer
     protocol_version = "HTTP/1.1"
-    server_version = "xscore"
-    sys_version = ""
+    default_request_version = "HTTP/1.1"  # one without a version gets a status and headers, too
     timeout = ASKING_S
 
     def setup(self) -> None:
@@ -195,6 +199,10 @@ class _Connection(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuse in one plain line; Python's own page would repeat what was asked."""
         self._send(PageResponse(status=code, body="this request is not answered\n"))
+
+    def version_string(self) -> str:
+        """Name the program, without Python's version."""
+        return "xscore"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  as the base has it
         """Write nothing: the address holds the token."""

@@ -36,6 +36,8 @@ class Site(Struct, frozen=True, kw_only=True):
     """The pages of one repository."""
 
     flags: Flags
+    folder: Path
+    """Where the command was started."""
     loaded: LoadedSettings
     repository: str
     """Its name, as pages show it."""
@@ -48,7 +50,8 @@ class Site(Struct, frozen=True, kw_only=True):
     @contextmanager
     def opened(self, *, to_write: bool = False) -> "Iterator[Store]":
         """Open the store for one request."""
-        with opened_store(self.flags, make=False, settings=self.loaded.settings) as store:
+        settings = self.loaded.settings
+        with opened_store(self.flags, start=self.folder, make=False, settings=settings) as store:
             if not (to_write and self.may_edit):
                 for connection in store.connections_of_a_turn():
                     connection.execute("PRAGMA query_only = ON")
@@ -71,7 +74,6 @@ class Site(Struct, frozen=True, kw_only=True):
             .get_template(template)
             .render(
                 site=self,
-                policy=Markup(policy),  # noqa: S704  made of checksums
                 style=Markup(style),  # noqa: S704  packaged files
                 script=Markup(script),  # noqa: S704  packaged files
                 **values,
