@@ -9,10 +9,7 @@ from xscore.cost_reports.records import CostReport, ReportQuery
 from xscore.cost_reports.report import RepositoryLedger, build_report
 from xscore.cost_reports.report_files import check_report, gate_table
 from xscore.extensions.view.exchange import HTML, PageResponse
-from xscore.extensions.view.site import Site
-
-OWN_POLICY = "base-uri 'none'; frame-ancestors 'none'"
-"""Besides the one that stands in the page."""
+from xscore.extensions.view.site import OWN_POLICY, Site
 
 
 def report_page(site: Site) -> PageResponse:

@@ -4,7 +4,7 @@ Only what is listed here is answered; no path names a file. What changes somethi
 only to a server that was started with `--edit`.
 """
 
-from xscore.extensions.view import measures, questions, reviewing, running
+from xscore.extensions.view import measures, questions, reviewing, running, turn_pages
 from xscore.extensions.view.exchange import PageRequest, PageResponse
 from xscore.extensions.view.site import Site
 from xscore.platform.errors import NothingMatched, UsageError, XscoreError
@@ -32,18 +32,22 @@ def answer_request(site: Site, request: PageRequest) -> PageResponse:
 def _show(site: Site, request: PageRequest) -> PageResponse:
     match request.path:
         case ():
-            return questions.questions_page(site, request)
+            response = questions.questions_page(site, request)
         case ("turn", turn_id):
-            return _turn_page(site, turn_id)
+            response = _turn_page(site, turn_id)
         case ("turn", turn_id, "now"):
-            return running.live_figures(site, turn_id)
+            response = running.live_figures(site, turn_id)
+        case ("compare",):
+            response = turn_pages.compare_page(site, request)
         case ("memories",):
-            return reviewing.review_page(site)
+            response = reviewing.review_page(site)
         case ("report",):
-            return measures.report_page(site)
+            response = measures.report_page(site)
         case ("gate",):
-            return measures.gate_page(site)
-    raise _no_page()
+            response = measures.gate_page(site)
+        case _:
+            raise _no_page()
+    return response
 
 
 def _change(site: Site, request: PageRequest) -> PageResponse:
@@ -63,7 +67,7 @@ def _turn_page(site: Site, turn_id: str) -> PageResponse:
         listed = load_listed_turn(store.connection, turn_id, now=store.clock())
     if listed.state == TurnState.RUNNING:
         return running.live_page(site, listed)
-    raise _no_page()
+    return turn_pages.turn_page(site, turn_id)
 
 
 def _no_page() -> NothingMatched:

@@ -28,6 +28,8 @@ from xscore.settings import LoadedSettings
 if TYPE_CHECKING:
     from xscore.store.store import Store
 
+OWN_POLICY = "base-uri 'none'; frame-ancestors 'none'"
+"""Of a page that is also written to files, beside the policy that stands in it."""
 PARTS = Path(__file__).with_name("parts")
 SHARED_STYLES, OWN_STYLES = ("page.css",), ("view.css",)
 
