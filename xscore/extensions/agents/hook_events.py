@@ -18,6 +18,7 @@ from xscore.extensions.agents.hook_protocols import spoken_task
 from xscore.platform import database
 from xscore.platform.errors import ExitCode
 from xscore.platform.text import counted
+from xscore.records.memory import Kind
 from xscore.records.receipt import Answer
 from xscore.store.hook_state import (
     SessionBrief,
@@ -25,6 +26,7 @@ from xscore.store.hook_state import (
     read_hook_state,
     session_brief,
 )
+from xscore.store.memory_queries import has_keyed_memory
 from xscore.store.opening import has_store
 from xscore.store.store import Store
 
@@ -90,7 +92,7 @@ def at_session_start(call: HookCall) -> str:
         if call.message.source != RESUMED:
             text = _frontier(call, store)
             if not text:
-                text = _recap(call, store)
+                text = "\n".join(filter(None, [_recap(call, store), _usual_choices(call, store)]))
                 call.brief = replace(_session_brief(call), start_bytes=size_of(text))
             call.add(*filter(None, [text, earlier, _waiting_facts(call, store)]))
     call.wake()
@@ -109,6 +111,19 @@ def _waiting_facts(call: HookCall, store: Store) -> str:
         return ""
     waits = counted(waiting, "fact from past sessions waits", "facts from past sessions wait")
     return f"xscore: {waits} for the user's review (`xscore memory review`)."
+
+
+def _usual_choices(call: HookCall, store: Store) -> str:
+    """Say what the user typically uses and this project does not mention."""
+    if call.settings.agents.memory == "off":
+        return ""
+    *_, user = store.connections_of_a_turn()
+    # Most users have stated no preference, or have no store of their own.
+    if user is store.connection or not has_keyed_memory(user, (Kind.PREFERENCE, Kind.PATTERN)):
+        return ""
+    from xscore.extensions.agents.usual_choices import render_usual_choices  # few sessions
+
+    return render_usual_choices(store)
 
 
 def _frontier(call: HookCall, store: Store) -> str:

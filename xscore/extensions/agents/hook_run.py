@@ -28,8 +28,7 @@ from xscore.extensions.agents.hook_protocols import (
     read_message,
     thread_name,
 )
-from xscore.extensions.agents.tool_call import CLIENTS
-from xscore.extensions.agents.tool_gate import BEFORE
+from xscore.extensions.agents.tool_call import BEFORE, CLIENTS
 from xscore.platform.database import has_older_header
 from xscore.platform.errors import StoreUntrusted, UsageError
 from xscore.platform.git import kill_git

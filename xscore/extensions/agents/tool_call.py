@@ -18,6 +18,8 @@ from _blake2 import blake2b  # `hashlib` would load OpenSSL first, which takes 2
 Message = dict[str, object]
 """A decoded message: nothing in it has been checked."""
 CLIENTS = ("claude-code", "codex", "gemini", "cursor")
+BEFORE, AFTER = "pre-tool", "post-tool"
+"""Events of the hooks around a call."""
 NOTHING = b"{}\n"
 """What Gemini CLI is answered, which parses every answer."""
 MAX_MESSAGE_BYTES = 16 << 20

@@ -17,10 +17,10 @@ from xscore.cli.phrases import format_age
 from xscore.cli.terminal import Terminal, write_stderr
 from xscore.cli.text_layout import bold, faint
 from xscore.extensions.extraction import review, session_end
-from xscore.extensions.extraction.extractor_state import ExtractorState, load_state
 from xscore.extensions.extraction.review import Reviewed
 from xscore.platform.text import counted, escape_controls, one_line
 from xscore.records.memory import Memory
+from xscore.store.extractor_state import ExtractorState, load_state
 
 if TYPE_CHECKING:
     from xscore.store.store import Store

@@ -111,16 +111,16 @@ def _ranked_again(
     raw: dict[str, float] = {}
     reasons: dict[str, str] = {}
     carried_ids: set[str] = set()
-    known: dict[str, Judgment] = {}
+    judged: dict[str, Judgment] = {}
     for ranked in in_order:
         id_ = ranked.candidate.id
         final[id_], raw[id_] = ranked.score, ranked.judgment.score
         reasons[id_] = ranked.judgment.reason
-        known[ranked.candidate.content_hash] = ranked.judgment
+        judged[ranked.candidate.content_hash] = ranked.judgment
         if ranked.origin is Origin.CARRIED:
             carried_ids.add(id_)
     if receipt.judge.by_model:
-        reasons |= _stored_reasons(parts, past, judges_of(past, receipt), candidates, known)
+        reasons |= _stored_reasons(parts, past, judges_of(past, receipt), candidates, judged)
     sentences: dict[str, str] = {}
     listed_ids = {memory.id for memory in (*receipt.selected, *receipt.near_misses)}
     for place, ranked in enumerate(in_order[: EXPLAINED + len(listed_ids)], start=1):
