@@ -6,7 +6,7 @@ write. Escaping and style are those of a report's page (`cost_reports.page`).
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from xscore.cli.opening import opened_store
 from xscore.cli.options import Flags
 from xscore.cost_reports.page import content_security_policy, page_part, templates
+from xscore.extensions.pages.turn_page import TURN_PARTS, vendored_part
 from xscore.extensions.view.exchange import HTML, JSON, PageResponse
 from xscore.pipeline.json_form import Json
 from xscore.platform.figures import format_dollars, format_seconds
@@ -31,7 +32,18 @@ if TYPE_CHECKING:
 OWN_POLICY = "base-uri 'none'; frame-ancestors 'none'"
 """Of a page that is also written to files, beside the policy that stands in it."""
 PARTS = Path(__file__).with_name("parts")
-SHARED_STYLES, OWN_STYLES = ("page.css",), ("view.css",)
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """What a page is styled and moved by: names of packaged files, in order."""
+
+    styles: tuple[str, ...] = ("page.css", "view.css")
+    scripts: tuple[str, ...] = ()
+    drawing: str = ""
+    """A bundle of kept packages."""
+
+
+PLAIN_LOOK = Look()
 
 
 class Site(Struct, frozen=True, kw_only=True):
@@ -60,27 +72,28 @@ class Site(Struct, frozen=True, kw_only=True):
             yield store
 
     def render(
-        self,
-        template: str,
-        *,
-        status: int = 200,
-        scripts: Sequence[str] = (),
-        **values: object,
+        self, template: str, *, status: int = 200, look: Look = PLAIN_LOOK, **values: object
     ) -> PageResponse:
-        """Return a page. scripts: names of packaged scripts."""
-        style = "\n".join([*map(page_part, SHARED_STYLES), *map(view_part, OWN_STYLES)])
-        script = "\n".join(map(view_part, scripts))
-        policy = page_policy(style, script)
+        """Return a page."""
+        style = "\n".join(map(page_piece, look.styles))
+        script = "\n".join(map(page_piece, look.scripts))
+        scripts = [script]
+        drawing = ""
+        if look.drawing:
+            drawing = vendored_part(look.drawing)
+            scripts.append(drawing)
         body = (
             _templates()
             .get_template(template)
             .render(
                 site=self,
-                style=Markup(style),  # noqa: S704  packaged files
-                script=Markup(script),  # noqa: S704  packaged files
+                style=Markup(style),  # noqa: S704  packaged files, as are the next two
+                script=Markup(script),  # noqa: S704
+                drawing=Markup(drawing),  # noqa: S704
                 **values,
             )
         )
+        policy = page_policy(style, *scripts)
         return PageResponse(status=status, body=body, content_type=HTML, policy=policy)
 
     def go_to(self, path: str) -> PageResponse:
@@ -88,11 +101,9 @@ class Site(Struct, frozen=True, kw_only=True):
         return PageResponse(status=303, location=f"{self.root}{path}")
 
 
-def page_policy(style: str, script: str) -> str:
-    """Return the policy of a page: its own style and script, its own forms and figures."""
-    policy = content_security_policy(style, script).replace(
-        "form-action 'none'", "form-action 'self'"
-    )
+def page_policy(style: str, *scripts: str) -> str:
+    """Return the policy of a page: its own style and scripts, its own forms and figures."""
+    policy = content_security_policy(style, *scripts, forms="'self'")
     return f"{policy}; connect-src 'self'; frame-ancestors 'none'"
 
 
@@ -102,19 +113,16 @@ def json_response(body: dict[str, Json]) -> PageResponse:
 
 
 @cache
-def view_part(name: str) -> str:
-    """Return a packaged part of these pages: style, script or template."""
-    return (PARTS / name).read_text(encoding="utf-8").rstrip("\n")
-
-
-def _own_or_shared_part(name: str) -> str:
-    if (PARTS / name).is_file():
-        return view_part(name)
+def page_piece(name: str) -> str:
+    """Return a packaged style, script or template: of these pages, a turn's, or a report's."""
+    for folder in (PARTS, TURN_PARTS):
+        if (folder / name).is_file():
+            return (folder / name).read_text(encoding="utf-8").rstrip("\n")
     return page_part(name)
 
 
 @cache
 def _templates() -> Environment:
-    environment = templates().overlay(loader=FunctionLoader(_own_or_shared_part))
+    environment = templates().overlay(loader=FunctionLoader(page_piece))
     environment.filters |= {"dollars": format_dollars, "seconds": format_seconds}
     return environment

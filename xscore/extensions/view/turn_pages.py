@@ -6,14 +6,16 @@ stands in for the user's: no key is needed to look at what was paid for.
 
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
 from msgspec.structs import replace
 
 from xscore.extensions.pages.reading import read_turn_page
 from xscore.extensions.pages.records import TurnPage
 from xscore.extensions.pages.turn_page import render_turn_page
 from xscore.extensions.view.comparison import ROWS_SHOWN, compare_turns
+from xscore.extensions.view.comparison_map import comparison_data
 from xscore.extensions.view.exchange import HTML, PageRequest, PageResponse
-from xscore.extensions.view.site import OWN_POLICY, Site
+from xscore.extensions.view.site import OWN_POLICY, Look, Site
 from xscore.pipeline.assembly import assemble_parts
 from xscore.platform.errors import UsageError
 from xscore.records.events import Observer
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
     from xscore.store.store import Store
 
 COMPARED = 2
+MAP_LOOK = Look(
+    styles=("page.css", "turn.css", "view.css"),
+    scripts=("data.js", "changes.js", "map.js", "pointing.js", "compare.js"),
+    drawing="drawing.js",
+)
 
 
 def turn_page(site: Site, turn_id: str) -> PageResponse:
@@ -44,7 +51,15 @@ def compare_page(site: Site, request: PageRequest) -> PageResponse:
         pages = [_read(site, store, find_turn_id(store.connection, name)) for name in names]
     before, now = sorted(pages, key=lambda page: page.turn.at)
     comparison = compare_turns(before, now)
-    return site.render("compare.html.j2", comparison=comparison, rows_shown=ROWS_SHOWN)
+    places = {compared.memory.id: place for place, compared in enumerate(comparison.memories)}
+    return site.render(
+        "compare.html.j2",
+        look=MAP_LOOK,
+        data=Markup(comparison_data(comparison)),  # noqa: S704  JSON in which `<` is escaped
+        comparison=comparison,
+        places=places,
+        rows_shown=ROWS_SHOWN,
+    )
 
 
 def _read(site: Site, store: "Store", turn_id: str) -> TurnPage:
