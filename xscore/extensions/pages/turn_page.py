@@ -41,8 +41,8 @@ WHY = {
 }
 
 
-def render_turn_page(page: TurnPage) -> str:
-    """Return the page."""
+def render_turn_page(page: TurnPage, *, home: str = "") -> str:
+    """Return the page. home: the address of the list of questions, where a server has one."""
     style = "\n".join([page_part("page.css"), *map(turn_part, STYLES)])
     script = "\n".join(map(turn_part, SCRIPTS))
     drawing = vendored_part("drawing.js")
@@ -61,6 +61,7 @@ def render_turn_page(page: TurnPage) -> str:
             drawing=Markup(drawing),  # noqa: S704  a packaged file
             script=Markup(script),  # noqa: S704  a packaged file
             data=Markup(page_data(page)),  # noqa: S704  JSON in which `<` is escaped
+            home=home,
             page=page,
             receipt=receipt,
             answer=answer,

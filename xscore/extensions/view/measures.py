@@ -15,7 +15,7 @@ from xscore.extensions.view.site import OWN_POLICY, Site
 def report_page(site: Site) -> PageResponse:
     """Return the report."""
     report = _report(site, lines=PAGE_LINES, details=DETAILED)
-    page = render_page(replace(report, turns=report.turns[:PAGE_LINES]))
+    page = render_page(replace(report, turns=report.turns[:PAGE_LINES]), home=site.root)
     return PageResponse(body=page, content_type=HTML, policy=OWN_POLICY)
 
 

@@ -37,7 +37,8 @@ def turn_page(site: Site, turn_id: str) -> PageResponse:
     """Return the page of a turn."""
     with site.opened() as store:
         page = _read(site, store, turn_id)
-    return PageResponse(body=render_turn_page(page), content_type=HTML, policy=OWN_POLICY)
+    text = render_turn_page(page, home=site.root)
+    return PageResponse(body=text, content_type=HTML, policy=OWN_POLICY)
 
 
 def compare_page(site: Site, request: PageRequest) -> PageResponse:
