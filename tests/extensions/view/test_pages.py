@@ -147,3 +147,39 @@ async def test_the_figures_of_a_turn_are_json(asked: Path) -> None:
         live = json.loads(served.page(f"turn/{oldest}/now"))
     assert live["state"] == "done" and live["judged"] == live["candidates"] > 3
     assert live["best"][0]["name"] == "Basket.total" and live["best"][0]["score"] == 0.95
+
+
+async def test_two_turns_are_compared(asked: Path) -> None:
+    """The earlier stands first, however they are named; what rose, fell and was chosen is listed,
+    and every name is text."""
+    with serving_pages(asked, may_edit=False) as served:
+        newest, oldest = turn_ids(served.page())
+        assert f"compare?turn={oldest}&amp;turn={newest}" in served.page()
+        page = served.page(f"compare?turn={newest}&turn={oldest}")
+        assert page == served.page(f"compare?turn={oldest}&turn={newest}")
+        assert page.index(f"turn/{oldest}") < page.index(f"turn/{newest}")
+        block = re.search(r'id="turn-data">(.*?)</script>', page, re.DOTALL)
+        assert block is not None
+        data = json.loads(block[1])
+        for wrong in ("compare", f"compare?turn={newest}", f"compare?turn={newest}&turn={newest}"):
+            assert served.ask(wrong).status == 400
+        assert served.ask(f"compare?turn={newest}&turn=t_0").status == 404
+    changes = {
+        name: (before, now)
+        for name, before, now in zip(data["names"], data["before"], data["scores"], strict=True)
+    }
+    assert changes["Basket.total"][0] > 900 > changes["Basket.total"][1]
+    assert changes["greet"][0] < 200 and changes["greet"][1] >= 900
+    chosen_before = {data["names"][place] for place in data["keptBefore"]}
+    assert "Basket.total" in chosen_before and "greet" not in chosen_before
+    assert data["names"][data["kept"][0]] == "greet"
+
+
+async def test_the_page_of_a_turn_leads_back(asked: Path) -> None:
+    """The page is that of `show`, with a link to the list."""
+    with serving_pages(asked, may_edit=False) as served:
+        for turn in turn_ids(served.page()):
+            page = served.page(f"turn/{turn}")
+            assert TASK in page
+            assert f'href="/{served.server.door.token}/"' in page
+        assert f'href="/{served.server.door.token}/"' in served.page("report")
