@@ -105,12 +105,12 @@ def settings_for(script: Path, scored: dict[str, object]) -> Settings:
 
 
 @pytest.fixture
-async def asked(make_repo: MakeRepo, tmp_path: Path, own_home: Path) -> Path:
+async def repository(make_repo: MakeRepo, tmp_path: Path, own_home: Path) -> Path:
     """A repository whose question was asked twice, of two judges."""
     root = make_repo(FILES)
-    other = {**SCRIPT, "default": 0.4, "answer": "Nobody sums <script>it</script>."}
-    other["rules"] = [{"entity": "greet", "score": 0.9, "reason": "says <b>hello</b>"}]
-    for number, scored in enumerate((SCRIPT, other)):
+    otherwise = {**SCRIPT, "default": 0.4, "answer": "Nobody sums <script>it</script>."}
+    otherwise["rules"] = [{"entity": "greet", "score": 0.9, "reason": "says <b>hello</b>"}]
+    for number, scored in enumerate((SCRIPT, otherwise)):
         settings = settings_for(tmp_path / f"script-{number}.json", scored)
         async with Pipeline.open(root, settings) as pipeline:
             await pipeline.ask(Turn(task=TASK))

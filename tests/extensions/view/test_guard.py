@@ -11,12 +11,12 @@ from xscore.extensions.view import server as server_module
 from xscore.extensions.view.guard import MAX_BODY_BYTES
 
 
-def sent(served: Served, request: str, *, more: bytes = b"") -> bytes:
+def sent(served: Served, request: str) -> bytes:
     """Send raw text, in which `{token}` and `{port}` stand for the server's; return all it says."""
     door = served.server.door
     text = request.replace("{token}", door.token).replace("{port}", str(door.port))
     with socket.create_connection(("127.0.0.1", door.port), timeout=30) as client:
-        client.sendall(text.replace("\n", "\r\n").encode("latin-1") + more)
+        client.sendall(text.replace("\n", "\r\n").encode("latin-1"))
         client.shutdown(socket.SHUT_WR)
         reply = b""
         while piece := client.recv(65_536):

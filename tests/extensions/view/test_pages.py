@@ -33,9 +33,9 @@ def waiting(store: Store) -> dict[str, str]:
     return {fact.id: fact.text for fact in review.facts_to_review(store)}
 
 
-async def test_questions_are_listed_and_found_by_their_answers(asked: Path) -> None:
+async def test_questions_are_listed_and_found_by_their_answers(repository: Path) -> None:
     """Newest first; a search finds words of the question and of the answer, in any case."""
-    with serving_pages(asked, may_edit=False) as served:
+    with serving_pages(repository, may_edit=False) as served:
         newest, oldest = turn_ids(served.page())
         assert TASK in served.page()
         assert turn_ids(served.page("?q=NOBODY")) == [newest]
@@ -47,18 +47,18 @@ async def test_questions_are_listed_and_found_by_their_answers(asked: Path) -> N
         assert len(turn_ids(served.page("?show=" + "9" * 500))) == 2
 
 
-async def test_words_of_others_are_escaped(asked: Path) -> None:
+async def test_words_of_others_are_escaped(repository: Path) -> None:
     """Markup in a search, an answer or a path stays text."""
-    with serving_pages(asked, may_edit=False) as served:
+    with serving_pages(repository, may_edit=False) as served:
         page = served.page("?q=" + quote('"><script>alert(1)</script>'))
         missing = served.ask("turn/" + quote("<img src=x>"))
         assert "<script>alert" not in page and "&lt;script&gt;" in page
         assert missing.status == 404 and b"<img" not in missing.read()
 
 
-async def test_no_path_names_a_file(asked: Path) -> None:
+async def test_no_path_names_a_file(repository: Path) -> None:
     """Whatever stands in the path, only listed pages answer."""
-    with serving_pages(asked, may_edit=True) as served:
+    with serving_pages(repository, may_edit=True) as served:
         for path in ("../../etc/passwd", "..%2f..%2fetc%2fpasswd", "parts/view.css", "%00", "turn"):
             assert served.ask(path).status == 404, path
 
@@ -123,16 +123,16 @@ def test_a_reader_changes_nothing(facts: Path) -> None:
         assert waiting(store) == before
 
 
-async def test_a_page_that_reads_cannot_write(asked: Path) -> None:
+async def test_a_page_that_reads_cannot_write(repository: Path) -> None:
     """Every page leaves the rows of the store as they were."""
 
     def rows() -> list[object]:
-        with sqlite3.connect(store_file(asked)) as connection:
+        with sqlite3.connect(store_file(repository)) as connection:
             tables = ("turn", "receipt", "event", "memory_row", "judgment", "call")
             return [connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables]
 
     before = rows()
-    with serving_pages(asked, may_edit=True) as served:
+    with serving_pages(repository, may_edit=True) as served:
         for turn in turn_ids(served.page()):
             served.page(f"turn/{turn}/now")
         for path in ("?q=basket", "memories", "report"):
@@ -140,19 +140,19 @@ async def test_a_page_that_reads_cannot_write(asked: Path) -> None:
     assert rows() == before
 
 
-async def test_the_figures_of_a_turn_are_json(asked: Path) -> None:
+async def test_the_figures_of_a_turn_are_json(repository: Path) -> None:
     """What the page of a running turn asks for counts candidates, judgments, calls and dollars."""
-    with serving_pages(asked, may_edit=False) as served:
+    with serving_pages(repository, may_edit=False) as served:
         oldest = turn_ids(served.page())[-1]
         live = json.loads(served.page(f"turn/{oldest}/now"))
     assert live["state"] == "done" and live["judged"] == live["candidates"] > 3
     assert live["best"][0]["name"] == "Basket.total" and live["best"][0]["score"] == 0.95
 
 
-async def test_two_turns_are_compared(asked: Path) -> None:
+async def test_two_turns_are_compared(repository: Path) -> None:
     """The earlier stands first, however they are named; what rose, fell and was chosen is listed,
     and every name is text."""
-    with serving_pages(asked, may_edit=False) as served:
+    with serving_pages(repository, may_edit=False) as served:
         newest, oldest = turn_ids(served.page())
         assert f"compare?turn={oldest}&amp;turn={newest}" in served.page()
         page = served.page(f"compare?turn={newest}&turn={oldest}")
@@ -163,7 +163,7 @@ async def test_two_turns_are_compared(asked: Path) -> None:
         data = json.loads(block[1])
         for wrong in ("compare", f"compare?turn={newest}", f"compare?turn={newest}&turn={newest}"):
             assert served.ask(wrong).status == 400
-        assert served.ask(f"compare?turn={newest}&turn=t_0").status == 404
+        assert served.ask(f"compare?turn={newest}&turn=t_none").status == 404
     changes = {
         name: (before, now)
         for name, before, now in zip(data["names"], data["before"], data["scores"], strict=True)
@@ -175,9 +175,9 @@ async def test_two_turns_are_compared(asked: Path) -> None:
     assert data["names"][data["kept"][0]] == "greet"
 
 
-async def test_the_page_of_a_turn_leads_back(asked: Path) -> None:
+async def test_the_page_of_a_turn_leads_back(repository: Path) -> None:
     """The page is that of `show`, with a link to the list."""
-    with serving_pages(asked, may_edit=False) as served:
+    with serving_pages(repository, may_edit=False) as served:
         for turn in turn_ids(served.page()):
             page = served.page(f"turn/{turn}")
             assert TASK in page

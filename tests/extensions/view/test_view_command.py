@@ -62,8 +62,8 @@ def test_it_prints_a_link_and_ends_by_ctrl_c(tmp_path: Path) -> None:
         assert asked(link.rstrip("/")[:-1] + "x/")[0] == 404
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
-    with viewing(tmp_path) as (other, _):
-        assert urlsplit(other).path != urlsplit(link).path
+    with viewing(tmp_path) as (later_link, _):
+        assert urlsplit(later_link).path != urlsplit(link).path
 
 
 def test_it_ends_when_nobody_looks(tmp_path: Path) -> None:
@@ -109,10 +109,10 @@ def slow() -> Iterator[Mapping[str, str]]:
 
 def _running_turn(link: str) -> str:
     """Return the id of the turn that runs; empty: there is none yet."""
-    found = re.search(
+    running = re.search(
         r'turn/(t_[0-9a-f]+)".*?<em class="state running">', asked(link)[1], re.DOTALL
     )
-    return found[1] if found else ""
+    return running[1] if running else ""
 
 
 @pytest.mark.verify
@@ -155,14 +155,14 @@ def test_a_server_that_is_killed_leaves_the_store_as_it_is(make_repo: MakeRepo) 
     done.communicate(timeout=60)
     with viewing(root, "--edit") as (link, process):
         address = urlsplit(link)
-        for _ in range(8):
-            client = socket.create_connection((str(address.hostname), address.port or 0), 30)
-            client.sendall(
-                f"GET {address.path} HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()
-            )
-        time.sleep(0.01)
-        process.kill()
-        process.wait(30)
+        request = f"GET {address.path} HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n"
+        where = (str(address.hostname), address.port or 0)
+        with ExitStack() as clients:
+            for _ in range(8):
+                client = clients.enter_context(socket.create_connection(where, 30))
+                client.sendall(request.encode())
+            process.kill()
+            process.wait(30)
     with viewing(root) as (link, _):
         status, page = asked(link)
         assert status == 200 and "total" in page
@@ -171,12 +171,12 @@ def test_a_server_that_is_killed_leaves_the_store_as_it_is(make_repo: MakeRepo) 
 def test_only_a_command_of_ours_is_signalled() -> None:
     """A turn of a server or of a program, and the process of another boot, machine or session, are
     left alone."""
-    here = process_identity()
-    pid, session, boot, place = here.split(" ", 3)
+    this_process = process_identity()
+    pid, session, boot, place = this_process.split(" ", 3)
     strangers = [
-        RunningTurn(here, "mcp"),
-        RunningTurn(here, "hook"),
-        RunningTurn(here, "ask"),  # this process is no `xscore`: it only asks turns
+        RunningTurn(this_process, "mcp"),
+        RunningTurn(this_process, "hook"),
+        RunningTurn(this_process, "ask"),  # this process is no `xscore`: it only asks turns
         RunningTurn(f"{pid} {int(session) + 1} {boot} {place}", "ask"),
         RunningTurn(f"{pid} {session} {boot} {place} elsewhere", "ask"),
         RunningTurn(f"{pid} {session} 00000000 {place}", "ask"),

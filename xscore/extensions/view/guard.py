@@ -106,8 +106,8 @@ def read_request(parts: tuple[str, ...], target: str, *, body: bytes | None) -> 
     """Return the request of a target and, where one was posted, its form. Raises RefusedRequest."""
     query = _fields(urlsplit(target).query)
     if body is None:
-        values = {name: tuple(given) for name, given in query.items()}
-        return PageRequest(is_post=False, path=parts, query=values)
+        fields = {name: tuple(values) for name, values in query.items()}
+        return PageRequest(is_post=False, path=parts, query=fields)
     try:
         text = body.decode("ascii")
     except UnicodeDecodeError as error:

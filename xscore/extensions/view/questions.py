@@ -58,10 +58,10 @@ def questions_page(site: Site, request: PageRequest) -> PageResponse:
     )
 
 
-def _limit(given: str) -> int:
-    if not given.isdecimal() or len(given) > 6:
+def _limit(number: str) -> int:
+    if not number.isdecimal() or len(number) > 6:
         return SHOWN_AT_ONCE
-    return max(1, min(MOST_SHOWN, int(given)))
+    return max(1, min(MOST_SHOWN, int(number)))
 
 
 def _rows(

@@ -7,6 +7,7 @@ all is judged. Trade-off: what a turn takes over from earlier questions of its t
 before its receipt, so it counts as left until then.
 """
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -86,14 +87,20 @@ def stop_turn(site: Site, turn_id: str) -> PageResponse:
         turn_id = find_turn_id(store.connection, turn_id)
         running = running_turn(store.connection, turn_id)
     if running is None:
-        raise NothingMatched(f"turn {turn_id} does not run any more")
+        raise NothingMatched(
+            f"turn {turn_id} does not run any more", hint="Its page says how it ended."
+        )
     why_not = why_not_stoppable(running)
     if why_not:
-        raise UsageError(f"turn {turn_id} cannot be stopped from here: {why_not}")
+        raise UsageError(
+            f"turn {turn_id} cannot be stopped from here: {why_not}",
+            hint="End it where it was begun.",
+        )
     # A second signal would end the process before it has written its receipt.
     if turn_id not in site.stopped:
         site.stopped.add(turn_id)
-        interrupt(running)
+        with suppress(ProcessLookupError):  # it has ended by itself
+            interrupt(running)
     return site.go_to(f"turn/{turn_id}")
 
 

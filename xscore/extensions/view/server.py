@@ -118,10 +118,10 @@ def _nothing_yet(_request: PageRequest) -> PageResponse:
 class _BoundedReader(io.RawIOBase):
     """Reads what a client sends, until a moment and a number of bytes."""
 
-    def __init__(self, connection: socket.socket, *, until: float, most: int) -> None:
+    def __init__(self, connection: socket.socket, *, until: float, byte_limit: int) -> None:
         self._connection = connection
         self._until = until
-        self._left = most
+        self._left = byte_limit
 
     def readable(self) -> bool:
         return True
@@ -144,8 +144,11 @@ class _Connection(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        most = MAX_HEAD_BYTES + MAX_BODY_BYTES
-        reader = _BoundedReader(self.connection, until=time.monotonic() + ASKING_S, most=most)
+        reader = _BoundedReader(
+            self.connection,
+            until=time.monotonic() + ASKING_S,
+            byte_limit=MAX_HEAD_BYTES + MAX_BODY_BYTES,
+        )
         self.rfile = io.BufferedReader(reader)
 
     def do_GET(self) -> None:

@@ -87,9 +87,9 @@ class Site(Struct, frozen=True, kw_only=True):
             .get_template(template)
             .render(
                 site=self,
-                style=Markup(style),  # noqa: S704  packaged files, as are the next two
-                script=Markup(script),  # noqa: S704
-                drawing=Markup(drawing),  # noqa: S704
+                style=Markup(style),  # noqa: S704  packaged files
+                script=Markup(script),  # noqa: S704  a packaged file
+                drawing=Markup(drawing),  # noqa: S704  a packaged file
                 **values,
             )
         )

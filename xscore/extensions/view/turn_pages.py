@@ -64,8 +64,7 @@ def compare_page(site: Site, request: PageRequest) -> PageResponse:
 
 
 def _read(site: Site, store: "Store", turn_id: str) -> TurnPage:
-    given = site.loaded.settings
-    settings = replace(
-        given, judge=replace(given.judge, model="lexical"), primary=PrimarySettings()
-    )
+    settings = site.loaded.settings
+    judge = replace(settings.judge, model="lexical")
+    settings = replace(settings, judge=judge, primary=PrimarySettings())
     return read_turn_page(assemble_parts(store, settings, None, Observer()), turn_id)
