@@ -53,7 +53,10 @@ if TYPE_CHECKING:
 
 STALE_NOW = "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
 RESCORED = "Word scores are not stored; recomputed now."
-OTHER_COMMITS = "other commits had taken the places that commits may have"
+OTHERS_OF_KIND: Mapping[str, str] = {
+    Kind.COMMIT: "other commits had taken the places that commits may have",
+    Kind.DOCUMENT: "other passages had taken the places that fetched documents may have",
+}
 NAMESAKES_SHOWN = 4
 
 
@@ -203,8 +206,8 @@ def _words_of_listed(shown: Selected, score: str, *, is_kept: bool) -> str:
             " keep it."
         )
     taken = "the places were taken. Raise --top-k to keep it."
-    if shown.kind == Kind.COMMIT:
-        taken = f"{OTHER_COMMITS}. `--kind commit` keeps more of them."
+    if shown.kind in OTHERS_OF_KIND:
+        taken = f"{OTHERS_OF_KIND[shown.kind]}. `--kind {shown.kind}` keeps more of them."
     return f"It passed with {score}, but {taken}"
 
 
@@ -353,8 +356,7 @@ def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tu
         )
         return "beyond_k", sentence
     used_up = "tests had used up their share of the places"
-    if shown.kind == Kind.COMMIT:
-        used_up = OTHER_COMMITS
+    used_up = OTHERS_OF_KIND.get(shown.kind, used_up)
     return "over_quota", f"It passed with {score}, but {used_up}."
 
 
