@@ -1,5 +1,6 @@
 """Documents are read apart: real ones become passages, and none of a stranger's harms us."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,7 @@ def unreadable(name: str) -> bytes:
     """Return what a stranger might send."""
     entities = b"".join(b"<!ENTITY %c '%s'>" % (98 + n, b"&%c;" % (97 + n) * 10) for n in range(9))
     document = b"<w:document xmlns:w='%s'><w:body>" % WORD.encode()
-    made = {
+    samples: dict[str, Callable[[], bytes]] = {
         "pages in a ring": lambda: pdf_of(
             [CATALOG, b"<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 2 >>"]
         ),
@@ -123,7 +124,7 @@ def unreadable(name: str) -> bytes:
         ),
         "nothing": lambda: b"<html><body><script>1</script></body></html>",
     }
-    return made[name]()
+    return samples[name]()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from urllib.parse import urljoin
 from msgspec import Struct
 
 from xscore.extensions.documents.addresses import why_refused
+from xscore.extensions.documents.files import TOO_LARGE
 from xscore.extensions.documents.hosts import checked_address, may_be_private, origin_of
 from xscore.extensions.documents.parsed import RobotsJob
 from xscore.extensions.documents.reading import read_apart
@@ -33,6 +34,7 @@ ROBOTS_BYTES = 500_000
 CONNECT_TIMEOUT_S = 10.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _NOT_MODIFIED = 304
+_SAVE_IT = "A page that you can open in a browser can be saved and fetched as a file."
 _NO_PROXY_HINT = (
     "Proxies of the environment are not used. Where there is no other way out, save the page and"
     " fetch the file."
@@ -82,16 +84,18 @@ class Downloader:
             ) from error
 
     async def _follow(self, address: str, since: Mapping[str, str]) -> Download:
-        here = address
+        hop = address
         for _ in range(MOST_REDIRECTS + 1):
-            here = checked_address(here, self._settings)
-            await self._ask_robots(here)
+            hop = checked_address(hop, self._settings)
+            await self._ask_robots(hop)
             headers = {"Accept": ACCEPT, **since}
-            reply = await self._request(here, headers, max_bytes=self._settings.max_bytes)
+            reply = await self._request(hop, headers, max_bytes=self._settings.max_bytes)
             if reply.status not in _REDIRECTS:
-                return _checked_download(here, reply, is_conditional=bool(since))
-            here = urljoin(here, reply.headers.get("Location", ""))
-        raise NotFetched(f"{origin_of(address)} redirects more than {MOST_REDIRECTS} times")
+                return _checked_download(hop, reply, is_conditional=bool(since))
+            hop = urljoin(hop, reply.headers.get("Location", ""))
+        raise NotFetched(
+            f"{origin_of(address)} redirects more than {MOST_REDIRECTS} times", hint=_SAVE_IT
+        )
 
     async def _ask_robots(self, address: str) -> None:
         """Raise NotFetched if the host's robots.txt forbids the address, or cannot be asked for."""
@@ -105,16 +109,16 @@ class Downloader:
         if verdict.problem:
             raise NotFetched(
                 f"{one_line(address)[:200]}: {verdict.problem}",
-                hint="A page that you may read can be saved and fetched as a file.",
+                hint=_SAVE_IT,
             )
 
     async def _robots_of(self, origin: str) -> bytes:
-        here = f"{origin}/robots.txt"
+        hop = f"{origin}/robots.txt"
         for _ in range(MOST_REDIRECTS + 1):
-            here = checked_address(here, self._settings)
-            reply = await self._request(here, {"Accept": "text/plain"}, max_bytes=ROBOTS_BYTES)
+            hop = checked_address(hop, self._settings)
+            reply = await self._request(hop, {"Accept": "text/plain"}, max_bytes=ROBOTS_BYTES)
             if reply.status in _REDIRECTS:
-                here = urljoin(here, reply.headers.get("Location", ""))
+                hop = urljoin(hop, reply.headers.get("Location", ""))
             elif 200 <= reply.status < 300:
                 return reply.data
             elif 400 <= reply.status < 500:
@@ -122,7 +126,9 @@ class Downloader:
             else:
                 break
         # RFC 9309: where the rules cannot be read, all is forbidden.
-        raise NotFetched(f"{origin}/robots.txt cannot be read, so nothing is fetched from there")
+        raise NotFetched(
+            f"{origin}/robots.txt cannot be read, so nothing is fetched from there", hint=_SAVE_IT
+        )
 
     async def _request(self, address: str, headers: Mapping[str, str], *, max_bytes: int) -> _Reply:
         """Send one request to one host, and read its reply. Raises NotFetched."""
@@ -157,8 +163,7 @@ class Downloader:
                         break
                 return _Reply(response.status, response.headers, bytes(data + body.rest()))
         except OversizedReply as error:
-            hint = "`documents.max_bytes` sets how large a document may be."
-            raise NotFetched(f"{origin_of(address)} answered {error}", hint=hint) from error
+            raise NotFetched(f"{origin_of(address)} answered {error}", hint=TOO_LARGE) from error
         except (ClientError, OSError, ValueError) as error:
             raise gate.explained(address, error) from error
 
@@ -199,7 +204,9 @@ def _checked_download(address: str, reply: _Reply, *, is_conditional: bool) -> D
     if reply.status == _NOT_MODIFIED and is_conditional:
         return Download(address=address, is_unchanged=True)
     if reply.status != 200:
-        raise NotFetched(f"{one_line(address)[:200]}: its host answered {reply.status}")
+        raise NotFetched(
+            f"{one_line(address)[:200]}: its host answered {reply.status}", hint=_SAVE_IT
+        )
     return Download(
         address=address,
         data=reply.data,

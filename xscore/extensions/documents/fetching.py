@@ -44,9 +44,9 @@ class DocumentFetcher:
     def fetch(self, source: str) -> KeptDocument:
         """Fetch what a person named. Raises NotFetched."""
         if is_address(source):
-            return self._from_address(checked_address(source, self._settings), known=None)
+            return self._from_address(checked_address(source, self._settings), record=None)
         place = place_of_file(self._store.root.path, source, folder=Path.cwd())
-        return self._from_file(place, known=None)
+        return self._from_file(place, record=None)
 
     def refresh(self, document: StoredDocument) -> KeptDocument:
         """Fetch a document again if it has changed. Raises NotFetched."""
@@ -62,13 +62,13 @@ class DocumentFetcher:
                 hint="Fetch it by its whole address.",
             )
         if is_address(document.place):
-            return self._from_address(document.place, known=record)
-        return self._from_file(document.place, known=record)
+            return self._from_address(document.place, record=record)
+        return self._from_file(document.place, record=record)
 
-    def _from_file(self, place: str, *, known: FetchRecord | None) -> KeptDocument:
+    def _from_file(self, place: str, *, record: FetchRecord | None) -> KeptDocument:
         root = self._store.root.path
-        if known is not None and _is_same_file(path_of_place(root, place), known):
-            return self._unchanged(known)
+        if record is not None and _is_same_file(path_of_place(root, place), record):
+            return self._unchanged(record)
         file = read_document_file(root, place, max_bytes=self._settings.max_bytes)
         form, document = _read(place, file.data, name=place.rpartition("/")[2])
         fetched = FetchedDocument(
@@ -80,15 +80,15 @@ class DocumentFetcher:
         )
         return keep_document(self._store, fetched)
 
-    def _from_address(self, address: str, *, known: FetchRecord | None) -> KeptDocument:
+    def _from_address(self, address: str, *, record: FetchRecord | None) -> KeptDocument:
         since: dict[str, str] = {}
-        if known is not None and known.etag:
-            since["If-None-Match"] = known.etag
-        if known is not None and known.last_modified:
-            since["If-Modified-Since"] = known.last_modified
+        if record is not None and record.etag:
+            since["If-None-Match"] = record.etag
+        if record is not None and record.last_modified:
+            since["If-Modified-Since"] = record.last_modified
         download = asyncio.run(self._downloader.download(address, since=since))
-        if download.is_unchanged and known is not None:
-            return self._unchanged(known)
+        if download.is_unchanged and record is not None:
+            return self._unchanged(record)
         return keep_document(self._store, _fetched(address, download))
 
     def _unchanged(self, record: FetchRecord) -> KeptDocument:
@@ -130,13 +130,16 @@ def _read(
         raise NotFetched(f"{place} is not {ACCEPTED}", hint="Save it as one of these.")
     document = read_apart(ReadingJob(data, form, name))
     if document.problem:
-        raise NotFetched(f"{place} ({form}): {document.problem}")
+        raise NotFetched(
+            f"{place} ({form}): {document.problem}",
+            hint="Save what matters of it as text or Markdown, and fetch that.",
+        )
     return form, document
 
 
-def _is_same_file(path: Path, known: FetchRecord) -> bool:
+def _is_same_file(path: Path, record: FetchRecord) -> bool:
     try:
         status = path.stat()
     except (OSError, ValueError):
         return False
-    return (status.st_size, status.st_mtime_ns) == (known.size, known.mtime_ns)
+    return (status.st_size, status.st_mtime_ns) == (record.size, record.mtime_ns)

@@ -14,10 +14,12 @@ from xscore.platform.errors import NotFetched
 from xscore.platform.files import FileRefused, opened_folder, read_file_under, read_named_file
 from xscore.platform.paths import native_name, portable_name
 
+TOO_LARGE = "`documents.max_bytes` sets how large a document may be."
 _REFUSALS = {
-    "outside": "it leads out of the repository",
-    "not_a_file": "it is not a regular file",
+    "outside": ("it leads out of the repository", "Name it where it lies."),
+    "not_a_file": ("it is not a regular file", "Name a file."),
 }
+"""Reason and hint, by what `platform.files` says."""
 
 
 class DocumentFile(Struct, frozen=True):
@@ -57,15 +59,13 @@ def read_document_file(root: Path, place: str, *, max_bytes: int) -> DocumentFil
             with opened_folder(root) as top:
                 data = read_file_under(top, native_name(place), max_bytes=max_bytes)
     except FileRefused as error:
-        why = _REFUSALS.get(str(error), f"it has more than {max_bytes:,} bytes")
-        raise NotFetched(f"{place}: {why}", hint=_HINTS.get(str(error), "")) from error
+        why, hint = _REFUSALS.get(str(error), (f"it has more than {max_bytes:,} bytes", TOO_LARGE))
+        raise NotFetched(f"{place}: {why}", hint=hint) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise NotFetched(f"{place} cannot be read: {reason}") from error
+        hint = "Name a file that you may read; links in a repository are not followed."
+        raise NotFetched(f"{place} cannot be read: {reason}", hint=hint) from error
     return DocumentFile(place, data, status.st_size, status.st_mtime_ns)
-
-
-_HINTS = {"too_large": "`documents.max_bytes` sets how large a document may be."}
 
 
 def _relative(path: Path, folder: Path) -> str | None:

@@ -14,7 +14,10 @@ _HTML = re.compile(
     rb"\A\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|\?xml[^>]*>\s*<!doctype\s+html)",
     re.IGNORECASE | re.DOTALL,
 )
-_MARKDOWN_ENDINGS = (".md", ".markdown", ".mdx")
+_ENDINGS: dict[DocumentForm, tuple[str, ...]] = {
+    "html": (".html", ".htm"),
+    "markdown": (".md", ".markdown", ".mdx"),
+}
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _TEXT_TYPES = ("application/json", "application/xml", "application/yaml")
 
@@ -37,10 +40,15 @@ def form_of(data: bytes, *, name: str, content_type: str = "") -> DocumentForm |
 
 
 def _form_of_text(start: bytes, name: str, kind: str) -> DocumentForm | None:
-    if kind in _HTML_TYPES or _HTML.match(start) or name.endswith((".html", ".htm")):
+    # A host knows more than an ending, and the bytes more than a host that says "plain".
+    if kind in _HTML_TYPES or _HTML.match(start):
         return "html"
-    if kind == "text/markdown" or name.endswith(_MARKDOWN_ENDINGS):
+    if kind == "text/markdown":
         return "markdown"
+    if not kind or kind == "text/plain":
+        for form, endings in _ENDINGS.items():
+            if name.endswith(endings):
+                return form
     if not kind or kind.startswith("text/") or kind in _TEXT_TYPES:
         return "text"
     return None

@@ -11,6 +11,7 @@ from xscore.platform.text import one_line
 from xscore.settings import DocumentSettings
 
 SCHEME = "https"
+_WHOLE_ADDRESS = "Give a whole address, such as https://example.com/page."
 
 
 def is_address(source: str) -> bool:
@@ -60,9 +61,13 @@ def _parts(address: str) -> SplitResult:
         # Reading the port finds one that is no number.
         is_whole = bool(parts.hostname) and parts.port != 0
     except ValueError as error:
-        raise NotFetched(f"{one_line(address)[:200]} is no address: {error}") from error
+        raise NotFetched(
+            f"{one_line(address)[:200]} is no address: {error}", hint=_WHOLE_ADDRESS
+        ) from error
     if not is_whole:
-        raise NotFetched(f"{one_line(address)[:200]} is no address: it names no host")
+        raise NotFetched(
+            f"{one_line(address)[:200]} is no address: it names no host", hint=_WHOLE_ADDRESS
+        )
     return parts
 
 

@@ -30,11 +30,15 @@ def serve_one() -> None:
     job = JOB.decode(sys.stdin.buffer.read())
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
     if isinstance(job, RobotsJob):
-        from xscore.extensions.documents.robots import read_rules  # of another library
+        from xscore.extensions.documents.robots import (
+            read_rules,  # each job has a library of its own
+        )
 
         document = read_rules(job)
     else:
-        from xscore.extensions.documents.readers import read_document  # rules need no reader
+        from xscore.extensions.documents.readers import (
+            read_document,  # each job has a library of its own
+        )
 
         document = read_document(job)
     signal.setitimer(signal.ITIMER_PROF, 0)

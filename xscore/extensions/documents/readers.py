@@ -11,6 +11,7 @@ import re
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from typing import Any
 
@@ -48,20 +49,28 @@ class Unreadable(Exception):  # not an XscoreError: it crosses no wall, the pare
 def read_document(job: ReadingJob) -> ParsedDocument:
     """Read one document; what is wrong with it is in the result."""
     try:
-        document = _READERS[job.form](job)
+        with _errors_of_parsers():
+            document = _READERS[job.form](job)
     except Unreadable as error:
         return ParsedDocument(problem=str(error))
-    except MemoryError:
-        raise
-    except Exception as error:  # the edge to the parsers of others
-        return ParsedDocument(problem=f"{type(error).__name__}: {one_line(str(error))[:200]}")
     if not document.passages:
         return ParsedDocument(problem=NO_TEXT)
     return document
 
 
+@contextmanager
+def _errors_of_parsers() -> Iterator[None]:
+    """Turn what the parsers of others raise into `Unreadable`."""
+    try:
+        yield
+    except (MemoryError, Unreadable):
+        raise
+    except Exception as error:  # the edge to code that is not ours
+        raise Unreadable(f"{type(error).__name__}: {one_line(str(error))[:200]}") from error
+
+
 def _read_pdf(job: ReadingJob) -> ParsedDocument:
-    from pypdf import PdfReader
+    from pypdf import PdfReader  # each form has a library of its own
 
     reader = PdfReader(BytesIO(job.data))
     if reader.is_encrypted and not reader.decrypt(""):
@@ -87,13 +96,13 @@ class _Stop:
             if number >= MOST_PAGES or time.process_time() > READING_SECONDS:
                 self.note = f"only the first {number:,} pages were read"
                 return
+            text = ""
             try:
-                text = page.extract_text() or ""
-            except MemoryError:
-                raise
-            except Exception:  # the edge to the parser of others: one page, not the document
+                with _errors_of_parsers():
+                    text = page.extract_text() or ""
+            except Unreadable:
+                # One page, not the document.
                 unreadable += 1
-                text = ""
             yield text
         if unreadable:
             self.note = f"{unreadable:,} of its pages could not be read"
@@ -104,7 +113,7 @@ def _read_docx(job: ReadingJob) -> ParsedDocument:
         unpacked = sum(part.file_size for part in packed.infolist())
     if unpacked > MOST_UNPACKED:
         raise Unreadable(f"unpacked it would take {unpacked >> 20:,} MB")
-    from docx import Document
+    from docx import Document  # each form has a library of its own
     from docx.table import Table
 
     document = Document(BytesIO(job.data))
@@ -141,9 +150,9 @@ def _table_text(table: Any) -> str:
 
 
 def _read_html(job: ReadingJob) -> ParsedDocument:
-    # Bytes, not text: its own reader finds the encoding and refuses less.
-    import trafilatura
+    import trafilatura  # each form has a library of its own
 
+    # Bytes, not text: its own reader finds the encoding and refuses less.
     text = trafilatura.extract(
         job.data,
         output_format="markdown",
