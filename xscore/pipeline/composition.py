@@ -234,7 +234,7 @@ def aim_of(turn: Turn, *, about_tests: bool) -> TaskAim:
     for path in (*find_mentions(turn.task).files, turn.file):
         lowered = path.lower()
         if lowered.endswith(_DOC_ENDINGS):
-            subjects |= {Kind.DOC, Kind.DOCUMENT, Kind.TEXT}
+            subjects |= {Kind.DOC, Kind.TEXT}
         elif lowered.endswith(_CONFIG_ENDINGS):
             subjects |= {Kind.CONFIG, Kind.TEXT}
     return TaskAim(frozenset(subjects))

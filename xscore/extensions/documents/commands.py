@@ -65,7 +65,9 @@ def fetch(
     """
     ways = [lists, refresh, remove, search is not None]
     if sum(ways) > 1:
-        raise UsageError("--list, --refresh, --remove and --search exclude one another")
+        raise UsageError(
+            "--list, --refresh, --remove and --search exclude one another", hint="Give one of them."
+        )
     settings = read_settings(flags).settings
     if search is not None:
         return _search(search, sources, flags, settings)
@@ -193,8 +195,11 @@ def _list(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
 def _remove(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
     # Erasing is an extension of its own.
     from xscore.extensions.privacy.erasure import erase_memories
-    from xscore.extensions.privacy.erasure_report import ErasureReport, print_erasure
-    from xscore.extensions.privacy.owed_erasures import settle_owed_erasures
+    from xscore.extensions.privacy.erasure_report import (  # as above
+        ErasureReport,
+        print_erasure,
+    )
+    from xscore.extensions.privacy.owed_erasures import settle_owed_erasures  # as above
 
     with opened_store(flags, make=False, settings=settings) as store:
         chosen = _chosen(store, sources)

@@ -82,6 +82,9 @@ class Downloader:
                 f"{origin_of(address)} was not done after {seconds:g} s",
                 hint="`documents.timeout_s` sets how long a document may take.",
             ) from error
+        finally:
+            # The last connection is closed by the loop, which ends with this download.
+            await asyncio.sleep(0)
 
     async def _follow(self, address: str, since: Mapping[str, str]) -> Download:
         hop = address
