@@ -29,6 +29,8 @@ from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings, Settings, StoreSettings
 
 Asked = TypeVar("Asked")
+Place = tuple[str, int, int, str]
+"""Path, first and last line, and name."""
 ABSENT = Path(__file__).with_name("keyless_absent.csv")
 """Repository and question, a line each."""
 
@@ -51,6 +53,13 @@ class CommitCase(Struct, frozen=True):
     def is_gold(self, path: str, start: int, end: int, name: str = "") -> bool:
         """Whether a place is one of them: by name, or where each covers half of the other."""
         return any(is_same_place(place, path, start, end, name) for place in self.gold)
+
+    def share_of_gold(self, places: Sequence[Place]) -> float:
+        """Return the share of what changed that is among these places."""
+        gold_there = 0
+        for entity in self.gold:
+            gold_there += any(is_same_place(entity, *place) for place in places)
+        return gold_there / len(self.gold)
 
 
 class CaseResult(Struct, frozen=True):
@@ -159,6 +168,6 @@ async def answers(
             )
 
 
-def place_of(candidate: Candidate) -> tuple[str, int, int, str]:
+def place_of(candidate: Candidate) -> Place:
     """Return path, lines and name of a candidate, as `CommitCase.is_gold` takes them."""
     return candidate.path, candidate.start_line, candidate.end_line, candidate.entity

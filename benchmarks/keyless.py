@@ -47,6 +47,8 @@ class Figures(Struct, frozen=True):
     """What a rule keeps of one case."""
 
     any_gold: bool
+    gold: float
+    """Share of what changed that is kept."""
     gold_file: bool
     kept: int
     beside: int
@@ -126,6 +128,7 @@ def figures_of(case: CommitCase, selection: Selection) -> Figures:
     kept = [memory.candidate for memory in selection.kept]
     return Figures(
         any_gold=any(case.is_gold(*place_of(memory)) for memory in kept),
+        gold=case.share_of_gold([place_of(memory) for memory in kept]),
         gold_file=any(memory.path in case.gold_files for memory in kept),
         kept=len(kept),
         beside=sum(memory.kind not in PRODUCT_CODE_KINDS for memory in kept),
@@ -190,6 +193,7 @@ def show(name: str, rows: Sequence[Figures]) -> None:
     kept = sum(row.kept for row in rows)
     print(
         f"{name:18} n {len(rows):3}  any gold kept {fmean(row.any_gold for row in rows):.3f}"
+        f"  gold kept {fmean(row.gold for row in rows):.3f}"
         f"  gold file {fmean(row.gold_file for row in rows):.3f}"
         f"  kept {kept / len(rows):4.1f}  none {fmean(not row.kept for row in rows):.3f}"
         f"  no code among the kept {sum(row.beside for row in rows) / max(1, kept):.2f}",

@@ -17,7 +17,12 @@ from tests.proof.layers_writes import AddMemory, Edit, Erase, Fail
 from xscore.extensions.learning.draft import Action, ActionKind, Consolidation
 from xscore.extensions.privacy.erasure import Erasure
 from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource, MemoryStatus
-from xscore.records.statement import LAYERS_BY_KIND, Failure, StatementEffect, StoredStatement
+from xscore.records.statement import (
+    LAYERS_BY_KIND,
+    RecordedFailure,
+    StatementEffect,
+    StoredStatement,
+)
 
 TOPICS = {
     "quartzlamp": "Use quartzlamp for the harbour lights",
@@ -184,7 +189,7 @@ class Model(Struct):
         assert stored.memory.id != before.id, "a memory stepped back behind itself"
         self.set_status(before.id, MemoryStatus.SUPERSEDED)
 
-    def failed(self, write: Fail, failure: Failure) -> None:
+    def failed(self, write: Fail, failure: RecordedFailure) -> None:
         """A failure: counted once for each occurrence, and a pattern from the third on."""
         identifier = str(failure.memory.id)
         held_before = self.held.get(identifier)

@@ -12,7 +12,7 @@ from xscore.indexer.index import index_repository
 from xscore.pipeline.build import Pipeline
 from xscore.platform.paths import find_root
 from xscore.records.judgment import Judgment
-from xscore.records.memory import MOST_FACT_TOKENS, Kind, MemoryScope
+from xscore.records.memory import MOST_FACT_TOKENS, Kind, MemoryScope, MemorySource
 from xscore.records.turn import Turn
 from xscore.scorer.facts import slips
 from xscore.scorer.lexical import LexicalJudge
@@ -122,6 +122,22 @@ def test_a_word_that_a_name_explains_says_little_of_other_facts(store: Store) ->
     beside = say(store, "If Valkey is down, logins fail.", key="login_outage")
     scores = judged(store, "what is Valkey doing?")
     assert scores[named.memory.id].score >= CUT > scores[beside.memory.id].score
+
+
+def test_an_inferred_fact_is_not_found_by_one_word_of_its_text(store: Store) -> None:
+    """A command that a Makefile shows shares `flags` with a question about flags; two words, its
+    name, or a statement of the same words are enough."""
+    text = "Tests are run with `make test`, which runs `go test $(GO_TEST_FLAGS) ./...`."
+    inferred = say(store, text, source=MemorySource.INFERRED, key="test_command").memory.id
+
+    def score(task: str) -> float:
+        return judged(store, task)[inferred].score
+
+    assert score("what happens to a flag?") < CUT
+    assert score("which flags does go get?") >= CUT
+    assert score("what is the test command?") >= CUT
+    stated = say(store, "Parsers reject duplicate flags.").memory.id
+    assert judged(store, "what happens to a flag?")[stated].score >= CUT
 
 
 def test_a_long_statement_is_judged_as_a_document(store: Store) -> None:

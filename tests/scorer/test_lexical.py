@@ -10,6 +10,7 @@ import click
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root
@@ -17,8 +18,9 @@ from xscore.records.judgment import FILL, UNRELATED_WORDS_BELOW, Judgment
 from xscore.records.memory import TERM_ENTRY, Candidate, Kind, Layer
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge, lexical_priors
-from xscore.scorer.scored_pool import why_less
+from xscore.scorer.scored_pool import is_about_pool, why_less
 from xscore.scorer.term_hits import entries_of, sum_of
+from xscore.scorer.weighed_pool import WeighedPool
 from xscore.settings import IndexSettings, SelectionSettings
 from xscore.store.store import Store
 from xscore.store.term_vectors import term_vector
@@ -55,7 +57,7 @@ def ask(store: Store, task: str, errors: str = "") -> list[tuple[Candidate, Judg
     """Judge a store's pool, best first."""
     pool = store.pool()
     by_content = {candidate.content_hash: candidate for candidate in pool}
-    judge = LexicalJudge(store.term_vectors)
+    judge = LexicalJudge(store.term_vectors, links=store.edges_touching)
     return [
         (by_content[j.content_hash], j)
         for j in judge.judgments(Turn(task=task, errors=errors), pool)
@@ -387,6 +389,35 @@ def test_a_question_counts_where_the_best_memories_hold_enough_of_it() -> None:
     assert "of the question's words" in best.reason
 
 
+@pytest.mark.parametrize(
+    ("log_odds", "held", "is_about"),
+    [
+        (2.2, 0.38, True),
+        (0.5, 0.38, False),
+        (0.5, 0.5, True),
+        (-0.2, 0.5, False),
+        (9.0, 0.0, False),
+    ],
+)
+def test_learned_odds_and_what_is_held_decide_together_about_a_question(
+    log_odds: float, held: float, is_about: bool
+) -> None:
+    """Strong odds make up for words that stand apart, and many words for weak odds."""
+    candidates, vectors = made(("cache_options", "cache the parsed options on disk"))
+    task = Turn(task="how does it cache parsed options to disk?")
+    evidence = replace(WeighedPool(task, candidates, lambda: vectors).evidence, held=held)
+    assert evidence.needed == 0.44
+    assert is_about_pool(evidence, log_odds, frozenset()) is is_about
+
+
+def test_how_something_is_computed_is_asked_of_what_it_names() -> None:
+    """A repository that has no word for `computed` may still have what is computed."""
+    texts = [(f"f{at}", f"word{at} and some more text") for at in range(60)]
+    pool = made(*texts, ("find_suggestions", "suggestions by distance of a mistyped name"))
+    assert scores(pool, "where are suggestions computed?")["m60"] > THRESHOLD
+    assert scores(pool, "where are invoices computed?")["m60"] < FILL.share * THRESHOLD
+
+
 @pytest.mark.parametrize(("held", "needed"), [(0.4399, 0.44), (0.4021, 0.4033), (0.2199, 0.22)])
 def test_the_reason_for_a_lower_score_never_names_one_figure_twice(
     held: float, needed: float
@@ -427,7 +458,7 @@ def test_a_name_that_a_short_question_says_stays_in_sight() -> None:
     pool = made(
         *texts, ("report.latencies", "the latencies"), ("report.of", "the latencies of a report")
     )
-    by_id = scores(pool, "how are the latency percentiles computed?")
+    by_id = scores(pool, "how are the latency percentiles plotted?")
     assert UNRELATED_WORDS_BELOW < by_id["m60"] < FILL.share * THRESHOLD
     assert by_id["m61"] < by_id["m60"]
 

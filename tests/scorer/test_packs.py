@@ -13,23 +13,24 @@ from xscore.records.memory import Candidate
 from xscore.scorer.packs import (
     OVERFULL_SHARE,
     PackProfile,
-    Slot,
     assign_packs,
     fit_profile,
     packed_tokens,
     packs_to_send,
+    place_all,
     throwaway_packs,
 )
 
 EDITS = 1_000
+Slots = Mapping[str, tuple[str, int]]
 Contents = dict[str, tuple[tuple[str, str], ...]]
 
 
-def contents(pool: Mapping[str, Candidate], slots: Mapping[str, Slot]) -> Contents:
+def contents(pool: Mapping[str, Candidate], slots: Slots) -> Contents:
     """What each pack shows, in order: everything in its bytes."""
     rows: dict[str, list[tuple[int, tuple[str, str]]]] = {}
-    for id_, slot in slots.items():
-        rows.setdefault(slot.pack, []).append((slot.position, (id_, pool[id_].content_hash)))
+    for id_, (pack, position) in slots.items():
+        rows.setdefault(pack, []).append((position, (id_, pool[id_].content_hash)))
     return {pack: tuple(shown for _, shown in sorted(members)) for pack, members in rows.items()}
 
 
@@ -67,7 +68,7 @@ def test_many_edits_change_about_one_pack_each(limits: PackProfile, seed: int, e
     stay full."""
     rng = random.Random(seed)
     pool = {memory.id: memory for memory, _ in real_code()[:1_200]}
-    slots: Mapping[str, Slot] = assign_packs(pool.values(), {}, limits).slots
+    slots: Slots = assign_packs(pool.values(), {}, limits).slots
     shown, changed = contents(pool, slots), 0
     for number in range(edits):
         edit(pool, number, rng)
@@ -85,7 +86,7 @@ def test_small_trees_keep_their_packs_full() -> None:
     """
     rng = random.Random(3)
     pool = {memory.id: memory for memory, _ in real_code()[:300]}
-    slots: Mapping[str, Slot] = assign_packs(pool.values(), {}, PackProfile()).slots
+    slots: Slots = assign_packs(pool.values(), {}, PackProfile()).slots
     for number in range(EDITS):
         edit(pool, number, rng)
         slots = assign_packs(pool.values(), slots, PackProfile()).slots
@@ -98,6 +99,67 @@ def test_an_unchanged_pool_is_left_alone() -> None:
     first = assign_packs(pool, {}, PackProfile())
     repeated = assign_packs(pool, first.slots, PackProfile())
     assert (repeated.slots, repeated.moved, repeated.gone) == (first.slots, {}, frozenset())
+
+
+def _slots_with_a_flaw(slots: Slots, flaw: str) -> Slots:
+    """Stored slots as they are, or as no assignment leaves them."""
+    flawed = dict(slots)
+    first, second = list(flawed)[:2]
+    pack, position = flawed[first]
+    match flaw:
+        case "a gap":
+            flawed[first] = (pack, position + 99)
+        case "two at one place":
+            flawed[second] = flawed[first]
+        case "one without a slot":
+            del flawed[first]
+        case "one that is gone":
+            flawed["m_gone"] = (pack, 99)
+        case "one gone for another":
+            del flawed[first]
+            flawed["m_gone"] = (pack, position)
+        case "all in one pack":
+            flawed = {id_: (pack, place) for place, id_ in enumerate(flawed)}
+        case "as it is":
+            pass
+    return flawed
+
+
+@pytest.mark.parametrize("longest", [100, 900, 4_000])
+@pytest.mark.parametrize(
+    "flaw",
+    [
+        "as it is",
+        "a gap",
+        "two at one place",
+        "one without a slot",
+        "one that is gone",
+        "one gone for another",
+        "all in one pack",
+    ],
+)
+def test_what_needs_no_placing_is_what_placing_would_leave(flaw: str, longest: int) -> None:
+    """The short way of an unchanged pool agrees with placing all of it once more."""
+    rng = random.Random(longest)
+    pool = [
+        candidate(f"f{i // 7}.py", f"e{i}", str(i), line=i, tokens=rng.randint(1, longest))
+        for i in range(200)
+    ]
+    slots = _slots_with_a_flaw(assign_packs(pool, {}, PackProfile()).slots, flaw)
+    placed = place_all(pool, slots, PackProfile())
+    assigned = assign_packs(pool, slots, PackProfile())
+    assert (assigned.slots, assigned.moved, assigned.gone) == (
+        placed.slots,
+        placed.moved,
+        placed.gone,
+    )
+    assert (assigned.slots is slots) == (flaw == "as it is")
+    # One that has grown longer than a pack is taken out of it.
+    grown = [memory._replace(tokens=memory.tokens * 9) for memory in pool]
+    assert (
+        assign_packs(grown, slots, PackProfile()).slots
+        == place_all(grown, slots, PackProfile()).slots
+    )
 
 
 def test_moved_lines_change_no_pack() -> None:
@@ -141,8 +203,8 @@ def test_every_memory_has_one_slot_within_the_limits(
         held = [by_id[id_] for id_, _ in members]
         assert len(held) == 1 or sum(map(packed_tokens, held)) <= OVERFULL_SHARE * limits.tokens
     positions: dict[str, list[int]] = {}
-    for slot in assigned.slots.values():
-        positions.setdefault(slot.pack, []).append(slot.position)
+    for pack, position in assigned.slots.values():
+        positions.setdefault(pack, []).append(position)
     assert all(sorted(assigned) == list(range(len(assigned))) for assigned in positions.values())
 
 
@@ -152,7 +214,7 @@ def test_an_oversized_memory_has_a_pack_of_its_own() -> None:
         candidate("a.py", f"f{i}", str(i), line=i, tokens=9_000 if i == 2 else 50) for i in range(5)
     ]
     slots = assign_packs(pool, {}, PackProfile()).slots
-    assert [slots[memory.id].pack == slots[pool[0].id].pack for memory in pool] == [
+    assert [slots[memory.id][0] == slots[pool[0].id][0] for memory in pool] == [
         True,
         True,
         False,
@@ -167,7 +229,7 @@ def test_whole_packs_go_as_they_stand_and_other_misses_share_throwaway_packs() -
     pool = [candidate("a.py", f"e{i:02}", str(i), line=i, tokens=200) for i in range(60)]
     slots = assign_packs(pool, {}, PackProfile()).slots
     everything = packs_to_send(pool, slots, PackProfile())
-    assert {pack.id for pack in everything} == {slot.pack for slot in slots.values()}
+    assert {pack.id for pack in everything} == {pack for pack, _ in slots.values()}
     cached_ids = {everything[0].members[0].id, everything[1].members[3].id}
     sent = packs_to_send(
         [memory for memory in pool if memory.id not in cached_ids], slots, PackProfile()

@@ -43,6 +43,7 @@ Ask
   continue  cli.ask:continue_turn  Finish a turn that was cut short.
   explain   cli.explain:explain  Say why a memory was or was not chosen.
   estimate  cli.explain:estimate  Count calls, tokens, dollars and minutes; send nothing.
+  show      extensions.pages.commands:show  Open a turn as a page: the map, what was chosen, the answer, the cost.
   check     extensions.checking.commands:check  Say what a change leaves untrue, and what it lacks.
 Remember
   memory    - Decisions, failures, preferences: list, add, change and erase.

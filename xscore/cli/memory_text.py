@@ -12,7 +12,7 @@ from xscore.cli.text_layout import bold, faint, render_facts
 from xscore.pipeline.json_form import Json, record_json
 from xscore.platform.text import counted, ellipsize, escape_controls, format_place, one_line
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
-from xscore.records.statement import Failure, StatementEffect, StoredStatement
+from xscore.records.statement import RecordedFailure, StatementEffect, StoredStatement
 from xscore.store.evidence import citations_of
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def print_remembered(store: "Store", remembered: StoredStatement, terminal: Term
         terminal.note(describe_redactions(remembered.redacted))
 
 
-def failure_json(failure: "Failure") -> dict[str, Json]:
+def failure_json(failure: "RecordedFailure") -> dict[str, Json]:
     """Return a failure, with its pattern if it has become one."""
     return {
         **memory_json(failure.memory),
@@ -154,7 +154,7 @@ def failure_json(failure: "Failure") -> dict[str, Json]:
     }
 
 
-def render_failure(failure: "Failure") -> str:
+def render_failure(failure: "RecordedFailure") -> str:
     """Render how often a failure occurred, its fix, and whether it just became a pattern."""
     memory = failure.memory
     lines = [f"{memory.id}  {one_line(memory.title)}  ({', '.join(_failure_marks(memory))})"]

@@ -70,12 +70,13 @@ def render_page(report: CostReport) -> str:
     )
 
 
-def content_security_policy(style: str, script: str) -> str:
-    """Return the policy: only this style and this script."""
+def content_security_policy(style: str, *scripts: str) -> str:
+    """Return the policy: only this style and these scripts."""
+    hashes = " ".join([f"'sha256-{_sha256(script)}'" for script in scripts])
     rules = (
         "default-src 'none'",
         f"style-src 'sha256-{_sha256(style)}'",
-        f"script-src 'sha256-{_sha256(script)}'",
+        f"script-src {hashes}",
         "base-uri 'none'",
         "form-action 'none'",
     )

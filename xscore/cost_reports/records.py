@@ -189,6 +189,20 @@ class OfflineTotals(Struct, frozen=True, kw_only=True):
     """The live price of batch calls minus their actual price, where both are known."""
 
 
+class ExtractionTotals(Struct, frozen=True, kw_only=True):
+    """What models were asked for facts of ended sessions, and what came of it.
+
+    Calls and dollars are those of the period; facts are counted over all time.
+    """
+
+    spent: Spent
+    proposed: int = 0
+    kept: int = 0
+    """As new facts."""
+    dropped: dict[str, int] = {}
+    """Facts that no quote, schema or rule bears out, by the reason."""
+
+
 class TurnDetail(Struct, frozen=True, kw_only=True):
     """A turn's choices and near misses, from its receipt."""
 
@@ -235,6 +249,8 @@ class CostReport(Struct, frozen=True, kw_only=True):
     offline: OfflineTotals = field(default_factory=OfflineTotals)
     histograms: tuple[ScoreHistogram, ...] = ()
     """One for each judge, the newest turn's first."""
+    extraction: ExtractionTotals | None = None
+    """None: no model was asked for facts, or the report is of one turn."""
 
 
 Figure = Decimal | float | int

@@ -22,6 +22,7 @@ from xscore.cost_reports.records import (
     Accuracy,
     Comparison,
     CostReport,
+    ExtractionTotals,
     LedgerTurn,
     OfflineTotals,
     ReportQuery,
@@ -51,6 +52,7 @@ from xscore.records.receipt import (
 )
 from xscore.records.reports import EvaluationLine
 from xscore.store.call_rows import AMOUNT_SQL
+from xscore.store.extractor_state import ExtractorState, read_state
 
 
 class RepositoryLedger(NamedTuple):
@@ -66,6 +68,7 @@ class _Read(Struct):
     """Newest first."""
     evaluations: list[EvaluationLine] = field(default_factory=list)
     offline: list[OfflineTotals] = field(default_factory=list)
+    extractors: list[ExtractorState] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     left_out: int = 0
     """Damaged rows."""
@@ -130,6 +133,7 @@ def _report(
         warnings=tuple(read.warnings),
         left_out=read.left_out,
         offline=sum_offline(read.offline),
+        extraction=_extraction(read.extractors, stages, query),
     )
 
 
@@ -143,12 +147,14 @@ def _read_ledgers(
             turns, bad_turns = read_turns(connection, query, repository=repository, now=now)
             evaluations, bad_evaluations = read_evaluations(connection, query)
             offline, commands, bad_jobs = read_jobs(connection, query)
+            extractor = read_state(connection)
             bad_calls = calls.add_ledger(
                 connection, turns, repo=repository, query=query, jobs=commands
             )
         read.turns += turns
         read.evaluations += evaluations
         read.offline.append(offline)
+        read.extractors.append(extractor)
         damaged_rows = {
             "calls": bad_calls,
             "turns": bad_turns,
@@ -169,6 +175,23 @@ def _read_ledgers(
             f"{began} began in the future by this clock, which is slow or was set back"
         )
     return read
+
+
+def _extraction(
+    extractors: Sequence[ExtractorState], stages: Mapping[str, Spent], query: ReportQuery
+) -> ExtractionTotals | None:
+    """Add up what came of asking models for facts; None where none was asked."""
+    if query.turn_id or not any(extractor.calls for extractor in extractors):
+        return None
+    dropped: Counter[str] = Counter()
+    for extractor in extractors:
+        dropped.update(extractor.dropped)
+    return ExtractionTotals(
+        spent=stages.get(str(Stage.EXTRACT), Spent()),
+        proposed=sum(extractor.proposed for extractor in extractors),
+        kept=sum(extractor.kept for extractor in extractors),
+        dropped=dict(sorted(dropped.items())),
+    )
 
 
 def _latencies(turns: Sequence[LedgerTurn], judging: "Judging") -> list[tuple[Latency, bool]]:

@@ -73,6 +73,7 @@ def summary_rows(report: CostReport) -> list[tuple[str, str]]:
         ("would have cost", _would_have_cost(report.comparison)),
         ("estimate", _estimate(report)),
         ("offline", _offline(report)),
+        ("facts of sessions", _extraction(report)),
     ]
 
 
@@ -177,6 +178,24 @@ def _offline(report: CostReport) -> str:
         parts.append(f"{format_dollars(offline.saved_by_batch_usd)} saved by batch")
     jobs, questions = counted(offline.jobs, "job"), counted(offline.questions, "question")
     return f"{jobs}, {questions}: {', '.join(parts)}"
+
+
+def _extraction(report: CostReport) -> str:
+    extraction = report.extraction
+    if extraction is None:
+        return ""
+    attempts = counted(extraction.spent.attempts, "call")
+    dropped = sum(extraction.dropped.values())
+    facts = f"of {counted(extraction.proposed, 'proposed fact')} {extraction.kept:,} new"
+    if dropped:
+        most_often = sorted(extraction.dropped.items(), key=lambda item: (-item[1], item[0]))
+        reasons = ", ".join(f"{count:,} {one_line(why)}" for why, count in most_often)
+        facts += f", {dropped:,} dropped ({reasons})"
+    # The counts of facts know no period.
+    when = ""
+    if report.since is not None or report.until is not None:
+        when = " (facts of all time)"
+    return f"{attempts}, {format_spent(extraction.spent)} · {facts}{when}"
 
 
 def report_tables(

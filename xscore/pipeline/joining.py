@@ -17,7 +17,7 @@ from itertools import repeat
 from math import ceil, exp, log
 from operator import itemgetter
 
-from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked
+from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked, has_unjudged
 from xscore.settings import SelectionSettings
 
 WORDS_WEIGHT = 0.5
@@ -45,10 +45,12 @@ def join(outcomes: Sequence[Outcome], *, weight: float) -> list[Ranked]:
 
     weight: of the evidence of words in a large pool; 0: the score is the judge's.
     """
-    unjudged = Origin.UNJUDGED  # Python 3.11 looks up an enum's member in 0.2 µs
-    judged = [outcome for outcome in outcomes if outcome[2] is not unjudged]
-    judgments = [judgment for _, judgment, _ in judged if isinstance(judgment, Judgment)]
-    scores = [judgment.score for judgment in judgments]
+    judged = outcomes
+    if has_unjudged(outcomes):
+        unjudged = Origin.UNJUDGED  # Python 3.11 looks up an enum's member in 0.2 µs
+        judged = [outcome for outcome in outcomes if outcome[2] is not unjudged]
+    judgments: list[Judgment] = list(map(itemgetter(1), judged))
+    scores: Sequence[float] = list(map(itemgetter(1), judgments))
     evidence: Sequence[float] = [0.0] * len(scores)
     weight *= _share_of_weight(len(outcomes))
     if weight:

@@ -10,7 +10,6 @@ the last ones in a power cut.
 
 import errno
 import os
-import shutil
 import sqlite3
 import stat
 import time
@@ -245,9 +244,10 @@ def require_room(path: Path) -> None:
     A system that does not tell, or a limit of another kind, is found by the first write instead.
     """
     try:
-        free_bytes = shutil.disk_usage(path.parent).free
+        disk = os.statvfs(path.parent)
     except OSError:
         return
+    free_bytes = disk.f_bavail * disk.f_frsize
     if free_bytes < ROOM_BYTES:
         raise full_disk_error(path, free_bytes)
 

@@ -284,7 +284,7 @@ def git_user(root: Path) -> str:
     return printed.strip().encode("utf-8", "replace").decode("utf-8")
 
 
-class CommittedFile(Struct, frozen=True):
+class TouchedFile(Struct, frozen=True):
     """A file, and when the newest commit that touched it was made."""
 
     path: str
@@ -293,7 +293,7 @@ class CommittedFile(Struct, frozen=True):
     """Unix seconds."""
 
 
-def recent_commits(root: Path, *, commits: int = 30) -> tuple[CommittedFile, ...]:
+def recent_commits(root: Path, *, commits: int = 30) -> tuple[TouchedFile, ...]:
     """Return the files that the newest commits touched, newest first, each path once."""
     printed = run_git(
         root,
@@ -313,4 +313,4 @@ def recent_commits(root: Path, *, commits: int = 30) -> tuple[CommittedFile, ...
             when = float(field[1:] or 0)
         elif field and not leads_out(field):
             seen.setdefault(field, when)
-    return tuple(CommittedFile(path, at) for path, at in seen.items())
+    return tuple(TouchedFile(path, at) for path, at in seen.items())

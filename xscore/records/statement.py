@@ -82,7 +82,7 @@ class StoredStatement(Struct, frozen=True, kw_only=True):
     redacted: int = 0
 
 
-class Failure(Struct, frozen=True, kw_only=True):
+class RecordedFailure(Struct, frozen=True, kw_only=True):
     """A failure after it occurred or was fixed."""
 
     memory: Memory

@@ -10,6 +10,7 @@ alone.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -41,6 +42,9 @@ WORDS_HALF = 3.0
 """Number of words that only this fact has at which its text alone scores half, however long the
 task."""
 STEEPNESS = 4.0
+FEWEST_INFERRED_WORDS = 2
+"""Words of the task that an inferred fact must hold to be found by its text alone. Nobody chose to
+say it, and its text quotes commands and paths, which share one word with many a task."""
 LONGEST_NAME = 6
 """Words of the longest name that is looked for as one."""
 MOST_NAMING_WORDS = 400
@@ -98,9 +102,11 @@ def score_facts(
     held_words = _held_words(terms, hits, frozenset(rows))
     idf = _idf(terms, hits, held_words, facts=len(rows))
     by_text = _text_strengths(terms, idf, held_words, named, facts=len(rows))
+    barely_held = _barely_held(candidates, rows, held_words)
     scores: dict[int, FactScore] = {}
     for row in rows:
-        score = 1 - (1 - named.strengths.get(row, 0.0)) * (1 - by_text.get(row, 0.0))
+        strength_of_text = 0.0 if row in barely_held else by_text.get(row, 0.0)
+        score = 1 - (1 - named.strengths.get(row, 0.0)) * (1 - strength_of_text)
         remark = ""
         if row in named.mistyped:
             remark = f"name matches, but for a letter of {named.mistyped[row]}"
@@ -223,6 +229,18 @@ def _held_words(
         if row in rows and not terms[number].term.joined:
             held.append(_HeldWord(row, number))
     return held
+
+
+def _barely_held(
+    candidates: Sequence[Candidate], rows: Sequence[int], held_words: Sequence[_HeldWord]
+) -> set[int]:
+    """Return the inferred facts whose text holds too few words of the task to speak for them."""
+    words_of_row = Counter(word.row for word in held_words)
+    return {
+        row
+        for row in rows
+        if candidates[row].is_inferred and words_of_row[row] < FEWEST_INFERRED_WORDS
+    }
 
 
 def _idf(

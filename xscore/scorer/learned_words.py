@@ -102,8 +102,9 @@ class Learned(Struct, frozen=True):
 
     probabilities: list[float]
     """How likely it is that each memory is meant."""
-    is_here: bool
-    """Whether the repository has anything that the task is about."""
+    log_odds_here: float | None
+    """Log odds that the repository has anything that the task is about; None: without code they
+    cannot be told."""
 
 
 def judge_shortlist(
@@ -126,9 +127,9 @@ def judge_shortlist(
         terms = log_odds_terms(rating - rating_of_all, evidence, best=shortlist.best, code=code)
         probable.append(probability_of(weights.probability.sum_of(terms)))
     if not of_code:
-        return Learned(probable, is_here=True)
+        return Learned(probable, log_odds_here=None)
     terms = presence_terms(of_code, shortlist, evidence, code=code)
-    return Learned(probable, is_here=weights.presence.sum_of(terms) >= weights.present_from)
+    return Learned(probable, log_odds_here=weights.presence.sum_of(terms))
 
 
 def presence_terms(

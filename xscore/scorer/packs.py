@@ -9,6 +9,7 @@ Trade-off: up to a quarter more packs than the tightest filling, for about one c
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -355,7 +356,7 @@ class Pack(Struct, frozen=True):
 class Assignment(Struct, frozen=True):
     """The slots of a whole pool, and how they differ from what was known."""
 
-    slots: Mapping[str, Slot]
+    slots: Mapping[str, tuple[str, int]]
     moved: Mapping[str, Slot]
     """Slots that are new or other than before."""
     gone: frozenset[str]
@@ -372,6 +373,17 @@ def assign_packs(
     """
     if profile.is_plain:
         return Assignment(slots={}, moved={}, gone=frozenset(known_slots))
+    memories = tuple(memories)
+    # In most turns: placing tens of thousands once more takes six times as long as seeing this.
+    if _stays_as_it_is(memories, known_slots, profile):
+        return Assignment(slots=known_slots, moved={}, gone=frozenset())
+    return place_all(memories, known_slots, profile)
+
+
+def place_all(
+    memories: Iterable[Candidate], known_slots: Mapping[str, tuple[str, int]], profile: PackProfile
+) -> Assignment:
+    """Place every memory, beginning with those that have a slot."""
     ordered = sorted(memories, key=natural_order)
     assigner = PackAssigner(ordered, known_slots, profile)
     assigner.place_newcomers()
@@ -380,6 +392,35 @@ def assign_packs(
     slots = assigner.slots()
     moved = {id_: slot for id_, slot in slots.items() if known_slots.get(id_) != slot}
     return Assignment(slots=slots, moved=moved, gone=frozenset(known_slots.keys() - slots.keys()))
+
+
+def _stays_as_it_is(
+    memories: Sequence[Candidate], known_slots: Mapping[str, tuple[str, int]], profile: PackProfile
+) -> bool:
+    """Whether these are the memories that have slots, in packs that are whole and within their
+    limits: nothing would be placed, split or dissolved."""
+    if len(memories) != len(known_slots):
+        return False
+    sizes = Counter(map(itemgetter(0), known_slots.values()))
+    tokens_of_pack = dict.fromkeys(sizes, 0)
+    for memory in memories:
+        slot = known_slots.get(memory.id)
+        if slot is None:
+            return False
+        pack, position = slot
+        is_alone = sizes[pack] == 1
+        # One that has grown longer than a pack is taken out of it; alone it may stay.
+        if position >= sizes[pack] or (memory.tokens > profile.tokens and not is_alone):
+            return False
+        tokens_of_pack[pack] += memory.tokens + ENTRY_TOKENS
+    # No two at one position, so that with the bound above each pack is numbered without a gap.
+    if len(set(known_slots.values())) != len(known_slots):
+        return False
+    most = OVERFULL_SHARE * profile.tokens
+    for pack, size in sizes.items():
+        if size > 1 and (size > profile.size or tokens_of_pack[pack] > most):
+            return False
+    return True
 
 
 def packs_to_send(

@@ -29,7 +29,12 @@ STALE = 0.75
 certainty passes still."""
 REASON_WORDS = 6
 LEAST_ODDS = 2 / 3
-"""A question is about something here where its best memory has at least these odds by evidence."""
+"""In a pool without code, a question is about something here where its best memory has at least
+these odds by evidence."""
+HELD_COUNTS, QUESTION_FROM = 5.0, 0.4
+"""A question is about something here where the learned log odds, and this times the logarithm of
+the share of what is needed that its best memories hold, reach this sum. Cross-validated by
+repository on questions about what is there and what is not (decision 0042)."""
 LINK_TOLD = 0.4
 """Log odds that a link must have added to be told of."""
 BEST_OF_ABSENT = 1.2 * UNRELATED_WORDS_BELOW
@@ -64,16 +69,15 @@ class ScoredPool:
         self.stale: frozenset[str] = stale
         self.likeness: Mapping[str, float] = likeness or {}
         listed: dict[int, float] = {}
-        self.is_here: bool = True
+        log_odds_here: float | None = None
         if weighed.has_code:
             learned = judge_shortlist(self.candidates, self.evidence, self.shortlist)
-            self.is_here = learned.is_here
+            log_odds_here = learned.log_odds_here
             for row, probability in zip(self.shortlist.rows, learned.probabilities, strict=True):
                 if self.candidates[row].is_of_files:
                     listed[row] = probability
         named_rows = self._rows_named()
-        if self.evidence.needed:
-            self.is_here = holds_enough(self.evidence, named_rows)
+        self.is_here: bool = is_about_pool(self.evidence, log_odds_here, named_rows)
         self.scores: list[float] = _scores(self.candidates, self.evidence, listed)
         if not self.is_here:
             self._shrink(named_rows)
@@ -240,6 +244,23 @@ class ScoredPool:
         return hits_of_row
 
 
+def is_about_pool(
+    evidence: LexicalEvidence, log_odds_here: float | None, named_rows: Set[int]
+) -> bool:
+    """Return whether a task is about something in a pool.
+
+    log_odds_here: of the learned judge; None: the pool has no code.
+    """
+    is_question = evidence.needed > 0
+    if log_odds_here is None:
+        return not is_question or holds_enough(evidence, named_rows)
+    if not is_question:
+        return log_odds_here >= load_weights().present_from
+    share = min(1.0, evidence.held / evidence.needed)
+    # Nothing held has no logarithm, and answers nothing.
+    return share > 0 and log_odds_here + HELD_COUNTS * math.log(share) >= QUESTION_FROM
+
+
 def holds_enough(evidence: LexicalEvidence, named_rows: Set[int]) -> bool:
     """Return whether a pool has what a question asks for: its best memories hold enough of it.
 
@@ -256,14 +277,14 @@ def holds_enough(evidence: LexicalEvidence, named_rows: Set[int]) -> bool:
 
 def why_less(held: float, needed: float) -> str:
     """Say that the pool does not seem to have what is asked; of a question, how much of it the best
-    memories hold, and how much would do."""
+    memories hold, and how much is usual."""
     if held >= needed:
         return f"{SCORED_LOWER}the task does not seem to be about anything here"
     # Rounded apart: the same figure twice would explain nothing.
     held_percent = math.floor(100 * held)
     needed_percent = math.ceil(round(100 * needed, 6))
     held_words = f"the best matches hold only {held_percent}% of the question's words"
-    return f"{SCORED_LOWER}{held_words} ({needed_percent}% are needed)"
+    return f"{SCORED_LOWER}{held_words} ({needed_percent}% is usual)"
 
 
 def _words_of(terms: Sequence[QueryTerm]) -> list[str]:

@@ -28,7 +28,7 @@ from xscore.records.memory import (
     MemorySource,
     MemoryStatus,
 )
-from xscore.records.statement import IMPORTANCE_BY_KIND, Failure
+from xscore.records.statement import IMPORTANCE_BY_KIND, RecordedFailure
 from xscore.store import memory_rows, memory_writer
 from xscore.store.composing import compose_text, first_line_title, normalise_text, statement_text
 from xscore.store.events import EventName, emit_event
@@ -96,7 +96,7 @@ def record_failure(
     details: MemoryDetails = NOTHING_STATED,
     seen_at: float | None = None,
     occurrence: str = "",
-) -> Failure:
+) -> RecordedFailure:
     """Count one occurrence of a failure, in a transaction of its own.
 
     See `record_failure_within`.
@@ -118,7 +118,7 @@ def record_failure_within(
     pattern_at: int = 3,
     allow_pii: bool = False,
     link: bool = True,
-) -> Failure:
+) -> RecordedFailure:
     """Count one occurrence of a failure. Call it inside `database.transaction` of a repository's
     store.
 
@@ -144,7 +144,7 @@ def record_failure_within(
         memory = _met_again(before, details, is_counted=is_counted, now=now)
         if not is_counted and memory.text == before.text:
             pattern = _by_name(connection, Kind.PATTERN, name)
-            return Failure(memory=before, signature=name, is_counted=False, pattern=pattern)
+            return RecordedFailure(memory=before, signature=name, is_counted=False, pattern=pattern)
     write_memory(connection, memory, before=before, now=now, link=link)
     if is_counted:
         emit_event(connection, EventName.FAILURE, at=now, subject=identifier)
@@ -154,7 +154,7 @@ def record_failure_within(
                 (counted_as, identifier, occurrence.source_exchange),
             )
     pattern, is_new = _update_pattern(connection, memory, name, pattern_at=pattern_at, now=now)
-    return Failure(
+    return RecordedFailure(
         memory=memory, signature=name, is_counted=is_counted, pattern=pattern, is_new_pattern=is_new
     )
 
@@ -177,7 +177,7 @@ def _is_counted(connection: sqlite3.Connection, counted_as: str) -> bool:
 
 def resolve_failure(
     store: "Store", identifier: str, resolution: str, *, now: float | None = None
-) -> Failure:
+) -> RecordedFailure:
     """Record what fixed a failure, also in its pattern. Raises NothingMatched, UsageError."""
     connection, moment = store.connection, store.now_or_clock(now)
     fixed = _clean_detail(resolution, allow_pii=store.settings.allow_pii)
@@ -194,7 +194,7 @@ def resolve_failure(
         write_memory(connection, memory, before=before, now=moment)
         name = before.key.removeprefix(_KEYS[Kind.FAILURE])
         pattern, _ = _update_pattern(connection, memory, name, pattern_at=inf, now=moment)
-    return Failure(memory=memory, signature=name, is_counted=False, pattern=pattern)
+    return RecordedFailure(memory=memory, signature=name, is_counted=False, pattern=pattern)
 
 
 def _make(kind: Kind, name: str, words: str, details: MemoryDetails, *, now: float) -> Memory:

@@ -159,7 +159,7 @@ def select_memories(
         return [memory_from_row(row[1:], decode_views(row[0])) for row in rows]
 
 
-class NamedPlace(NamedTuple):
+class MemoryPlace(NamedTuple):
     """The file and the entity that a memory describes; "" where it has none."""
 
     path: str
@@ -175,13 +175,13 @@ def stated_texts(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str
     return dict(rows.fetchall())
 
 
-def named_places(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, NamedPlace]:
+def named_places(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, MemoryPlace]:
     """Return where each of these memories is, by id, ordered by path and line."""
     rows = connection.execute(
         f"SELECT id, path, entity FROM memory WHERE id {IN_JSON_LIST} ORDER BY path, start_line",
         (json.dumps(list(ids)),),
     )
-    return {id_: NamedPlace(path, entity) for id_, path, entity in rows.fetchall()}
+    return {id_: MemoryPlace(path, entity) for id_, path, entity in rows.fetchall()}
 
 
 def has_stated_memory(connection: sqlite3.Connection) -> bool:

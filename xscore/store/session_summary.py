@@ -17,7 +17,7 @@ from xscore.platform import database, tokens
 from xscore.platform.hashing import integer_id, memory_id
 from xscore.records.memory import Kind, Layer
 from xscore.records.turn import ChangedFile, Scope, SessionEntry, SessionSummary
-from xscore.store.memory_rows import NamedPlace, SqlRow, named_places, stated_texts
+from xscore.store.memory_rows import MemoryPlace, SqlRow, named_places, stated_texts
 
 SUMMARY_TOKENS = 600
 """About the length of the summary text: the latest tasks are listed, earlier ones counted."""
@@ -327,7 +327,7 @@ def session_entries(
     return entries
 
 
-def _names(links: Iterable[str], places: Mapping[str, NamedPlace]) -> dict[str, str]:
+def _names(links: Iterable[str], places: Mapping[str, MemoryPlace]) -> dict[str, str]:
     """Return what these links are called, by id; what has no file has no name."""
     names = {}
     for link in links:

@@ -23,6 +23,7 @@ from xscore.extensions.agents.brief_items import BriefItem, Quote, without_code
 from xscore.extensions.agents.hook_call import HookCall
 from xscore.extensions.agents.hook_events import EVENTS
 from xscore.extensions.agents.hook_protocols import HookMessage
+from xscore.extensions.learning.user_preferences import set_muted
 from xscore.extensions.sessions.exchange_writer import ExchangeWriter, exchange_memory
 from xscore.extensions.sessions.session_reader import ImportedExchange
 from xscore.pipeline.amendments import Weights
@@ -191,6 +192,24 @@ def test_the_setting_says_when(root: Path) -> None:
         remember(store, fact)
     hook(root, session="s4", prompt="where is the address of an invitation mail?", memory="every")
     assert RULE in hook(root, session="s4", prompt=BUG, memory="every")
+
+
+def test_a_session_is_told_what_its_user_typically_uses(root: Path) -> None:
+    """With what it rests on; until it is muted, the project says it, or memory is off."""
+    with own_store(root) as store:
+        remember(store, Statement(kind=Kind.PREFERENCE, key="orm", text="Prisma"))
+    start = hook(root, "session-start", session="s7")
+    assert "You typically use “Prisma” (orm): stated by the user" in start and FENCE in start
+    assert size_of(start) <= MOST_BYTES
+    assert RULE in hook(root, session="s7", prompt=BUG)
+    assert "Prisma" not in hook(root, "session-start", session="s8", memory="off")
+    with own_store(root) as store:
+        set_muted(store, "orm", muted=True, now=store.clock())
+    assert "Prisma" not in hook(root, "session-start", session="s9")
+    with own_store(root) as store:
+        set_muted(store, "orm", muted=False, now=store.clock())
+        remember(store, Statement(kind=Kind.CONVENTION, key="orm", text="SQLAlchemy"))
+    assert "Prisma" not in hook(root, "session-start", session="s10")
 
 
 def test_drift_is_labelled_in_the_same_turn(root: Path) -> None:

@@ -3,6 +3,7 @@ they succeed."""
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,31 @@ def test_what_changed_meanwhile_is_not_denied(root: Path, change: Callable[[Path
     fail(root)
     change(root)
     assert denial(root) == ""
+
+
+def test_an_edit_while_the_command_ran_is_no_old_state(root: Path, tmp_path: Path) -> None:
+    """It began before the edit, so it has not seen it, whichever client says how long it ran; an
+    edit before it began is what it failed on."""
+    time.sleep(0.2)
+    fail(root, duration_ms=20)
+    assert "KeyError" in denial(root)
+    edit(root)
+    fail(root, duration_ms=60_000)
+    assert denial(root, session="s2") == ""
+    item = {"id": "c1", "type": "CommandExecution", "exit_code": 1, "duration_ms": 60_000}
+    started = {"call_id": "c1", "arguments": json.dumps({"cmd": "make web"})}
+    log = codex_log(tmp_path / "rollout-1.jsonl", started, {"item": item})
+    message = call_message(
+        root,
+        "make web",
+        hook_event_name="PostToolUse",
+        tool_response=ERROR,
+        transcript_path=log,
+        tool_use_id="c1",
+    )
+    run_line("post-tool", message, client="codex")
+    before = message | {"hook_event_name": "PreToolUse"}
+    assert run_line("pre-tool", before, client="codex") == b""
 
 
 def test_what_a_link_leads_to_counts(root: Path) -> None:

@@ -141,3 +141,44 @@ def test_an_impossible_part_is_refused(part: str) -> None:
     with pytest.raises(UsageError) as refused:
         arms_of(part, Scope(layers=("graph",)))
     assert refused.value.hint
+
+
+def test_the_brief_is_in_one_arm_alone(xscore: Run, repo: Path, host: OpenAIServer) -> None:
+    """Both arms judge the same; one answer is given with what a hook tells a session, one
+    without."""
+
+    def answer(prompt: str) -> str:
+        if "<first>" in prompt:
+            return json.dumps({"better": "same", "because": ""})
+        assert "xscore_context" in prompt
+        return "The rule says so." if RULE in prompt else "There is no rule."
+
+    host.answer = answer
+    xscore("memory", "add", RULE, "--kind", "decision", cwd=repo)
+    (task,) = probed(xscore, repo, "--without", "brief", "--grade")["tasks"]
+    with_part, without_part = task["with_part"], task["without_part"]
+    assert RULE in with_part["brief"] and without_part["brief"] == ""
+    assert kept(with_part) - kept(without_part) == {"decision"}
+    assert kept(without_part) and kept(without_part) < kept(with_part)
+    assert with_part["answer"] == "The rule says so."
+    assert without_part["answer"] == "There is no rule."
+    assert without_part["coverage"]["judged"] == 0
+    assert with_part["coverage"]["candidates"] == without_part["coverage"]["candidates"]
+
+
+def test_without_a_brief_no_answer_is_paid(xscore: Run, repo: Path, host: OpenAIServer) -> None:
+    """Where nothing said before bears on a task, both arms are shown the same."""
+    (task,) = probed(xscore, repo, "--without", "brief", "--answers")["tasks"]
+    assert task["with_part"]["brief"] == task["without_part"]["brief"] == ""
+    assert task["with_part"]["answer"] is task["without_part"]["answer"] is None
+    assert kept(task["with_part"]) == kept(task["without_part"])
+    done = xscore("eval", "probe", TASK, "--without", "brief", "--yes", cwd=repo)
+    assert "no brief" in done.stdout
+
+
+def test_a_brief_of_code_alone_is_refused() -> None:
+    """A scope without what is said, and a checkpoint, which no agent's session has."""
+    for scope, checkpoint in ((Scope(layers=("graph",)), ""), (Scope(), "before-lunch")):
+        with pytest.raises(UsageError) as refused:
+            arms_of("brief", scope, checkpoint=checkpoint)
+        assert refused.value.hint

@@ -13,10 +13,13 @@ from tests.extensions.extraction.conftest import DAY, NOW, put_session
 from tests.extensions.extraction.planted_dialogs import Dialog, dialogs, plants, traps
 from tests.pipeline.conftest import settings_for
 from tests.servers import OpenAIServer
-from xscore.extensions.extraction.extractor_state import MOST_CALLS_A_DAY, load_state
+from xscore.cost_reports.records import ReportQuery
+from xscore.cost_reports.report import RepositoryLedger, build_report
+from xscore.cost_reports.report_text import summary_rows
 from xscore.extensions.extraction.session_end import ReadSession, extract_sessions
 from xscore.records.memory import MemoryStatus
 from xscore.settings import Settings
+from xscore.store.extractor_state import MOST_CALLS_A_DAY, load_state
 from xscore.store.lookup import MemoryFilter, filter_memories
 from xscore.store.store import Store
 
@@ -121,6 +124,28 @@ def test_a_dead_host_is_tried_three_times_and_then_once_a_day(store: Store) -> N
     put_session(store, "s_later", [TURN])
     run(store, settings, now=NOW - 2 * DAY)
     assert load_state(store.connection, SPEC).calls == 4
+
+
+def test_a_report_counts_calls_dollars_and_facts(store: Store, server: OpenAIServer) -> None:
+    """Of one call that proposes a fact of the session and one that nobody said."""
+    fact = {"kind": "decision", "text": TURN[0], "quote": TURN[0]}
+    invented = {**fact, "text": "We use MongoDB.", "quote": "We use MongoDB."}
+    server.answer = json.dumps({"facts": [fact, invented]})
+    report = build_report([RepositoryLedger("r", store.connection)], ReportQuery(), now=NOW)
+    assert report.extraction is None
+    put_session(store, "s_1", [TURN])
+    run(store, extracting(server))
+    ledgers = [RepositoryLedger("r", store.connection)]
+    report = build_report(ledgers, ReportQuery(), now=NOW)
+    extraction = report.extraction
+    assert extraction is not None
+    assert (extraction.spent.attempts, extraction.proposed) == (1, 2)
+    assert extraction.spent.cost_usd > 0
+    assert sum(extraction.dropped.values()) == 1
+    row = dict(summary_rows(report))["facts of sessions"]
+    assert "1 call" in row and "2 proposed" in row and next(iter(extraction.dropped)) in row
+    of_later = build_report(ledgers, ReportQuery(since=NOW + 10 * DAY), now=NOW)
+    assert of_later.extraction is not None and of_later.extraction.spent.attempts == 0
 
 
 def test_a_day_has_a_cap(store: Store, server: OpenAIServer) -> None:

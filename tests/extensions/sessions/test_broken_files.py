@@ -1,6 +1,5 @@
 """Hostile or broken session files: clear messages, never half an import."""
 
-import json
 import os
 from pathlib import Path
 
@@ -20,23 +19,26 @@ HUGE = "HUGE " + "x" * 9_000_000
 FIRST, THIRD = "Task: first Answer: answer one", "Task: third Answer: answer three"
 
 
-def test_damage_in_the_middle_refuses_the_file(
+def test_damage_in_the_middle_loses_one_exchange(
     root: Path, own_home: Path, run: Import, texts: Texts
 ) -> None:
-    """A broken line is named; its file is refused, other files are read; the refusal is
-    repeated."""
+    """A half-written question is left out and counted, with the words that answered it; the rest is
+    read, and all of it once the file is whole."""
     log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer two")
+    log.user("three").says("answer three")
     path = log.write(own_home)
-    text = path.read_text().splitlines()
-    path.write_text("\n".join([*text[:2], text[2][:40], text[3]]) + "\n")
+    lines = path.read_text().splitlines()
+    lines[2] = lines[2][:40]
+    path.write_text("\n".join(lines) + "\n")
     os.utime(path, (NOW - 9_000, NOW - 9_000))
-    ClaudeLog(root, "fine").user("three").says("answer three").write(own_home)
-    for _ in range(2):
-        (refused,) = run().refused
-        assert refused.reason.startswith("line 3: expected one JSON object")
-        assert texts() == ["Task: three Answer: answer three"]
+    report = run()
+    assert (report.damaged_lines, report.refused) == (1, [])
+    assert "1 damaged line" in report.notes[0] and "line 3" in report.notes[0]
+    assert texts() == ["Task: one Answer: answer one", "Task: three Answer: answer three"]
+    report = run()
+    assert (report.unchanged, report.damaged_lines, report.notes) == (1, 0, [])
     log.write(own_home)
-    assert run().added == 2
+    assert run().added == 1
 
 
 @pytest.mark.parametrize(
@@ -45,15 +47,30 @@ def test_damage_in_the_middle_refuses_the_file(
     # A test's name is in its environment, which git is given too.
     ids=["deep", "list", "string", "number"],
 )
-def test_hostile_json_is_a_message(
-    root: Path, own_home: Path, run: Import, past: Past, line: str
+def test_hostile_json_is_left_out(
+    root: Path, own_home: Path, run: Import, texts: Texts, line: str
 ) -> None:
-    """Deep nesting, wrong types and bad numbers are refused with their line."""
+    """Deep nesting, wrong types and bad numbers are counted, by their line."""
+    log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer two")
+    path = log.write(own_home)
+    first, second, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([first, second, line, *rest]) + "\n")
+    report = run()
+    assert (report.damaged_lines, report.refused) == (1, [])
+    assert "line 3: expected one JSON object" in report.notes[0]
+    assert texts() == ["Task: one Answer: answer one", "Task: two Answer: answer two"]
+
+
+def test_a_file_without_a_good_exchange_is_refused(
+    root: Path, own_home: Path, run: Import, past: Past
+) -> None:
+    """It is of another format, and named, each time."""
     path = ClaudeLog(root).user("one").says("answer").write(own_home)
-    with path.open("a") as file:
-        file.write(f"{line}\n")
-        file.write(json.dumps(ClaudeLog(root).user("two").records[0]) + "\n")
-    assert run().refused[0].reason.startswith("line 3: expected one JSON object")
+    path.write_text("{]\n" + path.read_text().splitlines()[1] + "\n")
+    os.utime(path, (NOW - 9_000, NOW - 9_000))
+    for _ in range(2):
+        (refused,) = run().refused
+        assert refused.reason.startswith("line 1: expected one JSON object")
     assert past() == []
 
 

@@ -131,14 +131,19 @@ def test_a_command_that_was_refused_has_not_failed(
 def test_a_missing_field_is_named_with_its_line(
     root: Path, own_home: Path, run: Import, past: Past, field: str
 ) -> None:
-    """A record without a required field refuses the file, by name, line and field."""
+    """A record without a required field is left out, by name, line and field; a file of such
+    records is refused."""
     log = ClaudeLog(root).user("one").says("answer").user("two").says("answer")
     del log.records[2][field]
     log.write(own_home)
+    (note,) = run().notes
+    assert note.startswith("~/.claude/projects/") and "line 3: expected" in note and field in note
+    assert len(past()) == 1
+    foreign = ClaudeLog(root, "other").user("three").says("answer")
+    del foreign.records[0][field]
+    foreign.write(own_home)
     (refused,) = run().refused
-    assert refused.path.startswith("~/.claude/projects/")
-    assert refused.reason.startswith("line 3: expected") and field in refused.reason
-    assert past() == []
+    assert refused.reason.startswith("line 1: expected") and field in refused.reason
 
 
 def test_a_log_of_unknown_records_is_refused(

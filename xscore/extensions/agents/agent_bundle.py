@@ -16,11 +16,13 @@ only the best is ever cut.
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
+from msgspec.structs import replace
+
 from xscore.extensions.agents.body_parts import SHORT_BYTES, is_likely_whole, is_shown, outline
 from xscore.platform.text import counted, ellipsize, escape_controls, without_invisible
 from xscore.prompts.fences import escape_attribute, escape_tags
 from xscore.records.judgment import UnjudgedCause
-from xscore.records.memory import Kind, MemorySource
+from xscore.records.memory import Kind, Layer, MemorySource
 from xscore.records.receipt import Answer, Selected
 from xscore.settings import SelectionSettings
 from xscore.store.store import Store
@@ -65,6 +67,23 @@ def render_from_store(
     return render_agent_bundle(
         answer, texts, max_chars=max_chars, errors=errors, spares=spares, drifts=drifts
     )
+
+
+def split_spoken(memories: Sequence[Selected]) -> tuple[list[Selected], list[Selected]]:
+    """Split memories into what was said, which comes from no file, and code with its documents."""
+    spoken: list[Selected] = []
+    code: list[Selected] = []
+    for memory in memories:
+        place = code if Layer(memory.layer).is_indexed else spoken
+        place.append(memory)
+    return spoken, code
+
+
+def without_spoken(answer: Answer) -> Answer:
+    """Return a turn's answer with its code and documents alone: what was said is the brief's."""
+    _, code = split_spoken(answer.selected)
+    _, near_code = split_spoken(answer.near_misses)
+    return replace(answer, selected=tuple(code), near_misses=tuple(near_code))
 
 
 def render_agent_bundle(

@@ -5,8 +5,8 @@ import click
 from xscore.cli.options import Flags, command
 from xscore.extensions.agents.hook_events import EVENTS
 from xscore.extensions.agents.hook_run import answer_hook
-from xscore.extensions.agents.tool_call import CLIENTS
-from xscore.extensions.agents.tool_gate import AFTER, BEFORE, run_tool_hook
+from xscore.extensions.agents.tool_call import AFTER, BEFORE, CLIENTS
+from xscore.extensions.agents.tool_gate import run_tool_hook
 
 
 @command()

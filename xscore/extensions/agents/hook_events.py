@@ -18,6 +18,7 @@ from xscore.extensions.agents.hook_protocols import spoken_task
 from xscore.platform import database
 from xscore.platform.errors import ExitCode
 from xscore.platform.text import counted
+from xscore.records.memory import Kind
 from xscore.records.receipt import Answer
 from xscore.store.hook_state import (
     SessionBrief,
@@ -25,6 +26,7 @@ from xscore.store.hook_state import (
     read_hook_state,
     session_brief,
 )
+from xscore.store.memory_queries import has_keyed_memory
 from xscore.store.opening import has_store
 from xscore.store.store import Store
 
@@ -90,7 +92,7 @@ def at_session_start(call: HookCall) -> str:
         if call.message.source != RESUMED:
             text = _frontier(call, store)
             if not text:
-                text = _recap(call, store)
+                text = "\n".join(filter(None, [_recap(call, store), _usual_choices(call, store)]))
                 call.brief = replace(_session_brief(call), start_bytes=size_of(text))
             call.add(*filter(None, [text, earlier, _waiting_facts(call, store)]))
     call.wake()
@@ -111,6 +113,19 @@ def _waiting_facts(call: HookCall, store: Store) -> str:
     return f"xscore: {waits} for the user's review (`xscore memory review`)."
 
 
+def _usual_choices(call: HookCall, store: Store) -> str:
+    """Say what the user typically uses and this project does not mention."""
+    if call.settings.agents.memory == "off":
+        return ""
+    *_, user = store.connections_of_a_turn()
+    # Most users have stated no preference, or have no store of their own.
+    if user is store.connection or not has_keyed_memory(user, (Kind.PREFERENCE, Kind.PATTERN)):
+        return ""
+    from xscore.extensions.agents.usual_choices import render_usual_choices  # few sessions
+
+    return render_usual_choices(store)
+
+
 def _frontier(call: HookCall, store: Store) -> str:
     """Return where the work stood, for a session whose context was compacted; else nothing."""
     if call.message.source != COMPACTED or call.settings.agents.memory == "off":
@@ -118,8 +133,9 @@ def _frontier(call: HookCall, store: Store) -> str:
     # Only after a compaction.
     from xscore.extensions.agents.frontier_text import frontier_after_compaction
 
-    log = Path(call.message.transcript_path) if call.message.transcript_path else None
-    return frontier_after_compaction(store, log, origin=call.client, thread=call.thread)
+    return frontier_after_compaction(
+        store, call.message.log, origin=call.client, thread=call.thread
+    )
 
 
 def at_subagent_start(call: HookCall) -> str:
@@ -156,11 +172,11 @@ def before_compaction(call: HookCall) -> str:
     if not has_store(call.root.store_dir):
         return ""
     is_told = call.settings.agents.memory != "off"
-    if is_told and call.message.transcript_path and call.thread:
+    log = call.message.log
+    if is_told and log is not None and call.thread:
         # Only before a compaction.
         from xscore.extensions.agents.frontier_text import keep_frontier
 
-        log = Path(call.message.transcript_path)
         with Store.open_with(call.root, call.settings, create=False) as store:
             keep_frontier(store, log, origin=call.client, thread=call.thread, now=time.time())
     return _remember_exchange(call)
@@ -195,7 +211,8 @@ def _remember_exchange(call: HookCall) -> str:
     message = call.message
     problem = ""
     now = time.time()
-    if not (message.prompt_response or message.transcript_path):
+    log = message.log
+    if not (message.prompt_response or log):
         return ""
     from xscore.extensions.sessions import importing  # another extension; only at a stop
 
@@ -212,8 +229,7 @@ def _remember_exchange(call: HookCall) -> str:
                 thread=call.thread,
                 now=now,
             )
-        elif message.transcript_path:
-            log = Path(message.transcript_path)
+        elif log is not None:
             problem = importing.import_session(
                 store, log, origin=call.client, thread=call.thread, now=now
             )

@@ -13,7 +13,7 @@ each message is searched for words of an error; where one is found, xscore decid
 import re
 import shlex
 
-from xscore.extensions.agents.tool_gate import AFTER, BEFORE
+from xscore.extensions.agents.tool_call import AFTER, BEFORE
 from xscore.store.failed_actions import MARKER
 
 _LOOK = (

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import sys
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
@@ -106,7 +106,25 @@ class HookMessage(Struct, frozen=True):
         named = [self.file_path, *(arguments.get(name) for name in FILE_ARGUMENTS)]
         patch = arguments.get("command") or arguments.get("input") or ""
         named += re.findall(_PATCHED, patch) if isinstance(patch, str) else []
-        return tuple(dict.fromkeys(path for path in named if isinstance(path, str) and path))
+        paths = dict.fromkeys(path for path in named if isinstance(path, str) and path)
+        return tuple(_checked_path(path, "file") for path in paths)
+
+    @property
+    def log(self) -> Path | None:
+        """The agent's log; None: it named none. Raises UsageError for what is no path."""
+        if not self.transcript_path:
+            return None
+        return Path(_checked_path(self.transcript_path, "log"))
+
+
+def _checked_path(path: str, kind: str) -> str:
+    """Return a path of the agent's message. Raises UsageError for one that no file can have."""
+    if "\0" in path:
+        raise UsageError(
+            f"the agent's {kind} {path[:40]!r} is not a path: it holds a NUL character",
+            hint="The agent sent it; nothing was read.",
+        )
+    return path
 
 
 def read_message(data: bytes) -> HookMessage:

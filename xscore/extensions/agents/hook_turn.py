@@ -7,24 +7,36 @@ model gives no reasons here, since that would be a second call.
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from xscore.cli.interrupt import run_interruptible
 from xscore.cli.start import STARTED_AT
-from xscore.extensions.agents.agent_bundle import render_from_store, size_of
+from xscore.extensions.agents.agent_bundle import (
+    render_from_store,
+    size_of,
+    split_spoken,
+    without_spoken,
+)
 from xscore.extensions.agents.hook_call import INDEXING, HookCall
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import TurnOptions
 from xscore.pipeline.turn import run_turn
 from xscore.records.events import Observer, StageBegan, TurnEvent
-from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, Selected
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings
 from xscore.store.hook_state import read_hook_state, session_brief
 from xscore.store.index_rows import read_index_meta
 from xscore.store.store import Store
+
+if TYPE_CHECKING:
+    from xscore.pipeline.turn_stages import Ranking
+
+_held: list["Ranking"] = []
+"""Rankings of this process, which ends soon and frees all at once: freeing the records of a large
+pool one by one took half as long as ranking them."""
 
 
 def run_hook_turn(call: HookCall, task: str) -> Answer | None:
@@ -40,9 +52,12 @@ def run_hook_turn(call: HookCall, task: str) -> Answer | None:
             def deliver(answer: Answer) -> None:
                 call.add(*_added(call, pipeline.store, answer))
 
-            options = TurnOptions(answer=False, command="hook", deliver=deliver).asked_at(
-                STARTED_AT
-            )
+            options = TurnOptions(
+                answer=False,
+                command="hook",
+                deliver=deliver,
+                ranked=lambda _, ranking: _held.append(ranking),
+            ).asked_at(STARTED_AT)
             return await run_turn(pipeline.parts, Turn(task=task, thread=call.thread), options)
 
     return run_interruptible(
@@ -52,22 +67,10 @@ def run_hook_turn(call: HookCall, task: str) -> Answer | None:
 
 def _added(call: HookCall, store: Store, answer: Answer) -> tuple[str, str]:
     """Return what a prompt is told of earlier work, and its code."""
-    spoken, code = _split_spoken(answer.selected)
+    spoken, _ = split_spoken(answer.selected)
     brief = _told(call, store, answer, spoken) if spoken else ""
-    _, near_code = _split_spoken(answer.near_misses)
-    answer = replace(answer, selected=tuple(code), near_misses=tuple(near_code))
     room = call.settings.agents.hook_max_chars - size_of(brief) - 1
-    return brief, render_from_store(store, answer, max_chars=room)
-
-
-def _split_spoken(memories: Sequence[Selected]) -> tuple[list[Selected], list[Selected]]:
-    """Split memories into what was said, which comes from no file, and code with its documents."""
-    spoken: list[Selected] = []
-    code: list[Selected] = []
-    for memory in memories:
-        place = code if Layer(memory.layer).is_indexed else spoken
-        place.append(memory)
-    return spoken, code
+    return brief, render_from_store(store, without_spoken(answer), max_chars=room)
 
 
 def _told(call: HookCall, store: Store, answer: Answer, spoken: Sequence[Selected]) -> str:

@@ -17,6 +17,7 @@ import time
 
 from xscore.extensions.agents.shell_words import command_words
 from xscore.extensions.agents.tool_call import (
+    BEFORE,
     MAX_MESSAGE_BYTES,
     NOTHING,
     Ending,
@@ -38,7 +39,6 @@ from xscore.store.failed_actions import (
     write_actions,
 )
 
-BEFORE, AFTER = "pre-tool", "post-tool"
 MODES = ("deny", "tell", "off")
 FENCE = "xscore_context"
 """That of `agent_bundle`, which takes too long to load; a test keeps them equal."""

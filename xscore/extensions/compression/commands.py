@@ -23,7 +23,7 @@ from xscore.extensions.compression.compressing import (
     thread_of,
 )
 from xscore.extensions.compression.own_session import read_own_session
-from xscore.extensions.compression.reading import ReadSession, find_log, read_session
+from xscore.extensions.compression.reading import SessionReading, find_log, read_session
 from xscore.extensions.compression.session_turns import SessionTurn
 from xscore.extensions.compression.turn_text import Level, Repeats, call_name, write_turn
 from xscore.extensions.sessions.session_lines import UnreadableSession
@@ -110,10 +110,10 @@ def expand(turns: tuple[int, ...], session: str, flags: Flags) -> int:
 
 def _read(
     store: Store, named: str, flags: Flags, *, shown_whole: tuple[int, ...] = ()
-) -> ReadSession:
+) -> SessionReading:
     """Find and read the session that the user means. Raises UsageError and NothingMatched."""
     if named and load_session(store.connection, named):
-        read = ReadSession(read_own_session(store.connection, named))
+        read = SessionReading(read_own_session(store.connection, named))
     else:
         read = _read_of_agent(store, named, shown_whole)
     if not read.session.turns:
@@ -124,7 +124,7 @@ def _read(
     return read
 
 
-def _read_of_agent(store: Store, named: str, shown_whole: tuple[int, ...]) -> ReadSession:
+def _read_of_agent(store: Store, named: str, shown_whole: tuple[int, ...]) -> SessionReading:
     """Read an agent's log; the working session of this branch, where no agent has one."""
     home = Path.home()
     try:
@@ -133,7 +133,7 @@ def _read_of_agent(store: Store, named: str, shown_whole: tuple[int, ...]) -> Re
         session = None if named else current_session(store)
         if session is None:
             raise
-        return ReadSession(read_own_session(store.connection, session.thread))
+        return SessionReading(read_own_session(store.connection, session.thread))
     try:
         return read_session(
             log,

@@ -23,7 +23,12 @@ from xscore.extensions.sessions.session_lines import (
     UnreadableSession,
 )
 from xscore.extensions.sessions.session_places import home_relative, is_of_repository
-from xscore.extensions.sessions.session_reader import LOG_ENDINGS, AgentFolders, SessionFile
+from xscore.extensions.sessions.session_reader import (
+    LOG_ENDINGS,
+    AgentFolders,
+    LineDamage,
+    SessionFile,
+)
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import RepositoryRoot
 
@@ -49,7 +54,7 @@ class SessionLog(Struct, frozen=True):
             return 0.0
 
 
-class ReadSession(Struct, frozen=True):
+class SessionReading(Struct, frozen=True):
     """What came of reading a log."""
 
     session: AgentSession
@@ -65,7 +70,7 @@ def read_session(
     erased: Collection[str] = (),
     shown_whole: Collection[int] = (),
     tail_only: bool = False,
-) -> ReadSession:
+) -> SessionReading:
     """Read a log.
 
     erased: ids of memories; turns of an exchange that was erased are left out.
@@ -97,7 +102,7 @@ def read_session(
         tokens=sum(turn.tokens for turn in kept),
         is_tail=is_tail,
     )
-    return ReadSession(session, str(damage or ""))
+    return SessionReading(session, str(damage or ""))
 
 
 def read_tail(
@@ -132,7 +137,7 @@ def _read_lines(
 
     An agent that was killed leaves half a line, and goes on behind it: what counts most is after.
     """
-    damage: UnreadableSession | None = None
+    damage = LineDamage()
     if log.file.is_json_array:
         lines = session_lines.read_array(stream)
     elif is_tail:
@@ -140,11 +145,8 @@ def _read_lines(
     else:
         lines = session_lines.read_lines(log.file.path, stream)
     for line in lines:
-        try:
-            recorder.read_line(line)
-        except UnreadableSession as error:
-            damage = damage or error
-    return damage
+        damage.read_line(recorder, line)
+    return damage.first
 
 
 def _tail_lines(stream: BinaryIO) -> Iterator[SessionLine]:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
 
 TASK_CHARS = 70
+BRIEF_CHARS = 110
+"""Of each line of a brief; all of it under --verbose and --json."""
 SHOWN = 5
 """Memories listed of each arm; all of them under --verbose."""
 ANSWER_CHARS = 1_500
@@ -61,6 +63,9 @@ def probe(tasks: str, flags: Flags) -> int:
     TASK is one task; FILE.jsonl has one question per line: {"id": "q1", "task": "…"}. Each is asked
     in two turns, apart from your working session; a judgment serves both turns, so the second costs
     little. Past exchanges are in both. Nothing is learned from it.
+
+    `--without brief` shows what a hook adds to an agent's first prompt, with the brief of earlier
+    work and without it; the answering model is shown that text.
     """
     terminal = flags.terminal
     checkpoint = flags.given["checkpoint"] or ""
@@ -110,6 +115,7 @@ def _task_lines(task: ProbedTask, *, verbose: bool) -> list[str]:
     lines = [bold(f"{one_line(task.id)}  “{ellipsize(one_line(task.task), TASK_CHARS)}”")]
     lines.append(f"  with     {_turn_words(with_part)}")
     lines.append(f"  without  {_turn_words(without_part)}")
+    lines += _brief_lines(with_part, verbose=verbose)
     lines += _only("only with it", task.only_with, verbose=verbose)
     lines += _only("only without it", task.only_without, verbose=verbose)
     if not task.only_with and not task.only_without:
@@ -141,6 +147,18 @@ def _turn_words(turn: ProbedTurn) -> str:
         format_seconds(turn.seconds),
     ]
     return " · ".join(parts)
+
+
+def _brief_lines(turn: ProbedTurn, *, verbose: bool) -> list[str]:
+    """Return the brief as an agent gets it; under --verbose all of it."""
+    if turn.brief is None:
+        return []
+    if not turn.brief:
+        return ["  no brief: nothing that was said before bears on it"]
+    lines = [f"  brief ({len(turn.brief.encode()):,} bytes):"]
+    for line in readable_text(turn.brief).splitlines():
+        lines.append(f"    {line if verbose else ellipsize(line, BRIEF_CHARS)}")
+    return lines
 
 
 def _only(title: str, memories: tuple[ProbedMemory, ...], *, verbose: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""What `eval probe` takes away: a layer, a kind of memory, or a checkpoint.
+"""What `eval probe` takes away: a layer, a kind of memory, a checkpoint, or the brief of an agent.
 
 A part is named as users name it; `commits` and `sessions` stand for the kind and the layer. Both
 arms see every layer, past exchanges included, so that they differ in the one part alone.
@@ -13,6 +13,8 @@ from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Scope
 
 CHECKPOINT = "checkpoint"
+BRIEF = "brief"
+"""What an agent's session is told of earlier work with its first prompt."""
 _USUAL_NAMES = {
     "commits": Kind.COMMIT.value,
     "decisions": Kind.DECISION.value,
@@ -22,7 +24,7 @@ _USUAL_NAMES = {
     "tests": Kind.TEST.value,
 }
 """How users call a part -> the kind or layer."""
-PART_NAMES = tuple(sorted({*_USUAL_NAMES, *map(str, Kind), *map(str, Layer), CHECKPOINT}))
+PART_NAMES = tuple(sorted({*_USUAL_NAMES, *map(str, Kind), *map(str, Layer), BRIEF, CHECKPOINT}))
 
 
 class Arm(Struct, frozen=True, kw_only=True):
@@ -31,6 +33,8 @@ class Arm(Struct, frozen=True, kw_only=True):
     name: str
     scope: Scope
     checkpoint: str = ""
+    has_brief: bool = False
+    """Whether the brief is shown, where briefs are compared."""
 
 
 class Arms(Struct, frozen=True, kw_only=True):
@@ -40,6 +44,11 @@ class Arms(Struct, frozen=True, kw_only=True):
     """What one of them lacks, as the user named it."""
     with_part: Arm
     without_part: Arm
+
+    @property
+    def compares_briefs(self) -> bool:
+        """Whether both are shown what a hook adds to an agent's prompt, one without the brief."""
+        return self.with_part.has_brief
 
 
 def arms_of(part: str, scope: Scope, *, checkpoint: str = "") -> Arms:
@@ -51,6 +60,8 @@ def arms_of(part: str, scope: Scope, *, checkpoint: str = "") -> Arms:
     without a name.
     """
     name = _USUAL_NAMES.get(part, part)
+    if name == BRIEF:
+        return _arms_of_brief(scope, checkpoint=checkpoint)
     if name == CHECKPOINT:
         if not checkpoint:
             raise UsageError(
@@ -85,4 +96,25 @@ def arms_of(part: str, scope: Scope, *, checkpoint: str = "") -> Arms:
         part=part,
         with_part=Arm(name="with", scope=everything, checkpoint=checkpoint),
         without_part=Arm(name="without", scope=rest, checkpoint=checkpoint),
+    )
+
+
+def _arms_of_brief(scope: Scope, *, checkpoint: str) -> Arms:
+    """Return two arms that judge the same, of which one is shown the brief."""
+    if checkpoint:
+        raise UsageError(
+            "an agent's session has no checkpoint, so its brief is probed without one",
+            hint="Leave out --checkpoint.",
+        )
+    layers = scope.layers or tuple(map(str, Layer))
+    if all(Layer(layer).is_indexed for layer in layers):
+        raise UsageError(
+            "--layer leaves out all that a brief is made of, so both arms would be the same",
+            hint="Leave out --layer, or add governance, project or session.",
+        )
+    everything = replace(scope, layers=layers)
+    return Arms(
+        part=f"the {BRIEF}",
+        with_part=Arm(name="with", scope=everything, has_brief=True),
+        without_part=Arm(name="without", scope=everything),
     )

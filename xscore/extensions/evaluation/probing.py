@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from xscore.extensions.evaluation.answer_grading import ORDERS, Grade, grade_answers
 from xscore.extensions.evaluation.asking import cut_short
 from xscore.extensions.evaluation.probe_parts import Arm, Arms
+from xscore.extensions.evaluation.probed_brief import agents_text, answer_with
 from xscore.pipeline.estimating import forecast_judging
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.prepare import open_turn
@@ -59,6 +60,9 @@ class ProbedTurn(Struct, frozen=True, kw_only=True):
     cost_usd: Decimal | None
     """None: unpriced."""
     seconds: float
+    brief: str | None = None
+    """What an agent's session would be told of earlier work; empty: nothing, None: no brief was
+    probed."""
 
 
 class ProbedTask(Struct, frozen=True, kw_only=True):
@@ -209,19 +213,13 @@ async def _probe_into(
     sides: list[ProbedTurn] = []
     for arm in (arms.with_part, arms.without_part):
         turns.parts.observer.stage(f"{question.id}, {arm.name} {arms.part}")
-        observer = ConfirmedObserver(turns.parts.observer)
-        turn_options = TurnOptions(
-            answer=options.answers,
-            answer_anyway=True,
-            command="eval",
-            isolated=True,
-            sees_past=True,
-        )
-        answer = await turns.ask(_turn(question, arm), turn_options, observer)
-        turns.ended = turns.ended or cut_short(answer)
-        if turns.ended:
+        side = await _probed_side(turns, question, arm, arms, options)
+        if side is None:
             return
-        sides.append(_probed_turn(answer))
+        # Where nothing was told, the other arm is the same, and its answer shows nothing.
+        if side.brief == "" and arm.has_brief:
+            options = replace(options, answers=False)
+        sides.append(side)
     with_part, without_part = sides
     grade: Grade | None = None
     if options.grades and with_part.answer and without_part.answer:
@@ -241,6 +239,62 @@ async def _probe_into(
             without_part=without_part,
             grade=grade,
         )
+    )
+
+
+async def _probed_side(
+    turns: TurnList, question: Question, arm: Arm, arms: Arms, options: ProbeOptions
+) -> ProbedTurn | None:
+    """Ask one question one way; None where a cap or Ctrl-C cut it short."""
+    judged: list[Turn] = []
+    turn_options = TurnOptions(
+        answer=options.answers and not arms.compares_briefs,
+        answer_anyway=True,
+        command="eval",
+        isolated=True,
+        sees_past=True,
+        ranked=lambda turn, _: judged.append(turn),
+    )
+    observer = ConfirmedObserver(turns.parts.observer)
+    answer = await turns.ask(_turn(question, arm), turn_options, observer)
+    turns.ended = turns.ended or cut_short(answer)
+    if turns.ended:
+        return None
+    if arms.compares_briefs:
+        return await _side_of_brief(turns, judged[0], answer, arm, options)
+    return _probed_turn(answer)
+
+
+async def _side_of_brief(
+    turns: TurnList, turn: Turn, answer: Answer, arm: Arm, options: ProbeOptions
+) -> ProbedTurn:
+    """Return what an agent would be shown of a judged turn, and the answer to that."""
+    parts = turns.parts
+    text = agents_text(
+        parts.store,
+        answer,
+        has_brief=arm.has_brief,
+        max_chars=parts.settings.agents.hook_max_chars,
+    )
+    side = replace(
+        _probed_turn(answer), kept=tuple(map(_probed_memory, text.selected)), brief=text.brief
+    )
+    # Without a brief, the arm with it shows what the other one does: no answer tells them apart.
+    if not options.answers or (arm.has_brief and not text.brief):
+        return side
+    started = time.monotonic()
+    completion = await answer_with(turns.parts_within_cap(), turn, text, turn_id=answer.turn_id)
+    turns.charge(answer.turn_id)
+    cost = completion.cost_usd
+    if cost is not None and side.cost_usd is not None:
+        cost += side.cost_usd
+    else:
+        cost = None
+    return replace(
+        side,
+        answer=completion.text,
+        cost_usd=cost,
+        seconds=side.seconds + time.monotonic() - started,
     )
 
 

@@ -19,13 +19,6 @@ from xscore.extensions.extraction.by_model import (
     extractor_model,
     propose_facts,
 )
-from xscore.extensions.extraction.extractor_state import (
-    load_state,
-    save_state,
-    why_not,
-    with_answer,
-    with_call,
-)
 from xscore.extensions.extraction.keeping import KeptFacts, Mode, keep_facts
 from xscore.extensions.extraction.reading import messages_of
 from xscore.extensions.extraction.session_facts import (
@@ -45,6 +38,13 @@ from xscore.store.extracted_facts import (
     forget_session_over,
     unread_exchanges,
     unread_sessions,
+)
+from xscore.store.extractor_state import (
+    load_state,
+    save_state,
+    why_not,
+    with_answer,
+    with_call,
 )
 from xscore.store.memory_queries import unindexed_threads
 from xscore.store.store import Store

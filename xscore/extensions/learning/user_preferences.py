@@ -65,6 +65,11 @@ class Suggestion(Struct, frozen=True):
     projects: int
     """Projects that do so; 0: the user stated it."""
 
+    @property
+    def is_name(self) -> bool:
+        """Whether its value names something to use; else it is a rule."""
+        return len(self.value.split()) <= VALUE_WORDS
+
 
 class Suggestions(Struct, frozen=True):
     """All suggestions, in one sentence and one by one."""
@@ -142,8 +147,7 @@ def _sentence(suggestions: Sequence[Suggestion]) -> str:
     named: list[str] = []
     rules: list[str] = []
     for suggestion in suggestions:
-        is_name = len(suggestion.value.split()) <= VALUE_WORDS
-        (named if is_name else rules).append(suggestion.value)
+        (named if suggestion.is_name else rules).append(suggestion.value)
     parts: list[str] = []
     if named:
         parts.append(f"You typically use {' + '.join(named)}")

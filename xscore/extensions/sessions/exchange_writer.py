@@ -48,7 +48,7 @@ CONFIDENCE = 0.6
 """What an agent once said is as uncertain as what is inferred."""
 BATCH_FILES = 200
 BATCH_EXCHANGES = 500
-READERS_VERSION = 5
+READERS_VERSION = 6
 """Version of all readers; files read by another version are read again."""
 _SECRET_CHARS = 2_000
 """Longest secret on one line; a key of many lines is recognised by either end."""
@@ -212,6 +212,8 @@ class SessionImportReport(Struct, kw_only=True):
     secrets_redacted: int = 0
     by_origin: dict[str, int] = field(default_factory=Counter)
     """Exchanges added or updated."""
+    damaged_lines: int = 0
+    """Lines left out of files of which the rest was read."""
     refused: list[RefusedFile] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 

@@ -1,11 +1,12 @@
 """Import the past sessions of a repository: find the files, read changed ones, remember each
 exchange once.
 
-A file that does not follow its format is refused, with the line and what was expected; nothing of
-it is kept, and other files continue. It runs on request, or for one log or message by an installed
-hook (`import_session`, `remember_exchange`). Trade-offs: a changed file is read again whole; an
-exchange in progress is imported as far as it goes and updated by the next import. A new format is a
-module of its own and a name in `FORMATS`.
+A file that does not follow its format is refused, with the line and what was expected. A damaged
+line among good ones, as a killed agent leaves it, is left out and counted; it ends the exchange
+that it stands in. It runs on request, or for one log or message by an installed hook
+(`import_session`, `remember_exchange`). Trade-offs: a changed file is read again whole; an exchange
+in progress is imported as far as it goes and updated by the next import. A new format is a module
+of its own and a name in `FORMATS`.
 """
 
 import os
@@ -46,6 +47,7 @@ from xscore.extensions.sessions.session_places import (
 from xscore.extensions.sessions.session_reader import (
     AgentFolders,
     ImportedExchange,
+    LineDamage,
     SessionFile,
     SessionReader,
 )
@@ -197,6 +199,7 @@ class _Import(Struct):
         note = ""
         exchanges = list[ExchangeMemory]()
         truncated = 0
+        damage = LineDamage()
         report = self.writer.report
         elsewhere = report.elsewhere
         report.bytes_read += info.st_size
@@ -208,12 +211,16 @@ class _Import(Struct):
         try:
             for line in lines:
                 truncated += line.is_truncated
-                reader.read_line(line)
+                damage.read_line(reader, line)
             reader.finish()
+            # A file of which nothing could be used is of another format, or another version of it.
+            if damage.first is not None and not reader.kept:
+                raise damage.first
         # kept, so that the file is not read again until it changes.
         except (UnreadableSession, OSError) as error:
             note = str(error)
             truncated = 0
+            damage = LineDamage()
             report.elsewhere = elsewhere
             exchanges.clear()
             report.refused.append(RefusedFile(name, format_.origin, note))
@@ -222,6 +229,10 @@ class _Import(Struct):
             report.notes.append(
                 f"{name}: {counted(truncated, 'line')} of more than {limit} MiB left out"
             )
+        if damage.lines:
+            report.damaged_lines += damage.lines
+            lines_left_out = counted(damage.lines, "damaged line")
+            report.notes.append(f"{name}: {lines_left_out} left out ({damage.first})")
         mtime_ns = settled_ns(info, now=self.writer.now)
         read = ReadFile(
             name, format_.origin, info.st_size, mtime_ns, READERS_VERSION, self.since, note

@@ -100,6 +100,8 @@ class SessionReader:
         """Whether a record is of this format."""
         self.first_unknown: int = 0
         """The number of the first line that is not."""
+        self.kept: int = 0
+        """Exchanges so far."""
         self._open: ImportedExchange | None = None
         self._answer = ""
         self._paths: dict[str, None] = {}
@@ -223,7 +225,25 @@ class SessionReader:
         self._failures = {}
         self._commands = {}
         if ended is not None and (answered or failures or paths):
+            self.kept += 1
             self._keep(replace(ended, answered=answered, paths=paths, failures=failures))
+
+
+class LineDamage(Struct):
+    """The lines of a file that could not be read."""
+
+    lines: int = 0
+    first: UnreadableSession | None = None
+
+    def read_line(self, reader: SessionReader, line: SessionLine) -> None:
+        """Read a line, or count it."""
+        try:
+            reader.read_line(line)
+        except UnreadableSession as error:
+            self.lines += 1
+            self.first = self.first or error
+            # It may have been a question: what follows must not answer an earlier one.
+            reader.close()
 
 
 def entries(folder: Path) -> list[Path]:

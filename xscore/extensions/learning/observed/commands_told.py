@@ -23,7 +23,9 @@ _LEADS: Mapping[Purpose, str] = {
 }
 # A single word would name them in any task that says it.
 _ALIASES: Mapping[Purpose, str] = {
-    Purpose.TEST: "run tests; run the tests; tests are run; run the test suite; running tests",
+    Purpose.TEST: (
+        "run tests; run the tests; tests are run; tests run; run the test suite; running tests"
+    ),
     Purpose.LINT: "run the linter; lint command; run lint; lint the code",
     Purpose.FORMAT: "format the code; format command; code formatting; run the formatter",
     Purpose.TYPE_CHECK: "check types; type check; type checking; run the type checker",

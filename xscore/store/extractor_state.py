@@ -44,12 +44,17 @@ class ExtractorState(Struct, frozen=True, kw_only=True):
     """Proposed facts that were not kept, by the reason."""
 
 
+def read_state(connection: sqlite3.Connection) -> ExtractorState:
+    """Return what the store holds of it, whichever model it names; empty if nothing was asked."""
+    try:
+        return msgspec.json.decode(read_meta(connection, _KEY) or b"{}", type=ExtractorState)
+    except ValueError:  # written by a newer version, or damaged
+        return ExtractorState()
+
+
 def load_state(connection: sqlite3.Connection, model: str) -> ExtractorState:
     """Return the state of this model; another one's failures are not its own."""
-    try:
-        state = msgspec.json.decode(read_meta(connection, _KEY) or b"{}", type=ExtractorState)
-    except ValueError:  # written by a newer version, or damaged
-        state = ExtractorState()
+    state = read_state(connection)
     if state.model != model:
         return replace(state, model=model, failures=0, is_unreadable=False, failed_at=0.0)
     return state
