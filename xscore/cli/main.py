@@ -95,6 +95,7 @@ Measure
     submit  extensions.batch.submit_commands:submit_batch  Send a list to the Batch API.
     run     extensions.batch.submit_commands:run_batch  Judge a list by live calls.
     rescore extensions.batch.submit_commands:rescore_judgments  Judge again what edits have changed.
+    purposes extensions.batch.purpose_commands:write_purposes  Have a model say what files and classes are for.
     status  extensions.batch.commands:show_job_status  Show how far a job is.
     wait    extensions.batch.commands:wait_for_jobs  Collect until everything is in.
     collect extensions.batch.commands:collect_jobs  Fetch results, send what is next.
@@ -113,6 +114,16 @@ Set up
   config    - Show the settings and where each comes from; print shell completion.
     show       cli.config:show_config  Every effective setting; --origin shows its source.
     completion cli.config:completion  Print the completion script of a shell.
+  shared    - Memories that a team shares: who, how many, join, export, erase.
+    status  extensions.shared.team.commands:show_team  Members, memories, lag, size and growth.
+    join    extensions.shared.team.commands:join_team  Let this repository take part in your team.
+    sync    extensions.shared.team.commands:sync_team  Exchange memories with the team now.
+    checkpoint extensions.shared.team.commands:share_checkpoint_with_team  Send a checkpoint to the team.
+    export  extensions.shared.team.commands:export_team  Write the team's memories as lines of JSON.
+    erase   extensions.shared.team.commands:erase_shared_memories  Erase all that you share.
+    leave   extensions.shared.team.commands:leave_team  End this repository's part in the team.
+    key     extensions.shared.team.setup_commands:print_team_key  Print a new key for a team.
+    init    extensions.shared.team.setup_commands:init_team  Prepare a PostgreSQL for a team.
   store     - Judgments, trust, encryption and repair of this store.
     cache   cli.store:show_cache  Count cached judgments and their hit rate.
     prune   cli.store:prune_cache  Remove judgments that nothing can reach.

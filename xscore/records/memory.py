@@ -1,5 +1,6 @@
 """Memories with their facts and edges, the candidates of a turn, and the report of an index run."""
 
+import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -214,8 +215,23 @@ STATED_ELSEWHERE = "statement"
 STACK_ORIGIN, OBSERVED_ORIGIN = "stack", "observed"
 """What a memory is imported from that files here show: manifests and imports; settings, scripts
 and code."""
+TEAM_ORIGIN = "team"
+"""What a memory is imported from that another member of the team shares."""
+_MEMBER_CHARS = 8
+_MEMBER_MARK = re.compile(rf"@[0-9a-f]{{{_MEMBER_CHARS}}}\Z")
 NOTHING_STATED = MemoryDetails()
 """The details of a memory about which nothing is stated."""
+
+
+def member_key(key: str, member: str) -> str:
+    """Return the key under which a store keeps what a member of the team says about `key`: a key
+    has one active memory, and each member may have another opinion."""
+    return f"{key}@{member[:_MEMBER_CHARS]}" if key else ""
+
+
+def key_of_all_members(key: str) -> str:
+    """Return a key without the member that it may name."""
+    return _MEMBER_MARK.sub("", key)
 
 
 SHORT_HASH = 7
@@ -373,10 +389,15 @@ class Memory(Struct, frozen=True, kw_only=True):
         return self.particulars.imported_from in (STACK_ORIGIN, OBSERVED_ORIGIN)
 
     @property
+    def is_from_team(self) -> bool:
+        """Whether another member of the team shares it."""
+        return self.particulars.imported_from == TEAM_ORIGIN
+
+    @property
     def is_stated(self) -> bool:
         """Whether a person stated it, here or where it was exported."""
         if self.source is MemorySource.IMPORT:
-            return self.particulars.imported_from == STATED_ELSEWHERE
+            return self.particulars.imported_from in (STATED_ELSEWHERE, TEAM_ORIGIN)
         return self.source is MemorySource.EXPLICIT
 
 

@@ -393,6 +393,24 @@ class BatchSettings(SettingsGroup, frozen=True):
     or a cluster's address."""
     questions_a_call: Annotated[int, Meta(ge=1, le=16)] = 4
     """Questions that share a prompt in `ask --batch`; 1: one question per call."""
+    purpose_model: str = ""
+    """`provider:model` that writes what files, classes and folders are for (`xscore batch
+    purposes`); empty: the judge's model, by chat."""
+
+
+SharedKind = Literal[
+    "decision",
+    "convention",
+    "architecture",
+    "pattern",
+    "tech_stack",
+    "entity",
+    "failure",
+    "context",
+    "todo",
+    "artifact",
+]
+"""Kinds that a team may share; preferences are each user's own."""
 
 
 class SharedSettings(SettingsGroup, frozen=True):
@@ -409,11 +427,36 @@ class SharedSettings(SettingsGroup, frozen=True):
     """Deadline of one request to the server."""
     max_usd_day: Decimal | None = None
     """Cap on one day (UTC) of the tenant, over all its processes and machines; unset: none."""
+    memories: Literal["off", "read", "write"] = "off"
+    """Memories that a team shares on PostgreSQL, in the repositories that `xscore shared join`
+    named: `read` brings the others' here, `write` also sends your own."""
+    kinds: tuple[SharedKind, ...] = (
+        "decision",
+        "convention",
+        "architecture",
+        "pattern",
+        "tech_stack",
+        "entity",
+    )
+    """Kinds of memories that are sent to the team, and taken from it."""
+    memories_url: Secret = Secret("")
+    """`postgresql://HOST/DATABASE` of the team's memories (extra `team`); empty: `shared.url`."""
+    key: Secret = Secret("")
+    """Encrypts the team's memories before they are sent; `xscore shared key` prints one."""
+    key_file: Path | None = None
+    """A file readable by you alone that holds this key instead."""
+    admin_url: Secret = Secret("")
+    """An administrator's URL of the same database, for `xscore shared init --apply`."""
 
     @property
     def is_used(self) -> bool:
         """Whether a server is named, or must be."""
         return bool(self.url.reveal()) or self.require
+
+    @property
+    def shares_memories(self) -> bool:
+        """Whether a team's memories are read or written."""
+        return self.memories != "off"
 
 
 class CacheSettings(SettingsGroup, frozen=True):
