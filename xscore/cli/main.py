@@ -84,6 +84,7 @@ Remember
     delete extensions.privacy.commands:delete_turns  Erase past turns: question, answer, receipt.
 Measure
   report    cost_reports.commands:report  Dollars, tokens, time and coverage; a gate for CI.
+  view      extensions.view.command:view  Look at turns in a browser: search, compare, watch, review.
   eval      + Measure the judge on tasks with known answers.
     run     extensions.evaluation.commands:evaluate  Ask each task, and measure what is found.
     mine    extensions.evaluation.mine_command:mine  Make cases from this repository's history.
