@@ -61,9 +61,9 @@ tree.eachAfter((node) => {
   const { place } = node.data;
   if (place !== undefined) {
     leafOf[place] = node;
-    node.best = data.scores[place];
+    node.best = shades[place];
   } else {
-    node.best = parts.max(node.children, (child) => child.best);
+    node.best = node.children.reduce((best, child) => (strengthOf(child.best) > strengthOf(best) ? child.best : best), -1);
   }
 });
 
@@ -142,7 +142,7 @@ function drawNode(node) {
     return;
   }
   if (node.depth && wide * tall < SMALLEST && !isFiltered) {
-    context.fillStyle = node.best < 0 ? colors.hatch : ramp.colors[stepOf(node.best / SCORE_STEPS)];
+    context.fillStyle = node.best < 0 ? colors.hatch : fillOf(node.best);
     context.fillRect(left, top, Math.max(wide, 0.6), Math.max(tall, 0.6));
     return;
   }
@@ -156,9 +156,9 @@ function drawNode(node) {
 }
 
 function drawLeaf(place, left, top, wide, tall) {
-  const score = data.scores[place];
+  const shade = shades[place];
   const isIn = !isFiltered || isShown(place);
-  context.fillStyle = !isIn ? colors.dim : score < 0 ? hatch : ramp.colors[stepOf(score / SCORE_STEPS)];
+  context.fillStyle = !isIn ? colors.dim : shade < 0 ? hatch : fillOf(shade);
   context.fillRect(left, top, wide, tall);
   if (isIn && wide > 46 && tall > 15) drawName(place, left, top, wide, tall);
 }
@@ -179,14 +179,14 @@ function drawHeader(node, left, top, wide, room) {
 }
 
 function drawName(place, left, top, wide, tall) {
-  const isLight = data.scores[place] < 0 ? !isDark() : ramp.isLight[stepOf(scoreOf(place))];
+  const isLight = shades[place] < 0 ? !isDark() : isLightOn(shades[place]);
   context.font = "11px system-ui, sans-serif";
   context.fillStyle = isLight ? "#14181f" : "#f6f7f9";
   const text = fitted(nameOf(place), wide - 8);
   if (text) context.fillText(text, left + 4, top + Math.min(tall / 2, 10));
   if (tall > 34 && wide > 70) {
     context.globalAlpha = 0.75;
-    context.fillText(scoreText(place), left + 4, top + 24);
+    context.fillText(figureOf(place), left + 4, top + 24);
     context.globalAlpha = 1;
   }
 }
@@ -198,8 +198,6 @@ function drawMarks() {
   if (hovered !== null) outline(hovered, colors.ink, 1.5, []);
   if (picked !== null) outline(picked, colors.focus, 3.5, []);
 }
-
-const passedOver = inOrder.filter((place) => passes(place) && !keptRank.has(place)).slice(0, 400);
 
 function outline(place, color, thickness, dashes) {
   if (isFiltered && !isShown(place)) return;
@@ -297,6 +295,6 @@ function pick(place, { moves = false } = {}) {
   const leaf = leafOf[place];
   showDetails(place);
   if (moves) enter(leaf.parent.depth ? leaf.parent : leaf, { share: 0.9 });
-  say(`${nameOf(place)}, ${spotOf(place)}, score ${scoreText(place)}${keptRank.has(place) ? ", chosen" : ""}`);
+  say([nameOf(place), spotOf(place), `score ${figureOf(place)}`, stateOf(place)].filter(Boolean).join(", "));
   drawSoon();
 }
