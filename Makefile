@@ -8,6 +8,7 @@
 #   make measure     what a scripted workload costs, held to cost_reports/baseline.json; how the source reads
 #   make bench       measure speed, memory and recall (docs/internals/benchmarks.md)
 #   make docs        write the generated references
+#   make page-parts bundle the scripts that draw the page of a turn (needs npm)
 #   make site        build the documentation as a site: build/site/index.html
 #   make lock        bring ci/locks up to date with pyproject.toml (LOCK_ARGS=--upgrade: the newest versions)
 #   make sbom        write build/xscore.cdx.json, what a release is made of
@@ -40,11 +41,11 @@ unexport PYTHONDONTWRITEBYTECODE
 override Q := $(value Q)
 export Q
 
-.PHONY: help ask test verify nightly fuzz lock sbom wheel measure bench docs site clean
+.PHONY: help ask test verify nightly fuzz lock sbom wheel measure bench docs page-parts site clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n 's/^# \{0,1\}//; 3,14p' Makefile
+	@sed -n 's/^# \{0,1\}//; 3,15p' Makefile
 
 ask: .venv/.installed
 	@test -n "$$Q" || { echo 'Ask something: make ask Q="why is a store refused?"' >&2; exit 2; }
@@ -97,6 +98,9 @@ docs: .venv/.installed
 	$(BIN)/python -m ci.plugins
 	$(BIN)/python -m ci.rules
 	$(BIN)/python benchmarks/floor_plan.py
+
+page-parts:
+	cd ci/page_parts && npm ci --ignore-scripts --no-audit --no-fund && node bundle.mjs
 
 site: .venv/.installed-site
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --conf-dir ci/site . build/site

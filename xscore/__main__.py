@@ -7,6 +7,7 @@ import sys
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C; `errors.ExitCode` is not loaded yet."""
+_HOOK = "xscore.extensions.agents.hook_run"
 
 
 def run() -> None:
@@ -21,13 +22,14 @@ def run() -> None:
     try:
         if sys.argv[1:2] == ["hook"]:
             message = _message_of_failed_call(sys.argv[2:])
-            with _EndsAtInterrupt():
-                _load_msgspec()
-                # Few runs are a hook's.
-                from xscore.extensions.agents.hook_run import end_if_installed
+            _load(_HOOK)
+            # Few runs are a hook's.
+            from xscore.extensions.agents.hook_run import end_if_installed
+
             end_if_installed(sys.argv[1:], message)
-        with _EndsAtInterrupt():
-            from xscore.cli.main import run_command_line  # not before: it loads most of the modules
+        _load("xscore.cli.main")
+        from xscore.cli.main import run_command_line  # not before: it loads most of the modules
+
         run_command_line()
     except KeyboardInterrupt:  # before a command could report it, or once more while it did
         os._exit(INTERRUPTED)
@@ -38,11 +40,41 @@ def _message_of_failed_call(arguments: list[str]) -> bytes:
     failed, and nothing for other hooks."""
     match arguments:
         case ["pre-tool" | "post-tool" as event, "--client", client]:
-            with _EndsAtInterrupt():
-                # Not `hook_run`, which takes ten times as long to load.
-                from xscore.extensions.agents.tool_gate import run_tool_hook
+            _load("xscore.extensions.agents.tool_gate")
+            # Not `hook_run`, which takes ten times as long to load.
+            from xscore.extensions.agents.tool_gate import run_tool_hook
+
             return run_tool_hook(event, client)
     return b""
+
+
+def _load(name: str) -> None:
+    """Load a module and all that it imports.
+
+    A full disk may leave half of a compiled file, on which Python stumbles: then the sources are
+    read instead. A hook that cannot be loaded even so ends quietly, since an agent takes any other
+    end for a veto.
+    """
+    with _EndsAtInterrupt():
+        try:
+            _import(name)
+        except (EOFError, ValueError, TypeError):  # what `marshal` raises
+            sys.pycache_prefix = os.devnull
+            sys.dont_write_bytecode = True
+        else:
+            return
+        try:
+            _import(name)
+        except Exception:
+            if sys.argv[1:2] == ["hook"]:
+                os._exit(0)
+            raise
+
+
+def _import(name: str) -> None:
+    if name == _HOOK:
+        _load_msgspec()
+    __import__(name)
 
 
 def _load_msgspec() -> None:

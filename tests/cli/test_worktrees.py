@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.basket import FILES, TASK
 from tests.cli.conftest import Run, own_store
-from tests.conftest import git, store_dir, store_file
+from tests.conftest import commit_all, git, store_dir, store_file
 from tests.store.encrypted_stores import make_encrypted_store
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root, user_data_dir
@@ -180,6 +180,18 @@ def test_clones(
     git(tmp_path / "other", "remote", "set-url", "origin", "ssh://git@example.invalid/else")
     shutil.rmtree(store_dir(tmp_path / "other"))
     assert judged(xscore, tmp_path / "other", *judge)["cached"] == 0
+
+
+def test_what_files_show_is_judged_once(xscore: Run, basket: Path, judge: tuple[str, ...]) -> None:
+    """A clone shows the same conventions and commands, and pays for none of them."""
+    (basket / "Makefile").write_text("test:\n\tpytest -q\n")
+    (basket / "pyproject.toml").write_text('[project]\nname = "shop"\n\n[tool.ruff]\n')
+    commit_all(basket)
+    judged(xscore, basket, *judge)
+    second = clone(basket)
+    assert judged(xscore, second, *judge)["judged"] == 0
+    listed = json.loads(xscore("memory", "list", "--json", cwd=second).stdout)
+    assert {memory["kind"] for memory in listed["memories"]} == {"convention", "tech_stack"}
 
 
 def test_no_words_cross(xscore: Run, basket: Path, judge: tuple[str, ...]) -> None:

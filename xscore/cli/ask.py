@@ -55,6 +55,9 @@ OUTPUTS = [
         help="Write each candidate's score and reason, or why it has none.",
     ),
 ]
+OPENS_PAGE = [
+    option("--open", "opens", is_flag=True, help="Open the turn's page (`xscore show`) after it.")
+]
 BATCH_FILE = [
     tuning(
         "--batch",
@@ -74,7 +77,18 @@ LISTING = [
 FORMS = ["xml", "markdown", "json", "memory", "lines"]
 
 
-@command(TURN_OPTIONS, ANSWERER, NO_ANSWER, ANYWAY, SESSION, OUTPUTS, PERSONA, ROUTING, BATCH_FILE)
+@command(
+    TURN_OPTIONS,
+    ANSWERER,
+    NO_ANSWER,
+    ANYWAY,
+    SESSION,
+    OUTPUTS,
+    OPENS_PAGE,
+    PERSONA,
+    ROUTING,
+    BATCH_FILE,
+)
 @click.argument("task", required=False)
 def ask(task: str | None, flags: Flags) -> int:
     """Judge every memory of this repository, or of PATHs in it, against TASK, then answer once with
@@ -88,6 +102,8 @@ def ask(task: str | None, flags: Flags) -> int:
     batch: Path | None = flags.given["batch"]
     if batch is not None and task is not None:
         raise UsageError("TASK and --batch are two ways to ask", hint="Give one of them.")
+    if batch is not None and flags.given["opens"]:
+        raise UsageError("--open shows the page of one turn", hint="Leave it out with --batch.")
     if batch is not None:
         from xscore.extensions.batch.ask_list import ask_batch  # an extension
 
@@ -112,7 +128,7 @@ def ask(task: str | None, flags: Flags) -> int:
     )
 
 
-@command(SELECTION, JUDGE, ANSWERER, LIMITS, NO_ANSWER, OUTPUTS, JUDGING)
+@command(SELECTION, JUDGE, ANSWERER, LIMITS, NO_ANSWER, OUTPUTS, OPENS_PAGE, JUDGING)
 @click.argument("turn", required=False, default="")
 def continue_turn(turn: str, flags: Flags) -> int:
     """Judge what TURN (default: the latest) left unjudged, then answer.
@@ -151,6 +167,10 @@ def _run_and_print(
 
             memories = open_.parts.store.memories([memory.id for memory in shown_memories(answer)])
             texts.update({id_: memory.text for id_, memory in memories.items()})
+        if flags.given["opens"]:
+            from xscore.extensions.pages.commands import open_turn  # an extension
+
+            await open_turn(open_, answer.turn_id, flags.terminal)
         return answer
 
     answer = run_with_pipeline(flags, work_and_read, settings=settings, watch=watch, late_loop=True)

@@ -18,6 +18,7 @@ from xscore.settings import LoadedSettings
 from xscore.store.redaction import redact
 
 _AFTER_SCHEME = re.compile(r"://\S*")
+_URLS = ("shared.url", "shared.memories_url", "shared.admin_url")
 _QUERY_VALUE = re.compile(r"([?&][^=&#?\s]*=|#)[^&#\s]+")
 
 
@@ -72,8 +73,8 @@ def effective_settings(loaded: LoadedSettings) -> list[EffectiveSetting]:
     for name, origin in loaded.origins.items():
         section, field = name.split(".", 1)
         value = getattr(getattr(loaded.settings, section), field)
-        shown = value.reveal() if name == "shared.url" else format_setting(value)
-        if name == "shared.url" and shown and "://" not in shown:
+        shown = value.reveal() if name in _URLS else format_setting(value)
+        if name in _URLS and shown and "://" not in shown:
             shown = "(unreadable)"
         settings_in_force.append(
             EffectiveSetting(name, _without_credentials(shown) if "://" in shown else shown, origin)

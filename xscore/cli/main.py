@@ -43,6 +43,7 @@ Ask
   continue  cli.ask:continue_turn  Finish a turn that was cut short.
   explain   cli.explain:explain  Say why a memory was or was not chosen.
   estimate  cli.explain:estimate  Count calls, tokens, dollars and minutes; send nothing.
+  show      extensions.pages.commands:show  Open a turn as a page: the map, what was chosen, the answer, the cost.
   check     extensions.checking.commands:check  Say what a change leaves untrue, and what it lacks.
 Remember
   memory    - Decisions, failures, preferences: list, add, change and erase.
@@ -64,6 +65,7 @@ Remember
     feedback        extensions.learning.commands:record_feedback  Say that a memory is right, wrong or overridden.
     suggest         extensions.learning.commands:suggest_preferences  Preferences of your other projects, not yet here.
     mute            extensions.learning.commands:mute_key  Stop suggesting a key.
+  fetch     extensions.documents.commands:fetch  Read documents and web pages: PDF, DOCX, HTML, text.
   session   - The working session of this branch, and its checkpoints.
     show        cli.session:show_session  What the next turn continues.
     list        cli.session:list_sessions  The sessions of all branches.
@@ -82,6 +84,7 @@ Remember
     delete extensions.privacy.commands:delete_turns  Erase past turns: question, answer, receipt.
 Measure
   report    cost_reports.commands:report  Dollars, tokens, time and coverage; a gate for CI.
+  view      extensions.view.command:view  Look at turns in a browser: search, compare, watch, review.
   eval      + Measure the judge on tasks with known answers.
     run     extensions.evaluation.commands:evaluate  Ask each task, and measure what is found.
     mine    extensions.evaluation.mine_command:mine  Make cases from this repository's history.
@@ -94,6 +97,7 @@ Measure
     submit  extensions.batch.submit_commands:submit_batch  Send a list to the Batch API.
     run     extensions.batch.submit_commands:run_batch  Judge a list by live calls.
     rescore extensions.batch.submit_commands:rescore_judgments  Judge again what edits have changed.
+    purposes extensions.batch.purpose_commands:write_purposes  Have a model say what files and classes are for.
     status  extensions.batch.commands:show_job_status  Show how far a job is.
     wait    extensions.batch.commands:wait_for_jobs  Collect until everything is in.
     collect extensions.batch.commands:collect_jobs  Fetch results, send what is next.
@@ -112,6 +116,16 @@ Set up
   config    - Show the settings and where each comes from; print shell completion.
     show       cli.config:show_config  Every effective setting; --origin shows its source.
     completion cli.config:completion  Print the completion script of a shell.
+  shared    - Memories that a team shares: who, how many, join, export, erase.
+    status  extensions.shared.team.commands:show_team  Members, memories, lag, size and growth.
+    join    extensions.shared.team.commands:join_team  Let this repository take part in your team.
+    sync    extensions.shared.team.commands:sync_team  Exchange memories with the team now.
+    checkpoint extensions.shared.team.commands:share_checkpoint_with_team  Send a checkpoint to the team.
+    export  extensions.shared.team.commands:export_team  Write the team's memories as lines of JSON.
+    erase   extensions.shared.team.commands:erase_shared_memories  Erase all that you share.
+    leave   extensions.shared.team.commands:leave_team  End this repository's part in the team.
+    key     extensions.shared.team.setup_commands:print_team_key  Print a new key for a team.
+    init    extensions.shared.team.setup_commands:init_team  Prepare a PostgreSQL for a team.
   store     - Judgments, trust, encryption and repair of this store.
     cache   cli.store:show_cache  Count cached judgments and their hit rate.
     prune   cli.store:prune_cache  Remove judgments that nothing can reach.

@@ -14,7 +14,15 @@ from math import exp
 from msgspec import Struct
 
 from xscore.platform.clock import DAY_S
-from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.memory import (
+    Kind,
+    Layer,
+    Memory,
+    MemoryScope,
+    MemorySource,
+    MemoryStatus,
+    key_of_all_members,
+)
 
 
 def decayed(base: float, days: float, per_day: float) -> float:
@@ -50,6 +58,8 @@ _LEAD = re.compile(
 _REASON = re.compile(r",? (?:because|since|so that) .*", re.IGNORECASE)
 _REST = re.compile(r" for .*|,? (?:not|rather than|instead of) .*", re.IGNORECASE)
 _SPACE = re.compile(r"\s+")
+AUTHOR_CHARS = 60
+_NOT_A_NAME = re.compile(r"[^\w .,'’-]+")
 _FOLDERS = re.compile(
     r"^(?:preference|decision|tech_stack|convention|pattern|stack|tool|user|project)s?[.:/]"
 )
@@ -103,7 +113,7 @@ def normalized(text: str) -> str:
 
 def topic_of_key(key: str) -> str:
     """Return what a key is about: `preference.orm` and `ORM` are both `orm`; empty for no key."""
-    return _FOLDERS.sub("", normalized(key).replace(" ", "_"))
+    return _FOLDERS.sub("", normalized(key_of_all_members(key)).replace(" ", "_"))
 
 
 FRESHNESS_PER_DAY = 0.01
@@ -120,7 +130,7 @@ _WHERE = {
     MemoryScope.WORKSPACE: "in this workspace",
     MemoryScope.GLOBAL: "everywhere",
 }
-_HISTORY = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
+_HISTORY = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO, Kind.DOCUMENT})
 """Kinds that record what happened: they choose nothing that could be contradicted."""
 
 
@@ -244,8 +254,18 @@ def _sentence(winner: Memory, loser: Memory) -> str:
         )
     where = _WHERE[winner.scope].capitalize()
     return (
-        f"{where} {winning} holds ({winner.kind}); {losing} ({loser.kind}) is contradicted by it."
+        f"{where} {winning} holds ({_described(winner, loser)}); {losing}"
+        f" ({_described(loser, winner)}) is contradicted by it."
     )
+
+
+def _described(memory: Memory, rival: Memory) -> str:
+    """Return the kind of a memory; where another member of the team says otherwise, who says it."""
+    if not (memory.is_from_team or rival.is_from_team):
+        return str(memory.kind)
+    author = _NOT_A_NAME.sub("-", memory.particulars.author)[:AUTHOR_CHARS]
+    default = "a member of the team" if memory.is_from_team else "the user"
+    return f"{memory.kind} by {author or default}"
 
 
 def _rule(memory: Memory) -> str:

@@ -165,6 +165,22 @@ AFTER_INDEX: "Hook[FinishIndex]" = Hook(
         lambda settings: settings.embedding.by_model,
     ),
 )
+
+
+class BeginTeamSync(Protocol):
+    """Begins to exchange memories with a team's server, beside the turn's own work."""
+
+    def __call__(self, settings: "Settings", *, store: "Store") -> Callable[[], str]:
+        """Return what takes the result, waiting a little for it: a warning, or nothing."""
+        ...
+
+
+TEAM_SYNC: "Hook[BeginTeamSync]" = Hook(
+    Choice(
+        "xscore.extensions.shared.team.sync:begin_turn_sync",
+        lambda settings: settings.shared.shares_memories,
+    )
+)
 DOCTOR_CHECKS: "Hook[Callable[[Settings], Awaitable[list[DoctorFinding]]]]" = Hook(
     Choice(
         "xscore.extensions.vectors.turn_likeness:check_embedder",
@@ -173,6 +189,10 @@ DOCTOR_CHECKS: "Hook[Callable[[Settings], Awaitable[list[DoctorFinding]]]]" = Ho
     Choice(
         "xscore.extensions.shared.connect:check_shared_server",
         lambda settings: settings.shared.is_used,
+    ),
+    Choice(
+        "xscore.extensions.shared.team.privileges:check_team_server",
+        lambda settings: settings.shared.shares_memories,
     ),
 )
 TURN_LISTENER: Hook[Callable[[], TurnListener]] = Hook(

@@ -44,6 +44,8 @@ class ThreadPlan(Struct, frozen=True, kw_only=True):
 
 
 FILE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
+_SHOWN_KINDS = frozenset({Kind.CONVENTION, Kind.TECH_STACK})
+"""Kinds of what files show; the few of a session, which nobody has reviewed, are in no clone."""
 """Layers whose memories come from files."""
 
 
@@ -217,14 +219,14 @@ def known_or_taken_over(
     """Return the known judgments, after taking over those that other worktrees and clones hold of
     the same contents.
 
-    Only of contents of files: what was said in one place stays there, and so do reasons. note: told
-    how many it took. Raises StoreDamaged, StoreError.
+    Only of contents of files, and of what files show: what was said in one place stays there, and
+    so do reasons. note: told how many it took. Raises StoreDamaged, StoreError.
     """
     judgments = known_judgments(store, turn_key, judge)
     missing = [
         candidate.content_hash
         for candidate in candidates
-        if candidate.content_hash not in judgments and candidate.layer in FILE_LAYERS
+        if candidate.content_hash not in judgments and _comes_from_files(candidate)
     ]
     stores = store.siblings() if missing else []
     if not stores:
@@ -238,6 +240,14 @@ def known_or_taken_over(
         return judgments
     note(f"{counted(taken, 'judgment')} came from other clones, without reasons")
     return known_judgments(store, turn_key, judge)
+
+
+def _comes_from_files(candidate: Candidate) -> bool:
+    """Whether files hold it or show it, so that a clone has the same."""
+    if candidate.layer in FILE_LAYERS:
+        return True
+    is_of_project = candidate.layer is Layer.PROJECT and candidate.is_inferred
+    return is_of_project and candidate.kind in _SHOWN_KINDS
 
 
 def stored_reasons(

@@ -1,4 +1,4 @@
-"""Make a turn ready: index, session, pool, and what the cache knows. Sends nothing.
+"""Make a turn ready: index, session, pool, and what the cache knows. No model is asked.
 
 Completing the task itself is `uncommitted`'s, confirming its cost `turn_estimate`'s.
 Trade-off: the whole pool is read before anything is known of its cost.
@@ -8,7 +8,7 @@ each layer may take, never what is judged, and the receipt names the keyword.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
 from time import monotonic
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.pipeline.judge_description import JudgeDescription, Scale
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import TEAM_SYNC, PipelineParts
 from xscore.pipeline.pool import (
     Pool,
     known_or_taken_over,
@@ -71,21 +71,26 @@ def open_turn(
     judged: AbstractSet[str] = frozenset(),
     exchanges: bool = True,
     index_until: float | None = None,
+    syncs: bool = False,
 ) -> Opened:
-    """Bring the index up to date, complete the turn, and look up what is known. Sends nothing.
+    """Bring the index up to date, complete the turn, and look up what is known. No model is asked.
 
     continues_session: take up the branch's session, as a turn that will run does; False: only look
         up which one it would be.
     judged: contents that were judged for this turn just before.
     exchanges: earlier exchanges are candidates, except those of this session and of the same task.
     index_until: when to leave the rest of the index to later (`time.monotonic`).
+    syncs: exchange memories with the team, where the settings say so.
     """
     settings, now = parts.settings, parts.clock()
     checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
     with stopwatch.stage("index"):
+        # The exchange runs beside the index.
+        finish_syncs = _begin_team_sync(parts) if syncs else []
         report = parts.index(index_until)
         parts.observer.on(report)
+        team_warnings = tuple(filter(None, [finish() for finish in finish_syncs]))
         ready = _completed(parts, turn, now=now)
     parts.observer.stage("pool")
     with gc_paused(), stopwatch.stage("pool"):
@@ -106,8 +111,16 @@ def open_turn(
     saved = checkpoint.name if checkpoint else ""
     ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry, checkpoint=saved)
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
-    warnings = _opening_warnings(routing.layers, report)
+    warnings = (*team_warnings, *_opening_warnings(routing.layers, report))
     return Opened(ready, key, pool, report, routing, session, checkpoint, warnings)
+
+
+def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], str]]:
+    """Begin to exchange memories with the team; a replay sends nothing."""
+    if parts.settings.judge.replay:
+        return []
+    syncs = TEAM_SYNC.implementations(parts.settings)
+    return [begin(parts.settings, store=parts.store) for begin in syncs]
 
 
 def _completed(parts: PipelineParts, turn: Turn, *, now: float) -> Turn:

@@ -164,6 +164,7 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
         judged=options.judged,
         exchanges=(not options.isolated or options.sees_past or Layer.SESSION in turn.scope.layers),
         index_until=index_until(setup.deadline),
+        syncs=not options.isolated,
     )
     if parts.observer.can_confirm:
         # Imported late: only a terminal can be asked.

@@ -1,5 +1,6 @@
 """Memories with their facts and edges, the candidates of a turn, and the report of an index run."""
 
+import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -20,7 +21,8 @@ class Layer(StrEnum):
 
     @property
     def is_indexed(self) -> bool:
-        """Whether the index fills it from files; the others hold what was said."""
+        """Whether it holds code and documents, which the index reads from files, and what was
+        fetched; the others hold what was said."""
         return self in (Layer.GRAPH, Layer.VECTOR)
 
 
@@ -54,8 +56,14 @@ class Kind(StrEnum):
     """Something with a name: a service, project, team or person, and where it lies."""
     ARTIFACT = "artifact"
     """A file that was made once and can be used again: an image, a snippet, generated code."""
+    DOCUMENT = "document"
+    """A passage of a document that `xscore fetch` read: a web page, a PDF."""
 
 
+PROSE_KINDS = frozenset({Kind.DOC, Kind.DOCUMENT})
+"""Passages of documents, of those in files here and of those that were fetched."""
+TITLE_CITES = frozenset({Kind.COMMIT, Kind.DOCUMENT})
+"""Kinds without a file whose title begins with how they are cited, before the first `: `."""
 CODE_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
 PRODUCT_CODE_KINDS = CODE_KINDS - {Kind.TEST}
 FACT_KINDS = frozenset(
@@ -114,7 +122,7 @@ class MemoryOrigin(StrEnum):
     """A question with its answer, or a summary of several."""
     STATED = "stated"
     DOCUMENT = "document"
-    """One that lies elsewhere, such as a page of a wiki."""
+    """One that was fetched: a web page, or a file that no index run reads."""
     PACKAGE = "package"
 
 
@@ -214,8 +222,23 @@ STATED_ELSEWHERE = "statement"
 STACK_ORIGIN, OBSERVED_ORIGIN = "stack", "observed"
 """What a memory is imported from that files here show: manifests and imports; settings, scripts
 and code."""
+TEAM_ORIGIN = "team"
+"""What a memory is imported from that another member of the team shares."""
+_MEMBER_CHARS = 8
+_MEMBER_MARK = re.compile(rf"@[0-9a-f]{{{_MEMBER_CHARS}}}\Z")
 NOTHING_STATED = MemoryDetails()
 """The details of a memory about which nothing is stated."""
+
+
+def member_key(key: str, member: str) -> str:
+    """Return the key under which a store keeps what a member of the team says about `key`: a key
+    has one active memory, and each member may have another opinion."""
+    return f"{key}@{member[:_MEMBER_CHARS]}" if key else ""
+
+
+def key_of_all_members(key: str) -> str:
+    """Return a key without the member that it may name."""
+    return _MEMBER_MARK.sub("", key)
 
 
 SHORT_HASH = 7
@@ -295,8 +318,8 @@ class Memory(Struct, frozen=True, kw_only=True):
     """One for each of its texts (`texts`); empty until it is named and hashed."""
     origin: MemoryOrigin = MemoryOrigin.FILE
     place: str = ""
-    """Where it is in its origin: id of a commit, address of a document, name of a package; never a
-    path of this worktree. Empty for a file, whose path says it, and for what has no place."""
+    """Where it is in its origin: id of a commit, address or file of a document, name of a package.
+    Empty for an indexed file, whose path says it, and for what has no place."""
     path: str = ""
     """A file of this worktree: relative to the root, `/` between parts, percent-escaped where not
     UTF-8; empty: it is made from something else."""
@@ -373,10 +396,15 @@ class Memory(Struct, frozen=True, kw_only=True):
         return self.particulars.imported_from in (STACK_ORIGIN, OBSERVED_ORIGIN)
 
     @property
+    def is_from_team(self) -> bool:
+        """Whether another member of the team shares it."""
+        return self.particulars.imported_from == TEAM_ORIGIN
+
+    @property
     def is_stated(self) -> bool:
         """Whether a person stated it, here or where it was exported."""
         if self.source is MemorySource.IMPORT:
-            return self.particulars.imported_from == STATED_ELSEWHERE
+            return self.particulars.imported_from in (STATED_ELSEWHERE, TEAM_ORIGIN)
         return self.source is MemorySource.EXPLICIT
 
 
@@ -427,6 +455,11 @@ class Candidate(NamedTuple):
     """Ids of memories with the same content, judged once through this one."""
     is_inferred: bool = False
     """Nobody stated it: files show it, or it was learned."""
+
+    @property
+    def is_of_files(self) -> bool:
+        """Whether the index made it from a file here."""
+        return self.layer.is_indexed and self.kind is not Kind.DOCUMENT
 
     @property
     def is_fact(self) -> bool:

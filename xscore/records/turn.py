@@ -152,6 +152,10 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     persona: str = ""
     entries: tuple[SessionEntry, ...] = ()
+    by: str = ""
+    """Who sent it to the team; empty: it was saved here."""
+    is_shared: bool = False
+    """Whether the team is sent it."""
 
 
 class TaskType(StrEnum):

@@ -44,6 +44,8 @@ NOT_OURS = "XSCORE_PYTHON"
 """A variable of the GitHub action's own steps."""
 MAX_FILE_BYTES = 1_000_000
 SWITCHES = {"yes": True, "on": True, "no": False, "off": False}
+CI_ORIGIN = "environment CI"
+"""Of `memory.extract` where a continuous integration runs xscore."""
 _TRUE = ("1", "true", "yes")
 G = TypeVar("G", bound=SettingsGroup)
 
@@ -144,7 +146,7 @@ def load_settings(
     if environ.get("CI", "").lower() in _TRUE and origins["memory.extract"] == "default":
         # Nobody reads what a build machine said, and its store is thrown away.
         settings = replace(settings, memory=replace(settings.memory, extract="off"))
-        origins["memory.extract"] = "environment CI"
+        origins["memory.extract"] = CI_ORIGIN
     settings = replace(
         settings, decisions=replace(settings.decisions, hosts=_decision_hosts(environ))
     )

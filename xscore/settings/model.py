@@ -310,6 +310,8 @@ class MemorySettings(SettingsGroup, frozen=True):
     """Days without use after which a memory is archived."""
     prune_days: Days = 365.0
     """Days without use after which an archived memory is erased."""
+    document_days: Days = 30.0
+    """Days after which a fetched document is shown as out of date, until `xscore fetch --refresh`."""
     high_importance: Fixed[float] = 0.8
     """Memories at least this important are neither archived nor erased for their age."""
     inferred_confidence: Fixed[float] = 0.6
@@ -342,6 +344,23 @@ class MemorySettings(SettingsGroup, frozen=True):
         }
     )  # fmt: skip
     """Most bytes of their text."""
+
+
+class DocumentSettings(SettingsGroup, frozen=True):
+    """What `xscore fetch` may fetch from the network: only what you name, over https, from public
+    addresses."""
+
+    allow: Globs = ()
+    """Hosts that documents may come from, subdomains included; empty: any that is public."""
+    deny: Globs = ()
+    """Hosts that no document comes from, subdomains included, also where `documents.allow` has them."""
+    private_hosts: Globs = ()
+    """Hosts inside your own network that documents may come from although their addresses are not
+    public, each by its whole name. Over https as well; `SSL_CERT_FILE` names their authority."""
+    max_bytes: Annotated[int, Meta(ge=1, le=1_000_000_000)] = 25_000_000
+    """Larger documents are refused, unpacked or not."""
+    timeout_s: Seconds = 30.0
+    """Seconds that a document may take, redirects included."""
 
 
 class RoutingSettings(SettingsGroup, frozen=True):
@@ -394,6 +413,24 @@ class BatchSettings(SettingsGroup, frozen=True):
     or a cluster's address."""
     questions_a_call: Annotated[int, Meta(ge=1, le=16)] = 4
     """Questions that share a prompt in `ask --batch`; 1: one question per call."""
+    purpose_model: str = ""
+    """`provider:model` that writes what files, classes and folders are for (`xscore batch
+    purposes`); empty: the judge's model, by chat."""
+
+
+SharedKind = Literal[
+    "decision",
+    "convention",
+    "architecture",
+    "pattern",
+    "tech_stack",
+    "entity",
+    "failure",
+    "context",
+    "todo",
+    "artifact",
+]
+"""Kinds that a team may share; preferences are each user's own."""
 
 
 class SharedSettings(SettingsGroup, frozen=True):
@@ -410,11 +447,36 @@ class SharedSettings(SettingsGroup, frozen=True):
     """Deadline of one request to the server."""
     max_usd_day: Decimal | None = None
     """Cap on one day (UTC) of the tenant, over all its processes and machines; unset: none."""
+    memories: Literal["off", "read", "write"] = "off"
+    """Memories that a team shares on PostgreSQL, in the repositories that `xscore shared join`
+    named: `read` brings the others' here, `write` also sends your own."""
+    kinds: tuple[SharedKind, ...] = (
+        "decision",
+        "convention",
+        "architecture",
+        "pattern",
+        "tech_stack",
+        "entity",
+    )
+    """Kinds of memories that are sent to the team, and taken from it."""
+    memories_url: Secret = Secret("")
+    """`postgresql://HOST/DATABASE` of the team's memories (extra `team`); empty: `shared.url`."""
+    key: Secret = Secret("")
+    """Encrypts the team's memories before they are sent; `xscore shared key` prints one."""
+    key_file: Path | None = None
+    """A file readable by you alone that holds this key instead."""
+    admin_url: Secret = Secret("")
+    """An administrator's URL of the same database, for `xscore shared init --apply`."""
 
     @property
     def is_used(self) -> bool:
         """Whether a server is named, or must be."""
         return bool(self.url.reveal()) or self.require
+
+    @property
+    def shares_memories(self) -> bool:
+        """Whether a team's memories are read or written."""
+        return self.memories != "off"
 
 
 class CacheSettings(SettingsGroup, frozen=True):
@@ -462,8 +524,8 @@ class PluginSettings(SettingsGroup, frozen=True):
     are."""
 
     enabled: tuple[str, ...] = ()
-    """Names of entry points in `xscore.boosters`, `xscore.languages` and `xscore.sources` to
-    use."""
+    """Names of entry points in `xscore.boosters`, `xscore.languages`, `xscore.searches` and
+    `xscore.sources` to use."""
 
 
 class TelemetrySettings(SettingsGroup, frozen=True):
@@ -486,6 +548,7 @@ class Settings(SettingsGroup, frozen=True):
     bundle: BundleSettings = field(default_factory=BundleSettings)
     index: IndexSettings = IndexSettings()
     memory: MemorySettings = field(default_factory=MemorySettings)
+    documents: DocumentSettings = DocumentSettings()
     routing: RoutingSettings = RoutingSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     session: SessionSettings = SessionSettings()

@@ -17,6 +17,7 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.records.turn import Checkpoint, SessionEntry
+from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.personal_data import redact_said
 from xscore.store.redaction import redact
 from xscore.store.scrubbing import mark_for_scrubbing, scrub_database
@@ -39,6 +40,10 @@ _FORGET_NAME = (
     ),
 )
 
+_TAKEN_BACK = "checkpoints_taken_back"
+"""Key in `meta`: names of checkpoints that the team's server is still to erase."""
+_MARK = "UPDATE checkpoint SET payload = json_set(payload, '$.is_shared', json(?)) WHERE name = ?"
+
 
 class CheckpointPayload(Struct, frozen=True, kw_only=True):
     """The stored form of a session. Erasure finds an entry by its exchange or its turn."""
@@ -50,6 +55,12 @@ class CheckpointPayload(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     goals: tuple[str, ...] = ()
     entries: tuple[SessionEntry, ...] = ()
+    is_shared: bool = False
+    """Whether the user sends it to the team."""
+    from_team: str = ""
+    """Of one that another member, or another machine, sent: where it comes from."""
+    by: str = ""
+    """Who sent it."""
 
 
 def save_checkpoint(
@@ -130,8 +141,43 @@ def erase_checkpoint(store: Store, name: str) -> bool:
         gone = load_checkpoint(store.connection, name)
         for sql in _FORGET_NAME:
             store.connection.execute(sql, (gone.name,))
+        if gone.is_shared:
+            take_back_checkpoint(store.connection, gone.name)
         mark_for_scrubbing(store.connection)
     return scrub_database(store.connection, timeout_s=5.0)
+
+
+def share_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
+    """Mark a checkpoint for the team. Raises NothingMatched, and UsageError for another's."""
+    with database.transaction(connection):
+        checkpoint = load_checkpoint(connection, name)
+        if checkpoint.by:
+            raise UsageError(
+                f"`{checkpoint.name}` came from {checkpoint.by}",
+                hint="Save a checkpoint of your own: `xscore session save NAME`.",
+            )
+        connection.execute(_MARK, ("true", checkpoint.name))
+    return load_checkpoint(connection, name)
+
+
+def take_back_checkpoint(connection: sqlite3.Connection, name: str) -> None:
+    """Note that the team's server is to erase a checkpoint, which may be gone here; in a
+    transaction."""
+    names = sorted({*checkpoints_taken_back(connection), name})
+    connection.execute(_MARK, ("false", name))
+    write_meta(connection, _TAKEN_BACK, msgspec.json.encode(names).decode())
+
+
+def checkpoints_taken_back(connection: sqlite3.Connection) -> list[str]:
+    """Return the checkpoints that the team's server is to erase."""
+    with database.damage_if_invalid("a list of checkpoints"):
+        return msgspec.json.decode(read_meta(connection, _TAKEN_BACK) or "[]", type=list[str])
+
+
+def note_checkpoints_erased(connection: sqlite3.Connection, names: Sequence[str]) -> None:
+    """Note that the team's server has erased these; in a transaction."""
+    waiting = [name for name in checkpoints_taken_back(connection) if name not in names]
+    write_meta(connection, _TAKEN_BACK, msgspec.json.encode(waiting).decode() if waiting else "")
 
 
 def _checkpoint(name: str, created_at: float, payload: str) -> Checkpoint:
@@ -150,6 +196,8 @@ def _checkpoint(name: str, created_at: float, payload: str) -> Checkpoint:
         notes=tuple(filter(None, kept.notes)),
         persona=kept.persona,
         entries=kept.entries,
+        by=kept.by,
+        is_shared=kept.is_shared,
     )
 
 

@@ -94,14 +94,20 @@ def is_behind(source: CopiedStore) -> bool:
         event, memories = map(int, read_meta(source.connection, _COPIED).split())
     except ValueError:  # never copied
         return True
-    (newest,) = source.connection.execute(NEWEST_EVENT).fetchone()
-    if newest != event:
-        if newest - event > _MOST_EVENTS_BEHIND:
-            return True
-        (has_statement,) = source.connection.execute(_HAS_NEW_STATEMENT, (event,)).fetchone()
-        if has_statement:
-            return True
+    if has_statement_since(source.connection, event):
+        return True
     return bool(memories) and not source.copy_path.exists()
+
+
+def has_statement_since(connection: sqlite3.Connection, event: int) -> bool:
+    """Whether something may have been stated, changed or removed after this event."""
+    (newest,) = connection.execute(NEWEST_EVENT).fetchone()
+    if newest == event:
+        return False
+    if newest - event > _MOST_EVENTS_BEHIND:
+        return True
+    (has_statement,) = connection.execute(_HAS_NEW_STATEMENT, (event,)).fetchone()
+    return bool(has_statement)
 
 
 def is_worth_a_copy(connection: sqlite3.Connection) -> bool:

@@ -2,8 +2,9 @@
 
 A fact waits as an archived memory, so that no turn reads it; its details hold the quote, the
 exchange that has it, and where it stands with the user. An exchange says by itself that it was
-read, so that no clock and no list of ids can go wrong. It decides nothing. Trade-off: a fact that
-waits counts as archived in the figures of a layer.
+read, so that no clock and no list of ids can go wrong. What was rejected is kept as digests beside
+the row, so that it stays rejected when the row is erased. It decides nothing. Trade-off: a fact
+that waits counts as archived in the figures of a layer.
 """
 
 import json
@@ -21,6 +22,12 @@ MOST_WAITING = 500
 """Facts that wait at once; more are not kept."""
 OVER_PREFIX = "session_over:"
 """Begins the keys of `meta` that name sessions whose agent said that they are over."""
+REJECTED_PREFIX = "rejected_fact:"
+"""Begins the keys of `meta` that hold digests of what the user has rejected."""
+_TAKEN = """
+    layer IN ('project', 'governance', 'user') AND status IN ('active', 'stale')
+    AND source = 'inferred' AND json_extract(attrs, '$.review') = 'unreviewed'
+"""
 _WAITS = """
     layer IN ('project', 'governance', 'user') AND status = 'archived' AND source = 'inferred'
     AND json_extract(attrs, '$.review') = 'waiting'
@@ -111,6 +118,28 @@ def waiting_facts(connection: sqlite3.Connection) -> list[Memory]:
     return sorted(
         waiting, key=lambda memory: (-memory.evidence_count, -memory.updated_at, memory.id)
     )
+
+
+def taken_facts(connection: sqlite3.Connection) -> list[Memory]:
+    """Return the facts that were taken without a review, the latest first."""
+    taken = select_memories(connection, _TAKEN, ())
+    return sorted(taken, key=lambda memory: (-memory.updated_at, memory.id))
+
+
+def note_rejected(connection: sqlite3.Connection, digests: Iterable[str], *, now: float) -> None:
+    """Keep the digests of a fact that was rejected, in a transaction that is open."""
+    for fact_digest in digests:
+        connection.execute(
+            "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
+            (f"{REJECTED_PREFIX}{fact_digest}", repr(now)),
+        )
+
+
+def was_rejected(connection: sqlite3.Connection, digests: Iterable[str]) -> bool:
+    """Whether one of these digests is of a fact that the user has rejected."""
+    keys = [f"{REJECTED_PREFIX}{fact_digest}" for fact_digest in digests]
+    query = f"SELECT 1 FROM meta WHERE key {IN_JSON_LIST} LIMIT 1"
+    return connection.execute(query, (json.dumps(keys),)).fetchone() is not None
 
 
 def count_waiting(connection: sqlite3.Connection) -> int:

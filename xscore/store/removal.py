@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from xscore.platform import database
 from xscore.platform.errors import UsageError
-from xscore.records.memory import Memory, MemorySource, MemoryStatus
+from xscore.records.memory import Kind, Memory, MemorySource, MemoryStatus
 from xscore.store import memory_writer
+from xscore.store.document_rows import drop_unheld_records
 from xscore.store.events import EventName, emit_event
 from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.link_rows import drop_unused_file_ends
@@ -23,6 +24,8 @@ from xscore.store.store import Store
 _SHARED_WITH = "shared_with"
 """Key in `meta`: names of the shared servers that judgments of this store went to, as a JSON
 list."""
+_TEAM_SERVER = "team_server"
+"""Key in `meta`: name of the server that the team's memories of this repository are on."""
 _UNSHOWN = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {IN_JSON_LIST})"
 _ENDS = f"IN (SELECT number FROM edge_end WHERE id {IN_JSON_LIST})"
 _ROWS = (
@@ -63,6 +66,17 @@ def note_shared_server(connection: sqlite3.Connection, name: str) -> None:
     if name not in shared_servers(connection):
         with database.transaction(connection):
             write_meta(connection, _SHARED_WITH, json.dumps([*shared_servers(connection), name]))
+
+
+def team_server(connection: sqlite3.Connection) -> str:
+    """Return the name of the server that memories of this store were sent to; empty: none were."""
+    return read_meta(connection, _TEAM_SERVER)
+
+
+def note_team_server(connection: sqlite3.Connection, name: str) -> None:
+    """Remember that memories go to this server, so that an erasure reaches it; call it inside a
+    transaction."""
+    write_meta(connection, _TEAM_SERVER, name)
 
 
 def read_removable(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Memory]:
@@ -107,6 +121,8 @@ def remove_memory_rows(
     # in its row.
     removed["vectors"] += vectors - connection.execute(_VECTORS).fetchone()[0] + removed["memories"]
     drop_unused_file_ends(connection)
+    if any(memory.kind is Kind.DOCUMENT for memory in memories.values()):
+        drop_unheld_records(connection)
     del removed[""]
     occurrences = connection.execute(_OCCURRENCES_IN, (ids,)).fetchall()
     connection.executemany(_COUNT_LESS, [{"id": id_, "n": count} for id_, count in occurrences])

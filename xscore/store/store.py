@@ -342,6 +342,13 @@ class Store:
                 memories[memory.id] = memory
         return memories
 
+    def titles(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return the titles of these memories by id; unknown ids are missing."""
+        among = json.dumps(list(ids))
+        return dict(
+            self._rows_of_a_turn(f"SELECT id, title FROM memory WHERE id {IN_JSON_LIST}", among)
+        )
+
     def headers(self, paths: Iterable[str]) -> dict[str, str]:
         """Return the first module-level block of each of these files: path -> its imports and
         head."""

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -317,3 +318,35 @@ def test_a_busy_machine_gets_what_there_is(root: Path, monkeypatch: pytest.Monke
         for process in spinning:
             process.kill()
             process.wait()
+
+
+@pytest.mark.parametrize("event", ["pre-tool", pytest.param("prompt", marks=pytest.mark.verify)])
+def test_half_a_compiled_file_is_passed_over(root: Path, tmp_path: Path, event: str) -> None:
+    """As a full disk leaves it: the sources are read instead."""
+    copy = tmp_path / "copy"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(__file__).parents[3] / "xscore", copy / "xscore", ignore=ignored)
+    environ = {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "", "CI": ""}
+    options = ("--client", "claude-code")
+    first = run_hook(event, message(root), *options, environ=environ, cwd=copy)
+    compiled = list(copy.rglob("tool_call*.pyc"))
+    assert compiled, "nothing was compiled"
+    compiled[0].write_bytes(compiled[0].read_bytes()[:400])
+    mended = run_hook(
+        event, message(root, session_id="another"), *options, environ=environ, cwd=copy
+    )
+    assert added(mended) == added(first)
+    assert mended.stderr == b""
+
+
+def test_odd_characters_in_a_message_are_a_clear_line(root: Path) -> None:
+    """A NUL is in no path, and half an emoji in no file: the hook says so, or goes on without."""
+    for event, field in (("stop", "transcript_path"), ("post-edit", "file_path")):
+        sent = message(root, "Stop", **{field: f"{root}/a\0b"})
+        ended = run_hook(event, sent, "--client", "claude-code")
+        assert ended.returncode == 0
+        assert b"not a path" in ended.stderr and ended.stderr.count(b"\n") == 1
+    failed = message(root, "PostToolUseFailure", tool_name="Bash", error="Exit code 1\nno")
+    failed |= {"tool_input": {"command": "make \ud800"}, "cwd": f"{root}/a\ud800b"}
+    ended = run_hook("tool-failed", failed, "--client", "claude-code", environ={"CI": ""})
+    assert (ended.returncode, ended.stderr) == (0, b"")

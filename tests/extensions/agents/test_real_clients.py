@@ -42,18 +42,21 @@ COMMANDS = {
 FOUND = (
     "xscore only matched words",
     "shop/cart.py:4-6",
-    "Call `context` once at the start of a task",
+    "Find the code, tests, documents and past decisions",
 )
 """The hook's first line, its best place, and what the MCP server says of its tool."""
 
 
 FAILING = "python3 -c 'import no_such_module'"
-TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
-    "claude-code": ("Bash", {"command": FAILING, "description": "try it"}),
-    "codex": ("exec_command", {"cmd": FAILING}),
-    "gemini": ("run_shell_command", {"command": FAILING}),
+TOOLS = {
+    "claude-code": ("Bash", "command"),
+    "codex": ("exec_command", "cmd"),
+    "gemini": ("run_shell_command", "command"),
 }
 """How each agent's model asks for a command."""
+WAITING = "sleep 10"
+"""Agents send their first request before their MCP servers have started; the next one comes after
+that."""
 UNATTENDED = {
     "claude-code": ["--dangerously-skip-permissions"],
     # The newest model has scripts run its commands, whose folder is not known.
@@ -65,10 +68,11 @@ UNATTENDED = {
 class ModelHost(ThreadedServer):
     """Answers all three vendors' streams."""
 
-    def __init__(self, client: str = "", calls: int = 0) -> None:
+    def __init__(self, client: str, calls: int, command: str = FAILING) -> None:
         super().__init__()
         self.sent = ""
         self._client = client
+        self._command = command
         self._calls = calls
         """How many times it asks for the command before it is done."""
 
@@ -86,7 +90,7 @@ class ModelHost(ThreadedServer):
         # A title or a count of tokens is asked for without tools.
         if self._calls and '"tools":' in body and "count_tokens" not in request.path:
             self._calls -= 1
-            return _events(_command_call(self._client, self._calls))
+            return _events(_command_call(self._client, self._calls, self._command))
         if "/messages" in request.path:
             return _events(_messages())
         return _events(_responses() if "/responses" in request.path else [_candidate()])
@@ -131,9 +135,15 @@ def _messages() -> list[dict[str, Any]]:
     ]
 
 
-def _command_call(client: str, number: int) -> list[dict[str, Any]]:
-    """Return the stream in which a model asks for the command."""
-    name, arguments = TOOLS[client]
+def _command_call(client: str, number: int, command: str) -> list[dict[str, Any]]:
+    """Return the stream in which a model asks for a command."""
+    name, key = TOOLS[client]
+    arguments: dict[str, Any] = {key: command}
+    if client == "claude-code":
+        arguments["description"] = "try it"
+    elif client == "codex":
+        # It would go on while the command runs.
+        arguments["yield_time_ms"] = 20_000
     if client == "gemini":
         call = {"functionCall": {"name": name, "args": arguments, "id": f"f{number}"}}
         content = {"role": "model", "parts": [call]}
@@ -188,8 +198,9 @@ def test_the_agents_model_gets_what_the_hook_found(
     """`agent install --write` and a first index are all: the bundle and the server's words arrive
     at the model."""
     root = make_repo(FILES)
-    with ModelHost() as host:
-        output = run_agent(client, root, tmp_path / "home", host, index=True)
+    with ModelHost(client, calls=1, command=WAITING) as host:
+        home = tmp_path / "home"
+        output = run_agent(client, root, home, host, *UNATTENDED[client], index=True)
     assert "Done." in output
     assert [words for words in FOUND if words not in host.sent] == []
 

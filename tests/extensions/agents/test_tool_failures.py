@@ -3,6 +3,7 @@ they succeed."""
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,7 @@ from tests.extensions.agents.tool_hooks import (
     run_line,
     succeed,
 )
-from xscore.extensions.agents.agent_bundle import FENCE
-from xscore.extensions.agents.tool_gate import FENCE as GATE_FENCE
+from xscore.extensions.agents.data_fence import FENCE
 from xscore.records.memory import Kind
 from xscore.store import memory_rows
 from xscore.store.failed_actions import MARKER, file_of, read_actions
@@ -96,6 +96,31 @@ def test_what_changed_meanwhile_is_not_denied(root: Path, change: Callable[[Path
     fail(root)
     change(root)
     assert denial(root) == ""
+
+
+def test_an_edit_while_the_command_ran_is_no_old_state(root: Path, tmp_path: Path) -> None:
+    """It began before the edit, so it has not seen it, whichever client says how long it ran; an
+    edit before it began is what it failed on."""
+    time.sleep(0.2)
+    fail(root, duration_ms=20)
+    assert "KeyError" in denial(root)
+    edit(root)
+    fail(root, duration_ms=60_000)
+    assert denial(root, session="s2") == ""
+    item = {"id": "c1", "type": "CommandExecution", "exit_code": 1, "duration_ms": 60_000}
+    started = {"call_id": "c1", "arguments": json.dumps({"cmd": "make web"})}
+    log = codex_log(tmp_path / "rollout-1.jsonl", started, {"item": item})
+    message = call_message(
+        root,
+        "make web",
+        hook_event_name="PostToolUse",
+        tool_response=ERROR,
+        transcript_path=log,
+        tool_use_id="c1",
+    )
+    run_line("post-tool", message, client="codex")
+    before = message | {"hook_event_name": "PreToolUse"}
+    assert run_line("pre-tool", before, client="codex") == b""
 
 
 def test_what_a_link_leads_to_counts(root: Path) -> None:
@@ -237,7 +262,6 @@ def test_what_is_kept_is_redacted_and_cannot_close_its_fence(root: Path) -> None
     assert SECRET not in reason
     assert reason.count(f"</{FENCE}>") == 1 and reason.endswith(f"</{FENCE}>")
     assert len(reason) < 2_000
-    assert FENCE == GATE_FENCE
 
 
 def test_a_command_with_a_secret_is_not_on_record(root: Path) -> None:

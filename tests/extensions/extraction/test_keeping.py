@@ -177,6 +177,26 @@ def test_an_accepted_fact_is_stated_and_a_rejected_one_does_not_come_back(store:
         accept_fact(store, "m_00000000000000000000", now=NOW)
 
 
+def test_a_rejected_fact_stays_rejected_when_its_row_is_erased(store: Store) -> None:
+    """In the same words, and in others that say the same; what says the opposite is another
+    fact."""
+    put_session(store, "s_1", [("From now on name branches after tickets.", "Done.")])
+    read(store, "s_1")
+    (fact,) = facts(store)
+    reject_fact(store, fact.id, now=NOW)
+    erasure.erase_memories(store, [fact.id], now=NOW)
+    assert facts(store) == []
+    repetitions = [
+        "From now on name branches after tickets.",
+        "From now on name the branches after our tickets!",
+    ]
+    for number, words in enumerate(repetitions):
+        put_session(store, f"s_2{number}", [(words, "Done.")])
+        assert read(store, f"s_2{number}").kept.refused == 1
+    put_session(store, "s_3", [("From now on never name branches after tickets.", "Done.")])
+    assert len(read(store, "s_3").kept.new) == 1
+
+
 def test_secrets_are_in_no_fact(store: Store) -> None:
     """What a session said is redacted before it is read."""
     token = "ghp_" + "a1B2" * 9

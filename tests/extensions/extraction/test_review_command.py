@@ -57,6 +57,19 @@ def test_without_a_terminal_facts_are_listed_and_answered_by_id(folder: Path) ->
     assert [memory["id"] for memory in listed if memory["kind"] == "decision"] == [accept]
 
 
+def test_what_was_taken_by_itself_is_shown_and_can_be_rejected(folder: Path) -> None:
+    """As taken, beside what waits."""
+    auto = {"XSCORE_MEMORY_EXTRACT": "auto"}
+    taken_ids = xscore(folder, "memory", "extract", **auto)["new"]
+    reviewed = xscore(folder, "memory", "review")
+    assert reviewed["facts"] == []
+    assert {fact["id"] for fact in reviewed["taken"]} == set(taken_ids)
+    page = run("memory", "review", cwd=folder).stdout
+    assert page.count("taken by itself") == len(taken_ids) == 3
+    assert xscore(folder, "memory", "review", "--reject", taken_ids[0])["rejected"]
+    assert len(xscore(folder, "memory", "review")["taken"]) == 2
+
+
 def test_an_id_is_named_for_one_answer(folder: Path) -> None:
     """Named twice it is answered once; to be accepted and rejected, nothing is changed."""
     xscore(folder, "memory", "extract")
@@ -110,6 +123,10 @@ def test_nothing_is_on_in_ci(folder: Path) -> None:
     assert mode(CI="true") == "off"
     assert mode(CI="false") == "ask"
     assert mode(CI="true", XSCORE_MEMORY_EXTRACT="ask") == "ask"
+    done = run("memory", "extract", cwd=folder, environ={"CI": "true"})
+    assert done.returncode == 0 and "not extracted in CI" in done.stderr
+    assert xscore(folder, "memory", "extract", CI="true")["exchanges"] == 0
+    assert xscore(folder, "memory", "extract")["exchanges"] == len(SAID)
 
 
 def test_the_background_process_reads_what_a_hook_said_is_over(folder: Path) -> None:

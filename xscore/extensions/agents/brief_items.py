@@ -185,7 +185,7 @@ class ItemMaker:
     def _fact_item(self, memory: Memory, cited: Sequence[Citation]) -> BriefItem:
         age = self._age(memory.updated_at)
         who = f"said by {memory.particulars.author[:AUTHOR_CHARS] or 'the user'}"
-        if memory.source is MemorySource.IMPORT:
+        if memory.source is MemorySource.IMPORT and not memory.is_from_team:
             who = "imported"
         if memory.is_shown_by_files:
             who = "shown by files here"

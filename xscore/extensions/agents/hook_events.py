@@ -133,8 +133,9 @@ def _frontier(call: HookCall, store: Store) -> str:
     # Only after a compaction.
     from xscore.extensions.agents.frontier_text import frontier_after_compaction
 
-    log = Path(call.message.transcript_path) if call.message.transcript_path else None
-    return frontier_after_compaction(store, log, origin=call.client, thread=call.thread)
+    return frontier_after_compaction(
+        store, call.message.log, origin=call.client, thread=call.thread
+    )
 
 
 def at_subagent_start(call: HookCall) -> str:
@@ -171,11 +172,11 @@ def before_compaction(call: HookCall) -> str:
     if not has_store(call.root.store_dir):
         return ""
     is_told = call.settings.agents.memory != "off"
-    if is_told and call.message.transcript_path and call.thread:
+    log = call.message.log
+    if is_told and log is not None and call.thread:
         # Only before a compaction.
         from xscore.extensions.agents.frontier_text import keep_frontier
 
-        log = Path(call.message.transcript_path)
         with Store.open_with(call.root, call.settings, create=False) as store:
             keep_frontier(store, log, origin=call.client, thread=call.thread, now=time.time())
     return _remember_exchange(call)
@@ -210,7 +211,8 @@ def _remember_exchange(call: HookCall) -> str:
     message = call.message
     problem = ""
     now = time.time()
-    if not (message.prompt_response or message.transcript_path):
+    log = message.log
+    if not (message.prompt_response or log):
         return ""
     from xscore.extensions.sessions import importing  # another extension; only at a stop
 
@@ -227,8 +229,7 @@ def _remember_exchange(call: HookCall) -> str:
                 thread=call.thread,
                 now=now,
             )
-        elif message.transcript_path:
-            log = Path(message.transcript_path)
+        elif log is not None:
             problem = importing.import_session(
                 store, log, origin=call.client, thread=call.thread, now=now
             )

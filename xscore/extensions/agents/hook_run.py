@@ -267,9 +267,11 @@ class _HookRun(Struct):
         if isinstance(error, KeyboardInterrupt):  # the agent cancelled the hook
             return
         self._write_failure(error)
-        self.streams.complain(
-            f"hook {self.event}: {getattr(error, 'message', '') or type(error).__name__}"
-        )
+        why = getattr(error, "message", "") or type(error).__name__
+        if isinstance(error, EOFError):
+            # `marshal` says no more of half a compiled file, which a full disk leaves.
+            why = "a compiled file of Python is damaged; remove the __pycache__ folders of xscore"
+        self.streams.complain(f"hook {self.event}: {why}")
 
     def _must_end_at(self, agents: AgentSettings, *, idle_s: float = 0.0) -> float:
         # On a busy machine ranking takes longer, too: the grace grows as much as the start took

@@ -44,7 +44,9 @@ _EXIT_CODE = (
 """Where Gemini CLI writes it, behind the output."""
 _LEADING_CODE = r"Exit code (\d+)\n?"
 """Where Claude Code writes it, before the output."""
+_CHUNK = 1 << 16
 _LOG_BYTES = 1 << 18
+_MOST_SECONDS = 86_400.0
 _SIGNALLED = 128
 """Exit codes above say that a signal ended the command."""
 _TRANSIENT = (
@@ -89,10 +91,12 @@ class ToolCall:
 class Ending:
     """How a tool call ended."""
 
-    def __init__(self, *, error: str = "", failed: bool = False) -> None:
+    def __init__(self, *, error: str = "", failed: bool = False, lasted_s: float = 0.0) -> None:
         self.failed = failed
         self.error = error
         """What it printed, or the client's message."""
+        self.lasted_s = lasted_s
+        """How long it ran; 0: the client does not say."""
 
     @property
     def is_transient(self) -> bool:
@@ -103,6 +107,30 @@ class Ending:
     def is_usage(self) -> bool:
         """Whether the command was called wrongly."""
         return re.search(_USAGE, self.error[-4_000:]) is not None
+
+
+def read_hook_input() -> bytes | None:
+    """Read one JSON object from standard input, whose end some agents leave open; None: it is
+    longer than a message may be."""
+    content = bytearray()
+    while chunk := os.read(0, _CHUNK):
+        content += chunk
+        if len(content) > MAX_MESSAGE_BYTES:
+            return None
+        # Almost always whole: an agent writes it at once.
+        if chunk.rstrip().endswith(b"}") and _is_whole(bytes(content)):
+            break
+    return bytes(content)
+
+
+def _is_whole(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+    return True
 
 
 def read_call_message(data: bytes) -> Message:
@@ -178,7 +206,9 @@ def ending_of(message: Message, client: str) -> Ending:
         is_own = _text(message.get("failure_type")) in ("", "error")
         if message.get("is_interrupt") is True or not is_own or not isinstance(error, str):
             return Ending()
-        return _with_code(re.match(_LEADING_CODE, error), error)
+        ending = _with_code(re.match(_LEADING_CODE, error), error)
+        ending.lasted_s = _seconds(message)
+        return ending
     if client == "gemini":
         return _gemini_ending(message)
     if client == "cursor":
@@ -219,7 +249,8 @@ def _cursor_ending(message: Message) -> Ending:
     if not isinstance(code, int) or not 0 < code <= _SIGNALLED:
         return Ending()
     texts = (_text(output.get(name)) for name in ("stdout", "output", "stderr"))
-    return Ending(failed=True, error="\n".join(filter(None, texts)))
+    error = "\n".join(filter(None, texts))
+    return Ending(failed=True, error=error, lasted_s=_seconds(message))
 
 
 def _codex_ending(message: Message) -> Ending:
@@ -230,7 +261,8 @@ def _codex_ending(message: Message) -> Ending:
         code = item.get("exit_code") if isinstance(item, dict) else None
         if isinstance(item, dict) and item.get("id") == call_id and isinstance(code, int):
             failed = 0 < code <= _SIGNALLED
-            return Ending(failed=failed, error=_text(message.get("tool_response")))
+            error = _text(message.get("tool_response"))
+            return Ending(failed=failed, error=error, lasted_s=_seconds(item))
     return Ending()
 
 
@@ -274,8 +306,20 @@ def _key(*fields: str) -> str:
     return str(blake2b(data, digest_size=16).hexdigest())
 
 
+def _seconds(fields: Message) -> float:
+    """Return how long a call ran; 0 where that is not said. Cursor's name has no unit."""
+    for name in ("duration_ms", "durationMs", "duration"):
+        value = fields.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return min(max(value / 1000, 0.0), _MOST_SECONDS)
+    return 0.0
+
+
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    # Half an emoji, which an agent has cut, is in no path and cannot be written.
+    return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
 def _first_text(values: object) -> str:

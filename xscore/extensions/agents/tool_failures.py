@@ -11,9 +11,12 @@ hooks saw, not from what caused the failure.
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, quoted
+from xscore.cli.start import STARTED_AT
+from xscore.extensions.agents.agent_bundle import quoted
+from xscore.extensions.agents.data_fence import DATA_NOTE, FENCE
 from xscore.extensions.agents.hook_call import HookCall
 from xscore.extensions.agents.shell_words import CommandWords, command_words, leaves_tree
 from xscore.extensions.agents.tool_call import (
@@ -31,8 +34,9 @@ from xscore.extensions.agents.tool_quotes import (
     shown_command,
     shown_error,
 )
+from xscore.platform.git import tracked_files
 from xscore.platform.paths import RepositoryRoot, user_config_file
-from xscore.platform.tree_state import GIT_FILES, file_state
+from xscore.platform.tree_state import GIT_FILES, MOST_ENTRIES, file_state
 from xscore.records.memory import Kind, Memory, MemoryDetails
 from xscore.store.failed_actions import (
     ActionsLock,
@@ -47,6 +51,8 @@ from xscore.store.memory_rows import memory_with_id
 from xscore.store.opening import has_store
 from xscore.store.store import Store
 
+CLOCK_STEP_S = 0.01
+"""How much a file system's clock may be behind."""
 _LOGS_READ = ("claude-code", "codex")
 """Clients whose logs are read when an exchange ends, their failed commands included."""
 
@@ -109,11 +115,27 @@ def _put_on_record(
         command = failed_call.command
         is_elsewhere = leaves_tree(command, folder=failed_call.folder, root=root)
         action.may_deny = not (words.is_outside or is_elsewhere)
-        action.changed = action.succeeded = False
+        action.succeeded = False
+        # Then it has failed on something else than what is there now.
+        action.changed = not action.path and _was_edited_meanwhile(call.root, ending)
         action.memory = memory_id
         action.state = current_state(record, action)
         record.put(action)
         write_actions(record, now=action.at)
+
+
+def _was_edited_meanwhile(root: RepositoryRoot, ending: Ending) -> bool:
+    """Whether a file that git tracks has changed since a command began: what it failed on may be
+    mended. False where the client does not say how long it ran."""
+    if not (ending.lasted_s and root.is_git):
+        return False
+    began_ago_s = time.monotonic() - STARTED_AT + ending.lasted_s + CLOCK_STEP_S
+    began_ns = time.time_ns() - int(began_ago_s * 1e9)
+    for path in tracked_files(root.path)[:MOST_ENTRIES]:
+        with suppress(OSError, ValueError):  # it was removed, at some time
+            if (root.path / path).lstat().st_ctime_ns >= began_ns:
+                return True
+    return False
 
 
 def _stored_failure(

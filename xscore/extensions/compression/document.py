@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from xscore.extensions.compression import marks
 from xscore.extensions.compression.frontier import Frontier, frontier_text
 from xscore.extensions.compression.session_turns import AgentSession
 from xscore.extensions.compression.tiers import Tier, TieredSession
@@ -18,11 +19,11 @@ from xscore.platform.text import counted
 
 EXPAND = "xscore session expand"
 HEADINGS = {
-    Tier.BULKS: "# Earlier turns, in brief",
-    Tier.TOPICS: "# Later turns, shortened",
-    Tier.CURRENT: "# Latest turns",
+    Tier.BULKS: f"# {marks.BULKS}",
+    Tier.TOPICS: f"# {marks.TOPICS}",
+    Tier.CURRENT: f"# {marks.CURRENT}",
 }
-_INDEX_LABELS = "Commands that were run:\nNames that came up: \n"
+_INDEX_LABELS = f"{marks.COMMANDS}\n{marks.NAMES} \n"
 
 
 class TurnSummary(Struct, frozen=True):
@@ -45,8 +46,9 @@ def header_text(session: AgentSession) -> str:
     """Return the lines above the turns."""
     tail = " Only the end of a long log was read." if session.is_tail else ""
     return (
-        f"A session of {session.origin}: {counted(len(session.turns), 'turn')}.{tail} [n] is a"
-        f" turn; `{EXPAND} n` shows it as it was.\n"
+        f"{marks.HEADER} {session.origin}: {counted(len(session.turns), 'turn')}.{tail} [n] is a"
+        f" turn; `{EXPAND} n` shows it as it was. A \\ before what looks like such a mark says that"
+        " it was said in the session.\n"
     )
 
 
@@ -83,15 +85,16 @@ def write_document(
 def _index_text(tiered: TieredSession) -> list[str]:
     texts: list[str] = []
     if tiered.commands:
-        commands = "".join(f"$ {command}\n" for command in tiered.commands)
-        texts.append(f"Commands that were run:\n{commands}")
+        lines = [f"$ {marks.escape_marks(command)}\n" for command in tiered.commands]
+        texts.append(f"{marks.COMMANDS}\n{''.join(lines)}")
     if tiered.names:
-        texts.append(f"Names that came up: {', '.join(tiered.names)}\n")
+        texts.append(f"{marks.NAMES} {', '.join(tiered.names)}\n")
     return texts
 
 
 def _summary_text(summary: TurnSummary) -> str:
-    return f"[{summary.first}–{summary.last}] Summary by a model: {summary.text}\n"
+    text = marks.escape_marks(summary.text)
+    return f"[{summary.first}–{summary.last}] Summary by a model: {text}\n"
 
 
 def summary_tokens(summary: TurnSummary) -> int:
@@ -104,8 +107,8 @@ def _frontier_section(frontier: Frontier) -> str:
     text = frontier_text(replace(frontier, request="", task=""))
     request = ""
     if frontier.request_turn:
-        request = f"The user's last request is [{frontier.request_turn}].\n"
-    return f"# Where the work stands\n{request}{text}\n"
+        request = f"{marks.LAST_REQUEST} is [{frontier.request_turn}].\n"
+    return f"# {marks.STANDS}\n{request}{text}\n"
 
 
 def _estimate(text: str) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from xscore.extensions.compression import marks
 from xscore.extensions.compression.session_turns import (
     AgentSession,
     CallOutcome,
@@ -18,7 +19,7 @@ from xscore.extensions.compression.session_turns import (
     SessionTurn,
     Speaker,
 )
-from xscore.platform.text import ellipsize, without_invisible
+from xscore.platform.text import ellipsize, one_line, without_invisible
 from xscore.prompts.fences import shorten_middle
 from xscore.store.session_summary import open_items
 
@@ -111,21 +112,24 @@ def frontier_text(frontier: Frontier, *, max_bytes: int = MAX_BYTES) -> str:
 def _sections(frontier: Frontier) -> Iterator[tuple[str, list[str]]]:
     if frontier.request:
         request = shorten_middle(frontier.request, REQUEST_CHARS)
-        yield f"The user's last request (turn {frontier.request_turn}):", [request]
+        heading = f"{marks.LAST_REQUEST} (turn {frontier.request_turn}):"
+        yield heading, [marks.escape_frontier_marks(request)]
     if frontier.task:
-        yield "The request before it:", [shorten_middle(frontier.task, REQUEST_CHARS // 2)]
+        task = shorten_middle(frontier.task, REQUEST_CHARS // 2)
+        yield marks.EARLIER_REQUEST, [marks.escape_frontier_marks(task)]
     if frontier.open_ends:
-        yield "Open ends:", [f"- {item}" for item in frontier.open_ends[:MOST_OPEN]]
+        yield marks.OPEN_ENDS, [f"- {item}" for item in frontier.open_ends[:MOST_OPEN]]
     if frontier.files:
-        yield "", [f"Files in work: {', '.join(frontier.files[:MOST_FILES])}"]
+        files = map(one_line, frontier.files[:MOST_FILES])
+        yield "", [f"{marks.FILES} {', '.join(files)}"]
     if frontier.attempts:
         lines = [_attempt_line(attempt) for attempt in frontier.attempts[:MOST_ATTEMPTS]]
-        yield "Tried and failed:", lines
+        yield marks.FAILED, lines
     if frontier.doing:
-        yield "", [f"The agent's last words: {ellipsize(frontier.doing, LINE_CHARS)}"]
+        yield "", [f"{marks.LAST_WORDS} {ellipsize(frontier.doing, LINE_CHARS)}"]
     if frontier.commands:
         lines = [f"- {ellipsize(command, LINE_CHARS)}" for command in frontier.commands]
-        yield "Checks that passed:", lines[:MOST_COMMANDS]
+        yield marks.CHECKS, lines[:MOST_COMMANDS]
 
 
 def _attempt_line(attempt: FailedAttempt) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
+from xscore.extensions.compression.marks import escape_marks
 from xscore.prompts.injected_text import cleaned_text, without_recall
 from xscore.store.personal_data import redact_said
 from xscore.store.redaction import redact
@@ -99,7 +100,9 @@ def _error_lines(lines: Sequence[str]) -> list[int]:
 
 def _cut_line(line: str, *, allow_pii: bool) -> str:
     words = redacted_words(line[: LINE_CHARS + _SECRET_CHARS], allow_pii=allow_pii)
-    return words if len(words) <= LINE_CHARS else words[: LINE_CHARS - 1].rstrip() + "…"
+    if len(words) > LINE_CHARS:
+        words = words[: LINE_CHARS - 1].rstrip() + "…"
+    return escape_marks(words)
 
 
 def _with_gaps(numbers: Sequence[int], cut: dict[int, str], count: int) -> list[str]:

@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
+from xscore.extensions.compression.marks import SAME_OUTPUT, SAME_WORDS, escape_marks
 from xscore.extensions.compression.session_turns import (
     AgentSession,
     CallOutcome,
@@ -18,8 +19,8 @@ from xscore.extensions.compression.session_turns import (
     SessionTurn,
     Speaker,
 )
-from xscore.extensions.compression.turn_names import is_name
 from xscore.platform.text import ellipsize
+from xscore.platform.text_names import is_name
 
 SENTENCE_CHARS = 300
 FIRST_SENTENCE_CHARS = 160
@@ -86,10 +87,10 @@ def write_turn(turn: SessionTurn, level: Level, repeats: Repeats) -> str:
     """Return a turn as text; empty where nothing of it is kept at this level."""
     if turn.speaker is Speaker.USER:
         same_as = repeats.words.get(turn.number)
-        words = f"(the same words as in [{same_as}])" if same_as else turn.words
+        words = f"{SAME_WORDS}{same_as}])" if same_as else escape_marks(turn.words)
         return f"[{turn.number}] User: {words}\n"
     lines = _call_lines(turn, level, repeats)
-    words = shortened_words(turn.words, level)
+    words = escape_marks(shortened_words(turn.words, level))
     if not (words or lines):
         return ""
     head = f"[{turn.number}] Agent: {words}".rstrip()
@@ -148,13 +149,13 @@ def _call_lines(turn: SessionTurn, level: Level, repeats: Repeats) -> list[str]:
             else:
                 lines.append(_head(call))
     if passed_over:
-        lines.append(f"  ({'; '.join(dict.fromkeys(passed_over))})")
+        lines.append(escape_marks(f"  ({'; '.join(dict.fromkeys(passed_over))})"))
     return lines
 
 
 def _frame_lines(call: LoggedCall, same_as: int | None) -> list[str]:
     if same_as:
-        return [f"    (output as in [{same_as}])"]
+        return [f"    {SAME_OUTPUT}{same_as}])"]
     return _indented(call.frame.lines)
 
 
@@ -170,8 +171,8 @@ def _head(call: LoggedCall) -> str:
 def call_name(call: LoggedCall) -> str:
     """Return a command as it is typed, or a tool with what it was given."""
     if call.tool:
-        return f"{call.tool} {call.path} {call.subject}".rstrip()
-    return f"$ {call.subject}".rstrip()
+        return escape_marks(f"{call.tool} {call.path} {call.subject}".rstrip())
+    return escape_marks(f"$ {call.subject}".rstrip())
 
 
 def _outcome(call: LoggedCall) -> str:

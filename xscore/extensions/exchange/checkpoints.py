@@ -1,6 +1,6 @@
 """`xscore session save | load | checkpoints | delete`: a working session under a name.
 
-`ask --checkpoint NAME` continues from one.
+`ask --checkpoint NAME` continues from one; `xscore shared checkpoint NAME` sends one to the team.
 """
 
 import click
@@ -122,6 +122,8 @@ def _checkpoint_line(checkpoint: Checkpoint, *, now: float) -> str:
     branch = format_branch(checkpoint.branch)
     age = format_age(checkpoint.created_at, now)
     line = f"{checkpoint.name}  {branch}{age}, {_work(checkpoint)}"
+    if checkpoint.by:
+        line += f", from {checkpoint.by}"
     if checkpoint.goals:
         line += f"  {'; '.join(checkpoint.goals)}"
     return escape_controls(one_line(line))

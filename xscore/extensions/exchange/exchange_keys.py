@@ -38,8 +38,8 @@ class ExchangeKey(Struct, frozen=True):
         return hashlib.blake2b(self.secret, digest_size=8, person=b"xscore-cache").hexdigest()
 
 
-def parse_exchange_key(text: str, *, where: str) -> ExchangeKey:
-    """Read a key, 32 random bytes or more as hex.
+def parse_exchange_key(text: str, *, where: str, hint: str = NEW_KEY_HINT) -> ExchangeKey:
+    """Read a key, 32 random bytes or more as hex. hint: where to get one, for errors.
 
     Raises UsageError; the message never shows the text.
     """
@@ -49,23 +49,28 @@ def parse_exchange_key(text: str, *, where: str) -> ExchangeKey:
         secret = b""
     if len(secret) < KEY_BYTES:
         raise UsageError(
-            f"{where} is not a key: a key has at least {KEY_BYTES} bytes, in hex", hint=NEW_KEY_HINT
+            f"{where} is not a key: a key has at least {KEY_BYTES} bytes, in hex", hint=hint
         )
     if len(set(secret)) < _DISTINCT:
-        raise UsageError(f"{where} is not a key: its bytes are not random", hint=NEW_KEY_HINT)
+        raise UsageError(f"{where} is not a key: its bytes are not random", hint=hint)
     return ExchangeKey(secret)
 
 
-def exchange_key(text: str, path: Path | None) -> ExchangeKey | None:
+def exchange_key(
+    text: str,
+    path: Path | None,
+    *,
+    where: str = "XSCORE_CACHE_KEY (cache.key)",
+    hint: str = NEW_KEY_HINT,
+) -> ExchangeKey | None:
     """Return the key in force: from the named file, else the text; None without either.
 
+    where: the setting that holds the text; hint: where to get a key; both for errors.
     Raises UsageError for a file that others may read.
     """
     if path is not None:
-        content = read_input_file(
-            path, max_bytes=_MAX_KEY_FILE_BYTES, hint=NEW_KEY_HINT, private=True
-        )
-        return parse_exchange_key(content.decode("ascii", "replace"), where=str(path))
+        content = read_input_file(path, max_bytes=_MAX_KEY_FILE_BYTES, hint=hint, private=True)
+        return parse_exchange_key(content.decode("ascii", "replace"), where=str(path), hint=hint)
     if text.strip():
-        return parse_exchange_key(text, where="XSCORE_CACHE_KEY (cache.key)")
+        return parse_exchange_key(text, where=where, hint=hint)
     return None

@@ -20,11 +20,16 @@ from xscore.extensions.extraction import review, session_end
 from xscore.extensions.extraction.review import Reviewed
 from xscore.platform.text import counted, escape_controls, one_line
 from xscore.records.memory import Memory
+from xscore.settings.load import CI_ORIGIN
 from xscore.store.extractor_state import ExtractorState, load_state
 
 if TYPE_CHECKING:
     from xscore.store.store import Store
 
+OFF_IN_CI = (
+    "nothing was read: facts are not extracted in CI unless XSCORE_MEMORY_EXTRACT or your own"
+    " settings say so"
+)
 _ANSWERS = {
     "a": "accept it",
     "e": "edit it, then accept it",
@@ -54,8 +59,9 @@ def review_facts(accept: tuple[str, ...], reject: tuple[str, ...], flags: Flags)
     """Review the facts found in sessions, each with the quote that it comes from.
 
     In a terminal it asks about each: accept, edit or reject. Elsewhere, and with --json, it lists
-    them; answer with --accept and --reject. No turn uses a fact before you accept it; a rejected
-    fact does not come back.
+    them; answer with --accept and --reject. No turn uses a fact before you accept it, except those
+    that `memory.extract = "auto"` took by itself: they come last, as taken. A rejected fact does
+    not come back.
     """
     with opened_store(flags, make=False) as store:
         now = store.clock()
@@ -64,14 +70,18 @@ def review_facts(accept: tuple[str, ...], reject: tuple[str, ...], flags: Flags)
             flags.terminal.print_result(done, _render_reviewed)
             return
         facts = review.facts_to_review(store)
-        if facts and flags.terminal.can_ask and not flags.terminal.as_json:
-            done = _ask_about(store, facts, flags.terminal, now=now)
+        taken_facts = review.taken_facts(store)
+        if (facts or taken_facts) and flags.terminal.can_ask and not flags.terminal.as_json:
+            done = _ask_about(store, [*facts, *taken_facts], flags.terminal, now=now)
             flags.terminal.print_result(done, _render_reviewed)
             return
-    body = {"facts": [memory_json(fact) for fact in facts]}
-    lines = "\n\n".join(_render_fact(fact, now=now) for fact in facts)
-    flags.terminal.print_result(body, lines, none="no facts to review")
-    if facts and not flags.terminal.as_json:
+    body = {
+        "facts": [memory_json(fact) for fact in facts],
+        "taken": [memory_json(fact) for fact in taken_facts],
+    }
+    parts = [_render_fact(fact, now=now) for fact in (*facts, *taken_facts)]
+    flags.terminal.print_result(body, "\n\n".join(parts), none="no facts to review")
+    if parts and not flags.terminal.as_json:
         flags.terminal.note("answer with `xscore memory review --accept ID` or `--reject ID`")
 
 
@@ -114,6 +124,8 @@ def _render_fact(fact: Memory, *, now: float) -> str:
     details = fact.particulars
     times = counted(max(1, details.occurrences), "time")
     head = f"{bold(fact.id)}  {fact.kind}, said {times}, {format_age(fact.updated_at, now)}"
+    if details.review == "unreviewed":
+        head += ", taken by itself"
     lines = [head, f"  {escape_controls(fact.text)}"]
     if details.quote not in fact.text:
         lines.append(faint(f"  “{one_line(details.quote)}”"))
@@ -138,8 +150,13 @@ def extract_facts(flags: Flags) -> None:
     It reads only fixed forms ("we decided …", "from now on …", "TODO: …"); no model is asked and
     nothing is sent. Each exchange is read once.
     """
-    settings = read_settings(flags).settings
+    loaded = read_settings(flags)
+    settings = loaded.settings
     mode = settings.memory.extract
+    if mode == "off" and loaded.origins["memory.extract"] == CI_ORIGIN:
+        flags.terminal.note(OFF_IN_CI)
+        flags.terminal.print_result(ExtractionDone(exchanges=0), _render_extraction)
+        return
     if mode == "off":
         # This run was asked for: its facts wait, as by default.
         mode = "ask"

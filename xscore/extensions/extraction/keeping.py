@@ -7,7 +7,6 @@ same if they have the same words that say something, or the same quote; a paraph
 words waits beside the first.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from sqlite3 import Connection
@@ -17,7 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.extensions.extraction.facts import Fact, SaidFact
-from xscore.extensions.extraction.session_facts import SessionFacts, negates
+from xscore.extensions.extraction.session_facts import (
+    DATED,
+    SessionFacts,
+    fact_digests,
+    negates,
+)
 from xscore.extensions.extraction.taken_back import Retraction, content_words
 from xscore.platform import database
 from xscore.platform.errors import UsageError
@@ -45,7 +49,6 @@ MOST_CONFIDENCE = 0.9
 LEAST_SHARED = 0.75
 """Share of its words that the longer of two facts has in common with the shorter, which adds
 none."""
-_DATED = re.compile(r" \(\d{4}-\d\d-\d\d\)")
 _LIVE = (MemoryStatus.ACTIVE, MemoryStatus.STALE)
 
 
@@ -129,6 +132,10 @@ class _Keeper:
             self._say_again(connection, same, said_fact)
             return
         is_refused = same is not None and same.particulars.review == "rejected"
+        fact = said_fact.fact
+        digests = fact_digests(said_fact.kind, fact.text, fact.quote)
+        # What was rejected stays so when its row is erased.
+        is_refused = is_refused or extracted_facts.was_rejected(connection, digests)
         if is_refused or self._waiting >= extracted_facts.MOST_WAITING:
             self._refused += 1
             return
@@ -314,8 +321,8 @@ def _says_the_same(memory: Memory, said_fact: SaidFact) -> bool:
         return True
     if memory.particulars.quoted_in == said_fact.exchange and _overlap(quote, new_quote):
         return memory.kind is said_fact.kind
-    before = _DATED.sub("", statement_text(memory))
-    after = _DATED.sub("", fact.text)
+    before = DATED.sub("", statement_text(memory))
+    after = DATED.sub("", fact.text)
     if negates(before) != negates(after):
         return False
     shorter, longer = sorted((content_words(before), content_words(after)), key=len)

@@ -1,8 +1,8 @@
 """Review extracted facts: accept, correct or reject what waits, or what nobody has looked at.
 
 An accepted fact is the user's own from then on: stated, without expiry, in the place of what had
-its key. A rejected one stays archived, so that the next session cannot bring it back; `memory
-delete` erases it for good. Trade-off: each fact is a transaction of its own, so a review that is
+its key. A rejected one stays archived, and no session brings it back, not even after `memory
+delete` has erased it. Trade-off: each fact is a transaction of its own, so a review that is
 cut short keeps what was answered.
 """
 
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from xscore.extensions.extraction.session_facts import fact_digests
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.records.memory import Memory, MemorySource, MemoryStatus
 from xscore.store import extracted_facts, memory_rows, memory_writer
+from xscore.store.composing import statement_text
 from xscore.store.remembering import MemoryChange, update_memory
 
 if TYPE_CHECKING:
@@ -41,6 +43,14 @@ def facts_to_review(store: "Store") -> list[Memory]:
     facts: list[Memory] = []
     for connection in store.connections():
         facts += extracted_facts.waiting_facts(connection)
+    return facts
+
+
+def taken_facts(store: "Store") -> list[Memory]:
+    """Return the facts that were taken without a review, the repository's first."""
+    facts: list[Memory] = []
+    for connection in store.connections():
+        facts += extracted_facts.taken_facts(connection)
     return facts
 
 
@@ -78,6 +88,8 @@ def reject_fact(store: "Store", identifier: str, *, now: float) -> None:
             particulars=replace(memory.particulars, review="rejected"),
         )
         memory_writer.write_memory(connection, rejected, before=memory, now=now, link=False)
+        digests = fact_digests(memory.kind, statement_text(memory), memory.particulars.quote)
+        extracted_facts.note_rejected(connection, digests, now=now)
 
 
 def review_by_ids(

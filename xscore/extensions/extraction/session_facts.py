@@ -26,6 +26,7 @@ from xscore.extensions.extraction.facts import (
 from xscore.extensions.extraction.fixed_forms import facts_of_sentences
 from xscore.extensions.extraction.own_words import Doubt, Sentence, own_sentences, own_text
 from xscore.extensions.extraction.taken_back import Retraction, content_words, find_retractions
+from xscore.platform.hashing import digest
 
 LEAST_SUPPORT = 0.7
 """Share of a fact's words that the sentences of its quote have to hold."""
@@ -35,6 +36,7 @@ _NEGATION = re.compile(
     r"|hardly|rarely|seldom|forbid\w*|refus\w*|against)\b",
     re.IGNORECASE,
 )
+DATED = re.compile(r" \(\d{4}-\d\d-\d\d\)")
 _NO_SPACE = re.compile(r"\S+")
 _IDIOM = re.compile(
     r"\b(?:no exceptions?|no matter|not only|no problem|not least)\b", re.IGNORECASE
@@ -62,6 +64,17 @@ _ORDER = re.compile(
 def negates(text: str) -> bool:
     """Whether a text says what is not, or not to be."""
     return _NEGATION.search(_IDIOM.sub("", text)) is not None
+
+
+def fact_digests(kind: str, text: str, quote: str) -> tuple[str, ...]:
+    """Return what identifies a fact without its row: by the words that say something, and by its
+    quote. Dates that were made absolute are no part of it."""
+    words = sorted(content_words(DATED.sub("", text)))
+    by_words = digest("fact words", kind, str(negates(text)), *words)
+    spoken = " ".join(quote.split()).casefold()
+    if not spoken:
+        return (by_words,)
+    return by_words, digest("fact quote", kind, spoken)
 
 
 class Message(Struct, frozen=True):

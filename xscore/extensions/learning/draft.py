@@ -168,10 +168,11 @@ class ConsolidationDraft:
         return sorted(memories, key=lambda memory: (memory.status in LIVE, memory.id))
 
     def of_scope(self, scope: Scope) -> list[Memory]:
-        """Return the memories of a scope, sorted by id."""
+        """Return the memories of a scope, sorted by id; what another member of the team shares is
+        theirs to tidy."""
         memories: list[Memory] = []
         for _, memory in sorted(self.after.items()):
-            if memory.layer in LAYERS[scope]:
+            if memory.layer in LAYERS[scope] and not memory.is_from_team:
                 memories.append(memory)
         return memories
 

@@ -94,16 +94,21 @@ def print_erasure(report: ErasureReport, flags: Flags) -> int:
 def _server_note(server: ServerErasure) -> str:
     name = one_line(server.server)
     if server.problem == LEFT_ON_PURPOSE:
-        return f"judgments and reasons at {name} stay there (--here-only)"
+        return f"{_held(server)} at {name} stay there (--here-only)"
     if server.problem:
         return (
-            f"not erased at {name}: {server.problem}. Its judgments and reasons are still there;"
+            f"not erased at {name}: {server.problem}. Its {_held(server)} are still there;"
             " any later erasure here asks it again, --here-only gives it up"
         )
     if server.left:
-        returned = counted(server.left, "judgment")
+        returned = counted(server.left, server.noun, server.plural)
         return f"{returned} reappeared at {name} meanwhile: someone is judging the same memories"
     return ""
+
+
+def _held(server: ServerErasure) -> str:
+    """Name what a server holds of erased memories."""
+    return "entries of the team" if server.is_team else "judgments and reasons"
 
 
 def _render_erasure(report: ErasureReport) -> str:
@@ -124,13 +129,16 @@ def _render_erasure(report: ErasureReport) -> str:
         lines.append(f"  {removed} {one_line(place)}, which holds the text")
     if done.is_finished:
         lines.append("completed an erasure that had been cut short: the files are rewritten")
-    for server in report.servers:
-        if not server.problem:
-            removed_there = counted(server.removed, "judgment")
-            lines.append(f"removed {removed_there} with reasons at {one_line(server.server)}")
+    lines += map(_removed_there, (server for server in report.servers if not server.problem))
     if report.proof:
         lines += _render_proof(report.proof, report.servers)
     return "\n".join(lines)
+
+
+def _removed_there(server: ServerErasure) -> str:
+    removed = counted(server.removed, server.noun, server.plural)
+    reasons = "" if server.is_team else " with reasons"
+    return f"removed {removed}{reasons} at {one_line(server.server)}"
 
 
 def rows_along(done: Erasure) -> list[str]:

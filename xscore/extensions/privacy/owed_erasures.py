@@ -10,7 +10,7 @@ import asyncio
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -19,7 +19,7 @@ from xscore.platform import database
 from xscore.records.reports import ErasureRequest, ServerErasure
 from xscore.settings import Settings
 from xscore.store.memory_rows import IN_JSON_LIST
-from xscore.store.removal import shared_servers
+from xscore.store.removal import shared_servers, team_server
 
 _OWED = "erase_at "
 """Start of the keys in `meta`, followed by the server's name."""
@@ -37,6 +37,8 @@ def owe_erasure(
     judgments: turn key, judge key, sample and content hash of judgments whose reasons are erased;
         "": of all contents.
     """
+    if plan.memories:
+        owe_team_erasure(connection, plan.memories)
     servers = shared_servers(connection)
     if not servers:
         return
@@ -46,17 +48,32 @@ def owe_erasure(
     turns = _by_turn(judgments)
     if not (contents or turns):
         return
-    owed = owed_erasures(connection)
     for server in servers:
-        earlier = owed.get(server, ErasureRequest())
-        merged = ErasureRequest(
-            contents=tuple(dict.fromkeys([*earlier.contents, *contents])),
-            turns=(*earlier.turns, *turns),
-        )
-        connection.execute(
-            "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
-            (_OWED + server, msgspec.json.encode(merged).decode()),
-        )
+        _owe(connection, server, ErasureRequest(contents=contents, turns=tuple(turns)))
+
+
+def owe_team_erasure(connection: sqlite3.Connection, identities: Iterable[str]) -> None:
+    """Record what the team's server must erase of what this store may have sent it; in a
+    transaction.
+
+    identities: ids of memories, and names of checkpoints.
+    """
+    server = team_server(connection)
+    if server:
+        _owe(connection, server, ErasureRequest(memories=tuple(sorted(identities))))
+
+
+def _owe(connection: sqlite3.Connection, server: str, request: ErasureRequest) -> None:
+    earlier = owed_erasures(connection).get(server, ErasureRequest())
+    merged = ErasureRequest(
+        contents=tuple(dict.fromkeys([*earlier.contents, *request.contents])),
+        turns=(*earlier.turns, *request.turns),
+        memories=tuple(dict.fromkeys([*earlier.memories, *request.memories])),
+    )
+    connection.execute(
+        "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
+        (_OWED + server, msgspec.json.encode(merged).decode()),
+    )
 
 
 def _by_turn(
@@ -105,7 +122,16 @@ def settle_owed_erasures(
     elif owed:
         from xscore.extensions.shared.connect import erase_shared  # another extension
 
-        done = asyncio.run(erase_shared(settings.shared, owed, verify=verify))
+        of_team = team_server(connection)
+        of_judgments = {name: request for name, request in owed.items() if name != of_team}
+        done = asyncio.run(erase_shared(settings.shared, of_judgments, verify=verify))
+        if of_team in owed:
+            # Few stores share memories.
+            from xscore.extensions.shared.team.erasing import erase_from_team
+
+            done.append(
+                erase_from_team(connection, settings.shared, of_team, owed[of_team], verify=verify)
+            )
     for asked_server in done:
         if here_only or not asked_server.problem:
             connection.execute("DELETE FROM meta WHERE key = ?", (_OWED + asked_server.server,))

@@ -1,0 +1,48 @@
+// What the page of a turn is drawn with, as one global: `parts`.
+import "./manual.js";
+import "prismjs/components/prism-core.js";
+import "prismjs/components/prism-markup.js";
+import "prismjs/components/prism-css.js";
+import "prismjs/components/prism-clike.js";
+import "prismjs/components/prism-javascript.js";
+import "prismjs/components/prism-typescript.js";
+import "prismjs/components/prism-jsx.js";
+import "prismjs/components/prism-tsx.js";
+import "prismjs/components/prism-python.js";
+import "prismjs/components/prism-go.js";
+import "prismjs/components/prism-rust.js";
+import "prismjs/components/prism-java.js";
+import "prismjs/components/prism-c.js";
+import "prismjs/components/prism-cpp.js";
+import "prismjs/components/prism-csharp.js";
+import "prismjs/components/prism-ruby.js";
+import "prismjs/components/prism-markup-templating.js";
+import "prismjs/components/prism-php.js";
+import "prismjs/components/prism-bash.js";
+import "prismjs/components/prism-json.js";
+import "prismjs/components/prism-toml.js";
+import "prismjs/components/prism-yaml.js";
+import "prismjs/components/prism-ini.js";
+import "prismjs/components/prism-markdown.js";
+import "prismjs/components/prism-sql.js";
+import "prismjs/components/prism-kotlin.js";
+import "prismjs/components/prism-swift.js";
+import "prismjs/components/prism-scala.js";
+import "prismjs/components/prism-lua.js";
+import "prismjs/components/prism-elixir.js";
+import "prismjs/components/prism-rest.js";
+
+export { bin, extent, max, sum } from "d3-array";
+export { axisBottom, axisLeft } from "d3-axis";
+export { hierarchy, treemap, treemapSquarify } from "d3-hierarchy";
+export { scaleBand, scaleLinear, scaleSymlog } from "d3-scale";
+export { rgb } from "d3-color";
+export { interpolateMagma } from "d3-scale-chromatic";
+export { select } from "d3-selection";
+export { area, curveMonotoneX } from "d3-shape";
+export { zoom, zoomIdentity, zoomTransform } from "d3-zoom";
+import "d3-transition";
+
+const grammars = window.Prism.languages;
+const tokenize = (text, language) => window.Prism.tokenize(text, grammars[language]);
+export { grammars, tokenize };

@@ -1,0 +1,2 @@
+// Prism colours the whole page as soon as it is loaded, unless this stands before it.
+window.Prism = { manual: true };

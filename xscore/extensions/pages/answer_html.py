@@ -1,0 +1,70 @@
+"""The answer as HTML: its Markdown, and citations as links to the memories that they mean.
+
+What the text may hold is paragraphs, lists, emphasis, tables and code. Links, images and markup
+stay as they are written: an answer may repeat what a stranger put into the repository, and nothing
+on the page leads elsewhere. Trade-off: an address has to be copied.
+"""
+
+import re
+from collections.abc import Sequence
+from html import escape
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from xscore.extensions.pages.records import ShownMemory
+from xscore.extensions.pages.threads import name_of
+from xscore.platform.text import ellipsize, escape_controls, one_line
+
+NAME_CHARS = 48
+_BRACKET = re.compile(r"\[[^\[\]\n]{0,400}\]")
+_ID = re.compile(r"m_[0-9a-f]{1,64}")
+_NOT_RENDERED = ("link", "image", "autolink", "html_inline", "html_block", "reference")
+
+
+def answer_html(answer: str, kept: Sequence[ShownMemory]) -> str:
+    """Return the answer as HTML in which everything is escaped but the marks made here."""
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable(_NOT_RENDERED)
+    tokens = markdown.parse(escape_controls(answer))
+    for token in tokens:
+        if token.type == "inline" and token.children:
+            token.children = _with_citations(token.children, kept)
+    html: str = markdown.renderer.render(tokens, markdown.options, {})
+    return html
+
+
+def _with_citations(tokens: Sequence[Token], kept: Sequence[ShownMemory]) -> list[Token]:
+    """Return the tokens of a line, with the citations in its text as links."""
+    written: list[Token] = []
+    for token in tokens:
+        if token.type == "text" and "m_" in token.content:
+            written.append(Token("html_inline", "", 0, content=_linked(token.content, kept)))
+        else:
+            written.append(token)
+    return written
+
+
+def _linked(text: str, kept: Sequence[ShownMemory]) -> str:
+    pieces: list[str] = []
+    end = 0
+    for bracket in _BRACKET.finditer(text):
+        ids = _ID.findall(bracket[0])
+        if not ids:
+            continue
+        pieces.append(escape(text[end : bracket.start()]))
+        pieces += [_citation(cited, kept) for cited in ids]
+        end = bracket.end()
+    pieces.append(escape(text[end:]))
+    return "".join(pieces)
+
+
+def _citation(cited: str, kept: Sequence[ShownMemory]) -> str:
+    """Return the link to the one chosen memory that an id, or its beginning, means."""
+    meant = [
+        number for number, entry in enumerate(kept, start=1) if entry.memory.id.startswith(cited)
+    ]
+    if len(meant) != 1:
+        return f'<span class="cite unknown" title="not among the chosen">{escape(cited)}</span>'
+    number = meant[0]
+    name = ellipsize(one_line(name_of(kept[number - 1].memory)), NAME_CHARS)
+    return f'<a class="cite" href="#kept-{number}">{number} {escape(name)}</a>'

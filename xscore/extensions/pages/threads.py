@@ -1,0 +1,76 @@
+"""The working session around a turn: earlier questions, what was carried, what changed.
+
+Trade-off: what a turn kept is compared with the turn before it by the names that its receipt gave.
+"""
+
+import sqlite3
+
+from xscore.extensions.pages.records import ThreadTurn
+from xscore.pipeline.stored_receipt import read_receipt
+from xscore.platform.errors import StoreDamaged
+from xscore.platform.text import ellipsize
+from xscore.records.receipt import Answer, Selected
+from xscore.records.reports import ListedTurn
+from xscore.store.turn_history import TurnFilter, list_turns, past_turn
+
+TURNS_SHOWN = 12
+NAMES_SHOWN = 8
+NAME_CHARS = 60
+
+
+def thread_of(
+    connection: sqlite3.Connection, turn: ListedTurn, receipt: Answer | None, *, now: float
+) -> tuple[ThreadTurn, ...]:
+    """Return the turns of a working session, oldest first; empty if this is its only one."""
+    listing = list_turns(connection, TurnFilter(limit=None, thread=turn.thread), now=now)
+    of_thread = [listed for listed in listing.turns if listed.thread == turn.thread]
+    until_this = [listed for listed in of_thread if listed.at <= turn.at]
+    if len(until_this) < 2 or not turn.thread:
+        return ()
+    carried: dict[str, int] = {}
+    if receipt is not None:
+        carried = {source.turn_id: source.memories for source in receipt.carried_over.under}
+    turns: list[ThreadTurn] = []
+    before: dict[str, str] | None = None
+    for listed in reversed(until_this[: TURNS_SHOWN + 1]):
+        kept = _kept_names(connection, listed.id)
+        added: tuple[str, ...] = ()
+        dropped: tuple[str, ...] = ()
+        if before is not None and kept is not None:
+            added = _names_of(kept, without=before)
+            dropped = _names_of(before, without=kept)
+        turns.append(
+            ThreadTurn(
+                turn=listed,
+                carried=carried.get(listed.id, 0),
+                added=added,
+                dropped=dropped,
+                is_this=listed.id == turn.id,
+            )
+        )
+        before = kept if kept is not None else before
+    return tuple(turns[-TURNS_SHOWN:])
+
+
+def _kept_names(connection: sqlite3.Connection, turn_id: str) -> dict[str, str] | None:
+    """Return the names of what a turn kept, by memory id; None: it left no readable receipt."""
+    past = past_turn(connection, turn_id)
+    if past is None or not past.receipt:
+        return None
+    try:
+        receipt = read_receipt(past.receipt)
+    except StoreDamaged:
+        return None
+    return {memory.id: name_of(memory) for memory in receipt.selected}
+
+
+def name_of(memory: Selected) -> str:
+    """Return what a memory is called in a list."""
+    return memory.entity or memory.title or memory.path or memory.id
+
+
+def _names_of(kept: dict[str, str], *, without: dict[str, str]) -> tuple[str, ...]:
+    names = [ellipsize(name, NAME_CHARS) for id_, name in kept.items() if id_ not in without]
+    if len(names) > NAMES_SHOWN:
+        return (*names[:NAMES_SHOWN], f"{len(names) - NAMES_SHOWN} more")
+    return tuple(names)

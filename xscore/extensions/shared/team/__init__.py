@@ -1,0 +1,1 @@
+"""Memories and checkpoints that a team shares on PostgreSQL."""

@@ -1,0 +1,159 @@
+"""Where a team's server is, and connections to it: TLS beyond this machine, nothing kept in a
+session.
+
+A connection is plain `psycopg`, without prepared statements and session settings, so a pooler in
+transaction mode may stand before the server. Beyond loopback the server's certificate is checked
+(`verify-full`), because whoever answers is sent encrypted texts, but also a password. Trade-off: a
+server with a certificate of its own needs `sslrootcert` in the URL.
+"""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from msgspec import Struct
+
+from xscore.extensions.shared.server import (
+    CHECK_IT,
+    POSTGRES,
+    displayed_url,
+    parse_server_url,
+    unavailable,
+)
+from xscore.platform.errors import SharedUnavailable, UsageError
+from xscore.platform.extras import require_extra
+
+if TYPE_CHECKING:
+    import psycopg
+
+_SAFE_MODES = ("verify-full", "verify-ca")
+_DEFAULT_PORT = 5432
+_NEEDS_TLS = (
+    "Add sslmode=verify-full to the URL, and sslrootcert=FILE where the certificate is your own"
+    " organisation's."
+)
+
+
+class TeamAddress(Struct, frozen=True, kw_only=True):
+    """A server of teams, as one login sees it."""
+
+    url: str
+    name: str
+    """For messages: without user and password."""
+    host: str
+    port: int
+    is_loopback: bool
+    timeout_s: float = 10.0
+    """Deadline of a connection, and of each statement."""
+
+    def __repr__(self) -> str:
+        return f"TeamAddress({self.name})"
+
+
+def team_address(url: str, *, timeout_s: float, setting: str) -> TeamAddress:
+    """Read the URL of a team's server. setting: its name, for errors.
+
+    Raises UsageError for another kind of server, for one beyond this machine without checked TLS,
+    and where the extra is missing.
+    """
+    parts = parse_server_url(url)
+    if parts.scheme not in POSTGRES:
+        raise UsageError(
+            f"memories of a team need PostgreSQL, and {setting} names {displayed_url(url)}",
+            hint="Set shared.memories_url to postgresql://HOST/DATABASE.",
+        )
+    host = parts.hostname or ""
+    address = TeamAddress(
+        url=url,
+        name=displayed_url(url),
+        host=host,
+        port=parts.port or _DEFAULT_PORT,
+        is_loopback=_is_loopback(host),
+        timeout_s=timeout_s,
+    )
+    _refuse_other_hosts(address, parts.query)
+    for module in ("psycopg", "cryptography"):
+        require_extra("team", module, purpose="shared.memories")
+    return address
+
+
+def _refuse_other_hosts(address: TeamAddress, query: str) -> None:
+    """Refuse a URL whose options name other hosts, or less TLS than is needed: the options win over
+    the rest of a URL."""
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    if {"host", "hostaddr", "service", "servicefile"} & options.keys() or "," in address.host:
+        raise UsageError(
+            "the URL of a team's server names its host twice",
+            hint="Write postgresql://HOST/DATABASE without host= among its options.",
+        )
+    mode = options.get("sslmode", _SAFE_MODES[0])
+    if not address.is_loopback and mode not in _SAFE_MODES:
+        raise UsageError(
+            f"{address.name} is beyond this machine, and sslmode={mode} does not check who answers",
+            hint=_NEEDS_TLS,
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return False
+
+
+def probe(address: TeamAddress, *, timeout_s: float) -> None:
+    """Raise SharedUnavailable where nothing listens; loads no driver, so an outage costs little."""
+    try:
+        socket.create_connection((address.host, address.port), timeout=timeout_s).close()
+    except OSError as error:
+        raise unavailable(address.name, error) from error
+
+
+@contextmanager
+def connected(address: TeamAddress) -> Iterator["psycopg.Connection[Any]"]:
+    """Open a connection in autocommit, and close it. Raises SharedUnavailable, also for what the
+    server refuses within."""
+    import psycopg  # an extra
+
+    try:
+        connection = psycopg.connect(**_terms(address), autocommit=True, prepare_threshold=None)
+        try:
+            yield connection
+        finally:
+            connection.close()
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise unavailable(address.name, error, "Ask an administrator: see docs/shared.md.") from (
+            error
+        )
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
+        raise SharedUnavailable(
+            f"{address.name} is not prepared for teams",
+            hint="An administrator runs `xscore shared init`: see docs/shared.md.",
+        ) from error
+    except (psycopg.Error, OSError) as error:
+        raise unavailable(address.name, error, CHECK_IT) from error
+
+
+def _terms(address: TeamAddress) -> dict[str, Any]:
+    from psycopg import Error  # an extra
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        terms = conninfo_to_dict(address.url)
+    except (Error, ValueError):
+        # Its message would show the URL, and a password in it.
+        raise UsageError(
+            f"{address.name} cannot be read as a URL",
+            hint="Percent-encode characters of user and password that mean something in a URL.",
+        ) from None
+    terms.setdefault("application_name", "xscore")
+    terms["client_encoding"] = "utf8"
+    terms.setdefault("connect_timeout", max(2, round(address.timeout_s)))
+    if not address.is_loopback:
+        terms.setdefault("sslmode", _SAFE_MODES[0])
+        terms.setdefault("sslrootcert", "system")
+    return terms

@@ -1,0 +1,239 @@
+"""`xscore shared status | join | sync | leave | export | erase`: a repository's part in a team.
+
+Pages and exit codes alone. Each opens only the store; `join` and `sync` wait for the server,
+turns do not.
+"""
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+from msgspec.structs import replace
+
+from xscore.cli.opening import opened_store, read_settings
+from xscore.cli.options import DRY_RUN, Flags, command
+from xscore.cli.phrases import format_age
+from xscore.cli.text_layout import render_facts, render_table
+from xscore.extensions.exchange.saved_files import Contents, encode_file
+from xscore.extensions.shared.team.administration import TeamDesk, TeamMember, TeamStatus
+from xscore.extensions.shared.team.incoming import remove_team_memories
+from xscore.extensions.shared.team.membership import (
+    Membership,
+    read_membership,
+    write_membership,
+)
+from xscore.extensions.shared.team.repository_name import checked_name, repository_name
+from xscore.extensions.shared.team.sync import (
+    COMMAND_S,
+    TeamSync,
+    memories_address,
+    required_membership,
+    send_marked,
+    synchronise,
+    team_server_name,
+)
+from xscore.extensions.shared.team.team_key import team_key
+from xscore.platform import database
+from xscore.platform.errors import UsageError
+from xscore.platform.figures import format_bytes, format_seconds
+from xscore.platform.git import git_user
+from xscore.platform.git_folder import origin_url
+from xscore.platform.text import counted, one_line
+from xscore.settings.model import SharedSettings
+from xscore.store.checkpoints import load_checkpoint, share_checkpoint, take_back_checkpoint
+from xscore.store.composing import checked_line
+from xscore.store.removal import note_team_server
+
+if TYPE_CHECKING:
+    from xscore.store.store import Store
+
+_OFF = "shared.memories is off"
+_TURN_ON = (
+    "Set it to read or write in your own settings (XSCORE_SHARED_MEMORIES): see docs/shared.md."
+)
+
+
+def _sharing_settings(flags: Flags) -> SharedSettings:
+    """Return the settings. Raises UsageError where nothing is shared."""
+    settings = read_settings(flags).settings.shared
+    if not settings.shares_memories:
+        raise UsageError(_OFF, hint=_TURN_ON)
+    return settings
+
+
+def _desk(store: "Store", settings: SharedSettings) -> TeamDesk:
+    address = memories_address(settings, timeout_s=COMMAND_S)
+    return TeamDesk(address, team_key(settings), required_membership(store))
+
+
+@command()
+@click.argument("name", required=False, default="")
+@click.option("--by", default="", metavar="NAME", help="How you are called; git's user.name else.")
+def join_team(name: str, by: str, flags: Flags) -> None:
+    """Let this repository take part in your team, under NAME or where it was cloned from.
+
+    With shared.memories = read, what others have stated about it comes here; with write, what you
+    have stated goes there too. No other repository does, until you join it.
+    """
+    settings = _sharing_settings(flags)
+    with opened_store(flags) as store:
+        repository = checked_name(name) if name else repository_name(origin_url(store.root.path))
+        if not repository:
+            raise UsageError(
+                "this repository has no origin that others would know",
+                hint="Name it as the team does: `xscore shared join github.com/acme/pay`.",
+            )
+        author = checked_line("name", by or git_user(store.root.path))
+        server = team_server_name(memories_address(settings), repository)
+        with database.transaction(store.connection):
+            before = read_membership(store.connection)
+            joined = Membership(repository=repository, by=author)
+            if before is not None and before.repository == repository:
+                joined = replace(before, by=author or before.by)
+            write_membership(store.connection, joined)
+            note_team_server(store.connection, server)
+        sync = synchronise(store, settings)
+    flags.terminal.print_result(sync, lambda done: f"joined {repository}; {_render_sync(done)}")
+
+
+@command()
+@click.option("--all", "everything", is_flag=True, help="Take everything again from the beginning.")
+def sync_team(everything: bool, flags: Flags) -> None:
+    """Exchange memories with the team now, without a turn."""
+    settings = _sharing_settings(flags)
+    with opened_store(flags) as store:
+        sync = synchronise(store, settings, everything=everything)
+    flags.terminal.print_result(sync, _render_sync)
+
+
+def _render_sync(sync: TeamSync) -> str:
+    parts = [
+        f"sent {sync.sent}",
+        f"took back {sync.taken_back}" if sync.taken_back else "",
+        f"new here {sync.added}",
+        f"changed {sync.changed}" if sync.changed else "",
+        f"removed {sync.removed}" if sync.removed else "",
+        counted(sync.checkpoints, "checkpoint") if sync.checkpoints else "",
+        f"kept forgotten {sync.forgotten}" if sync.forgotten else "",
+        f"too long to send {sync.too_long}" if sync.too_long else "",
+    ]
+    parts += [f"skipped {count} {reason}" for reason, count in sync.skipped.items()]
+    return f"{', '.join(filter(None, parts))} ({format_seconds(sync.took_s)})"
+
+
+@command()
+@click.argument("name")
+@click.option("--take-back", is_flag=True, help="Erase it on the server; it stays here.")
+def share_checkpoint_with_team(name: str, take_back: bool, flags: Flags) -> None:
+    """Send checkpoint NAME to the team, whose members load it by that name."""
+    settings = _sharing_settings(flags)
+    with opened_store(flags) as store:
+        checkpoint = load_checkpoint(store.connection, name)
+        if take_back:
+            with database.transaction(store.connection):
+                take_back_checkpoint(store.connection, checkpoint.name)
+        else:
+            checkpoint = share_checkpoint(store.connection, name)
+        send_marked(store, settings)
+    verb = "took back" if take_back else "sent"
+    body = {"name": checkpoint.name, "taken_back": take_back}
+    flags.terminal.print_result(body, f"{verb} {one_line(checkpoint.name)}")
+
+
+@command()
+def leave_team(flags: Flags) -> None:
+    """End this repository's part in the team; memories of others go from here.
+
+    What you shared stays there: `xscore shared erase` takes it back.
+    """
+    with opened_store(flags, make=False) as store:
+        membership = required_membership(store)
+        removed = remove_team_memories(store, now=store.clock())
+        with database.transaction(store.connection):
+            write_membership(store.connection, None)
+    body = {"repository": membership.repository, "removed": removed}
+    memories = counted(removed, "memory of others", "memories of others")
+    flags.terminal.print_result(body, f"left {membership.repository}; removed {memories}")
+
+
+@command()
+def show_team(flags: Flags) -> None:
+    """Show who shares what of this repository: members, memories, lag, size, growth."""
+    settings = read_settings(flags).settings.shared
+    if not settings.shares_memories:
+        flags.terminal.print_result({"memories": settings.memories}, "", none=f"{_OFF}. {_TURN_ON}")
+        return
+    with opened_store(flags, make=False) as store:
+        status = _desk(store, settings).status(time.time)
+    flags.terminal.print_result(status, _render_status)
+
+
+def _render_status(status: TeamStatus) -> str:
+    counts = status.counts
+    growth = (
+        f"{counted(counts.memories_of_30_days, 'entry', 'entries')},"
+        f" {format_bytes(counts.bytes_of_30_days)} in 30 days"
+    )
+    facts = [
+        ("server", f"{status.server} ({format_seconds(status.round_trip_s)} a question)"),
+        ("team", one_line(status.organisation)),
+        ("repository", one_line(status.repository)),
+        ("memories", f"{counts.memories:,}, {counts.erased:,} erased"),
+        ("checkpoints", f"{counts.checkpoints:,}" if counts.checkpoints else ""),
+        ("size", format_bytes(counts.bytes)),
+        ("growth", growth),
+        ("this store", _lag(status.behind)),
+    ]
+    rows = [_member_row(member) for member in status.members]
+    table = render_table(("member", "shares", "lag", "last seen"), rows)
+    return "\n\n".join(filter(None, [render_facts(facts), table]))
+
+
+def _member_row(member: TeamMember) -> tuple[str, ...]:
+    name = f"{one_line(member.by) or 'unknown'} ({member.member[:8]})"
+    if member.is_you:
+        name += ", you"
+    age = format_age(member.seen_at, time.time())
+    return name, f"{member.shares:,}", _lag(member.behind), age
+
+
+def _lag(behind: int) -> str:
+    return f"{behind:,} behind" if behind else "up to date"
+
+
+@command()
+def export_team(flags: Flags) -> None:
+    """Write every memory that the team shares of this repository as lines of JSON, on stdout.
+
+    `xscore memory import` reads them.
+    """
+    settings = _sharing_settings(flags)
+    with opened_store(flags, make=False) as store:
+        memories = _desk(store, settings).export()
+    flags.terminal.data(encode_file(Contents.MEMORIES, memories).decode(), is_json=True)
+
+
+@command(DRY_RUN)
+def erase_shared_memories(flags: Flags) -> None:
+    """Erase all that you share of this repository from the server, whichever machine sent it.
+
+    Your own stores keep it, and the repository leaves the team. Others' copies go with their next
+    turn.
+    """
+    settings = _sharing_settings(flags)
+    with opened_store(flags, make=False) as store:
+        desk = _desk(store, settings)
+        count = desk.ask(lambda server, _: len(server.own_digests()))
+        if not flags.dry_run:
+            desk.erase_all()
+            remaining = desk.ask(lambda server, _: len(server.own_digests()))
+            with database.transaction(store.connection):
+                write_membership(store.connection, None)
+    if flags.dry_run:
+        body: dict[str, object] = {"erased": count, "left": count, "dry_run": True}
+        flags.terminal.print_result(body, f"would erase {counted(count, 'entry', 'entries')}")
+        return
+    body = {"erased": count, "left": remaining, "dry_run": False}
+    flags.terminal.print_result(
+        body, f"erased {counted(count, 'entry', 'entries')}; asked again: {remaining} left"
+    )

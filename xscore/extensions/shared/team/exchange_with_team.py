@@ -1,0 +1,255 @@
+"""One exchange with the team's server: send what is new here, take what is new there.
+
+It runs in a thread of its own and touches no store, so that the caller can stop waiting at any
+moment: whatever comes later is dropped, and asked for again the next time. Nothing here remembers
+what was sent. What the server has of this member is asked whenever something was stated, and only
+the difference goes out; so a process that is killed at any point loses nothing, and doubles
+nothing. Trade-off: such a comparison costs 64 bytes an entry of one's own.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+from threading import Thread
+from time import monotonic
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+from xscore.extensions.shared.server import BAD_ANSWER
+from xscore.extensions.shared.team.address import TeamAddress, connected, probe
+from xscore.extensions.shared.team.incoming import Incoming
+from xscore.extensions.shared.team.outgoing import Outgoing, OutgoingText
+from xscore.extensions.shared.team.shared_content import (
+    CHECKPOINT,
+    MEMORY,
+    MemberProfile,
+    read_checkpoint,
+    read_memory,
+)
+from xscore.extensions.shared.team.team_key import OtherKey, RowPlace, TeamKey
+from xscore.extensions.shared.team.team_server import (
+    PAGE,
+    NewEntry,
+    ServerEntry,
+    ServerGreeting,
+    TeamServer,
+)
+from xscore.platform.errors import SharedUnavailable, StoreDamaged, XscoreError
+from xscore.platform.figures import format_seconds
+
+T = TypeVar("T")
+MOST_AT_ONCE = 200
+"""Entries of one request."""
+
+
+class ExchangeRequest(Struct, frozen=True, kw_only=True):
+    """What is asked of the server."""
+
+    address: TeamAddress
+    key: TeamKey
+    repository: str
+    by: str
+    epoch: str
+    version: int
+    outgoing: Outgoing | None
+    """None: nothing was stated since the last exchange, or the user only reads."""
+
+
+class ExchangeResult(Struct, kw_only=True):
+    """What the server answered."""
+
+    greeting: ServerGreeting
+    version: int
+    """Up to which everything was taken."""
+    entries: list[Incoming] = field(default_factory=list)
+    sent: int = 0
+    taken_back: int = 0
+    unreadable: dict[str, int] = field(default_factory=dict)
+    """Why entries were skipped -> how many."""
+    took_s: float = 0.0
+    lacks_own: bool = False
+    """Whether the server may have lost what this store sent, so that all must be compared."""
+
+
+def project_digest(key: TeamKey, repository: str) -> str:
+    """Return the name by which the server knows a repository."""
+    return key.name_of("project", repository)
+
+
+def entry_name(key: TeamKey, project: str, identity: str) -> str:
+    """Return the name by which the server knows a memory or a checkpoint of a member."""
+    return key.name_of("entry", project, identity)
+
+
+def exchange(request: ExchangeRequest) -> ExchangeResult:
+    """Ask the server. Raises SharedUnavailable, StoreDamaged, UsageError."""
+    began = monotonic()
+    # Before a driver is imported: a server that is down costs no more than this.
+    probe(request.address, timeout_s=request.address.timeout_s)
+    project = project_digest(request.key, request.repository)
+    with connected(request.address) as connection:
+        server = TeamServer(connection, address=request.address, project=project)
+        greeting = server.greet()
+        result = ExchangeResult(greeting=greeting, version=0)
+        newest = greeting.version
+        if request.outgoing is not None:
+            newest = max(newest, _send(server, request, request.outgoing, result, project))
+            if newest and not greeting.epoch:
+                # The first entry of all began the project.
+                result.greeting = server.greet()
+        _take(server, request, result, project, newest=newest)
+    result.took_s = monotonic() - began
+    return result
+
+
+def _send(
+    server: TeamServer,
+    request: ExchangeRequest,
+    outgoing: Outgoing,
+    result: ExchangeResult,
+    project: str,
+) -> int:
+    """Send the difference between this store and the server; return the project's version."""
+    encrypted = [_encrypted(request.key, result.greeting, project, text) for text in outgoing.texts]
+    taken_back = [entry_name(request.key, project, identity) for identity in outgoing.taken_back]
+    asked_for = None
+    if not outgoing.is_whole:
+        asked_for = [*(entry.name for entry in encrypted), *taken_back]
+    on_server = server.own_digests(asked_for)
+    entries: list[NewEntry] = []
+    for entry in encrypted:
+        assert entry.content is not None
+        if on_server.get(entry.name) != sha256(entry.content).digest():
+            entries.append(entry)
+    result.sent = len(entries)
+    for name in taken_back:
+        if name in on_server:
+            entries.append(NewEntry(name, MEMORY, None))
+            result.taken_back += 1
+    version = 0
+    for start in range(0, len(entries), MOST_AT_ONCE):
+        version = server.put(entries[start : start + MOST_AT_ONCE])
+    return version
+
+
+def _encrypted(
+    key: TeamKey, greeting: ServerGreeting, project: str, text: OutgoingText
+) -> NewEntry:
+    name = entry_name(key, project, text.identity)
+    place = RowPlace(greeting.organisation, project, greeting.member, name, text.kind)
+    return NewEntry(name, text.kind, key.encrypt(text.content, place))
+
+
+def _take(
+    server: TeamServer,
+    request: ExchangeRequest,
+    result: ExchangeResult,
+    project: str,
+    *,
+    newest: int,
+) -> None:
+    """Take every entry that is new, page by page."""
+    since = request.version
+    # A server that was made anew, or restored from a backup, counts from another beginning.
+    is_other = result.greeting.epoch != request.epoch
+    if is_other or newest < since:
+        since = 0
+        # What this store sent before may be missing there.
+        is_whole = request.outgoing is not None and request.outgoing.is_whole
+        result.lacks_own = bool(request.epoch) and not is_whole
+    began_at = since
+    while since < newest:
+        page = server.pull(since)
+        for entry in page:
+            _read_entry(request.key, result, project, entry)
+        if not page:
+            break
+        since = page[-1].version
+        if len(page) < PAGE:
+            break
+    result.version = since
+    if since != began_at or not request.version:
+        profile = msgspec.json.encode(MemberProfile(request.by))
+        server.note_reader(
+            request.key.encrypt(profile, profile_place(result.greeting, project)), since
+        )
+
+
+def profile_place(greeting: ServerGreeting, project: str, member: str | None = None) -> RowPlace:
+    """Return where the profile of a member belongs; None: of this one."""
+    return RowPlace(greeting.organisation, project, member or greeting.member, "", "profile")
+
+
+def _read_entry(key: TeamKey, result: ExchangeResult, project: str, entry: ServerEntry) -> None:
+    try:
+        result.entries.append(read_entry(key, result.greeting.organisation, project, entry))
+    except OtherKey:
+        _count(result, "encrypted by another key of the team")
+    except StoreDamaged:
+        _count(result, "changed on the server")
+    except ValueError:
+        _count(result, "in a form that this xscore does not read")
+
+
+def _count(result: ExchangeResult, reason: str) -> None:
+    result.unreadable[reason] = result.unreadable.get(reason, 0) + 1
+
+
+def read_entry(key: TeamKey, organisation: str, project: str, entry: ServerEntry) -> Incoming:
+    """Decrypt and check an entry. Raises OtherKey, StoreDamaged, ValueError."""
+    if entry.content is None:
+        return Incoming(member=entry.member, name=entry.name, kind=entry.kind)
+    place = RowPlace(organisation, project, entry.member, entry.name, entry.kind)
+    content = key.decrypt(bytes(entry.content), place)
+    if entry.kind == CHECKPOINT:
+        checkpoint = read_checkpoint(content)
+        return Incoming(
+            member=entry.member, name=entry.name, kind=entry.kind, checkpoint=checkpoint
+        )
+    return Incoming(
+        member=entry.member, name=entry.name, kind=entry.kind, memory=read_memory(content)
+    )
+
+
+class RunningRequest(Generic[T]):
+    """A request in a thread of its own, which ends with the process where it is not awaited."""
+
+    def __init__(self, ask: Callable[[], T]) -> None:
+        self._ask = ask
+        self._results: list[T] = []
+        self._error: Exception | None = None
+        self._thread = Thread(target=self._run, daemon=True, name="team")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._results.append(self._ask())
+        # It is raised where the result is awaited.
+        except (XscoreError, *BAD_ANSWER) as error:
+            self._error = error
+
+    def wait(self, timeout_s: float, *, name: str) -> T:
+        """Return the result. name: of the server, for the error.
+
+        Raises SharedUnavailable where it does not come in time, and what the request raised.
+        """
+        self._thread.join(timeout_s)
+        if isinstance(self._error, XscoreError):
+            raise self._error
+        if self._error is not None:
+            raise SharedUnavailable(
+                f"the shared server {name} answered nonsense: {type(self._error).__name__}",
+                hint="Check shared.memories_url.",
+            ) from self._error
+        if not self._results:
+            raise SharedUnavailable(
+                f"the shared server {name} did not answer within {format_seconds(timeout_s)}",
+                hint="Check why it is slow: `xscore doctor` asks it.",
+            )
+        return self._results[0]
+
+
+def within(timeout_s: float, ask: Callable[[], T], *, name: str) -> T:
+    """Ask a server, and wait at most so long. Raises SharedUnavailable, and what `ask` raises."""
+    return RunningRequest(ask).wait(timeout_s, name=name)

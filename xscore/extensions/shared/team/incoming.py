@@ -1,0 +1,177 @@
+"""Bring what the team's server sent into this store.
+
+What another member shares becomes a memory of its own here, with its author, repository, time and
+citations; its id is made of the member and the row, so nobody can replace another's, or one of this
+user's. What was erased there is removed here, with its judgments. Citations are checked against
+this checkout: a memory may be stale here and fresh there. What this user forgot stays forgotten.
+Trade-off: rows that cannot be read (another key, a newer form, damage) are counted and skipped.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from xscore.extensions.shared.team.shared_content import (
+    CHECKPOINT,
+    SharedCheckpoint,
+    SharedMemory,
+    local_memory,
+)
+from xscore.platform import database
+from xscore.platform.hashing import digest
+from xscore.records.memory import Citation, Memory
+from xscore.store import evidence, memory_rows
+from xscore.store.checkpoints import CheckpointPayload
+from xscore.store.memory_writer import write_memory
+from xscore.store.mention_links import link_mentions
+from xscore.store.removal import remove_memory_rows
+from xscore.store.store import Store
+
+ID_CHARS = 20
+_TEAM_CHECKPOINT = """
+    SELECT name FROM checkpoint WHERE json_extract(payload, '$.from_team') = ?
+"""
+
+
+class Incoming(Struct, frozen=True, kw_only=True):
+    """An entry of another member, or of another machine of this one, as it was read."""
+
+    member: str
+    name: str
+    """Of the row."""
+    kind: str
+    memory: SharedMemory | None = None
+    checkpoint: SharedCheckpoint | None = None
+    """Neither: it was erased."""
+
+
+class Arrivals(Struct):
+    """What arrived."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    checkpoints: int = 0
+    forgotten: int = 0
+    """Not taken, since the user had erased them here."""
+
+    @property
+    def total(self) -> int:
+        """How many rows of the store were changed."""
+        return self.added + self.changed + self.removed + self.checkpoints
+
+
+def local_id(organisation: str, project: str, member: str, name: str) -> str:
+    """Return the id that a row of the server has in a store."""
+    return f"m_{digest('team', organisation, project, member, name)[:ID_CHARS]}"
+
+
+def apply_incoming(
+    store: Store,
+    entries: Sequence[Incoming],
+    *,
+    organisation: str,
+    project: str,
+    kinds: Sequence[str],
+    now: float,
+) -> Arrivals:
+    """Bring entries into the store, the later after the earlier; call it inside a transaction.
+
+    kinds: of memories that the user takes.
+    """
+    latest: dict[str, Incoming] = {}
+    for entry in entries:
+        latest[local_id(organisation, project, entry.member, entry.name)] = entry
+    stored: dict[str, Memory] = {}
+    for memory in memory_rows.memories_with_ids(store.connection, latest):
+        stored[memory.id] = memory
+    arrivals = Arrivals()
+    added: list[str] = []
+    for identifier, entry in latest.items():
+        if entry.kind == CHECKPOINT:
+            _apply_checkpoint(store.connection, identifier, entry, arrivals)
+            continue
+        before = stored.get(identifier)
+        received, citations = _memory_of(store, identifier, entry, kinds=kinds, now=now)
+        if received is None:
+            _remove(store.connection, before, arrivals, now=now)
+        elif memory_rows.is_erased(store.connection, identifier):
+            arrivals.forgotten += 1
+        else:
+            write_memory(store.connection, received, before=before, now=now, link=False)
+            evidence.attach_citations(store.connection, identifier, citations)
+            arrivals.added += before is None
+            arrivals.changed += before is not None
+            added.append(identifier)
+    link_mentions(store.connection, added)
+    return arrivals
+
+
+def _memory_of(
+    store: Store, identifier: str, entry: Incoming, *, kinds: Sequence[str], now: float
+) -> tuple[Memory | None, tuple[Citation, ...]]:
+    """Return the memory of an entry with its citations; None: there is to be none."""
+    shared = entry.memory
+    if shared is None or shared.memory.kind not in kinds:
+        return None, ()
+    memory = local_memory(
+        shared, identifier, member=entry.member, now=now, allow_pii=store.settings.allow_pii
+    )
+    return memory, shared.memory.citations
+
+
+def _remove(
+    connection: sqlite3.Connection, before: Memory | None, arrivals: Arrivals, *, now: float
+) -> None:
+    if before is not None and before.is_from_team:
+        remove_memory_rows(connection, {before.id: before}, now=now)
+        arrivals.removed += 1
+
+
+def _apply_checkpoint(
+    connection: sqlite3.Connection, identifier: str, entry: Incoming, arrivals: Arrivals
+) -> None:
+    """Store a checkpoint under its name, or with its author's where a checkpoint of the user has
+    that name."""
+    row = connection.execute(_TEAM_CHECKPOINT, (identifier,)).fetchone()
+    if row is not None:
+        connection.execute("DELETE FROM checkpoint WHERE name = ?", row)
+        arrivals.removed += entry.checkpoint is None
+    shared = entry.checkpoint
+    if shared is None:
+        return
+    payload = CheckpointPayload(
+        branch=shared.branch,
+        ticket=shared.ticket,
+        persona=shared.persona,
+        notes=shared.notes,
+        goals=shared.goals,
+        entries=shared.entries,
+        from_team=identifier,
+        by=shared.by or entry.member[:8],
+    )
+    name = shared.name
+    taken = "SELECT 1 FROM checkpoint WHERE name = ?"
+    if connection.execute(taken, (name,)).fetchone():
+        name = f"{shared.name} ({payload.by})"
+    connection.execute(
+        "INSERT OR REPLACE INTO checkpoint (name, created_at, payload) VALUES (?, ?, ?)",
+        (name, shared.created_at, msgspec.json.encode(payload).decode()),
+    )
+    arrivals.checkpoints += 1
+
+
+def remove_team_memories(store: Store, *, now: float) -> int:
+    """Remove every memory of other members from the store; return how many there were."""
+    with database.transaction(store.connection):
+        memories = memory_rows.select_memories(
+            store.connection, "source = 'import' AND json_extract(attrs, '$.origin') = 'team'", ()
+        )
+        of_team = {memory.id: memory for memory in memories}
+        remove_memory_rows(store.connection, of_team, now=now)
+        store.connection.execute(
+            "DELETE FROM checkpoint WHERE json_extract(payload, '$.from_team') <> ''"
+        )
+    return len(of_team)

@@ -1,0 +1,69 @@
+"""What a store knows of its team: the repository's name there, how far it has pulled, and when the
+server was last away.
+
+It is one row of `meta`, so it comes with the store, which is trusted only where its user made it: a
+cloned repository can neither join a team nor say which. Trade-off: a copy of a store that is
+brought back from a backup pulls again from where it was, and what it had sent is compared anew.
+"""
+
+import sqlite3
+
+import msgspec
+from msgspec import Struct
+
+from xscore.platform.database import damage_if_invalid
+from xscore.store.index_rows import read_meta, write_meta
+
+MEMBERSHIP = "team"
+"""Key in `meta`."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 30.0, 900.0
+"""How long a server that was away is not asked again; doubles with each failure."""
+
+
+class Membership(Struct, frozen=True, kw_only=True):
+    """How this store takes part in a team."""
+
+    repository: str
+    """`github.com/acme/pay`."""
+    by: str
+    """How the member is called."""
+    organisation: str = ""
+    member: str = ""
+    """The member's digest, by the server."""
+    epoch: str = ""
+    """Of the project on the server when it was last pulled."""
+    version: int = 0
+    """Up to which this store has pulled."""
+    event: int = -1
+    """The newest event of the store when its own memories were last compared; -1: never."""
+    kinds: tuple[str, ...] = ()
+    """Kinds that were sent then."""
+    synced_at: float = 0.0
+    """Unix seconds; 0: never."""
+    usual_s: float = 0.0
+    """How long an exchange usually takes; 0: there was none."""
+    failures: int = 0
+    """In a row, since it last succeeded."""
+    failed_at: float = 0.0
+
+    def pauses_until(self) -> float:
+        """Return when the server may be asked again (Unix seconds)."""
+        if not self.failures:
+            return 0.0
+        pause = FIRST_PAUSE_S * 2.0 ** min(self.failures - 1, 10)
+        return self.failed_at + min(pause, LONGEST_PAUSE_S)
+
+
+def read_membership(connection: sqlite3.Connection) -> Membership | None:
+    """Return how the store takes part; None: it does not. Raises StoreDamaged."""
+    text = read_meta(connection, MEMBERSHIP)
+    if not text:
+        return None
+    with damage_if_invalid("the membership in a team"):
+        return msgspec.json.decode(text, type=Membership)
+
+
+def write_membership(connection: sqlite3.Connection, membership: Membership | None) -> None:
+    """Write it, or with None end it; call it inside a transaction."""
+    text = "" if membership is None else msgspec.json.encode(membership).decode()
+    write_meta(connection, MEMBERSHIP, text)

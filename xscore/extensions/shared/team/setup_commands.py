@@ -1,0 +1,68 @@
+"""`xscore shared init | key`: what an administrator of a team runs once.
+
+`init` prints SQL to read, or runs it with an administrator's URL. It never sees a member's password
+and stores nothing here.
+"""
+
+import secrets
+
+import click
+
+from xscore.cli.opening import read_settings
+from xscore.cli.options import Flags, command
+from xscore.extensions.exchange.exchange_keys import KEY_BYTES
+from xscore.extensions.shared.team.address import team_address
+from xscore.extensions.shared.team.setup import apply_setup, setup_sql
+from xscore.platform.errors import UsageError
+from xscore.platform.text import counted
+
+_APPLY_S = 60.0
+_KEY_NOTE = (
+    "Give it to each member of the team, and to nobody else, on a way other than the server:"
+    " XSCORE_SHARED_KEY, or a file named by shared.key_file."
+)
+
+
+@command()
+@click.option(
+    "--login", "logins", metavar="NAME", multiple=True, help="A member's login. Repeatable."
+)
+@click.option("--database", default="", metavar="NAME", help="The database, for --print.")
+@click.option("--print", "prints", is_flag=True, help="Print the SQL, to be read and run by hand.")
+@click.option("--apply", "applies", is_flag=True, help="Run it through shared.admin_url.")
+def init_team(
+    logins: tuple[str, ...], database: str, prints: bool, applies: bool, flags: Flags
+) -> None:
+    """Prepare a PostgreSQL for the team named by shared.tenant: roles, tables, logins.
+
+    Running it again adds logins, and brings the tables to this version.
+    """
+    settings = read_settings(flags).settings.shared
+    if prints == applies:
+        raise UsageError("this prepares a server", hint="Choose --print or --apply.")
+    if prints:
+        name = database or "team"
+        script = setup_sql(settings.tenant, logins, database=name)
+        flags.terminal.data(f"BEGIN;\n{script}\nCOMMIT;")
+        return
+    url = settings.admin_url.reveal()
+    if not url:
+        raise UsageError(
+            "--apply needs an administrator's URL",
+            hint="Set XSCORE_SHARED_ADMIN_URL for this command, or read what --print says.",
+        )
+    address = team_address(url, timeout_s=_APPLY_S, setting="shared.admin_url")
+    version = apply_setup(address, settings.tenant, logins)
+    body = {"server": address.name, "schema": version, "logins": list(logins)}
+    added = counted(len(logins), "login")
+    flags.terminal.print_result(
+        body, f"{address.name}: schema {version}, {added} of {settings.tenant}"
+    )
+
+
+@command()
+def print_team_key(flags: Flags) -> None:
+    """Print a new key for a team's memories."""
+    key = secrets.token_bytes(KEY_BYTES).hex()
+    flags.terminal.print_result({"key": key}, key)
+    flags.terminal.note(_KEY_NOTE)

@@ -1,0 +1,114 @@
+"""The key that an organisation's members share: it encrypts what goes to the server, and names its
+rows.
+
+The server never sees it. Rows are named by keyed digests, so a name tells nothing of a text, and
+each text is bound to its row: a row that was moved or copied cannot be read. Equal texts of one row
+encrypt to equal bytes (the nonce is a digest of the text), so that sending a row again changes
+nothing. Trade-off: whoever has the key and a login can read all that the organisation shares; a
+lost key makes the server's copy worthless, and every member's own copy stays.
+"""
+
+import hmac
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec import Struct
+
+from xscore.extensions.exchange.exchange_keys import exchange_key
+from xscore.platform.errors import StoreDamaged, UsageError
+from xscore.settings.model import SharedSettings
+
+KEY_HINT = (
+    "`xscore shared key` prints a new one, once for the whole team; each member keeps it in"
+    " XSCORE_SHARED_KEY, or in a file that only they can read (shared.key_file)."
+)
+_FORM = b"\x01"
+_ID_BYTES, _NONCE_BYTES = 4, 12
+_HEAD_BYTES = len(_FORM) + _ID_BYTES + _NONCE_BYTES
+_NAME_BYTES = 16
+
+
+class RowPlace(Struct, frozen=True):
+    """Where a row of the server belongs."""
+
+    organisation: str
+    project: str
+    member: str
+    name: str
+    kind: str
+
+    @property
+    def bound(self) -> bytes:
+        """What is authenticated with the row's text."""
+        parts = (self.organisation, self.project, self.member, self.name, self.kind)
+        return "\0".join(parts).encode()
+
+
+class OtherKey(Exception):
+    """A row was encrypted by another key."""
+
+
+class TeamKey:
+    """An organisation's key."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._names = _derived(secret, b"names")
+        self._nonces = _derived(secret, b"nonces")
+        self._texts = _derived(secret, b"texts")
+        self.id: bytes = _derived(secret, b"id")[:_ID_BYTES]
+        """Tells keys apart; reveals nothing of them."""
+
+    def __repr__(self) -> str:
+        return f"TeamKey({self.id.hex()})"
+
+    def name_of(self, *fields: str) -> str:
+        """Name something by 32 hex characters that only holders of the key can compute."""
+        message = b"".join(
+            len(field.encode()).to_bytes(8, "big") + field.encode() for field in fields
+        )
+        return hmac.new(self._names, message, sha256).digest()[:_NAME_BYTES].hex()
+
+    def encrypt(self, text: bytes, place: RowPlace) -> bytes:
+        """Encrypt the text of a row."""
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # an extra
+
+        bound = place.bound
+        # AES-GCM breaks where one nonce meets two texts, so the nonce is made of the text.
+        nonce = hmac.new(self._nonces, bound + b"\0" + text, sha256).digest()[:_NONCE_BYTES]
+        return _FORM + self.id + nonce + AESGCM(self._texts).encrypt(nonce, text, bound)
+
+    def decrypt(self, content: bytes, place: RowPlace) -> bytes:
+        """Return the text of a row.
+
+        Raises OtherKey, and StoreDamaged for a row that was changed or belongs elsewhere.
+        """
+        from cryptography.exceptions import InvalidTag  # an extra
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        if content[:1] == _FORM and content[1 : 1 + _ID_BYTES] != self.id:
+            raise OtherKey
+        nonce = content[1 + _ID_BYTES : _HEAD_BYTES]
+        try:
+            if content[:1] != _FORM:
+                raise InvalidTag
+            return AESGCM(self._texts).decrypt(nonce, content[_HEAD_BYTES:], place.bound)
+        except (InvalidTag, ValueError) as error:
+            raise StoreDamaged(
+                "a row of the team's server was changed, or belongs elsewhere",
+                hint="Tell whoever runs the server.",
+            ) from error
+
+
+def _derived(secret: bytes, purpose: bytes) -> bytes:
+    return hmac.new(secret, b"xscore team " + purpose, sha256).digest()
+
+
+def team_key(settings: SharedSettings) -> TeamKey:
+    """Return the key of these settings. Raises UsageError where there is none, or a weak one."""
+    path: Path | None = settings.key_file
+    key = exchange_key(
+        settings.key.reveal(), path, where="XSCORE_SHARED_KEY (shared.key)", hint=KEY_HINT
+    )
+    if key is None:
+        raise UsageError("shared.memories needs the team's key", hint=KEY_HINT)
+    return TeamKey(key.secret)

@@ -1,0 +1,114 @@
+"""Say in a sentence why a memory was chosen or not: what `explain` prints and a page shows.
+
+Pure. Trade-off: the sentences know the receipt and one memory; what else competed for the places is
+told by the rule that placed it.
+"""
+
+from collections.abc import Mapping
+
+from xscore.records.judgment import (
+    READS_AS_ZERO_BELOW,
+    SCORE_TOLERANCE,
+    PlacedBy,
+)
+from xscore.records.memory import Kind
+from xscore.records.receipt import NEAR_THRESHOLD, Answer, Selected
+
+OTHERS_OF_KIND: Mapping[str, str] = {
+    Kind.COMMIT: "other commits had taken the places that commits may have",
+    Kind.DOCUMENT: "other passages had taken the places that fetched documents may have",
+}
+
+
+def words_of_listed(shown: Selected, receipt: Answer, *, is_kept: bool) -> str:
+    """Say why a memory stands where the receipt lists it."""
+    score = score_sum(shown, receipt)
+    threshold = shown.threshold
+    short = threshold - shown.score
+    if is_kept and shown.placed_by == PlacedBy.FILLED:
+        return (
+            f"It was filled in: {score} is below the threshold of {threshold:g}, but too few"
+            " passed."
+        )
+    if is_kept and shown.below_threshold:
+        return f"It was kept by min_keep, although it is below the threshold of {threshold:g}."
+    if shown.placed_by == PlacedBy.FOLDED:
+        return (
+            f"It passed with {score}, and stands in the line of the test or copy that is listed"
+            " for it."
+        )
+    if is_kept:
+        return f"It was chosen: {score} reaches the threshold of {threshold:g}."
+    if short > 0:
+        gap = f"{short:.2f}" if short >= 0.005 else f"{short:.1g}"
+        return (
+            f"It was not chosen: {score} is {gap} short of the threshold. Lower --threshold to"
+            " keep it."
+        )
+    taken = "the places were taken. Raise --top-k to keep it."
+    if shown.kind in OTHERS_OF_KIND:
+        taken = f"{OTHERS_OF_KIND[shown.kind]}. `--kind {shown.kind}` keeps more of them."
+    return f"It passed with {score}, but {taken}"
+
+
+def outcome_of_listed(shown: Selected, *, is_kept: bool) -> str:
+    """Return the outcome that `Explanation` names."""
+    if shown.placed_by == PlacedBy.FOLDED:
+        return "folded"
+    if is_kept:
+        return "selected"
+    short = shown.threshold - shown.score
+    return "near_miss" if short < NEAR_THRESHOLD - SCORE_TOLERANCE else "below_threshold"
+
+
+def words_of_unlisted(shown: Selected, place: int, judged: int, receipt: Answer) -> tuple[str, str]:
+    """Return the outcome and the sentence of a memory that the receipt does not list.
+
+    place: its rank among the judged, from 1.
+    judged: how many were.
+    """
+    score = score_sum(shown, receipt)
+    if shown.below_threshold:
+        sentence = (
+            f"It was judged and not chosen: {score} is below the threshold of {shown.threshold:g}"
+        )
+        # Most memories have nothing in common with a task, and their order among each other says
+        # nothing.
+        if shown.score >= READS_AS_ZERO_BELOW:
+            sentence += f", {_ordinal(place)} of {judged:,} judged"
+        return "below_threshold", f"{sentence}."
+    if place > receipt.top_k:
+        sentence = (
+            f"It passed with {score}, but {receipt.top_k} others scored higher. Raise --top-k to"
+            " keep it."
+        )
+        return "beyond_k", sentence
+    used_up = OTHERS_OF_KIND.get(shown.kind, "tests had used up their share of the places")
+    return "over_quota", f"It passed with {score}, but {used_up}."
+
+
+def score_sum(shown: Selected, receipt: Answer) -> str:
+    """Format the score as a sum."""
+    mean = ""
+    if shown.draws:
+        first, second = shown.draws[:2]
+        mean = f"the mean of {first:.2f} and {second:.2f}"
+    if not (shown.boosts or shown.words):
+        return f"{shown.score_text} ({mean})" if mean else shown.score_text
+    raw = f"{shown.raw_score:.2f} {'by words' if receipt.ranked_by_words else 'from the judge'}"
+    if mean:
+        raw = f"{raw}, {mean}"
+    if shown.words:
+        raw = f"{raw}, words {shown.words:+.1f} → {shown.unboosted_score:.2f}"
+    boosts: list[str] = []
+    for boost in shown.boosts:
+        # One that only orders two memories adds nothing that could be read.
+        if boost.amount >= READS_AS_ZERO_BELOW:
+            boosts.append(f"{boost.amount:.2f} {boost.name}")
+    capped = ", capped at 1" if shown.is_capped else ""
+    return f"{shown.score_text} ({' + '.join([raw, *boosts])}{capped})"
+
+
+def _ordinal(place: int) -> str:
+    suffix = "th" if 10 <= place % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place:,}{suffix}"
