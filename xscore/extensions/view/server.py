@@ -64,10 +64,10 @@ class PageServer(ThreadingMixIn, TCPServer):
         self, *, port: int, idle_s: float, on_failure: Callable[[str], None] = lambda _: None
     ) -> None:
         """port: 0 takes a free one. on_failure: told of a page that could not be made."""
+        self._maker = ThreadPoolExecutor(max_workers=1)  # first: a taken port closes the server
         super().__init__((LOOPBACK, port), _Connection)
         self.door = Door(random_hex(TOKEN_BYTES), self.server_address[1])
         self.make_page: MakePage = _nothing_yet
-        self._maker = ThreadPoolExecutor(max_workers=1)
         self._idle_s = idle_s
         self._on_failure = on_failure
         self._last_use = time.monotonic()
