@@ -209,8 +209,10 @@ def export_team(flags: Flags) -> None:
     """
     settings = _sharing_settings(flags)
     with opened_store(flags, make=False) as store:
-        memories = _desk(store, settings).export()
-    flags.terminal.data(encode_file(Contents.MEMORIES, memories).decode(), is_json=True)
+        export = _desk(store, settings).export()
+    if export.skipped:
+        flags.terminal.note(f"skipped {counted(export.skipped, 'entry', 'entries')}: unreadable")
+    flags.terminal.data(encode_file(Contents.MEMORIES, export.memories).decode(), is_json=True)
 
 
 @command(DRY_RUN)
