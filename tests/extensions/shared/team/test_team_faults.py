@@ -22,7 +22,7 @@ from xscore.extensions.shared.team import team_server
 from xscore.extensions.shared.team.address import TeamAddress, team_address
 from xscore.extensions.shared.team.membership import read_membership
 from xscore.extensions.shared.team.setup import apply_setup, schema_steps
-from xscore.extensions.shared.team.sync import begin_turn_sync
+from xscore.extensions.shared.team.turn_sync import begin_turn_sync
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.settings import Secret, Settings
 

@@ -68,7 +68,7 @@ def _desk(store: "Store", settings: SharedSettings) -> TeamDesk:
 
 @command()
 @click.argument("name", required=False, default="")
-@click.option("--by", default="", metavar="NAME", help="How you are called; git's user.name else.")
+@click.option("--by", default="", metavar="NAME", help="How you are called; else git's user.name.")
 def join_team(name: str, by: str, flags: Flags) -> None:
     """Let this repository take part in your team, under NAME or where it was cloned from.
 
@@ -83,8 +83,9 @@ def join_team(name: str, by: str, flags: Flags) -> None:
                 "this repository has no origin that others would know",
                 hint="Name it as the team does: `xscore shared join github.com/acme/pay`.",
             )
-        author = checked_line("name", by or git_user(store.root.path))
-        server = team_server_name(memories_address(settings), repository)
+        address = memories_address(settings)
+        author = checked_line("name", by or git_user(store.root.path) or address.login)
+        server = team_server_name(address, repository)
         with database.transaction(store.connection):
             before = read_membership(store.connection)
             joined = Membership(repository=repository, by=author)

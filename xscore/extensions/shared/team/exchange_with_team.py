@@ -52,6 +52,8 @@ class ExchangeRequest(Struct, frozen=True, kw_only=True):
     by: str
     epoch: str
     version: int
+    is_first: bool
+    """Whether this store was never synchronised."""
     outgoing: Outgoing | None
     """None: nothing was stated since the last exchange, or the user only reads."""
 
@@ -169,7 +171,7 @@ def _take(
         if len(page) < PAGE:
             break
     result.version = since
-    if since != began_at or not request.version:
+    if since != began_at or request.is_first:
         profile = msgspec.json.encode(MemberProfile(request.by))
         server.note_reader(
             request.key.encrypt(profile, profile_place(result.greeting, project)), since
