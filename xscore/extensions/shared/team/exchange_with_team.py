@@ -236,6 +236,11 @@ class RunningRequest(Generic[T]):
         except (XscoreError, *BAD_ANSWER) as error:
             self._error = error
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the server has not answered yet."""
+        return self._thread.is_alive()
+
     def wait(self, timeout_s: float, *, name: str) -> T:
         """Return the result. name: of the server, for the error.
 

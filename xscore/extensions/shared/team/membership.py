@@ -46,6 +46,8 @@ class Membership(Struct, frozen=True, kw_only=True):
     """Unix seconds; 0: never."""
     usual_s: float = 0.0
     """How long an exchange usually takes; 0: there was none."""
+    late: int = 0
+    """Turns in a row that the server's answer was too late for."""
     failures: int = 0
     """In a row, since it last succeeded."""
     failed_at: float = 0.0

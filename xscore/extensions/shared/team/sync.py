@@ -203,6 +203,7 @@ def finish_exchange(
                 kinds=settings.kinds,
                 synced_at=now,
                 usual_s=_usual_s(membership, result),
+                late=0,
                 failures=0,
                 failed_at=0.0,
             ),

@@ -36,6 +36,8 @@ LEAST_WAIT_S = 0.05
 MOST_WAIT_S = 0.5
 PATIENCE = 2.0
 """A turn waits so many times as long as an exchange usually takes."""
+MOST_LATE = 1
+"""How many turns in a row may go without its answer before the server counts as away."""
 SLOWER = 1.25
 """By how much longer the next turn waits for a server that was too late for this one."""
 RECENT_S = 60.0
@@ -80,20 +82,28 @@ def _finish_turn(store: Store, settings: SharedSettings, begun: "BegunExchange")
         result = begun.running.wait(wait_s, name=begun.request.address.name)
         sync = finish_exchange(store, settings, begun, result)
     except (SharedUnavailable, StoreDamaged, UsageError, NothingMatched) as error:
-        _note_failure(store)
+        if not _note_failure(store, is_late=begun.running.is_under_way):
+            return ""
         return f"the team's memories are as of the last exchange: {error.message}"
     skipped = [f"{counted(n, 'memory', 'memories')} {why}" for why, n in sync.skipped.items()]
     return f"skipped of the team: {', '.join(skipped)}" if skipped else ""
 
 
-def _note_failure(store: Store) -> None:
+def _note_failure(store: Store, *, is_late: bool) -> bool:
+    """Note that the server was away, or that its answer was too late; return whether the user is
+    told.
+
+    Once too late may be this machine's own doing, where it is busy: the next turn waits longer.
+    """
     with database.transaction(store.connection):
         membership = read_membership(store.connection)
-        if membership is not None:
-            failed = replace(
-                membership,
-                failures=membership.failures + 1,
-                failed_at=store.clock(),
-                usual_s=min(SLOWER * membership.usual_s, MOST_WAIT_S / PATIENCE),
-            )
-            write_membership(store.connection, failed)
+        if membership is None:
+            return True
+        if is_late and membership.late < MOST_LATE:
+            usual_s = min(SLOWER * membership.usual_s, MOST_WAIT_S / PATIENCE)
+            late = replace(membership, late=membership.late + 1, usual_s=usual_s)
+            write_membership(store.connection, late)
+            return False
+        failed = replace(membership, failures=membership.failures + 1, failed_at=store.clock())
+        write_membership(store.connection, failed)
+    return True
