@@ -34,7 +34,7 @@ from xscore.extensions.shared.team.sync import (
 )
 from xscore.extensions.shared.team.team_key import team_key
 from xscore.platform import database
-from xscore.platform.errors import UsageError
+from xscore.platform.errors import UsageError, XscoreError
 from xscore.platform.figures import format_bytes, format_seconds
 from xscore.platform.git import git_user
 from xscore.platform.git_folder import origin_url
@@ -86,14 +86,20 @@ def join_team(name: str, by: str, flags: Flags) -> None:
         address = memories_address(settings)
         author = checked_line("name", by or git_user(store.root.path) or address.login)
         server = team_server_name(address, repository)
+        before = read_membership(store.connection)
+        joined = Membership(repository=repository, by=author)
+        if before is not None and before.repository == repository:
+            joined = replace(before, by=author or before.by)
         with database.transaction(store.connection):
-            before = read_membership(store.connection)
-            joined = Membership(repository=repository, by=author)
-            if before is not None and before.repository == repository:
-                joined = replace(before, by=author or before.by)
             write_membership(store.connection, joined)
             note_team_server(store.connection, server)
-        sync = synchronise(store, settings)
+        try:
+            sync = synchronise(store, settings)
+        except XscoreError:
+            # Who was told that it failed has not joined.
+            with database.transaction(store.connection):
+                write_membership(store.connection, before)
+            raise
     flags.terminal.print_result(sync, lambda done: f"joined {repository}; {_render_sync(done)}")
 
 
