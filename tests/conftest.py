@@ -55,6 +55,14 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", os.fspath(MEMORY_DISK))
 
 
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Begin one worker more than there are processors: a fifth of the time of the tests is waiting
+    for processes, deadlines and retries."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    return len(os.sched_getaffinity(0)) + 1
+
+
 @pytest.fixture(autouse=True)
 def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail any non-loopback connection in this process."""

@@ -326,7 +326,14 @@ def search(root: Path, wire: str, form: str, examples: int) -> None:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("examples", [25, pytest.param(2_500, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "examples",
+    [
+        10,
+        pytest.param(50, marks=pytest.mark.verify),
+        pytest.param(2_500, marks=pytest.mark.nightly),
+    ],
+)
 @pytest.mark.parametrize("form", ["auto", "decisions-score"])
 @pytest.mark.parametrize("wire", ["decisions", "systemone"])
 def test_no_damage_makes_a_score(root: Path, wire: str, form: str, examples: int) -> None:

@@ -74,6 +74,7 @@ BY_HAND = {
     "compressed_session": ["('codex-one', 'codex', '~/s.jsonl', 900, 'fix it', 1.0)"],
     "session_turn": ["('codex-one', 1, 'm_{zeros}', 'current', 0)"],
     "turn_summary": ["('h_one', 'codex-one', 'It was fixed.', 1.0)"],
+    "purpose": ["('file', 'h_one', 'heron.py', 'Counts eggs.', 'openai:m', 1.0)"],
     "job": [
         f"('{JOB}', 1.0, 'submit', 'q', 'openai:m', 'j', '{{{{}}}}',"
         f" {row_checksum(JOB, 'j', PLAN)}, 9, 1, 0, NULL, '', NULL)"

@@ -20,7 +20,7 @@ KEPT_WHOLE = """
     reservation spending capability chars_per_token occurrence erased_memory muted_key project
     observation
     repository_map evaluation calibration job job_question job_ask job_request batch pack_slot
-    evidence compressed_session session_turn turn_summary
+    evidence compressed_session session_turn turn_summary purpose
 """
 """Tables of which every row is kept."""
 Rows = dict[str, list[tuple[object, ...]]]

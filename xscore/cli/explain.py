@@ -269,6 +269,7 @@ def render_explanation(explanation: Explanation) -> str:
     if explanation.rank is not None:
         rows.append(("rank", f"{explanation.rank}"))
     rows.append(("calibrated", one_line(explanation.calibrated)))
+    rows.append(("purpose", one_line(explanation.purpose)))
     return "\n".join(
         [f"{bold(name)}  {explanation.id}", render_facts(rows), "", one_line(explanation.words)]
     )

@@ -4,24 +4,24 @@ It reads the store and indexes nothing. Trade-off: after an edit its answer is t
 index run.
 """
 
+from typing import Any
+
 import click
 
-from xscore.cli.opening import opened_store
+from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import COUNT, Flags, command
 from xscore.cli.text_layout import bold, faint
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import ExitCode, UsageError
-from xscore.platform.git_log import commits_with_files
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_place, one_line
 from xscore.store.graph import ReachedNode, ends_named, entity_names, follow_links
 from xscore.store.naming import find_file, name_forms, unknown_name
-from xscore.store.slices import Slice, slices_of
+from xscore.store.purposes import file_purposes, folder_purposes
+from xscore.store.slices import Slice, slices_of_repository
 from xscore.store.store import Store
 
 SLICES = "slices"
-MOST_COMMITS = 1_500
-"""The newest commits that say which files change together."""
 _INCOMING = {"calls": "calls", "imports": "imports", "tests": "tests", "references": "names"}
 _OUTGOING = {"calls": "called", "imports": "imported", "tests": "tested", "references": "named"}
 _NOTHING = {
@@ -77,15 +77,25 @@ def _print_links(question: str, path: str, depth: int | None, flags: Flags) -> N
         starts = ends_named(store.connection, name, question)
         # With one start the line says "it"; with several, which of them.
         names = entity_names(store.connection, starts) if len(starts) > 1 else {}
-    body = {"of": name, "found": [record_json(reached_node) for reached_node in reached]}
+        purposes = file_purposes(store.connection, [node.path for node in reached if node.path])
+    body = {
+        "of": name,
+        "found": [record_json(reached_node) for reached_node in reached],
+        "purposes": purposes,
+    }
     names |= {reached_node.id: reached_node.entity or reached_node.path for reached_node in reached}
     # Where everything is one step away, saying so on each line tells nothing.
     shows_steps = any(node.distance > 1 for node in reached)
     lines = []
+    unshown = dict(purposes)
     for reached_node in reached:
         lines.append(
             _link_line(reached_node, via=names.get(reached_node.via, ""), shows_steps=shows_steps)
         )
+        # Once for a file, at what is reached of it first.
+        purpose = unshown.pop(reached_node.path, "")
+        if purpose:
+            lines.append(faint(f"    {one_line(purpose)}"))
     flags.terminal.print_result(
         body, "\n".join(lines), none=_NOTHING[question].format(one_line(name))
     )
@@ -94,17 +104,23 @@ def _print_links(question: str, path: str, depth: int | None, flags: Flags) -> N
 
 
 def _print_slices(path: str, flags: Flags) -> int:
-    with opened_store(flags, make=False) as store:
-        commits = commits_with_files(store.root.path, "HEAD", limit=MOST_COMMITS)
-        slices = slices_of(store.connection, [commit.files for commit in commits])
+    settings = read_settings(flags).settings
+    with opened_store(flags, make=False, settings=settings) as store:
+        slices = slices_of_repository(
+            store.connection, store.root.path, uses_git=settings.index.git
+        )
         file = _named_file(store, path) if path else ""
+        purposes = folder_purposes(store.connection, {slice_.folder for slice_ in slices})
     if file:
         slices = tuple(slice_ for slice_ in slices if file in slice_.files)
-    body = {"slices": [record_json(slice_) for slice_ in slices]}
+    body: dict[str, Any] = {"slices": []}
     # Of one slice the files are what was asked for.
-    lines = [
-        _slice_line(slice_, shows_files=bool(file) or flags.terminal.verbose) for slice_ in slices
-    ]
+    shows_files = bool(file) or flags.terminal.verbose
+    lines: list[str] = []
+    for slice_ in slices:
+        purpose = purposes.get(slice_.folder, "")
+        body["slices"].append({**record_json(slice_), "purpose": purpose})
+        lines.append(_slice_line(slice_, purpose, shows_files=shows_files))
     none = "no files are linked: run `xscore index`"
     if file:
         none = f"{one_line(file)} is in no slice: nothing links to it, or too little"
@@ -121,10 +137,12 @@ def _named_file(store: Store, path: str) -> str:
     raise unknown_name(store.connection, path)
 
 
-def _slice_line(slice_: Slice, *, shows_files: bool) -> str:
+def _slice_line(slice_: Slice, purpose: str, *, shows_files: bool) -> str:
     folder = one_line(slice_.folder) or "."
     head = f"{bold(folder)}  {counted(len(slice_.files), 'file')}  {faint('around')} "
     lines = [head + one_line(slice_.hub)]
+    if purpose:
+        lines.append(faint(f"    {one_line(purpose)}"))
     if shows_files:
         lines += [f"  {one_line(path)}" for path in slice_.files[1:]]
     return "\n".join(lines)

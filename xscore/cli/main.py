@@ -65,6 +65,7 @@ Remember
     feedback        extensions.learning.commands:record_feedback  Say that a memory is right, wrong or overridden.
     suggest         extensions.learning.commands:suggest_preferences  Preferences of your other projects, not yet here.
     mute            extensions.learning.commands:mute_key  Stop suggesting a key.
+  fetch     extensions.documents.commands:fetch  Read documents and web pages: PDF, DOCX, HTML, text.
   session   - The working session of this branch, and its checkpoints.
     show        cli.session:show_session  What the next turn continues.
     list        cli.session:list_sessions  The sessions of all branches.
@@ -83,6 +84,7 @@ Remember
     delete extensions.privacy.commands:delete_turns  Erase past turns: question, answer, receipt.
 Measure
   report    cost_reports.commands:report  Dollars, tokens, time and coverage; a gate for CI.
+  view      extensions.view.command:view  Look at turns in a browser: search, compare, watch, review.
   eval      + Measure the judge on tasks with known answers.
     run     extensions.evaluation.commands:evaluate  Ask each task, and measure what is found.
     mine    extensions.evaluation.mine_command:mine  Make cases from this repository's history.
@@ -95,6 +97,7 @@ Measure
     submit  extensions.batch.submit_commands:submit_batch  Send a list to the Batch API.
     run     extensions.batch.submit_commands:run_batch  Judge a list by live calls.
     rescore extensions.batch.submit_commands:rescore_judgments  Judge again what edits have changed.
+    purposes extensions.batch.purpose_commands:write_purposes  Have a model say what files and classes are for.
     status  extensions.batch.commands:show_job_status  Show how far a job is.
     wait    extensions.batch.commands:wait_for_jobs  Collect until everything is in.
     collect extensions.batch.commands:collect_jobs  Fetch results, send what is next.

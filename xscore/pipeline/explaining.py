@@ -34,11 +34,12 @@ from xscore.records.judgment import (
     READS_AS_ZERO_BELOW,
     Origin,
 )
-from xscore.records.memory import Memory, MemoryStatus
+from xscore.records.memory import Kind, Memory, MemoryStatus
 from xscore.records.receipt import Answer, Selected
 from xscore.records.reports import Explanation
 from xscore.store import turns
 from xscore.store.naming import file_of_name, name_forms, unknown_name
+from xscore.store.purposes import class_purposes, file_purposes
 from xscore.store.turn_history import PastTurn
 
 if TYPE_CHECKING:
@@ -82,7 +83,17 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
         entity=memory.entity,
         words=" ".join(words),
         calibrated=_calibrated_words(parts.store, past, explanation.memory),
+        purpose=_purpose_of(parts.store.connection, memory),
     )
+
+
+def _purpose_of(connection: sqlite3.Connection, memory: Memory) -> str:
+    """Return what a model says that the class, or else the file, of a memory is for."""
+    if memory.kind is Kind.CLASS:
+        purposes = class_purposes(connection, [memory.id])
+        if purposes:
+            return purposes[memory.id]
+    return file_purposes(connection, [memory.path]).get(memory.path, "")
 
 
 def _calibrated_words(store: "Store", past: PastTurn, shown: Selected | None) -> str:

@@ -52,6 +52,7 @@ MOST_DETAILS = 20
 """Most details of kept summaries to consider, newest first."""
 LATEST_DECISIONS = 5
 """Most decisions to show, and most verdicts on the context of a task."""
+HAS_PURPOSES = "SELECT 1 FROM purpose LIMIT 1"
 PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
 """Kinds that are places in code and never merge, whatever their text."""
 
@@ -213,6 +214,7 @@ def _bundle_entries(
     kept_memories = [memories[entry.candidate.id] for entry in kept]
     changed = _changed(store, kept_memories)
     drifts = _drifts(store, kept_memories)
+    purposes = _purposes(store, kept_memories)
     entries: list[BundleEntry] = []
     for ranked in kept:
         candidate = ranked.candidate
@@ -220,6 +222,7 @@ def _bundle_entries(
             memory=memories[candidate.id],
             ranked=ranked,
             header=headers.get(candidate.path, ""),
+            purposes=purposes.get(candidate.path, ()),
             reason=reason_of(ranked, reasons),
             below_threshold=candidate.id in selection.filled,
             changed=changed.get(candidate.id, ()),
@@ -227,6 +230,17 @@ def _bundle_entries(
         )
         entries.append(entry)
     return entries
+
+
+def _purposes(store: Store, memories: Sequence[Memory]) -> Mapping[str, tuple[str, ...]]:
+    """Look up what a model says that the files are for, and their classes that were hit, by
+    path."""
+    # Most stores have none: a model writes them when it is asked to.
+    if store.connection.execute(HAS_PURPOSES).fetchone() is None:
+        return {}
+    from xscore.store.purposes import purposes_to_show  # only where there are any
+
+    return purposes_to_show(store.connection, memories)
 
 
 def _changed(store: Store, memories: Iterable[Memory]) -> dict[str, tuple[Citation, ...]]:
@@ -244,14 +258,14 @@ def _changed(store: Store, memories: Iterable[Memory]) -> dict[str, tuple[Citati
 
 
 def _drifts(store: Store, memories: Iterable[Memory]) -> dict[str, str]:
-    """Look up whether what facts name still exists."""
-    facts = [memory for memory in memories if not memory.layer.is_indexed]
+    """Look up whether what facts name still exists, and whether documents are out of date."""
+    not_of_files = [memory for memory in memories if memory.source is not MemorySource.INDEX]
     # Most turns show none.
-    if not facts:
+    if not not_of_files:
         return {}
-    from xscore.store.drift import gone_names  # only where a fact is shown
+    from xscore.store.drift import gone_names  # only where such a memory is shown
 
-    return gone_names(store, facts)
+    return gone_names(store, not_of_files)
 
 
 def _without_near_duplicates(

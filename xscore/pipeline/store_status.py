@@ -9,7 +9,7 @@ from xscore.cache.calibrations import read_calibrations
 from xscore.costs.ledger import is_estimated, total_spent
 from xscore.platform.git_folder import head_branch, head_commit
 from xscore.platform.paths import user_data_dir
-from xscore.records.reports import CalibrationLine, StoreStatus
+from xscore.records.reports import CalibrationLine, SliceLine, StoreStatus
 from xscore.settings import Settings
 from xscore.store import commit_rows, opening
 from xscore.store.extracted_facts import count_waiting
@@ -18,6 +18,10 @@ from xscore.store.index_rows import GRAMMARS_MISSING, files_kept_out, files_left
 from xscore.store.redaction import redact
 from xscore.store.store import Store
 from xscore.store.turns import latest_turn_id
+
+LEAST_FILES, MOST_FILES = 60, 5_000
+"""Of how many files slices are shown: fewer are seen at a glance, more take seconds to group."""
+SLICES_SHOWN = 5
 
 
 def read_store_status(store: Store, settings: Settings) -> StoreStatus:
@@ -66,9 +70,30 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         spent_estimated=is_estimated(connection),
         background=read_background(connection, now=store.clock()),
         calibrations=_calibrations(store),
+        purposes=count("purpose WHERE line <> ''"),
+        slices=_slices(store, settings),
         facts_waiting=sum(map(count_waiting, store.connections_of_a_turn())),
         hook_failure=read_hook_state(hook_state_file(store.root, data_dir)).failure,
     )
+
+
+def _slices(store: Store, settings: Settings) -> tuple[SliceLine, ...]:
+    """Return the largest slices of a repository that is too large to be seen at a glance."""
+    (files,) = store.connection.execute("SELECT count(*) FROM file WHERE excluded = ''").fetchone()
+    if not LEAST_FILES <= files <= MOST_FILES:
+        return ()
+    from xscore.store.purposes import folder_purposes  # only where the repository is large
+    from xscore.store.slices import slices_of_repository  # like the above
+
+    slices = slices_of_repository(
+        store.connection, store.root.path, uses_git=settings.index.git and store.root.is_git
+    )
+    purposes = folder_purposes(store.connection, {slice_.folder for slice_ in slices})
+    lines: list[SliceLine] = []
+    for slice_ in slices[:SLICES_SHOWN]:
+        purpose = purposes.get(slice_.folder, "")
+        lines.append(SliceLine(slice_.folder, slice_.hub, len(slice_.files), purpose))
+    return tuple(lines)
 
 
 def _calibrations(store: Store) -> tuple[CalibrationLine, ...]:

@@ -36,14 +36,23 @@ from xscore.prompts.left_out import (
     telling_words,
     without_stubs,
 )
-from xscore.records.memory import BLOCK_NAME, Kind, Layer, Memory, labelled_details
+from xscore.records.memory import (
+    BLOCK_NAME,
+    PROSE_KINDS,
+    Kind,
+    Layer,
+    Memory,
+    labelled_details,
+)
 from xscore.settings import BundleSettings
 
 CODE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
 """Layers that get what the others leave of their ceilings."""
 OUTLINE_KINDS = frozenset({Kind.CLASS, Kind.TEST, Kind.BLOCK})
 """Kinds whose text holds the stubs of their members."""
-PARTIAL_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.TEST, Kind.DOC, Kind.TEXT, Kind.COMMIT})
+PARTIAL_KINDS = frozenset(
+    {Kind.FUNCTION, Kind.METHOD, Kind.TEST, Kind.TEXT, Kind.COMMIT, *PROSE_KINDS}
+)
 """Kinds that may be shown in part; never an outline."""
 HEADER_SHARE = 0.1
 """Largest share of the budget for one file's header."""
@@ -157,10 +166,10 @@ def _fill(pieces: Sequence[BundlePiece], budget: int, chosen: set[str]) -> int:
     spent = 0
     opened: set[str] = set()
     for piece in pieces:
-        header = ""
+        above = 0
         if piece.memory.path not in opened:
-            header = piece.header
-        price = memory_tokens(piece.memory, len(piece.text) + len(header))
+            above = len(piece.header) + sum(map(len, piece.purposes))
+        price = memory_tokens(piece.memory, len(piece.text) + above)
         if spent + price <= budget:
             spent += price
             opened.add(piece.memory.path)
@@ -283,7 +292,8 @@ def _piece(
     header = used_head(_without_notice(entry.header).strip("\n"), texts)
     header = header if memory_tokens(memory, len(header)) <= token_limit else ""
     note = provenance_text(entry, now=now)
-    return BundlePiece(entry, text, memory_tokens(memory, len(text)), header=header, note=note)
+    size = memory_tokens(memory, len(text))
+    return BundlePiece(entry, text, size, header=header, purposes=entry.purposes, note=note)
 
 
 def _without_notice(header: str) -> str:
@@ -330,7 +340,8 @@ def _room_left(pieces: Sequence[BundlePiece], room: int) -> int:
     tokens_left = room
     for piece in pieces:
         tokens_left -= piece.tokens + CAPTION_TOKENS
-        headers[piece.memory.path] = memory_tokens(piece.memory, len(piece.header))
+        above = len(piece.header) + sum(map(len, piece.purposes))
+        headers[piece.memory.path] = memory_tokens(piece.memory, above)
     return tokens_left - sum(headers.values())
 
 
@@ -395,8 +406,10 @@ def _laid_out(included: Sequence[BundlePiece]) -> tuple[BundlePiece, ...]:
     for piece in included:
         memory = piece.memory
         header = ""
+        purposes: tuple[str, ...] = ()
         if memory.path not in opened:
             header = piece.header
+            purposes = piece.purposes
         opened.add(memory.path)
         if header.strip() in own_text:
             header = ""  # it is a memory of its own, and shown as one
@@ -404,7 +417,7 @@ def _laid_out(included: Sequence[BundlePiece]) -> tuple[BundlePiece, ...]:
         stubs = members[memory.path, memory.entity.removeprefix(BLOCK_NAME)]
         if memory.kind in OUTLINE_KINDS and stubs:
             text = name_methods(without_stubs(_shown(piece.entry), stubs))
-        pieces.append(replace(piece, text=text, header=header))
+        pieces.append(replace(piece, text=text, header=header, purposes=purposes))
     return tuple(pieces)
 
 

@@ -14,12 +14,14 @@ from itertools import groupby
 
 from xscore.platform import tokens
 from xscore.prompts.bundle_parts import (
+    PURPOSES_NOTE,
     BundleLayout,
     BundlePiece,
     Section,
     piece_caption,
     piece_heading,
     piece_remarks,
+    purpose_lines,
 )
 from xscore.prompts.fences import collapse_blanks, escape_attribute, escape_tags, well_formed
 from xscore.prompts.left_out import (
@@ -87,7 +89,13 @@ def _memory(number: int, piece: BundlePiece) -> str:
     beside = f"[{memory.id}] {piece_remarks(piece)}{why}"
     first = f"[{number}] ({memory.kind.value}, {score}) {piece_heading(piece)}{lines}{below}"
     captions = [collapse_blanks(first), collapse_blanks(beside)]
-    return "\n".join([*captions, *_header_block(piece), _text_block(piece)])
+    return "\n".join([*captions, *_purpose_block(piece), *_header_block(piece), _text_block(piece)])
+
+
+def _purpose_block(piece: BundlePiece) -> list[str]:
+    if not piece.purposes:
+        return []
+    return ["\n".join([f"> {line}" for line in (f"({PURPOSES_NOTE})", *purpose_lines(piece))])]
 
 
 def _header_block(piece: BundlePiece) -> list[str]:
@@ -178,19 +186,24 @@ def render_markdown(layout: BundleLayout) -> str:
 
 
 def render_json(layout: BundleLayout) -> str:
-    """`{schema, headers: {path: text}, memories: [...], left_out: [...], …}`, one memory a line."""
+    """`{schema, headers: {path: text}, purposes: {path: [line]}, memories: [...], left_out: [...],
+    …}`, one memory a line."""
     memories = list(map(_memory_object, layout.pieces))
     named, by_id = _rows_and_ids(layout)
     beside = layout.beside
     headers: dict[str, str] = {}
+    purposes: dict[str, list[str]] = {}
     for piece in layout.pieces:
         if piece.header:
             headers[piece.memory.path] = well_formed(piece.header)
+        if piece.purposes:
+            purposes[piece.memory.path] = [well_formed(line) for line in piece.purposes]
     governance = {"failure_patterns": beside.failure_patterns, "decisions": beside.decisions}
     parts = {
         "schema": "1",
         "remark": _json(beside.remark),
         "headers": _json(headers),
+        "purposes": _json(purposes),
         "memories": _json_lines(memories),
         "governance": _json(governance),
         "left_out": _json_lines(named),
@@ -322,6 +335,9 @@ def _xml_piece(piece: BundlePiece) -> str:
     memory = piece.memory
     parts = []
     file = escape_attribute(memory.path)
+    if piece.purposes:
+        note = escape_attribute(PURPOSES_NOTE)
+        parts += [f'<purpose file="{file}" note="{note}">', *purpose_lines(piece), "</purpose>"]
     if piece.header:
         parts += [f'<header file="{file}">', escape_tags(piece.header), "</header>"]
     score = "" if piece.score is None else f' score="{piece.score:.2f}"'
@@ -341,7 +357,7 @@ def _markdown_piece(piece: BundlePiece) -> str:
         entity = f"; `{collapse_blanks(memory.entity)}`"
     score = "" if piece.score is None else f"; score {piece.score:.2f}"
     caption = f"{piece_caption(piece)}{entity}{score}"
-    return "\n\n".join([*_header_block(piece), caption, _text_block(piece)])
+    return "\n\n".join([*_purpose_block(piece), *_header_block(piece), caption, _text_block(piece)])
 
 
 def _named(memory: Memory | Candidate) -> dict[str, object]:

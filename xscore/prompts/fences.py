@@ -10,8 +10,8 @@ from functools import cache
 from xscore.platform.text import BIDI, INVISIBLE
 
 ANSWER_TAGS = (
-    "code memory file header left_out session exchange current_file diff errors task answer system"
-    " system_context evidence past_answers governance facts session_summary checkpoint"
+    "code memory file header purpose left_out session exchange current_file diff errors task answer"
+    " system system_context evidence past_answers governance facts session_summary checkpoint"
     " answer_manner"
 )
 

@@ -26,6 +26,8 @@ class Stage(StrEnum):
     """Summaries of old turns of an agent's session (`session compress --model`)."""
     EXTRACT = "extract"
     """Facts of a session that is over (`memory.extractor`)."""
+    PURPOSE = "purpose"
+    """Lines of purpose of files, classes and folders (`batch purposes`)."""
 
     @property
     def operation(self) -> str:

@@ -32,6 +32,9 @@ class Explanation(Struct, frozen=True, kw_only=True):
     calibrated: str = ""
     """What the score and the cut stood for on past commits; empty: the judge was not
     calibrated."""
+    purpose: str = ""
+    """What a model says that its class, or else its file, is for; empty: none was asked
+    (`xscore batch purposes`)."""
 
 
 class BackgroundStatus(Struct, frozen=True, kw_only=True):
@@ -66,6 +69,18 @@ class CalibrationLine(Struct, frozen=True):
     """Unix seconds at which it was measured."""
     says: str
     """`0.63 ≈ recall 0.86 (0.79–0.92) on 120 past commits`."""
+
+
+class SliceLine(Struct, frozen=True):
+    """A group of files that belong together (`xscore graph slices`)."""
+
+    folder: str
+    """Of most of its files; empty: the root."""
+    hub: str
+    """The file with the strongest links within it."""
+    files: int
+    purpose: str = ""
+    """What a model says that the folder is for; empty: none was asked."""
 
 
 class StoreStatus(Struct, frozen=True, kw_only=True):
@@ -104,6 +119,10 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
 
     calibrations: tuple[CalibrationLine, ...] = ()
     """Newest first; see `xscore calibrate`."""
+    purposes: int = 0
+    """Files, classes and folders of which a model has said what they are for."""
+    slices: tuple[SliceLine, ...] = ()
+    """The largest groups of files that link to each other; empty in a small repository."""
     facts_waiting: int = 0
     """Facts of sessions that wait for `xscore memory review`, without those of your own store."""
     hook_failure: HookFailure | None = None

@@ -537,6 +537,16 @@ CREATE TABLE evaluation (                       -- one row per evaluation run of
     unjudged   INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+CREATE TABLE purpose (                          -- what a model says that a file, class or folder is for; data, never an instruction
+    kind    TEXT NOT NULL CHECK (kind IN ('file', 'class', 'folder')),
+    content TEXT NOT NULL,                      -- hash of the file, of the class's text, or of the folder and its files' names
+    path    TEXT NOT NULL,                      -- where it was when this was written
+    line    TEXT NOT NULL,                      -- one line, redacted; empty: the source did not bear out what the model wrote
+    writer  TEXT NOT NULL,                      -- provider:model
+    at      REAL NOT NULL,
+    PRIMARY KEY (kind, content)
+) WITHOUT ROWID;
+
 CREATE TABLE calibration (                      -- what the scores of a judge were worth on past commits
     judge TEXT PRIMARY KEY,                     -- judge key
     body  TEXT NOT NULL CHECK (json_valid(body)),  -- `records.calibration.Calibration`

@@ -10,12 +10,16 @@ import math
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from posixpath import dirname
 
 from msgspec import Struct
 
+from xscore.platform.git_log import commits_with_files
 from xscore.platform.hashing import file_id
 
+MOST_COMMITS = 1_500
+"""The newest commits that say which files change together."""
 LARGEST_COMMIT = 30
 """Files of the largest commit that says anything about two of them."""
 LEAST_FILES = 3
@@ -52,6 +56,17 @@ class Slice(Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """What it is called: its folder and its hub."""
         return f"{self.folder or '.'}: {self.hub}"
+
+
+def slices_of_repository(
+    connection: sqlite3.Connection, root: Path, *, uses_git: bool
+) -> tuple[Slice, ...]:
+    """Return the slices of the index, by its links and by the newest commits."""
+    commits: Sequence[Sequence[str]] = ()
+    if uses_git:
+        past = commits_with_files(root, "HEAD", limit=MOST_COMMITS)
+        commits = [commit.files for commit in past]
+    return slices_of(connection, commits)
 
 
 def slices_of(

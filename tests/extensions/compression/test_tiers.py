@@ -28,8 +28,8 @@ from xscore.extensions.compression.tiers import (
     order_of_excess,
     push_down,
 )
-from xscore.extensions.compression.turn_names import names_in
 from xscore.platform import tokens
+from xscore.platform.text_names import names_in
 
 
 def compressed(session: AgentSession, budget: int) -> CompressedText:

@@ -1,6 +1,7 @@
 """`xscore calibrate` as a user runs it: measured, stored, used, checked, reset, and refused."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from hashlib import sha256
@@ -44,14 +45,17 @@ def scored(memory: ShownMemory, turn: str) -> int:
     return noise(memory.entity, turn) + (45 if is_needed else 0)
 
 
-def write_cases(folder: Path, count: int) -> Path:
-    """Write tasks that each need one function."""
+def write_cases(folder: Path, count: int, *, together: int = 1) -> Path:
+    """Write tasks that need so many functions in all, and each `together` of them."""
     lines = []
-    for number in range(count):
-        gold = [{"path": f"shop/part_{number // 4 * 4}.py", "name": f"widget_{number}"}]
-        lines.append(
-            {"id": f"c{number}", "task": f"Sand the edge of `widget_{number}`", "gold": gold}
-        )
+    for first in range(0, count, together):
+        numbers = range(first, min(first + together, count))
+        gold = [
+            {"path": f"shop/part_{number // 4 * 4}.py", "name": f"widget_{number}"}
+            for number in numbers
+        ]
+        names = ", ".join(f"`widget_{number}`" for number in numbers)
+        lines.append({"id": f"c{first}", "task": f"Sand the edge of {names}", "gold": gold})
     file = folder / "cases.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return file
@@ -148,7 +152,8 @@ def test_a_check_fails_where_another_model_answers(
         monkeypatch.setenv("XSCORE_JUDGE_MODEL", "decisions:latest")
         never = xscore("calibrate", "--check", cwd=repo)
         assert never.returncode == 2 and "xscore calibrate" in never.stderr
-        measured = xscore("calibrate", str(write_cases(tmp_path, 36)), "--json", cwd=repo)
+        cases = write_cases(tmp_path, 36, together=4)
+        measured = xscore("calibrate", str(cases), "--json", cwd=repo)
         assert measured.returncode == 0, measured.stderr
         assert json.loads(measured.stdout)["calibration"]["identity"]["model"] == "jev-1"
         assert xscore("calibrate", "--check", cwd=repo).returncode == 0
@@ -161,7 +166,8 @@ def test_a_calibration_that_came_with_a_clone_does_not_count(
     xscore: Run, repo: Path, host: OpenAIServer, tmp_path: Path
 ) -> None:
     """Neither a store put beside the clone's commits, nor one put into its git folder."""
-    xscore("calibrate", str(write_cases(tmp_path, 36)), "--recall", "0.8", cwd=repo)
+    cases = write_cases(tmp_path, 36, together=4)
+    assert xscore("calibrate", str(cases), "--recall", "0.8", cwd=repo).returncode == 0
     git(tmp_path, "clone", "-q", str(repo), "clone")
     clone = tmp_path / "clone"
     shutil.copytree(store_dir(repo), clone / ".xscore")
@@ -178,12 +184,11 @@ def test_cases_come_from_the_history_where_none_are_named(
 ) -> None:
     """Each commit is asked at its parent; the calibration is that of this repository's judge."""
     commits: list[tuple[str, dict[str, str | None]]] = [("Begin the shop", dict(FILES))]
-    for number in range(30):
-        path = f"shop/part_{number // 4 * 4}.py"
-        before = dict(files_after(commits))[path]
-        after = before.replace(f"size + {number}\n", f"size + {number} + 1\n")
-        message = f"Cut widget number {number} a little longer, since its edge is sanded later"
-        commits.append((message, {path: after}))
+    for path, source in list(FILES.items())[:8]:
+        numbers = re.findall(r"widget_(\d+)", source)
+        named = " and ".join(f"number {number} " for number in numbers)
+        message = f"Cut the widgets {named}a little longer, since their edges are sanded later"
+        commits.append((message, {path: re.sub(r"(size \+ \d+)", r"\1 + 1", source)}))
     repo = write_history(tmp_path / "repo", commits)
     host.score = lambda memory, turn: (
         noise(memory.entity, turn)
@@ -192,14 +197,6 @@ def test_cases_come_from_the_history_where_none_are_named(
     done = xscore("calibrate", "--recall", "0.8", "--json", cwd=repo)
     assert done.returncode == 0, done.stderr
     calibration = json.loads(done.stdout)["calibration"]
-    assert calibration["cases"] == 30
+    assert (calibration["cases"], calibration["positives"]) == (8, 32)
     turn = json.loads(xscore("context", "Sand the edge", "--json", cwd=repo).stdout)
     assert turn["thresholds"]["function"] == pytest.approx(calibration["cuts"]["function"])
-
-
-def files_after(commits: list[tuple[str, dict[str, str | None]]]) -> dict[str, str]:
-    """Return the files after the last of these commits."""
-    files: dict[str, str] = {}
-    for _, changed in commits:
-        files |= {path: text for path, text in changed.items() if text is not None}
-    return files

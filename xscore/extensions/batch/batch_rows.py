@@ -307,6 +307,7 @@ def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
         judge=job.judge_spec,
         created_at=job.created_at,
         ended_at=job.ended_at,
+        writes=job.recipe.writes,
         questions=questions,
         candidates=job.candidates,
         cached=job.cached,

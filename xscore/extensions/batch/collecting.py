@@ -94,10 +94,7 @@ def _read_results(
             rule.rejected += 1
             unscored.append((name, prompt.pieces, _refusal(result)))
         else:
-            cause = _AGAIN[result.outcome]
-            if result.detail:
-                cause = f"{cause} ({result.detail})"
-            readings.to_replan[name] = cause
+            readings.to_replan[name] = failure_cause(result)
     # Whether the host accepts and the model scores anything is known once the whole chunk is read.
     rule.has_score = rule.has_score or bool(readings.judged)
     takes_nothing = not rule.has_answer and rule.rejected >= rule.most_rejected
@@ -113,6 +110,14 @@ def _read_results(
     return readings
 
 
+def failure_cause(result: BatchResult) -> str:
+    """Say why a request without an answer is planned again."""
+    cause = _AGAIN[result.outcome]
+    if result.detail:
+        return f"{cause} ({result.detail})"
+    return cause
+
+
 def _refusal(result: BatchResult) -> RepairReason:
     """Return why the host refused a prompt, as the repair of live replies knows it."""
     detail = result.detail or "the host refused it"
@@ -126,7 +131,7 @@ CHUNK = 5_000
 UNREADABLE_RESULTS = "the vendor ran them and their results cannot be read: "
 """Prefix of the problem of an ended batch whose host returned fewer results than it reports."""
 NO_RESULT = "provider: the vendor gave no result for it"
-_Chunk = list[tuple[RequestName, BatchResult]]
+ResultChunk = list[tuple[RequestName, BatchResult]]
 
 
 class _Fetched(Struct):
@@ -135,16 +140,18 @@ class _Fetched(Struct):
     met: set[RequestName] = field(default_factory=set)
     completed: set[RequestName] = field(default_factory=set)
     unreadable: int = 0
-    chunk: _Chunk = field(default_factory=list)
+    chunk: ResultChunk = field(default_factory=list)
 
 
 class ResultCollector:
     """Stores the results of one job's batches, one batch at a time."""
 
+    renderer: type[BatchRenderer] = BatchRenderer
+
     def __init__(self, context: JobContext, host: BatchHost, *, chunk: int) -> None:
         connection = context.connection
         job = context.job
-        self._context = context
+        self.context: JobContext = context
         self._host = host
         self._job = job
         self._chunk = chunk
@@ -170,7 +177,7 @@ class ResultCollector:
 
         Raises StoreError and leaves of ProviderError; retry later.
         """
-        connection = self._context.connection
+        connection = self.context.connection
         fetched = _Fetched(
             job_rows.requests_of_batch(connection, self._job.id, batch.number),
             job_rows.requests_of_batch(connection, self._job.id, batch.number, answered=True),
@@ -226,50 +233,62 @@ class ResultCollector:
         # given up
         if unread and not (may_give_up and batch.problem.startswith(UNREADABLE_RESULTS)):
             problem = f"{UNREADABLE_RESULTS}{unread:,} of its {batch.requests:,}"
-            with self._context.transaction() as connection:
+            with self.context.transaction() as connection:
                 batch_rows.update_batch(connection, batch, "created", "ended", problem=problem)
             raise UnreadableResponse(
                 f"batch {batch.number}: {problem}",
                 hint="The next `xscore batch collect` fetches them again.",
             )
-        with self._context.transaction() as connection:
-            self._context.ledger.enter_unread(connection, batch, rest[:unread])
+        with self.context.transaction() as connection:
+            self.context.ledger.enter_unread(connection, batch, rest[:unread])
             batch_rows.replan_requests(connection, self._job.id, dict.fromkeys(rest, NO_RESULT))
             batch_rows.move_batch(connection, batch, "collected")
 
     def _enter(self, batch: Batch, fetched: _Fetched) -> None:
         chunk = fetched.chunk
         fetched.chunk = []
-        if not chunk:
-            return
-        chunk = self._refuse_cut_prompts(chunk)
+        if chunk:
+            self.enter_results(batch, self._refuse_cut_prompts(chunk))
+
+    def enter_results(self, batch: Batch, chunk: ResultChunk) -> None:
+        """Keep these results and enter what they cost, in one transaction."""
         numbers = {number for (_, number), _ in chunk}
-        prompts = job_rows.read_prompts(self._context.connection, self._job.id, numbers)
+        prompts = job_rows.read_prompts(self.context.connection, self._job.id, numbers)
         parts_of: Mapping[str, frozenset[str]] = {}
         # The parts of large memories are looked up only where a chunk holds one: that takes all
         # their texts.
         if any(map(_holds_part, prompts.values())):
             parts_of = self._parts_of
-        with self._context.transaction() as connection:
+        with self.context.transaction() as connection:
             readings = _read_results(
                 chunk, prompts, secret=self._secret, rule=self._rule, faults=self.faults
             )
-            answered: list[tuple[BatchResult, int]] = []
-            charged: list[RequestName] = []
-            for name, result in chunk:
-                if result.completion is not None:
-                    answered.append((result, len(prompts[name[1]].pieces)))
-                if result.is_charged:
-                    charged.append(name)
-            self._context.ledger.enter(connection, batch, answered)
-            self._context.ledger.enter_unread(connection, batch, charged)
+            self.enter_costs(connection, batch, chunk, prompts)
             self._keep(connection, readings, parts_of)
             batch_rows.mark_answered(connection, self._job.id, readings.answered_requests)
             batch_rows.lose_requests(connection, self._job.id, readings.lost)
             batch_rows.replan_requests(connection, self._job.id, readings.to_replan)
             self._plan_follow_ups(connection, readings)
 
-    def _refuse_cut_prompts(self, chunk: _Chunk) -> _Chunk:
+    def enter_costs(
+        self,
+        connection: Connection,
+        batch: Batch,
+        chunk: ResultChunk,
+        prompts: Mapping[int, PackPrompt],
+    ) -> None:
+        """Enter what these results cost, whatever they are worth. prompts: by number."""
+        answered: list[tuple[BatchResult, int]] = []
+        charged: list[RequestName] = []
+        for name, result in chunk:
+            if result.completion is not None:
+                answered.append((result, len(prompts[name[1]].pieces)))
+            if result.is_charged:
+                charged.append(name)
+        self.context.ledger.enter(connection, batch, answered)
+        self.context.ledger.enter_unread(connection, batch, charged)
+
+    def _refuse_cut_prompts(self, chunk: ResultChunk) -> ResultChunk:
         """Refuse the answers to prompts that the host cut silently, and count them as charged, as
         live calls do."""
         host = self._host
@@ -284,7 +303,7 @@ class ResultCollector:
         answered.sort(key=itemgetter(1))
         # Planned with another version's prompt: the answers stand.
         with suppress(UsageError):
-            renderer = BatchRenderer(self._context.store, host, self._job)
+            renderer = self.renderer(self.context.store, host, self._job)
             for name, request in renderer.requests(answered):
                 completion = results[name].completion
                 assert completion is not None
@@ -333,7 +352,7 @@ class ResultCollector:
 
         An edited memory has other parts, so it stays unjudged.
         """
-        store = self._context.store
+        store = self.context.store
         recipe = self._job.recipe
         large = []
         for candidate in store.pool(tests=recipe.tests):

@@ -22,7 +22,7 @@ from xscore.extensions.batch import batch_rows
 from xscore.extensions.batch.batch_rows import job_status
 from xscore.extensions.batch.job_rows import BatchJob, read_batch_jobs, read_job, select_jobs
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE, advance_job, job_status_at_vendor
-from xscore.extensions.batch.records import Batch, JobStatus, hit_rate
+from xscore.extensions.batch.records import PURPOSES, Batch, JobStatus, hit_rate
 from xscore.extensions.batch.results import check_results_path, settings_of_job, write_job_results
 from xscore.pipeline.json_form import Json, record_json, to_json
 from xscore.platform import database
@@ -241,12 +241,21 @@ async def _poll_until_done(
         if failures >= MOST_FAILURES or all(map(_is_held_back, hopeful)):
             return list(status_of.values())
         progress = " · ".join(
-            f"{status.job} {status.judged:,} of {status.asked:,} judged" for status in hopeful
+            f"{status.job} {status.judged:,} of {status.asked:,} {_verb(status)}"
+            for status in hopeful
         )
         if progress != last_note:
             terminal.note(progress)
             last_note = progress
         await asyncio.sleep(settings.batch.poll_s)
+
+
+def _verb(status: JobStatus) -> str:
+    return "written" if status.writes == PURPOSES else "judged"
+
+
+def _lacking(status: JobStatus) -> str:
+    return "not written" if status.writes == PURPOSES else "unjudged"
 
 
 def _is_finished(status: JobStatus) -> bool:
@@ -298,10 +307,15 @@ def render_job(status: JobStatus, *, cost: bool = True) -> str:
     """Show one job: its list, progress, batches, dollars and problems. cost: its dollars."""
     batches = [batch for batch in status.batches if batch.state != "collected"]
     batches = batches or list(status.batches[-1:])
+    done = f"{status.judged:,} of {status.asked:,} asked{_rest(status)}"
     rows = [
         ("  list", list_in_words(status.questions, status.candidates, status.cached)),
-        ("  judged", f"{status.judged:,} of {status.asked:,} asked{_rest(status)}"),
+        ("  judged", done),
     ]
+    if status.writes == PURPOSES:
+        has = f"{status.cached:,} had a purpose before"
+        rows = [("  files", f"{status.candidates:,}, classes and folders too · {has}")]
+        rows.append(("  written", done))
     for batch in batches[-BATCHES_SHOWN:]:
         rows.append(("  batch", _batch(batch)))
     if len(batches) > BATCHES_SHOWN:
@@ -334,6 +348,8 @@ def next_step(status: JobStatus) -> str:
         return f"a cap stops the rest: `xscore batch collect {status.job} --max-usd N` continues"
     if status.is_pending:
         return f"`xscore batch wait {status.job}` waits for the rest"
+    if status.unjudged and status.writes == PURPOSES:
+        return "`xscore batch purposes` asks again for what has none"
     if status.unjudged:
         # A batch has chat prompts, whatever live calls have.
         judge = status.judge.replace("openai:", "openai-chat:", 1)
@@ -366,9 +382,9 @@ def _render_jobs(jobs: Sequence[JobStatus]) -> str:
 def _state(status: JobStatus) -> str:
     if not status.is_pending:
         if status.asked and not status.judged:
-            return "over: nothing was judged"
+            return f"over: nothing was {_verb(status)}"
         if status.unjudged:
-            return f"over: {sum(status.unjudged.values()):,} unjudged"
+            return f"over: {sum(status.unjudged.values()):,} {_lacking(status)}"
         return "all in"
     parts: list[str] = []
     if status.sent:
@@ -384,7 +400,7 @@ def _rest(status: JobStatus) -> str:
         rest = f" · {status.waiting:,} waiting"
     if status.unjudged:
         causes = ", ".join(f"{count:,} {cause}" for cause, count in status.unjudged.items())
-        rest += f" · unjudged: {causes}"
+        rest += f" · {_lacking(status)}: {causes}"
     return rest
 
 

@@ -36,7 +36,7 @@ from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import NothingMatched, StoreError, UnreadableResponse
 from xscore.providers.host_facts import UNSEEN_TOKENS, estimated_output_tokens, is_excessive
 from xscore.providers.prices import PriceList
-from xscore.records.calls import CallRecord, CounterfactualCost, Stage, Usage
+from xscore.records.calls import CallRecord, CounterfactualCost, Usage
 from xscore.records.estimates import CapLeft
 from xscore.settings import Settings
 from xscore.store.store import Store
@@ -183,7 +183,7 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         return CallRecord(
             id=name,
             turn_id=batch.job,
-            stage=Stage.JUDGE,
+            stage=self.job.stage,
             provider=self.job.recipe.provider,
             host=self.job.recipe.host,
             model=self.job.recipe.model.name,

@@ -27,6 +27,7 @@ from xscore.platform.processes import random_hex
 from xscore.platform.text import one_line
 from xscore.prompts.judge import JudgeModel
 from xscore.prompts.turn_text import turn_block
+from xscore.records.calls import Stage
 from xscore.records.judgment import JudgeIdentity, UnjudgedCause
 from xscore.records.turn import Scope, Turn
 from xscore.scorer.packs import PackProfile
@@ -68,6 +69,8 @@ class JobRecipe(Struct, frozen=True, kw_only=True):
     tests: Literal["cards", "full"]
     scope: Scope = Scope()
     only: tuple[str, ...] | None = None
+    writes: Literal["judgments", "purposes"] = "judgments"
+    """What is kept of the replies; purposes are of files, classes and folders."""
     deal: str = field(default_factory=lambda: secrets.token_hex(16))
     """Secret that shuffles the ids in prompts, in hex. It belongs to the job, not to the store:
     another user of the store has another secret, and a reply read with that one would give scores
@@ -101,6 +104,11 @@ class BatchJob(Struct, frozen=True):
     cached: int
     ended_at: float | None = None
     stopped_at: float | None = None
+
+    @property
+    def stage(self) -> Stage:
+        """What its calls are for."""
+        return Stage.PURPOSE if self.recipe.writes == "purposes" else Stage.JUDGE
 
 
 class JobQuestion(Struct, frozen=True, kw_only=True):

@@ -82,11 +82,12 @@ async def advance_job(
         except (ProviderError, UsageError) as error:
             # With --forget nothing is asked of the vendor, so a lost key or host does not matter.
             return _abandon_open_batches(context) if forget else _unusable(context, error)
+        sender_class, collector_class = _classes_of(job)
         run = _JobPass(
             context=context,
             host=reached,
-            sender=BatchSender(context, reached),
-            collector=ResultCollector(context, reached, chunk=chunk),
+            sender=sender_class(context, reached),
+            collector=collector_class(context, reached, chunk=chunk),
             note=note,
             sends=job.stopped_at is None,
             abandons=forget,
@@ -97,6 +98,16 @@ async def advance_job(
             # A host that was handed in belongs to the caller.
             if host is None:
                 await reached.aclose()
+
+
+def _classes_of(job: BatchJob) -> tuple[type[BatchSender], type[ResultCollector]]:
+    """Return what sends and what collects the requests of a job."""
+    if job.recipe.writes == "judgments":
+        return BatchSender, ResultCollector
+    # Most jobs judge.
+    from xscore.extensions.batch.purpose_jobs import PurposeCollector, PurposeSender
+
+    return PurposeSender, PurposeCollector
 
 
 def _unusable(context: JobContext, error: ProviderError | UsageError) -> JobStatus:

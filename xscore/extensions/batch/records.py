@@ -10,6 +10,9 @@ from xscore.records.calls import Completion
 from xscore.records.receipt import Coverage, StageUsage
 from xscore.records.reports import list_exit_code
 
+PURPOSES = "purposes"
+"""What a job writes that judges nothing (`batch purposes`)."""
+
 
 class BatchLimits(Struct, frozen=True, kw_only=True):
     """The size limits of a batch; None: no limit."""
@@ -104,6 +107,8 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     judge: str
     created_at: float
     ended_at: float | None
+    writes: str = "judgments"
+    """Or `PURPOSES`."""
     questions: int
     candidates: int
     cached: int

@@ -114,7 +114,7 @@ class BatchRenderer:
     ) -> None:
         """Raise UsageError if the job was planned with another judging prompt than this
         version's."""
-        if judge_key(job.recipe.identity()) != job.judge:
+        if self.judge_of(job) != job.judge:
             raise UsageError(
                 f"{job.id} was planned with an earlier judging prompt",
                 hint=(
@@ -127,6 +127,11 @@ class BatchRenderer:
         self._job = job
         self._prices = prices
         self._builder = job.recipe.builder()
+
+    @classmethod
+    def judge_of(cls, job: BatchJob) -> str:
+        """Return what this version would have planned the job for."""
+        return judge_key(job.recipe.identity())
 
     def fill(
         self, into: IO[bytes], requests: Iterable[RequestName], *, mark: str, limits: BatchLimits
@@ -146,12 +151,12 @@ class BatchRenderer:
                     continue
                 for question in questions:
                     name = question, number
-                    if not self._turns[question]:
+                    if not self.turns[question]:
                         filled.erased.append(name)
                         continue
-                    request, _ = self._builder.request(prompt, self._turns[question])
+                    request = self.request_of(prompt, self.turns[question])
                     line = self._host.line(custom_id(mark, name), request)
-                    usd = self._bound(request)
+                    usd = self.bound(request)
                     filled.limit = filled.exceeded(len(line), usd, limits)
                     if filled.limit:
                         return filled
@@ -172,13 +177,15 @@ class BatchRenderer:
         for number, prompt, questions in self._by_prompt(names):
             if all(piece.kind for piece in prompt.pieces):
                 for question in questions:
-                    if self._turns[question]:
-                        yield (
-                            (question, number),
-                            self._builder.request(prompt, self._turns[question])[0],
-                        )
+                    if self.turns[question]:
+                        yield (question, number), self.request_of(prompt, self.turns[question])
 
-    def _bound(self, request: Request) -> Decimal | None:
+    def request_of(self, prompt: PackPrompt, turn_text: str) -> Request:
+        """Return the request of a prompt with its texts."""
+        request, _ = self._builder.request(prompt, turn_text)
+        return request
+
+    def bound(self, request: Request) -> Decimal | None:
         """Return a request's maximum cost at the Batch price, or at the live one if unknown."""
         provider = self._job.recipe.provider
         host = self._job.recipe.host
@@ -207,11 +214,11 @@ class BatchRenderer:
                 return
             numbers = [number for number, _ in chunk]
             prompts = job_rows.read_prompts(self._store.connection, self._job.id, numbers)
-            with_texts = self._with_texts(prompts)
+            with_texts = self.with_texts(prompts)
             for number, questions in chunk:
                 yield number, with_texts[number], questions
 
-    def _with_texts(self, prompts: dict[int, PackPrompt]) -> dict[int, PackPrompt]:
+    def with_texts(self, prompts: dict[int, PackPrompt]) -> dict[int, PackPrompt]:
         """Return these prompts with the texts of their pieces; a piece whose text is no longer
         stored is unchanged."""
         recipe = self._job.recipe
@@ -237,7 +244,8 @@ class BatchRenderer:
         return candidates
 
     @cached_property
-    def _turns(self) -> Mapping[int, str]:
+    def turns(self) -> Mapping[int, str]:
+        """What the judge sees of each question; empty once it was erased."""
         questions = job_rows.read_job_questions(self._store.connection, self._job.id).items()
         return {number: question.turn_text for number, question in questions}
 
@@ -265,6 +273,8 @@ DIVISOR_AFTER_FULL = 2
 class BatchSender:
     """Creates the batches of one job."""
 
+    renderer: type[BatchRenderer] = BatchRenderer
+
     def __init__(self, context: JobContext, host: BatchHost) -> None:
         self.context: JobContext = context
         self.host: BatchHost = host
@@ -276,7 +286,7 @@ class BatchSender:
 
     @cached_property
     def _renderer(self) -> BatchRenderer:
-        return BatchRenderer(
+        return self.renderer(
             self.context.store, self.host, self.context.job, self.context.ledger.prices
         )
 

@@ -20,7 +20,6 @@ from xscore.extensions.compression.session_turns import (
     SessionTurn,
     Speaker,
 )
-from xscore.extensions.compression.turn_names import names_in
 from xscore.extensions.sessions.aider import AiderReader
 from xscore.extensions.sessions.claude_code import ClaudeCodeReader
 from xscore.extensions.sessions.cline import ClineReader
@@ -30,6 +29,7 @@ from xscore.extensions.sessions.session_lines import object_list, text_field
 from xscore.extensions.sessions.session_reader import SessionFile, SessionReader
 from xscore.platform import tokens
 from xscore.platform.text import ellipsize
+from xscore.platform.text_names import names_in
 from xscore.prompts.fences import shorten_middle
 from xscore.prompts.injected_text import cleaned_text, spoken_text, without_recall
 from xscore.store.imported_memories import imported_exchange_id

@@ -15,12 +15,12 @@ from msgspec import Struct
 
 from xscore.extensions.compression.document import TurnSummary, summary_tokens
 from xscore.extensions.compression.session_turns import AgentSession, SessionTurn, Speaker
-from xscore.extensions.compression.turn_names import names_in
 from xscore.pipeline.resources import TurnResources, open_resources
 from xscore.platform import tokens
 from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.processes import random_hex
+from xscore.platform.text_names import names_in, stands_in
 from xscore.prompts.fences import escape_tags, shorten_middle, well_formed
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI
 from xscore.providers.provider import Provider
@@ -117,27 +117,11 @@ def borne_out(reply: str, source: str) -> str:
 
 def _is_borne_out(sentence: str, source: str, lowered: str) -> bool:
     for entity in (*names_in(sentence), *_NUMBER.findall(sentence)):
-        if not _stands_in(entity, source):
+        if not stands_in(entity, source):
             return False
     words = _LONG_WORD.findall(sentence.lower())
     borne = sum(word in lowered for word in words)
     return bool(words) and borne >= _WORDS_BORNE_OUT * len(words)
-
-
-def _stands_in(entity: str, source: str) -> bool:
-    """Whether an entity stands in a text as a whole: `v1.2` does not stand in `v1.23`."""
-    place = source.find(entity)
-    while place >= 0:
-        end = place + len(entity)
-        if not (_continues(source[place - 1 : place]) or _continues(source[end : end + 1])):
-            return True
-        place = source.find(entity, place + 1)
-    return False
-
-
-def _continues(character: str) -> bool:
-    """Whether a character beside a name is part of a longer one."""
-    return character.isalnum() or character == "_"
 
 
 def summary_model(setting: str) -> ModelSpec | None:

@@ -17,9 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.extensions.compression.session_turns import AgentSession, SessionTurn, Speaker
-from xscore.extensions.compression.turn_names import names_in, names_of_all
 from xscore.extensions.compression.turn_text import Level, Repeats, find_repeats, write_turn
 from xscore.platform import tokens
+from xscore.platform.text_names import names_in, names_of_all
 
 GATE = Fraction(7, 10)
 """Of a model's context: from here on a session is to be compressed."""

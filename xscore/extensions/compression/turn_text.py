@@ -19,8 +19,8 @@ from xscore.extensions.compression.session_turns import (
     SessionTurn,
     Speaker,
 )
-from xscore.extensions.compression.turn_names import is_name
 from xscore.platform.text import ellipsize
+from xscore.platform.text_names import is_name
 
 SENTENCE_CHARS = 300
 FIRST_SENTENCE_CHARS = 160

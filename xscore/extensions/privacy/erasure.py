@@ -62,6 +62,8 @@ class Erasure(Struct, frozen=True, kw_only=True):
     """Of events, blanked."""
     questions: int = 0
     """Of batch jobs, blanked."""
+    purposes: int = 0
+    """Lines of a model about files, classes and folders that quote an erased one."""
     observations: int = 0
     """In the user's store."""
     shared: int = 0

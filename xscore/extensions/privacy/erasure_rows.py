@@ -18,6 +18,7 @@ from xscore.records.memory import MemorySource
 from xscore.store.compressed_sessions import erase_compressed
 from xscore.store.line_search import LineMatcher
 from xscore.store.memory_rows import IN_JSON_LIST
+from xscore.store.purposes import erase_purposes
 from xscore.store.removal import remove_memory_rows
 from xscore.store.session_summary import save_session_summary
 
@@ -55,6 +56,7 @@ def erase_rows(
     done["sessions"] += erase_compressed(connection, plan.ids, plan.lines, threads=plan.threads)
     done["checkpoints"] = _strip_checkpoints(connection, plan)
     done["payloads"] = _erase_payloads(connection, plan)
+    done["purposes"] = erase_purposes(connection, plan.lines) if plan.lines else 0
     done.update(erase_from_jobs(connection, plan.hashes, plan.lines))
     for id_, memory in plan.memories.items():
         if forget or memory.source is MemorySource.IMPORT or memory.is_commit:

@@ -208,6 +208,7 @@ TABLES = (
         needs=_HAS_COMPRESSED_SESSION,
         came_later=True,
     ),
+    CopiedTable("purpose", "purposes of files", "content", came_later=True),
     CopiedTable("event", "events", "id", NUMBERS, lambda row: EventName(row["name"])),
     CopiedTable("erased_memory", "ids that stay erased", "memory_id"),
     CopiedTable("project", "projects", "id"),

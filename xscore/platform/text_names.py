@@ -58,6 +58,22 @@ def is_name(word: str) -> bool:
     return _FORM.search(word) is not None
 
 
+def stands_in(name: str, text: str) -> bool:
+    """Whether a name stands in a text as a whole: `v1.2` does not stand in `v1.23`."""
+    place = text.find(name)
+    while place >= 0:
+        end = place + len(name)
+        if not (_continues(text[place - 1 : place]) or _continues(text[end : end + 1])):
+            return True
+        place = text.find(name, place + 1)
+    return False
+
+
+def _continues(character: str) -> bool:
+    """Whether a character beside a name is part of a longer one."""
+    return character.isalnum() or character == "_"
+
+
 def _stripped(word: str) -> str:
     """Return a word without the punctuation around it; options and tickets keep their marks."""
     end = word.rstrip(_EDGES)

@@ -1,0 +1,223 @@
+"""What a model wrote that files, classes and folders are for, table `purpose`: one line each.
+
+A row is found by what it was written about: the hash of a file, of a class's text, of a folder's
+name and the names of its files. So an unchanged file is paid once in all worktrees, and a changed
+one has no purpose until it is asked for again. Nothing here ranks or is judged: a purpose is what a
+model says about text of strangers, shown beside it (`docs/internals/decisions/0057-cards.md`).
+Trade-off: a file with one changed line counts as changed.
+"""
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from xscore.platform.hashing import digest
+from xscore.platform.paths import folder_of
+from xscore.records.memory import Memory
+from xscore.store.line_search import LineMatcher
+from xscore.store.memory_rows import IN_JSON_LIST
+
+_SAVE = """
+    INSERT INTO purpose (kind, content, path, line, writer, at) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (kind, content) DO UPDATE SET path = excluded.path, line = excluded.line,
+        writer = excluded.writer, at = excluded.at
+"""
+_OF_FILES = f"""
+    SELECT file.path, line FROM file JOIN purpose ON kind = 'file' AND content = file_hash
+    WHERE line <> '' AND excluded = '' AND file.path {IN_JSON_LIST}
+"""
+_CLASSES = """
+    SELECT memory.id, memory.path, memory.entity, memory_view.hash FROM memory
+    JOIN memory_view ON memory_view.memory = memory.number AND view = 'whole'
+        AND memory_view.worktree = 0
+    WHERE memory.kind = 'class' AND memory.source = 'index'
+"""
+_EXCLUDED = """
+    DELETE FROM purpose WHERE path IN (SELECT path FROM file_row WHERE excluded <> '')
+      AND path NOT IN (SELECT path FROM file_row WHERE excluded = '')
+"""
+
+
+class PurposeKind(StrEnum):
+    """What a purpose is of."""
+
+    FILE = "file"
+    CLASS = "class"
+    FOLDER = "folder"
+
+
+class PurposeKey(Struct, frozen=True):
+    """What a purpose is written about."""
+
+    kind: PurposeKind
+    content: str
+
+
+class Purpose(Struct, frozen=True, kw_only=True):
+    """One row."""
+
+    key: PurposeKey
+    path: str
+    line: str
+    """Empty: the source did not bear out what the model wrote."""
+    writer: str
+    """`provider:model`."""
+
+
+class IndexedClass(Struct, frozen=True):
+    """A class of the index."""
+
+    id: str
+    path: str
+    entity: str
+    key: PurposeKey
+
+
+def save_purposes(
+    connection: sqlite3.Connection, purposes: Iterable[Purpose], *, now: float
+) -> None:
+    """Keep what was written, in an open transaction."""
+    rows: list[tuple[object, ...]] = []
+    for purpose in purposes:
+        key = purpose.key
+        rows.append((key.kind, key.content, purpose.path, purpose.line, purpose.writer, now))
+    connection.executemany(_SAVE, rows)
+
+
+def written_keys(connection: sqlite3.Connection) -> frozenset[PurposeKey]:
+    """Return what was written about, in vain too."""
+    rows = connection.execute("SELECT kind, content FROM purpose").fetchall()
+    return frozenset([PurposeKey(PurposeKind(kind), content) for kind, content in rows])
+
+
+def has_purposes(connection: sqlite3.Connection) -> bool:
+    """Whether anything was ever written: most stores have nothing."""
+    return connection.execute("SELECT 1 FROM purpose LIMIT 1").fetchone() is not None
+
+
+def file_purposes(connection: sqlite3.Connection, paths: Iterable[str]) -> dict[str, str]:
+    """Return the purposes of these files that have one, by path."""
+    if not has_purposes(connection):
+        return {}
+    rows = connection.execute(_OF_FILES, (json.dumps(list(paths)),)).fetchall()
+    return dict(rows)
+
+
+def class_purposes(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, str]:
+    """Return the purposes of these classes that have one, by the id of the memory."""
+    if not has_purposes(connection):
+        return {}
+    classes = _classes(connection, f" AND memory.id {IN_JSON_LIST}", json.dumps(list(ids)))
+    lines = _lines_of(connection, [class_.key for class_ in classes])
+    purposes: dict[str, str] = {}
+    for class_ in classes:
+        if class_.key in lines:
+            purposes[class_.id] = lines[class_.key]
+    return purposes
+
+
+def purposes_to_show(
+    connection: sqlite3.Connection, memories: Sequence[Memory]
+) -> dict[str, tuple[str, ...]]:
+    """Return what is said of the files of these memories, and of their classes among them or
+    around them, by path: the file first."""
+    paths = {memory.path for memory in memories if memory.path}
+    of_files = file_purposes(connection, paths)
+    classes = _classes(
+        connection,
+        f" AND memory.path {IN_JSON_LIST} ORDER BY memory.path, memory.start_line",
+        json.dumps(sorted(paths)),
+    )
+    of_classes = _lines_of(connection, [class_.key for class_ in classes])
+    lines: defaultdict[str, list[str]] = defaultdict(list)
+    for path, line in of_files.items():
+        lines[path].append(line)
+    for class_ in classes:
+        if class_.key in of_classes and _is_hit(class_, memories):
+            lines[class_.path].append(f"{class_.entity}: {of_classes[class_.key]}")
+    return {path: tuple(lines_of_path) for path, lines_of_path in lines.items()}
+
+
+def _is_hit(class_: IndexedClass, memories: Sequence[Memory]) -> bool:
+    """Whether a class, or a member of it, is among these memories."""
+    for memory in memories:
+        if memory.path == class_.path and f"{memory.entity}.".startswith(f"{class_.entity}."):
+            return True
+    return False
+
+
+def folder_purposes(connection: sqlite3.Connection, folders: Iterable[str]) -> dict[str, str]:
+    """Return the purposes of these folders that have one, by folder; the root is empty."""
+    if not has_purposes(connection):
+        return {}
+    keys = folder_keys(connection)
+    lines = _lines_of(connection, keys.values())
+    purposes: dict[str, str] = {}
+    for folder in folders:
+        if folder in keys and keys[folder] in lines:
+            purposes[folder] = lines[keys[folder]]
+    return purposes
+
+
+def folder_keys(connection: sqlite3.Connection) -> dict[str, PurposeKey]:
+    """Return what identifies each folder with indexed files: its name and the names in it."""
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for (path,) in connection.execute("SELECT path FROM file WHERE excluded = '' ORDER BY path"):
+        names[folder_of(path)].append(path)
+    keys: dict[str, PurposeKey] = {}
+    for folder, paths in names.items():
+        keys[folder] = PurposeKey(PurposeKind.FOLDER, digest("folder", folder, *paths))
+    return keys
+
+
+def indexed_classes(connection: sqlite3.Connection) -> list[IndexedClass]:
+    """Return all classes of the index, by path and line."""
+    return _classes(connection, " ORDER BY memory.path, memory.start_line")
+
+
+def remove_purposes_of_excluded(connection: sqlite3.Connection) -> int:
+    """Remove what was written about files that are kept out of the index now; return how many."""
+    return connection.execute(_EXCLUDED).rowcount
+
+
+def erase_purposes(connection: sqlite3.Connection, lines: LineMatcher | None = None) -> int:
+    """Remove the purposes that quote one of these lines, or all; return how many.
+
+    Within a transaction.
+    """
+    if lines is None:
+        return connection.execute("DELETE FROM purpose").rowcount
+    gone: list[tuple[str, str]] = []
+    for kind, content, line in connection.execute("SELECT kind, content, line FROM purpose"):
+        if line and lines.found_in(line):
+            gone.append((kind, content))
+    connection.executemany("DELETE FROM purpose WHERE kind = ? AND content = ?", gone)
+    return len(gone)
+
+
+def _classes(
+    connection: sqlite3.Connection, condition: str, *parameters: str
+) -> list[IndexedClass]:
+    classes: list[IndexedClass] = []
+    for id_, path, entity, hash_ in connection.execute(_CLASSES + condition, parameters):
+        classes.append(IndexedClass(id_, path, entity, PurposeKey(PurposeKind.CLASS, hash_)))
+    return classes
+
+
+def _lines_of(
+    connection: sqlite3.Connection, keys: Iterable[PurposeKey]
+) -> Mapping[PurposeKey, str]:
+    """Return the lines of these keys that have one."""
+    contents = json.dumps([key.content for key in keys])
+    rows: Sequence[tuple[str, str, str]] = connection.execute(
+        f"SELECT kind, content, line FROM purpose WHERE line <> '' AND content {IN_JSON_LIST}",
+        (contents,),
+    ).fetchall()
+    lines: dict[PurposeKey, str] = {}
+    for kind, content, line in rows:
+        lines[PurposeKey(PurposeKind(kind), content)] = line
+    return lines
