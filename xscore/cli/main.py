@@ -65,6 +65,7 @@ Remember
     feedback        extensions.learning.commands:record_feedback  Say that a memory is right, wrong or overridden.
     suggest         extensions.learning.commands:suggest_preferences  Preferences of your other projects, not yet here.
     mute            extensions.learning.commands:mute_key  Stop suggesting a key.
+  fetch     extensions.documents.commands:fetch  Read documents and web pages: PDF, DOCX, HTML, text.
   session   - The working session of this branch, and its checkpoints.
     show        cli.session:show_session  What the next turn continues.
     list        cli.session:list_sessions  The sessions of all branches.

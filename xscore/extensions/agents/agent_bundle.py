@@ -23,7 +23,7 @@ from xscore.extensions.agents.data_fence import DATA_NOTE, FENCE
 from xscore.platform.text import counted, ellipsize, escape_controls, without_invisible
 from xscore.prompts.fences import escape_attribute, escape_tags
 from xscore.records.judgment import UnjudgedCause
-from xscore.records.memory import Kind, Layer
+from xscore.records.memory import Kind, Layer, MemorySource
 from xscore.records.receipt import Answer, Selected
 from xscore.settings import SelectionSettings
 from xscore.store.store import Store
@@ -56,8 +56,8 @@ def render_from_store(
     memories = store.memories([memory.id for memory in answer.selected])
     texts = {id_: memory.text for id_, memory in memories.items()}
     drifts: dict[str, str] = {}
-    if not all(memory.layer.is_indexed for memory in memories.values()):
-        from xscore.store.drift import gone_names  # only where a fact is shown
+    if any(memory.source is not MemorySource.INDEX for memory in memories.values()):
+        from xscore.store.drift import gone_names  # only where something else than files is shown
 
         drifts = gone_names(store, memories.values())
     return render_agent_bundle(
@@ -248,7 +248,8 @@ def _entry_line(group: Sequence[Selected], *, by_words: bool, drifts: Mapping[st
     if len(group) > 1:
         summary = f"and {counted(len(group) - 1, 'more test')} in this file; {summary}"
     marks = ""
-    if first.is_stale:
+    # How old a document is stands among the drifts.
+    if first.is_stale and first.kind != Kind.DOCUMENT:
         marks = "stale: the code it cites has changed. "
     if first.id in drifts:
         marks += f"{quoted(drifts[first.id], REASON_CHARS)}. "
