@@ -292,8 +292,9 @@ def _print_imported(done: MemoryImport, terminal: Terminal) -> None:
     terminal.print_result(done, f"imported {memories}, {done.known:,} known already")
     if done.damaged:
         numbers = ", ".join(map(str, done.damaged[:MOST_NAMED]))
-        more = ", …" if len(done.damaged) > MOST_NAMED else ""
-        terminal.note(f"{counted(len(done.damaged), 'damaged line')} left out: {numbers}{more}")
+        if len(done.damaged) > MOST_NAMED:
+            numbers += ", …"
+        terminal.note(f"{counted(len(done.damaged), 'damaged line')} left out: {numbers}")
     if done.kept:
         terminal.note(f"yours stay as they are, where the file differs: {', '.join(done.kept)}")
     if done.refused:
