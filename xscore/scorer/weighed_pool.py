@@ -74,8 +74,8 @@ class WeighedPool:
         """The same without purposes. These tell whether anything here is about the task: with
         purposes, tasks of other repositories are taken for its own (decision 57)."""
         lines = purposes() if purposes is not None else {}
-        # Most stores have none: a model writes them when it is asked to.
         if lines:
+            # Most stores have none: a model writes them when it is asked to.
             from xscore.scorer.purpose_field import find_purpose_terms, with_purposes
 
             self.purpose_terms = find_purpose_terms(lines, self.terms)
