@@ -31,9 +31,9 @@ from deciding_words import HOST, Chat, Task, plant_commits, read_lines
 from measuring import CHECKOUT, XSCORE, take
 from msgspec import Struct
 
-from xscore.extensions.agents.agent_bundle import FENCE
 from xscore.extensions.agents.brief import HEAD, MOST_BYTES
 from xscore.extensions.agents.brief_items import without_code
+from xscore.extensions.agents.data_fence import FENCE
 from xscore.store.term_vectors import text_terms
 
 LEAST_CHATS, LEAST_COMMITS, MOST_ITEMS = 0.90, 0.85, 3

@@ -125,6 +125,21 @@ def test_a_language_cuts_its_files_also_in_parsing_processes(shop: Path, install
     assert after["memories"]["by_language"]["recipes"] == 30
 
 
+def test_a_search_lists_pages_and_fetches_none(shop: Path, install: Install) -> None:
+    """What it finds is printed; without one, or where it fails, a line says so."""
+    site = install("search", searches="bookmarks = search:bookmarks")
+    enabled = {"XSCORE_PLUGINS_ENABLED": "bookmarks"}
+    search = ("fetch", "--search", "refund rules", "--json")
+    assert json.loads(command(shop, site, *search).stdout)["error"]["kind"] == "usage"
+    failed = command(shop, site, *search, **enabled)
+    assert failed.returncode == 2 and "bookmarks failed: FileNotFoundError" in failed.stdout
+    pages = ("https://example.com/r Refund rules", "https://x.test/ Other")
+    (shop / "bookmarks.txt").write_text("\n".join(pages))
+    listed = json.loads(command(shop, site, *search, **enabled).stdout)
+    assert listed["results"] == [{"address": "https://example.com/r", "title": "Refund rules"}]
+    assert not (shop / ".git/xscore").exists()
+
+
 async def test_an_embedder_orders_the_judging(shop: Path, install: Install) -> None:
     """Vectors of a package's embedder are stored under its name; a failing one costs a warning."""
     install("embedder", embedders="pairs = embedder:connect")

@@ -167,6 +167,7 @@ def test_exceptions_are_caught_whole_only_at_the_edge() -> None:
         "xscore.extensions.agents.hook_run": 1,
         "xscore.extensions.agents.tool_gate": 1,
         "xscore.extensions.batch.ray_engine": 1,
+        "xscore.extensions.documents.readers": 1,
         "xscore.extensions.lists.items": 1,
         "xscore.extensions.lists.judging": 1,
         "xscore.indexer.grammars": 1,

@@ -16,7 +16,8 @@ place that needs it; import-linter's first contract (pyproject.toml) lists those
 extensions are listed by name in `cli.main`.
 
 What other packages offer is an entry point of the group `xscore.KIND`: providers, boosters,
-embedders, languages, sources. It is searched for and imported only if the user's settings name it.
+embedders, languages, searches, sources. It is searched for and imported only if the user's
+settings name it.
 Trade-off: plugins are looked up by name, so their types are checked where they are called.
 """
 
@@ -69,7 +70,7 @@ def implements(_hook: Hook[Function]) -> Callable[[Function], Function]:
 
 
 ENABLED_SETTING = "plugins.enabled"
-ENABLED_KINDS = ("boosters", "languages", "sources")
+ENABLED_KINDS = ("boosters", "languages", "searches", "sources")
 """Kinds that this setting names; providers and embedders are named as part of a model."""
 PLUGIN_KINDS = (*ENABLED_KINDS, "providers", "embedders")
 

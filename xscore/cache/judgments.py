@@ -28,10 +28,13 @@ _KNOWN_AMONG = """
     FROM json_each(?) CROSS JOIN content ON hash = value
     CROSS JOIN judgment ON query_id = ? AND content_id = content.id
 """
+# CROSS JOIN keeps this order. SQLite's own choice read the whole list of hashes once for each
+# reason: 3 s of CPU at 2,400 reasons among 17,600 memories.
 _REASONS = """
-    SELECT hash, text FROM json_each(?) JOIN content ON hash = value
-    JOIN reason ON query_id = ? AND content_id = content.id
+    SELECT hash, text FROM json_each(?) CROSS JOIN content ON hash = value
+    CROSS JOIN reason ON query_id = ? AND content_id = content.id
 """
+"""In this order: SQLite would go through the list once for every reason of the turn."""
 
 
 def read_judgments(

@@ -60,7 +60,7 @@ parts are needed."""
 _INDEXED = """
     SELECT EXISTS (SELECT 1 FROM worktree_meta WHERE key = 'index_profile')
       OR EXISTS (SELECT 1 FROM file_row)
-        OR EXISTS (SELECT 1 FROM memory_row WHERE layer IN (?, ?))
+        OR EXISTS (SELECT 1 FROM memory_row WHERE layer IN (?, ?) AND source = 'index')
 """
 _ASKED = """
     SELECT turn_key, judge, started_at FROM turn

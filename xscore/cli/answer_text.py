@@ -20,7 +20,7 @@ from xscore.records.judgment import (
     UNRELATED_WORDS_BELOW,
     PlacedBy,
 )
-from xscore.records.memory import PRODUCT_CODE_KINDS, Kind
+from xscore.records.memory import PRODUCT_CODE_KINDS, TITLE_CITES, Kind
 from xscore.records.receipt import Answer, Selected
 from xscore.store.term_vectors import query_terms
 
@@ -222,8 +222,7 @@ def memory_name(memory: Selected) -> str:
     """Return `path::entity`, or what a memory without a file is called."""
     if memory.path:
         return one_line(f"{memory.path}::{memory.entity}" if memory.entity else memory.path)
-    if memory.kind == Kind.COMMIT and memory.title:
-        # Its title begins with how it is cited.
+    if memory.kind in TITLE_CITES and memory.title:
         cited, _, subject = memory.title.partition(": ")
         return one_line(f"{cited} “{subject}”")
     return one_line(f"{memory.kind} “{memory.title}”" if memory.title else memory.id)
@@ -232,8 +231,7 @@ def memory_name(memory: Selected) -> str:
 def _place(memory: Selected) -> str:
     if memory.path:
         return format_place(memory.path, memory.start_line, memory.end_line)
-    if memory.kind == Kind.COMMIT and memory.title:
-        # Its title begins with how it is cited.
+    if memory.kind in TITLE_CITES and memory.title:
         return one_line(memory.title.partition(": ")[0])
     return memory.id
 
@@ -293,8 +291,7 @@ def _without_owner(name: str, room: int) -> str:
 
 def _shown_name(memory: Selected) -> str:
     name = memory.entity
-    if memory.kind == Kind.COMMIT and memory.title:
-        # Its place is how it is cited, with which its title begins.
+    if memory.kind in TITLE_CITES and memory.title:
         name = memory.title.partition(": ")[2] or memory.title
     elif memory.title and not memory.path:
         name = f"{memory.kind}: {memory.title}"
@@ -310,7 +307,10 @@ def _entry(memory: Selected) -> list[str]:
     if memory.is_suspicious:
         head += faint("  (gives instructions to its reader)")
     if memory.is_stale:
-        head += faint("  (stale: the code it cites has changed)")
+        cause = "the code it cites has changed"
+        if memory.kind == Kind.DOCUMENT:
+            cause = "fetched long ago"
+        head += faint(f"  (stale: {cause})")
     why = _why(memory)
     if why:
         return [head, faint(f"{_INDENT}{why}")]

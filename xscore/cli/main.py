@@ -65,6 +65,7 @@ Remember
     feedback        extensions.learning.commands:record_feedback  Say that a memory is right, wrong or overridden.
     suggest         extensions.learning.commands:suggest_preferences  Preferences of your other projects, not yet here.
     mute            extensions.learning.commands:mute_key  Stop suggesting a key.
+  fetch     extensions.documents.commands:fetch  Read documents and web pages: PDF, DOCX, HTML, text.
   session   - The working session of this branch, and its checkpoints.
     show        cli.session:show_session  What the next turn continues.
     list        cli.session:list_sessions  The sessions of all branches.
@@ -83,6 +84,7 @@ Remember
     delete extensions.privacy.commands:delete_turns  Erase past turns: question, answer, receipt.
 Measure
   report    cost_reports.commands:report  Dollars, tokens, time and coverage; a gate for CI.
+  view      extensions.view.command:view  Look at turns in a browser: search, compare, watch, review.
   eval      + Measure the judge on tasks with known answers.
     run     extensions.evaluation.commands:evaluate  Ask each task, and measure what is found.
     mine    extensions.evaluation.mine_command:mine  Make cases from this repository's history.

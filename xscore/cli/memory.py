@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+from msgspec.structs import replace
 
 from xscore.cli.memory_text import (
     failure_json,
@@ -342,14 +343,14 @@ def update_memory(
 )
 def list_memories(limit: int | None, match: str, references: tuple[str, ...], flags: Flags) -> int:
     """List the memories that do not come from files. Name `--layer graph` or `vector` for the
-    memories of files.
+    memories of files, `--kind document` for what was fetched.
 
     --match and --reference show what fixed rules select, best first, each with its score from 0 to
     2: 1 for the text, 0.3 for each reference, then scope, kind, importance and use. Exit code 1 if
     --layer, --scope, --kind or these match nothing; an empty store is not an error.
     """
     terminal = flags.terminal
-    choice = choice_of(flags)
+    choice = replace(choice_of(flags), without_documents=True)
     query = None
     if match or references:
         query = RegistryQuery(

@@ -85,6 +85,25 @@ def _slice_rows(slices: Sequence[SliceLine]) -> Iterator[tuple[str, str]]:
             yield "", f"  {one_line(slice_.purpose)}"
 
 
+def _remarks(report: StoreStatus) -> Iterator[tuple[str, str]]:
+    """Yield what the user may want to look at."""
+    for calibration in report.calibrations:
+        measured = format_age(calibration.at, time.time())
+        says = f"{one_line(calibration.judge)}: {one_line(calibration.says)}, {measured}"
+        yield "calibrated", says
+    if report.purposes:
+        has = counted(report.purposes, "file, class or folder", "files, classes and folders")
+        yield "purposes", f"of {has}"
+    yield from _slice_rows(report.slices)
+    if report.facts_waiting:
+        waits = counted(report.facts_waiting, "fact waits", "facts wait")
+        yield "review", f"{waits}: `xscore memory review`"
+    if report.background.problem:
+        yield "", f"went wrong last: {one_line(report.background.problem)}"
+    if report.hook_failure:
+        yield "last hook", _describe_hook_failure(report.hook_failure)
+
+
 def _render_status(report: StoreStatus) -> str:
     if report.branch and report.branch == report.commit:
         branch = "detached at"
@@ -120,22 +139,7 @@ def _render_status(report: StoreStatus) -> str:
         ("spent", format_dollars(report.spent_usd, estimated=report.spent_estimated)),
         ("background", _describe_background(report.background)),
     ]
-    for calibration in report.calibrations:
-        measured = format_age(calibration.at, time.time())
-        says = f"{one_line(calibration.judge)}: {one_line(calibration.says)}, {measured}"
-        rows.append(("calibrated", says))
-    if report.purposes:
-        has = counted(report.purposes, "file, class or folder", "files, classes and folders")
-        rows.append(("purposes", f"of {has}"))
-    rows += _slice_rows(report.slices)
-    if report.facts_waiting:
-        waits = counted(report.facts_waiting, "fact waits", "facts wait")
-        rows.append(("review", f"{waits}: `xscore memory review`"))
-    if report.background.problem:
-        rows.append(("", f"went wrong last: {one_line(report.background.problem)}"))
-    if report.hook_failure:
-        rows.append(("last hook", _describe_hook_failure(report.hook_failure)))
-    facts = render_facts(rows)
+    facts = render_facts([*rows, *_remarks(report)])
     if report.files or report.background.doing:
         return facts
     return f"{facts}\n\nNothing is indexed" + (

@@ -42,8 +42,8 @@ DETAILS_SHOWN = 10
 """Turns whose choices are listed first; one click shows the others."""
 
 
-def render_page(report: CostReport) -> str:
-    """Return the page."""
+def render_page(report: CostReport, *, home: str = "") -> str:
+    """Return the page. home: the address of the list of questions, where a server has one."""
     style, script = page_part("page.css"), page_part("page.js")
     places: dict[str, str] = {}
     for index, detail in enumerate(report.details, start=1):
@@ -57,6 +57,7 @@ def render_page(report: CostReport) -> str:
         policy=Markup(content_security_policy(style, script)),  # noqa: S704  from packaged files, as are the next two
         style=Markup(style),  # noqa: S704  a packaged file
         script=Markup(script),  # noqa: S704  a packaged file
+        home=home,
         report=report,
         period=describe_period(report),
         total=sum(report.turns_by_state.values()),
@@ -70,15 +71,15 @@ def render_page(report: CostReport) -> str:
     )
 
 
-def content_security_policy(style: str, *scripts: str) -> str:
-    """Return the policy: only this style and these scripts."""
+def content_security_policy(style: str, *scripts: str, forms: str = "'none'") -> str:
+    """Return the policy: only this style and these scripts. forms: where forms may be sent."""
     hashes = " ".join([f"'sha256-{_sha256(script)}'" for script in scripts])
     rules = (
         "default-src 'none'",
         f"style-src 'sha256-{_sha256(style)}'",
         f"script-src {hashes}",
         "base-uri 'none'",
-        "form-action 'none'",
+        f"form-action {forms}",
     )
     return "; ".join(rules)
 

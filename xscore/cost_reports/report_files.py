@@ -308,14 +308,18 @@ def _describe_gate_line(line: GateLine) -> str:
     return words
 
 
-def gate_markdown(gate: GateReport) -> str:
-    """Return the check as a table for a step summary: failures first, inconclusive gates last."""
+def gate_table(gate: GateReport) -> ReportTable:
+    """Return the check as a table: failures first, inconclusive gates last."""
     rows: list[tuple[str, ...]] = []
     # The verdicts are in the order in which a reader looks for them.
     for verdict in GateVerdict:
         rows += [_gate_row(line) for line in gate.with_verdict(verdict)]
-    heads = ("gate", "baseline", "now", "allowed", "verdict")
-    return _markdown_table(ReportTable(heads, rows, words=1)) + "\n"
+    return ReportTable(("gate", "baseline", "now", "allowed", "verdict"), rows, words=1)
+
+
+def gate_markdown(gate: GateReport) -> str:
+    """Return the check as a table for a step summary."""
+    return _markdown_table(gate_table(gate)) + "\n"
 
 
 def _gate_row(line: GateLine) -> tuple[str, ...]:

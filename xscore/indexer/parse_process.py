@@ -38,7 +38,7 @@ READY = b""
 def serve_jobs() -> None:
     """Parse what comes through standard input until the parent closes it."""
     set_limits()
-    jobs, results = FrameReader(0), _only_results()
+    jobs, results = FrameReader(0), only_results()
     gc.freeze()
     gc.set_threshold(GARBAGE_FROM)
     gc.enable()
@@ -50,10 +50,10 @@ def serve_jobs() -> None:
                 write_all(results, framed(ENCODER.encode(parse_within_limits(job))))
 
 
-def set_limits() -> None:
+def set_limits(memory_bytes: int = MEMORY_BYTES) -> None:
     """Have the kernel bound this process, from now until it ends."""
     # The memory of a crash is of no use.
-    limits = {resource.RLIMIT_DATA: MEMORY_BYTES, resource.RLIMIT_CORE: 0}
+    limits = {resource.RLIMIT_DATA: memory_bytes, resource.RLIMIT_CORE: 0}
     for limit, bound in limits.items():
         with suppress(ValueError, OSError):  # unsupported, or the limit is already lower
             resource.setrlimit(limit, (bound, bound))
@@ -74,7 +74,7 @@ def parse_within_limits(job: ParseJob) -> EncodedFile:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def _only_results() -> int:
+def only_results() -> int:
     """Return where results are written; whatever else is printed, by the package of a grammar, goes
     nowhere."""
     results = os.dup(1)

@@ -4,6 +4,8 @@ Pure. Trade-off: the sentences know the receipt and one memory; what else compet
 told by the rule that placed it.
 """
 
+from collections.abc import Mapping
+
 from xscore.records.judgment import (
     READS_AS_ZERO_BELOW,
     SCORE_TOLERANCE,
@@ -12,7 +14,10 @@ from xscore.records.judgment import (
 from xscore.records.memory import Kind
 from xscore.records.receipt import NEAR_THRESHOLD, Answer, Selected
 
-OTHER_COMMITS = "other commits had taken the places that commits may have"
+OTHERS_OF_KIND: Mapping[str, str] = {
+    Kind.COMMIT: "other commits had taken the places that commits may have",
+    Kind.DOCUMENT: "other passages had taken the places that fetched documents may have",
+}
 
 
 def words_of_listed(shown: Selected, receipt: Answer, *, is_kept: bool) -> str:
@@ -41,8 +46,8 @@ def words_of_listed(shown: Selected, receipt: Answer, *, is_kept: bool) -> str:
             " keep it."
         )
     taken = "the places were taken. Raise --top-k to keep it."
-    if shown.kind == Kind.COMMIT:
-        taken = f"{OTHER_COMMITS}. `--kind commit` keeps more of them."
+    if shown.kind in OTHERS_OF_KIND:
+        taken = f"{OTHERS_OF_KIND[shown.kind]}. `--kind {shown.kind}` keeps more of them."
     return f"It passed with {score}, but {taken}"
 
 
@@ -78,9 +83,7 @@ def words_of_unlisted(shown: Selected, place: int, judged: int, receipt: Answer)
             " keep it."
         )
         return "beyond_k", sentence
-    used_up = "tests had used up their share of the places"
-    if shown.kind == Kind.COMMIT:
-        used_up = OTHER_COMMITS
+    used_up = OTHERS_OF_KIND.get(shown.kind, "tests had used up their share of the places")
     return "over_quota", f"It passed with {score}, but {used_up}."
 
 

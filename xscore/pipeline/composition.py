@@ -33,7 +33,7 @@ COPY_LIKENESS = 0.6
 MOST_COMPARED = 60
 """Most memories that are compared with their namesakes in sibling packages, the best first."""
 
-_WINDOWED = frozenset({Kind.TEXT, Kind.CONFIG, Kind.DOC})
+_WINDOWED = frozenset({Kind.TEXT, Kind.CONFIG, Kind.DOC, Kind.DOCUMENT})
 
 
 class TaskAim(Struct, frozen=True):
@@ -150,7 +150,9 @@ def _fill(
     counted = len(places.taken) - beside + min(beside, rules.beside)
     least_beside = rules.beside_share * _best_score(places.taken, near)
     has_code = any(ranked.candidate.kind in PRODUCT_CODE_KINDS for ranked in (*places.taken, *near))
-    files = {ranked.candidate.path for ranked in places.taken if ranked.candidate.kind in _WINDOWED}
+    files = {
+        _file_of(ranked.candidate) for ranked in places.taken if ranked.candidate.kind in _WINDOWED
+    }
     for ranked in near:
         candidate = ranked.candidate
         # A commit below the threshold says nothing of where to look.
@@ -162,15 +164,20 @@ def _fill(
         if stands_beside and (beside >= rules.beside or ranked.score < least_beside):
             continue
         # One window of a file says where to look.
-        if candidate.kind in _WINDOWED and candidate.path in files:
+        if candidate.kind in _WINDOWED and _file_of(candidate) in files:
             continue
         if places.head_of(ranked) is not None:
             continue
         places.take(ranked)
         places.filled.append(ranked)
-        files.add(candidate.path)
+        files.add(_file_of(candidate))
         beside += stands_beside
         counted += 1
+
+
+def _file_of(candidate: Candidate) -> str:
+    """Return the path of what a memory is a part of; of a fetched document its title."""
+    return candidate.path or candidate.entity.partition(" > ")[0]
 
 
 def is_beside(candidate: Candidate, subjects: AbstractSet[Kind]) -> bool:

@@ -130,7 +130,7 @@ _WHERE = {
     MemoryScope.WORKSPACE: "in this workspace",
     MemoryScope.GLOBAL: "everywhere",
 }
-_HISTORY = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
+_HISTORY = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO, Kind.DOCUMENT})
 """Kinds that record what happened: they choose nothing that could be contradicted."""
 
 

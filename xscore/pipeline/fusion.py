@@ -258,14 +258,14 @@ def _changed(store: Store, memories: Iterable[Memory]) -> dict[str, tuple[Citati
 
 
 def _drifts(store: Store, memories: Iterable[Memory]) -> dict[str, str]:
-    """Look up whether what facts name still exists."""
-    facts = [memory for memory in memories if not memory.layer.is_indexed]
+    """Look up whether what facts name still exists, and whether documents are out of date."""
+    not_of_files = [memory for memory in memories if memory.source is not MemorySource.INDEX]
     # Most turns show none.
-    if not facts:
+    if not not_of_files:
         return {}
-    from xscore.store.drift import gone_names  # only where a fact is shown
+    from xscore.store.drift import gone_names  # only where such a memory is shown
 
-    return gone_names(store, facts)
+    return gone_names(store, not_of_files)
 
 
 def _without_near_duplicates(

@@ -16,6 +16,7 @@ from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.pool import stored_reasons
 from xscore.pipeline.turn_stages import Judged, TurnStages
+from xscore.platform.clock import DAY_S
 from xscore.platform.errors import ExitCode
 from xscore.prompts.suspicion import is_suspicious
 from xscore.prompts.turn_text import shown_turn_parts
@@ -28,6 +29,7 @@ from xscore.records.judgment import (
     Selection,
     UnjudgedCause,
 )
+from xscore.records.memory import Candidate, Kind
 from xscore.records.receipt import (
     Answer,
     CarriedOver,
@@ -241,7 +243,7 @@ def _shown_memories(
     chosen = stages.ranking.selection
     shown = [entry.candidate for entry in (*chosen.kept, *chosen.near_misses)]
     titles = _titles_of(parts.store, [candidate.id for candidate in shown if not candidate.path])
-    stale = stale_memory_ids(parts.store.connection)
+    stale = stale_memory_ids(parts.store.connection) | _old_documents(parts, shown)
     kept_texts = parts.store.memories([entry.candidate.id for entry in chosen.kept])
     suspicious = {id_ for id_, memory in kept_texts.items() if is_suspicious(memory.text)}
 
@@ -266,6 +268,18 @@ def _shown_memories(
     for ranked in chosen.near_misses:
         near_misses.append(show(ranked, below_threshold=not chosen.passed(ranked)))
     return tuple(kept), tuple(near_misses)
+
+
+def _old_documents(parts: PipelineParts, shown: Sequence[Candidate]) -> frozenset[str]:
+    """Return the ids of passages of documents that were fetched too long ago."""
+    oldest = parts.clock() - parts.settings.memory.document_days * DAY_S
+    return frozenset(
+        [
+            candidate.id
+            for candidate in shown
+            if candidate.kind is Kind.DOCUMENT and candidate.updated_at < oldest
+        ]
+    )
 
 
 def _titles_of(store: Store, ids: Sequence[str]) -> Mapping[str, str]:

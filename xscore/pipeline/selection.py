@@ -1,8 +1,8 @@
 """Select from a ranking by the threshold: everything that reaches it, up to K.
 
 If more reach it, tests take at most their share of K, because tests crowd out the code they test;
-commits and what files show of conventions take a few places, unless the task asks for them: the
-code is what most tasks are about. What a person stated is not limited. Pure.
+commits, fetched documents and what files show of conventions take a few places, unless the task
+asks for them: the code is what most tasks are about. What a person stated is not limited. Pure.
 Trade-off: what a task is about is told by its words alone.
 """
 
@@ -31,6 +31,8 @@ FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
 """How many near misses are listed, however far below the threshold, and however many passed."""
 COMMIT_PLACES = 3
 """Most places that commits take where the task does not ask for them."""
+DOCUMENT_PLACES = 4
+"""The same of passages of fetched documents."""
 CONVENTION_PLACES = 2
 """The same of conventions and parts of the stack that files show."""
 _ASKS_FOR_HISTORY = (
@@ -44,6 +46,10 @@ _ASKS_HOW_WORK_IS_DONE = (
     r"|\b(?:run|execute) (?:all |the )*(?:unit )?(?:tests|test suite|linters?)\b"
     r"|\b(?:test|build|lint|format|install) commands?\b"
 )
+_ASKS_FOR_DOCUMENTS = (
+    r"(?i)https?://|\b(?:docs?|documents?|documentation|documented|manual|guide|handbook|pdf|docx"
+    r"|specs?|specification|rfc|standard|paper|web ?page|wiki|according to|release notes)\b"
+)
 _CONVENTION_KINDS = frozenset({Kind.CONVENTION, Kind.TECH_STACK})
 _ABOUT_TESTS = (
     r"(?i)\b(?:unit[ -]?tests?|tests?|testing|test["
@@ -56,6 +62,7 @@ class _LimitedGroup(Enum):
     """What shares a number of places."""
 
     COMMITS = auto()
+    DOCUMENTS = auto()
     CONVENTIONS = auto()
 
 
@@ -250,6 +257,8 @@ def within_limited_places(
 def _group_of(candidate: Candidate) -> _LimitedGroup | None:
     if candidate.kind is Kind.COMMIT:
         return _LimitedGroup.COMMITS
+    if candidate.kind is Kind.DOCUMENT:
+        return _LimitedGroup.DOCUMENTS
     if candidate.is_inferred and candidate.kind in _CONVENTION_KINDS:
         return _LimitedGroup.CONVENTIONS
     return None
@@ -259,6 +268,9 @@ def _places_of_groups(turn: Turn, *, top_k: int) -> Mapping[_LimitedGroup, int]:
     return {
         _LimitedGroup.COMMITS: _places(
             turn, {Kind.COMMIT}, _ASKS_FOR_HISTORY, COMMIT_PLACES, top_k=top_k
+        ),
+        _LimitedGroup.DOCUMENTS: _places(
+            turn, {Kind.DOCUMENT}, _ASKS_FOR_DOCUMENTS, DOCUMENT_PLACES, top_k=top_k
         ),
         _LimitedGroup.CONVENTIONS: _places(
             turn, _CONVENTION_KINDS, _ASKS_HOW_WORK_IS_DONE, CONVENTION_PLACES, top_k=top_k

@@ -11,6 +11,7 @@
     │   ├── StoreUntrusted            6  it was made elsewhere
     │   ├── StoreTooNew               6  a newer xscore made it
     │   └── StoreDamaged              6  its bytes are wrong
+    ├── NotFetched                    1  a document cannot be had or read
     ├── SourceFailed                  1  the caller's own iterator raised
     ├── BrokenReceipt                70  the candidates do not add up
     └── ProviderError                 3  a model call failed
@@ -148,6 +149,10 @@ class StoreTooNew(StoreError, kind="store_too_new"):
 
 class StoreDamaged(StoreError, kind="store_damaged"):
     """The database fails its own integrity check, or is not a store of xscore."""
+
+
+class NotFetched(XscoreError, kind="not_fetched", exit_code=ExitCode.PARTLY):
+    """A document was not fetched: it may not be, cannot be reached, or holds nothing to read."""
 
 
 class SourceFailed(XscoreError, kind="source", exit_code=ExitCode.PARTLY):

@@ -36,14 +36,23 @@ from xscore.prompts.left_out import (
     telling_words,
     without_stubs,
 )
-from xscore.records.memory import BLOCK_NAME, Kind, Layer, Memory, labelled_details
+from xscore.records.memory import (
+    BLOCK_NAME,
+    PROSE_KINDS,
+    Kind,
+    Layer,
+    Memory,
+    labelled_details,
+)
 from xscore.settings import BundleSettings
 
 CODE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
 """Layers that get what the others leave of their ceilings."""
 OUTLINE_KINDS = frozenset({Kind.CLASS, Kind.TEST, Kind.BLOCK})
 """Kinds whose text holds the stubs of their members."""
-PARTIAL_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.TEST, Kind.DOC, Kind.TEXT, Kind.COMMIT})
+PARTIAL_KINDS = frozenset(
+    {Kind.FUNCTION, Kind.METHOD, Kind.TEST, Kind.TEXT, Kind.COMMIT, *PROSE_KINDS}
+)
 """Kinds that may be shown in part; never an outline."""
 HEADER_SHARE = 0.1
 """Largest share of the budget for one file's header."""

@@ -269,6 +269,9 @@ def piece_heading(piece: BundlePiece) -> str:
     # Who wrote it and when names the commit, and its text begins with its subject.
     if memory.kind is Kind.COMMIT:
         return ""
+    # The address stands in its provenance.
+    if memory.kind is Kind.DOCUMENT:
+        return escape_tags(memory.entity)
     title = collapse_blanks(memory.title).rstrip("…")
     repeats = piece.entry.settles or collapse_blanks(memory.text[: 4 * len(title) + 80]).startswith(
         title
@@ -372,6 +375,8 @@ def _from_elsewhere(memory: Memory, age: str) -> str:
     """Say what a memory was made from if not from a file: `document wiki/Prices, 3 days ago`,
     `commit 1a2b3c4, 2024-03-02`."""
     place = re.sub(r"[^\w./:@#?=&+-]+", "-", memory.place)[:MAX_PLACE_CHARS]
+    if memory.kind is Kind.DOCUMENT:
+        return f"{memory.origin} {place}, fetched {age}"
     if memory.is_from_team:
         return f"said by {_author(memory, 'a member')} of the team, {place}, {age}"
     if not memory.is_commit:

@@ -65,12 +65,19 @@ class OversizedReply(Exception):
 
 
 class BoundedBody:
-    """One body, unpacked up to its bound."""
+    """One body, unpacked up to its bound.
 
-    def __init__(self, status: int, headers: Mapping[str, str]) -> None:
+    limit: most bytes of a success; None: what its tokens may take.
+    """
+
+    def __init__(
+        self, status: int, headers: Mapping[str, str], *, limit: int | None = None
+    ) -> None:
         self._status = status
         self._is_success = 200 <= status < 300
-        self._limit = self._left = allowed_bytes(headers.get("Content-Type", ""), self._is_success)
+        if limit is None or not self._is_success:
+            limit = allowed_bytes(headers.get("Content-Type", ""), self._is_success)
+        self._limit = self._left = limit
         self._encoding = headers.get("Content-Encoding", "").strip().lower()
         is_packed = self._encoding in PACKED_ENCODINGS
         self._unpacking = zlib.decompressobj(_EITHER_HEADER) if is_packed else None

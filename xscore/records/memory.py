@@ -21,7 +21,8 @@ class Layer(StrEnum):
 
     @property
     def is_indexed(self) -> bool:
-        """Whether the index fills it from files; the others hold what was said."""
+        """Whether it holds code and documents, which the index reads from files, and what was
+        fetched; the others hold what was said."""
         return self in (Layer.GRAPH, Layer.VECTOR)
 
 
@@ -55,8 +56,14 @@ class Kind(StrEnum):
     """Something with a name: a service, project, team or person, and where it lies."""
     ARTIFACT = "artifact"
     """A file that was made once and can be used again: an image, a snippet, generated code."""
+    DOCUMENT = "document"
+    """A passage of a document that `xscore fetch` read: a web page, a PDF."""
 
 
+PROSE_KINDS = frozenset({Kind.DOC, Kind.DOCUMENT})
+"""Passages of documents, of those in files here and of those that were fetched."""
+TITLE_CITES = frozenset({Kind.COMMIT, Kind.DOCUMENT})
+"""Kinds without a file whose title begins with how they are cited, before the first `: `."""
 CODE_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
 PRODUCT_CODE_KINDS = CODE_KINDS - {Kind.TEST}
 FACT_KINDS = frozenset(
@@ -115,7 +122,7 @@ class MemoryOrigin(StrEnum):
     """A question with its answer, or a summary of several."""
     STATED = "stated"
     DOCUMENT = "document"
-    """One that lies elsewhere, such as a page of a wiki."""
+    """One that was fetched: a web page, or a file that no index run reads."""
     PACKAGE = "package"
 
 
@@ -311,8 +318,8 @@ class Memory(Struct, frozen=True, kw_only=True):
     """One for each of its texts (`texts`); empty until it is named and hashed."""
     origin: MemoryOrigin = MemoryOrigin.FILE
     place: str = ""
-    """Where it is in its origin: id of a commit, address of a document, name of a package; never a
-    path of this worktree. Empty for a file, whose path says it, and for what has no place."""
+    """Where it is in its origin: id of a commit, address or file of a document, name of a package.
+    Empty for an indexed file, whose path says it, and for what has no place."""
     path: str = ""
     """A file of this worktree: relative to the root, `/` between parts, percent-escaped where not
     UTF-8; empty: it is made from something else."""
@@ -448,6 +455,11 @@ class Candidate(NamedTuple):
     """Ids of memories with the same content, judged once through this one."""
     is_inferred: bool = False
     """Nobody stated it: files show it, or it was learned."""
+
+    @property
+    def is_of_files(self) -> bool:
+        """Whether the index made it from a file here."""
+        return self.layer.is_indexed and self.kind is not Kind.DOCUMENT
 
     @property
     def is_fact(self) -> bool:

@@ -128,6 +128,8 @@ class Selected(Struct, frozen=True, kw_only=True):
     below_threshold: bool
     title: str = ""
     is_stale: bool = False
+    """Code that it cites has changed; a document was fetched longer ago than
+    `memory.document_days`."""
     is_suspicious: bool = False
     """Its text gives instructions to its judge; a model judged it in a prompt of its own.
     Only of what is selected."""

@@ -14,7 +14,7 @@ from heapq import nsmallest
 
 from msgspec import Struct
 
-from xscore.records.memory import Candidate, Kind, TermColumn
+from xscore.records.memory import PROSE_KINDS, Candidate, Kind, TermColumn
 from xscore.scorer.term_hits import TermHits, find_terms
 from xscore.store.term_vectors import (
     FILE,
@@ -81,6 +81,10 @@ KIND_WEIGHTS = {
     Kind.DOC: (
         0.6,
         "doc docs document documents documentation documented readme changelog guide tutorial",
+    ),
+    Kind.DOCUMENT: (
+        0.6,
+        "doc docs document documents documentation documented page pdf guide manual tutorial spec",
     ),
     Kind.CONFIG: (
         0.6,
@@ -405,7 +409,8 @@ def _kind_weights(
         if first_words.isdisjoint(words.split()):
             worth[kind] = share
     if CODE.isdisjoint([candidate.kind for candidate in candidates]):
-        worth.pop(Kind.DOC, None)
+        for kind in PROSE_KINDS:
+            worth.pop(kind, None)
     return worth
 
 

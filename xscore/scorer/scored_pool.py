@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from xscore.records.judgment import SCORED_LOWER, UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
-from xscore.records.memory import FACT_KINDS, PRODUCT_CODE_KINDS, Candidate
+from xscore.records.memory import FACT_KINDS, PRODUCT_CODE_KINDS, Candidate, Kind
 from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence, WeighedTerm
 from xscore.scorer.learned_words import judge_shortlist, load_weights
 from xscore.scorer.likeness_rank import lift_by_likeness
@@ -42,6 +42,9 @@ BEST_OF_ABSENT = 1.2 * UNRELATED_WORDS_BELOW
 """The best score where nothing seems to be here: shown among the nearest, and not chosen."""
 IN_SIGHT = 1.5
 """How many times the score of others is left to a name that was asked for."""
+DOCUMENT_HELD = 0.6
+"""Share of the idf of what is asked that a passage of a fetched document must hold to be chosen
+where the code does not seem to have it (decision 0056)."""
 STEEPNESS = 3.0
 """Power of the evidence in the odds of what has nothing but words."""
 ODDS_AT_HALF = USUAL_LEXICAL_THRESHOLD / (1 - USUAL_LEXICAL_THRESHOLD)
@@ -75,13 +78,14 @@ class ScoredPool:
             if weighed.purpose_terms:
                 log_odds_here = self._log_odds_by_words_alone(weighed)
             for row, probability in zip(self.shortlist.rows, learned.probabilities, strict=True):
-                if self.candidates[row].layer.is_indexed:
+                if self.candidates[row].is_of_files:
                     listed[row] = probability
         named_rows = self._rows_named()
         self.is_here: bool = is_about_pool(self.evidence, log_odds_here, named_rows)
         self.scores: list[float] = _scores(self.candidates, self.evidence, listed)
         if not self.is_here:
             self._shrink(named_rows)
+            self._score_documents()
         self._lift_named()
         self.remarks_of_facts: dict[int, str] = {}
         self._score_facts(weighed)
@@ -142,11 +146,33 @@ class ScoredPool:
         best = max(self.scores, default=0.0)
         share = min(1.0, BEST_OF_ABSENT / max(best, BEST_OF_ABSENT))
         for row in self.evidence.amounts:
-            # What an instruction finds among statements is not about the code.
-            if not (self.evidence.needed or self.candidates[row].layer.is_indexed):
+            # What an instruction finds among statements and documents is not about the code.
+            if not (self.evidence.needed or self.candidates[row].is_of_files):
                 continue
             # A name that was asked for stays in sight, and is mostly not chosen.
             self.scores[row] *= share * (IN_SIGHT if row in named_rows else 1.0)
+
+    def _score_documents(self) -> None:
+        """Score the passages of fetched documents that hold most of what is asked.
+
+        One passage answers a question, while of code several memories hold enough of it; and words
+        that the code lacks say nothing against a page that has them.
+        """
+        documents = {
+            row for row in self.evidence.amounts if self.candidates[row].kind is Kind.DOCUMENT
+        }
+        if not documents or not self.evidence.asked:
+            return
+        held = dict.fromkeys(documents, 0.0)
+        hits, asked_for = self.evidence.hits, self.evidence.terms.asked_for
+        for row, term in zip(hits.row, hits.term, strict=True):
+            if row in documents:
+                held[row] += asked_for[term]
+        for row, amount in held.items():
+            share = amount / self.evidence.asked
+            if share >= DOCUMENT_HELD:
+                odds = ODDS_AT_HALF * (share / DOCUMENT_HELD) ** STEEPNESS
+                self.scores[row] = max(self.scores[row], odds / (1 + odds))
 
     def _cosine(self, row: int) -> float:
         return self.likeness.get(self.candidates[row].id, 0.0)
@@ -328,7 +354,7 @@ def _scores(
     for row, amount in evidence.amounts.items():
         if row in listed:
             scores[row] = listed[row]
-        elif candidates[row].layer.is_indexed and listed:
+        elif candidates[row].is_of_files and listed:
             scores[row] = least * amount / best_amount
         else:
             odds = (amount / evidence.half) ** STEEPNESS

@@ -30,9 +30,9 @@ class TermHits(Struct, frozen=True):
     name_words: Mapping[int, int]
     """Terms in the name of each candidate that has one of the task's in its name; by row."""
     mean_length: float
-    """Of all candidates, commits excepted."""
+    """Of all candidates, commits and fetched documents excepted."""
     pool: int
-    """How many candidates there are, commits excepted: those would change what words weigh in code,
+    """How many candidates there are, those excepted: they would change what words weigh in code,
     and with it the order of all else."""
     having: Sequence[int]
     """How many of these have each term."""
@@ -71,29 +71,33 @@ def find_terms(
             start = ends[place - 1] if place else 0
             fields_of_terms = vectors.entries[start + 5 : ends[place] : TERM_ENTRY.size]
             name_words[row] = fields_of_terms.translate(_IS_NAME).count(1)
-    commits = _rows_of_commits(candidates)
+    beside = _rows_beside(candidates)
     total = sum_of(vectors.entries[4 :: TERM_ENTRY.size])
-    if commits or None in rows_by_place:
+    if beside or None in rows_by_place:
         # The mean is that of the other candidates alone.
         for place, row in enumerate(rows_by_place):
-            if row is None or row in commits:
+            if row is None or row in beside:
                 total -= length(place)
-    pool = len(candidates) - len(commits)
+    pool = len(candidates) - len(beside)
     having = [0] * len(hashes)
     for row, term in zip(rows, terms, strict=True):
-        having[term] += row not in commits
+        having[term] += row not in beside
     mean = total / max(1, pool)
     return TermHits(rows, terms, counts, fields, lengths, name_words, mean or 1.0, pool, having)
 
 
-def _rows_of_commits(candidates: Sequence[Candidate]) -> frozenset[int]:
-    """Return the rows of the commits; empty where there is nothing else."""
+_BESIDE_THE_FILES = frozenset({Kind.COMMIT, Kind.DOCUMENT})
+
+
+def _rows_beside(candidates: Sequence[Candidate]) -> frozenset[int]:
+    """Return the rows of the commits and of fetched documents; empty where there is nothing
+    else."""
     kinds = [candidate.kind for candidate in candidates]
     # Looked for at once: many pools have none, and asking each takes four times as long.
-    if Kind.COMMIT not in kinds:
+    if not (Kind.COMMIT in kinds or Kind.DOCUMENT in kinds):
         return frozenset()
-    commits = frozenset([row for row, kind in enumerate(kinds) if kind is Kind.COMMIT])
-    return commits if len(commits) < len(candidates) else frozenset()
+    beside = frozenset([row for row, kind in enumerate(kinds) if kind in _BESIDE_THE_FILES])
+    return beside if len(beside) < len(candidates) else frozenset()
 
 
 def entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:

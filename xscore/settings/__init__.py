@@ -20,6 +20,7 @@ from xscore.settings.model import (
     BoostSettings as BoostSettings,
     BudgetSettings as BudgetSettings,
     BundleSettings as BundleSettings,
+    DocumentSettings as DocumentSettings,
     GateSettings as GateSettings,
     IndexSettings as IndexSettings,
     JudgeSettings as JudgeSettings,

@@ -309,6 +309,8 @@ class MemorySettings(SettingsGroup, frozen=True):
     """Days without use after which a memory is archived."""
     prune_days: Days = 365.0
     """Days without use after which an archived memory is erased."""
+    document_days: Days = 30.0
+    """Days after which a fetched document is shown as out of date, until `xscore fetch --refresh`."""
     high_importance: Fixed[float] = 0.8
     """Memories at least this important are neither archived nor erased for their age."""
     inferred_confidence: Fixed[float] = 0.6
@@ -341,6 +343,23 @@ class MemorySettings(SettingsGroup, frozen=True):
         }
     )  # fmt: skip
     """Most bytes of their text."""
+
+
+class DocumentSettings(SettingsGroup, frozen=True):
+    """What `xscore fetch` may fetch from the network: only what you name, over https, from public
+    addresses."""
+
+    allow: Globs = ()
+    """Hosts that documents may come from, subdomains included; empty: any that is public."""
+    deny: Globs = ()
+    """Hosts that no document comes from, subdomains included, also where `documents.allow` has them."""
+    private_hosts: Globs = ()
+    """Hosts inside your own network that documents may come from although their addresses are not
+    public, each by its whole name. Over https as well; `SSL_CERT_FILE` names their authority."""
+    max_bytes: Annotated[int, Meta(ge=1, le=1_000_000_000)] = 25_000_000
+    """Larger documents are refused, unpacked or not."""
+    timeout_s: Seconds = 30.0
+    """Seconds that a document may take, redirects included."""
 
 
 class RoutingSettings(SettingsGroup, frozen=True):
@@ -504,8 +523,8 @@ class PluginSettings(SettingsGroup, frozen=True):
     are."""
 
     enabled: tuple[str, ...] = ()
-    """Names of entry points in `xscore.boosters`, `xscore.languages` and `xscore.sources` to
-    use."""
+    """Names of entry points in `xscore.boosters`, `xscore.languages`, `xscore.searches` and
+    `xscore.sources` to use."""
 
 
 class TelemetrySettings(SettingsGroup, frozen=True):
@@ -528,6 +547,7 @@ class Settings(SettingsGroup, frozen=True):
     bundle: BundleSettings = field(default_factory=BundleSettings)
     index: IndexSettings = IndexSettings()
     memory: MemorySettings = field(default_factory=MemorySettings)
+    documents: DocumentSettings = DocumentSettings()
     routing: RoutingSettings = RoutingSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     session: SessionSettings = SessionSettings()

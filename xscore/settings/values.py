@@ -24,7 +24,7 @@ Ceiled = Literal["session", "project", "user", "governance"]
 """Layers that could crowd out code and documents."""
 _KINDS = (
     "function|method|class|test|block|doc|config|text|exchange|decision|failure|architecture|pattern|context|todo"
-    "|convention|tech_stack|preference|summary|commit|entity|artifact"
+    "|convention|tech_stack|preference|summary|commit|entity|artifact|document"
 )
 ThresholdName = Annotated[str, Meta(pattern=rf"^([a-z-]+/)?(default|code|{_KINDS})\Z")]
 SignalName = Literal["accept", "adoption", "reject", "override"]

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from xscore.platform.clock import DAY_S
 from xscore.platform.files import leads_out, opened_folder
 from xscore.platform.git import run_git
 from xscore.platform.paths import RepositoryRoot, native_name
+from xscore.platform.text import counted
 from xscore.records.memory import Kind, Layer, Memory, MemoryStatus
 from xscore.store.declared import Declared, is_manifest, normalized, read_declared
 from xscore.store.link_rows import entities_named, paths_mentioning
@@ -289,17 +291,30 @@ def drift_warnings(store: "Store", memories: Sequence[Memory]) -> dict[str, str]
 
 def gone_names(store: "Store", memories: Iterable[Memory]) -> dict[str, str]:
     """Return what memories name that no longer exists, by id, for those who say themselves what is
-    stale."""
-    facts = [memory for memory in memories if may_drift(memory)]
+    stale; of a document that it was fetched long ago."""
+    shown = list(memories)
+    warnings = _old_documents(store, shown)
+    facts = [memory for memory in shown if may_drift(memory)]
     if not facts:
-        return {}
+        return warnings
     check = DriftCheck(store.connection, store.root)
-    warnings: dict[str, str] = {}
     for fact in facts:
         gone_things = check.gone(named_things(fact.text))
         if gone_things:
             warnings[fact.id] = describe_gone(gone_things)
     return warnings
+
+
+def _old_documents(store: "Store", memories: Iterable[Memory]) -> dict[str, str]:
+    """Return what is to be said of documents that were fetched too long ago, by memory id."""
+    days = store.settings.document_days
+    oldest = store.clock() - days * DAY_S
+    warning = f"out of date: it was fetched more than {counted(round(days), 'day')} ago"
+    return {
+        memory.id: warning
+        for memory in memories
+        if memory.kind is Kind.DOCUMENT and memory.updated_at < oldest
+    }
 
 
 def may_drift(memory: Memory) -> bool:

@@ -46,6 +46,8 @@ class MemoryFilter(Struct, frozen=True, kw_only=True):
     """Empty: every kind but commits."""
     scopes: Collection[MemoryScope] = ()
     statuses: Collection[MemoryStatus] = LIVE_STATUSES
+    without_documents: bool = False
+    """Leave out fetched documents unless they are asked for: they have many passages."""
 
     @property
     def is_users_whole(self) -> bool:
@@ -72,6 +74,8 @@ class MemoryFilter(Struct, frozen=True, kw_only=True):
             conditions.append("source <> 'index'")
         elif not self.kinds:
             conditions.append(f"kind <> '{Kind.COMMIT}'")
+        if self.without_documents and not (self.layers or self.kinds):
+            conditions.append(f"kind <> '{Kind.DOCUMENT}'")
         return " AND ".join(conditions), tuple(parameters)
 
 

@@ -97,8 +97,9 @@ values."""
 _texts, _numbers = msgspec.json.Decoder(list[str]).decode, msgspec.json.Decoder(list[int]).decode
 IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 """SQL condition on a column; the parameter is a JSON list."""
-STATED_CONDITION = "source <> 'index' AND kind NOT IN ('exchange', 'summary')"
-"""SQL condition for memories that are neither indexed from a file nor past exchanges."""
+STATED_CONDITION = "source <> 'index' AND kind NOT IN ('exchange', 'summary', 'document')"
+"""SQL condition for memories that are neither indexed from a file nor past exchanges, nor
+fetched."""
 LIVE_CONDITION = "status IN ('active', 'stale')"
 """SQL condition for candidates: neither superseded nor archived."""
 _OF_ANOTHER_SESSION = f"scope = 'session' AND {STATED_CONDITION} AND thread NOT IN ('', ?)"

@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from xscore.platform import database
 from xscore.platform.errors import UsageError
-from xscore.records.memory import Memory, MemorySource, MemoryStatus
+from xscore.records.memory import Kind, Memory, MemorySource, MemoryStatus
 from xscore.store import memory_writer
+from xscore.store.document_rows import drop_unheld_records
 from xscore.store.events import EventName, emit_event
 from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.link_rows import drop_unused_file_ends
@@ -120,6 +121,8 @@ def remove_memory_rows(
     # in its row.
     removed["vectors"] += vectors - connection.execute(_VECTORS).fetchone()[0] + removed["memories"]
     drop_unused_file_ends(connection)
+    if any(memory.kind is Kind.DOCUMENT for memory in memories.values()):
+        drop_unheld_records(connection)
     del removed[""]
     occurrences = connection.execute(_OCCURRENCES_IN, (ids,)).fetchall()
     connection.executemany(_COUNT_LESS, [{"id": id_, "n": count} for id_, count in occurrences])

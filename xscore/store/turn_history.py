@@ -51,7 +51,8 @@ _TURNS = """
 _WANTED = """
     WHERE {within} AND (:state = '' OR state = :state)
         AND (:thread = '' OR substr(thread, 1, length(:thread)) = :thread)
-        AND (:text = '' OR instr(lower(task), lower(:text)) > 0)
+        AND (:text = '' OR instr(lower(task), lower(:text)) > 0
+            OR (:in_answers AND instr(lower(answer), lower(:text)) > 0))
     ORDER BY started_at DESC, id
 """
 _EVER = "started_at >= -9e999"
@@ -84,6 +85,8 @@ class TurnFilter(Struct, frozen=True, kw_only=True):
     """A working session, or the beginning of its name."""
     text: str = ""
     """Part of the task, in any case; empty: any task."""
+    in_answers: bool = False
+    """Or part of the answer."""
 
 
 class TurnListing(NamedTuple):
@@ -107,6 +110,7 @@ def list_turns(connection: sqlite3.Connection, choice: TurnFilter, *, now: float
         "state": str(TurnState.RUNNING) if choice.state == UNFINISHED else choice.state,
         "thread": choice.thread,
         "text": choice.text,
+        "in_answers": choice.in_answers,
     }
     listed: list[ListedTurn] = []
     damaged_turns = 0
@@ -313,6 +317,27 @@ def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | N
             answer=answer,
             receipt=receipt,
         )
+
+
+class RunningTurn(NamedTuple):
+    """Who works on a turn that runs."""
+
+    process: str
+    """`processes.process_identity`."""
+    command: str
+    """What asked, as in `TurnOptions.command`."""
+
+
+def running_turn(connection: sqlite3.Connection, turn_id: str) -> RunningTurn | None:
+    """Return who works on a turn; None: it does not run."""
+    row = connection.execute(
+        "SELECT context FROM turn WHERE id = ? AND state = 'running'", (turn_id,)
+    ).fetchone()
+    if row is None:
+        return None
+    with database.damage_if_invalid("a turn"):
+        context = TurnContext.from_json(row[0])
+    return RunningTurn(context.process, context.command)
 
 
 def latest_judge(connection: sqlite3.Connection) -> str:

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from tests.invisible_text import UNSEEN
 from tests.receipts import ANSWER, CHOSEN
-from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, render_agent_bundle
+from xscore.extensions.agents.agent_bundle import render_agent_bundle
+from xscore.extensions.agents.data_fence import DATA_NOTE, FENCE
 from xscore.records.receipt import Coverage, Selected, UnjudgedAccount
 
 BODY = "def f(x):\n    return x\n"

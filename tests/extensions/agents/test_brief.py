@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.cli.conftest import own_store
 from tests.conftest import MakeRepo, commit_all, git, write_files
 from tests.extensions.agents.hook_process import build_index
-from xscore.extensions.agents.agent_bundle import FENCE, size_of
+from xscore.extensions.agents.agent_bundle import size_of
 from xscore.extensions.agents.brief import (
     HEAD,
     MOST_BYTES,
@@ -20,6 +20,7 @@ from xscore.extensions.agents.brief import (
     render_again,
 )
 from xscore.extensions.agents.brief_items import BriefItem, Quote, without_code
+from xscore.extensions.agents.data_fence import FENCE
 from xscore.extensions.agents.hook_call import HookCall
 from xscore.extensions.agents.hook_events import EVENTS
 from xscore.extensions.agents.hook_protocols import HookMessage

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, quoted, size_of
+from xscore.extensions.agents.agent_bundle import quoted, size_of
 from xscore.extensions.agents.brief_items import (
     BriefItem,
     ItemMaker,
@@ -21,6 +21,7 @@ from xscore.extensions.agents.brief_items import (
     limited,
     remark_of,
 )
+from xscore.extensions.agents.data_fence import DATA_NOTE, FENCE
 from xscore.pipeline.amendments import Weights
 from xscore.records.memory import Kind, Memory
 from xscore.records.receipt import Answer, Selected

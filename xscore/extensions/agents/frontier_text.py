@@ -7,7 +7,8 @@ of a log over 8 MiB only the end is read, since the agent waits.
 
 from pathlib import Path
 
-from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, escaped_block, size_of
+from xscore.extensions.agents.agent_bundle import escaped_block, size_of
+from xscore.extensions.agents.data_fence import DATA_NOTE, FENCE
 from xscore.extensions.compression.frontier import MAX_BYTES, Frontier, find_frontier
 from xscore.extensions.compression.frontier import frontier_text as lines_of
 from xscore.extensions.compression.reading import read_tail

@@ -10,23 +10,25 @@ change, the user has to name it with `--client`.
 """
 
 import json
-import os
 import re
 import sys
 from pathlib import Path, PurePath
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from xscore.extensions.agents.tool_call import FILE_ARGUMENTS, MAX_MESSAGE_BYTES, NOTHING
+from xscore.extensions.agents.tool_call import (
+    FILE_ARGUMENTS,
+    MAX_MESSAGE_BYTES,
+    NOTHING,
+    read_hook_input,
+)
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.json_lines import decode_agent_json, without_values
 from xscore.prompts.fences import shorten_middle
 from xscore.prompts.injected_text import spoken_text
 
-_CHUNK = 1 << 16
 TASK_CHARS = 8_000
 """A longer prompt is mostly a pasted log: it is judged by its first and last part."""
 SESSION_CHARS = 64
@@ -174,24 +176,12 @@ def read_input() -> bytes:
     """
     if sys.stdin.isatty():
         raise UsageError("nothing was written to standard input", hint=_WHO_WRITES)
-    content = bytearray()
-    while chunk := os.read(sys.stdin.fileno(), _CHUNK):
-        content += chunk
-        if len(content) > MAX_MESSAGE_BYTES:
-            raise UsageError(
-                f"standard input has more than {MAX_MESSAGE_BYTES >> 20} MiB", hint=_WHO_WRITES
-            )
-        if chunk.rstrip().endswith(b"}") and _is_whole(bytes(content)):
-            break
-    return bytes(content)
-
-
-def _is_whole(data: bytes) -> bool:
-    try:
-        decode_agent_json(data, msgspec.Raw)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    content = read_hook_input()
+    if content is None:
+        raise UsageError(
+            f"standard input has more than {MAX_MESSAGE_BYTES >> 20} MiB", hint=_WHO_WRITES
+        )
+    return content
 
 
 def addition(text: str, *, event: str, client: str) -> bytes:

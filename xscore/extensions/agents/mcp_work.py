@@ -12,7 +12,8 @@ import msgspec
 from click import unstyle
 
 from xscore.cli.explain import render_explanation
-from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, quoted
+from xscore.extensions.agents.agent_bundle import quoted
+from xscore.extensions.agents.data_fence import DATA_NOTE, FENCE
 from xscore.extensions.agents.mcp_calls import Call
 from xscore.extensions.agents.mcp_context import ToolResult, find_context
 from xscore.extensions.agents.mcp_workplace import (

@@ -8,7 +8,8 @@ working session or its uncommitted change count as the branch's.
 
 from collections.abc import Iterable, Iterator
 
-from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, quoted, size_of
+from xscore.extensions.agents.agent_bundle import quoted, size_of
+from xscore.extensions.agents.data_fence import DATA_NOTE, FENCE
 from xscore.platform.git import changed_files
 from xscore.platform.git_folder import working_branch
 from xscore.platform.text import format_place, without_invisible

@@ -44,6 +44,7 @@ _EXIT_CODE = (
 """Where Gemini CLI writes it, behind the output."""
 _LEADING_CODE = r"Exit code (\d+)\n?"
 """Where Claude Code writes it, before the output."""
+_CHUNK = 1 << 16
 _LOG_BYTES = 1 << 18
 _MOST_SECONDS = 86_400.0
 _SIGNALLED = 128
@@ -106,6 +107,30 @@ class Ending:
     def is_usage(self) -> bool:
         """Whether the command was called wrongly."""
         return re.search(_USAGE, self.error[-4_000:]) is not None
+
+
+def read_hook_input() -> bytes | None:
+    """Read one JSON object from standard input, whose end some agents leave open; None: it is
+    longer than a message may be."""
+    content = bytearray()
+    while chunk := os.read(0, _CHUNK):
+        content += chunk
+        if len(content) > MAX_MESSAGE_BYTES:
+            return None
+        # Almost always whole: an agent writes it at once.
+        if chunk.rstrip().endswith(b"}") and _is_whole(bytes(content)):
+            break
+    return bytes(content)
+
+
+def _is_whole(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+    return True
 
 
 def read_call_message(data: bytes) -> Message:

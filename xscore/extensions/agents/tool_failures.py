@@ -15,7 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from xscore.cli.start import STARTED_AT
-from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, quoted
+from xscore.extensions.agents.agent_bundle import quoted
+from xscore.extensions.agents.data_fence import DATA_NOTE, FENCE
 from xscore.extensions.agents.hook_call import HookCall
 from xscore.extensions.agents.shell_words import CommandWords, command_words, leaves_tree
 from xscore.extensions.agents.tool_call import (

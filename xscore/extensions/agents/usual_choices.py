@@ -5,7 +5,8 @@ It is what `memory suggest` prints: nothing is applied, and `memory mute` silenc
 choice that the project made without a word about it is told, too.
 """
 
-from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, quoted
+from xscore.extensions.agents.agent_bundle import quoted
+from xscore.extensions.agents.data_fence import DATA_NOTE, FENCE
 from xscore.extensions.learning.user_preferences import Suggestion, suggest_preferences
 from xscore.platform.text import counted
 from xscore.store.store import Store

@@ -121,8 +121,7 @@ class SavedMemory(
         super().__post_init__()
         if self.kind in INDEX_ONLY_KINDS:
             raise ValueError(f"kind: a {self.kind} comes only from the index of a repository")
-        if self.layer in (Layer.GRAPH, Layer.VECTOR):
-            raise ValueError(f"layer: the {self.layer} layer holds only what comes from files")
+        _check_layer(self)
         if self.source is MemorySource.INDEX:
             raise ValueError("source: memories of the index cannot be imported")
         if self.views:
@@ -138,6 +137,17 @@ class SavedMemory(
             has_lines = 0 <= citation.start_line <= citation.end_line < _MAX_LINE_NUMBER
             if not (has_lines and _SPAN_HASH.fullmatch(citation.span_hash)):
                 raise ValueError("citations: lines or hash are not those of a span")
+
+
+def _check_layer(memory: Memory) -> None:
+    """Check that a layer of the index holds nothing but fetched documents. Raises ValueError."""
+    if memory.kind is Kind.DOCUMENT:
+        if memory.layer is not Layer.VECTOR or memory.origin is not MemoryOrigin.DOCUMENT:
+            raise ValueError("kind: a document is of the vector layer and of that origin")
+        if not memory.place:
+            raise ValueError("place: a document needs an address")
+    elif memory.layer in (Layer.GRAPH, Layer.VECTOR):
+        raise ValueError(f"layer: the {memory.layer} layer holds only what comes from files")
 
 
 def _check_path(path: str) -> None:

@@ -26,8 +26,9 @@ _FADED = "faded_at:"
 def read_draft(
     connection: sqlite3.Connection, rules: MemorySettings, *, now: float
 ) -> ConsolidationDraft:
-    """Read every memory that is not indexed."""
-    memories = memory_rows.select_memories(connection, "source <> 'index'", ())
+    """Read every memory that is neither indexed nor fetched."""
+    where = "source <> 'index' AND kind <> 'document'"
+    memories = memory_rows.select_memories(connection, where, ())
     threads: dict[str, str] = {}
     for memory_id, thread in unindexed_threads(connection).items():
         if thread:

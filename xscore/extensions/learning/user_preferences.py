@@ -87,9 +87,8 @@ def suggest_preferences(store: Store, *, at_least: float) -> Suggestions:
     user = store.user_connection()
     if user is None:
         return Suggestions("", ())
-    preferences = memory_rows.select_memories(
-        store.connection, "source <> 'index' AND status IN ('active', 'stale')", ()
-    )
+    where = "source <> 'index' AND kind <> 'document' AND status IN ('active', 'stale')"
+    preferences = memory_rows.select_memories(store.connection, where, ())
     settled = set(map(topic_of_key, muted_keys(store)))
     notes: list[str] = []
     for memory in preferences:

@@ -22,7 +22,12 @@ SCORE_STEPS = 1000
 
 def page_data(page: TurnPage) -> str:
     """Return the data of a page, safe within a `script` element."""
-    text = json.dumps(_data(page), ensure_ascii=False, separators=(",", ":"))
+    return data_block(_data(page))
+
+
+def data_block(values: dict[str, Json]) -> str:
+    """Return values as JSON that is safe within a `script` element."""
+    text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
     # `</script>` and `<!--` would mean something to the parser of the page.
     return escape_in_json(text.replace("<", "\\u003c"))
 
@@ -39,7 +44,7 @@ def _data(page: TurnPage) -> dict[str, Json]:
         "topK": receipt.top_k if receipt is not None else None,
         "byWords": receipt is not None and receipt.ranked_by_words,
         "relations": [str(relation) for relation in Relation],
-        **_columns(page.memories),
+        **map_columns(page.memories),
         "links": _links(page),
         "kept": [memory.place for memory in page.kept],
         "near": [memory.place for memory in page.near],
@@ -49,7 +54,8 @@ def _data(page: TurnPage) -> dict[str, Json]:
     }
 
 
-def _columns(memories: Sequence[MapMemory]) -> dict[str, Json]:
+def map_columns(memories: Sequence[MapMemory]) -> dict[str, Json]:
+    """Return the memories of a map, which come by path and line, as columns."""
     kinds, layers, languages = (_Names() for _ in range(3))
     files: list[Json] = []
     for path, of_file in groupby(memories, key=lambda memory: memory.path):
@@ -68,8 +74,8 @@ def _columns(memories: Sequence[MapMemory]) -> dict[str, Json]:
         "kinds": [kinds.number(memory.kind) for memory in memories],
         "layers": [layers.number(memory.layer) for memory in memories],
         "tokens": [memory.tokens for memory in memories],
-        "scores": [_steps(memory.score) for memory in memories],
-        "raw": [_steps(memory.raw_score) for memory in memories],
+        "scores": [score_steps(memory.score) for memory in memories],
+        "raw": [score_steps(memory.raw_score) for memory in memories],
         "reasons": reasons,
         "carried": [place for place, memory in enumerate(memories) if memory.is_carried],
         "kindNames": kinds.names,
@@ -93,7 +99,8 @@ class _Names:
         return number
 
 
-def _steps(score: float | None) -> int:
+def score_steps(score: float | None) -> int:
+    """Return a score as a whole number; `UNJUDGED` where there is none."""
     return UNJUDGED if score is None else round(score * SCORE_STEPS)
 
 

@@ -14,14 +14,14 @@ from xscore.pipeline import pool
 from xscore.pipeline.choice_words import words_of_listed, words_of_unlisted
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.ranked_again import (
-    as_shown,
     candidates_now,
     carried_judgments,
     judges_of,
     rank_as_then,
 )
+from xscore.pipeline.receipt import to_selected
 from xscore.platform.text import ellipsize, one_line
-from xscore.records.judgment import Judgment, Origin
+from xscore.records.judgment import Judgment, Origin, Thresholds
 from xscore.records.memory import Candidate, Layer
 from xscore.records.receipt import Answer, Selected
 from xscore.store.turn_history import PastTurn
@@ -122,11 +122,17 @@ def _ranked_again(
     if receipt.judge.by_model:
         reasons |= _stored_reasons(parts, past, judges_of(past, receipt), candidates, judged)
     sentences: dict[str, str] = {}
+    thresholds = Thresholds(receipt.threshold, receipt.thresholds)
     listed_ids = {memory.id for memory in (*receipt.selected, *receipt.near_misses)}
     for place, ranked in enumerate(in_order[: EXPLAINED + len(listed_ids)], start=1):
         if ranked.candidate.id in listed_ids:
             continue
-        shown = as_shown(parts, past, receipt, ranking, ranked, carried_from="")
+        shown = to_selected(
+            ranked,
+            {},
+            threshold=thresholds.of(ranked.candidate),
+            below_threshold=not ranking.selection.passed(ranked),
+        )
         _, sentences[ranked.candidate.id] = words_of_unlisted(shown, place, len(in_order), receipt)
     return _Scores(
         final=final,

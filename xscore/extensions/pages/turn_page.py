@@ -26,8 +26,9 @@ from xscore.extensions.pages.threads import name_of
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.text import escape_controls
 
-SCRIPTS = ("data.js", "code.js", "details.js", "map.js", "charts.js", "controls.js")
+SCRIPTS = ("data.js", "code.js", "details.js", "map.js", "pointing.js", "charts.js", "controls.js")
 """Readable scripts, in the order in which they need each other."""
+TURN_PARTS = Path(__file__).with_name("parts")
 STYLES = ("turn.css",)
 WHY = {
     "judged": "the judge put it above the cut",
@@ -40,11 +41,11 @@ WHY = {
 }
 
 
-def render_turn_page(page: TurnPage) -> str:
-    """Return the page."""
+def render_turn_page(page: TurnPage, *, home: str = "") -> str:
+    """Return the page. home: the address of the list of questions, where a server has one."""
     style = "\n".join([page_part("page.css"), *map(turn_part, STYLES)])
     script = "\n".join(map(turn_part, SCRIPTS))
-    drawing = _vendored("drawing.js")
+    drawing = vendored_part("drawing.js")
     receipt = page.receipt
     answer = Markup()
     if receipt is not None and receipt.answer:
@@ -60,6 +61,7 @@ def render_turn_page(page: TurnPage) -> str:
             drawing=Markup(drawing),  # noqa: S704  a packaged file
             script=Markup(script),  # noqa: S704  a packaged file
             data=Markup(page_data(page)),  # noqa: S704  JSON in which `<` is escaped
+            home=home,
             page=page,
             receipt=receipt,
             answer=answer,
@@ -81,11 +83,12 @@ def _never_cited(page: TurnPage) -> list[tuple[int, ShownMemory]]:
 @cache
 def turn_part(name: str) -> str:
     """Return a packaged part of the page: style, script or template."""
-    return (Path(__file__).with_name("parts") / name).read_text(encoding="utf-8").rstrip("\n")
+    return (TURN_PARTS / name).read_text(encoding="utf-8").rstrip("\n")
 
 
 @cache
-def _vendored(name: str) -> str:
+def vendored_part(name: str) -> str:
+    """Return a bundle of kept packages."""
     return (Path(__file__).with_name("vendor") / name).read_text(encoding="utf-8").rstrip("\n")
 
 

@@ -29,7 +29,14 @@ SHARE_TOLERANCE = 0.03
 COUNT_TOLERANCE = 0.2
 """So is one of a total that changes by less than this part."""
 FILES_NAMED = 3
+_ASIDE = re.compile(r"(?:\A|/)(?:examples?|docs?|vendor|node_modules|templates?|bench\w*)/")
+"""Folders whose files say nothing of how the project itself is made."""
 _SHARE = re.compile(r"(?<![\d,])(\d[\d,]*+) of (\d[\d,]*+)")
+
+
+def is_aside(path: str) -> bool:
+    """Whether a file is an example, a copy of others or the like."""
+    return _ASIDE.search(path) is not None
 
 
 class SourceLine(Struct, frozen=True, array_like=True):

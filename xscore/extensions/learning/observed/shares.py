@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from xscore.extensions.learning.observed.file_traits import ERROR_BASE, FileTraits
-from xscore.extensions.learning.observed.observed_fact import ObservedFact, SourceLine
+from xscore.extensions.learning.observed.observed_fact import ObservedFact, SourceLine, is_aside
 
 LEAST_SHARE = 0.9
 LEAST_COUNT = 12
@@ -21,7 +21,6 @@ LEAST_ERROR_SHARE = 0.5
 """Of the error classes, that derive from one of the project's own."""
 LANGUAGE_SHARE = 0.2
 """Of the files of code that a language must have."""
-_ASIDE = re.compile(r"(?:\A|/)(?:examples?|docs?|vendor|node_modules|templates?|bench\w*)/")
 _NAMES = {"python": "Python", "javascript": "JavaScript", "typescript": "TypeScript", "tsx": "TSX"}
 
 Files = Mapping[str, FileTraits]
@@ -133,7 +132,7 @@ def shared_conventions(files: Files) -> list[ObservedFact]:
     product: dict[str, FileTraits] = {}
     tests: dict[str, FileTraits] = {}
     for path, file in files.items():
-        if _ASIDE.search(path):
+        if is_aside(path):
             continue
         if file.is_test:
             tests[path] = file

@@ -8,7 +8,6 @@ Trade-off: only known packages count, and of several for one topic only one, unl
 manifest names another.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -23,12 +22,12 @@ from xscore.extensions.learning.observed.observed_fact import (
     FILES_NAMED,
     ObservedFact,
     SourceLine,
+    is_aside,
 )
 from xscore.records.memory import Kind
 
 MIN_IMPORTS = 3
 """Number of files that must import a package that no manifest names."""
-_ASIDE = re.compile(r"(?:\A|/)(?:examples?|docs?|vendor|node_modules|templates?)/")
 """Where code imports what the project itself need not use; tests count, since they use its
 tools."""
 
@@ -159,7 +158,7 @@ def _importing_files(files: Mapping[str, FileTraits]) -> dict[str, set[str]]:
     """Package -> importing files, tests included."""
     files_by_name: dict[str, set[str]] = {}
     for path, file in files.items():
-        if _ASIDE.search(path):
+        if is_aside(path):
             continue
         for trait in file.traits:
             if trait.startswith(IMPORT):

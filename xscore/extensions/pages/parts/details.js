@@ -24,6 +24,16 @@ inOrder.forEach((place, index) => {
   rankOf.set(place, index && data.scores[before] === data.scores[place] ? rankOf.get(before) : index + 1);
 });
 
+// What the map is colored by, -1 where there is nothing: here the score. The comparison of two turns has its own.
+const shades = data.scores;
+const fillOf = (shade) => ramp.colors[stepOf(shade / SCORE_STEPS)];
+const isLightOn = (shade) => ramp.isLight[stepOf(shade / SCORE_STEPS)];
+const strengthOf = (shade) => shade;
+const figureOf = scoreText;
+const shadeWords = (shade) => `best score ${shade < 0 ? "none" : (shade / SCORE_STEPS).toFixed(2)}`;
+const stateOf = (place) => (keptRank.has(place) ? "chosen" : passes(place) ? "passed, not chosen" : "");
+const passedOver = inOrder.filter((place) => passes(place) && !keptRank.has(place)).slice(0, 400); // with a dashed outline
+
 function sentenceOf(place) {
   const sentence = data.sentences[place];
   if (sentence) return sentence;

@@ -4,7 +4,7 @@
 const canvas = byId("canvas");
 const context = canvas.getContext("2d");
 const FOLDER_STRIP = 17, NAMED_STRIP = 13, BARE_STRIP = 2;
-const SMALLEST = 10; // square pixels, below which a file or folder is one rectangle
+const SMALLEST = 10, SMALLEST_MOVING = 60; // square pixels, below which a file or folder is one rectangle
 const LEAST_MARK = 7; // pixels, below which a chosen memory gets a ring around it
 
 // Folders that only hold one folder are one: `src/werkzeug`.
@@ -61,9 +61,9 @@ tree.eachAfter((node) => {
   const { place } = node.data;
   if (place !== undefined) {
     leafOf[place] = node;
-    node.best = data.scores[place];
+    node.best = shades[place];
   } else {
-    node.best = parts.max(node.children, (child) => child.best);
+    node.best = node.children.reduce((best, child) => (strengthOf(child.best) > strengthOf(best) ? child.best : best), -1);
   }
 });
 
@@ -71,6 +71,7 @@ let width = 0, height = 0;
 let view = parts.zoomIdentity;
 let colors = {};
 let hatch = null;
+let isMoving = false;
 let hovered = null, picked = null;
 let isShown = () => true; // what the filters let through
 let isFiltered = false;
@@ -141,8 +142,8 @@ function drawNode(node) {
     drawLeaf(node.data.place, left, top, wide, tall);
     return;
   }
-  if (node.depth && wide * tall < SMALLEST && !isFiltered) {
-    context.fillStyle = node.best < 0 ? colors.hatch : ramp.colors[stepOf(node.best / SCORE_STEPS)];
+  if (node.depth && wide * tall < (isMoving ? SMALLEST_MOVING : SMALLEST) && !isFiltered) {
+    context.fillStyle = node.best < 0 ? colors.hatch : fillOf(node.best);
     context.fillRect(left, top, Math.max(wide, 0.6), Math.max(tall, 0.6));
     return;
   }
@@ -156,9 +157,9 @@ function drawNode(node) {
 }
 
 function drawLeaf(place, left, top, wide, tall) {
-  const score = data.scores[place];
+  const shade = shades[place];
   const isIn = !isFiltered || isShown(place);
-  context.fillStyle = !isIn ? colors.dim : score < 0 ? hatch : ramp.colors[stepOf(score / SCORE_STEPS)];
+  context.fillStyle = !isIn ? colors.dim : shade < 0 ? hatch : fillOf(shade);
   context.fillRect(left, top, wide, tall);
   if (isIn && wide > 46 && tall > 15) drawName(place, left, top, wide, tall);
 }
@@ -179,14 +180,14 @@ function drawHeader(node, left, top, wide, room) {
 }
 
 function drawName(place, left, top, wide, tall) {
-  const isLight = data.scores[place] < 0 ? !isDark() : ramp.isLight[stepOf(scoreOf(place))];
+  const isLight = shades[place] < 0 ? !isDark() : isLightOn(shades[place]);
   context.font = "11px system-ui, sans-serif";
   context.fillStyle = isLight ? "#14181f" : "#f6f7f9";
   const text = fitted(nameOf(place), wide - 8);
   if (text) context.fillText(text, left + 4, top + Math.min(tall / 2, 10));
   if (tall > 34 && wide > 70) {
     context.globalAlpha = 0.75;
-    context.fillText(scoreText(place), left + 4, top + 24);
+    context.fillText(figureOf(place), left + 4, top + 24);
     context.globalAlpha = 1;
   }
 }
@@ -198,8 +199,6 @@ function drawMarks() {
   if (hovered !== null) outline(hovered, colors.ink, 1.5, []);
   if (picked !== null) outline(picked, colors.focus, 3.5, []);
 }
-
-const passedOver = inOrder.filter((place) => passes(place) && !keptRank.has(place)).slice(0, 400);
 
 function outline(place, color, thickness, dashes) {
   if (isFiltered && !isShown(place)) return;
@@ -250,6 +249,8 @@ const zooming = parts.zoom().scaleExtent([1, 4000])
     if (event.type.startsWith("touch")) return event.touches.length > 1 || view.k > 1;
     return !event.button && event.type !== "dblclick";
   })
+  .on("start", () => { isMoving = true; })
+  .on("end", () => { isMoving = false; drawSoon(); })
   .on("zoom", (event) => { view = event.transform; hideTip(); showCrumbs(); drawSoon(); });
 
 function moveTo(transform, isSlow = true) {
@@ -297,6 +298,6 @@ function pick(place, { moves = false } = {}) {
   const leaf = leafOf[place];
   showDetails(place);
   if (moves) enter(leaf.parent.depth ? leaf.parent : leaf, { share: 0.9 });
-  say(`${nameOf(place)}, ${spotOf(place)}, score ${scoreText(place)}${keptRank.has(place) ? ", chosen" : ""}`);
+  say([nameOf(place), spotOf(place), `score ${figureOf(place)}`, stateOf(place)].filter(Boolean).join(", "));
   drawSoon();
 }

@@ -1,0 +1,68 @@
+"""Which addresses of the network a document may come from: public ones alone.
+
+Every connection is checked where its socket is made, after the name was resolved and for the very
+address that is about to be called, so neither a redirect nor a name that answers differently the
+second time leads inside. Pure. Trade-off: an address that only translates to a public one (NAT64,
+6to4, Teredo, IPv4 within IPv6) is refused as well.
+"""
+
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+
+_TRANSLATING = tuple(
+    ip_network(network)
+    for network in (
+        "::/96",
+        "::ffff:0:0/96",
+        "64:ff9b::/96",
+        "64:ff9b:1::/48",
+        "2001::/32",
+        "2002::/16",
+    )
+)
+"""Networks of IPv6 that stand for addresses of IPv4."""
+_NEVER = tuple(
+    ip_network(network)
+    for network in (
+        "0.0.0.0/8",
+        "169.254.0.0/16",
+        "224.0.0.0/4",
+        "fe80::/10",
+        "fec0::/10",
+        "ff00::/8",
+    )
+)
+"""Networks that no setting opens: this host, the link (where clouds keep credentials), groups."""
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+def why_refused(text: str, *, may_be_private: bool) -> str:
+    """Return why nothing may be fetched from an address; empty: it may.
+
+    may_be_private: the user named the host as one inside their own network.
+    """
+    try:
+        # The zone of an address (`fe80::1%eth0`) says nothing of what it is.
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return f"{text} is no address"
+    if _is_within(address, _NEVER) or address.is_unspecified or address.is_multicast:
+        return f"{address} is of this link or of no host"
+    if may_be_private:
+        return ""
+    if _is_within(address, _TRANSLATING):
+        return f"{address} stands for another address"
+    if not address.is_global:
+        return f"{address} is not public"
+    return ""
+
+
+def _is_within(address: Address, networks: tuple[Network, ...]) -> bool:
+    return any(address.version == network.version and address in network for network in networks)

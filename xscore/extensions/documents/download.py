@@ -1,0 +1,219 @@
+"""Download a document: https alone, no cookies, no proxy, few redirects, bounded in bytes and time.
+
+Each hop of a redirect is checked like the first address, and asks its host's robots.txt. A proxy
+would resolve the name in place of us, so that its address could not be checked: none is used.
+Trade-off: each hop makes a connection of its own.
+"""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+from msgspec import Struct
+
+from xscore.extensions.documents.addresses import why_refused
+from xscore.extensions.documents.files import TOO_LARGE
+from xscore.extensions.documents.hosts import checked_address, may_be_private, origin_of
+from xscore.extensions.documents.parsed import RobotsJob
+from xscore.extensions.documents.reading import read_apart
+from xscore.platform.errors import NotFetched
+from xscore.platform.text import one_line
+from xscore.providers.reply_bounds import IDENTITY_ENCODING, BoundedBody, OversizedReply
+from xscore.providers.transport import trusted_ssl_context
+from xscore.settings import DocumentSettings
+
+if TYPE_CHECKING:
+    import ssl
+
+AGENT = "xscore"
+ACCEPT = "text/html, application/pdf, text/markdown, text/plain;q=0.9, */*;q=0.5"
+MOST_REDIRECTS = 5
+ROBOTS_BYTES = 500_000
+CONNECT_TIMEOUT_S = 10.0
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_NOT_MODIFIED = 304
+_SAVE_IT = "A page that you can open in a browser can be saved and fetched as a file."
+_NO_PROXY_HINT = (
+    "Proxies of the environment are not used. Where there is no other way out, save the page and"
+    " fetch the file."
+)
+
+
+class Download(Struct, frozen=True, kw_only=True):
+    """What a host sent."""
+
+    address: str
+    """Where it came from at last."""
+    data: bytes = b""
+    content_type: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    is_unchanged: bool = False
+    """Whether nothing is new since the document was last fetched."""
+
+
+class _Reply(Struct, frozen=True):
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+
+class Downloader:
+    """Downloads documents; keeps the rules for robots of each host meanwhile."""
+
+    def __init__(self, settings: DocumentSettings) -> None:
+        self._settings = settings
+        self._rules: dict[str, bytes] = {}
+        self._tls: ssl.SSLContext | None = None
+
+    async def download(self, address: str, *, since: Mapping[str, str]) -> Download:
+        """Download a document. Raises NotFetched.
+
+        since: headers that ask only for what is new, `If-None-Match` and `If-Modified-Since`.
+        """
+        seconds = self._settings.timeout_s
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._follow(address, since)
+        except TimeoutError as error:
+            raise NotFetched(
+                f"{origin_of(address)} was not done after {seconds:g} s",
+                hint="`documents.timeout_s` sets how long a document may take.",
+            ) from error
+        finally:
+            # The last connection is closed by the loop, which ends with this download.
+            await asyncio.sleep(0)
+
+    async def _follow(self, address: str, since: Mapping[str, str]) -> Download:
+        hop = address
+        for _ in range(MOST_REDIRECTS + 1):
+            hop = checked_address(hop, self._settings)
+            await self._ask_robots(hop)
+            headers = {"Accept": ACCEPT, **since}
+            reply = await self._request(hop, headers, max_bytes=self._settings.max_bytes)
+            if reply.status not in _REDIRECTS:
+                return _checked_download(hop, reply, is_conditional=bool(since))
+            hop = urljoin(hop, reply.headers.get("Location", ""))
+        raise NotFetched(
+            f"{origin_of(address)} redirects more than {MOST_REDIRECTS} times", hint=_SAVE_IT
+        )
+
+    async def _ask_robots(self, address: str) -> None:
+        """Raise NotFetched if the host's robots.txt forbids the address, or cannot be asked for."""
+        origin = origin_of(address)
+        if origin not in self._rules:
+            self._rules[origin] = await self._robots_of(origin)
+        rules = self._rules[origin]
+        if not rules:
+            return
+        verdict = await asyncio.to_thread(read_apart, RobotsJob(rules, address, AGENT))
+        if verdict.problem:
+            raise NotFetched(
+                f"{one_line(address)[:200]}: {verdict.problem}",
+                hint=_SAVE_IT,
+            )
+
+    async def _robots_of(self, origin: str) -> bytes:
+        hop = f"{origin}/robots.txt"
+        for _ in range(MOST_REDIRECTS + 1):
+            hop = checked_address(hop, self._settings)
+            reply = await self._request(hop, {"Accept": "text/plain"}, max_bytes=ROBOTS_BYTES)
+            if reply.status in _REDIRECTS:
+                hop = urljoin(hop, reply.headers.get("Location", ""))
+            elif 200 <= reply.status < 300:
+                return reply.data
+            elif 400 <= reply.status < 500:
+                return b""
+            else:
+                break
+        # RFC 9309: where the rules cannot be read, all is forbidden.
+        raise NotFetched(
+            f"{origin}/robots.txt cannot be read, so nothing is fetched from there", hint=_SAVE_IT
+        )
+
+    async def _request(self, address: str, headers: Mapping[str, str], *, max_bytes: int) -> _Reply:
+        """Send one request to one host, and read its reply. Raises NotFetched."""
+        # Only where something is fetched.
+        from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+
+        if self._tls is None:
+            self._tls = trusted_ssl_context()
+        gate = _AddressGate(may_be_private=may_be_private(address, self._settings))
+        connector = TCPConnector(
+            ssl=self._tls, use_dns_cache=False, force_close=True, socket_factory=gate.make_socket
+        )
+        session = ClientSession(
+            connector=connector,
+            headers={"User-Agent": AGENT, **IDENTITY_ENCODING},
+            timeout=ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+            cookie_jar=DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+        )
+        try:
+            async with (
+                session,
+                session.get(address, headers=headers, allow_redirects=False) as response,
+            ):
+                body = BoundedBody(response.status, response.headers, limit=max_bytes)
+                data = bytearray()
+                async for received in response.content.iter_any():
+                    for piece in body.pieces(received):
+                        data += piece
+                    if body.is_over:
+                        break
+                return _Reply(response.status, response.headers, bytes(data + body.rest()))
+        except OversizedReply as error:
+            raise NotFetched(f"{origin_of(address)} answered {error}", hint=TOO_LARGE) from error
+        except (ClientError, OSError, ValueError) as error:
+            raise gate.explained(address, error) from error
+
+
+class _AddressGate:
+    """Makes the sockets of one request, and none to an address that may not be called."""
+
+    def __init__(self, *, may_be_private: bool) -> None:
+        self._may_be_private = may_be_private
+        self._refusal = ""
+
+    def make_socket(self, info: "tuple[int, int, int, str, tuple[object, ...]]") -> socket.socket:
+        """Make a socket for an address that a name was resolved to. Raises OSError."""
+        family, kind, protocol, _, address = info
+        refusal = why_refused(str(address[0]), may_be_private=self._may_be_private)
+        if refusal:
+            self._refusal = refusal
+            raise OSError(refusal)
+        return socket.socket(family=family, type=kind, proto=protocol)
+
+    def explained(self, address: str, error: Exception) -> NotFetched:
+        """Return our error for one of a connection."""
+        origin = origin_of(address)
+        if self._refusal:
+            return NotFetched(
+                f"{origin}: {self._refusal}",
+                hint=(
+                    "A host of your own network may be fetched once you name it in"
+                    " documents.private_hosts."
+                ),
+            )
+        words = one_line(str(error))[:200] or type(error).__name__
+        return NotFetched(f"{origin} cannot be reached: {words}", hint=_NO_PROXY_HINT)
+
+
+def _checked_download(address: str, reply: _Reply, *, is_conditional: bool) -> Download:
+    headers = reply.headers
+    if reply.status == _NOT_MODIFIED and is_conditional:
+        return Download(address=address, is_unchanged=True)
+    if reply.status != 200:
+        raise NotFetched(
+            f"{one_line(address)[:200]}: its host answered {reply.status}", hint=_SAVE_IT
+        )
+    return Download(
+        address=address,
+        data=reply.data,
+        content_type=headers.get("Content-Type", ""),
+        etag=headers.get("ETag", "")[:500],
+        last_modified=headers.get("Last-Modified", "")[:100],
+    )

@@ -1,0 +1,76 @@
+"""Documents that lie in files: where each is, and its bytes.
+
+A file inside the repository is opened without following a link, since a clone decides what its
+links lead to; one outside is opened as the person named it. Trade-off: a file that is named by way
+of a link out of the repository has to be named where it lies.
+"""
+
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+from xscore.platform.errors import NotFetched
+from xscore.platform.files import FileRefused, opened_folder, read_file_under, read_named_file
+from xscore.platform.paths import native_name, portable_name
+
+TOO_LARGE = "`documents.max_bytes` sets how large a document may be."
+_REFUSALS = {
+    "outside": ("it leads out of the repository", "Name it where it lies."),
+    "not_a_file": ("it is not a regular file", "Name a file."),
+}
+"""Reason and hint, by what `platform.files` says."""
+
+
+class DocumentFile(Struct, frozen=True):
+    """A file that holds a document."""
+
+    place: str
+    """Relative to the root of the repository, else absolute, with `~` for the home folder."""
+    data: bytes
+    size: int
+    mtime_ns: int
+
+
+def place_of_file(root: Path, name: str, *, folder: Path) -> str:
+    """Return the place of the file that a person named while in `folder`."""
+    path = Path(os.path.normpath(folder / Path(name).expanduser()))
+    inside = _relative(path, root)
+    if inside is not None:
+        return portable_name(inside)
+    at_home = _relative(path, Path.home())
+    return f"~/{portable_name(at_home)}" if at_home else portable_name(str(path))
+
+
+def path_of_place(root: Path, place: str) -> Path:
+    """Return the path of a file by its place."""
+    path = Path(native_name(place)).expanduser()
+    return path if path.is_absolute() else root / path
+
+
+def read_document_file(root: Path, place: str, *, max_bytes: int) -> DocumentFile:
+    """Read a document. Raises NotFetched."""
+    path = path_of_place(root, place)
+    try:
+        status = path.stat()
+        if place.startswith(("/", "~")):
+            data = read_named_file(path, max_bytes=max_bytes, follow=True)
+        else:
+            with opened_folder(root) as top:
+                data = read_file_under(top, native_name(place), max_bytes=max_bytes)
+    except FileRefused as error:
+        why, hint = _REFUSALS.get(str(error), (f"it has more than {max_bytes:,} bytes", TOO_LARGE))
+        raise NotFetched(f"{place}: {why}", hint=hint) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        hint = "Name a file that you may read; links in a repository are not followed."
+        raise NotFetched(f"{place} cannot be read: {reason}", hint=hint) from error
+    return DocumentFile(place, data, status.st_size, status.st_mtime_ns)
+
+
+def _relative(path: Path, folder: Path) -> str | None:
+    """Return the path below a folder; None: it is elsewhere."""
+    for above in (folder, folder.resolve()):
+        if path.is_relative_to(above):
+            return str(path.relative_to(above))
+    return None

@@ -1,0 +1,54 @@
+"""Tells what a document is by its bytes; what a host or an ending says of it decides only between
+forms of text.
+
+Pure. Trade-off: a format that is not in this list is refused, also where it holds text.
+"""
+
+import re
+
+from xscore.extensions.documents.parsed import DocumentForm
+
+ACCEPTED = "PDF, DOCX, HTML, Markdown or plain text"
+_FIRST_BYTES = 1_024
+_HTML = re.compile(
+    rb"\A\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|\?xml[^>]*>\s*<!doctype\s+html)",
+    re.IGNORECASE | re.DOTALL,
+)
+_ENDINGS: dict[DocumentForm, tuple[str, ...]] = {
+    "html": (".html", ".htm"),
+    "markdown": (".md", ".markdown", ".mdx"),
+}
+_HTML_TYPES = ("text/html", "application/xhtml+xml")
+_TEXT_TYPES = ("application/json", "application/xml", "application/yaml")
+
+
+def form_of(data: bytes, *, name: str, content_type: str = "") -> DocumentForm | None:
+    """Return the form of a document; None: it is none that can be read.
+
+    name: of the file, or the path of the address.
+    content_type: as a host gave it.
+    """
+    start = data[:_FIRST_BYTES]
+    if b"%PDF-" in start:
+        return "pdf"
+    if start.startswith(b"PK\x03\x04"):
+        return "docx" if b"word/" in data else None
+    # UTF-16 has zeros, and says at its beginning that it is that.
+    if b"\0" in data and not start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return None
+    return _form_of_text(start, name.lower(), content_type.partition(";")[0].strip().lower())
+
+
+def _form_of_text(start: bytes, name: str, kind: str) -> DocumentForm | None:
+    # A host knows more than an ending, and the bytes more than a host that says "plain".
+    if kind in _HTML_TYPES or _HTML.match(start):
+        return "html"
+    if kind == "text/markdown":
+        return "markdown"
+    if not kind or kind == "text/plain":
+        for form, endings in _ENDINGS.items():
+            if name.endswith(endings):
+                return form
+    if not kind or kind.startswith("text/") or kind in _TEXT_TYPES:
+        return "text"
+    return None

@@ -1,0 +1,80 @@
+"""Which hosts a document may come from: the user's lists, never a repository's.
+
+Pure. Trade-off: a name in a list covers its subdomains, so one of them is excepted by the other
+list.
+"""
+
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from xscore.platform.errors import NotFetched
+from xscore.platform.text import one_line
+from xscore.settings import DocumentSettings
+
+SCHEME = "https"
+_WHOLE_ADDRESS = "Give a whole address, such as https://example.com/page."
+
+
+def is_address(source: str) -> bool:
+    """Whether what a person named is an address rather than a file."""
+    return "://" in source
+
+
+def checked_address(source: str, settings: DocumentSettings) -> str:
+    """Return an address without its fragment, once it may be fetched. Raises NotFetched."""
+    parts = _parts(source)
+    host = parts.hostname or ""
+    shown = one_line(source)[:200]
+    if parts.scheme != SCHEME:
+        raise NotFetched(
+            f"{shown}: only {SCHEME} addresses are fetched",
+            hint="Fetch its https address, or save the page and fetch the file.",
+        )
+    if parts.username is not None or parts.password is not None:
+        raise NotFetched(
+            f"{host}: an address with a name or password in it is not fetched",
+            hint="Save the page and fetch the file: pages behind a login cannot be fetched.",
+        )
+    if _is_listed(host, settings.deny):
+        raise NotFetched(f"{host} is in documents.deny", hint="Only you can take it out.")
+    if settings.allow and not _is_listed(host, settings.allow):
+        raise NotFetched(
+            f"{host} is not in documents.allow", hint="Only you can add it, in your own settings."
+        )
+    return urlunsplit(parts._replace(fragment=""))
+
+
+def may_be_private(address: str, settings: DocumentSettings) -> bool:
+    """Whether the user named the host of this address as one inside their own network."""
+    host = (_parts(address).hostname or "").rstrip(".")
+    return host in [name.lower().rstrip(".") for name in settings.private_hosts]
+
+
+def origin_of(address: str) -> str:
+    """Return scheme, host and port of an address."""
+    parts = _parts(address)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _parts(address: str) -> SplitResult:
+    try:
+        parts = urlsplit(address)
+        # Reading the port finds one that is no number.
+        is_whole = bool(parts.hostname) and parts.port != 0
+    except ValueError as error:
+        raise NotFetched(
+            f"{one_line(address)[:200]} is no address: {error}", hint=_WHOLE_ADDRESS
+        ) from error
+    if not is_whole:
+        raise NotFetched(
+            f"{one_line(address)[:200]} is no address: it names no host", hint=_WHOLE_ADDRESS
+        )
+    return parts
+
+
+def _is_listed(host: str, names: tuple[str, ...]) -> bool:
+    name = host.lower().rstrip(".")
+    for listed in names:
+        covering = listed.lower().removeprefix("*.").strip(".")
+        if covering and (name == covering or name.endswith(f".{covering}")):
+            return True
+    return False

@@ -1,0 +1,78 @@
+"""Which page answers which path, and what an error looks like.
+
+Only what is listed here is answered; no path names a file. What changes something is posted, and
+only to a server that was started with `--edit`.
+"""
+
+from xscore.extensions.view import measures, questions, reviewing, running, turn_pages
+from xscore.extensions.view.exchange import PageRequest, PageResponse
+from xscore.extensions.view.site import Site
+from xscore.platform.errors import NothingMatched, UsageError, XscoreError
+from xscore.store.turn_history import find_turn_id, load_listed_turn
+from xscore.store.turns import TurnState
+
+READ_ONLY = "this server only reads"
+EDIT_HINT = "Start it with `xscore view --edit` to stop turns and to review memories."
+
+
+def answer_request(site: Site, request: PageRequest) -> PageResponse:
+    """Return the response; an error of ours becomes a page of its own."""
+    try:
+        if request.is_post:
+            return _change(site, request)
+        return _show(site, request)
+    except NothingMatched as error:
+        return _failed(site, error, 404)
+    except UsageError as error:
+        return _failed(site, error, 400)
+    except XscoreError as error:
+        return _failed(site, error, 500)
+
+
+def _show(site: Site, request: PageRequest) -> PageResponse:
+    match request.path:
+        case ():
+            response = questions.questions_page(site, request)
+        case ("turn", turn_id):
+            response = _turn_page(site, turn_id)
+        case ("turn", turn_id, "now"):
+            response = running.live_figures(site, turn_id)
+        case ("compare",):
+            response = turn_pages.compare_page(site, request)
+        case ("memories",):
+            response = reviewing.review_page(site)
+        case ("report",):
+            response = measures.report_page(site)
+        case ("gate",):
+            response = measures.gate_page(site)
+        case _:
+            raise _no_page()
+    return response
+
+
+def _change(site: Site, request: PageRequest) -> PageResponse:
+    if not site.may_edit:
+        raise UsageError(READ_ONLY, hint=EDIT_HINT)
+    match request.path:
+        case ("turn", turn_id, "stop"):
+            return running.stop_turn(site, turn_id)
+        case ("memories", identifier):
+            return reviewing.answer_fact(site, identifier, request)
+    raise _no_page()
+
+
+def _turn_page(site: Site, turn_id: str) -> PageResponse:
+    with site.opened() as store:
+        turn_id = find_turn_id(store.connection, turn_id)
+        listed = load_listed_turn(store.connection, turn_id, now=store.clock())
+    if listed.state == TurnState.RUNNING:
+        return running.live_page(site, listed)
+    return turn_pages.turn_page(site, turn_id)
+
+
+def _no_page() -> NothingMatched:
+    return NothingMatched("there is no such page", hint="The list of questions leads to all pages.")
+
+
+def _failed(site: Site, error: XscoreError, status: int) -> PageResponse:
+    return site.render("failed.html.j2", status=status, error=error)

@@ -1,0 +1,145 @@
+"""A turn while it runs: how far it is, the best so far, dollars until now, and its end.
+
+Everything is read from the rows that the turn writes anyway: each judgment is committed before
+anyone sees it, each call has its row. So any process may look on, and a turn that is looked at does
+nothing more than one that is not. Scores are the judge's own: boosts, words and the cut come when
+all is judged. Trade-off: what a turn takes over from earlier questions of its thread is in no row
+before its receipt, so it counts as left until then.
+"""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from xscore.extensions.view.exchange import PageResponse
+from xscore.extensions.view.site import Look, Site, json_response
+from xscore.extensions.view.stopping import interrupt, why_not_stoppable
+from xscore.pipeline import pool
+from xscore.pipeline.json_form import record_json
+from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.figures import format_dollars, format_seconds
+from xscore.platform.text import format_place, one_line
+from xscore.records.memory import Candidate
+from xscore.records.reports import ListedTurn
+from xscore.store.memory_rows import WithoutExchanges
+from xscore.store.turn_history import (
+    PastTurn,
+    find_turn_id,
+    load_listed_turn,
+    past_turn,
+    running_turn,
+)
+from xscore.store.turns import keys_of_task
+
+if TYPE_CHECKING:
+    from xscore.settings import Settings
+    from xscore.store.store import Store
+
+
+class BestSoFar(Struct, frozen=True):
+    """One of the provisional best."""
+
+    score: float
+    name: str
+    place: str
+
+
+class LiveTurn(Struct, frozen=True, kw_only=True):
+    """Where a running turn stands."""
+
+    state: str
+    candidates: int
+    judged: int
+    calls: int
+    failed_attempts: int
+    cost: str
+    elapsed: str
+    best: tuple[BestSoFar, ...]
+
+
+def live_page(site: Site, listed: ListedTurn) -> PageResponse:
+    """Return the page of a turn that runs."""
+    with site.opened() as store:
+        running = running_turn(store.connection, listed.id)
+        live = _live_turn(store, site.loaded.settings, listed.id)
+    why_not = why_not_stoppable(running) if running is not None else "it has just ended"
+    return site.render(
+        "running.html.j2",
+        look=Look(scripts=("running.js",)),
+        turn=listed,
+        live=live,
+        why_not=why_not,
+        is_stopping=listed.id in site.stopped,
+    )
+
+
+def live_figures(site: Site, turn_id: str) -> PageResponse:
+    """Return where a turn stands, for the script of its page."""
+    with site.opened() as store:
+        live = _live_turn(store, site.loaded.settings, find_turn_id(store.connection, turn_id))
+    return json_response(record_json(live))
+
+
+def stop_turn(site: Site, turn_id: str) -> PageResponse:
+    """Stop a turn, and go back to its page. Raises NothingMatched, UsageError."""
+    with site.opened() as store:
+        turn_id = find_turn_id(store.connection, turn_id)
+        running = running_turn(store.connection, turn_id)
+    if running is None:
+        raise NothingMatched(
+            f"turn {turn_id} does not run any more", hint="Its page says how it ended."
+        )
+    why_not = why_not_stoppable(running)
+    if why_not:
+        raise UsageError(
+            f"turn {turn_id} cannot be stopped from here: {why_not}",
+            hint="End it where it was begun.",
+        )
+    # A second signal would end the process before it has written its receipt.
+    if turn_id not in site.stopped:
+        site.stopped.add(turn_id)
+        with suppress(ProcessLookupError):  # it has ended by itself
+            interrupt(running)
+    return site.go_to(f"turn/{turn_id}")
+
+
+def _live_turn(store: "Store", settings: "Settings", turn_id: str) -> LiveTurn:
+    past = past_turn(store.connection, turn_id)
+    now = store.clock()
+    listed = load_listed_turn(store.connection, turn_id, now=now)
+    assert past is not None
+    candidates = _candidates(store, settings, past)
+    judgments = pool.known_judgments(store, past.turn_key, past.judge)
+    scored: list[tuple[float, Candidate]] = []
+    for candidate in candidates:
+        judgment = judgments.get(candidate.content_hash)
+        if judgment is not None:
+            scored.append((judgment.score, candidate))
+    scored.sort(key=lambda pair: (-pair[0], pair[1].id))
+    spent = listed.spent
+    return LiveTurn(
+        state=listed.state,
+        candidates=len(candidates),
+        judged=len(scored),
+        calls=spent.calls,
+        failed_attempts=spent.attempts - spent.calls,
+        cost=format_dollars(spent.cost_usd, estimated=spent.estimated),
+        elapsed=format_seconds(max(0.0, now - listed.at)),
+        best=tuple(
+            _shown(score, candidate) for score, candidate in scored[: settings.selection.top_k]
+        ),
+    )
+
+
+def _candidates(store: "Store", settings: "Settings", past: PastTurn) -> tuple[Candidate, ...]:
+    asked_before = keys_of_task(store.connection, past.turn.task) | {past.turn_key}
+    without = WithoutExchanges(past.turn.thread, asked_before)
+    everything = store.fetch(tests=settings.judge.tests, without=without).candidates
+    return pool.narrow_to_scope(everything, past.turn.scope)
+
+
+def _shown(score: float, candidate: Candidate) -> BestSoFar:
+    place = format_place(candidate.path, candidate.start_line, candidate.end_line)
+    name = candidate.entity or candidate.path or f"{candidate.layer} {candidate.kind}"
+    return BestSoFar(round(score, 2), one_line(name), one_line(place))
