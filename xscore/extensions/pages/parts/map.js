@@ -251,7 +251,7 @@ const zooming = parts.zoom().scaleExtent([1, 4000])
   })
   .on("start", () => { isMoving = true; })
   .on("end", () => { isMoving = false; drawSoon(); })
-  .on("zoom", (event) => { view = event.transform; hideTip(); showCrumbs(); drawSoon(); });
+  .on("zoom", (event) => { view = event.transform; canvas.style.touchAction = view.k > 1 ? "none" : "pan-y"; hideTip(); showCrumbs(); drawSoon(); });
 
 function moveTo(transform, isSlow = true) {
   const selection = parts.select(canvas);
