@@ -2,6 +2,7 @@
 none is named."""
 
 import json
+import re
 import stat
 from pathlib import Path
 
@@ -18,13 +19,17 @@ def browser_that_notes(folder: Path) -> dict[str, str]:
 
 
 def test_the_page_goes_to_a_pipe_and_to_a_file(
-    xscore: Run, basket: Path, scripted: tuple[str, ...], tmp_path: Path
+    xscore: Run, process: Run, basket: Path, scripted: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """A pipe gets the page, -o writes the same, and --json says where it was written."""
+    """A pipe gets the page, the same bytes in any locale; -o writes them, and --json says where."""
     xscore("ask", TASK, *scripted, "-y", cwd=basket)
     piped = xscore("show", cwd=basket)
     assert piped.returncode == 0
     assert piped.stdout.startswith("<!doctype html>") and TASK in piped.stdout
+
+    narrow = process("show", cwd=basket, environ={"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"})
+    making_time = re.compile(r"Made [0-9: -]+ UTC")
+    assert making_time.sub("", narrow.stdout) == making_time.sub("", piped.stdout)
 
     page = tmp_path / "turn.html"
     written = xscore("show", "latest", "-o", str(page), "--json", cwd=basket)

@@ -26,6 +26,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.json_lines import unique_lines
 from xscore.records.memory import (
     STATED_ELSEWHERE,
+    TEAM_ORIGIN,
     Kind,
     Layer,
     Memory,
@@ -172,7 +173,9 @@ def _import_memory(
         return
     details = MemoryDetails(**asdict(line.particulars))
     was_stated = line.source is MemorySource.EXPLICIT and line.kind not in _EVENTS
-    if was_stated and not details.imported_from:
+    # Of a team's memory that was exported: here no server keeps it up to date.
+    is_of_team = details.imported_from == TEAM_ORIGIN
+    if is_of_team or (was_stated and not details.imported_from):
         details = replace(details, imported_from=STATED_ELSEWHERE)
     # Nothing that only the index knows, and no count that would outweigh what is here.
     remade, redacted = memory_writer.remake_memory(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from msgspec import Struct
 
@@ -45,6 +45,7 @@ class TeamAddress(Struct, frozen=True, kw_only=True):
     """For messages: without user and password."""
     host: str
     port: int
+    login: str
     is_loopback: bool
     timeout_s: float = 10.0
     """Deadline of a connection, and of each statement."""
@@ -71,6 +72,7 @@ def team_address(url: str, *, timeout_s: float, setting: str) -> TeamAddress:
         name=displayed_url(url),
         host=host,
         port=parts.port or _DEFAULT_PORT,
+        login=unquote(parts.username or ""),
         is_loopback=_is_loopback(host),
         timeout_s=timeout_s,
     )
@@ -120,7 +122,9 @@ def connected(address: TeamAddress) -> Iterator["psycopg.Connection[Any]"]:
     import psycopg  # an extra
 
     try:
-        connection = psycopg.connect(**_terms(address), autocommit=True, prepare_threshold=None)
+        connection = psycopg.connect(
+            **connection_terms(address), autocommit=True, prepare_threshold=None
+        )
         try:
             yield connection
         finally:
@@ -138,7 +142,11 @@ def connected(address: TeamAddress) -> Iterator["psycopg.Connection[Any]"]:
         raise unavailable(address.name, error, CHECK_IT) from error
 
 
-def _terms(address: TeamAddress) -> dict[str, Any]:
+def connection_terms(address: TeamAddress) -> dict[str, Any]:
+    """Return the driver's options; none that matters is left to the environment.
+
+    Raises UsageError for a URL that the driver cannot read.
+    """
     from psycopg import Error  # an extra
     from psycopg.conninfo import conninfo_to_dict
 
@@ -153,7 +161,10 @@ def _terms(address: TeamAddress) -> dict[str, Any]:
     terms.setdefault("application_name", "xscore")
     terms["client_encoding"] = "utf8"
     terms.setdefault("connect_timeout", max(2, round(address.timeout_s)))
-    if not address.is_loopback:
+    if address.is_loopback:
+        # PGHOSTADDR, which a project's files may have set, would lead elsewhere without TLS.
+        terms["hostaddr"] = "127.0.0.1" if address.host == "localhost" else address.host
+    else:
         terms.setdefault("sslmode", _SAFE_MODES[0])
         terms.setdefault("sslrootcert", "system")
     return terms
