@@ -56,6 +56,7 @@ BENCHMARKS = (
     Benchmark(
         "session_import", "past sessions imported: MB a second of CPU, peak memory, by format"
     ),
+    Benchmark("show", "bytes, CPU, first paint and frames of the page of a turn, in a browser"),
     Benchmark("report_million", "CPU and peak memory of a report over a million calls"),
     Benchmark("shared_packs", "calls, tokens and dollars when 1, 2, 4 or 8 questions share a call"),
     Benchmark(

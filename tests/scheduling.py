@@ -18,6 +18,7 @@ WHOLE_FILES = frozenset(
         "tests/ci/test_site.py",
         "tests/contract/test_contract.py",
         "tests/cost_reports/test_page_in_browser.py",
+        "tests/extensions/view/test_view_in_browser.py",
         "tests/proof/test_estimates.py",
         "tests/proof/test_real_server.py",
         "tests/proof/test_real_trees.py",

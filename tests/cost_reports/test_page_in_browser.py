@@ -1,7 +1,6 @@
 """The page in a real browser: no foreign code, nothing loaded, everything can be reached, sorted
 and printed."""
 
-import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -42,14 +41,7 @@ pytestmark = pytest.mark.verify
 @pytest.fixture(scope="module")
 def devtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start a browser for these tests; without one skip them, except in continuous integration."""
-    program = browser.installed()
-    if program is None:
-        if os.environ.get("CI", "").lower() in {"1", "true"}:
-            pytest.fail(
-                "no chromium is here; the page must be tested in one: apt-get install chromium"
-            )
-        pytest.skip("no chromium is here: apt-get install chromium")
-    with browser.chromium(program, tmp_path_factory.mktemp("browser")) as address:
+    with browser.running_or_skip(tmp_path_factory.mktemp("browser")) as address:
         yield address
 
 

@@ -67,16 +67,16 @@ def test_runs_with_deadlines_end_in_the_index_of_one_run(
 ) -> None:
     """Each run keeps its commits, and together they make the same memories and edges as a single
     run."""
-    root = big_repository(tmp_path / "many", 450)
+    root = big_repository(tmp_path / "many", 250)
     indexed_before, shares = 0, list[int]()
     while not shares or shares[-1]:
-        report = run_until(connection, root, 0.6 + 0.2 * len(shares))
+        report = run_until(connection, root, 0.4 + 0.2 * len(shares))
         assert (
             report.files.unchanged,
             indexed_before + report.files.indexed + report.files_left,
         ) == (
             indexed_before,
-            450,
+            250,
         )
         files_left = rows(
             connection, "SELECT value FROM worktree_meta WHERE key = 'index_files_left'"

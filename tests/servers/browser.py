@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -49,6 +50,20 @@ HEARD = (
 def installed() -> str | None:
     """Return the path of a Chromium, or None."""
     return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+@contextmanager
+def running_or_skip(home: Path) -> Iterator[str]:
+    """Start a browser for tests; without one skip them, except in continuous integration."""
+    program = installed()
+    if program is None:
+        if os.environ.get("CI", "").lower() in {"1", "true"}:
+            pytest.fail(
+                "no chromium is here; pages must be tested in one: apt-get install chromium"
+            )
+        pytest.skip("no chromium is here: apt-get install chromium")
+    with chromium(program, home) as address:
+        yield address
 
 
 @contextmanager
@@ -129,10 +144,10 @@ class Tab:
         else:
             answer.set_result(reply["result"])
 
-    async def open(self, path: Path) -> None:
-        """Load a file and wait until it is there."""
+    async def open(self, page: Path | str) -> None:
+        """Load a file or an address and wait until it is there."""
         self._loaded.clear()
-        await self.send("Page.navigate", url=path.as_uri())
+        await self.send("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         await asyncio.wait_for(self._loaded.wait(), PATIENCE_S)
 
     async def look(

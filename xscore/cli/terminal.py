@@ -7,7 +7,8 @@ written, so a text for a terminal is set again for its width.
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TextIO, TypeVar
 
 import click
@@ -201,10 +202,25 @@ def _shows_color(stream: TextIO) -> bool:
     return _color["mode"] == "always"
 
 
+def write_bytes(content: bytes) -> None:
+    """Write bytes to stdout as they are, whatever its encoding."""
+    with _written_or_refused():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+
+
 def _write(text: str) -> None:
-    try:
+    with _written_or_refused():
         sys.stdout.write(text)
         sys.stdout.flush()
+
+
+@contextmanager
+def _written_or_refused() -> Iterator[None]:
+    """Raise UsageError where standard output cannot be written."""
+    try:
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:

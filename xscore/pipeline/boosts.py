@@ -219,6 +219,9 @@ def _scores_at(
     judged: Sequence[Ranked], ends: AbstractSet[str]
 ) -> dict[str, tuple[Candidate, float]]:
     scores: dict[str, tuple[Candidate, float]] = {}
+    # Often nothing that can be lifted calls or tests anything: then no memory is looked at.
+    if not ends:
+        return scores
     for entry in judged:
         candidate = entry.candidate
         if candidate.id in ends:

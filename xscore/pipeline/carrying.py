@@ -154,7 +154,7 @@ def _earlier_judgments(
 
 
 def _priors(store: Store, turn: Turn, pool: Pool) -> Mapping[str, float]:
-    return lexical_priors(turn, pool.candidates, store.term_vectors)
+    return lexical_priors(turn, pool.candidates, store.term_vectors, purposes=store.purposes)
 
 
 def _strong_before(scores: Mapping[str, float], near_from: float) -> list[str]:

@@ -109,7 +109,7 @@ def estimate_final_round(parts: PipelineParts, opened: Opened) -> JudgeEstimate 
         return None
     candidates = opened.pool.candidates
     vectors = partial(parts.store.vectors, TERM_EMBEDDER)
-    priors = lexical_priors(opened.turn, candidates, vectors)
+    priors = lexical_priors(opened.turn, candidates, vectors, purposes=parts.store.purposes)
     order = sorted(candidates, key=lambda candidate: -priors.get(candidate.id, 0.0))
     first = tuple(order[:MOST_FINALISTS])
     stored = known_judgments(parts.store, opened.key, judge_key(described.identity))

@@ -66,7 +66,9 @@ async def judging_priors(
     if not words:
         # Of the whole pool: the score of a memory is the same in every scope of a question.
         everything = pool.all_candidates
-        words = lexical_priors(turn, everything, judge.store.term_vectors)
+        words = lexical_priors(
+            turn, everything, judge.store.term_vectors, purposes=judge.store.purposes
+        )
     meaning = await find_likeness(turn, judge.settings, store=judge.store, resources=resources)
     order = fuse_ranks(words, meaning.cosines)
     if meaning.cosines:

@@ -47,6 +47,7 @@ def lexical_outcomes(
         stale=stale_memory_ids(parts.store.connection),
         tests_of=parts.store.tests_of,
         links=parts.store.edges_touching,
+        purposes=parts.store.purposes,
     )
     return tuple(Outcome.from_judgments(candidates, judge.judge_all(turn, candidates)))
 

@@ -36,6 +36,7 @@ async def open_lexical_judge(
         stale=stale_memory_ids(judge.store.connection),
         tests_of=judge.store.tests_of,
         links=judge.store.edges_touching,
+        purposes=judge.store.purposes,
     )
 
 

@@ -177,7 +177,7 @@ class BeginTeamSync(Protocol):
 
 TEAM_SYNC: "Hook[BeginTeamSync]" = Hook(
     Choice(
-        "xscore.extensions.shared.team.sync:begin_turn_sync",
+        "xscore.extensions.shared.team.turn_sync:begin_turn_sync",
         lambda settings: settings.shared.shares_memories,
     )
 )

@@ -177,7 +177,9 @@ def _with_word_scores(
     from xscore.scorer.lexical import lexical_priors  # judgments nearly always have them
 
     candidates = [outcome.candidate for outcome in outcomes]
-    scores = lexical_priors(turn, candidates, parts.store.term_vectors)
+    scores = lexical_priors(
+        turn, candidates, parts.store.term_vectors, purposes=parts.store.purposes
+    )
     scored: list[Outcome] = []
     for outcome in outcomes:
         result = outcome.result

@@ -19,7 +19,7 @@ from xscore.pipeline.turn_stages import TurnStages
 from xscore.platform import database
 from xscore.platform.errors import ExitCode, StoreError
 from xscore.records.estimates import JudgeEstimate
-from xscore.records.judgment import SCORE_TOLERANCE, Selection
+from xscore.records.judgment import SCORE_TOLERANCE, Ranked, Selection
 from xscore.records.memory import Kind, Layer
 from xscore.records.receipt import (
     BY_WORDS,
@@ -137,9 +137,11 @@ def figures_of_stages(
         threshold = judge.thresholds.default
     else:
         by_fallback = stages.judged.by_fallback
-        judged_here = [
-            entry for entry in ranking.ranked if entry.candidate.content_hash not in by_fallback
-        ]
+        judged_here: Sequence[Ranked] = ranking.ranked
+        if by_fallback:
+            judged_here = [
+                entry for entry in judged_here if entry.candidate.content_hash not in by_fallback
+            ]
         scores = [entry.score for entry in judged_here]
     return turn_figures(
         answer,

@@ -95,7 +95,9 @@ def _stated_folder(root: Path) -> Path | None:
 def _home_of(folder: Path, root: Path) -> Path | None:
     """Return the folder with the objects and settings of a git folder; None if it is not this
     root's own."""
-    common = Path(os.path.realpath(folder / _own_text(folder, "commondir").strip()))
+    shared = _own_text(folder, "commondir").strip()
+    # Without one it is the folder itself, whose links are resolved already.
+    common = Path(os.path.realpath(folder / shared)) if shared else folder
     if folder.is_relative_to(root):
         return common if common.is_relative_to(root) else None
     # A linked worktree: its git folder notes where the worktree is.
@@ -237,6 +239,9 @@ def _own_text(folder: Path, name: str, limit: int = _TAIL_BYTES) -> str:
     """Return the last bytes of a file; empty if it is missing, not a regular file, or a link out of
     the folder."""
     try:
+        # Most are not there, and each of the many commands of a turn looks: that costs one look,
+        # and not one for every folder above it.
+        os.lstat(folder / name)
         place = Path(os.path.realpath(folder / name))
         if not place.is_relative_to(os.path.realpath(folder)) or not place.is_file():
             return ""

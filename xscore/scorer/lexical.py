@@ -23,7 +23,7 @@ from xscore.records.judgment import (
 from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
 from xscore.scorer.scored_pool import ScoredPool
-from xscore.scorer.weighed_pool import TermVectors, TestsOf, WeighedPool
+from xscore.scorer.weighed_pool import Purposes, TermVectors, TestsOf, WeighedPool
 from xscore.scorer.word_features import LinksOf
 from xscore.store.term_vectors import TERM_EMBEDDER
 
@@ -51,6 +51,7 @@ class LexicalJudge:
         stale: frozenset[str] = frozenset(),
         tests_of: TestsOf | None = None,
         links: LinksOf | None = None,
+        purposes: Purposes | None = None,
     ) -> None:
         """Take what is known of the memories beside their words.
 
@@ -60,6 +61,7 @@ class LexicalJudge:
         tests_of: finds the tests of named memories; None: tests are known by the names of their
             files alone.
         links: finds who calls whom among memories; None: nothing is known of that.
+        purposes: what a model says that files are for; None: nothing is known of that.
         """
         self.identity = identity
         self._vectors = vectors
@@ -69,6 +71,7 @@ class LexicalJudge:
         self._stale = stale
         self._tests_of = tests_of
         self._links = links
+        self._purposes = purposes
 
     async def judge(
         self, turn: Turn, candidates: Sequence[Candidate]
@@ -100,7 +103,12 @@ class LexicalJudge:
     def judge_all(self, turn: Turn, candidates: Sequence[Candidate]) -> list[Judgment]:
         """Return one judgment for each candidate, in their order."""
         weighed = WeighedPool(
-            turn, candidates, self._vectors, tests_of=self._tests_of, links=self._links
+            turn,
+            candidates,
+            self._vectors,
+            tests_of=self._tests_of,
+            links=self._links,
+            purposes=self._purposes,
         )
         scored = ScoredPool(weighed, likeness=self._likeness, stale=self._stale)
         reasons = scored.reasons(min(self._reasons_from, REASONS_FROM))
@@ -116,10 +124,14 @@ class LexicalJudge:
 
 
 def lexical_priors(
-    turn: Turn, candidates: Sequence[Candidate], vectors: TermVectors
+    turn: Turn,
+    candidates: Sequence[Candidate],
+    vectors: TermVectors,
+    *,
+    purposes: Purposes | None = None,
 ) -> dict[str, float]:
     """Return the lexical score of each candidate by id, 0..1: the order in which a model judge
     reads its packs."""
-    scored = ScoredPool(WeighedPool(turn, candidates, vectors))
+    scored = ScoredPool(WeighedPool(turn, candidates, vectors, purposes=purposes))
     ids = [candidate.id for candidate in candidates]
     return dict(zip(ids, scored.scores, strict=True))

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from xscore.records.judgment import SCORED_LOWER, UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
-from xscore.records.memory import FACT_KINDS, Candidate
+from xscore.records.memory import FACT_KINDS, PRODUCT_CODE_KINDS, Candidate, Kind
 from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence, WeighedTerm
 from xscore.scorer.learned_words import judge_shortlist, load_weights
 from xscore.scorer.likeness_rank import lift_by_likeness
@@ -23,6 +23,7 @@ from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, WHOLE_NAME, Que
 
 if TYPE_CHECKING:
     from xscore.scorer.facts import FactScore
+    from xscore.scorer.purpose_field import PurposeTerms
 
 STALE = 0.75
 """Share of its score that a stale memory keeps: about one band of the rubric less, so that
@@ -66,6 +67,7 @@ class ScoredPool:
         self.terms: Sequence[WeighedTerm] = weighed.terms
         self.named: Mapping[str, NamedInTask] = weighed.named
         self.shortlist: Shortlist = weighed.shortlist
+        self.purpose_terms: PurposeTerms = weighed.purpose_terms
         self.stale: frozenset[str] = stale
         self.likeness: Mapping[str, float] = likeness or {}
         listed: dict[int, float] = {}
@@ -73,6 +75,8 @@ class ScoredPool:
         if weighed.has_code:
             learned = judge_shortlist(self.candidates, self.evidence, self.shortlist)
             log_odds_here = learned.log_odds_here
+            if weighed.purpose_terms:
+                log_odds_here = self._log_odds_by_words_alone(weighed)
             for row, probability in zip(self.shortlist.rows, learned.probabilities, strict=True):
                 if self.candidates[row].is_of_files:
                     listed[row] = probability
@@ -86,6 +90,14 @@ class ScoredPool:
         self.remarks_of_facts: dict[int, str] = {}
         self._score_facts(weighed)
         self._lift()
+
+    def _log_odds_by_words_alone(self, weighed: WeighedPool) -> float | None:
+        """Return the log odds that anything is here as they are without purposes; None: no memory
+        shares a word with the task."""
+        evidence, shortlist = weighed.by_words_alone
+        if not shortlist.rows:
+            return None
+        return judge_shortlist(self.candidates, evidence, shortlist).log_odds_here
 
     def _score_facts(self, weighed: WeighedPool) -> None:
         """Score what was stated in a sentence by evidence of its own."""
@@ -196,6 +208,7 @@ class ScoredPool:
             if field in fields:
                 words = [self._spelled(word) for word in _words_of(fields[field])[:REASON_WORDS]]
                 reasons.append(f"{field} {', '.join(words)}")
+        reasons += self._reason_of_purpose(candidate)
         reasons += self._reason_of_links(row)
         if row in self.remarks_of_facts:
             reasons.append(self.remarks_of_facts[row])
@@ -205,6 +218,14 @@ class ScoredPool:
         if not self.is_here and not candidate.is_fact:
             reasons.append(why_less(self.evidence.held, self.evidence.needed))
         return "; ".join(reasons)
+
+    def _reason_of_purpose(self, candidate: Candidate) -> list[str]:
+        """Say which words of the task stand in what a model says that its file is for."""
+        shared = self.purpose_terms.get(candidate.path, ())
+        if not shared or candidate.kind not in PRODUCT_CODE_KINDS:
+            return []
+        words = [self._spelled(word) for word in _words_of(shared)[:REASON_WORDS]]
+        return [f"purpose of its file mentions {', '.join(words)}"]
 
     def _spelled(self, word: str) -> str:
         """Return a word as the task has it, if that is a name: `StopAsyncIteration`."""

@@ -5,6 +5,7 @@ since what a word is worth depends on all who have it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from xscore.records.memory import BLOCK_NAME, PRODUCT_CODE_KINDS, Candidate, Kind, TermColumn
 from xscore.records.turn import Turn
@@ -20,10 +21,15 @@ from xscore.scorer.task_words import own_name_of, task_terms
 from xscore.scorer.word_features import LinksOf, Shortlist, shortlist_of
 from xscore.store.term_vectors import WHOLE_NAME, split_word
 
+if TYPE_CHECKING:
+    from xscore.scorer.purpose_field import PurposeTerms
+
 TermVectors = Callable[[], Iterable[tuple[str, bytes]] | TermColumn]
 """Loads (memory id, term vector) pairs, as `store.term_vectors()` does; or those that were
 read with a pool."""
 
+Purposes = Callable[[], Mapping[str, str]]
+"""Returns what a model says that each file is for, by path, as `Store.purposes` does."""
 TestsOf = Callable[[Iterable[str]], Iterable[str]]
 """Returns the ids of the tests of these memories."""
 
@@ -39,6 +45,7 @@ class WeighedPool:
         *,
         tests_of: TestsOf | None = None,
         links: LinksOf | None = None,
+        purposes: Purposes | None = None,
     ) -> None:
         self.candidates: Sequence[Candidate] = candidates
         self.terms: Sequence[WeighedTerm] = task_terms(turn, own_name=own_name_of(candidates))
@@ -61,6 +68,19 @@ class WeighedPool:
                 if row in self.evidence.amounts:
                     self.evidence.amounts[row] /= KIND_WEIGHTS[Kind.TEST][0]
         self.shortlist: Shortlist = shortlist_of(candidates, self.evidence, links)
+        self.purpose_terms: PurposeTerms = {}
+        """The terms of the task in the purpose of a file, by path."""
+        self.by_words_alone: tuple[LexicalEvidence, Shortlist] = (self.evidence, self.shortlist)
+        """The same without purposes. These tell whether anything here is about the task: with
+        purposes, tasks of other repositories are taken for its own (decision 57)."""
+        lines = purposes() if purposes is not None else {}
+        if lines:
+            # Most stores have none: a model writes them when it is asked to.
+            from xscore.scorer.purpose_field import find_purpose_terms, with_purposes
+
+            self.purpose_terms = find_purpose_terms(lines, self.terms)
+            self.evidence = with_purposes(candidates, self.evidence, self.terms, self.purpose_terms)
+            self.shortlist = shortlist_of(candidates, self.evidence, links)
         self.has_code: bool = any(
             candidates[row].kind in PRODUCT_CODE_KINDS for row in self.shortlist.rows
         )

@@ -205,6 +205,13 @@ def _name(name: str) -> str:
     return redact(unicodedata.normalize("NFC", name.strip())).text
 
 
+def is_checkpoint_name(name: str) -> bool:
+    """Whether a checkpoint can have this name: short, and without control characters."""
+    if not 0 < len(name) <= NAME_CHARS:
+        return False
+    return not any(unicodedata.category(char)[0] == "C" for char in name)
+
+
 def _checked(name: str) -> str:
     """Return a valid name. Raises UsageError."""
     checked = _name(name)
@@ -213,7 +220,7 @@ def _checked(name: str) -> str:
             f"a checkpoint's name has 1 to {NAME_CHARS} characters, not {len(checked)}",
             hint="Choose another.",
         )
-    if any(unicodedata.category(char)[0] == "C" for char in checked):
+    if not is_checkpoint_name(checked):
         raise UsageError("a checkpoint's name holds no control characters", hint="Choose another.")
     return checked
 

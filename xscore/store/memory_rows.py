@@ -90,7 +90,6 @@ _CANDIDATE_COLUMNS = (
     *("id", "{hash}", "kind", "path", "entity", "start_line", "end_line", "language", "{tokens}"),
     f"CAST(updated_at * {_TICKS}.0 AS INTEGER)",
     "length(terms)",
-    "{inferred}",
 )
 """Each is read as one JSON list of a whole layer: a fetched row costs a lock for each of its
 values."""
@@ -312,13 +311,14 @@ def _layer_query(layer: Layer, tests: TestView, visible: str, *, with_terms: boo
     # Nearly all rows are of the graph: reading the table from end to end takes a fifth less than by
     # the index.
     way = "NOT INDEXED" if layer is Layer.GRAPH else "INDEXED BY memory_by_layer"
-    # The index infers nothing.
-    inferred = "0" if layer.is_indexed else "source = 'inferred'"
-    values = {"hash": views.hash, "tokens": views.tokens, "inferred": inferred}
+    values = {"hash": views.hash, "tokens": views.tokens}
     lists = [
         f"CAST(json_group_array({column.format(**values)}) AS BLOB)"
         for column in _CANDIDATE_COLUMNS
     ]
+    # The index infers nothing, which need not be read of each of its memories.
+    inferred = "CAST(json_group_array(source = 'inferred') AS BLOB)"
+    lists.append("'[]'" if layer.is_indexed else inferred)
     terms = "CAST(group_concat(terms, '') AS BLOB)" if with_terms else "NULL"
     return (
         f"SELECT {', '.join(lists)}, {terms} FROM memory_row {way} {views.joins}"
@@ -355,6 +355,7 @@ class _LayerColumns(NamedTuple):
     updated_ticks: list[int]
     term_sizes: list[int]
     inferred: list[int]
+    """Empty: none of them."""
     terms: bytes
 
 
@@ -408,7 +409,7 @@ def _candidates(columns: _LayerColumns, layer: Layer) -> list[Candidate]:
             columns.tokens,
             [ticks / _TICKS for ticks in columns.updated_ticks],
             repeat(()),
-            map(bool, columns.inferred),
+            map(bool, columns.inferred) if columns.inferred else repeat(False),
             strict=False,
         )
         # Made by `zip` and `tuple.__new__`: a sixth of the time of `Candidate(…)`.
@@ -425,7 +426,7 @@ def _all_terms(layers: Sequence[_LayerColumns]) -> TermColumn:
     with damage_if_invalid("a memory"):
         # A vector of another size would shift all that follow it.
         if entries and (
-            sum(sizes) != len(entries) or any(size % TERM_ENTRY.size for size in sizes)
+            sum(sizes) != len(entries) or any(size % TERM_ENTRY.size for size in set(sizes))
         ):
             raise ValueError("its words are not whole entries")
     return TermColumn(ids, sizes, entries)

@@ -2,8 +2,9 @@
 
 A row is found by what it was written about: the hash of a file, of a class's text, of a folder's
 name and the names of its files. So an unchanged file is paid once in all worktrees, and a changed
-one has no purpose until it is asked for again. Nothing here ranks or is judged: a purpose is what a
-model says about text of strangers, shown beside it (`docs/internals/decisions/0057-cards.md`).
+one has no purpose to show until it is asked for again. Words are ranked by the latest of a path as
+well (`scorer.purpose_field`). A model as the judge is shown none: a purpose is what a model says
+about text of strangers (`docs/internals/decisions/0057-cards.md`).
 Trade-off: a file with one changed line counts as changed.
 """
 
@@ -105,6 +106,24 @@ def file_purposes(connection: sqlite3.Connection, paths: Iterable[str]) -> dict[
         return {}
     rows = connection.execute(_OF_FILES, (json.dumps(list(paths)),)).fetchall()
     return dict(rows)
+
+
+def latest_purposes(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return what was last said of each file, by path: of its content now, or else of an earlier
+    one, which says what the file is for as well as words can rank by."""
+    purposes: dict[str, str] = {}
+    purposes.update(
+        connection.execute(
+            "SELECT path, line FROM purpose WHERE kind = 'file' AND line <> '' ORDER BY at, content"
+        ).fetchall()
+    )
+    purposes.update(
+        connection.execute(
+            "SELECT file.path, line FROM file JOIN purpose ON kind = 'file' AND content = file_hash"
+            " WHERE line <> '' AND excluded = ''"
+        ).fetchall()
+    )
+    return purposes
 
 
 def class_purposes(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, str]:

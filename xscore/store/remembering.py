@@ -258,6 +258,9 @@ def _find_same_statement(connection: sqlite3.Connection, stated: Memory) -> Memo
     words = statement_text(stated)
     same: list[Memory] = []
     for memory in memories_starting_with(connection, stated.layer, stated.kind, words):
+        # What a colleague said in the same words stays theirs, and goes when they take it back.
+        if memory.is_from_team:
+            continue
         if statement_text(memory) == words and stated.key in ("", memory.key):
             same.append(memory)
     return min(

@@ -44,8 +44,13 @@ class StatedMemory(Struct, frozen=True):
 
 
 def rows_to_copy(connection: sqlite3.Connection) -> dict[str, CopyRow]:
-    """Return what a store holds that was stated, by id."""
-    return {stated.memory.id: _row_of(stated) for stated in _stated_memories(connection)}
+    """Return what a store holds that was stated, by id; what colleagues share is on their team's
+    server."""
+    rows: dict[str, CopyRow] = {}
+    for stated in _stated_memories(connection):
+        if not stated.memory.is_from_team:
+            rows[stated.memory.id] = _row_of(stated)
+    return rows
 
 
 def copied_rows(connection: sqlite3.Connection) -> dict[str, CopyRow]:

@@ -367,6 +367,16 @@ class Store:
             memories += memories_with_ids(connection, ids)
         return memories
 
+    def purposes(self) -> dict[str, str]:
+        """Return what a model last said that each file is for, by path; empty where none was
+        asked."""
+        # Asked in every turn: most stores have none.
+        if self.connection.execute("SELECT 1 FROM purpose LIMIT 1").fetchone() is None:
+            return {}
+        from xscore.store.purposes import latest_purposes  # only where there are any
+
+        return latest_purposes(self.connection)
+
     def edges_touching(self, ids: Iterable[str]) -> list[Edge]:
         """Return the sorted edges with one of these memories or files at either end."""
         ends = json.dumps(list(ids))

@@ -287,3 +287,40 @@ async def test_purposes_are_shown_beside_what_was_hit(
     ]
     assert judged
     assert "Serves as" not in json.dumps(judged)
+
+
+async def found_by_words(vendor: BatchVendor, root: Path, task: str) -> dict[str, float]:
+    """Ask without a model; return the scores of what is kept or near, by path."""
+    async with Pipeline.open(root, vendor.settings, clock=vendor.clock) as pipeline:
+        answer = await pipeline.context(task)
+    return {entry.path: entry.score for entry in (*answer.selected, *answer.near_misses)}
+
+
+async def test_words_find_a_file_by_its_purpose(batch_vendor: BatchVendor, till: Path) -> None:
+    """Also after an edit, by what was said of the file before; the reason says why. Without a
+    purpose no score changes."""
+    task = "Where is haberdashery discounted?"
+    batch_vendor.server.answer = lambda prompt: json.dumps(
+        {
+            code: "Discounts haberdashery in the basket."
+            for code, path in re.findall(r'<outline id="(\d+)" of="file" path="([^"]*)"', prompt)
+            if path.endswith("prices.py")
+        }
+    )
+    model, batch_vendor.judge = batch_vendor.judge, {"model": "lexical"}
+    before = await found_by_words(batch_vendor, till, task)
+    assert before.get("till/prices.py", 0.0) == 0.0
+    batch_vendor.judge = model
+    await live(batch_vendor, till)
+    batch_vendor.judge = {"model": "lexical"}
+    with_purpose = await found_by_words(batch_vendor, till, task)
+    assert max(with_purpose, key=with_purpose.__getitem__) == "till/prices.py"
+    prices = till / "till/prices.py"
+    prices.write_text(prices.read_text("utf-8") + "\n\nEDITED = 1\n", "utf-8")
+    after = await found_by_words(batch_vendor, till, task)
+    assert after["till/prices.py"] > 0
+    async with Pipeline.open(till, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
+        explained = await pipeline.explain("till/prices.py::total")
+    assert explained.memory is not None
+    assert "haberdashery" in explained.memory.reason
+    assert explained.purpose == ""

@@ -115,6 +115,20 @@ def test_a_bad_line_is_named_and_nothing_is_half_imported(
     assert filter_memories(second_store, MemoryFilter()) == []
 
 
+def test_damaged_lines_are_left_out_where_that_is_asked(store: Store, second_store: Store) -> None:
+    """What a full disk has cut is named by its line; a line that is no memory is still refused."""
+    for number, words in enumerate(("first", "second", "third")):
+        say(store, words, now=float(number + 1))
+    first, second, third = lines_of(store)
+    half = second[: len(second) // 2]
+    imported = import_lines(second_store, data([first, half, "\x00", third]), skips_damaged=True)
+    assert (len(imported.added), imported.damaged) == (2, (2, 3))
+    with pytest.raises(UsageError, match="lines:2"):
+        import_lines(second_store, data([first, '{"kind": "x"}']), skips_damaged=True)
+    with pytest.raises(UsageError, match="no line to import"):
+        import_lines(second_store, data([half]), skips_damaged=True)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

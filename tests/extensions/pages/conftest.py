@@ -17,7 +17,7 @@ from xscore.extensions.pages.reading import read_turn_page
 from xscore.extensions.pages.records import TurnPage
 from xscore.extensions.pages.turn_page import render_turn_page
 from xscore.pipeline.build import Pipeline
-from xscore.records.turn import Turn
+from xscore.records.turn import Scope, Turn
 from xscore.settings import (
     JudgeSettings,
     MemorySettings,
@@ -138,6 +138,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Place:
         async with Pipeline.open(root, settings) as pipeline:
             chosen = await pipeline.ask(Turn(task=TASK, thread="basket"))
             carried = await pipeline.ask(Turn(task=FOLLOW_UP, thread="basket"), answer=False)
+            within = Turn(task="What is in the shop?", scope=Scope(within=(str(root / "shop"),)))
+            narrowed = await pipeline.ask(within, answer=False)
             killed = await pipeline.ask("Which one was killed?", answer=False)
             for table in ("receipt", "turn_figures"):
                 pipeline.store.connection.execute(
@@ -153,6 +155,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Place:
         return {
             "chosen": chosen.turn_id,
             "carried": carried.turn_id,
+            "narrowed": narrowed.turn_id,
             "killed": killed.turn_id,
             "unjudged": unjudged.turn_id,
             "words": by_words.turn_id,

@@ -157,6 +157,14 @@ def test_one_memory_is_a_map_too(tmp_path: Path) -> None:
     assert shown.data["kept"] == []
 
 
+def test_a_narrowed_turn_says_to_what(shop: Place) -> None:
+    """A page of a turn within a folder says so, and its map has no other file."""
+    shown = shop.show("narrowed")
+    assert '<p class="of">Only shop.</p>' in shown.html
+    paths = {path for path, _, _ in shown.data["files"] if path}
+    assert paths == {"shop/basket.py", "shop/checkout.py"}
+
+
 def test_an_unknown_turn_is_named(shop: Place) -> None:
     """A name that no turn has is an error with a way on."""
     with pytest.raises(NothingMatched):

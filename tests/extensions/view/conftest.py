@@ -2,8 +2,9 @@
 
 import http.client
 import json
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
@@ -12,10 +13,14 @@ import pytest
 from msgspec import Struct
 
 from tests.cli.basket import FILES, SCRIPT, TASK
+from tests.cli.conftest import own_store
 from tests.conftest import MakeRepo
+from tests.extensions.extraction.conftest import put_session
+from tests.servers.billing import BillingServer, vendor
 from xscore.cli.opening import read_settings
 from xscore.cli.options import Flags
 from xscore.cli.terminal import Terminal
+from xscore.extensions.extraction import session_end
 from xscore.extensions.view.command import make_site
 from xscore.extensions.view.exchange import PageResponse
 from xscore.extensions.view.routes import answer_request
@@ -24,6 +29,11 @@ from xscore.pipeline.build import Pipeline
 from xscore.records.turn import Turn
 from xscore.settings import Settings
 from xscore.settings.model import JudgeSettings, PrimarySettings
+
+SAID = (
+    ("We decided to use Redis for <b>the</b> job queue.", "Done."),
+    ("From now on name branches after tickets.", "Understood."),
+)
 
 
 class Served(Struct, frozen=True):
@@ -115,3 +125,27 @@ async def repository(make_repo: MakeRepo, tmp_path: Path, own_home: Path) -> Pat
         async with Pipeline.open(root, settings) as pipeline:
             await pipeline.ask(Turn(task=TASK))
     return root
+
+
+def turn_ids(page: str) -> list[str]:
+    """Return the ids of the listed turns, in order."""
+    return list(dict.fromkeys(re.findall(r"/turn/(t_[0-9a-f]+)", page)))
+
+
+@pytest.fixture
+def facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose store holds facts to review."""
+    monkeypatch.delenv("CI", raising=False)
+    folder = tmp_path / "project"
+    folder.mkdir()
+    with own_store(folder) as store:
+        put_session(store, "s_1", SAID)
+        session_end.read_everything(store, mode="ask", now=store.clock())
+    return folder
+
+
+@pytest.fixture
+def slow() -> Iterator[Mapping[str, str]]:
+    """The environment of a vendor that takes its time."""
+    with BillingServer(latency_s=1.5, keep_bodies=False) as host, vendor(host) as environ:
+        yield {**environ, "XSCORE_JUDGE_PROBE": "false"}

@@ -6,26 +6,13 @@ import sqlite3
 from pathlib import Path
 from urllib.parse import quote
 
-import pytest
-
 from tests.cli.basket import TASK
 from tests.cli.conftest import own_store
 from tests.conftest import store_file
-from tests.extensions.extraction.conftest import put_session
-from tests.extensions.view.conftest import serving_pages
-from xscore.extensions.extraction import review, session_end
+from tests.extensions.view.conftest import serving_pages, turn_ids
+from xscore.extensions.extraction import review
 from xscore.records.memory import MemoryStatus
 from xscore.store.store import Store
-
-SAID = (
-    ("We decided to use Redis for <b>the</b> job queue.", "Done."),
-    ("From now on name branches after tickets.", "Understood."),
-)
-
-
-def turn_ids(page: str) -> list[str]:
-    """Return the ids of the listed turns, in order."""
-    return list(dict.fromkeys(re.findall(r"/turn/(t_[0-9a-f]+)", page)))
 
 
 def waiting(store: Store) -> dict[str, str]:
@@ -72,18 +59,6 @@ def test_without_a_store_the_pages_say_so(tmp_path: Path) -> None:
         assert served.ask("gate").status == 400
         assert served.ask("turn/latest").status == 404
     assert not store_file(tmp_path).exists()
-
-
-@pytest.fixture
-def facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose store holds facts to review."""
-    monkeypatch.delenv("CI", raising=False)
-    folder = tmp_path / "project"
-    folder.mkdir()
-    with own_store(folder) as store:
-        put_session(store, "s_1", SAID)
-        session_end.read_everything(store, mode="ask", now=store.clock())
-    return folder
 
 
 def test_facts_are_accepted_edited_and_rejected(facts: Path) -> None:

@@ -17,7 +17,6 @@ import pytest
 from tests.cli.basket import FILES
 from tests.conftest import MakeRepo
 from tests.programs import begin
-from tests.servers.billing import BillingServer, vendor
 from tests.waiting import wait_until
 from xscore.extensions.view.stopping import why_not_stoppable
 from xscore.platform.processes import process_identity
@@ -98,13 +97,6 @@ def test_the_browser_is_given_a_file_that_only_its_user_reads(tmp_path: Path) ->
         process.send_signal(signal.SIGINT)
         process.wait(30)
     assert not opened.exists()
-
-
-@pytest.fixture
-def slow() -> Iterator[Mapping[str, str]]:
-    """The environment of a vendor that takes its time."""
-    with BillingServer(latency_s=1.5, keep_bodies=False) as host, vendor(host) as environ:
-        yield {**environ, "XSCORE_JUDGE_PROBE": "false"}
 
 
 def _running_turn(link: str) -> str:

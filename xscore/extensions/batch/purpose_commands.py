@@ -69,8 +69,8 @@ def write_purposes(*, live: bool, erase: bool, flags: Flags) -> int:
     """Have a model say in one line what each file, class and folder is for.
 
     Only what lacks a purpose is sent: outlines without bodies, secrets redacted. Run it again to
-    fetch a batch and to continue; an unchanged file is never paid twice. `explain`, `graph` and the
-    context show them; they change no score.
+    fetch a batch and to continue; an unchanged file is never paid twice. Scores by words use the
+    lines of files; `explain`, `graph` and the context show them.
     """
     if erase:
         return _erase(flags)

@@ -30,6 +30,7 @@ from xscore.extensions.exchange.exchange_keys import (
 from xscore.extensions.exchange.judgment_files import USE_ITS_KEY
 from xscore.extensions.exchange.memory_lines import (
     MAX_IMPORT_BYTES,
+    MOST_NAMED,
     MemoryImport,
     exported_memories,
     import_lines,
@@ -240,13 +241,22 @@ def _memories_json(memories: Sequence[SavedMemory]) -> dict[str, object]:
     type=click.Choice([str(Layer.USER)]),
     help="Also lines of your own layer, else refused.",
 )
-def import_memories(file: Path, snapshot: bool, layer: str | None, flags: Flags) -> None:
+@click.option(
+    "--skip-damaged", is_flag=True, help="Leave out lines that are no JSON, and say which."
+)
+def import_memories(
+    file: Path, snapshot: bool, layer: str | None, skip_damaged: bool, flags: Flags
+) -> None:
     """Import the memories in FILE (`-`: standard input), as quoted data of the source `import`.
 
     Your own layer would apply in all your repositories, so it is left out unless you say `--layer
     user`. Existing memories stay as they are. If a line is not a memory, it is named and nothing is
-    imported.
+    imported; --skip-damaged leaves out lines that a full disk has cut.
     """
+    if snapshot and skip_damaged:
+        raise UsageError(
+            "a damaged snapshot restores nothing exactly", hint="Leave out --skip-damaged."
+        )
     if snapshot and layer:
         raise UsageError(
             "a snapshot holds nothing of your own layer", hint="Leave out --layer, or --snapshot."
@@ -257,7 +267,9 @@ def import_memories(file: Path, snapshot: bool, layer: str | None, flags: Flags)
         if snapshot:
             _print_restored(import_snapshot(store, data, name=name), flags.terminal)
         else:
-            done = import_lines(store, data, name=name, users=layer is not None)
+            done = import_lines(
+                store, data, name=name, users=layer is not None, skips_damaged=skip_damaged
+            )
             _print_imported(done, flags.terminal)
 
 
@@ -278,6 +290,11 @@ def _print_restored(done: SnapshotRestored, terminal: Terminal) -> None:
 def _print_imported(done: MemoryImport, terminal: Terminal) -> None:
     memories = counted(len(done.added), "memory", "memories")
     terminal.print_result(done, f"imported {memories}, {done.known:,} known already")
+    if done.damaged:
+        numbers = ", ".join(map(str, done.damaged[:MOST_NAMED]))
+        if len(done.damaged) > MOST_NAMED:
+            numbers += ", …"
+        terminal.note(f"{counted(len(done.damaged), 'damaged line')} left out: {numbers}")
     if done.kept:
         terminal.note(f"yours stay as they are, where the file differs: {', '.join(done.kept)}")
     if done.refused:

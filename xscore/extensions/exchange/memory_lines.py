@@ -15,12 +15,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from xscore.extensions.exchange.saved_files import Contents, decode_file, read_records
+from xscore.extensions.exchange.saved_files import (
+    Contents,
+    decode_file,
+    read_records,
+    without_damaged_lines,
+)
 from xscore.extensions.exchange.saved_records import NO_FACTS, SavedMemory, saved_memory
 from xscore.platform.errors import UsageError
 from xscore.platform.json_lines import unique_lines
 from xscore.records.memory import (
     STATED_ELSEWHERE,
+    TEAM_ORIGIN,
     Kind,
     Layer,
     Memory,
@@ -39,7 +45,12 @@ MAX_TRUSTED_COUNT = 1_000
 """Higher counts in a foreign file are reduced to this."""
 _EVENTS = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
 """Kinds that tell what happened, and state nothing."""
-LINE_HINT = "Import what `xscore memory export` wrote, or correct this line."
+LINE_HINT = (
+    "Import what `xscore memory export` wrote, or correct this line; --skip-damaged leaves out"
+    " lines that are no JSON."
+)
+MOST_NAMED = 10
+"""Numbers of damaged lines that are shown."""
 _CLOCK_SKEW_S = 86_400.0
 
 
@@ -55,6 +66,8 @@ class MemoryImport(Struct):
     refused: int = 0
     """Lines of the user's own layer, which was not requested."""
     redacted: int = 0
+    damaged: tuple[int, ...] = ()
+    """Numbers of lines that are no JSON and were left out, where that was asked for."""
 
 
 def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[SavedMemory]:
@@ -70,16 +83,25 @@ def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[SavedMemor
 
 
 def import_lines(
-    store: Store, data: bytes, *, name: str = "lines", users: bool = False
+    store: Store,
+    data: bytes,
+    *,
+    name: str = "lines",
+    users: bool = False,
+    skips_damaged: bool = False,
 ) -> MemoryImport:
     """Import exported memories, or lines that a person wrote. name: their source, for errors.
 
     users: also memories of the user layer, which hold in every repository; otherwise they are
         refused and counted.
+    skips_damaged: leave out lines that are no JSON, as a full disk leaves them.
 
     Raises UsageError, and changes nothing, if any line is not a valid memory.
     """
     file = decode_file(data, name, Contents.MEMORIES, hint=LINE_HINT)
+    damaged: tuple[int, ...] = ()
+    if skips_damaged:
+        file, damaged = without_damaged_lines(file)
     lines = []
     for number, record in read_records(file, hint=LINE_HINT):
         if isinstance(record, SavedMemory):
@@ -88,7 +110,8 @@ def import_lines(
         raise UsageError(
             f"{name} holds no line to import", hint="`xscore memory export` makes one."
         )
-    return import_memories(store, unique_lines(lines, name), users=users)
+    done = import_memories(store, unique_lines(lines, name), users=users)
+    return replace(done, damaged=damaged)
 
 
 def import_memories(
@@ -150,7 +173,9 @@ def _import_memory(
         return
     details = MemoryDetails(**asdict(line.particulars))
     was_stated = line.source is MemorySource.EXPLICIT and line.kind not in _EVENTS
-    if was_stated and not details.imported_from:
+    # Of a team's memory that was exported: here no server keeps it up to date.
+    is_of_team = details.imported_from == TEAM_ORIGIN
+    if is_of_team or (was_stated and not details.imported_from):
         details = replace(details, imported_from=STATED_ELSEWHERE)
     # Nothing that only the index knows, and no count that would outweigh what is here.
     remade, redacted = memory_writer.remake_memory(

@@ -246,6 +246,21 @@ def read_records(
         yield number, record
 
 
+def without_damaged_lines(file: SavedFile) -> tuple[SavedFile, tuple[int, ...]]:
+    """Return a file of which lines that are no JSON are left blank, and the numbers of these."""
+    first = 2 if file.first_line else 1
+    lines = file.body.split(b"\n")
+    damaged: list[int] = []
+    for place, line in enumerate(lines):
+        try:
+            if line.strip():
+                msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+        except (ValueError, RecursionError):
+            damaged.append(first + place)
+            lines[place] = b""
+    return replace(file, body=b"\n".join(lines)), tuple(damaged)
+
+
 def _check_next_file(first_line: bytes, place: str, holds: Contents, hint: str) -> None:
     """Check that memories go on with another file of memories, as `cat` puts them together.
 

@@ -15,7 +15,7 @@ import click
 
 from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import FILE, Flags, command
-from xscore.cli.terminal import Terminal, write_stdout
+from xscore.cli.terminal import Terminal, write_bytes, write_stdout
 from xscore.extensions.pages.reading import read_turn_page
 from xscore.extensions.pages.turn_page import render_turn_page
 from xscore.platform.errors import UsageError, XscoreError
@@ -51,8 +51,8 @@ def show(*, turn: str, opens: bool, output: Path | None, flags: Flags) -> None:
     terminal = flags.terminal
     is_piped = not (terminal.as_json or sys.stdout.isatty())
     if is_piped and output is None and not opens:
-        # As it is: the page escapes what a terminal would obey, and its bytes are what it hashes.
-        sys.stdout.write(text)
+        # As it is: the page escapes what a terminal would obey, and its policy hashes its bytes.
+        write_bytes(text.encode())
         return
     path = _write_page(turn_id, text, output)
     if terminal.as_json:

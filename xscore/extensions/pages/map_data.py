@@ -5,15 +5,16 @@ others is data here: `<` is written as an escape, so that no text can end the bl
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from xscore.extensions.pages.records import MapMemory, ShownMemory, TurnPage
+from xscore.extensions.pages.records import MapMemory, TurnPage
 from xscore.pipeline.json_form import Json
 from xscore.platform.text import escape_in_json, one_line
 from xscore.records.calls import CallRecord
 from xscore.records.judgment import READS_AS_ZERO_BELOW
 from xscore.records.memory import Relation
+from xscore.records.receipt import Selected
 
 UNJUDGED = -1
 """Stands for a score that is not there."""
@@ -48,7 +49,7 @@ def _data(page: TurnPage) -> dict[str, Json]:
         "links": _links(page),
         "kept": [memory.place for memory in page.kept],
         "near": [memory.place for memory in page.near],
-        "boosts": _boosts((*page.kept, *page.near)),
+        "boosts": _boosts(page.explained),
         "sentences": {str(place): one_line(words) for place, words in page.sentences.items()},
         "calls": [_call(call, began=page.turn.at) for call in page.calls],
     }
@@ -112,20 +113,19 @@ def _links(page: TurnPage) -> list[Json]:
     return links
 
 
-def _boosts(shown: Sequence[ShownMemory]) -> dict[str, Json]:
+def _boosts(explained: Mapping[int, Selected]) -> dict[str, Json]:
+    """Return what was added to the judge's own score, by place: name, amount, cause."""
     boosts: dict[str, Json] = {}
-    for entry in shown:
-        memory = entry.memory
-        if entry.place < 0:
-            continue
-        named: list[Json] = []
+    for place, memory in explained.items():
+        additions: list[Json] = []
         by_words = memory.unboosted_score - memory.raw_score
         if abs(by_words) >= READS_AS_ZERO_BELOW:
-            named.append(["words", round(by_words, 3), ""])
+            additions.append(["words", round(by_words, 3), ""])
         for boost in memory.boosts:
-            named.append([one_line(boost.name), round(boost.amount, 3), one_line(boost.because)])
-        if named:
-            boosts[str(entry.place)] = named
+            cause = one_line(boost.because)
+            additions.append([one_line(boost.name), round(boost.amount, 3), cause])
+        if additions:
+            boosts[str(place)] = additions
     return boosts
 
 

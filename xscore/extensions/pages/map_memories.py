@@ -14,14 +14,15 @@ from xscore.pipeline import pool
 from xscore.pipeline.choice_words import words_of_listed, words_of_unlisted
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.ranked_again import (
-    as_shown,
     candidates_now,
     carried_judgments,
     judges_of,
     rank_as_then,
 )
+from xscore.pipeline.receipt import to_selected
+from xscore.pipeline.turn_stages import Ranking
 from xscore.platform.text import ellipsize, one_line
-from xscore.records.judgment import Judgment, Origin
+from xscore.records.judgment import Judgment, Origin, Ranked, Thresholds
 from xscore.records.memory import Candidate, Layer
 from xscore.records.receipt import Answer, Selected
 from xscore.store.turn_history import PastTurn
@@ -44,6 +45,8 @@ class MappedTurn(Struct, frozen=True, kw_only=True):
     by_score: Sequence[int]
     """Places of the judged, best first."""
     sentences: dict[int, str]
+    explained: dict[int, Selected]
+    """How the scores of the best came about, by place."""
     reasons_left_out: int = 0
 
 
@@ -55,6 +58,7 @@ class _Scores(Struct, frozen=True, kw_only=True):
     carried: AbstractSet[str] = frozenset()
     reasons: Mapping[str, str] = {}
     sentences: Mapping[str, str] = {}
+    explained: Mapping[str, Selected] = {}
 
 
 def map_turn(parts: PipelineParts, past: PastTurn, receipt: Answer | None) -> MappedTurn:
@@ -81,6 +85,7 @@ def map_turn(parts: PipelineParts, past: PastTurn, receipt: Answer | None) -> Ma
         judged_ids=judged_ids,
         by_score=sorted(judged, key=lambda place: -(memories[place].score or 0.0)),
         sentences={place_of[id_]: words for id_, words in scores.sentences.items()},
+        explained={place_of[id_]: memory for id_, memory in scores.explained.items()},
         reasons_left_out=left_out,
     )
 
@@ -121,20 +126,35 @@ def _ranked_again(
             carried_ids.add(id_)
     if receipt.judge.by_model:
         reasons |= _stored_reasons(parts, past, judges_of(past, receipt), candidates, judged)
+    explained = _best_unlisted(ranking, in_order, receipt)
     sentences: dict[str, str] = {}
-    listed_ids = {memory.id for memory in (*receipt.selected, *receipt.near_misses)}
-    for place, ranked in enumerate(in_order[: EXPLAINED + len(listed_ids)], start=1):
-        if ranked.candidate.id in listed_ids:
-            continue
-        shown = as_shown(parts, past, receipt, ranking, ranked, carried_from="")
-        _, sentences[ranked.candidate.id] = words_of_unlisted(shown, place, len(in_order), receipt)
+    for id_, (memory, place) in explained.items():
+        _, sentences[id_] = words_of_unlisted(memory, place, len(in_order), receipt)
     return _Scores(
         final=final,
         raw=raw,
         carried=carried_ids,
         reasons=reasons,
         sentences=sentences,
+        explained={id_: memory for id_, (memory, _) in explained.items()},
     )
+
+
+def _best_unlisted(
+    ranking: Ranking, in_order: Sequence[Ranked], receipt: Answer
+) -> dict[str, tuple[Selected, int]]:
+    """Return the best of what the receipt does not list, with their ranks from 1, by memory id."""
+    thresholds = Thresholds(receipt.threshold, receipt.thresholds)
+    listed_ids = {memory.id for memory in (*receipt.selected, *receipt.near_misses)}
+    best: dict[str, tuple[Selected, int]] = {}
+    for place, ranked in enumerate(in_order[: EXPLAINED + len(listed_ids)], start=1):
+        candidate = ranked.candidate
+        if candidate.id in listed_ids:
+            continue
+        below = not ranking.selection.passed(ranked)
+        memory = to_selected(ranked, {}, threshold=thresholds.of(candidate), below_threshold=below)
+        best[candidate.id] = (memory, place)
+    return best
 
 
 def _stored_reasons(
@@ -165,7 +185,7 @@ def _with_receipt(
         return scores
     final, raw = dict(scores.final), dict(scores.raw)
     reasons = dict(scores.reasons)
-    sentences = dict(scores.sentences)
+    sentences, explained = dict(scores.sentences), dict(scores.explained)
     listed: Sequence[Selected] = (*receipt.selected, *receipt.near_misses)
     for number, memory in enumerate(listed):
         place = place_of.get(memory.id)
@@ -176,12 +196,14 @@ def _with_receipt(
         reasons[id_] = memory.reason or reasons.get(id_, "")
         is_kept = number < len(receipt.selected)
         sentences[id_] = words_of_listed(memory, receipt, is_kept=is_kept)
+        explained[id_] = memory
     return _Scores(
         final=final,
         raw=raw,
         carried=scores.carried,
         reasons=reasons,
         sentences=sentences,
+        explained=explained,
     )
 
 

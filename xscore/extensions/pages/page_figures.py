@@ -67,6 +67,15 @@ def describe_turn(page: TurnPage) -> str:
     )
 
 
+def describe_scope(page: TurnPage) -> str:
+    """Say what the turn was narrowed to; empty: it looked at everything."""
+    if page.receipt is None:
+        return ""
+    scope = page.receipt.scope
+    groups = (scope.within, scope.paths, scope.kinds, scope.layers)
+    return "; ".join(", ".join(names) for names in groups if names)
+
+
 def receipt_parts(page: TurnPage) -> tuple[ReceiptPart, ...]:
     """Return the parts that add up to all candidates, those without any too."""
     coverage = _coverage(page)

@@ -61,6 +61,7 @@ def read_turn_page(parts: PipelineParts, turn_id: str = "") -> TurnPage:
         kept=kept,
         near=near,
         sentences=mapped.sentences,
+        explained=mapped.explained,
         calls=tuple(calls_of_turn(connection, past.turn.id)),
         thread=thread_of(connection, listed, receipt, now=now),
         notes=tuple(_notes(past, receipt, mapped, kept)),

@@ -86,7 +86,9 @@ class TurnPage(Struct, frozen=True, kw_only=True):
     kept: tuple[ShownMemory, ...]
     near: tuple[ShownMemory, ...]
     sentences: dict[int, str]
-    """What `explain` says of the best of the others, by their places on the map."""
+    """What `explain` says of the best memories, by their places on the map."""
+    explained: dict[int, Selected]
+    """How their scores came about, by place."""
     calls: tuple[CallRecord, ...]
     thread: tuple[ThreadTurn, ...]
     """Oldest first; empty: the turn is alone."""

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from xscore.cost_reports.page import content_security_policy, page_part, templates
 from xscore.extensions.pages.map_data import page_data
 from xscore.extensions.pages.page_figures import (
+    describe_scope,
     describe_turn,
     folder_rows,
     receipt_parts,
@@ -66,6 +67,7 @@ def render_turn_page(page: TurnPage, *, home: str = "") -> str:
             receipt=receipt,
             answer=answer,
             summary=describe_turn(page),
+            scope=describe_scope(page),
             parts=receipt_parts(page),
             folders=folder_rows(page),
             usage=usage_rows(page),
@@ -96,7 +98,7 @@ def vendored_part(name: str) -> str:
 def _templates() -> Environment:
     """Return the templates of this page, with the escaping of a report's page."""
     environment = templates().overlay(loader=FunctionLoader(turn_part))
-    environment.filters |= {
+    environment.filters = environment.filters | {
         "dollars": format_dollars,
         "seconds": format_seconds,
         "tokens": format_tokens,

@@ -12,6 +12,7 @@ from psycopg import sql
 from tests.extensions.shared.team.conftest import NewMember, TeamDatabase
 from tests.statements import decide
 from xscore.extensions.shared.team.privileges import excess_privileges
+from xscore.extensions.shared.team.setup import schema_version, setup_sql
 
 SECRET = "We pay the walrus in herring"
 COLUMNS = {
@@ -337,8 +338,6 @@ def test_a_row_that_was_moved_is_not_believed(team: TeamDatabase, member: NewMem
 
 def test_the_setup_can_be_read_before_it_is_run(team: TeamDatabase, tmp_path: Path) -> None:
     """The printed SQL is what `--apply` runs: by hand it prepares an empty database as well."""
-    from xscore.extensions.shared.team.setup import schema_version, setup_sql
-
     name = f"by_hand_{team.suffix}"
     with team.admin() as admin:
         admin.execute(f"CREATE DATABASE {name}".encode())

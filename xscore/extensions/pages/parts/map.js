@@ -4,7 +4,7 @@
 const canvas = byId("canvas");
 const context = canvas.getContext("2d");
 const FOLDER_STRIP = 17, NAMED_STRIP = 13, BARE_STRIP = 2;
-const SMALLEST = 10; // square pixels, below which a file or folder is one rectangle
+const SMALLEST = 10, SMALLEST_MOVING = 60; // square pixels, below which a file or folder is one rectangle
 const LEAST_MARK = 7; // pixels, below which a chosen memory gets a ring around it
 
 // Folders that only hold one folder are one: `src/werkzeug`.
@@ -71,6 +71,7 @@ let width = 0, height = 0;
 let view = parts.zoomIdentity;
 let colors = {};
 let hatch = null;
+let isMoving = false;
 let hovered = null, picked = null;
 let isShown = () => true; // what the filters let through
 let isFiltered = false;
@@ -141,7 +142,7 @@ function drawNode(node) {
     drawLeaf(node.data.place, left, top, wide, tall);
     return;
   }
-  if (node.depth && wide * tall < SMALLEST && !isFiltered) {
+  if (node.depth && wide * tall < (isMoving ? SMALLEST_MOVING : SMALLEST) && !isFiltered) {
     context.fillStyle = node.best < 0 ? colors.hatch : fillOf(node.best);
     context.fillRect(left, top, Math.max(wide, 0.6), Math.max(tall, 0.6));
     return;
@@ -248,7 +249,9 @@ const zooming = parts.zoom().scaleExtent([1, 4000])
     if (event.type.startsWith("touch")) return event.touches.length > 1 || view.k > 1;
     return !event.button && event.type !== "dblclick";
   })
-  .on("zoom", (event) => { view = event.transform; hideTip(); showCrumbs(); drawSoon(); });
+  .on("start", () => { isMoving = true; })
+  .on("end", () => { isMoving = false; drawSoon(); })
+  .on("zoom", (event) => { view = event.transform; canvas.style.touchAction = view.k > 1 ? "none" : "pan-y"; hideTip(); showCrumbs(); drawSoon(); });
 
 function moveTo(transform, isSlow = true) {
   const selection = parts.select(canvas);

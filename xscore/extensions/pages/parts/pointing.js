@@ -31,8 +31,11 @@ canvas.addEventListener("pointerleave", hideTip);
 canvas.addEventListener("click", (event) => {
   const node = nodeAt(event.offsetX, event.offsetY);
   cursor = node;
-  if (node.data.place !== undefined) pick(node.data.place);
-  else if (node !== tree) enter(node === focusNode() ? node.parent : node);
+  if (node.data.place !== undefined) {
+    pick(node.data.place);
+    // A finger does not hover, and on a telephone the details stand below the map.
+    if (event.pointerType === "touch") showTip(node.data.place, event.offsetX, event.offsetY);
+  } else if (node !== tree) enter(node === focusNode() ? node.parent : node);
 });
 canvas.addEventListener("dblclick", (event) => {
   const node = nodeAt(event.offsetX, event.offsetY);

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from msgspec import Struct
 
@@ -45,6 +45,7 @@ class TeamAddress(Struct, frozen=True, kw_only=True):
     """For messages: without user and password."""
     host: str
     port: int
+    login: str
     is_loopback: bool
     timeout_s: float = 10.0
     """Deadline of a connection, and of each statement."""
@@ -71,6 +72,7 @@ def team_address(url: str, *, timeout_s: float, setting: str) -> TeamAddress:
         name=displayed_url(url),
         host=host,
         port=parts.port or _DEFAULT_PORT,
+        login=unquote(parts.username or ""),
         is_loopback=_is_loopback(host),
         timeout_s=timeout_s,
     )

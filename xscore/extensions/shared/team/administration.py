@@ -6,12 +6,13 @@ members are read from what they wrote themselves; the server vouches for who the
 alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.extensions.exchange.saved_records import SavedMemory
 from xscore.extensions.shared.team.address import TeamAddress, connected
@@ -30,11 +31,13 @@ from xscore.extensions.shared.team.team_server import (
     PAGE,
     NewEntry,
     ServerCounts,
+    ServerEntry,
     ServerGreeting,
     ServerReader,
     TeamServer,
 )
 from xscore.platform.errors import StoreDamaged
+from xscore.records.memory import member_key
 
 T = TypeVar("T")
 
@@ -65,6 +68,15 @@ class TeamStatus(Struct, frozen=True, kw_only=True):
     behind: int
     """Entries that this store has not pulled yet."""
     round_trip_s: float
+
+
+class TeamExport(Struct, frozen=True):
+    """What a team shares of a repository, as a file holds it."""
+
+    memories: tuple[SavedMemory, ...]
+    """Sorted."""
+    skipped: int
+    """Entries that cannot be read."""
 
 
 class TeamDesk:
@@ -124,28 +136,36 @@ class TeamDesk:
             is_you=reader.member == greeting.member,
         )
 
-    def export(self) -> list[SavedMemory]:
-        """Return every memory that the team shares of this repository, of all members, sorted."""
+    def export(self) -> TeamExport:
+        """Return every memory that the team shares of this repository, of all members."""
 
-        def read(server: TeamServer, greeting: ServerGreeting) -> list[SavedMemory]:
-            return list(self._all_memories(server, greeting))
+        def read(server: TeamServer, greeting: ServerGreeting) -> TeamExport:
+            return self._exported(_all_entries(server), greeting)
 
-        memories = self.ask(read)
-        return sorted(memories, key=lambda line: (line.layer, line.kind, line.key, line.id))
+        return self.ask(read)
 
-    def _all_memories(self, server: TeamServer, greeting: ServerGreeting) -> Iterator[SavedMemory]:
-        since = 0
-        exported_ids = set[str]()
-        while page := server.pull(since):
-            for entry in page:
-                incoming = read_entry(self.key, greeting.organisation, self.project, entry)
-                # What two members said in the same words is one memory in a file.
-                if incoming.memory is not None and incoming.memory.memory.id not in exported_ids:
-                    exported_ids.add(incoming.memory.memory.id)
-                    yield incoming.memory.memory
-            since = page[-1].version
-            if len(page) < PAGE:
-                return
+    def _exported(self, entries: Iterable[ServerEntry], greeting: ServerGreeting) -> TeamExport:
+        place = (greeting.organisation, self.project, self.membership.repository)
+        by_id: dict[str, SavedMemory] = {}
+        keys = set[tuple[str, str]]()
+        skipped = 0
+        for entry in entries:
+            try:
+                incoming = read_entry(self.key, entry, *place)
+            except (OtherKey, StoreDamaged, ValueError, RecursionError):
+                skipped += 1
+                continue
+            # What two members said in the same words is one memory in a file.
+            if incoming.memory is None or incoming.memory.memory.id in by_id:
+                continue
+            line = incoming.memory.memory
+            # A file has one memory of a key, and each member may have an opinion.
+            if (line.layer, line.key) in keys:
+                line = replace(line, key=member_key(line.key, entry.member))
+            keys.add((line.layer, line.key))
+            by_id[line.id] = line
+        lines = sorted(by_id.values(), key=lambda line: (line.layer, line.kind, line.key, line.id))
+        return TeamExport(tuple(lines), skipped)
 
     def erase(self, identities: Sequence[str]) -> int:
         """Erase these memories and checkpoints of this member; return how many were there."""
@@ -173,3 +193,13 @@ class TeamDesk:
             chosen = names[start : start + MOST_AT_ONCE]
             server.put([NewEntry(name, "memory", None) for name in chosen])
         return len(names)
+
+
+def _all_entries(server: TeamServer) -> Iterator[ServerEntry]:
+    """Yield every entry of the project, in the order of versions."""
+    since = 0
+    while page := server.pull(since):
+        yield from page
+        since = page[-1].version
+        if len(page) < PAGE:
+            return

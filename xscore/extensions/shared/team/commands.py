@@ -34,7 +34,7 @@ from xscore.extensions.shared.team.sync import (
 )
 from xscore.extensions.shared.team.team_key import team_key
 from xscore.platform import database
-from xscore.platform.errors import UsageError
+from xscore.platform.errors import UsageError, XscoreError
 from xscore.platform.figures import format_bytes, format_seconds
 from xscore.platform.git import git_user
 from xscore.platform.git_folder import origin_url
@@ -68,7 +68,7 @@ def _desk(store: "Store", settings: SharedSettings) -> TeamDesk:
 
 @command()
 @click.argument("name", required=False, default="")
-@click.option("--by", default="", metavar="NAME", help="How you are called; git's user.name else.")
+@click.option("--by", default="", metavar="NAME", help="How you are called; else git's user.name.")
 def join_team(name: str, by: str, flags: Flags) -> None:
     """Let this repository take part in your team, under NAME or where it was cloned from.
 
@@ -83,16 +83,23 @@ def join_team(name: str, by: str, flags: Flags) -> None:
                 "this repository has no origin that others would know",
                 hint="Name it as the team does: `xscore shared join github.com/acme/pay`.",
             )
-        author = checked_line("name", by or git_user(store.root.path))
-        server = team_server_name(memories_address(settings), repository)
+        address = memories_address(settings)
+        author = checked_line("name", by or git_user(store.root.path) or address.login)
+        server = team_server_name(address, repository)
+        before = read_membership(store.connection)
+        joined = Membership(repository=repository, by=author)
+        if before is not None and before.repository == repository:
+            joined = replace(before, by=author or before.by)
         with database.transaction(store.connection):
-            before = read_membership(store.connection)
-            joined = Membership(repository=repository, by=author)
-            if before is not None and before.repository == repository:
-                joined = replace(before, by=author or before.by)
             write_membership(store.connection, joined)
             note_team_server(store.connection, server)
-        sync = synchronise(store, settings)
+        try:
+            sync = synchronise(store, settings)
+        except XscoreError:
+            # Who was told that it failed has not joined.
+            with database.transaction(store.connection):
+                write_membership(store.connection, before)
+            raise
     flags.terminal.print_result(sync, lambda done: f"joined {repository}; {_render_sync(done)}")
 
 
@@ -209,8 +216,10 @@ def export_team(flags: Flags) -> None:
     """
     settings = _sharing_settings(flags)
     with opened_store(flags, make=False) as store:
-        memories = _desk(store, settings).export()
-    flags.terminal.data(encode_file(Contents.MEMORIES, memories).decode(), is_json=True)
+        export = _desk(store, settings).export()
+    if export.skipped:
+        flags.terminal.note(f"skipped {counted(export.skipped, 'entry', 'entries')}: unreadable")
+    flags.terminal.data(encode_file(Contents.MEMORIES, export.memories).decode(), is_json=True)
 
 
 @command(DRY_RUN)

@@ -52,6 +52,8 @@ class ExchangeRequest(Struct, frozen=True, kw_only=True):
     by: str
     epoch: str
     version: int
+    is_first: bool
+    """Whether this store was never synchronised."""
     outgoing: Outgoing | None
     """None: nothing was stated since the last exchange, or the user only reads."""
 
@@ -162,14 +164,14 @@ def _take(
     while since < newest:
         page = server.pull(since)
         for entry in page:
-            _read_entry(request.key, result, project, entry)
+            _read_entry(request, result, project, entry)
         if not page:
             break
         since = page[-1].version
         if len(page) < PAGE:
             break
     result.version = since
-    if since != began_at or not request.version:
+    if since != began_at or request.is_first:
         profile = msgspec.json.encode(MemberProfile(request.by))
         server.note_reader(
             request.key.encrypt(profile, profile_place(result.greeting, project)), since
@@ -181,14 +183,18 @@ def profile_place(greeting: ServerGreeting, project: str, member: str | None = N
     return RowPlace(greeting.organisation, project, member or greeting.member, "", "profile")
 
 
-def _read_entry(key: TeamKey, result: ExchangeResult, project: str, entry: ServerEntry) -> None:
+def _read_entry(
+    request: ExchangeRequest, result: ExchangeResult, project: str, entry: ServerEntry
+) -> None:
     try:
-        result.entries.append(read_entry(key, result.greeting.organisation, project, entry))
+        place = (result.greeting.organisation, project, request.repository)
+        result.entries.append(read_entry(request.key, entry, *place))
     except OtherKey:
         _count(result, "encrypted by another key of the team")
     except StoreDamaged:
         _count(result, "changed on the server")
-    except ValueError:
+    # Also of a text that is nested too deep.
+    except (ValueError, RecursionError):
         _count(result, "in a form that this xscore does not read")
 
 
@@ -196,20 +202,21 @@ def _count(result: ExchangeResult, reason: str) -> None:
     result.unreadable[reason] = result.unreadable.get(reason, 0) + 1
 
 
-def read_entry(key: TeamKey, organisation: str, project: str, entry: ServerEntry) -> Incoming:
+def read_entry(
+    key: TeamKey, entry: ServerEntry, organisation: str, project: str, repository: str
+) -> Incoming:
     """Decrypt and check an entry. Raises OtherKey, StoreDamaged, ValueError."""
     if entry.content is None:
         return Incoming(member=entry.member, name=entry.name, kind=entry.kind)
     place = RowPlace(organisation, project, entry.member, entry.name, entry.kind)
     content = key.decrypt(bytes(entry.content), place)
     if entry.kind == CHECKPOINT:
-        checkpoint = read_checkpoint(content)
+        checkpoint = read_checkpoint(content, repository=repository)
         return Incoming(
             member=entry.member, name=entry.name, kind=entry.kind, checkpoint=checkpoint
         )
-    return Incoming(
-        member=entry.member, name=entry.name, kind=entry.kind, memory=read_memory(content)
-    )
+    memory = read_memory(content, repository=repository)
+    return Incoming(member=entry.member, name=entry.name, kind=entry.kind, memory=memory)
 
 
 class RunningRequest(Generic[T]):
@@ -228,6 +235,11 @@ class RunningRequest(Generic[T]):
         # It is raised where the result is awaited.
         except (XscoreError, *BAD_ANSWER) as error:
             self._error = error
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the server has not answered yet."""
+        return self._thread.is_alive()
 
     def wait(self, timeout_s: float, *, name: str) -> T:
         """Return the result. name: of the server, for the error.

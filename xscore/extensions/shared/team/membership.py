@@ -12,7 +12,11 @@ import msgspec
 from msgspec import Struct
 
 from xscore.platform.database import damage_if_invalid
+from xscore.settings.model import SharedSettings
+from xscore.store.checkpoints import checkpoints_taken_back
+from xscore.store.copied_stores import has_statement_since
 from xscore.store.index_rows import read_meta, write_meta
+from xscore.store.store import Store
 
 MEMBERSHIP = "team"
 """Key in `meta`."""
@@ -42,6 +46,8 @@ class Membership(Struct, frozen=True, kw_only=True):
     """Unix seconds; 0: never."""
     usual_s: float = 0.0
     """How long an exchange usually takes; 0: there was none."""
+    late: int = 0
+    """Turns in a row that the server's answer was too late for."""
     failures: int = 0
     """In a row, since it last succeeded."""
     failed_at: float = 0.0
@@ -67,3 +73,22 @@ def write_membership(connection: sqlite3.Connection, membership: Membership | No
     """Write it, or with None end it; call it inside a transaction."""
     text = "" if membership is None else msgspec.json.encode(membership).decode()
     write_meta(connection, MEMBERSHIP, text)
+
+
+def is_users_own(store: Store) -> bool:
+    """Whether the store is the user's own: one that is used untrusted for a run, or read from a
+    copy, may name a team and hold statements that a stranger planted."""
+    return store.copies_to is not None and not store.root.read_only
+
+
+def has_news(
+    connection: sqlite3.Connection, settings: SharedSettings, membership: Membership
+) -> bool:
+    """Whether the store may hold something that the server lacks."""
+    if settings.memories != "write":
+        return False
+    if membership.event < 0 or membership.kinds != settings.kinds:
+        return True
+    if checkpoints_taken_back(connection):
+        return True
+    return has_statement_since(connection, membership.event)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from xscore.extension import implements
 from xscore.extensions.shared.team.address import TeamAddress, connected
+from xscore.extensions.shared.team.exchange_with_team import within
 from xscore.extensions.shared.team.sync import memories_address
 from xscore.extensions.shared.team.team_key import team_key
 from xscore.extensions.shared.team.team_server import TeamServer
@@ -16,6 +17,7 @@ from xscore.pipeline.parts import DOCTOR_CHECKS
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.records.reports import DoctorFinding
 from xscore.settings import Settings
+from xscore.settings.model import SharedSettings
 
 if TYPE_CHECKING:
     import psycopg
@@ -62,12 +64,13 @@ async def check_team_server(settings: Settings) -> list[DoctorFinding]:
     try:
         address = memories_address(settings.shared)
         team_key(settings.shared)
-        return [_checked(address, settings)]
+        shared = settings.shared
+        return [within(shared.timeout_s, lambda: _checked(address, shared), name=address.name)]
     except (SharedUnavailable, UsageError) as error:
         return [DoctorFinding(ASPECT, False, error.message, error.hint)]
 
 
-def _checked(address: TeamAddress, settings: Settings) -> DoctorFinding:
+def _checked(address: TeamAddress, settings: SharedSettings) -> DoctorFinding:
     with connected(address) as connection:
         greeting = TeamServer(connection, address=address, project=_NO_PROJECT).greet()
         excess = excess_privileges(connection)
@@ -83,7 +86,7 @@ def _checked(address: TeamAddress, settings: Settings) -> DoctorFinding:
     return DoctorFinding(
         ASPECT,
         True,
-        f"{address.name}: {greeting.organisation}, {settings.shared.memories}; {tls}; {bounded};"
+        f"{address.name}: {greeting.organisation}, {settings.memories}; {tls}; {bounded};"
         " this login may no more than it needs",
     )
 

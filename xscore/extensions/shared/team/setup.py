@@ -9,6 +9,7 @@ another is an administrator's work by hand.
 
 import re
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ VERSION = 1
 """Of the schema; rises with each step."""
 MIGRATION_LOCK = 7_837_063_920_242
 """Id of the advisory lock under which the schema is created and migrated."""
+JUDGMENTS_FILE = Path(__file__).parent.with_name("postgres.sql")
+_JUDGMENTS = "SELECT to_regclass('xscore.version')"
 _LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,62}")
 _SCHEMA_VERSION = "SELECT to_regclass('xscore_team.version')"
 _AS_OWNER = "SET LOCAL ROLE xscore_team_owner;\n"
@@ -36,6 +39,16 @@ _LIMITS = (
 """Of a member's sessions. A member may raise them; they stop what hangs, not what attacks."""
 
 
+class JudgmentTables(Enum):
+    """What the setup does about the tables of judgments."""
+
+    LEFT_ALONE = "left alone"
+    MISSING = "missing"
+    """They are made, and walled."""
+    THERE = "there"
+    """They are walled."""
+
+
 def schema_steps() -> dict[int, str]:
     """Return the SQL of each step, by the version that it leads to."""
     return {int(file.stem): file.read_text("utf-8") for file in SCHEMA_DIR.glob("[0-9]*.sql")}
@@ -47,11 +60,13 @@ def setup_sql(
     *,
     database: str,
     since: int = 0,
+    judgments: JudgmentTables = JudgmentTables.LEFT_ALONE,
     steps: Mapping[int, str] | None = None,
 ) -> str:
     """Return the SQL that prepares this database for an organisation and its logins.
 
     since: the version of the schema that is there; 0: none is.
+    judgments: whether the tables of judgments get the same walls.
     steps: as of `schema_steps`, which is the default.
     Raises UsageError for a login that is no plain name.
     """
@@ -66,9 +81,25 @@ def setup_sql(
         if version > since:
             parts.append(sql_by_version[version])
     parts.append(_AS_ADMIN)
+    parts += _judgment_sql(judgments)
     for login in logins:
         parts.append(_login_sql(organisation, login, database=database))
     return "\n".join(parts)
+
+
+def _judgment_sql(judgments: JudgmentTables) -> list[str]:
+    parts: list[str] = []
+    if judgments is JudgmentTables.MISSING:
+        parts += [
+            "CREATE SCHEMA IF NOT EXISTS xscore AUTHORIZATION xscore_team_owner;\n",
+            _AS_OWNER,
+            # The schema is there by now, and its owner may create no other.
+            JUDGMENTS_FILE.read_text("utf-8").replace("CREATE SCHEMA IF NOT EXISTS xscore;", ""),
+            _AS_ADMIN,
+        ]
+    if judgments is not JudgmentTables.LEFT_ALONE:
+        parts.append((SCHEMA_DIR / "judgments.sql").read_text("utf-8"))
+    return parts
 
 
 def _login_sql(organisation: str, login: str, *, database: str) -> str:
@@ -108,10 +139,12 @@ def apply_setup(
     organisation: str,
     logins: Sequence[str],
     *,
+    with_judgments: bool = False,
     steps: Mapping[int, str] | None = None,
 ) -> int:
     """Prepare the database as an administrator; return the version of the schema now.
 
+    with_judgments: whether judgments of several teams are kept apart there, too.
     Raises SharedUnavailable, and UsageError as `setup_sql` does.
     """
     with connected(address) as connection, connection.transaction():
@@ -126,7 +159,19 @@ def apply_setup(
                 hint="Upgrade xscore. Nothing was changed.",
             )
         database = str(_value(connection, "SELECT current_database()"))
-        script = setup_sql(organisation, logins, database=database, since=since, steps=steps)
+        judgments = JudgmentTables.LEFT_ALONE
+        if with_judgments:
+            judgments = JudgmentTables.MISSING
+            if _value(connection, _JUDGMENTS) is not None:
+                judgments = JudgmentTables.THERE
+        script = setup_sql(
+            organisation,
+            logins,
+            database=database,
+            since=since,
+            judgments=judgments,
+            steps=steps,
+        )
         connection.execute(script.encode())
     return max(since, newest)
 

@@ -12,7 +12,7 @@ from xscore.cli.opening import read_settings
 from xscore.cli.options import Flags, command
 from xscore.extensions.exchange.exchange_keys import KEY_BYTES
 from xscore.extensions.shared.team.address import team_address
-from xscore.extensions.shared.team.setup import apply_setup, setup_sql
+from xscore.extensions.shared.team.setup import JudgmentTables, apply_setup, setup_sql
 from xscore.platform.errors import UsageError
 from xscore.platform.text import counted
 
@@ -30,8 +30,17 @@ _KEY_NOTE = (
 @click.option("--database", default="", metavar="NAME", help="The database, for --print.")
 @click.option("--print", "prints", is_flag=True, help="Print the SQL, to be read and run by hand.")
 @click.option("--apply", "applies", is_flag=True, help="Run it through shared.admin_url.")
+@click.option(
+    "--judgments", is_flag=True, help="Keep the judgments of several teams apart there, too."
+)
 def init_team(
-    logins: tuple[str, ...], database: str, prints: bool, applies: bool, flags: Flags
+    logins: tuple[str, ...],
+    database: str,
+    *,
+    prints: bool,
+    applies: bool,
+    judgments: bool,
+    flags: Flags,
 ) -> None:
     """Prepare a PostgreSQL for the team named by shared.tenant: roles, tables, logins.
 
@@ -42,7 +51,8 @@ def init_team(
         raise UsageError("this prepares a server", hint="Choose --print or --apply.")
     if prints:
         name = database or "team"
-        script = setup_sql(settings.tenant, logins, database=name)
+        tables = JudgmentTables.MISSING if judgments else JudgmentTables.LEFT_ALONE
+        script = setup_sql(settings.tenant, logins, database=name, judgments=tables)
         flags.terminal.data(f"BEGIN;\n{script}\nCOMMIT;")
         return
     url = settings.admin_url.reveal()
@@ -52,7 +62,7 @@ def init_team(
             hint="Set XSCORE_SHARED_ADMIN_URL for this command, or read what --print says.",
         )
     address = team_address(url, timeout_s=_APPLY_S, setting="shared.admin_url")
-    version = apply_setup(address, settings.tenant, logins)
+    version = apply_setup(address, settings.tenant, logins, with_judgments=judgments)
     body = {"server": address.name, "schema": version, "logins": list(logins)}
     added = counted(len(logins), "login")
     flags.terminal.print_result(

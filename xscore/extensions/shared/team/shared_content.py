@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.extensions.exchange.saved_records import SavedMemory, saved_memory
+from xscore.extensions.exchange.saved_records import NO_FACTS, SavedMemory, saved_memory
 from xscore.records.memory import (
     TEAM_ORIGIN,
     Citation,
@@ -20,12 +20,15 @@ from xscore.records.memory import (
     Layer,
     Memory,
     MemoryOrigin,
+    MemoryScope,
     MemorySource,
     MemoryStatus,
     member_key,
 )
 from xscore.records.turn import SessionEntry
 from xscore.store import memory_writer
+from xscore.store.checkpoints import is_checkpoint_name
+from xscore.store.composing import entity_for_key
 from xscore.store.personal_data import redact_said
 
 MEMORY, CHECKPOINT = "memory", "checkpoint"
@@ -34,6 +37,8 @@ MAX_CONTENT_BYTES = 900_000
 MAX_TRUSTED_COUNT = 1_000
 """Higher counts of another member are reduced to this."""
 SHARED_LAYERS = (Layer.PROJECT, Layer.GOVERNANCE)
+_SHARED_SCOPES = (MemoryScope.REPOSITORY, MemoryScope.WORKSPACE)
+_NAME_CHARS = 200
 
 
 class SharedMemory(Struct, frozen=True, kw_only=True):
@@ -88,9 +93,10 @@ def memory_content(
     return msgspec.json.encode(SharedMemory(by=by, repository=repository, memory=line))
 
 
-def read_memory(content: bytes) -> SharedMemory:
+def read_memory(content: bytes, *, repository: str) -> SharedMemory:
     """Read a memory of another member. Raises ValueError for one that cannot be shared."""
     shared = msgspec.json.decode(content, type=SharedMemory)
+    _check_origin(shared, repository)
     line = shared.memory
     if line.layer not in SHARED_LAYERS or line.kind in (Kind.EXCHANGE, Kind.SUMMARY):
         raise ValueError("a team shares only what was stated about a project")
@@ -114,14 +120,19 @@ def local_memory(
         origin=MemoryOrigin.STATED,
         place=shared.repository,
         path="",
+        entity=entity_for_key(line.layer, line.key),
+        start_line=0,
+        end_line=0,
+        language="",
+        facts=NO_FACTS,
         card="",
+        scope=line.scope if line.scope in _SHARED_SCOPES else MemoryScope.REPOSITORY,
         key=member_key(line.key, member),
         particulars=details,
         source=MemorySource.IMPORT,
         status=MemoryStatus.ACTIVE,
         evidence_count=min(line.evidence_count, MAX_TRUSTED_COUNT),
         # A member's clock may be wrong; nothing was said in the future.
-        created_at=min(line.created_at, now),
         updated_at=min(line.updated_at, now),
     )
     # Which of two opinions is newer is told by when they were stated, not by when they came here.
@@ -129,6 +140,7 @@ def local_memory(
         remade,
         id=identifier,
         superseded_by="",
+        created_at=min(line.created_at, now),
         accessed_at=remade.updated_at,
         access_count=0,
     )
@@ -139,9 +151,21 @@ def checkpoint_content(checkpoint: SharedCheckpoint) -> bytes:
     return msgspec.json.encode(_redacted(checkpoint))
 
 
-def read_checkpoint(content: bytes) -> SharedCheckpoint:
+def read_checkpoint(content: bytes, *, repository: str) -> SharedCheckpoint:
     """Read a checkpoint of another member, and redact it. Raises ValueError."""
-    return _redacted(msgspec.json.decode(content, type=SharedCheckpoint))
+    shared = _redacted(msgspec.json.decode(content, type=SharedCheckpoint))
+    _check_origin(shared, repository)
+    if not is_checkpoint_name(shared.name):
+        raise ValueError("that is no name for a checkpoint")
+    return shared
+
+
+def _check_origin(shared: SharedMemory | SharedCheckpoint, repository: str) -> None:
+    """Refuse what claims to be of another repository, and a name that is none."""
+    if shared.repository != repository:
+        raise ValueError("it is of another repository")
+    if len(shared.by) > _NAME_CHARS:
+        raise ValueError("its author's name is too long")
 
 
 def _redacted(checkpoint: SharedCheckpoint) -> SharedCheckpoint:

@@ -1,18 +1,15 @@
-"""Synchronise a store with its team: in a turn, after a statement, or by `xscore shared sync`.
+"""Synchronise a store with its team, as `xscore shared sync` does; `turn_sync` does it in a turn.
 
-A turn begins the exchange before the index is brought up to date and takes what has come by then;
-it waits a little longer only for a server that was well the last time. A server that was away is
-left alone for a while, so an outage costs one short wait and a line, never a turn. What was pulled
-before stays in use. Trade-off: what comes too late for a turn is taken by the next.
+An exchange is begun with what the store has to send, runs in a thread, and is finished by bringing
+what came into the store, with how far it is, in one transaction. Trade-off: an exchange that is
+begun twice at once, by two processes, is done twice; the later one finds nothing to do.
 """
 
-from collections.abc import Callable
 from sqlite3 import Connection
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.extension import implements
 from xscore.extensions.shared.team.address import TeamAddress, team_address
 from xscore.extensions.shared.team.exchange_with_team import (
     ExchangeRequest,
@@ -24,6 +21,8 @@ from xscore.extensions.shared.team.exchange_with_team import (
 from xscore.extensions.shared.team.incoming import Arrivals, Incoming, apply_incoming
 from xscore.extensions.shared.team.membership import (
     Membership,
+    has_news,
+    is_users_own,
     read_membership,
     write_membership,
 )
@@ -33,25 +32,15 @@ from xscore.extensions.shared.team.outgoing import (
     read_outgoing,
 )
 from xscore.extensions.shared.team.team_key import team_key
-from xscore.pipeline.parts import TEAM_SYNC
 from xscore.platform import database
-from xscore.platform.errors import NothingMatched, SharedUnavailable, StoreDamaged, UsageError
-from xscore.platform.text import counted
-from xscore.settings import Settings
+from xscore.platform.errors import NothingMatched, UsageError
 from xscore.settings.model import SharedSettings
-from xscore.store.checkpoints import checkpoints_taken_back, note_checkpoints_erased
+from xscore.store.checkpoints import note_checkpoints_erased
 from xscore.store.copied_stores import has_statement_since
 from xscore.store.store import Store
 
-LEAST_WAIT_S = 0.05
-"""What a turn waits at least, after its own work, for the server's answer."""
-MOST_WAIT_S = 0.5
-PATIENCE = 2.0
-"""A turn waits so many times as long as an exchange usually takes."""
 SLOWER = 1.25
 """By how much one exchange can raise what is usual; it falls at once."""
-RECENT_S = 20.0
-"""A turn asks no server that was asked so lately, unless something was stated."""
 COMMAND_S = 120.0
 """For a command that is about nothing else, with thousands of memories to take."""
 
@@ -75,7 +64,9 @@ class TeamSync(Struct, frozen=True, kw_only=True):
     """Why nothing was done; empty: it was."""
 
 
-class _Begun(Struct, frozen=True):
+class BegunExchange(Struct, frozen=True):
+    """An exchange that is under way."""
+
     membership: Membership
     request: ExchangeRequest
     running: RunningRequest[ExchangeResult]
@@ -116,20 +107,20 @@ def synchronise(store: Store, settings: SharedSettings, *, everything: bool = Fa
     Raises SharedUnavailable, UsageError, NothingMatched, StoreError.
     """
     membership = required_membership(store)
-    if not _is_own(store):
+    if not is_users_own(store):
         raise UsageError(
             "this store was made elsewhere, so its statements are not sent in your name",
             hint="`xscore store trust` accepts it for good.",
         )
     if everything:
         membership = replace(membership, epoch="", version=0, event=-1)
-    begun = _begin(store, settings, membership)
+    begun = begin_exchange(store, settings, membership)
     result = begun.running.wait(COMMAND_S, name=begun.request.address.name)
-    done = _finish(store, settings, begun, result)
+    done = finish_exchange(store, settings, begun, result)
     if result.lacks_own and settings.memories == "write":
-        begun = _begin(store, settings, required_membership(store))
+        begun = begin_exchange(store, settings, required_membership(store))
         result = begun.running.wait(COMMAND_S, name=begun.request.address.name)
-        repeated = _finish(store, settings, begun, result)
+        repeated = finish_exchange(store, settings, begun, result)
         done = replace(done, sent=done.sent + repeated.sent)
     return done
 
@@ -151,57 +142,14 @@ def send_marked(store: Store, settings: SharedSettings) -> None:
     synchronise(store, settings)
 
 
-@implements(TEAM_SYNC)
-def begin_turn_sync(settings: Settings, *, store: Store) -> Callable[[], str]:
-    """Begin an exchange for a turn; return what takes its result and says what was wrong."""
-    membership = read_membership(store.connection)
-    if membership is None or not _is_due(store, settings.shared, membership):
-        return lambda: ""
-    try:
-        begun = _begin(store, settings.shared, membership)
-    except UsageError as error:
-        problem = f"the team's memories: {error.message}"
-        return lambda: problem
-
-    def finish() -> str:
-        return _finish_turn(store, settings.shared, begun)
-
-    return finish
-
-
-def _is_due(store: Store, settings: SharedSettings, membership: Membership) -> bool:
-    now = store.clock()
-    # A paused server is left alone, whatever was stated meanwhile.
-    if now < membership.pauses_until() or not _is_own(store):
-        return False
-    is_recent = abs(now - membership.synced_at) < RECENT_S
-    return not is_recent or _has_news(store.connection, settings, membership)
-
-
-def _is_own(store: Store) -> bool:
-    """Whether the store is the user's own: one that is used untrusted for a run, or read from a
-    copy, may name a team and hold statements that a stranger planted."""
-    return store.copies_to is not None and not store.root.read_only
-
-
-def _has_news(connection: Connection, settings: SharedSettings, membership: Membership) -> bool:
-    """Whether the store may hold something that the server lacks."""
-    if settings.memories != "write":
-        return False
-    if membership.event < 0 or membership.kinds != settings.kinds:
-        return True
-    if checkpoints_taken_back(connection):
-        return True
-    return has_statement_since(connection, membership.event)
-
-
-def _begin(store: Store, settings: SharedSettings, membership: Membership) -> _Begun:
+def begin_exchange(store: Store, settings: SharedSettings, membership: Membership) -> BegunExchange:
+    """Begin to exchange what the store has to send for what is new. Raises UsageError."""
     # Of kinds that were not taken before, everything is new.
     if membership.kinds != settings.kinds:
         membership = replace(membership, epoch="", version=0)
     address = memories_address(settings)
     outgoing: Outgoing | None = None
-    if _has_news(store.connection, settings, membership):
+    if has_news(store.connection, settings, membership):
         with database.read_snapshot(store.connection):
             outgoing = read_outgoing(store.connection, membership, kinds=settings.kinds)
     request = ExchangeRequest(
@@ -211,25 +159,14 @@ def _begin(store: Store, settings: SharedSettings, membership: Membership) -> _B
         by=membership.by,
         epoch=membership.epoch,
         version=membership.version,
+        is_first=not membership.synced_at,
         outgoing=outgoing,
     )
-    return _Begun(membership, request, RunningRequest(lambda: exchange(request)))
+    return BegunExchange(membership, request, RunningRequest(lambda: exchange(request)))
 
 
-def _finish_turn(store: Store, settings: SharedSettings, begun: _Begun) -> str:
-    wait_s = min(MOST_WAIT_S, max(LEAST_WAIT_S, PATIENCE * begun.membership.usual_s))
-    try:
-        result = begun.running.wait(wait_s, name=begun.request.address.name)
-        sync = _finish(store, settings, begun, result)
-    except (SharedUnavailable, StoreDamaged, UsageError) as error:
-        _note_failure(store)
-        return f"the team's memories are as of the last exchange: {error.message}"
-    skipped = [f"{counted(n, 'memory', 'memories')} {why}" for why, n in sync.skipped.items()]
-    return f"skipped of the team: {', '.join(skipped)}" if skipped else ""
-
-
-def _finish(
-    store: Store, settings: SharedSettings, begun: _Begun, result: ExchangeResult
+def finish_exchange(
+    store: Store, settings: SharedSettings, begun: BegunExchange, result: ExchangeResult
 ) -> TeamSync:
     """Bring what came into the store, and note how far it is."""
     now = store.clock()
@@ -266,6 +203,7 @@ def _finish(
                 kinds=settings.kinds,
                 synced_at=now,
                 usual_s=_usual_s(membership, result),
+                late=0,
                 failures=0,
                 failed_at=0.0,
             ),
@@ -283,7 +221,9 @@ def _usual_s(membership: Membership, result: ExchangeResult) -> float:
     return min(result.took_s, SLOWER * membership.usual_s)
 
 
-def _compared_until(connection: Connection, membership: Membership, begun: _Begun) -> int | None:
+def _compared_until(
+    connection: Connection, membership: Membership, begun: BegunExchange
+) -> int | None:
     """Return up to which event the server has what was stated here; None: up to now."""
     outgoing = begun.request.outgoing
     event = membership.event if outgoing is None else outgoing.event
@@ -322,15 +262,9 @@ def _check_citations(store: Store, *, now: float) -> None:
     refresh_evidence(store.connection, store.root, now=now)
 
 
-def _note_failure(store: Store) -> None:
-    with database.transaction(store.connection):
-        membership = read_membership(store.connection)
-        if membership is not None:
-            failed = replace(membership, failures=membership.failures + 1, failed_at=store.clock())
-            write_membership(store.connection, failed)
-
-
-def _report(repository: str, begun: _Begun, result: ExchangeResult, arrivals: Arrivals) -> TeamSync:
+def _report(
+    repository: str, begun: BegunExchange, result: ExchangeResult, arrivals: Arrivals
+) -> TeamSync:
     outgoing = begun.request.outgoing
     return TeamSync(
         repository=repository,
