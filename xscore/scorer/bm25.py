@@ -283,7 +283,11 @@ def _weigh_terms(
     have = hits.having
     pool = hits.pool + IMAGINED
     common_above = max(COMMON * hits.pool, COMMON_LEAST)
-    has_telling = any(0 < count <= common_above for count in have)
+    # An everyday word is not what a task is about, even where its other words stand everywhere.
+    has_telling = any(
+        0 < count <= common_above and not is_everyday(weighed.term.word)
+        for weighed, count in zip(terms, have, strict=True)
+    )
     idf: list[float] = []
     counted: list[bool] = []
     for weighed, count in zip(terms, have, strict=True):
