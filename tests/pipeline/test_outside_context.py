@@ -66,5 +66,5 @@ def test_the_line_stands_beside_a_turn_that_found_nothing(indexed: Path) -> None
     assert "xscore fetch" not in as_json.stderr and json.loads(as_json.stdout)["selected"] == []
     off = run("context", task, cwd=indexed, environ={"XSCORE_DOCUMENTS_SUGGEST": "0"})
     assert "xscore fetch" not in off.stderr
-    found = run("context", "sum the prices of a cart https://docs.example.com/x", cwd=indexed)
-    assert "cart.py" in found.stdout and "xscore fetch" not in found.stderr
+    telling = run("context", "sum the prices of a cart https://docs.example.com/x", cwd=indexed)
+    assert "cart.py" in telling.stdout and "xscore fetch" not in telling.stderr
