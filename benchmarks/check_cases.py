@@ -113,7 +113,7 @@ def _gather(clone: Path, cases: Sequence[CheckCase], cache: Path) -> Iterator[Ch
     tree = cache / "trees" / f"{clone.name}-{os.getpid()}"
     shutil.rmtree(tree, ignore_errors=True)
     tree.parent.mkdir(parents=True, exist_ok=True)
-    clone_without_files(clone, tree)
+    clone_without_files(clone, tree, reads_history=True)
     for case in cases:
         check_out(tree, case.commit)
         run_git(tree, "reset", "-q", "--soft", case.parent)

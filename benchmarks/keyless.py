@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import fmean
 
 from commit_cases import CommitCase, ask_all, asked, place_of, read_absent, read_cases, tree_of_case
-from keyless_questions import PARTS, show_questions
+from keyless_questions import HELD_OUT, PARTS, show_questions
 from msgspec import Struct
 
 from xscore.pipeline.composition import aim_of
@@ -84,7 +84,9 @@ def main() -> int:
         "--every", type=int, default=3, help="ask only every n-th commit of each repository"
     )
     parser.add_argument(
-        "--part", choices=PARTS, help="ask only the questions of one part, and no commits"
+        "--part",
+        choices=(*PARTS, HELD_OUT),
+        help="ask only the questions of one part, and no commits",
     )
     parser.add_argument("--grid", action="store_true", help="show every rule of the grid")
     options = parser.parse_args()

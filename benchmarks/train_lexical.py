@@ -8,17 +8,20 @@ The ranking learns which code the commit changed among the code of the short lis
 how often that is right. Everything is printed cross-validated by repository, since weights that saw
 a repository say nothing about others: recall@15 and MRR over functions, methods and classes, and
 the calibration error of the first 50 of each case in ten bins of equal size. Tasks of other
-repositories of the same language, asked here, teach when nothing is here. With --write the
-weights of all cases go into the package. The same cases give the same file.
+repositories of the same language, asked here, teach when nothing is here. The cases are compared
+with those in `learned_cases.csv`, and the weights of all of them with those in the package; with
+--write they are put there. The same cases give the same file.
 """
 
 import argparse
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import nlargest
 from pathlib import Path
 
 import numpy as np
 from commit_cases import CommitCase, place_of, read_cases
+from learned_cases import differences, write_list
 from lexical_pools import CasePool, read_pools
 from linear_fit import Matrix, fit_odds, fit_ranking
 from msgspec import Struct, json
@@ -31,6 +34,7 @@ from xscore.scorer.learned_words import (
     ODDS_TERMS,
     PRESENCE_TERMS,
     LearnedWeights,
+    load_weights,
     log_odds_terms,
     presence_terms,
 )
@@ -51,6 +55,8 @@ JUDGED = 80
 COUNTED = 50
 """Rows of each case over which the calibration error is measured."""
 PLACES = 15
+FARTHEST = 5
+"""Weights that are told of, those farthest from the package's."""
 SCRIPTS = frozenset({".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx"})
 OWN_KEPT = 0.95
 """Share of a repository's own messages that must be taken to be about it."""
@@ -116,13 +122,26 @@ def main() -> int:
         for text in foreign_to(case, cases):
             tasks.append(task_of(case, text, pool, is_foreign=True))
     present_from = cross_validate(tasks)
+    repositories = len({task.repository for task in tasks})
+    about = f"{len(cases)} commits of {repositories} repositories"
+    weights = written(fit(tasks), present_from, about)
+    compare_with_package(cases, weights)
     if options.write:
-        repositories = len({task.repository for task in tasks})
-        about = f"{len(cases)} commits of {repositories} repositories"
-        FILE.write_bytes(
-            json.format(json.encode(written(fit(tasks), present_from, about)), indent=2) + b"\n"
-        )
+        FILE.write_bytes(json.format(json.encode(weights), indent=2) + b"\n")
+        write_list(cases)
     return 0
+
+
+def compare_with_package(cases: Sequence[CommitCase], weights: LearnedWeights) -> None:
+    """Print how the cases and the weights differ from those of the package."""
+    print("\n".join(differences(cases)) or f"the cases are the {len(cases)} of the package")
+    shipped = load_weights()
+    apart = {"present_from": abs(weights.present_from - shipped.present_from)}
+    for part in ("code", "probability", "presence"):
+        for name, weight in getattr(weights, part).weights.items():
+            apart[f"{part}.{name}"] = abs(weight - getattr(shipped, part).weights[name])
+    for name in nlargest(FARTHEST, apart, key=lambda name: apart[name]):
+        print(f"{name}: {apart[name]:.5f} from the package's")
 
 
 def tasks_of(case: CommitCase, pool: CasePool) -> Iterator[TrainingTask]:

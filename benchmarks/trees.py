@@ -27,9 +27,13 @@ def run_git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def clone_without_files(clone: Path, tree: Path) -> None:
-    """Make a clone that shares the objects of another, with an empty work tree."""
-    command = [*GIT, "clone", "-q", "--shared", "--no-checkout", str(clone), str(tree)]
+def clone_without_files(clone: Path, tree: Path, *, reads_history: bool = False) -> None:
+    """Make a clone that shares the objects of another, with an empty work tree.
+
+    reads_history: give it hard links to them instead. Git is not asked where objects are shared.
+    """
+    objects = [] if reads_history else ["--shared"]
+    command = [*GIT, "clone", "-q", *objects, "--no-checkout", str(clone), str(tree)]
     subprocess.run(command, check=True, capture_output=True)
 
 

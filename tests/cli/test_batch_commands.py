@@ -74,8 +74,11 @@ def test_a_list_is_shown_and_sent(run: Run, server: OpenAIBatchServer) -> None:
     assert server.batches.created == 1
 
 
-def test_a_dry_run_keeps_and_sends_nothing(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
-    """--dry-run prints only the figures."""
+def test_a_dry_run_keeps_and_sends_nothing(
+    run: Run, monkeypatch: pytest.MonkeyPatch, server: OpenAIBatchServer, shop: Path
+) -> None:
+    """--dry-run prints only the figures; a model for a final round, which batches have not, is
+    named."""
     done = run(*SUBMIT, "--dry-run", "--json")
     plan = json.loads(done.stdout)
     assert (done.returncode, plan["job"], plan["standing"]) == (0, None, None)
@@ -84,6 +87,9 @@ def test_a_dry_run_keeps_and_sends_nothing(run: Run, server: OpenAIBatchServer, 
         plan["to_judge"] == plan["candidates"] and plan["hit_rate"] == 0.0 and plan["batches"] == 1
     )
     assert rows(shop, "SELECT count(*) FROM job") == [(0,)] and not server.batches.created
+    assert "selection.final" not in done.stderr
+    monkeypatch.setenv("XSCORE_SELECTION_FINAL", "openai:judge-2")
+    assert "selection.final" in run(*SUBMIT, "--dry-run").stderr
 
 
 RESCORE = (

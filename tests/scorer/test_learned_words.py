@@ -1,6 +1,9 @@
 """The learned judge: weights for what is described, links as evidence, and nothing where nothing
 is."""
 
+import csv
+from pathlib import Path
+
 from xscore.records.judgment import FILL
 from xscore.records.memory import Candidate, Edge, Kind, Layer, Relation
 from xscore.records.turn import Turn
@@ -10,6 +13,7 @@ from xscore.scorer.word_features import FEATURES
 from xscore.settings import SelectionSettings
 from xscore.store.term_vectors import term_vector
 
+CASES = Path(__file__).parents[2] / "benchmarks" / "learned_cases.csv"
 CUT = SelectionSettings().lexical_threshold
 Pool = tuple[list[Candidate], list[tuple[str, bytes]]]
 
@@ -36,6 +40,17 @@ def test_the_weights_are_for_what_a_memory_is_described_by() -> None:
     assert set(weights.code.weights) == set(FEATURES)
     assert tuple(weights.probability.weights) == ODDS_TERMS
     assert tuple(weights.presence.weights) == PRESENCE_TERMS
+
+
+def test_every_case_of_the_weights_is_named() -> None:
+    """What they were fitted to can be told: each case with its commit and a checksum, once."""
+    with CASES.open(newline="", encoding="utf-8") as file:
+        cases = list(csv.DictReader(file))
+    repositories = {case["repository"] for case in cases}
+    counted = f"{len(cases)} commits of {len(repositories)} repositories"
+    assert load_weights().trained_on == counted
+    assert len({case["id"] for case in cases}) == len(cases)
+    assert all(len(case["commit"]) == 40 and case["checksum"] for case in cases)
 
 
 def test_who_is_called_by_what_the_task_names_scores_more_and_the_reason_says_so() -> None:

@@ -473,6 +473,17 @@ def test_a_word_of_half_of_all_memories_is_no_evidence() -> None:
     assert scores(pool, "the handler")["m0"] > 0
 
 
+def test_a_question_is_about_its_common_word_where_the_other_is_an_everyday_one() -> None:
+    """`made` stands in few memories, and is not what is asked for."""
+    pool = made(
+        *[(f"handler{at}", "handler of events") for at in range(30)],
+        ("create_handler", "create a handler"),
+        ("note", "a note of what was made"),
+    )
+    by_id = scores(pool, "how is the handler made?")
+    assert by_id["m30"] > by_id["m31"]
+
+
 ENTRIES = st.lists(
     st.tuples(st.integers(0, 600), st.integers(0, 255), st.integers(0, 63)), max_size=400
 )

@@ -174,7 +174,8 @@ class SelectionSettings(SettingsGroup, frozen=True):
     weight of their log-odds. 0: only the model's score counts. Unset: 0.5."""
     final: str = NO_FINAL_ROUND
     """Another model, `provider:model`, that looks once more at up to 60 memories that came first,
-    side by side: its scores count for them, and nothing else is kept. `off`: none does."""
+    side by side: its scores count for them, and nothing else is kept. `off`: none does. The lists
+    of `xscore batch` have no such round."""
     top_k: RepoMay[Positive] = 15
     """Most memories that are kept."""
     min_keep: RepoMay[Annotated[int, Meta(ge=0)]] = 0
@@ -360,6 +361,9 @@ class DocumentSettings(SettingsGroup, frozen=True):
     """Larger documents are refused, unpacked or not."""
     timeout_s: Seconds = 30.0
     """Seconds that a document may take, redirects included."""
+    suggest: RepoMayTurnOff[bool] = True
+    """Say, where a turn finds nothing, that `xscore fetch` could help if the task names an address, a
+    newer version than the manifest allows, or asks for news. A repository may only switch it off."""
 
 
 class RoutingSettings(SettingsGroup, frozen=True):

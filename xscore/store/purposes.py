@@ -16,6 +16,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from xscore.platform.clock import DAY_S
 from xscore.platform.hashing import digest
 from xscore.platform.paths import folder_of
 from xscore.records.memory import Memory
@@ -37,6 +38,18 @@ _CLASSES = """
         AND memory_view.worktree = 0
     WHERE memory.kind = 'class' AND memory.source = 'index'
 """
+_OUTDATED = """
+    DELETE FROM purpose WHERE at < ?
+      AND content NOT IN (SELECT file_hash FROM file_row)
+      AND content NOT IN (SELECT hash FROM memory_view)
+      AND content NOT IN (SELECT value FROM json_each(?))
+      AND NOT (kind = 'file' AND (path, at) IN (
+        SELECT path, max(at) FROM purpose WHERE kind = 'file' GROUP BY path
+      ))
+"""
+"""What nothing has now; the latest of a file still tells words what it is for."""
+OUTDATED_AFTER_S = 90 * DAY_S
+"""A branch that is checked out again within this time is not paid again."""
 _EXCLUDED = """
     DELETE FROM purpose WHERE path IN (SELECT path FROM file_row WHERE excluded <> '')
       AND path NOT IN (SELECT path FROM file_row WHERE excluded = '')
@@ -198,9 +211,13 @@ def indexed_classes(connection: sqlite3.Connection) -> list[IndexedClass]:
     return _classes(connection, " ORDER BY memory.path, memory.start_line")
 
 
-def remove_purposes_of_excluded(connection: sqlite3.Connection) -> int:
-    """Remove what was written about files that are kept out of the index now; return how many."""
-    return connection.execute(_EXCLUDED).rowcount
+def sweep_purposes(connection: sqlite3.Connection, *, now: float) -> int:
+    """Remove what was written about files that are kept out of the index now, and what nothing has
+    any more; return how many. Within a transaction."""
+    removed = connection.execute(_EXCLUDED).rowcount
+    folders = [key.content for key in folder_keys(connection).values()]
+    outdated = (now - OUTDATED_AFTER_S, json.dumps(folders))
+    return removed + connection.execute(_OUTDATED, outdated).rowcount
 
 
 def erase_purposes(connection: sqlite3.Connection, lines: LineMatcher | None = None) -> int:

@@ -47,6 +47,16 @@ async def test_a_list_is_judged_once_and_then_comes_from_the_cache(
     assert all(line.kept == len(SCORES) for line in first.lines)
 
 
+async def test_a_list_says_that_it_has_no_final_round(shop: Path, server: OpenAIServer) -> None:
+    """A model for a final round is named, and the list says that it was not asked."""
+    settings = settings_for(judging(server))
+    final = replace(settings.selection, final="openai:gpt-5-mini")
+    ranked_list = await judged(shop, replace(settings, selection=final))
+    (warning,) = ranked_list.warnings
+    assert "`openai:gpt-5-mini` (selection.final)" in warning
+    assert not (await judged(shop, settings)).warnings
+
+
 async def test_the_job_and_its_calls_are_in_the_store(shop: Path, server: OpenAIServer) -> None:
     """A row tells the cache hits, and the ledger has every call under the job."""
     ranked_list = await judged(shop, settings_for(judging(server)))

@@ -24,6 +24,7 @@ from xscore.extensions.batch.purpose_plan import (
 from xscore.extensions.batch.purpose_prompts import LINE_CHARS, kept_line, read_lines
 from xscore.extensions.batch.purpose_subjects import Subject
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.store_status import LEAST_FILES
 from xscore.platform.errors import UsageError
 from xscore.store.purposes import (
     PurposeKey,
@@ -324,3 +325,42 @@ async def test_words_find_a_file_by_its_purpose(batch_vendor: BatchVendor, till:
     assert explained.memory is not None
     assert "haberdashery" in explained.memory.reason
     assert explained.purpose == ""
+
+
+async def test_what_nothing_has_goes_after_ninety_days(
+    batch_vendor: BatchVendor, till: Path
+) -> None:
+    """The latest line of a path stays: words rank by it. What is kept out of the index goes at
+    once."""
+    await live(batch_vendor, till)
+    prices = till / "till/prices.py"
+    for number in (1, 2):
+        batch_vendor.now += 60.0
+        prices.write_text(f"def total(lines):\n    return {number}\n", "utf-8")
+        await live(batch_vendor, till)
+    of_prices = "SELECT count(*) FROM purpose WHERE path = 'till/prices.py'"
+    assert rows(till, of_prices) == [(3,)]
+    batch_vendor.now += 91 * 86_400.0
+    prices.write_text("def total(lines):\n    return 9\n", "utf-8")
+    await plan_of(batch_vendor, till)
+    assert rows(till, of_prices) == [(1,)]
+    assert rows(till, "SELECT count(*) FROM purpose") == [(4,)]
+    prices.write_bytes(b"\x00\x01\x02" * 400)
+    await plan_of(batch_vendor, till)
+    assert rows(till, of_prices) == [(0,)]
+
+
+async def test_status_names_slices_of_a_repository_with_many_files(
+    batch_vendor: BatchVendor, make_repo: MakeRepo
+) -> None:
+    """The largest first, with the line of its folder; a small repository has none to name."""
+    files = {"depot/base.py": "def base():\n    return 1\n"}
+    for number in range(LEAST_FILES):
+        body = f"from depot.base import base\n\n\ndef use_{number}():\n    return base()\n"
+        files[f"depot/part_{number}.py"] = body
+    root = make_repo(files)
+    await live(batch_vendor, root)
+    async with Pipeline.open(root, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
+        status = await pipeline.status()
+    assert [(slice_.folder, slice_.hub) for slice_ in status.slices] == [("depot", "depot/base.py")]
+    assert status.slices[0].purpose == "Serves as the folder at depot."

@@ -61,6 +61,7 @@ from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, packs_to_send
 from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import MemoryPart, PackPrompt
+from xscore.settings.values import NO_FINAL_ROUND
 
 Slots = Callable[[Pool], Mapping[str, tuple[str, int]]]
 
@@ -302,10 +303,13 @@ def plan_list(
 
 
 def plan_live_list(parts: PipelineParts, questions: QuestionList, options: ListOptions) -> ListPlan:
-    """Plan a list that is judged live, and warn that no cap applies, and of what running batches
-    also judge."""
+    """Plan a list that is judged live, and warn that no cap applies, that there is no final round,
+    and of what running batches also judge."""
     plan = plan_list(parts, questions, options)
     plan.warnings = uncapped_judge(parts) if plan.to_judge else []
+    # Rescoring ranks nothing.
+    if options.command == "run":
+        plan.warnings += remarks_on_final_round(parts)
     for message in plan.warnings:
         parts.observer.note(message)
     if plan.elsewhere:
@@ -316,6 +320,17 @@ def plan_live_list(parts: PipelineParts, questions: QuestionList, options: ListO
             f" {job}` or `xscore batch cancel {job}` first avoids that."
         )
     return plan
+
+
+def remarks_on_final_round(parts: PipelineParts) -> list[str]:
+    """Say that a list is ranked without a final round, where the settings name a model for one."""
+    final = parts.settings.selection.final
+    if final == NO_FINAL_ROUND:
+        return []
+    return [
+        f"a list has no final round, so `{final}` (selection.final) looks at nothing here:"
+        " `xscore ask` and `xscore ask --batch` hold one, and find these judgments"
+    ]
 
 
 def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:

@@ -32,7 +32,7 @@ from xscore.providers.prices import PriceList
 from xscore.providers.spec import LEXICAL, ModelSpec, parse_model_spec
 from xscore.records.calls import Request, Stage, Usage
 from xscore.scorer.repair import PackPrompt
-from xscore.store.purposes import remove_purposes_of_excluded, written_keys
+from xscore.store.purposes import sweep_purposes, written_keys
 
 _QUESTION = JobQuestion(number=0, name="purposes", turn_key="purposes", task="purposes")
 _REPLY = """
@@ -87,7 +87,7 @@ def plan_purposes(parts: PipelineParts, writer: JudgeDescription) -> PurposePlan
     parts.index(None)
     connection = parts.store.connection
     with database.transaction(connection) as opened:
-        remove_purposes_of_excluded(opened)
+        sweep_purposes(opened, now=parts.clock())
     places = all_places(parts.store)
     written = written_keys(connection)
     under_way = names_under_way(parts)

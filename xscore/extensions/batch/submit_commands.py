@@ -45,6 +45,7 @@ from xscore.extensions.batch.list_plan import (
     draft_job,
     judge_name,
     plan_live_list,
+    remarks_on_final_round,
     save_job,
 )
 from xscore.extensions.batch.machine import advance_job
@@ -115,9 +116,12 @@ def submit_batch(questions: Path, flags: Flags) -> int:
     """
     listed = read_question_file(questions)
     options = ListOptions(scope=flags.scope, command="submit")
-    return run_with_pipeline(
-        flags, lambda open_: _plan_and_send(open_.parts, listed, options, flags), noun="This job"
-    )
+
+    async def work(pipeline: "Pipeline") -> int:
+        flags.terminal.notes(remarks_on_final_round(pipeline.parts))
+        return await _plan_and_send(pipeline.parts, listed, options, flags)
+
+    return run_with_pipeline(flags, work, noun="This job")
 
 
 def _with_batch_judge(parts: PipelineParts, terminal: Terminal) -> PipelineParts:

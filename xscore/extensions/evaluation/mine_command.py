@@ -118,5 +118,5 @@ class _Progress:
         if time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
             self._terminal.lines(
-                f"{counted(looked_at, 'commit')} looked at, {cases} cases so far …"
+                f"{counted(looked_at, 'commit')} looked at, {counted(cases, 'case')} so far …"
             )
