@@ -102,10 +102,7 @@ def _unknown_name(store: Store, text: str) -> str:
     """Return the first name in a task that no memory has a word of; empty: there is none."""
     terms_of_name: dict[str, set[int]] = {}
     for match in _NAME.finditer(text):
-        begins_sentence = not text[: match.start()].rstrip(" \"'(") or re.search(
-            r"[.!?:\n]\s*\Z", text[: match.start()]
-        )
-        if not begins_sentence and len(terms_of_name) < MOST_NAMES:
+        if not _begins_sentence(text[: match.start()]) and len(terms_of_name) < MOST_NAMES:
             terms_of_name[match[0]] = {term for _, term in split_word(match[0])}
     hashes = sorted(set().union(*terms_of_name.values())) if terms_of_name else []
     if not hashes:
@@ -116,3 +113,11 @@ def _unknown_name(store: Store, text: str) -> str:
         if terms and terms.isdisjoint(present):
             return name
     return ""
+
+
+def _begins_sentence(before: str) -> bool:
+    """Return whether a word that stands after this text is the first of its sentence or line."""
+    words_before = before.rstrip()
+    is_new_line = "\n" in before[len(words_before) :]
+    ends_sentence = words_before.endswith((".", "!", "?", ":"))
+    return is_new_line or ends_sentence or not before.rstrip(" \"'(")
