@@ -34,7 +34,7 @@ from xscore.platform.text import one_line
 NO_TEXT = "there is no text in it"
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+.!|<>~-])")
 _HEADING_STYLE = re.compile(r"Heading ([1-6])\b")
-_TITLE = re.compile(rb"<title[^>]*>([^<]{1,500})", re.IGNORECASE)
+_TITLE = re.compile(rb"<title[^<>]{0,200}>([^<]{1,500})", re.IGNORECASE)
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
