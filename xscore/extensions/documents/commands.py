@@ -15,8 +15,13 @@ from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import YES, Flags, command
 from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_table
+from xscore.extensions.documents.fetching import DocumentFetcher
 from xscore.extensions.documents.files import place_of_file
 from xscore.extensions.documents.hosts import is_address
+from xscore.extensions.documents.searching import search_documents
+from xscore.extensions.privacy.erasure import erase_memories
+from xscore.extensions.privacy.erasure_report import ErasureReport, print_erasure
+from xscore.extensions.privacy.owed_erasures import settle_owed_erasures
 from xscore.pipeline.json_form import record_json
 from xscore.platform.clock import DAY_S
 from xscore.platform.database import transaction
@@ -88,18 +93,12 @@ def fetch(
 
 
 def _fetch(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
-    # Only where something is read.
-    from xscore.extensions.documents.fetching import DocumentFetcher
-
     with opened_store(flags, settings=settings) as store:
         fetcher = DocumentFetcher(store, settings.documents)
         return _run([partial(fetcher.fetch, source) for source in dict.fromkeys(sources)], flags)
 
 
 def _refresh(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
-    # Only where something is read.
-    from xscore.extensions.documents.fetching import DocumentFetcher
-
     with opened_store(flags, make=False, settings=settings) as store:
         chosen = _chosen(store, sources)
         if not chosen:
@@ -193,14 +192,6 @@ def _list(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
 
 
 def _remove(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
-    # Erasing is an extension of its own.
-    from xscore.extensions.privacy.erasure import erase_memories
-    from xscore.extensions.privacy.erasure_report import (  # as above
-        ErasureReport,
-        print_erasure,
-    )
-    from xscore.extensions.privacy.owed_erasures import settle_owed_erasures  # as above
-
     with opened_store(flags, make=False, settings=settings) as store:
         chosen = _chosen(store, sources)
         ids = [
@@ -226,9 +217,6 @@ def _search(query: str, sources: Sequence[str], flags: Flags, settings: "Setting
         raise UsageError(
             "--search fetches nothing", hint="Search first, then fetch the addresses that you want."
         )
-    # Few have a plugin for it.
-    from xscore.extensions.documents.searching import search_documents
-
     pages = search_documents(query, settings)
     lines = [f"{one_line(page.address)}  {one_line(page.title)}".rstrip() for page in pages]
     body = {"results": [record_json(page) for page in pages]}
