@@ -15,27 +15,18 @@ from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import YES, Flags, command
 from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_table
-from xscore.extensions.documents.fetching import DocumentFetcher
 from xscore.extensions.documents.files import place_of_file
 from xscore.extensions.documents.hosts import is_address
 from xscore.extensions.documents.searching import search_documents
-from xscore.extensions.privacy.erasure import erase_memories
-from xscore.extensions.privacy.erasure_report import ErasureReport, print_erasure
-from xscore.extensions.privacy.owed_erasures import settle_owed_erasures
 from xscore.pipeline.json_form import record_json
 from xscore.platform.clock import DAY_S
-from xscore.platform.database import transaction
 from xscore.platform.errors import ExitCode, NotFetched, NothingMatched, UsageError
 from xscore.platform.extras import require_extra
 from xscore.platform.text import counted, join_sentences, one_line
-from xscore.store.document_rows import (
-    StoredDocument,
-    allow_again,
-    passages_of,
-    stored_documents,
-)
+from xscore.store.document_rows import StoredDocument, stored_documents
 
 if TYPE_CHECKING:
+    from xscore.extensions.documents.fetching import DocumentFetcher
     from xscore.extensions.documents.keeping import KeptDocument
     from xscore.settings import Settings
     from xscore.store.store import Store
@@ -94,7 +85,7 @@ def fetch(
 
 def _fetch(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
     with opened_store(flags, settings=settings) as store:
-        fetcher = DocumentFetcher(store, settings.documents)
+        fetcher = _fetcher(store, settings)
         return _run([partial(fetcher.fetch, source) for source in dict.fromkeys(sources)], flags)
 
 
@@ -103,8 +94,15 @@ def _refresh(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
         chosen = _chosen(store, sources)
         if not chosen:
             raise NothingMatched("nothing was fetched yet", hint="`xscore fetch FILE|URL` does it.")
-        fetcher = DocumentFetcher(store, settings.documents)
+        fetcher = _fetcher(store, settings)
         return _run([partial(fetcher.refresh, document) for document in chosen], flags)
+
+
+def _fetcher(store: "Store", settings: "Settings") -> "DocumentFetcher":
+    # Only where something is read: it takes 0.1 s to import.
+    from xscore.extensions.documents.fetching import DocumentFetcher
+
+    return DocumentFetcher(store, settings.documents)
 
 
 def _run(fetches: Sequence[Callable[[], "KeptDocument"]], flags: Flags) -> int:
@@ -192,24 +190,11 @@ def _list(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
 
 
 def _remove(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
+    # Erasing takes 0.1 s to import.
+    from xscore.extensions.documents.removing import remove_documents
+
     with opened_store(flags, make=False, settings=settings) as store:
-        chosen = _chosen(store, sources)
-        ids = [
-            memory.id
-            for memory in passages_of(store.connection, [document.place for document in chosen])
-        ]
-        subject = f"{counted(len(chosen), 'document')} ({counted(len(ids), 'passage')})"
-        question = f"Erase {subject} for good, with the answers that were made with them?"
-        if not flags.terminal.confirm(
-            question, yes=flags.assume_yes, otherwise="nothing was erased"
-        ):
-            return ExitCode.PARTLY
-        done = erase_memories(store, ids, now=store.clock())
-        with transaction(store.connection):
-            # Who fetches a document again means it.
-            allow_again(store.connection, ids)
-        servers = settle_owed_erasures(store.connection, settings, verify=False, here_only=False)
-    return print_erasure(ErasureReport(done, None, servers, (), dry_run=False), flags)
+        return remove_documents(store, _chosen(store, sources), flags, settings)
 
 
 def _search(query: str, sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
