@@ -72,6 +72,7 @@ BUILT_LATER: dict[str, list[tuple[str | bytes, int]]] = {
         (_lexer(language).pattern, _lexer(language).flags)
         for language in ("python", "sql", "php", "c")
     ],
+    "xscore.extensions.view.questions: re.escape(text)": [(r"why\ is\ it\ refused", re.IGNORECASE)],
     "xscore.extensions.evaluation.leaks: _symbol_pattern(name)": [
         (_symbol_pattern("run"), 0),
         (_symbol_pattern("run_all"), 0),

@@ -66,7 +66,7 @@ def test_the_ranking_fits_the_window(columns: int, shop: Path, own_home: Path) -
 def test_with_nothing_over_the_cut_the_nearest_are_marked(shop: Path, own_home: Path) -> None:
     """At most five near misses, each marked as below the threshold, a line each where nothing here
     seems to be what is asked; none for nonsense."""
-    question = "where does a number say who paid for it in cents?"
+    question = "which ledger rounds a number of cents?"
     seen, _ = asked(shop, own_home, question)
     nearest = [line for line in seen.splitlines() if line.startswith("~")]
     assert "Nothing was chosen" in seen

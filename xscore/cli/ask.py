@@ -158,9 +158,12 @@ def _run_and_print(
     streams = _streams(flags)
     watch = TurnObserver(flags.terminal, assume_yes=flags.assume_yes, streams=streams)
     texts: dict[str, str] = {}
+    suggestions: list[str] = []
 
     async def work_and_read(open_: "Pipeline") -> Answer:
         answer = await work(open_, answers)
+        if not flags.terminal.as_json:
+            suggestions.append(_outside_hint(open_, answer))
         # The ranking shows the first lines of each.
         if streams and answer.answer is None and stdout_columns():
             from xscore.cli.answer_text import shown_memories  # JSON needs none of it
@@ -178,7 +181,7 @@ def _run_and_print(
     # false) keeps the models that it began with.
     wants_answer = hints and answers and not settings.settings.judge.replay
     streamed = "".join(watch.streamed)
-    return print_turn(
+    exit_code = print_turn(
         answer,
         flags.terminal,
         streamed=streamed,
@@ -186,6 +189,22 @@ def _run_and_print(
         output=flags.given["output"],
         texts=texts,
     )
+    flags.terminal.notes(suggestions)
+    return exit_code
+
+
+def _outside_hint(open_: "Pipeline", answer: Answer) -> str:
+    """Return the line that says what could be fetched for a turn that found nothing; else ""."""
+    if answer.selected and any(not memory.below_threshold for memory in answer.selected):
+        return ""
+    if not open_.parts.settings.documents.suggest:
+        return ""
+    # Most turns find something.
+    from xscore.pipeline.outside_context import found_little, suggest_outside
+
+    if not found_little(answer):
+        return ""
+    return suggest_outside(open_.parts.store, answer.task)
 
 
 def _streams(flags: Flags) -> bool:
@@ -225,17 +244,21 @@ def context(
             "--max-tokens limits the text of memories, and a list has none", hint="Leave it out."
         )
     turn = flags.turn(task)
-    answer = run_with_pipeline(
-        flags,
-        lambda open_: open_.context(
+    suggestions: list[str] = []
+
+    async def choose(open_: "Pipeline") -> Answer:
+        answer = await open_.context(
             turn,
             form="" if lists else form,
             max_tokens=max_tokens,
             all_scores=flags.all_scores,
             started=STARTED_AT,
-        ),
-        late_loop=True,
-    )
+        )
+        if not flags.terminal.as_json:
+            suggestions.append(_outside_hint(open_, answer))
+        return answer
+
+    answer = run_with_pipeline(flags, choose, late_loop=True)
     if explain_routing:
         from xscore.cli import answer_account  # JSON needs none of it
 
@@ -243,14 +266,17 @@ def context(
     if lists and not flags.terminal.as_json:
         from xscore.cli.turn_output import print_list  # the turn itself is printed by most calls
 
-        return print_list(answer, flags)
-    return print_turn(
-        answer,
-        flags.terminal,
-        output=flags.given["output"],
-        is_context=True,
-        bundle_is_json=form == "json",
-    )
+        exit_code = print_list(answer, flags)
+    else:
+        exit_code = print_turn(
+            answer,
+            flags.terminal,
+            output=flags.given["output"],
+            is_context=True,
+            bundle_is_json=form == "json",
+        )
+    flags.terminal.notes(suggestions)
+    return exit_code
 
 
 def print_turn(

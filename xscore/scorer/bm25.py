@@ -9,7 +9,7 @@ them, and takes several times as long.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import nsmallest
 
 from msgspec import Struct
@@ -151,6 +151,15 @@ class LexicalEvidence(Struct, frozen=True):
     """Share of what the task asks that the best memories hold on average."""
     needed: float = 0.0
     """The same where all evidence counts in full; 0 of an instruction."""
+    documents: frozenset[int] = frozenset()
+    """Rows of fetched documents, which say nothing of what the repository has."""
+
+    @property
+    def amounts_here(self) -> Mapping[int, float]:
+        """The amounts of what is no fetched document."""
+        if not self.documents:
+            return self.amounts
+        return {row: amount for row, amount in self.amounts.items() if row not in self.documents}
 
 
 class TermWorth(Struct, frozen=True):
@@ -221,9 +230,10 @@ def weigh_candidates(
             candidate = candidates[row]
             with_file = amount + SAME_FILE * by_file.get(candidate.path, 0.0)
             amounts[row] = with_file * breadth[row] * worth.get(_kind_of(candidate), 1.0)
+    documents = frozenset([row for row in amounts if candidates[row].kind is Kind.DOCUMENT])
     held, needed = 1.0, 0.0
     if any(amount > 0 for amount in amounts.values()):
-        held = _held_share(amounts, hits, weights)
+        held = _held_share(amounts.keys() - documents, amounts, hits, weights)
         needed = _needed(words) if is_question else 0.0
     asked_for = TermWorth(
         evidence,
@@ -244,6 +254,7 @@ def weigh_candidates(
         words=words,
         held=held,
         needed=needed,
+        documents=documents,
     )
 
 
@@ -373,13 +384,15 @@ def _breadth(hits: TermHits, shares: Sequence[float]) -> dict[int, float]:
     return {row: (min(count, enough) / enough) ** BREADTH for row, count in words.items()}
 
 
-def _held_share(amounts: Mapping[int, float], hits: TermHits, weights: _TermWeights) -> float:
+def _held_share(
+    rows: Collection[int], amounts: Mapping[int, float], hits: TermHits, weights: _TermWeights
+) -> float:
     """Return the share of a question's idf that the memories with most evidence hold on average."""
     if not weights.asked:
         return 1.0
     size = min(BEST_ASKED, max(1, hits.pool // ONE_OF))
     # Commits too: a question about the history is answered there.
-    best = set(nsmallest(size, amounts, key=lambda row: (-amounts[row], row)))
+    best = set(nsmallest(size, rows, key=lambda row: (-amounts[row], row)))
     asked_for = weights.asked_for
     held = 0.0
     for row, term in zip(hits.row, hits.term, strict=True):

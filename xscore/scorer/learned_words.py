@@ -148,7 +148,7 @@ def presence_terms(
     best = dict(zip(FEATURES, shortlist.features[best_row], strict=True))
     return {
         "constant": 1.0,
-        "best": math.log(max(evidence.amounts.values()) / evidence.half),
+        "best": math.log(max(evidence.amounts_here.values()) / evidence.half),
         "strange": evidence.strange,
         "held": evidence.held,
         "share_of_best": ordered[0] - log_sum(ratings),

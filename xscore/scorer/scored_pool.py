@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from xscore.records.judgment import SCORED_LOWER, UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
-from xscore.records.memory import FACT_KINDS, PRODUCT_CODE_KINDS, Candidate, Kind
+from xscore.records.memory import FACT_KINDS, PRODUCT_CODE_KINDS, Candidate
 from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence, WeighedTerm
 from xscore.scorer.learned_words import judge_shortlist, load_weights
 from xscore.scorer.likeness_rank import lift_by_likeness
@@ -42,7 +42,7 @@ BEST_OF_ABSENT = 1.2 * UNRELATED_WORDS_BELOW
 """The best score where nothing seems to be here: shown among the nearest, and not chosen."""
 IN_SIGHT = 1.5
 """How many times the score of others is left to a name that was asked for."""
-DOCUMENT_HELD = 0.6
+DOCUMENT_HELD = 0.75
 """Share of the idf of what is asked that a passage of a fetched document must hold to be chosen
 where the code does not seem to have it (decision 0056)."""
 STEEPNESS = 3.0
@@ -158,9 +158,7 @@ class ScoredPool:
         One passage answers a question, while of code several memories hold enough of it; and words
         that the code lacks say nothing against a page that has them.
         """
-        documents = {
-            row for row in self.evidence.amounts if self.candidates[row].kind is Kind.DOCUMENT
-        }
+        documents = self.evidence.documents
         if not documents or not self.evidence.asked:
             return
         held = dict.fromkeys(documents, 0.0)
@@ -289,7 +287,7 @@ def holds_enough(evidence: LexicalEvidence, named_rows: Set[int]) -> bool:
     """
     share = min(1.0, evidence.held / evidence.needed) ** UNHELD_FALLS
     best_amount = 0.0
-    for row, amount in evidence.amounts.items():
+    for row, amount in evidence.amounts_here.items():
         kept_share = max(share, NAMED_LEAST) if row in named_rows else share
         best_amount = max(best_amount, amount * kept_share)
     odds: float = (best_amount / evidence.half) ** STEEPNESS

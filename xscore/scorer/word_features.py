@@ -102,7 +102,7 @@ def shortlist_of(
     of_code = _of_code(candidates, evidence.amounts)
     by_evidence = _best(of_code, BY_EVIDENCE)
     by_plain = _best({row: evidence.plain[row] for row in of_code}, BY_PLAIN)
-    not_code = {row: amount for row, amount in evidence.amounts.items() if row not in of_code}
+    not_code = {row: amount for row, amount in evidence.amounts_here.items() if row not in of_code}
     beside = _best(not_code, OTHERS)
     rows = list(dict.fromkeys([*by_evidence, *by_plain, *beside]))
     held = _held_by_row(evidence, rows)

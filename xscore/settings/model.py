@@ -361,6 +361,9 @@ class DocumentSettings(SettingsGroup, frozen=True):
     """Larger documents are refused, unpacked or not."""
     timeout_s: Seconds = 30.0
     """Seconds that a document may take, redirects included."""
+    suggest: RepoMayTurnOff[bool] = True
+    """Say, where a turn finds nothing, that `xscore fetch` could help if the task names an address, a
+    newer version than the manifest allows, or asks for news. A repository may only switch it off."""
 
 
 class RoutingSettings(SettingsGroup, frozen=True):

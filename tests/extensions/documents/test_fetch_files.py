@@ -233,3 +233,35 @@ def test_an_old_document_is_labelled_where_it_is_shown(shop: Path, tmp_path: Pat
     assert passage["is_stale"]
     listed = json.loads(run("fetch", "--list", "--json", cwd=shop, environ=old).stdout)
     assert listed["documents"][0]["is_stale"]
+
+
+def test_a_document_changes_no_score_of_code(shop: Path, tmp_path: Path) -> None:
+    """Its words do not count where words are weighed; few of its passages take places."""
+    task = "where is the discount of a cart worked out?"
+
+    def selected(*options: str) -> list[tuple[str, str, float]]:
+        receipt = json.loads(run("context", task, *options, "--json", cwd=shop).stdout)
+        return [(entry["kind"], entry["id"], entry["score"]) for entry in receipt["selected"]]
+
+    before = selected()
+    assert before and all(kind != "document" for kind, _, _ in before)
+    sections = [f"## Part {n}\n\nThe discount of a cart is worked out here.\n" for n in range(9)]
+    (tmp_path / "carts.md").write_text("# Carts\n\n" + "\n".join(sections))
+    assert run("fetch", "../carts.md", cwd=shop).returncode == 0
+    after = selected()
+    assert [entry for entry in after if entry[0] != "document"] == before
+    passages = len(after) - len(before)
+    assert 0 < passages <= 4 < len(selected("--kind", "document"))
+
+
+def test_what_is_known_of_a_document_goes_with_its_last_passage(
+    shelf: Store, fetcher: DocumentFetcher
+) -> None:
+    """Erasing it by id leaves neither its title nor its place in the store."""
+    from xscore.extensions.privacy.erasure import erase_memories
+
+    write(shelf, "zanzibar.md", RULES)
+    fetcher.fetch("zanzibar.md")
+    (passage,) = passages_of(shelf.connection, ["zanzibar.md"])
+    erase_memories(shelf, [passage.id], now=shelf.clock())
+    assert b"zanzibar" not in shelf.path.read_bytes()

@@ -115,6 +115,33 @@ async def test_a_click_says_all_of_a_memory(
     assert await tab.run("document.querySelectorAll('#panel .token.keyword').length") > 0
 
 
+async def test_what_is_entered_fills_the_map_and_is_found_there(
+    tab: browser.Tab, pages: dict[str, Shown], tmp_path: Path
+) -> None:
+    """However deep, what is entered lies within the map, strips stay thin, and the memory under a
+    point is the one drawn there."""
+    await open_page(tab, pages["chosen"], tmp_path)
+    strays = await tab.run(
+        """inOrder.filter(place => {
+             const leaf = leafOf[place];
+             for (const k of [1, 7, 60]) {
+               const x = width / 2 - k * (leaf.x0 + leaf.x1) / 2;
+               view = parts.zoomIdentity.translate(x, 0).scale(k);
+               const [left, top, wide, tall] = boxOf(leaf);
+               view = view.translate(0, (height / 2 - top - tall / 2) / k);
+               const box = boxOf(leaf);
+               if (nodeAt(box[0] + box[2] / 2, box[1] + box[3] / 2) !== leaf) return true;
+             }
+             return false;
+           }).length"""
+    )
+    assert strays == 0
+    await tab.run("view = parts.zoomIdentity; enter(leafOf[inOrder[0]].parent)")
+    await tab.until("view.k > 1 && !isMoving")
+    top, tall = await tab.run("boxOf(leafOf[inOrder[0]].parent).filter((_, at) => at % 2)")
+    assert top >= -1 and top + tall <= await tab.run("height") + 1
+
+
 async def test_the_map_is_reached_by_keys(
     tab: browser.Tab, pages: dict[str, Shown], tmp_path: Path
 ) -> None:

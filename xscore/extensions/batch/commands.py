@@ -313,8 +313,8 @@ def render_job(status: JobStatus, *, cost: bool = True) -> str:
         ("  judged", done),
     ]
     if status.writes == PURPOSES:
-        has = f"{status.cached:,} had a purpose before"
-        rows = [("  files", f"{status.candidates:,}, classes and folders too · {has}")]
+        subjects = f"{status.candidates:,} files, classes and folders"
+        rows = [("  of", f"{subjects} · {status.cached:,} had a purpose before")]
         rows.append(("  written", done))
     for batch in batches[-BATCHES_SHOWN:]:
         rows.append(("  batch", _batch(batch)))

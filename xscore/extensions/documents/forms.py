@@ -18,7 +18,9 @@ _ENDINGS: dict[DocumentForm, tuple[str, ...]] = {
     "html": (".html", ".htm"),
     "markdown": (".md", ".markdown", ".mdx"),
 }
-_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
+_CHARSET = re.compile(
+    r";\s{0,9}charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII
+)
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _TEXT_TYPES = ("application/json", "application/xml", "application/yaml")
 

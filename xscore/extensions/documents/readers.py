@@ -34,8 +34,10 @@ from xscore.platform.text import one_line
 NO_TEXT = "there is no text in it"
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+.!|<>~-])")
 _HEADING_STYLE = re.compile(r"Heading ([1-6])\b")
-_TITLE = re.compile(rb"<title[^>]*>([^<]{1,500})", re.IGNORECASE)
-_META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+_TITLE = re.compile(rb"<title[^<>]{0,200}>([^<]{1,500})", re.IGNORECASE)
+_META_CHARSET = re.compile(
+    rb"<meta[^<>]{0,200}charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNORECASE
+)
 _META_BYTES = 4_096
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),

@@ -180,7 +180,9 @@ class JudgedItems(tuple[JudgedItem, ...]):
         return self
 
     def _repr_html_(self) -> str:
-        """Return the first rows as a table for notebooks, and the receipt below it."""
+        """Return how the scores lie, the first rows as a table, and the receipt, for notebooks."""
+        from xscore.extensions.lists.distribution import distribution_svg  # only for a notebook
+
         heads = "".join(f"<th>{name}</th>" for name in JudgedItem._fields)
         lines = []
         for row in self[:_ROWS_SHOWN]:
@@ -191,7 +193,8 @@ class JudgedItems(tuple[JudgedItem, ...]):
         if beyond > 0:
             rest = f"<p>and {beyond:,} more</p>"
         table = f"<table><tr>{heads}</tr>{''.join(lines)}</table>"
-        return f"{table}{rest}<p>{escape(str(self.receipt))}</p>"
+        picture = distribution_svg(row.score for row in self)
+        return f"{picture}{table}{rest}<p>{escape(str(self.receipt))}</p>"
 
 
 def _ids_as_text(ids: Iterable[Any]) -> list[str | None]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
@@ -98,7 +99,7 @@ class Site(Struct, frozen=True, kw_only=True):
 
     def go_to(self, path: str) -> PageResponse:
         """Send the browser to another page, after something was changed."""
-        return PageResponse(status=303, location=f"{self.root}{path}")
+        return PageResponse(status=303, location=f"{self.root}{quote(path)}")
 
 
 def page_policy(style: str, *scripts: str) -> str:

@@ -26,7 +26,7 @@ PS_S = 5.0
 def why_not_stoppable(running: RunningTurn) -> str:
     """Say why a turn cannot be stopped from here; empty: it can."""
     if running.command not in COMMANDS:
-        return f"it was asked by `{running.command}`: stop it there"
+        return f"it was asked by {running.command or 'another program'}: stop it there"
     pid, session, _, place = (running.process.split(" ", 3) + [""] * 4)[:4]
     if place != process_place():
         return "it runs on another machine, or in another container"

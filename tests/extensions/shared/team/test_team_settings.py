@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.extensions.shared.team.conftest import KEY, OTHER_KEY
-from xscore.extensions.shared.team.address import team_address
+from xscore.extensions.shared.team.address import connection_terms, team_address
 from xscore.extensions.shared.team.repository_name import checked_name, repository_name
 from xscore.extensions.shared.team.setup import setup_sql
 from xscore.extensions.shared.team.team_key import OtherKey, RowPlace, TeamKey, team_key
@@ -94,10 +94,24 @@ def test_beyond_this_machine_tls_is_checked(url: str) -> None:
         team_address(url, timeout_s=1, setting="shared.memories_url")
 
 
-@pytest.mark.parametrize("url", ["postgresql://a@127.0.0.1/t", "postgresql://a@db.example/t"])
-def test_a_safe_url_is_taken(url: str) -> None:
-    """On loopback as it is; elsewhere a checked certificate is the default."""
-    assert team_address(url, timeout_s=1, setting="shared.memories_url").name
+@pytest.mark.parametrize(
+    ("url", "option"),
+    [
+        ("postgresql://a@127.0.0.1/t", ("hostaddr", "127.0.0.1")),
+        ("postgresql://a@localhost/t", ("hostaddr", "127.0.0.1")),
+        ("postgresql://a@db.example/t", ("sslmode", "verify-full")),
+        ("postgresql://a@db.example/t?sslmode=verify-ca&sslrootcert=x", ("sslrootcert", "x")),
+    ],
+)
+def test_a_safe_url_is_taken_whatever_the_environment_says(
+    url: str, option: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On loopback the address is fixed; elsewhere a checked certificate is the default."""
+    monkeypatch.setenv("PGHOSTADDR", "203.0.113.7")
+    monkeypatch.setenv("PGSSLMODE", "disable")
+    address = team_address(url, timeout_s=1, setting="shared.memories_url")
+    name, value = option
+    assert connection_terms(address)[name] == value
 
 
 @pytest.mark.parametrize(

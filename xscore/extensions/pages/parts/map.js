@@ -126,17 +126,33 @@ function draw() {
   context.fillRect(0, 0, width, height);
   context.textBaseline = "middle";
   context.direction = "ltr";
-  drawNode(tree);
+  drawNode(tree, wholeView());
   drawMarks();
 }
 
-function boxOf(node) {
-  return [node.x0 * view.k + view.x, node.y0 * view.k + view.y, (node.x1 - node.x0) * view.k, (node.y1 - node.y0) * view.k];
+// A zoom makes the strip of a folder taller than its name needs: what the folder holds then moves up and takes the room. So
+// each folder has its own map from heights of the layout to heights of the screen: height × scale + shift.
+const TALLEST_STRIP = 20;
+const wholeView = () => ({ scale: view.k, shift: view.y });
+function rowsInside(node, rows) {
+  const room = strip(node);
+  if (room * rows.scale <= TALLEST_STRIP) return rows;
+  const scale = ((node.y1 - node.y0) * rows.scale - TALLEST_STRIP) / (node.y1 - node.y0 - room);
+  return { scale, shift: node.y0 * rows.scale + rows.shift + TALLEST_STRIP - (node.y0 + room) * scale };
 }
 
-function drawNode(node) {
-  const left = node.x0 * view.k + view.x, top = node.y0 * view.k + view.y;
-  const wide = (node.x1 - node.x0) * view.k, tall = (node.y1 - node.y0) * view.k;
+function rowsOf(node, rows) {
+  return node.parent ? rowsInside(node.parent, rowsOf(node.parent, rows)) : rows;
+}
+
+function boxOf(node) {
+  const rows = rowsOf(node, wholeView());
+  return [node.x0 * view.k + view.x, node.y0 * rows.scale + rows.shift, (node.x1 - node.x0) * view.k, (node.y1 - node.y0) * rows.scale];
+}
+
+function drawNode(node, rows) {
+  const left = node.x0 * view.k + view.x, top = node.y0 * rows.scale + rows.shift;
+  const wide = (node.x1 - node.x0) * view.k, tall = (node.y1 - node.y0) * rows.scale;
   if (left > width || top > height || left + wide < 0 || top + tall < 0) return;
   if (!node.children) {
     drawLeaf(node.data.place, left, top, wide, tall);
@@ -150,10 +166,11 @@ function drawNode(node) {
   if (node.depth) {
     context.fillStyle = colors.folder;
     context.fillRect(left, top, wide, tall);
-    const room = strip(node) * view.k;
+    const room = Math.min(strip(node) * rows.scale, TALLEST_STRIP);
     if (room >= 11 && wide > 34) drawHeader(node, left, top, wide, Math.min(room, tall));
   }
-  for (const child of node.children) drawNode(child);
+  const inside = rowsInside(node, rows);
+  for (const child of node.children) drawNode(child, inside);
 }
 
 function drawLeaf(place, left, top, wide, tall) {
@@ -228,11 +245,14 @@ function drawSoon() {
 
 // Where the pointer is: down from the root to the child that holds the point.
 function nodeAt(x, y) {
-  const [atX, atY] = view.invert([x, y]);
+  const atX = view.invertX(x);
   let node = tree;
+  let rows = wholeView();
   for (;;) {
+    const atY = (y - rows.shift) / rows.scale;
     const inside = node.children?.find((child) => atX >= child.x0 && atX < child.x1 && atY >= child.y0 && atY < child.y1);
     if (!inside) return node;
+    if (inside.children) rows = rowsInside(inside, rows);
     node = inside;
   }
 }
@@ -261,20 +281,31 @@ function moveTo(transform, isSlow = true) {
 // Bring a folder, a file or a memory into view, with a margin around it.
 function enter(node, { share = 1 } = {}) {
   if (node === tree) return moveTo(parts.zoomIdentity);
-  const k = Math.max(1, Math.min(4000, share * Math.min(width / (node.x1 - node.x0), height / (node.y1 - node.y0))));
-  const x = width / 2 - (k * (node.x0 + node.x1)) / 2, y = height / 2 - (k * (node.y0 + node.y1)) / 2;
+  let k = Math.max(1, Math.min(4000, share * Math.min(width / (node.x1 - node.x0), height / (node.y1 - node.y0))));
+  let rows = rowsOf(node, { scale: k, shift: 0 });
+  // What strips give up makes the node taller than the zoom alone does.
+  for (let tries = 0; tries < 4 && k > 1 && (node.y1 - node.y0) * rows.scale > share * height; tries += 1) {
+    k = Math.max(1, (k * share * height) / ((node.y1 - node.y0) * rows.scale));
+    rows = rowsOf(node, { scale: k, shift: 0 });
+  }
+  const x = width / 2 - (k * (node.x0 + node.x1)) / 2;
+  const y = height / 2 - ((node.y0 + node.y1) * rows.scale) / 2 - rows.shift;
   const kept = (at, room) => Math.min(0, Math.max(at, room * (1 - k)));
   return moveTo(parts.zoomIdentity.translate(kept(x, width), kept(y, height)).scale(k));
 }
 
 // The deepest folder or file that fills the view.
 function focusNode() {
-  const [left, top] = view.invert([width * 0.12, height * 0.12]);
-  const [right, bottom] = view.invert([width * 0.88, height * 0.88]);
+  const [left, right, top, bottom] = [width * 0.12, width * 0.88, height * 0.12, height * 0.88];
   let node = tree;
+  let rows = wholeView();
+  const fills = (child) => child.children
+    && child.x0 * view.k + view.x <= left && child.x1 * view.k + view.x >= right
+    && child.y0 * rows.scale + rows.shift <= top && child.y1 * rows.scale + rows.shift >= bottom;
   for (;;) {
-    const inside = node.children?.find((child) => child.children && child.x0 <= left && child.y0 <= top && child.x1 >= right && child.y1 >= bottom);
+    const inside = node.children?.find(fills);
     if (!inside) return node;
+    rows = rowsInside(inside, rows);
     node = inside;
   }
 }

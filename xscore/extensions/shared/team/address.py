@@ -122,7 +122,9 @@ def connected(address: TeamAddress) -> Iterator["psycopg.Connection[Any]"]:
     import psycopg  # an extra
 
     try:
-        connection = psycopg.connect(**_terms(address), autocommit=True, prepare_threshold=None)
+        connection = psycopg.connect(
+            **connection_terms(address), autocommit=True, prepare_threshold=None
+        )
         try:
             yield connection
         finally:
@@ -140,7 +142,11 @@ def connected(address: TeamAddress) -> Iterator["psycopg.Connection[Any]"]:
         raise unavailable(address.name, error, CHECK_IT) from error
 
 
-def _terms(address: TeamAddress) -> dict[str, Any]:
+def connection_terms(address: TeamAddress) -> dict[str, Any]:
+    """Return the driver's options; none that matters is left to the environment.
+
+    Raises UsageError for a URL that the driver cannot read.
+    """
     from psycopg import Error  # an extra
     from psycopg.conninfo import conninfo_to_dict
 
@@ -155,7 +161,10 @@ def _terms(address: TeamAddress) -> dict[str, Any]:
     terms.setdefault("application_name", "xscore")
     terms["client_encoding"] = "utf8"
     terms.setdefault("connect_timeout", max(2, round(address.timeout_s)))
-    if not address.is_loopback:
+    if address.is_loopback:
+        # PGHOSTADDR, which a project's files may have set, would lead elsewhere without TLS.
+        terms["hostaddr"] = "127.0.0.1" if address.host == "localhost" else address.host
+    else:
         terms.setdefault("sslmode", _SAFE_MODES[0])
         terms.setdefault("sslrootcert", "system")
     return terms
