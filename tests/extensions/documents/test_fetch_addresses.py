@@ -141,6 +141,7 @@ def test_other_addresses_are_refused_before_anything_is_sent(shelf: Store, addre
         *("0.0.0.0", "224.0.0.1", "255.255.255.255", "198.18.0.1", "192.0.2.1", "240.0.0.1"),
         *("::1", "::", "fe80::1%eth0", "fc00::1", "ff02::1", "::ffff:8.8.8.8", "::8.8.8.8"),
         *("64:ff9b::8.8.8.8", "64:ff9b:1::1", "2002:808:808::1", "2001:0:1::1", "fec0::1", "x"),
+        *("::ffff:0:7f00:1", "5f00::1", "4000::1", "3fff::1", "192.88.99.1", "168.63.129.16"),
     ],
 )
 def test_addresses_that_are_not_public_are_refused(address: str) -> None:
@@ -154,7 +155,7 @@ def test_public_addresses_are_not_refused() -> None:
         assert not why_refused(address, may_be_private=False)
     for address in ("10.1.2.3", "127.0.0.1", "fc00::1"):
         assert not why_refused(address, may_be_private=True)
-    for address in ("169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1"):
+    for address in ("169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1", "::ffff:a9fe:a9fe"):
         assert why_refused(address, may_be_private=True)
 
 
