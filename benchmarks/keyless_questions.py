@@ -1,7 +1,7 @@
 """Questions as a developer types them, about what a repository has and about what it lacks.
 
 `keyless_trees.csv` names repositories, commits and parts: on `tuned` the rules were fixed, `kept
-back` was looked at once at the end, and `held out` was written before the rule of decision 42 for
+back` was looked at once at the end, and `held out` was written before the rule of decision 0042 for
 questions, about repositories that none of its cases are from. `keyless_questions.csv` has the
 questions; those about what is there name the functions that answer them (`path::name`, any of
 them), the others name none. Both are data files, so that no index of this repository contains the

@@ -34,7 +34,6 @@ _REASONS = """
     SELECT hash, text FROM json_each(?) CROSS JOIN content ON hash = value
     CROSS JOIN reason ON query_id = ? AND content_id = content.id
 """
-"""In this order: SQLite would go through the list once for every reason of the turn."""
 
 
 def read_judgments(

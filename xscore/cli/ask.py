@@ -263,20 +263,24 @@ def context(
         from xscore.cli import answer_account  # JSON needs none of it
 
         flags.terminal.lines(answer_account.render_routing(answer))
+    exit_code = _print_context(answer, flags, lists=lists, form=form)
+    flags.terminal.notes(suggestions)
+    return exit_code
+
+
+def _print_context(answer: Answer, flags: Flags, *, lists: bool, form: str) -> int:
+    """Print what a context is made of, or with lists where it stands; return the exit code."""
     if lists and not flags.terminal.as_json:
         from xscore.cli.turn_output import print_list  # the turn itself is printed by most calls
 
-        exit_code = print_list(answer, flags)
-    else:
-        exit_code = print_turn(
-            answer,
-            flags.terminal,
-            output=flags.given["output"],
-            is_context=True,
-            bundle_is_json=form == "json",
-        )
-    flags.terminal.notes(suggestions)
-    return exit_code
+        return print_list(answer, flags)
+    return print_turn(
+        answer,
+        flags.terminal,
+        output=flags.given["output"],
+        is_context=True,
+        bundle_is_json=form == "json",
+    )
 
 
 def print_turn(

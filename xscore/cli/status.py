@@ -89,15 +89,15 @@ def _remarks(report: StoreStatus) -> Iterator[tuple[str, str]]:
     """Yield what the user may want to look at."""
     for calibration in report.calibrations:
         measured = format_age(calibration.at, time.time())
-        says = f"{one_line(calibration.judge)}: {one_line(calibration.says)}, {measured}"
-        yield "calibrated", says
+        figures = f"{one_line(calibration.judge)}: {one_line(calibration.says)}, {measured}"
+        yield "calibrated", figures
     if report.purposes:
-        has = counted(report.purposes, "file, class or folder", "files, classes and folders")
-        yield "purposes", f"of {has}"
+        described = counted(report.purposes, "file, class or folder", "files, classes and folders")
+        yield "purposes", f"of {described}"
     yield from _slice_rows(report.slices)
     if report.facts_waiting:
-        waits = counted(report.facts_waiting, "fact waits", "facts wait")
-        yield "review", f"{waits}: `xscore memory review`"
+        waiting = counted(report.facts_waiting, "fact waits", "facts wait")
+        yield "review", f"{waiting}: `xscore memory review`"
     if report.background.problem:
         yield "", f"went wrong last: {one_line(report.background.problem)}"
     if report.hook_failure:

@@ -2,8 +2,8 @@
 
 A term of the task in that line adds a share of its idf to the evidence of all code of the file, as
 a term in the name of the file does. It was chosen on commits: of the share and of the lines to use
-(of files, classes, folders) the best of the other repositories (decision 57). A line may be that of
-an earlier state of the file: it still says what the file is for.
+(of files, classes, folders) the best of the other repositories (decision 0057). A line may be that
+of an earlier state of the file: it still says what the file is for.
 Trade-off: a pool in which few files have a line puts those in front.
 """
 

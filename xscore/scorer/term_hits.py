@@ -15,6 +15,7 @@ from msgspec import Struct
 from xscore.records.memory import TERM_ENTRY, Candidate, Kind, TermColumn
 from xscore.store.term_vectors import NAME
 
+_NOT_OF_FILES = frozenset({Kind.COMMIT, Kind.DOCUMENT})
 _IS_NAME = bytes(bool(marks & NAME) for marks in range(256))
 
 
@@ -71,33 +72,30 @@ def find_terms(
             start = ends[place - 1] if place else 0
             fields_of_terms = vectors.entries[start + 5 : ends[place] : TERM_ENTRY.size]
             name_words[row] = fields_of_terms.translate(_IS_NAME).count(1)
-    beside = _rows_beside(candidates)
+    not_of_files = _rows_not_of_files(candidates)
     total = sum_of(vectors.entries[4 :: TERM_ENTRY.size])
-    if beside or None in rows_by_place:
+    if not_of_files or None in rows_by_place:
         # The mean is that of the other candidates alone.
         for place, row in enumerate(rows_by_place):
-            if row is None or row in beside:
+            if row is None or row in not_of_files:
                 total -= length(place)
-    pool = len(candidates) - len(beside)
+    pool = len(candidates) - len(not_of_files)
     having = [0] * len(hashes)
     for row, term in zip(rows, terms, strict=True):
-        having[term] += row not in beside
+        having[term] += row not in not_of_files
     mean = total / max(1, pool)
     return TermHits(rows, terms, counts, fields, lengths, name_words, mean or 1.0, pool, having)
 
 
-_BESIDE_THE_FILES = frozenset({Kind.COMMIT, Kind.DOCUMENT})
-
-
-def _rows_beside(candidates: Sequence[Candidate]) -> frozenset[int]:
+def _rows_not_of_files(candidates: Sequence[Candidate]) -> frozenset[int]:
     """Return the rows of the commits and of fetched documents; empty where there is nothing
     else."""
     kinds = [candidate.kind for candidate in candidates]
     # Looked for at once: many pools have none, and asking each takes four times as long.
     if not (Kind.COMMIT in kinds or Kind.DOCUMENT in kinds):
         return frozenset()
-    beside = frozenset([row for row, kind in enumerate(kinds) if kind in _BESIDE_THE_FILES])
-    return beside if len(beside) < len(candidates) else frozenset()
+    not_of_files = frozenset([row for row, kind in enumerate(kinds) if kind in _NOT_OF_FILES])
+    return not_of_files if len(not_of_files) < len(candidates) else frozenset()
 
 
 def entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:

@@ -72,7 +72,7 @@ class WeighedPool:
         """The terms of the task in the purpose of a file, by path."""
         self.by_words_alone: tuple[LexicalEvidence, Shortlist] = (self.evidence, self.shortlist)
         """The same without purposes. These tell whether anything here is about the task: with
-        purposes, tasks of other repositories are taken for its own (decision 57)."""
+        purposes, tasks of other repositories are taken for its own (decision 0057)."""
         lines = purposes() if purposes is not None else {}
         if lines:
             # Most stores have none: a model writes them when it is asked to.

@@ -101,11 +101,21 @@ def save_checkpoint(
         session = load_session(connection, thread)
         if session:
             payload = structs.replace(payload, branch=session.branch, ticket=session.ticket)
-        connection.execute(
-            "INSERT OR REPLACE INTO checkpoint (name, created_at, payload) VALUES (?, ?, ?)",
-            (checked, now, msgspec.json.encode(payload).decode()),
-        )
+        write_checkpoint(connection, checked, payload, created_at=now)
     return load_checkpoint(connection, checked)
+
+
+def write_checkpoint(
+    connection: sqlite3.Connection, name: str, payload: CheckpointPayload, *, created_at: float
+) -> None:
+    """Write a checkpoint over one of the same name; call it inside a transaction.
+
+    created_at: Unix seconds.
+    """
+    connection.execute(
+        "INSERT OR REPLACE INTO checkpoint (name, created_at, payload) VALUES (?, ?, ?)",
+        (name, created_at, msgspec.json.encode(payload).decode()),
+    )
 
 
 def load_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:

@@ -21,6 +21,8 @@ from xscore.store.memory_rows import IN_JSON_LIST, select_memories
 
 _PREFIX = "document:"
 """Begins the key in `meta` of a document; the rest is a digest of its place."""
+_BEHIND_PREFIX = "document;"
+"""The first key behind all of these, as `;` follows `:`."""
 _OF_DOCUMENTS = (
     f"layer = '{Layer.VECTOR}' AND status = 'active' AND kind = '{Kind.DOCUMENT}' AND version = 0"
 )
@@ -137,7 +139,7 @@ def drop_unheld_records(connection: sqlite3.Connection) -> None:
 
 def _records(connection: sqlite3.Connection) -> Iterator[tuple[str, FetchRecord]]:
     rows = connection.execute(
-        "SELECT key, value FROM meta WHERE key >= ? AND key < ?", (_PREFIX, "document;")
+        "SELECT key, value FROM meta WHERE key >= ? AND key < ?", (_PREFIX, _BEHIND_PREFIX)
     ).fetchall()
     for key, value in rows:
         with damage_if_invalid("what is known of a document"):

@@ -12,6 +12,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tests.cli.basket import FILES
 from tests.conftest import write_files
 from xscore.extensions.pages.reading import read_turn_page
 from xscore.extensions.pages.records import TurnPage
@@ -27,27 +28,6 @@ from xscore.settings import (
     validate_group,
 )
 
-FILES = {
-    "shop/basket.py": (
-        '"""A basket of goods."""\n\n\n'
-        "class Basket:\n"
-        '    """Holds goods until they are paid for."""\n\n'
-        "    def total(self) -> int:\n"
-        '        """Sum the prices of the basket, in cents."""\n'
-        "        return sum(item.price for item in self.items)\n\n\n"
-        "def greet(name: str) -> str:\n"
-        '    """Say hello."""\n'
-        '    return f"hello {name}"\n'
-    ),
-    "shop/checkout.py": (
-        '"""Pay for a basket."""\n\n'
-        "from shop.basket import Basket\n\n\n"
-        "def pay(basket: Basket) -> int:\n"
-        '    """Charge the total of the basket to a card."""\n'
-        "    return basket.total()\n"
-    ),
-    "README.md": "# Shop\n\nA shop sells goods.\n\n## Refunds\n\nRefunds take three days.\n",
-}
 TASK = "Where is the total of a basket summed?"
 FOLLOW_UP = "And who says hello?"
 HOSTILE = "</script><script>window.ran = 1</script><img src=x onerror='window.ran = 2'>"

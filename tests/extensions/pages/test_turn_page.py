@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.basket import FILES
 from tests.extensions.pages.conftest import (
     BIDI,
-    FILES,
     FOLLOW_UP,
     HOSTILE,
     TASK,

@@ -34,7 +34,7 @@ from xscore.store.store import Store
 if TYPE_CHECKING:
     from xscore.pipeline.turn_stages import Ranking
 
-_held: list["Ranking"] = []
+_kept_alive: list["Ranking"] = []
 """Rankings of this process, which ends soon and frees all at once: freeing the records of a large
 pool one by one took half as long as ranking them."""
 
@@ -56,7 +56,7 @@ def run_hook_turn(call: HookCall, task: str) -> Answer | None:
                 answer=False,
                 command="hook",
                 deliver=deliver,
-                ranked=lambda _, ranking: _held.append(ranking),
+                ranked=lambda _, ranking: _kept_alive.append(ranking),
             ).asked_at(STARTED_AT)
             return await run_turn(pipeline.parts, Turn(task=task, thread=call.thread), options)
 

@@ -116,7 +116,7 @@ def _put_on_record(
         is_elsewhere = leaves_tree(command, folder=failed_call.folder, root=root)
         action.may_deny = not (words.is_outside or is_elsewhere)
         action.succeeded = False
-        # Then it has failed on something else than what is there now.
+        # A file that was edited while it ran may be mended: the failure says nothing of it now.
         action.changed = not action.path and _was_edited_meanwhile(call.root, ending)
         action.memory = memory_id
         action.state = current_state(record, action)
@@ -132,7 +132,7 @@ def _was_edited_meanwhile(root: RepositoryRoot, ending: Ending) -> bool:
     began_ago_s = time.monotonic() - STARTED_AT + ending.lasted_s + CLOCK_STEP_S
     began_ns = time.time_ns() - int(began_ago_s * 1e9)
     for path in tracked_files(root.path)[:MOST_ENTRIES]:
-        with suppress(OSError, ValueError):  # it was removed, at some time
+        with suppress(OSError, ValueError):  # it was removed, nobody knows when
             if (root.path / path).lstat().st_ctime_ns >= began_ns:
                 return True
     return False

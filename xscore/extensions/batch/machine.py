@@ -82,12 +82,12 @@ async def advance_job(
         except (ProviderError, UsageError) as error:
             # With --forget nothing is asked of the vendor, so a lost key or host does not matter.
             return _abandon_open_batches(context) if forget else _unusable(context, error)
-        sender_class, collector_class = _classes_of(job)
+        sender, collector = _sender_and_collector(context, reached, chunk=chunk)
         run = _JobPass(
             context=context,
             host=reached,
-            sender=sender_class(context, reached),
-            collector=collector_class(context, reached, chunk=chunk),
+            sender=sender,
+            collector=collector,
             note=note,
             sends=job.stopped_at is None,
             abandons=forget,
@@ -100,14 +100,16 @@ async def advance_job(
                 await reached.aclose()
 
 
-def _classes_of(job: BatchJob) -> tuple[type[BatchSender], type[ResultCollector]]:
-    """Return what sends and what collects the requests of a job."""
-    if job.recipe.writes == "judgments":
-        return BatchSender, ResultCollector
+def _sender_and_collector(
+    context: JobContext, host: BatchHost, *, chunk: int
+) -> tuple[BatchSender, ResultCollector]:
+    """Return what sends and what collects the requests of a job. chunk: results at a time."""
+    if context.job.recipe.writes == "judgments":
+        return BatchSender(context, host), ResultCollector(context, host, chunk=chunk)
     # Most jobs judge.
     from xscore.extensions.batch.purpose_jobs import PurposeCollector, PurposeSender
 
-    return PurposeSender, PurposeCollector
+    return PurposeSender(context, host), PurposeCollector(context, host, chunk=chunk)
 
 
 def _unusable(context: JobContext, error: ProviderError | UsageError) -> JobStatus:

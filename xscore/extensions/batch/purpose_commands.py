@@ -69,8 +69,8 @@ def write_purposes(*, live: bool, erase: bool, flags: Flags) -> int:
     """Have a model say in one line what each file, class and folder is for.
 
     Only what lacks a purpose is sent: outlines without bodies, secrets redacted. Run it again to
-    fetch a batch and to continue; an unchanged file is never paid twice. Scores by words use the
-    lines of files; `explain`, `graph` and the context show them.
+    fetch a batch and to continue; an unchanged file is never paid for twice. Scores by words use
+    the lines of files; `explain`, `graph` and the context show them.
     """
     if erase:
         return _erase(flags)
@@ -173,7 +173,9 @@ def _print(done: PurposesDone, flags: Flags) -> None:
     lines: list[str] = [render_job(status, cost=not terminal.quiet) for status in done.jobs]
     if done.live is not None:
         lines.append(_render_live(done.live))
-    notes = [note for status in done.jobs for note in (*status.remarks, next_step(status))]
+    notes: list[str] = []
+    for status in done.jobs:
+        notes += [*status.remarks, next_step(status)]
     if flags.dry_run:
         notes.append("nothing was sent")
     elif not done.plan.to_write and not done.plan.under_way:

@@ -8,8 +8,6 @@ sending and fetching keeps no line: nothing tells whether its names stood in wha
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from msgspec.structs import replace
-
 from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.collecting import ResultChunk, ResultCollector, failure_cause
 from xscore.extensions.batch.job_rows import BatchJob, RequestName
@@ -21,7 +19,7 @@ from xscore.extensions.batch.purpose_subjects import (
     read_subjects,
 )
 from xscore.extensions.batch.records import Batch, BatchResult, RequestOutcome
-from xscore.extensions.batch.sending import BatchRenderer, BatchSender
+from xscore.extensions.batch.sending import BatchRenderer, BatchSender, with_stored_pieces
 from xscore.platform.hashing import digest
 from xscore.records.calls import Request
 from xscore.scorer.repair import MemoryPart, PackPrompt
@@ -61,11 +59,7 @@ class PurposeRenderer(BatchRenderer):
         for subject in read_subjects(self._store, places):
             part = part_of(subject)
             parts[part.content_hash] = part
-        with_texts: dict[int, PackPrompt] = {}
-        for number, prompt in prompts.items():
-            pieces = [parts.get(piece.content_hash, piece) for piece in prompt.pieces]
-            with_texts[number] = replace(prompt, pieces=tuple(pieces))
-        return with_texts
+        return with_stored_pieces(prompts, parts)
 
     @cached_property
     def _places(self) -> dict[str, SubjectPlace]:

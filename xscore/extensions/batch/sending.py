@@ -228,11 +228,7 @@ class BatchRenderer:
         members = [self._candidates[memory] for memory in hashes & self._candidates.keys()]
         pieces = chain.from_iterable(parts_in_store(self._store, recipe, members).values())
         stored = {piece.content_hash: piece for piece in pieces}
-        with_texts: dict[int, PackPrompt] = {}
-        for number, prompt in prompts.items():
-            pieces_of_prompt = [stored.get(piece.content_hash, piece) for piece in prompt.pieces]
-            with_texts[number] = replace(prompt, pieces=tuple(pieces_of_prompt))
-        return with_texts
+        return with_stored_pieces(prompts, stored)
 
     @cached_property
     def _candidates(self) -> Mapping[str, Candidate]:
@@ -268,6 +264,17 @@ def parts_in_store(
 LOST_TEXT = "unreadable: it left the store before it was judged"
 DIVISOR_AFTER_FULL = 2
 """After a vendor refused a batch for its queue limit, at most this fraction of it is sent."""
+
+
+def with_stored_pieces(
+    prompts: Mapping[int, PackPrompt], stored: Mapping[str, MemoryPart]
+) -> dict[int, PackPrompt]:
+    """Return prompts with these pieces, by content hash, in place of those without a text."""
+    with_texts: dict[int, PackPrompt] = {}
+    for number, prompt in prompts.items():
+        pieces = [stored.get(piece.content_hash, piece) for piece in prompt.pieces]
+        with_texts[number] = replace(prompt, pieces=tuple(pieces))
+    return with_texts
 
 
 class BatchSender:

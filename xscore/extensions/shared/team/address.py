@@ -100,6 +100,7 @@ def _refuse_other_hosts(address: TeamAddress, query: str) -> None:
 
 
 def _is_loopback(host: str) -> bool:
+    # Stricter than `providers.hosts.is_loopback`: the driver is handed this host as an address.
     if host == "localhost":
         return True
     with suppress(ValueError):
@@ -134,12 +135,23 @@ def connected(address: TeamAddress) -> Iterator["psycopg.Connection[Any]"]:
             error
         )
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
-        raise SharedUnavailable(
-            f"{address.name} is not prepared for teams",
-            hint="An administrator runs `xscore shared init`: see docs/shared.md.",
-        ) from error
+        raise not_prepared(address) from error
     except (psycopg.Error, OSError) as error:
         raise unavailable(address.name, error, CHECK_IT) from error
+
+
+def not_prepared(address: TeamAddress) -> SharedUnavailable:
+    """Return the error for a server without the schema of teams."""
+    return SharedUnavailable(
+        f"{address.name} is not prepared for teams",
+        hint="An administrator runs `xscore shared init`: see docs/shared.md.",
+    )
+
+
+def first_value(connection: "psycopg.Connection[Any]", query: str) -> Any:
+    """Return the first column of a query's first row; None: there is no row."""
+    row = connection.execute(query.encode()).fetchone()
+    return row[0] if row else None
 
 
 def connection_terms(address: TeamAddress) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """What a user asks of the team's server besides turns: who shares what, an export, and erasing all
 of one's own.
 
-Each asks once, within a deadline. Trade-off: names of
-members are read from what they wrote themselves; the server vouches for who they are by digest
-alone.
+Each asks once, within a deadline. Trade-off: names of members are read from what they wrote
+themselves; the server vouches for who they are by digest alone.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -91,12 +90,12 @@ class TeamDesk:
     def ask(self, work: Callable[[TeamServer, ServerGreeting], T]) -> T:
         """Connect, greet, ask and close within the deadline. Raises SharedUnavailable."""
 
-        def asked() -> T:
+        def ask_server() -> T:
             with connected(self.address) as connection:
                 server = TeamServer(connection, address=self.address, project=self.project)
                 return work(server, server.greet())
 
-        return within(self.address.timeout_s, asked, name=self.address.name)
+        return within(self.address.timeout_s, ask_server, name=self.address.name)
 
     def status(self, clock: Callable[[], float]) -> TeamStatus:
         """Return who shares what."""

@@ -68,7 +68,12 @@ def _desk(store: "Store", settings: SharedSettings) -> TeamDesk:
 
 @command()
 @click.argument("name", required=False, default="")
-@click.option("--by", default="", metavar="NAME", help="How you are called; else git's user.name.")
+@click.option(
+    "--by",
+    default="",
+    metavar="NAME",
+    help="Your name, as others see it; default: git's user.name.",
+)
 def join_team(name: str, by: str, flags: Flags) -> None:
     """Let this repository take part in your team, under NAME or where it was cloned from.
 
@@ -96,7 +101,7 @@ def join_team(name: str, by: str, flags: Flags) -> None:
         try:
             sync = synchronise(store, settings)
         except XscoreError:
-            # Who was told that it failed has not joined.
+            # After an error the repository must not count as joined.
             with database.transaction(store.connection):
                 write_membership(store.connection, before)
             raise
@@ -149,9 +154,9 @@ def share_checkpoint_with_team(name: str, take_back: bool, flags: Flags) -> None
 
 @command()
 def leave_team(flags: Flags) -> None:
-    """End this repository's part in the team; memories of others go from here.
+    """End this repository's part in the team, and remove others' memories from this store.
 
-    What you shared stays there: `xscore shared erase` takes it back.
+    What you shared stays on the server: `xscore shared erase` takes it back.
     """
     with opened_store(flags, make=False) as store:
         membership = required_membership(store)
@@ -226,8 +231,8 @@ def export_team(flags: Flags) -> None:
 def erase_shared_memories(flags: Flags) -> None:
     """Erase all that you share of this repository from the server, whichever machine sent it.
 
-    Your own stores keep it, and the repository leaves the team. Others' copies go with their next
-    turn.
+    Your own stores keep it, and the repository leaves the team. Others' copies are removed by their
+    next turn.
     """
     settings = _sharing_settings(flags)
     with opened_store(flags, make=False) as store:

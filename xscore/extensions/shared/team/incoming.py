@@ -10,7 +10,6 @@ Trade-off: rows that cannot be read (another key, a newer form, damage) are coun
 import sqlite3
 from collections.abc import Sequence
 
-import msgspec
 from msgspec import Struct
 
 from xscore.extensions.shared.team.shared_content import (
@@ -23,7 +22,7 @@ from xscore.platform import database
 from xscore.platform.hashing import digest
 from xscore.records.memory import Citation, Memory
 from xscore.store import evidence, memory_rows
-from xscore.store.checkpoints import CheckpointPayload
+from xscore.store.checkpoints import CheckpointPayload, write_checkpoint
 from xscore.store.memory_writer import write_memory
 from xscore.store.mention_links import link_mentions
 from xscore.store.removal import remove_memory_rows
@@ -156,10 +155,7 @@ def _apply_checkpoint(
     taken = "SELECT 1 FROM checkpoint WHERE name = ?"
     if connection.execute(taken, (name,)).fetchone():
         name = f"{shared.name} ({payload.by})"
-    connection.execute(
-        "INSERT OR REPLACE INTO checkpoint (name, created_at, payload) VALUES (?, ?, ?)",
-        (name, shared.created_at, msgspec.json.encode(payload).decode()),
-    )
+    write_checkpoint(connection, name, payload, created_at=shared.created_at)
     arrivals.checkpoints += 1
 
 

@@ -8,7 +8,7 @@ superuser could do is not its business.
 from typing import TYPE_CHECKING, Any
 
 from xscore.extension import implements
-from xscore.extensions.shared.team.address import TeamAddress, connected
+from xscore.extensions.shared.team.address import TeamAddress, connected, first_value
 from xscore.extensions.shared.team.exchange_with_team import within
 from xscore.extensions.shared.team.sync import memories_address
 from xscore.extensions.shared.team.team_key import team_key
@@ -55,7 +55,7 @@ _OPEN_TABLES = """
 """
 _TLS = "SELECT ssl FROM pg_catalog.pg_stat_ssl WHERE pid = pg_backend_pid()"
 _LIMIT = "SELECT current_setting('statement_timeout')"
-_FIX = "An administrator takes it away: see “What a login may do” in docs/shared.md."
+_FIX = "An administrator can revoke it: see “What a login may do” in docs/shared.md."
 
 
 @implements(DOCTOR_CHECKS)
@@ -74,8 +74,8 @@ def _checked(address: TeamAddress, settings: SharedSettings) -> DoctorFinding:
     with connected(address) as connection:
         greeting = TeamServer(connection, address=address, project=_NO_PROJECT).greet()
         excess = excess_privileges(connection)
-        tls = "TLS" if _one(connection, _TLS) else "no TLS, on this machine"
-        limit = _one(connection, _LIMIT)
+        tls = "TLS" if first_value(connection, _TLS) else "no TLS, on this machine"
+        limit = first_value(connection, _LIMIT)
     if excess:
         return DoctorFinding(
             ASPECT, False, f"{address.name}: this login may {', '.join(excess)}", _FIX
@@ -101,8 +101,3 @@ def excess_privileges(connection: "psycopg.Connection[Any]") -> list[str]:
     for (table,) in connection.execute(_OPEN_TABLES.encode()).fetchall():
         excess.append(f"read all of {table}, whose row-level security is not forced")
     return excess
-
-
-def _one(connection: "psycopg.Connection[Any]", query: str) -> object:
-    row = connection.execute(query.encode()).fetchone()
-    return row[0] if row else None

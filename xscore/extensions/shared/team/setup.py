@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xscore.extensions.shared.team.address import TeamAddress, connected
+from xscore.extensions.shared.team.address import TeamAddress, connected, first_value
 from xscore.platform.errors import SharedUnavailable, UsageError
 
 if TYPE_CHECKING:
@@ -158,11 +158,11 @@ def apply_setup(
                 f" {newest})",
                 hint="Upgrade xscore. Nothing was changed.",
             )
-        database = str(_value(connection, "SELECT current_database()"))
+        database = str(first_value(connection, "SELECT current_database()"))
         judgments = JudgmentTables.LEFT_ALONE
         if with_judgments:
             judgments = JudgmentTables.MISSING
-            if _value(connection, _JUDGMENTS) is not None:
+            if first_value(connection, _JUDGMENTS) is not None:
                 judgments = JudgmentTables.THERE
         script = setup_sql(
             organisation,
@@ -178,14 +178,9 @@ def apply_setup(
 
 def schema_version(connection: "psycopg.Connection[Any]") -> int:
     """Return the version of the schema that is there; 0: none is."""
-    if _value(connection, _SCHEMA_VERSION) is None:
+    if first_value(connection, _SCHEMA_VERSION) is None:
         return 0
-    return int(_value(connection, "SELECT number FROM xscore_team.version"))
-
-
-def _value(connection: "psycopg.Connection[Any]", query: str) -> Any:
-    row = connection.execute(query.encode()).fetchone()
-    return row[0] if row else None
+    return int(first_value(connection, "SELECT number FROM xscore_team.version"))
 
 
 def _identifier(name: str) -> str:

@@ -18,7 +18,7 @@ from xscore.platform.text import counted
 
 _APPLY_S = 60.0
 _KEY_NOTE = (
-    "Give it to each member of the team, and to nobody else, on a way other than the server:"
+    "Give it to each member of the team, and to nobody else, but not through the server:"
     " XSCORE_SHARED_KEY, or a file named by shared.key_file."
 )
 
@@ -48,7 +48,7 @@ def init_team(
     """
     settings = read_settings(flags).settings.shared
     if prints == applies:
-        raise UsageError("this prepares a server", hint="Choose --print or --apply.")
+        raise UsageError("choose either --print or --apply", hint="--print only shows the SQL.")
     if prints:
         name = database or "team"
         tables = JudgmentTables.MISSING if judgments else JudgmentTables.LEFT_ALONE
@@ -59,7 +59,7 @@ def init_team(
     if not url:
         raise UsageError(
             "--apply needs an administrator's URL",
-            hint="Set XSCORE_SHARED_ADMIN_URL for this command, or read what --print says.",
+            hint="Set XSCORE_SHARED_ADMIN_URL for this command, or run by hand what --print shows.",
         )
     address = team_address(url, timeout_s=_APPLY_S, setting="shared.admin_url")
     version = apply_setup(address, settings.tenant, logins, with_judgments=judgments)

@@ -66,7 +66,7 @@ class SharedCheckpoint(Struct, frozen=True, kw_only=True):
 
 
 class MemberProfile(Struct, frozen=True):
-    """How a member is called, and which xscore it has."""
+    """How a member is called."""
 
     by: str
 

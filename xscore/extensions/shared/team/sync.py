@@ -95,7 +95,7 @@ def required_membership(store: Store) -> Membership:
     membership = read_membership(store.connection)
     if membership is None:
         raise NothingMatched(
-            "this repository shares nothing with a team", hint="`xscore shared join` begins it."
+            "this repository shares nothing with a team", hint="Join one with `xscore shared join`."
         )
     return membership
 
@@ -132,7 +132,7 @@ def send_marked(store: Store, settings: SharedSettings) -> None:
     """
     if settings.memories != "write":
         raise UsageError(
-            "it was saved here, and the team was not sent it: shared.memories is not `write`",
+            "it was saved here but not sent to the team: shared.memories is not `write`",
             hint="Set it in your own settings (XSCORE_SHARED_MEMORIES): see docs/shared.md.",
         )
     membership = required_membership(store)
@@ -174,7 +174,7 @@ def finish_exchange(
     with database.transaction(connection):
         membership = read_membership(connection)
         if membership is None or membership.repository != begun.membership.repository:
-            raise NothingMatched("the repository left its team meanwhile", hint="")
+            raise NothingMatched("the repository has left its team in the meantime", hint="")
         event = _compared_until(connection, membership, begun)
         if begun.request.outgoing is not None:
             note_checkpoints_erased(connection, begun.request.outgoing.checkpoints_taken_back)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from xscore.extensions.shared.team.address import TeamAddress
+from xscore.extensions.shared.team.address import TeamAddress, not_prepared
 from xscore.platform.errors import SharedUnavailable
 
 if TYPE_CHECKING:
@@ -130,10 +130,7 @@ class TeamServer:
         """
         rows = self._rows(_HELLO, self._project)
         if not rows:
-            raise SharedUnavailable(
-                f"{self._address.name} is not prepared for teams",
-                hint="An administrator runs `xscore shared init`: see docs/shared.md.",
-            )
+            raise not_prepared(self._address)
         number, serves_from, organisation, member, epoch, version = rows[0]
         self._refuse_other_schema(number, serves_from)
         if not organisation:

@@ -86,7 +86,7 @@ def _finish_turn(store: Store, settings: SharedSettings, begun: "BegunExchange")
             return ""
         return f"the team's memories are as of the last exchange: {error.message}"
     skipped = [f"{counted(n, 'memory', 'memories')} {why}" for why, n in sync.skipped.items()]
-    return f"skipped of the team: {', '.join(skipped)}" if skipped else ""
+    return f"skipped from the team: {', '.join(skipped)}" if skipped else ""
 
 
 def _note_failure(store: Store, *, is_late: bool) -> bool:
