@@ -41,7 +41,7 @@ _NEVER = tuple(
         "fd00:ec2::254/128",
     )
 )
-"""Networks that no setting opens: this host, the link, groups, and where clouds keep credentials."""
+"""Networks that no setting opens: this host, the link, groups, where clouds keep credentials."""
 _GLOBAL_UNICAST = ip_network("2000::/3")
 """All of IPv6 that anybody was given; the standard library takes the rest for public."""
 _NOT_PUBLIC = tuple(
