@@ -61,14 +61,14 @@ def why_refused(text: str, *, may_be_private: bool) -> str:
         # The zone of an address (`fe80::1%eth0`) says nothing of what it is.
         address = ip_address(text.partition("%")[0])
     except ValueError:
-        return f"{text} is no address"
+        return f"{text} is not an IP address"
     inner = _inner_address(address)
     if _is_within(inner, _NEVER) or inner.is_unspecified or inner.is_multicast:
-        return f"{address} is of this link or of no host"
+        return f"{address} is link-local, multicast or unspecified"
     if may_be_private:
         return ""
     if _is_within(address, _TRANSLATING):
-        return f"{address} stands for another address"
+        return f"{address} only translates to another address"
     if not _is_public(address):
         return f"{address} is not public"
     return ""

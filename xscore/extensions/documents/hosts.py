@@ -78,11 +78,12 @@ def _parts(address: str) -> SplitResult:
         is_whole = bool(parts.hostname) and parts.port != 0
     except ValueError as error:
         raise NotFetched(
-            f"{one_line(address)[:200]} is no address: {error}", hint=_WHOLE_ADDRESS
+            f"{one_line(address)[:200]} is not a valid address: {error}", hint=_WHOLE_ADDRESS
         ) from error
     if not is_whole:
         raise NotFetched(
-            f"{one_line(address)[:200]} is no address: it names no host", hint=_WHOLE_ADDRESS
+            f"{one_line(address)[:200]} is not a valid address: it names no host",
+            hint=_WHOLE_ADDRESS,
         )
     return parts
 

@@ -79,21 +79,21 @@ def _read_pdf(job: ReadingJob) -> ParsedDocument:
     reader = PdfReader(BytesIO(job.data))
     if reader.is_encrypted and not reader.decrypt(""):
         raise Unreadable("it is encrypted with a password")
-    stop = _Stop()
-    cut = passages_of_pages(stop.pages(reader))
+    pages = _PdfPages()
+    cut = passages_of_pages(pages.texts(reader))
     title = ""
     if reader.metadata is not None and reader.metadata.title:
         title = str(reader.metadata.title)
-    return _document(job, title, cut, note=stop.note)
+    return _document(job, title, cut, note=pages.note)
 
 
-class _Stop:
-    """Reads pages until the time is up."""
+class _PdfPages:
+    """Reads the pages of a PDF until the time is up, and notes what was not read."""
 
     def __init__(self) -> None:
         self.note = ""
 
-    def pages(self, reader: Any) -> Iterator[str]:
+    def texts(self, reader: Any) -> Iterator[str]:
         """Yield the text of each page; of one that cannot be read, nothing."""
         unreadable = 0
         for number, page in enumerate(reader.pages):

@@ -41,7 +41,7 @@ def show(*, turn: str, opens: bool, output: Path | None, flags: Flags) -> None:
     a pipe gets the page itself. Nothing is sent to any model.
     """
     if output is not None and output.suffix.lower() not in PAGE_ENDINGS:
-        raise UsageError(f"{output} is not named like a page", hint="Give it the ending .html.")
+        raise UsageError(f"{output} is not an HTML file", hint="Give it the ending .html.")
 
     async def render(pipeline: "Pipeline") -> tuple[str, str]:
         page = read_turn_page(pipeline.parts, decode_path_argument(turn))
