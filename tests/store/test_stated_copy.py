@@ -120,3 +120,15 @@ def test_a_busy_store_closes_and_is_copied_later(tmp_path: Path, user_dir: Path)
         busy_store.connection.execute("ROLLBACK")
         assert copied_titles(busy_store) == {"The heron keeps the books", "The heron counts"}
         assert copied_stores.is_behind(source_of(busy_store))
+
+
+def test_a_store_that_is_only_read_is_not_copied(tmp_path: Path, user_dir: Path) -> None:
+    """It cannot note that it was; the next closing that may write copies it."""
+    (tmp_path / "project").mkdir()
+    store = Store.open(find_root(tmp_path / "project"), user_data_dir=user_dir)
+    decide(store, "The heron keeps the books")
+    store.connection.execute("PRAGMA query_only = ON")
+    store.close()
+    assert store.copy_problem == "" and not (user_dir / copied_stores.COPIES_DIR).exists()
+    Store.open(find_root(tmp_path / "project"), user_data_dir=user_dir).close()
+    assert (user_dir / copied_stores.COPIES_DIR).exists()

@@ -52,7 +52,7 @@ MOST_DETAILS = 20
 """Most details of kept summaries to consider, newest first."""
 LATEST_DECISIONS = 5
 """Most decisions to show, and most verdicts on the context of a task."""
-HAS_PURPOSES = "SELECT 1 FROM purpose LIMIT 1"
+_ONE_PURPOSE = "SELECT 1 FROM purpose LIMIT 1"
 PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
 """Kinds that are places in code and never merge, whatever their text."""
 
@@ -236,7 +236,7 @@ def _purposes(store: Store, memories: Sequence[Memory]) -> Mapping[str, tuple[st
     """Look up what a model says that the files are for, and their classes that were hit, by
     path."""
     # Most stores have none: a model writes them when it is asked to.
-    if store.connection.execute(HAS_PURPOSES).fetchone() is None:
+    if store.connection.execute(_ONE_PURPOSE).fetchone() is None:
         return {}
     from xscore.store.purposes import purposes_to_show  # only where there are any
 

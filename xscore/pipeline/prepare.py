@@ -86,11 +86,8 @@ def open_turn(
     checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
     with stopwatch.stage("index"):
-        # The exchange runs beside the index.
-        finish_syncs = _begin_team_sync(parts) if syncs else []
-        report = parts.index(index_until)
+        report, team_warnings = _index(parts, index_until, syncs=syncs)
         parts.observer.on(report)
-        team_warnings = tuple(filter(None, [finish() for finish in finish_syncs]))
         ready = _completed(parts, turn, now=now)
     parts.observer.stage("pool")
     with gc_paused(), stopwatch.stage("pool"):
@@ -113,6 +110,21 @@ def open_turn(
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
     warnings = (*team_warnings, *_opening_warnings(routing.layers, report))
     return Opened(ready, key, pool, report, routing, session, checkpoint, warnings)
+
+
+def _index(
+    parts: PipelineParts, until: float | None, *, syncs: bool
+) -> tuple[IndexReport, tuple[str, ...]]:
+    """Bring the index up to date; return what was done, and the warnings of the team's server."""
+    # Memories are exchanged while files are read: both wait, one for the network, one for the disk.
+    finish_syncs = _begin_team_sync(parts) if syncs else []
+    report = parts.index(until)
+    warnings: list[str] = []
+    for finish in finish_syncs:
+        warning = finish()
+        if warning:
+            warnings.append(warning)
+    return report, tuple(warnings)
 
 
 def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], str]]:

@@ -34,14 +34,15 @@ from xscore.store.memory_rows import WithoutExchanges
 from xscore.store.turn_history import PastTurn
 
 if TYPE_CHECKING:
-    from xscore.settings import IndexSettings
+    from xscore.settings import IndexSettings, Settings
+    from xscore.store.store import Store
 
 
-def candidates_now(parts: PipelineParts, past: PastTurn) -> tuple[Candidate, ...]:
+def candidates_now(store: "Store", settings: "Settings", past: PastTurn) -> tuple[Candidate, ...]:
     """Return what would be the candidates of a past turn now, inside and outside its scope."""
-    asked_before = turns.keys_of_task(parts.store.connection, past.turn.task) | {past.turn_key}
+    asked_before = turns.keys_of_task(store.connection, past.turn.task) | {past.turn_key}
     without = WithoutExchanges(past.turn.thread, asked_before)
-    return parts.store.fetch(tests=parts.settings.judge.tests, without=without).candidates
+    return store.fetch(tests=settings.judge.tests, without=without).candidates
 
 
 def judges_of(past: PastTurn, receipt: Answer) -> list[str]:

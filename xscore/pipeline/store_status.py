@@ -4,6 +4,8 @@ which loads no turn.
 Trade-off: rows are counted each time; a million judgments take tens of milliseconds.
 """
 
+from sqlite3 import Connection
+
 from xscore.cache.background_lease import read_background
 from xscore.cache.calibrations import read_calibrations
 from xscore.costs.ledger import is_estimated, total_spent
@@ -22,6 +24,7 @@ from xscore.store.turns import latest_turn_id
 LEAST_FILES, MOST_FILES = 60, 5_000
 """Of how many files slices are shown: fewer are seen at a glance, more take seconds to group."""
 SLICES_SHOWN = 5
+INDEXED_FILES = "file WHERE excluded = ''"
 
 
 def read_store_status(store: Store, settings: Settings) -> StoreStatus:
@@ -33,15 +36,7 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
     if store.root.git_dir:
         branch = redact(head_branch(store.root.git_dir)).text
         commit = head_commit(store.root.git_dir)
-
-    def grouped(table: str, column: str) -> dict[str, int]:
-        sql = f"SELECT {column}, count(*) FROM {table} WHERE {column} <> '' GROUP BY 1 ORDER BY 1"
-        return dict(connection.execute(sql).fetchall())
-
-    def count(table: str) -> int:
-        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
-
-    by_language = grouped("memory", "language")
+    by_language = _count_by(connection, "memory", "language")
     without_grammar = read_index_meta(connection, GRAMMARS_MISSING).split()
     database_files = store.path.parent.glob(f"{store.path.name}*")
     store_dir = store.original_path.parent
@@ -53,33 +48,45 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         store_id=store.store_id,
         trusted=opening.is_trusted(store_dir, user_data_dir=data_dir, copy=store.path),
         bytes=sum(file.stat().st_size for file in database_files),
-        files=count("file WHERE excluded = ''"),
+        files=_count(connection, INDEXED_FILES),
         files_left=files_left(connection),
         kept_out=files_kept_out(connection),
-        memories=count("memory"),
-        by_layer=grouped("memory", "layer"),
-        by_kind=grouped("memory", "kind"),
+        memories=_count(connection, "memory"),
+        by_layer=_count_by(connection, "memory", "layer"),
+        by_kind=_count_by(connection, "memory", "kind"),
         by_language=by_language,
         without_grammar=tuple(filter(by_language.__contains__, without_grammar)),
         commits=commit_rows.commit_counts(connection),
-        edges=grouped("edge", "relation"),
-        judgments=count("judgment"),
-        turns=count("turn"),
+        edges=_count_by(connection, "edge", "relation"),
+        judgments=_count(connection, "judgment"),
+        turns=_count(connection, "turn"),
         last_turn=latest_turn_id(connection),
         spent_usd=total_spent(connection),
         spent_estimated=is_estimated(connection),
         background=read_background(connection, now=store.clock()),
         calibrations=_calibrations(store),
-        purposes=count("purpose WHERE line <> ''"),
+        purposes=_count(connection, "purpose WHERE line <> ''"),
         slices=_slices(store, settings),
         facts_waiting=sum(map(count_waiting, store.connections_of_a_turn())),
         hook_failure=read_hook_state(hook_state_file(store.root, data_dir)).failure,
     )
 
 
+def _count(connection: Connection, table: str) -> int:
+    """Count the rows of a table, or of `TABLE WHERE …`."""
+    (rows,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return int(rows)
+
+
+def _count_by(connection: Connection, table: str, column: str) -> dict[str, int]:
+    """Count the rows of a table by a column, without those where it is empty."""
+    sql = f"SELECT {column}, count(*) FROM {table} WHERE {column} <> '' GROUP BY 1 ORDER BY 1"
+    return dict(connection.execute(sql).fetchall())
+
+
 def _slices(store: Store, settings: Settings) -> tuple[SliceLine, ...]:
     """Return the largest slices of a repository that is too large to be seen at a glance."""
-    (files,) = store.connection.execute("SELECT count(*) FROM file WHERE excluded = ''").fetchone()
+    files = _count(store.connection, INDEXED_FILES)
     if not LEAST_FILES <= files <= MOST_FILES:
         return ()
     from xscore.store.purposes import folder_purposes  # only where the repository is large

@@ -237,6 +237,11 @@ def lenient_text(connection: sqlite3.Connection) -> Iterator[None]:
         connection.text_factory = before
 
 
+def is_read_only(connection: sqlite3.Connection) -> bool:
+    """Whether the connection was told to write nothing."""
+    return bool(connection.execute("PRAGMA query_only").fetchone()[0])
+
+
 def require_room(path: Path) -> None:
     """Raise StoreError if the disk of a database is all but full: what is paid for next could not
     be kept.

@@ -56,13 +56,21 @@ def process_identity() -> str:
     return f"{os.getpid()} {os.getsid(0)} {_boot()} {process_place()}"
 
 
+def identity_parts(process: str) -> tuple[str, str, str, str]:
+    """Return pid, session, boot and place of an identity; empty: it lacks that part."""
+    parts = process.split(" ", 3)
+    missing = 4 - len(parts)
+    pid, session, boot, place = [*parts, *[""] * missing]
+    return pid, session, boot, place
+
+
 def is_process_at_work(process: str, *, age_s: float) -> bool:
     """Whether the process with this identity, recorded `age_s` seconds ago, may still be alive.
 
     A remote process cannot be checked and counts as alive for `ELSEWHERE_S`. An invalid identity is
     not alive.
     """
-    pid, _, boot, where = (process.split(" ", 3) + [""] * 4)[:4]
+    pid, _, boot, where = identity_parts(process)
     if not pid.isdecimal():
         return False
     if where != process_place():

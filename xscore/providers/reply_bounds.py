@@ -100,6 +100,11 @@ class BoundedBody:
                 return
             yield piece
 
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether a packed body has not reached its end."""
+        return self._unpacking is not None and not self._unpacking.eof
+
     def rest(self) -> bytes:
         """Return what unpacking holds back at the end, at most a few kilobytes."""
         if self._unpacking is not None and not self.is_over:

@@ -467,6 +467,8 @@ def _update_copies(sources: Iterable[CopiedStore]) -> str:
     for source in sources:
         if source.connection.in_transaction:  # it was interrupted
             continue
+        if database.is_read_only(source.connection):
+            continue
         try:
             if is_due(source):
                 from xscore.store.stated_copy import update_copy  # most closings copy nothing

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tests.extensions.documents.conftest import DAY_S, Moment
 from tests.extensions.documents.samples import PAGE, make_pdf
-from tests.servers.page_server import PageServer
+from tests.servers.page_server import Page, PageServer
 from xscore.extensions.documents.addresses import why_refused
 from xscore.extensions.documents.fetching import DocumentFetcher
 from xscore.platform.errors import NotFetched
@@ -141,6 +141,7 @@ def test_other_addresses_are_refused_before_anything_is_sent(shelf: Store, addre
         *("0.0.0.0", "224.0.0.1", "255.255.255.255", "198.18.0.1", "192.0.2.1", "240.0.0.1"),
         *("::1", "::", "fe80::1%eth0", "fc00::1", "ff02::1", "::ffff:8.8.8.8", "::8.8.8.8"),
         *("64:ff9b::8.8.8.8", "64:ff9b:1::1", "2002:808:808::1", "2001:0:1::1", "fec0::1", "x"),
+        *("::ffff:0:7f00:1", "5f00::1", "4000::1", "3fff::1", "192.88.99.1", "168.63.129.16"),
     ],
 )
 def test_addresses_that_are_not_public_are_refused(address: str) -> None:
@@ -154,7 +155,7 @@ def test_public_addresses_are_not_refused() -> None:
         assert not why_refused(address, may_be_private=False)
     for address in ("10.1.2.3", "127.0.0.1", "fc00::1"):
         assert not why_refused(address, may_be_private=True)
-    for address in ("169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1"):
+    for address in ("169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1", "::ffff:a9fe:a9fe"):
         assert why_refused(address, may_be_private=True)
 
 
@@ -215,6 +216,61 @@ def test_a_redirect_is_checked_like_the_first_address(host: PageServer, shelf: S
     assert host.paths.count("/loop") == 6
 
 
+def test_headers_of_a_stranger_are_no_error_of_ours(host: PageServer, shelf: Store) -> None:
+    """A redirect to what is no address is refused, and bytes that are not UTF-8 are."""
+    for location in ("https://[bad", "//["):
+        host.answer("/moved", b"", status=302, Location=location)
+        assert "no address" in refusal(shelf, f"{host.url}/moved")
+
+    def raw(head: bytes) -> Page:
+        async def page(request: web.Request) -> web.StreamResponse:
+            assert request.transport is not None
+            request.transport.write(
+                b"HTTP/1.1 %b\r\nConnection: close\r\n\r\n" % head + PAGE.encode()
+            )
+            request.transport.close()
+            return web.Response()
+
+        return page
+
+    host.pages["/moved"] = raw(b"302 Moved\r\nLocation: /caf\xe9")
+    host.pages["/caf%E9"] = raw(b'200 OK\r\nContent-Type: text/html\r\nETag: "\xff"')
+    kept = DocumentFetcher(shelf, HERE).fetch(f"{host.url}/moved")
+    (document,) = stored_documents(shelf.connection)
+    assert host.paths[-1] == "/caf%E9" and kept.passages == 2
+    assert document.record is not None and document.record.etag == ""
+
+
+def test_a_text_is_read_in_the_encoding_that_its_host_names(
+    host: PageServer, browser: DocumentFetcher, shelf: Store
+) -> None:
+    """One that the page itself names counts as well; a name of none is passed over."""
+    words = "Возврат денег возможен"
+    page = f"<html><head><title>{words}</title><meta charset=koi8-r></head><p>{words} здесь.</p>"
+    answers = {
+        "/a.txt": (words.encode("koi8-r"), "text/plain; charset=koi8-r"),
+        "/b.txt": (words.encode(), "text/plain; charset=hex"),
+        "/c.html": (page.encode("koi8-r"), "text/html"),
+        "/d.html": (page.encode("cp1251"), 'text/html; charset="windows-1251"'),
+        "/e.html": (page.replace("koi8-r", "utf-16").encode(), "text/html"),
+    }
+    for path, (body, content_type) in answers.items():
+        host.answer(path, body, Content_Type=content_type)
+        kept = browser.fetch(f"{host.url}{path}")
+        (passage,) = passages_of(shelf.connection, [kept.place])
+        assert words in passage.text, path
+        assert kept.title == (words if "html" in path else path[1:])
+
+
+def test_a_part_of_a_document_is_not_taken_for_all_of_it(host: PageServer, shelf: Store) -> None:
+    """A packed body says where it ends."""
+    packed = gzip.compress(PAGE.encode())
+    host.answer("/page", packed[:-20], Content_Encoding="gzip", Content_Type=HTML)
+    assert "only a part" in refusal(shelf, f"{host.url}/page")
+    host.answer("/page", packed, Content_Encoding="gzip", Content_Type=HTML)
+    assert DocumentFetcher(shelf, HERE).fetch(f"{host.url}/page").passages == 2
+
+
 def test_lists_are_the_users(host: PageServer, shelf: Store, tmp_path: Path) -> None:
     """What is denied is denied where it is allowed as well; a repository's own file widens
     nothing."""
@@ -222,6 +278,10 @@ def test_lists_are_the_users(host: PageServer, shelf: Store, tmp_path: Path) -> 
     refusal(shelf, address, replace(HERE, deny=("localhost",)))
     refusal(shelf, address, replace(HERE, allow=("example.com",)))
     refusal(shelf, address, replace(HERE, allow=("localhost",), deny=("LOCALHOST.",)))
+    other_spelling = address.replace("localhost", "\uff4cocalhost")
+    assert "documents.deny" in refusal(shelf, other_spelling, replace(HERE, deny=("localhost",)))
+    encoded = "https://xn--bcher-kva.example/"
+    assert "documents.deny" in refusal(shelf, encoded, replace(HERE, deny=("b\xfccher.example",)))
     assert host.asked == []
     (tmp_path / ".xscore.toml").write_text(
         '[documents]\nallow = ["evil.example"]\nprivate_hosts = ["localhost"]\nmax_bytes = 9\n'

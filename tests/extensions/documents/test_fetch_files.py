@@ -63,6 +63,43 @@ def test_secrets_and_personal_data_are_not_stored(shelf: Store, fetcher: Documen
     assert KEY.encode() not in stored and MAIL.encode() not in stored
 
 
+def test_an_invisible_character_hides_no_secret(shelf: Store, fetcher: DocumentFetcher) -> None:
+    """What would end in two lines or passages is found before they are cut."""
+    key = "\n".join([f"{number:02}lineOfKey{'x' * 50}" for number in range(90)])
+    write(
+        shelf,
+        "keys.txt",
+        f"-----BEGIN RSA PRIVATE\u200b KEY-----\n{key}\n-----END RSA PRIVATE\u200b KEY-----\n\n"
+        f'{"word " * 18}pass\u200bword = "Tr0ub4dor&3xyz"\n\n'
+        f"{'word ' * 17}api_\x01key: 4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c4d3e2f1a\n",
+    )
+    kept = fetcher.fetch("keys.txt")
+    texts = [memory.text for memory in passages_of(shelf.connection, [kept.place])]
+    assert texts and kept.redacted >= 3
+    for part in ("lineOfKey", "Tr0ub4dor", "4f9a8b7c"):
+        assert not any(part in text for text in texts)
+
+
+def test_a_name_that_begins_like_a_home_is_a_file_here(
+    shelf: Store, fetcher: DocumentFetcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that a clone calls `~` leads to nothing of the user's."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    (home / "rules.md").write_text("# Mine\n\nNobody else reads this.\n")
+    write(shelf, "~/rules.md", RULES)
+    write(shelf, "~nobody.md", RULES)
+    for name in ("./~/rules.md", "~nobody.md"):
+        kept = fetcher.fetch(name)
+        (passage,) = passages_of(shelf.connection, [kept.place])
+        assert "ninety days" in passage.text
+        assert fetcher.refresh(stored_documents(shelf.connection)[0]).is_unchanged
+    with pytest.raises(NotFetched):
+        fetcher.fetch("~stranger/rules.md")
+    assert fetcher.fetch("~/rules.md").place == "~/rules.md"
+
+
 def test_a_document_that_is_read_again_keeps_what_stays(
     shelf: Store, fetcher: DocumentFetcher
 ) -> None:

@@ -84,7 +84,8 @@ def test_other_bytes_are_refused_by_what_they_are() -> None:
     assert form_of(b"PK\x03\x04 something else", name="a.docx") is None
     assert form_of(b"{}", name="a", content_type="application/octet-stream") is None
     assert form_of(b"  <!DOCTYPE html><p>", name="a") == "html"
-    assert form_of(b"junk before %PDF-1.4", name="a.txt") == "pdf"
+    assert form_of(b"junk before %PDF-1.4 ... startxref", name="a.txt") == "pdf"
+    assert form_of(b"# `%PDF-1.4` begins a PDF", name="a.md") == "markdown"
 
 
 def unreadable(name: str) -> bytes:

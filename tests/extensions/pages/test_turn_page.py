@@ -3,6 +3,7 @@ shown said plainly."""
 
 import asyncio
 import re
+import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.extensions.pages.conftest import (
     make_place,
     scripted_settings,
 )
+from xscore.extensions.pages.commands import write_page
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched
 
@@ -169,6 +171,18 @@ def test_an_unknown_turn_is_named(shop: Place) -> None:
     """A name that no turn has is an error with a way on."""
     with pytest.raises(NothingMatched):
         shop.show("t_none")
+
+
+def test_an_id_that_is_a_path_leads_out_of_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that somebody else wrote may hold such a turn."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    for id_ in ("../../evil", f"{tmp_path}/evil", "t_0a"):
+        written = write_page(id_, "<p>", None)
+        assert written.parent.parent == tmp_path / "temporary" and ".." not in str(written)
+    assert written.name == "t_0a.html"
 
 
 def test_hostile_text_makes_no_element(shop: Place, hostile: Place) -> None:

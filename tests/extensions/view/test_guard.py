@@ -104,6 +104,7 @@ STRANGERS = {
         "POST /{token}/x HTTP/1.1\n" + FROM_HERE + "Content-Length: 100\n\n" + "a=b&" * 25,
     ),
     "another method": (501, "DELETE /{token}/ HTTP/1.1\n" + OWN + "\n"),
+    "no path": (400, "GET http://[ HTTP/1.1\n" + OWN + "\n"),
     "no HTTP": (400, "\x16\x03\x01 hello there you\n\n"),
 }
 

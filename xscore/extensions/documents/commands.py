@@ -17,20 +17,16 @@ from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_table
 from xscore.extensions.documents.files import place_of_file
 from xscore.extensions.documents.hosts import is_address
+from xscore.extensions.documents.searching import search_documents
 from xscore.pipeline.json_form import record_json
 from xscore.platform.clock import DAY_S
-from xscore.platform.database import transaction
 from xscore.platform.errors import ExitCode, NotFetched, NothingMatched, UsageError
 from xscore.platform.extras import require_extra
 from xscore.platform.text import counted, join_sentences, one_line
-from xscore.store.document_rows import (
-    StoredDocument,
-    allow_again,
-    passages_of,
-    stored_documents,
-)
+from xscore.store.document_rows import StoredDocument, stored_documents
 
 if TYPE_CHECKING:
+    from xscore.extensions.documents.fetching import DocumentFetcher
     from xscore.extensions.documents.keeping import KeptDocument
     from xscore.settings import Settings
     from xscore.store.store import Store
@@ -88,24 +84,25 @@ def fetch(
 
 
 def _fetch(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
-    # Only where something is read.
-    from xscore.extensions.documents.fetching import DocumentFetcher
-
     with opened_store(flags, settings=settings) as store:
-        fetcher = DocumentFetcher(store, settings.documents)
+        fetcher = _fetcher(store, settings)
         return _run([partial(fetcher.fetch, source) for source in dict.fromkeys(sources)], flags)
 
 
 def _refresh(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
-    # Only where something is read.
-    from xscore.extensions.documents.fetching import DocumentFetcher
-
     with opened_store(flags, make=False, settings=settings) as store:
         chosen = _chosen(store, sources)
         if not chosen:
             raise NothingMatched("nothing was fetched yet", hint="`xscore fetch FILE|URL` does it.")
-        fetcher = DocumentFetcher(store, settings.documents)
+        fetcher = _fetcher(store, settings)
         return _run([partial(fetcher.refresh, document) for document in chosen], flags)
+
+
+def _fetcher(store: "Store", settings: "Settings") -> "DocumentFetcher":
+    # Only where something is read: it takes 0.1 s to import.
+    from xscore.extensions.documents.fetching import DocumentFetcher
+
+    return DocumentFetcher(store, settings.documents)
 
 
 def _run(fetches: Sequence[Callable[[], "KeptDocument"]], flags: Flags) -> int:
@@ -193,32 +190,11 @@ def _list(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
 
 
 def _remove(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
-    # Erasing is an extension of its own.
-    from xscore.extensions.privacy.erasure import erase_memories
-    from xscore.extensions.privacy.erasure_report import (  # as above
-        ErasureReport,
-        print_erasure,
-    )
-    from xscore.extensions.privacy.owed_erasures import settle_owed_erasures  # as above
+    # Erasing takes 0.1 s to import.
+    from xscore.extensions.documents.removing import remove_documents
 
     with opened_store(flags, make=False, settings=settings) as store:
-        chosen = _chosen(store, sources)
-        ids = [
-            memory.id
-            for memory in passages_of(store.connection, [document.place for document in chosen])
-        ]
-        subject = f"{counted(len(chosen), 'document')} ({counted(len(ids), 'passage')})"
-        question = f"Erase {subject} for good, with the answers that were made with them?"
-        if not flags.terminal.confirm(
-            question, yes=flags.assume_yes, otherwise="nothing was erased"
-        ):
-            return ExitCode.PARTLY
-        done = erase_memories(store, ids, now=store.clock())
-        with transaction(store.connection):
-            # Who fetches a document again means it.
-            allow_again(store.connection, ids)
-        servers = settle_owed_erasures(store.connection, settings, verify=False, here_only=False)
-    return print_erasure(ErasureReport(done, None, servers, (), dry_run=False), flags)
+        return remove_documents(store, _chosen(store, sources), flags, settings)
 
 
 def _search(query: str, sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
@@ -226,9 +202,6 @@ def _search(query: str, sources: Sequence[str], flags: Flags, settings: "Setting
         raise UsageError(
             "--search fetches nothing", hint="Search first, then fetch the addresses that you want."
         )
-    # Few have a plugin for it.
-    from xscore.extensions.documents.searching import search_documents
-
     pages = search_documents(query, settings)
     lines = [f"{one_line(page.address)}  {one_line(page.title)}".rstrip() for page in pages]
     body = {"results": [record_json(page) for page in pages]}

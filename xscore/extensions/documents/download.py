@@ -9,13 +9,17 @@ import asyncio
 import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
 
 from msgspec import Struct
 
 from xscore.extensions.documents.addresses import why_refused
 from xscore.extensions.documents.files import TOO_LARGE
-from xscore.extensions.documents.hosts import checked_address, may_be_private, origin_of
+from xscore.extensions.documents.hosts import (
+    checked_address,
+    may_be_private,
+    origin_of,
+    redirected_address,
+)
 from xscore.extensions.documents.parsed import RobotsJob
 from xscore.extensions.documents.reading import read_apart
 from xscore.platform.errors import NotFetched
@@ -34,6 +38,7 @@ ROBOTS_BYTES = 500_000
 CONNECT_TIMEOUT_S = 10.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _NOT_MODIFIED = 304
+_AGAIN = "Fetch it again; if it stays so, save the page and fetch the file."
 _SAVE_IT = "A page that you can open in a browser can be saved and fetched as a file."
 _NO_PROXY_HINT = (
     "Proxies of the environment are not used. Where there is no other way out, save the page and"
@@ -95,7 +100,7 @@ class Downloader:
             reply = await self._request(hop, headers, max_bytes=self._settings.max_bytes)
             if reply.status not in _REDIRECTS:
                 return _checked_download(hop, reply, is_conditional=bool(since))
-            hop = urljoin(hop, reply.headers.get("Location", ""))
+            hop = redirected_address(hop, reply.headers.get("Location", ""))
         raise NotFetched(
             f"{origin_of(address)} redirects more than {MOST_REDIRECTS} times", hint=_SAVE_IT
         )
@@ -121,7 +126,7 @@ class Downloader:
             hop = checked_address(hop, self._settings)
             reply = await self._request(hop, {"Accept": "text/plain"}, max_bytes=ROBOTS_BYTES)
             if reply.status in _REDIRECTS:
-                hop = urljoin(hop, reply.headers.get("Location", ""))
+                hop = redirected_address(hop, reply.headers.get("Location", ""))
             elif 200 <= reply.status < 300:
                 return reply.data
             elif 400 <= reply.status < 500:
@@ -164,7 +169,10 @@ class Downloader:
                         data += piece
                     if body.is_over:
                         break
-                return _Reply(response.status, response.headers, bytes(data + body.rest()))
+                data += body.rest()
+                if response.status == 200 and body.is_cut_short:
+                    raise NotFetched(f"{origin_of(address)} sent only a part", hint=_AGAIN)
+                return _Reply(response.status, response.headers, bytes(data))
         except OversizedReply as error:
             raise NotFetched(f"{origin_of(address)} answered {error}", hint=TOO_LARGE) from error
         except (ClientError, OSError, ValueError) as error:
@@ -214,6 +222,11 @@ def _checked_download(address: str, reply: _Reply, *, is_conditional: bool) -> D
         address=address,
         data=reply.data,
         content_type=headers.get("Content-Type", ""),
-        etag=headers.get("ETag", "")[:500],
-        last_modified=headers.get("Last-Modified", "")[:100],
+        etag=_sendable(headers.get("ETag", ""), 500),
+        last_modified=_sendable(headers.get("Last-Modified", ""), 100),
     )
+
+
+def _sendable(value: str, most_chars: int) -> str:
+    """Return what the host gets back when it is asked again; empty if that cannot be sent."""
+    return value[:most_chars] if value.isascii() and value.isprintable() else ""

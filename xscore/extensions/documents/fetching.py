@@ -16,7 +16,7 @@ from xscore.extensions.documents.files import (
     place_of_file,
     read_document_file,
 )
-from xscore.extensions.documents.forms import ACCEPTED, form_of
+from xscore.extensions.documents.forms import ACCEPTED, charset_of, form_of
 from xscore.extensions.documents.hosts import checked_address, is_address
 from xscore.extensions.documents.keeping import FetchedDocument, KeptDocument, keep_document
 from xscore.extensions.documents.parsed import DocumentForm, ParsedDocument, ReadingJob
@@ -128,7 +128,7 @@ def _read(
     form = form_of(data, name=name, content_type=content_type)
     if form is None:
         raise NotFetched(f"{place} is not {ACCEPTED}", hint="Save it as one of these.")
-    document = read_apart(ReadingJob(data, form, name))
+    document = read_apart(ReadingJob(data, form, name, charset_of(content_type)))
     if document.problem:
         raise NotFetched(
             f"{place} ({form}): {document.problem}",

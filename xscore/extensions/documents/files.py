@@ -14,6 +14,7 @@ from xscore.platform.errors import NotFetched
 from xscore.platform.files import FileRefused, opened_folder, read_file_under, read_named_file
 from xscore.platform.paths import native_name, portable_name
 
+_HOME = "~/"
 TOO_LARGE = "`documents.max_bytes` sets how large a document may be."
 _REFUSALS = {
     "outside": ("it leads out of the repository", "Name it where it lies."),
@@ -34,17 +35,18 @@ class DocumentFile(Struct, frozen=True):
 
 def place_of_file(root: Path, name: str, *, folder: Path) -> str:
     """Return the place of the file that a person named while in `folder`."""
-    path = Path(os.path.normpath(folder / Path(name).expanduser()))
+    path = Path(os.path.normpath(folder / _expanded(name)))
     inside = _relative(path, root)
     if inside is not None:
-        return portable_name(inside)
+        # `~` begins the home folder in a place, but may begin the name of a file as well.
+        return portable_name(f"./{inside}" if inside.startswith("~") else inside)
     at_home = _relative(path, Path.home())
     return f"~/{portable_name(at_home)}" if at_home else portable_name(str(path))
 
 
 def path_of_place(root: Path, place: str) -> Path:
     """Return the path of a file by its place."""
-    path = Path(native_name(place)).expanduser()
+    path = _expanded(native_name(place))
     return path if path.is_absolute() else root / path
 
 
@@ -53,11 +55,11 @@ def read_document_file(root: Path, place: str, *, max_bytes: int) -> DocumentFil
     path = path_of_place(root, place)
     try:
         status = path.stat()
-        if place.startswith(("/", "~")):
+        if place.startswith(("/", _HOME)):
             data = read_named_file(path, max_bytes=max_bytes, follow=True)
         else:
             with opened_folder(root) as top:
-                data = read_file_under(top, native_name(place), max_bytes=max_bytes)
+                data = read_file_under(top, str(Path(native_name(place))), max_bytes=max_bytes)
     except FileRefused as error:
         why, hint = _REFUSALS.get(str(error), (f"it has more than {max_bytes:,} bytes", TOO_LARGE))
         raise NotFetched(f"{place}: {why}", hint=hint) from error
@@ -66,6 +68,11 @@ def read_document_file(root: Path, place: str, *, max_bytes: int) -> DocumentFil
         hint = "Name a file that you may read; links in a repository are not followed."
         raise NotFetched(f"{place} cannot be read: {reason}", hint=hint) from error
     return DocumentFile(place, data, status.st_size, status.st_mtime_ns)
+
+
+def _expanded(name: str) -> Path:
+    """Return the path of a name in which `~/` is the home folder, as a shell reads it."""
+    return Path(name).expanduser() if name.startswith(_HOME) else Path(name)
 
 
 def _relative(path: Path, folder: Path) -> str | None:

@@ -18,6 +18,9 @@ _ENDINGS: dict[DocumentForm, tuple[str, ...]] = {
     "html": (".html", ".htm"),
     "markdown": (".md", ".markdown", ".mdx"),
 }
+_CHARSET = re.compile(
+    r";\s{0,9}charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII
+)
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _TEXT_TYPES = ("application/json", "application/xml", "application/yaml")
 
@@ -29,7 +32,7 @@ def form_of(data: bytes, *, name: str, content_type: str = "") -> DocumentForm |
     content_type: as a host gave it.
     """
     start = data[:_FIRST_BYTES]
-    if b"%PDF-" in start:
+    if _is_pdf(start, data):
         return "pdf"
     if start.startswith(b"PK\x03\x04"):
         return "docx" if b"word/" in data else None
@@ -37,6 +40,18 @@ def form_of(data: bytes, *, name: str, content_type: str = "") -> DocumentForm |
     if b"\0" in data and not start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return None
     return _form_of_text(start, name.lower(), content_type.partition(";")[0].strip().lower())
+
+
+def charset_of(content_type: str) -> str:
+    """Return the encoding that a host names for a text; empty: it names none."""
+    match = _CHARSET.search(content_type)
+    return match[1] if match else ""
+
+
+def _is_pdf(start: bytes, data: bytes) -> bool:
+    """Whether it is a PDF, which may begin with some bytes of something else."""
+    # Text about PDF has its first word as well, but not how it ends.
+    return start.lstrip().startswith(b"%PDF-") or (b"%PDF-" in start and b"startxref" in data)
 
 
 def _form_of_text(start: bytes, name: str, kind: str) -> DocumentForm | None:

@@ -1,10 +1,12 @@
 """Which hosts a document may come from: the user's lists, never a repository's.
 
+A host is compared as the name that is called, since one name has many spellings (`ｅxample.com`).
 Pure. Trade-off: a name in a list covers its subdomains, so one of them is excepted by the other
 list.
 """
 
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+import re
+from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from xscore.platform.errors import NotFetched
 from xscore.platform.text import one_line
@@ -12,6 +14,8 @@ from xscore.settings import DocumentSettings
 
 SCHEME = "https"
 _WHOLE_ADDRESS = "Give a whole address, such as https://example.com/page."
+_RAW_BYTE = re.compile("[\udc80-\udcff]")
+"""A byte of a header that is not UTF-8, as Python reads it."""
 
 
 def is_address(source: str) -> bool:
@@ -22,7 +26,7 @@ def is_address(source: str) -> bool:
 def checked_address(source: str, settings: DocumentSettings) -> str:
     """Return an address without its fragment, once it may be fetched. Raises NotFetched."""
     parts = _parts(source)
-    host = parts.hostname or ""
+    host = _called_host(parts)
     shown = one_line(source)[:200]
     if parts.scheme != SCHEME:
         raise NotFetched(
@@ -45,8 +49,20 @@ def checked_address(source: str, settings: DocumentSettings) -> str:
 
 def may_be_private(address: str, settings: DocumentSettings) -> bool:
     """Whether the user named the host of this address as one inside their own network."""
-    host = (_parts(address).hostname or "").rstrip(".")
-    return host in [name.lower().rstrip(".") for name in settings.private_hosts]
+    host = _called_host(_parts(address)).rstrip(".")
+    return host in [_called_name(name).rstrip(".") for name in settings.private_hosts]
+
+
+def redirected_address(address: str, location: str) -> str:
+    """Return where a redirect leads, which is still to be checked. Raises NotFetched."""
+    location = _RAW_BYTE.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", location)
+    try:
+        return urljoin(address, location)
+    except ValueError as error:
+        raise NotFetched(
+            f"{origin_of(address)} redirects to {one_line(location)[:200]}, which is no address",
+            hint="A page that you can open in a browser can be saved and fetched as a file.",
+        ) from error
 
 
 def origin_of(address: str) -> str:
@@ -62,19 +78,40 @@ def _parts(address: str) -> SplitResult:
         is_whole = bool(parts.hostname) and parts.port != 0
     except ValueError as error:
         raise NotFetched(
-            f"{one_line(address)[:200]} is no address: {error}", hint=_WHOLE_ADDRESS
+            f"{one_line(address)[:200]} is not a valid address: {error}", hint=_WHOLE_ADDRESS
         ) from error
     if not is_whole:
         raise NotFetched(
-            f"{one_line(address)[:200]} is no address: it names no host", hint=_WHOLE_ADDRESS
+            f"{one_line(address)[:200]} is not a valid address: it names no host",
+            hint=_WHOLE_ADDRESS,
         )
     return parts
 
 
+def _called_host(parts: SplitResult) -> str:
+    """Return the name of the host that is called for an address. Raises NotFetched."""
+    host = parts.hostname or ""
+    name = _called_name(host)
+    if not name:
+        raise NotFetched(f"{one_line(host)[:200]} is no name of a host", hint=_WHOLE_ADDRESS)
+    return name
+
+
+def _called_name(host: str) -> str:
+    """Return a host as it is asked for, in ASCII; empty: it cannot be."""
+    # Only where something is fetched; it comes with aiohttp, which calls the name that it returns.
+    from yarl import URL
+
+    try:
+        return (URL.build(scheme=SCHEME, host=host.lower()).raw_host or "").lower()
+    except ValueError:
+        return ""
+
+
 def _is_listed(host: str, names: tuple[str, ...]) -> bool:
-    name = host.lower().rstrip(".")
+    name = host.rstrip(".")
     for listed in names:
-        covering = listed.lower().removeprefix("*.").strip(".")
+        covering = _called_name(listed.removeprefix("*.").strip("."))
         if covering and (name == covering or name.endswith(f".{covering}")):
             return True
     return False

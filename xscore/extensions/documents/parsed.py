@@ -36,6 +36,8 @@ class ReadingJob(Struct, frozen=True, tag=True):
     form: DocumentForm
     name: str
     """Its title if it has none."""
+    charset: str = ""
+    """As its host gave it; empty: it gave none."""
 
 
 class RobotsJob(Struct, frozen=True, tag=True):

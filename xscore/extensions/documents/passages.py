@@ -84,13 +84,14 @@ def _clean(text: str) -> _CleanText:
     if len(text) > MOST_CHARS:
         note = f"only the first {MOST_CHARS:,} of {len(text):,} characters were kept"
         text = text[:MOST_CHARS]
-    # Before lines are wrapped and cut: half a secret is recognized by no rule.
-    without_secrets = redact(text, prose=True)
-    text = without_secrets.text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0c", "\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0c", "\n")
     text = without_invisible(encodable_text(_CONTROLS.sub("", text)))
+    # Before lines are wrapped and cut, since half a secret is recognized by no rule; after what is
+    # invisible in one is gone.
+    without_secrets = redact(text, prose=True)
     lines: list[str] = []
     is_fenced = False
-    for line in text.split("\n"):
+    for line in without_secrets.text.split("\n"):
         if _FENCE.match(line):
             is_fenced = not is_fenced
         lines += _wrapped(line.rstrip(), keeps=is_fenced or line.lstrip().startswith("|"))

@@ -35,6 +35,10 @@ NO_TEXT = "there is no text in it"
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+.!|<>~-])")
 _HEADING_STYLE = re.compile(r"Heading ([1-6])\b")
 _TITLE = re.compile(rb"<title[^<>]{0,200}>([^<]{1,500})", re.IGNORECASE)
+_META_CHARSET = re.compile(
+    rb"<meta[^<>]{0,200}charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNORECASE
+)
+_META_BYTES = 4_096
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -75,21 +79,21 @@ def _read_pdf(job: ReadingJob) -> ParsedDocument:
     reader = PdfReader(BytesIO(job.data))
     if reader.is_encrypted and not reader.decrypt(""):
         raise Unreadable("it is encrypted with a password")
-    stop = _Stop()
-    cut = passages_of_pages(stop.pages(reader))
+    pages = _PdfPages()
+    cut = passages_of_pages(pages.texts(reader))
     title = ""
     if reader.metadata is not None and reader.metadata.title:
         title = str(reader.metadata.title)
-    return _document(job, title, cut, note=stop.note)
+    return _document(job, title, cut, note=pages.note)
 
 
-class _Stop:
-    """Reads pages until the time is up."""
+class _PdfPages:
+    """Reads the pages of a PDF until the time is up, and notes what was not read."""
 
     def __init__(self) -> None:
         self.note = ""
 
-    def pages(self, reader: Any) -> Iterator[str]:
+    def texts(self, reader: Any) -> Iterator[str]:
         """Yield the text of each page; of one that cannot be read, nothing."""
         unreadable = 0
         for number, page in enumerate(reader.pages):
@@ -152,9 +156,10 @@ def _table_text(table: Any) -> str:
 def _read_html(job: ReadingJob) -> ParsedDocument:
     import trafilatura  # each form has a library of its own
 
-    # Bytes, not text: its own reader finds the encoding and refuses less.
+    # Bytes, not text: its own reader finds an encoding that nobody names, and refuses less.
+    data = _html_data(job)
     text = trafilatura.extract(
-        job.data,
+        data,
         output_format="markdown",
         include_formatting=True,
         include_tables=True,
@@ -163,9 +168,34 @@ def _read_html(job: ReadingJob) -> ParsedDocument:
         include_images=False,
     )
     cut = passages_of_text(_without_escapes(text or ""))
-    match = _TITLE.search(job.data)
+    match = _TITLE.search(data)
     title = html.unescape(match[1].decode("utf-8", "replace")) if match else ""
     return _document(job, title, cut)
+
+
+def _html_data(job: ReadingJob) -> bytes:
+    """Return a page as UTF-8 where its host or the page itself says how it is encoded."""
+    for charset in (job.charset, _charset_of_page(job.data)):
+        text = _decoded_as(job.data, charset)
+        if text is not None:
+            return text.encode("utf-8", "replace")
+    return job.data
+
+
+def _charset_of_page(data: bytes) -> str:
+    """Return the encoding that a page says it has; empty: it says none that can be true."""
+    named = _META_CHARSET.search(data[:_META_BYTES])
+    name = named[1].decode().lower() if named else ""
+    # What says this in letters of one byte is not written in letters of two.
+    return "" if name.startswith(("utf-16", "utf16", "utf-32", "utf32", "ucs")) else name
+
+
+def _decoded_as(data: bytes, charset: str) -> str | None:
+    """Return a text in a named encoding; None: there is none of that name, or it is another."""
+    try:
+        return data.decode(charset) if charset else None
+    except (LookupError, ValueError):
+        return None
 
 
 def _without_escapes(text: str) -> str:
@@ -174,17 +204,19 @@ def _without_escapes(text: str) -> str:
 
 
 def _read_text(job: ReadingJob) -> ParsedDocument:
-    return _document(job, "", passages_of_text(_decoded(job.data), name=_TEXT_NAMES[job.form]))
+    return _document(job, "", passages_of_text(_decoded(job), name=_TEXT_NAMES[job.form]))
 
 
-def _decoded(data: bytes) -> str:
+def _decoded(job: ReadingJob) -> str:
+    data = job.data
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             return data.decode(encoding, "replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
+    for charset in (job.charset, "utf-8"):
+        text = _decoded_as(data, charset)
+        if text is not None:
+            return text
+    return data.decode("cp1252", "replace")
 
 
 def _document(job: ReadingJob, title: str, cut: CutText, *, note: str = "") -> ParsedDocument:

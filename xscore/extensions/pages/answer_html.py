@@ -52,19 +52,19 @@ def _linked(text: str, kept: Sequence[ShownMemory]) -> str:
         if not ids:
             continue
         pieces.append(escape(text[end : bracket.start()]))
-        pieces += [_citation(cited, kept) for cited in ids]
+        pieces += [_citation(cited_id, kept) for cited_id in ids]
         end = bracket.end()
     pieces.append(escape(text[end:]))
     return "".join(pieces)
 
 
-def _citation(cited: str, kept: Sequence[ShownMemory]) -> str:
+def _citation(cited_id: str, kept: Sequence[ShownMemory]) -> str:
     """Return the link to the one chosen memory that an id, or its beginning, means."""
-    meant = [
-        number for number, entry in enumerate(kept, start=1) if entry.memory.id.startswith(cited)
+    numbers = [
+        number for number, entry in enumerate(kept, start=1) if entry.memory.id.startswith(cited_id)
     ]
-    if len(meant) != 1:
-        return f'<span class="cite unknown" title="not among the chosen">{escape(cited)}</span>'
-    number = meant[0]
+    if len(numbers) != 1:
+        return f'<span class="cite unknown" title="not among the chosen">{escape(cited_id)}</span>'
+    number = numbers[0]
     name = ellipsize(one_line(name_of(kept[number - 1].memory)), NAME_CHARS)
     return f'<a class="cite" href="#kept-{number}">{number} {escape(name)}</a>'

@@ -41,7 +41,7 @@ def show(*, turn: str, opens: bool, output: Path | None, flags: Flags) -> None:
     a pipe gets the page itself. Nothing is sent to any model.
     """
     if output is not None and output.suffix.lower() not in PAGE_ENDINGS:
-        raise UsageError(f"{output} is not named like a page", hint="Give it the ending .html.")
+        raise UsageError(f"{output} is not an HTML file", hint="Give it the ending .html.")
 
     async def render(pipeline: "Pipeline") -> tuple[str, str]:
         page = read_turn_page(pipeline.parts, decode_path_argument(turn))
@@ -54,7 +54,7 @@ def show(*, turn: str, opens: bool, output: Path | None, flags: Flags) -> None:
         # As it is: the page escapes what a terminal would obey, and its policy hashes its bytes.
         write_bytes(text.encode())
         return
-    path = _write_page(turn_id, text, output)
+    path = write_page(turn_id, text, output)
     if terminal.as_json:
         terminal.print_result({"turn_id": turn_id, "file": str(path)}, "")
     elif output is None:
@@ -65,11 +65,13 @@ def show(*, turn: str, opens: bool, output: Path | None, flags: Flags) -> None:
         open_in_browser(path, terminal)
 
 
-def _write_page(turn_id: str, text: str, output: Path | None) -> Path:
+def write_page(turn_id: str, text: str, output: Path | None) -> Path:
     """Write the page to the named file, or to a private temporary one; return its path."""
     path = output
     if path is None:
-        path = Path(tempfile.mkdtemp(prefix="xscore-")) / f"{turn_id}.html"
+        # An id of a store that somebody else wrote may be a path.
+        name = turn_id if turn_id.isidentifier() else "turn"
+        path = Path(tempfile.mkdtemp(prefix="xscore-")) / f"{name}.html"
     write_atomically(path, text.encode())
     return path.absolute()
 
@@ -84,7 +86,7 @@ async def open_turn(pipeline: "Pipeline", turn_id: str, terminal: Terminal) -> N
     """Open the page of the turn that has just ended (`ask --open`)."""
     try:
         text = render_turn_page(read_turn_page(pipeline.parts, turn_id))
-        path = _write_page(turn_id, text, None)
+        path = write_page(turn_id, text, None)
     except XscoreError as error:  # the turn was paid for, and is still to be printed
         terminal.note(f"its page could not be made: {error.message}")
         return

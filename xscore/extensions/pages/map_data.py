@@ -57,7 +57,9 @@ def _data(page: TurnPage) -> dict[str, Json]:
 
 def map_columns(memories: Sequence[MapMemory]) -> dict[str, Json]:
     """Return the memories of a map, which come by path and line, as columns."""
-    kinds, layers, languages = (_Names() for _ in range(3))
+    kinds = _Names()
+    layers = _Names()
+    languages = _Names()
     files: list[Json] = []
     for path, of_file in groupby(memories, key=lambda memory: memory.path):
         members = list(of_file)

@@ -50,7 +50,7 @@ def describe_turn(page: TurnPage) -> str:
     """Say in a sentence who judged how much, what was chosen, and what it took."""
     receipt = page.receipt
     if receipt is None:
-        judged = sum(memory.score is not None for memory in page.memories)
+        judged = _coverage(page).judged
         return (
             f"{judged:,} of {counted(len(page.memories), 'memory', 'memories')} judged by"
             f" {page.turn.judge or 'its judge'}, then the turn ended: it is {page.turn.state}."
@@ -90,6 +90,7 @@ def receipt_parts(page: TurnPage) -> tuple[ReceiptPart, ...]:
 
 
 def _coverage(page: TurnPage) -> Coverage:
+    """Return the receipt's coverage; without a receipt, what the map shows as judged."""
     if page.receipt is not None:
         return page.receipt.coverage
     judged = sum(memory.score is not None for memory in page.memories)
@@ -97,7 +98,7 @@ def _coverage(page: TurnPage) -> Coverage:
 
 
 def folder_rows(page: TurnPage) -> tuple[FolderRow, ...]:
-    """Return the folders of the first level that has several, the best first."""
+    """Return the folders of the map, two levels deep at most, the best first."""
     members: dict[str, list[MapMemory]] = {}
     for memory in page.memories:
         members.setdefault(_folder(memory.path), []).append(memory)

@@ -57,7 +57,7 @@ def render_turn_page(page: TurnPage, *, home: str = "") -> str:
         _templates()
         .get_template("turn.html.j2")
         .render(
-            policy=Markup(content_security_policy(style, drawing, script)),  # noqa: S704  from packaged files, as are the next three
+            policy=Markup(content_security_policy(style, drawing, script)),  # noqa: S704  from packaged files
             style=Markup(style),  # noqa: S704  a packaged file
             drawing=Markup(drawing),  # noqa: S704  a packaged file
             script=Markup(script),  # noqa: S704  a packaged file

@@ -30,7 +30,7 @@ LARGEST_PORT = 65_535
 
 
 @command()
-@click.option("--edit", is_flag=True, help="Let pages stop turns and answer to facts.")
+@click.option("--edit", is_flag=True, help="Let pages stop turns and review memories.")
 @click.option("--open", "opens", is_flag=True, help="Open the browser.")
 @click.option(
     "--idle",
@@ -64,7 +64,7 @@ def view(*, edit: bool, opens: bool, idle: float, port: int, flags: Flags) -> No
             flags.terminal.note("Ctrl-C ends it")
             try:
                 server.serve(lambda request: answer_request(site, request))
-                flags.terminal.note("ended: nobody looked")
+                flags.terminal.note("ended: no request for a while")
             except KeyboardInterrupt:
                 flags.terminal.note("ended")
 

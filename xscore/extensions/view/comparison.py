@@ -100,15 +100,24 @@ def compare_turns(before: TurnPage, now: TurnPage) -> Comparison:
 
 
 def _joined(before: TurnPage, now: TurnPage) -> tuple[ComparedMemory, ...]:
-    scores_before, scores_now = _scores(before), _scores(now)
-    ranks_before, ranks_now = _ranks(before), _ranks(now)
+    """Return the candidates of either turn with the scores of both, by path and line."""
+    scores_before = _scores(before)
+    scores_now = _scores(now)
+    ranks_before = _ranks(before)
+    ranks_now = _ranks(now)
     # The later turn's entry of a memory counts.
     by_id = {memory.id: memory for memory in (*before.memories, *now.memories)}
     memories: list[ComparedMemory] = []
     for id_, memory in by_id.items():
-        scores = scores_before.get(id_), scores_now.get(id_)
-        ranks = ranks_before.get(id_, 0), ranks_now.get(id_, 0)
-        memories.append(ComparedMemory(memory, *scores, *ranks))
+        memories.append(
+            ComparedMemory(
+                memory=memory,
+                before=scores_before.get(id_),
+                now=scores_now.get(id_),
+                rank_before=ranks_before.get(id_, 0),
+                rank_now=ranks_now.get(id_, 0),
+            )
+        )
     memories.sort(key=lambda compared: (compared.memory.path, compared.memory.start_line))
     return tuple(memories)
 

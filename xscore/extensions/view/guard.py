@@ -65,9 +65,9 @@ def check_headers(door: Door, method: str, target: str, headers: Headers) -> tup
     if len(hosts) != 1 or hosts[0].lower() not in door.hosts:
         raise RefusedRequest(421, "this server answers only under its own address")
     _check_origin(door, headers, hosts[0].lower(), changes=method == "POST")
-    path = urlsplit(target).path
     if not target.startswith("/"):
         raise RefusedRequest(400, "the address is not a path")
+    path = urlsplit(target).path
     token, *parts = path.split("/")[1:]
     if not hmac.compare_digest(token.encode(), door.token.encode()):
         raise RefusedRequest(404, "there is no such page")

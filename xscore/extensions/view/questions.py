@@ -96,9 +96,9 @@ def _excerpt(connection: Connection, turn: ListedTurn, text: str) -> Excerpt | N
         return None
     start, end = match.span()
     before = answer[max(0, start - CHARS_AROUND) : start]
+    if start > CHARS_AROUND:
+        before = f"…{before}"
     after = answer[end : end + CHARS_AROUND]
-    return Excerpt(
-        "…" * (start > CHARS_AROUND) + before,
-        match[0],
-        after + "…" * (len(answer) > end + CHARS_AROUND),
-    )
+    if len(answer) > end + CHARS_AROUND:
+        after = f"{after}…"
+    return Excerpt(before, match[0], after)

@@ -17,20 +17,18 @@ from xscore.extensions.view.site import Look, Site, json_response
 from xscore.extensions.view.stopping import interrupt, why_not_stoppable
 from xscore.pipeline import pool
 from xscore.pipeline.json_form import record_json
+from xscore.pipeline.ranked_again import candidates_now
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.figures import format_dollars, format_seconds
 from xscore.platform.text import format_place, one_line
 from xscore.records.memory import Candidate
 from xscore.records.reports import ListedTurn
-from xscore.store.memory_rows import WithoutExchanges
 from xscore.store.turn_history import (
-    PastTurn,
     find_turn_id,
     load_listed_turn,
     past_turn,
     running_turn,
 )
-from xscore.store.turns import keys_of_task
 
 if TYPE_CHECKING:
     from xscore.settings import Settings
@@ -109,7 +107,8 @@ def _live_turn(store: "Store", settings: "Settings", turn_id: str) -> LiveTurn:
     now = store.clock()
     listed = load_listed_turn(store.connection, turn_id, now=now)
     assert past is not None
-    candidates = _candidates(store, settings, past)
+    everything = candidates_now(store, settings, past)
+    candidates = pool.narrow_to_scope(everything, past.turn.scope)
     judgments = pool.known_judgments(store, past.turn_key, past.judge)
     scored: list[tuple[float, Candidate]] = []
     for candidate in candidates:
@@ -130,13 +129,6 @@ def _live_turn(store: "Store", settings: "Settings", turn_id: str) -> LiveTurn:
             _shown(score, candidate) for score, candidate in scored[: settings.selection.top_k]
         ),
     )
-
-
-def _candidates(store: "Store", settings: "Settings", past: PastTurn) -> tuple[Candidate, ...]:
-    asked_before = keys_of_task(store.connection, past.turn.task) | {past.turn_key}
-    without = WithoutExchanges(past.turn.thread, asked_before)
-    everything = store.fetch(tests=settings.judge.tests, without=without).candidates
-    return pool.narrow_to_scope(everything, past.turn.scope)
 
 
 def _shown(score: float, candidate: Candidate) -> BestSoFar:

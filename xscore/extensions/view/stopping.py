@@ -12,7 +12,7 @@ import signal
 import subprocess
 from pathlib import Path, PurePath
 
-from xscore.platform.processes import is_process_at_work, process_place
+from xscore.platform.processes import identity_parts, is_process_at_work, process_place
 from xscore.store.turn_history import RunningTurn
 
 COMMANDS = frozenset({"ask", "context", "continue"})
@@ -27,7 +27,7 @@ def why_not_stoppable(running: RunningTurn) -> str:
     """Say why a turn cannot be stopped from here; empty: it can."""
     if running.command not in COMMANDS:
         return f"it was asked by {running.command or 'another program'}: stop it there"
-    pid, session, _, place = (running.process.split(" ", 3) + [""] * 4)[:4]
+    pid, session, _, place = identity_parts(running.process)
     if place != process_place():
         return "it runs on another machine, or in another container"
     if not is_process_at_work(running.process, age_s=0.0):
@@ -39,7 +39,8 @@ def why_not_stoppable(running: RunningTurn) -> str:
 
 def interrupt(running: RunningTurn) -> None:
     """Send the signal. Call it only where `why_not_stoppable` says nothing. Raises OSError."""
-    os.kill(int(running.process.split(" ", 1)[0]), signal.SIGTERM)
+    pid, _, _, _ = identity_parts(running.process)
+    os.kill(int(pid), signal.SIGTERM)
 
 
 def _is_same_process(pid: int, session: str) -> bool:
