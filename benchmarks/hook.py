@@ -124,9 +124,8 @@ def report(
     click_s, warm_s, edited_s = (
         statistics.median(t.first_byte_s for t in answer) for answer in (anchors, warm, edited)
     )
-    click_cpu_s, cpu_s = (
-        statistics.median(answer.cpu_s for answer in answers) for answers in (anchors, warm)
-    )
+    click_cpu_s = statistics.median(answer.cpu_s for answer in anchors)
+    cpu_s = statistics.median(answer.cpu_s for answer in warm)
     print(
         f"candidates {coverage['candidates']:,}, judged before {coverage['judged']:,}; {len(warm)}"
         " runs each"

@@ -329,6 +329,16 @@ def test_a_password_that_could_be_a_name_is_found(line: str) -> None:
     assert redact(line).types == redact(line, prose=True).types == ("password",)
 
 
+@pytest.mark.parametrize("space", ["\xa0", "\u2003", "\u202f", "\u3000"])
+def test_a_space_of_another_width_hides_no_password(space: str) -> None:
+    """Pages and word processors write them; the text keeps its own."""
+    line = f'price: 9{space}EUR; password{space}={space}"Tr0ub4dor&3xyz"'
+    redacted = redact(line, prose=True)
+    assert redacted.count == 1 and redacted.text.startswith(f"price: 9{space}EUR; password{space}=")
+    assert "Tr0ub4dor" not in redacted.text
+    assert not find_literals([line], prose=True).is_clean
+
+
 def test_the_port_of_a_database_is_no_password() -> None:
     """`-P` is a port, `-p` a password."""
     line = "mysql -h db -P3306 -uroot -p{} shop"

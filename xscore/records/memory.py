@@ -224,8 +224,9 @@ STACK_ORIGIN, OBSERVED_ORIGIN = "stack", "observed"
 and code."""
 TEAM_ORIGIN = "team"
 """What a memory is imported from that another member of the team shares."""
-_MEMBER_CHARS = 8
-_MEMBER_MARK = re.compile(rf"@[0-9a-f]{{{_MEMBER_CHARS}}}\Z")
+MEMBER_CHARS = 8
+"""Digits by which a member of a team is named."""
+_MEMBER_MARK = re.compile(rf"@[0-9a-f]{{{MEMBER_CHARS}}}\Z")
 NOTHING_STATED = MemoryDetails()
 """The details of a memory about which nothing is stated."""
 
@@ -233,7 +234,7 @@ NOTHING_STATED = MemoryDetails()
 def member_key(key: str, member: str) -> str:
     """Return the key under which a store keeps what a member of the team says about `key`: a key
     has one active memory, and each member may have another opinion."""
-    return f"{key}@{member[:_MEMBER_CHARS]}" if key else ""
+    return f"{key}@{member[:MEMBER_CHARS]}" if key else ""
 
 
 def key_of_all_members(key: str) -> str:

@@ -146,6 +146,17 @@ def _pem_bodies(text: str) -> Iterator[SecretSpan]:
             yield SecretSpan(*_without_edges(text, start, stop), str(fence.lastgroup))
 
 
+_ODD_SPACE = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+"""Spaces of other widths: pages and word processors put them around `=` and after `:`."""
+
+
+def _searched_text(text: str) -> str:
+    """Return what the rules are tried on: every character at its place, none that misleads them."""
+    if not text.isascii():
+        text = _ODD_SPACE.sub(" ", text)
+    return _without_fences(text)
+
+
 def _without_fences(text: str) -> str:
     """Blank the fences of keys, whose dashes would count as part of a secret glued to them."""
     return _fence().sub(lambda fence: "\n" * len(fence[0]), text) if "-----" in text else text
@@ -214,7 +225,7 @@ def redact(text: str, *, prose: bool = False, literals: FoundLiterals | None = N
     """
     count, types = 0, set[str]()
     for _ in range(0 if literals and literals.is_clean else MAX_PASSES):
-        searched = _without_fences(text)
+        searched = _searched_text(text)
         lowered = _lower_in_place(searched)
         tried = literals or screen(searched, lowered)
         by_rules = _rule_matches(searched, lowered, tried, prose=prose)
@@ -317,7 +328,7 @@ def find_literals(texts: Iterable[str], *, prose: bool) -> FoundLiterals:
     the same to it, so what is clean together is clean in parts.
     """
     text = "\n".join(texts)
-    searched = _without_fences(text)
+    searched = _searched_text(text)
     lowered = _lower_in_place(searched)
     literals = screen(searched, lowered)
     if _fence().search(text):

@@ -252,6 +252,7 @@ def test_a_text_is_read_in_the_encoding_that_its_host_names(
         "/b.txt": (words.encode(), "text/plain; charset=hex"),
         "/c.html": (page.encode("koi8-r"), "text/html"),
         "/d.html": (page.encode("cp1251"), 'text/html; charset="windows-1251"'),
+        "/e.html": (page.replace("koi8-r", "utf-16").encode(), "text/html"),
     }
     for path, (body, content_type) in answers.items():
         host.answer(path, body, Content_Type=content_type)

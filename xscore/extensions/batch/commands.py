@@ -308,14 +308,12 @@ def render_job(status: JobStatus, *, cost: bool = True) -> str:
     batches = [batch for batch in status.batches if batch.state != "collected"]
     batches = batches or list(status.batches[-1:])
     done = f"{status.judged:,} of {status.asked:,} asked{_rest(status)}"
-    rows = [
-        ("  list", list_in_words(status.questions, status.candidates, status.cached)),
-        ("  judged", done),
-    ]
     if status.writes == PURPOSES:
         subjects = f"{status.candidates:,} files, classes and folders"
         rows = [("  of", f"{subjects} · {status.cached:,} had a purpose before")]
-        rows.append(("  written", done))
+    else:
+        rows = [("  list", list_in_words(status.questions, status.candidates, status.cached))]
+    rows.append((f"  {_verb(status)}", done))
     for batch in batches[-BATCHES_SHOWN:]:
         rows.append(("  batch", _batch(batch)))
     if len(batches) > BATCHES_SHOWN:

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from xscore.extensions.batch.records import PURPOSES
 from xscore.platform import money
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import NothingMatched, UsageError
@@ -108,7 +109,7 @@ class BatchJob(Struct, frozen=True):
     @property
     def stage(self) -> Stage:
         """What its calls are for."""
-        return Stage.PURPOSE if self.recipe.writes == "purposes" else Stage.JUDGE
+        return Stage.PURPOSE if self.recipe.writes == PURPOSES else Stage.JUDGE
 
 
 class JobQuestion(Struct, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from xscore.extensions.batch.batch_rows import job_status
 from xscore.extensions.batch.collecting import CHUNK, ResultCollector
 from xscore.extensions.batch.job_context import BatchLedger, JobContext, job_lease
 from xscore.extensions.batch.job_rows import BatchJob
-from xscore.extensions.batch.records import Batch, BatchState, JobStatus, VendorBatch
+from xscore.extensions.batch.records import PURPOSES, Batch, BatchState, JobStatus, VendorBatch
 from xscore.extensions.batch.sending import BatchSender
 from xscore.extensions.batch.vendor_batches import batch_host
 from xscore.extensions.batch.vendor_calls import BatchHost
@@ -104,7 +104,7 @@ def _sender_and_collector(
     context: JobContext, host: BatchHost, *, chunk: int
 ) -> tuple[BatchSender, ResultCollector]:
     """Return what sends and what collects the requests of a job. chunk: results at a time."""
-    if context.job.recipe.writes == "judgments":
+    if context.job.recipe.writes != PURPOSES:
         return BatchSender(context, host), ResultCollector(context, host, chunk=chunk)
     # Most jobs judge.
     from xscore.extensions.batch.purpose_jobs import PurposeCollector, PurposeSender

@@ -19,6 +19,7 @@ from xscore.extensions.batch.purpose_jobs import (
 )
 from xscore.extensions.batch.purpose_prompts import REPLY_TOKENS, packs_of, purpose_request
 from xscore.extensions.batch.purpose_subjects import Subject, all_places, read_subjects
+from xscore.extensions.batch.records import PURPOSES
 from xscore.pipeline.describe_model import describe_model_judge
 from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.judge_prompts import estimating_builder
@@ -131,7 +132,7 @@ def names_under_way(parts: PipelineParts) -> frozenset[str]:
 def jobs_under_way(parts: PipelineParts) -> list[BatchJob]:
     """Return the jobs that write purposes and have not ended, newest first."""
     jobs = job_rows.read_batch_jobs(parts.store.connection)
-    return [job for job in jobs if job.recipe.writes == "purposes" and job.ended_at is None]
+    return [job for job in jobs if job.recipe.writes == PURPOSES and job.ended_at is None]
 
 
 def save_purpose_job(parts: PipelineParts, writer: JudgeDescription, plan: PurposePlan) -> str:
@@ -145,7 +146,7 @@ def save_purpose_job(parts: PipelineParts, writer: JudgeDescription, plan: Purpo
         reasons_from=0.0,
         sees="task",
         tests="cards",
-        writes="purposes",
+        writes=PURPOSES,
     )
     job = BatchJob(
         id=job_rows.new_job_id(),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -10,7 +11,7 @@ from xscore.records.calls import Completion
 from xscore.records.receipt import Coverage, StageUsage
 from xscore.records.reports import list_exit_code
 
-PURPOSES = "purposes"
+PURPOSES: Final = "purposes"
 """What a job writes that judges nothing (`batch purposes`)."""
 
 

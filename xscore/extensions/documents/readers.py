@@ -175,12 +175,19 @@ def _read_html(job: ReadingJob) -> ParsedDocument:
 
 def _html_data(job: ReadingJob) -> bytes:
     """Return a page as UTF-8 where its host or the page itself says how it is encoded."""
-    named = _META_CHARSET.search(job.data[:_META_BYTES])
-    for charset in (job.charset, named[1].decode() if named else ""):
+    for charset in (job.charset, _charset_of_page(job.data)):
         text = _decoded_as(job.data, charset)
         if text is not None:
             return text.encode("utf-8", "replace")
     return job.data
+
+
+def _charset_of_page(data: bytes) -> str:
+    """Return the encoding that a page says it has; empty: it says none that can be true."""
+    named = _META_CHARSET.search(data[:_META_BYTES])
+    name = named[1].decode().lower() if named else ""
+    # What says this in letters of one byte is not written in letters of two.
+    return "" if name.startswith(("utf-16", "utf16", "utf-32", "utf32", "ucs")) else name
 
 
 def _decoded_as(data: bytes, charset: str) -> str | None:

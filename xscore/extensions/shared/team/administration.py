@@ -78,7 +78,7 @@ class TeamExport(Struct, frozen=True):
     """Entries that cannot be read."""
 
 
-class TeamDesk:
+class TeamClient:
     """One repository of a team on its server, for a membership."""
 
     def __init__(self, address: TeamAddress, key: TeamKey, membership: Membership) -> None:

@@ -1,7 +1,8 @@
-"""`xscore shared status | join | sync | leave | export | erase`: a repository's part in a team.
+"""`xscore shared status | join | sync | checkpoint | leave | export | erase`: a repository's part
+in a team.
 
-Pages and exit codes alone. Each opens only the store; `join` and `sync` wait for the server,
-turns do not.
+Options, output and exit codes alone. Each opens only the store; `join` and `sync` wait for the
+server, turns do not.
 """
 
 import time
@@ -15,7 +16,7 @@ from xscore.cli.options import DRY_RUN, Flags, command
 from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_facts, render_table
 from xscore.extensions.exchange.saved_files import Contents, encode_file
-from xscore.extensions.shared.team.administration import TeamDesk, TeamMember, TeamStatus
+from xscore.extensions.shared.team.administration import TeamClient, TeamMember, TeamStatus
 from xscore.extensions.shared.team.incoming import remove_team_memories
 from xscore.extensions.shared.team.membership import (
     Membership,
@@ -39,6 +40,7 @@ from xscore.platform.figures import format_bytes, format_seconds
 from xscore.platform.git import git_user
 from xscore.platform.git_folder import origin_url
 from xscore.platform.text import counted, one_line
+from xscore.records.memory import MEMBER_CHARS
 from xscore.settings.model import SharedSettings
 from xscore.store.checkpoints import load_checkpoint, share_checkpoint, take_back_checkpoint
 from xscore.store.composing import checked_line
@@ -61,9 +63,9 @@ def _sharing_settings(flags: Flags) -> SharedSettings:
     return settings
 
 
-def _desk(store: "Store", settings: SharedSettings) -> TeamDesk:
+def _client(store: "Store", settings: SharedSettings) -> TeamClient:
     address = memories_address(settings, timeout_s=COMMAND_S)
-    return TeamDesk(address, team_key(settings), required_membership(store))
+    return TeamClient(address, team_key(settings), required_membership(store))
 
 
 @command()
@@ -176,7 +178,7 @@ def show_team(flags: Flags) -> None:
         flags.terminal.print_result({"memories": settings.memories}, "", none=f"{_OFF}. {_TURN_ON}")
         return
     with opened_store(flags, make=False) as store:
-        status = _desk(store, settings).status(time.time)
+        status = _client(store, settings).status(time.time)
     flags.terminal.print_result(status, _render_status)
 
 
@@ -202,7 +204,7 @@ def _render_status(status: TeamStatus) -> str:
 
 
 def _member_row(member: TeamMember) -> tuple[str, ...]:
-    name = f"{one_line(member.by) or 'unknown'} ({member.member[:8]})"
+    name = f"{one_line(member.by) or 'unknown'} ({member.member[:MEMBER_CHARS]})"
     if member.is_you:
         name += ", you"
     age = format_age(member.seen_at, time.time())
@@ -221,7 +223,7 @@ def export_team(flags: Flags) -> None:
     """
     settings = _sharing_settings(flags)
     with opened_store(flags, make=False) as store:
-        export = _desk(store, settings).export()
+        export = _client(store, settings).export()
     if export.skipped:
         flags.terminal.note(f"skipped {counted(export.skipped, 'entry', 'entries')}: unreadable")
     flags.terminal.data(encode_file(Contents.MEMORIES, export.memories).decode(), is_json=True)
@@ -236,11 +238,11 @@ def erase_shared_memories(flags: Flags) -> None:
     """
     settings = _sharing_settings(flags)
     with opened_store(flags, make=False) as store:
-        desk = _desk(store, settings)
-        count = desk.ask(lambda server, _: len(server.own_digests()))
+        client = _client(store, settings)
+        count = client.ask(lambda server, _: len(server.own_digests()))
         if not flags.dry_run:
-            desk.erase_all()
-            remaining = desk.ask(lambda server, _: len(server.own_digests()))
+            client.erase_all()
+            remaining = client.ask(lambda server, _: len(server.own_digests()))
             with database.transaction(store.connection):
                 write_membership(store.connection, None)
     if flags.dry_run:

@@ -7,7 +7,7 @@ erasure owed until it has joined again, or the user gives it up (`--here-only`).
 
 from sqlite3 import Connection
 
-from xscore.extensions.shared.team.administration import TeamDesk
+from xscore.extensions.shared.team.administration import TeamClient
 from xscore.extensions.shared.team.membership import read_membership
 from xscore.extensions.shared.team.sync import memories_address, team_server_name
 from xscore.extensions.shared.team.team_key import team_key
@@ -39,9 +39,9 @@ def erase_from_team(
             return ServerErasure(
                 server=server, is_team=True, problem="shared.memories_url names another now"
             )
-        desk = TeamDesk(address, team_key(settings), membership)
-        removed = desk.erase(request.memories)
-        remaining = desk.erase(request.memories) if verify else None
+        client = TeamClient(address, team_key(settings), membership)
+        removed = client.erase(request.memories)
+        remaining = client.erase(request.memories) if verify else None
     except (SharedUnavailable, UsageError) as error:
         return ServerErasure(server=server, is_team=True, problem=error.message)
     return ServerErasure(server=server, is_team=True, removed=removed, left=remaining)

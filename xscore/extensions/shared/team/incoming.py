@@ -20,7 +20,7 @@ from xscore.extensions.shared.team.shared_content import (
 )
 from xscore.platform import database
 from xscore.platform.hashing import digest
-from xscore.records.memory import Citation, Memory
+from xscore.records.memory import MEMBER_CHARS, Citation, Memory
 from xscore.store import evidence, memory_rows
 from xscore.store.checkpoints import CheckpointPayload, write_checkpoint
 from xscore.store.memory_writer import write_memory
@@ -149,7 +149,7 @@ def _apply_checkpoint(
         goals=shared.goals,
         entries=shared.entries,
         from_team=identifier,
-        by=shared.by or entry.member[:8],
+        by=shared.by or entry.member[:MEMBER_CHARS],
     )
     name = shared.name
     taken = "SELECT 1 FROM checkpoint WHERE name = ?"

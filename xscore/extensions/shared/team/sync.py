@@ -39,7 +39,7 @@ from xscore.store.checkpoints import note_checkpoints_erased
 from xscore.store.copied_stores import has_statement_since
 from xscore.store.store import Store
 
-SLOWER = 1.25
+MOST_RISE = 1.25
 """By how much one exchange can raise what is usual; it falls at once."""
 COMMAND_S = 120.0
 """For a command that is about nothing else, with thousands of memories to take."""
@@ -218,7 +218,7 @@ def _usual_s(membership: Membership, result: ExchangeResult) -> float:
     wait."""
     if not membership.usual_s:
         return result.took_s
-    return min(result.took_s, SLOWER * membership.usual_s)
+    return min(result.took_s, MOST_RISE * membership.usual_s)
 
 
 def _compared_until(

@@ -38,7 +38,7 @@ PATIENCE = 2.0
 """A turn waits so many times as long as an exchange usually takes."""
 MOST_LATE = 1
 """How many turns in a row may go without its answer before the server counts as away."""
-SLOWER = 1.25
+LONGER_WHEN_LATE = 1.25
 """By how much longer the next turn waits for a server that was too late for this one."""
 RECENT_S = 60.0
 """A turn asks no server that was asked so lately, unless something was stated."""
@@ -100,7 +100,7 @@ def _note_failure(store: Store, *, is_late: bool) -> bool:
         if membership is None:
             return True
         if is_late and membership.late < MOST_LATE:
-            usual_s = min(SLOWER * membership.usual_s, MOST_WAIT_S / PATIENCE)
+            usual_s = min(LONGER_WHEN_LATE * membership.usual_s, MOST_WAIT_S / PATIENCE)
             late = replace(membership, late=membership.late + 1, usual_s=usual_s)
             write_membership(store.connection, late)
             return False
