@@ -329,7 +329,7 @@ def test_a_password_that_could_be_a_name_is_found(line: str) -> None:
     assert redact(line).types == redact(line, prose=True).types == ("password",)
 
 
-@pytest.mark.parametrize("space", ["\xa0", "\u2003", "\u202f", "\u3000"])
+@pytest.mark.parametrize("space", ["\xa0", "\u2003", "\u202f", "\u3000", "\u200b", "\xad"])
 def test_a_space_of_another_width_hides_no_password(space: str) -> None:
     """Pages and word processors write them; the text keeps its own."""
     line = f'price: 9{space}EUR; password{space}={space}"Tr0ub4dor&3xyz"'

@@ -56,7 +56,7 @@ OUTPUTS = [
     ),
 ]
 OPENS_PAGE = [
-    option("--open", "opens", is_flag=True, help="Open the turn's page (`xscore show`) after it.")
+    option("--open", "opens", is_flag=True, help="Then open the turn's page in a browser.")
 ]
 BATCH_FILE = [
     tuning(

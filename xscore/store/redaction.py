@@ -146,8 +146,9 @@ def _pem_bodies(text: str) -> Iterator[SecretSpan]:
             yield SecretSpan(*_without_edges(text, start, stop), str(fence.lastgroup))
 
 
-_ODD_SPACE = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
-"""Spaces of other widths: pages and word processors put them around `=` and after `:`."""
+_ODD_SPACE = re.compile("[\xa0\xad\u1680\u2000-\u200f\u202f\u205f\u2060\u3000\ufeff]")
+"""Spaces of other widths and of none: pages and word processors put them around `=` and after `:`.
+"""
 
 
 def _searched_text(text: str) -> str:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 AGENT = "xscore"
 ACCEPT = "text/html, application/pdf, text/markdown, text/plain;q=0.9, */*;q=0.5"
 MOST_REDIRECTS = 5
-ROBOTS_BYTES = 500_000
+ROBOTS_BYTES = 500 << 10
+"""The least that RFC 9309 allows to read."""
 CONNECT_TIMEOUT_S = 10.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _NOT_MODIFIED = 304
@@ -124,7 +125,8 @@ class Downloader:
         hop = f"{origin}/robots.txt"
         for _ in range(MOST_REDIRECTS + 1):
             hop = checked_address(hop, self._settings)
-            reply = await self._request(hop, {"Accept": "text/plain"}, max_bytes=ROBOTS_BYTES)
+            headers = {"Accept": "text/plain"}
+            reply = await self._request(hop, headers, max_bytes=ROBOTS_BYTES, too_large=_SAVE_IT)
             if reply.status in _REDIRECTS:
                 hop = redirected_address(hop, reply.headers.get("Location", ""))
             elif 200 <= reply.status < 300:
@@ -138,8 +140,18 @@ class Downloader:
             f"{origin}/robots.txt cannot be read, so nothing is fetched from there", hint=_SAVE_IT
         )
 
-    async def _request(self, address: str, headers: Mapping[str, str], *, max_bytes: int) -> _Reply:
-        """Send one request to one host, and read its reply. Raises NotFetched."""
+    async def _request(
+        self,
+        address: str,
+        headers: Mapping[str, str],
+        *,
+        max_bytes: int,
+        too_large: str = TOO_LARGE,
+    ) -> _Reply:
+        """Send one request to one host, and read its reply. Raises NotFetched.
+
+        too_large: what to do about a body that is.
+        """
         # Only where something is fetched.
         from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 
@@ -174,7 +186,7 @@ class Downloader:
                     raise NotFetched(f"{origin_of(address)} sent only a part", hint=_AGAIN)
                 return _Reply(response.status, response.headers, bytes(data))
         except OversizedReply as error:
-            raise NotFetched(f"{origin_of(address)} answered {error}", hint=TOO_LARGE) from error
+            raise NotFetched(f"{origin_of(address)} answered {error}", hint=too_large) from error
         except (ClientError, OSError, ValueError) as error:
             raise gate.explained(address, error) from error
 

@@ -251,5 +251,5 @@ def erase_shared_memories(flags: Flags) -> None:
         return
     body = {"erased": count, "left": remaining, "dry_run": False}
     flags.terminal.print_result(
-        body, f"erased {counted(count, 'entry', 'entries')}; asked again: {remaining} left"
+        body, f"erased {counted(count, 'entry', 'entries')}; {remaining:,} left on the server"
     )

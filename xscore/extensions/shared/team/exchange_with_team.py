@@ -58,6 +58,15 @@ class ExchangeRequest(Struct, frozen=True, kw_only=True):
     """None: nothing was stated since the last exchange, or the user only reads."""
 
 
+class SentEntries(Struct, frozen=True, kw_only=True):
+    """What was sent of the difference between a store and the server."""
+
+    sent: int
+    taken_back: int
+    version: int
+    """Of the project afterwards; 0: nothing was sent."""
+
+
 class ExchangeResult(Struct, kw_only=True):
     """What the server answered."""
 
@@ -96,7 +105,9 @@ def exchange(request: ExchangeRequest) -> ExchangeResult:
         result = ExchangeResult(greeting=greeting, version=0)
         newest = greeting.version
         if request.outgoing is not None:
-            newest = max(newest, _send(server, request, request.outgoing, result, project))
+            sent = _send(server, request.key, greeting, request.outgoing, project)
+            result.sent, result.taken_back = sent.sent, sent.taken_back
+            newest = max(newest, sent.version)
             if newest and not greeting.epoch:
                 # The first entry of all began the project.
                 result.greeting = server.greet()
@@ -106,33 +117,28 @@ def exchange(request: ExchangeRequest) -> ExchangeResult:
 
 
 def _send(
-    server: TeamServer,
-    request: ExchangeRequest,
-    outgoing: Outgoing,
-    result: ExchangeResult,
-    project: str,
-) -> int:
-    """Send the difference between this store and the server; return the project's version."""
-    encrypted = [_encrypted(request.key, result.greeting, project, text) for text in outgoing.texts]
-    taken_back = [entry_name(request.key, project, identity) for identity in outgoing.taken_back]
-    asked_for = None
+    server: TeamServer, key: TeamKey, greeting: ServerGreeting, outgoing: Outgoing, project: str
+) -> SentEntries:
+    """Send the difference between this store and the server."""
+    encrypted = [_encrypted(key, greeting, project, text) for text in outgoing.texts]
+    names_taken_back = [entry_name(key, project, identity) for identity in outgoing.taken_back]
+    names: list[str] | None = None
     if not outgoing.is_whole:
-        asked_for = [*(entry.name for entry in encrypted), *taken_back]
-    on_server = server.own_digests(asked_for)
+        names = [entry.name for entry in encrypted] + names_taken_back
+    on_server = server.own_digests(names)
     entries: list[NewEntry] = []
     for entry in encrypted:
         assert entry.content is not None
         if on_server.get(entry.name) != sha256(entry.content).digest():
             entries.append(entry)
-    result.sent = len(entries)
-    for name in taken_back:
+    sent = len(entries)
+    for name in names_taken_back:
         if name in on_server:
             entries.append(NewEntry(name, MEMORY, None))
-            result.taken_back += 1
     version = 0
     for start in range(0, len(entries), MOST_AT_ONCE):
         version = server.put(entries[start : start + MOST_AT_ONCE])
-    return version
+    return SentEntries(sent=sent, taken_back=len(entries) - sent, version=version)
 
 
 def _encrypted(
