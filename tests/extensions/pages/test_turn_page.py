@@ -19,6 +19,7 @@ from tests.extensions.pages.conftest import (
     make_place,
     scripted_settings,
 )
+from xscore.extensions.pages.answer_html import answer_html
 from xscore.extensions.pages.commands import write_page
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched
@@ -201,13 +202,24 @@ def test_hostile_text_makes_no_element(shop: Place, hostile: Place) -> None:
 
 
 def test_the_answer_links_what_it_cites_and_nothing_else(shop: Place) -> None:
-    """An id that is no chosen memory's is marked; a link of the answer stays text."""
+    """A link of the answer stays text."""
     shown = shop.show("chosen")
     answer = re.search(r'<div class="answer">(.*?)</div>', shown.html, re.DOTALL)
     assert answer
-    assert 'class="cite unknown"' in answer[1] or 'href="#kept-' in answer[1]
     assert "<strong>Basket.total</strong>" in answer[1]
     assert "<a href" not in answer[1]
+
+
+def test_a_citation_leads_to_the_memory_that_it_means(shop: Place) -> None:
+    """The beginning of an ID is enough; an ID of no chosen memory is marked and leads nowhere."""
+    kept = shop.show("chosen").record.kept
+    chosen_id = kept[0].memory.id
+    assert 'href="#kept-1"' in answer_html(f"As summed [{chosen_id}].", kept)
+    assert 'href="#kept-1"' in answer_html(f"As summed [{chosen_id[:12]}].", kept)
+    other_id = chosen_id[:-1] + ("0" if chosen_id[-1] != "0" else "1")
+    unknown = answer_html(f"As summed [{other_id}].", kept)
+    assert 'class="cite unknown"' in unknown
+    assert "href" not in unknown
 
 
 def test_the_same_turn_gives_the_same_bytes(shop: Place) -> None:

@@ -118,7 +118,9 @@ def _run(fetches: Sequence[Callable[[], "KeptDocument"]], flags: Flags) -> int:
         "documents": [record_json(document) for document in kept],
         "not_fetched": [{"problem": refusal.message, "hint": refusal.hint} for refusal in refused],
     }
-    flags.terminal.print_result(body, "\n".join(map(_describe_kept, kept)))
+    flags.terminal.print_result(
+        body, "\n".join(map(_describe_kept, kept)), none="nothing was fetched"
+    )
     for refusal in refused:
         flags.terminal.note(f"not fetched: {join_sentences(refusal.message, refusal.hint)}")
     return ExitCode.PARTLY if refused else ExitCode.DONE

@@ -241,9 +241,7 @@ def _memories_json(memories: Sequence[SavedMemory]) -> dict[str, object]:
     type=click.Choice([str(Layer.USER)]),
     help="Also lines of your own layer, else refused.",
 )
-@click.option(
-    "--skip-damaged", is_flag=True, help="Leave out lines that are no JSON, and say which."
-)
+@click.option("--skip-damaged", is_flag=True, help="Skip lines that are not JSON, and say which.")
 def import_memories(
     file: Path, snapshot: bool, layer: str | None, skip_damaged: bool, flags: Flags
 ) -> None:

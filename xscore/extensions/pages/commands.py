@@ -37,7 +37,7 @@ def show(*, turn: str, opens: bool, output: Path | None, flags: Flags) -> None:
     """Show a turn as a page: the map of all scores, what was chosen and why, the answer, the cost.
 
     TURN is an ID, the beginning of one, or `latest` (the default). The page is one HTML file that
-    loads and sends nothing. Without -o a terminal is told the path of a private temporary file, and
+    loads and sends nothing. Without -o a terminal shows the path of a private temporary file, and
     a pipe gets the page itself. Nothing is sent to any model.
     """
     if output is not None and output.suffix.lower() not in PAGE_ENDINGS:

@@ -22,6 +22,7 @@ from xscore.extensions.view.routes import answer_request
 from xscore.extensions.view.server import PageServer
 from xscore.extensions.view.site import Site
 from xscore.platform.errors import UsageError
+from xscore.platform.figures import format_seconds
 from xscore.platform.paths import find_root
 from xscore.settings import LoadedSettings
 
@@ -64,7 +65,7 @@ def view(*, edit: bool, opens: bool, idle: float, port: int, flags: Flags) -> No
             flags.terminal.note("Ctrl-C ends it")
             try:
                 server.serve(lambda request: answer_request(site, request))
-                flags.terminal.note("ended: no request for a while")
+                flags.terminal.note(f"ended: no request for {format_seconds(idle)}")
             except KeyboardInterrupt:
                 flags.terminal.note("ended")
 
