@@ -139,7 +139,10 @@ def read_copy(copy: Path, keys: KeySource) -> CopyContents:
         rows = stated_rows.copied_rows(connection)
         erased = connection.execute("SELECT memory_id, at FROM erased").fetchall()
     with database.damage_if_invalid("a copied memory"):
-        return CopyContents(tuple(map(stated_rows.memory_of, rows.values())), dict(erased))
+        memories = map(stated_rows.memory_of, rows.values())
+        # Earlier versions also copied what files show.
+        stated = tuple(copied for copied in memories if not copied.memory.is_shown_by_files)
+        return CopyContents(stated, dict(erased))
 
 
 def remove_copy(copy: Path) -> None:

@@ -45,10 +45,10 @@ class StatedMemory(Struct, frozen=True):
 
 def rows_to_copy(connection: sqlite3.Connection) -> dict[str, CopyRow]:
     """Return what a store holds that was stated, by id; what colleagues share is on their team's
-    server."""
+    server, and what files show is read from them again."""
     rows: dict[str, CopyRow] = {}
     for stated in _stated_memories(connection):
-        if not stated.memory.is_from_team:
+        if not (stated.memory.is_from_team or stated.memory.is_shown_by_files):
             rows[stated.memory.id] = _row_of(stated)
     return rows
 

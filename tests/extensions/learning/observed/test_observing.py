@@ -7,6 +7,7 @@ import pytest
 
 from tests.conftest import MakeRepo
 from tests.extensions.learning.conftest import NOW
+from tests.statements import say
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.learning.observed.observation import MOST_FACTS, look_at_files
 from xscore.extensions.learning.observed.observe import HURRIED_FILES, observe_repository
@@ -18,6 +19,7 @@ from xscore.records.memory import Kind, Memory, MemorySource, MemoryStatus
 from xscore.records.statement import Statement
 from xscore.records.turn import Turn
 from xscore.settings import IndexSettings, JudgeSettings, MemorySettings, Settings
+from xscore.store import stated_copy
 from xscore.store.evidence import citations_of, refresh_evidence
 from xscore.store.index_rows import OBSERVED, read_index_meta
 from xscore.store.remembering import remember
@@ -208,6 +210,19 @@ def test_a_secret_in_a_command_is_stored_nowhere(
     assert "pytest" in observed()["test_command"].text
     store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert secret.encode() not in store.path.read_bytes()
+
+
+@pytest.mark.usefixtures("root")
+def test_what_files_show_is_no_statement_of_the_user(store: Store, observed: Observed) -> None:
+    """It is not copied beside the store: where the store is lost, an index run notes it again."""
+    assert observed()
+    source = store.copied_stores()[0]
+    stated_copy.update_copy(source)
+    assert not source.copy_path.exists()
+    say(store, "Prices are whole cents.")
+    stated_copy.update_copy(source)
+    (copied,) = stated_copy.read_copy(source.copy_path, source.keys).memories
+    assert copied.memory.text == "Prices are whole cents."
 
 
 def test_a_hurried_run_leaves_many_files_to_a_later_one(store: Store, root: Path) -> None:
