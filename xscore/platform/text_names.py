@@ -15,7 +15,7 @@ _FORM = re.compile(
     r"[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z0-9]_|_\w|[A-Za-z]\d|\d[A-Za-z]|\d\.\d|\w(?:\.|::)[A-Za-z]"
     r"|[A-Z]-\d"
 )
-"""Somewhere in a word: camel case, a low line, letters and digits, dots between, a ticket."""
+"""Somewhere in a word: camel case, an underscore, letters and digits, dots between, a ticket."""
 _MARKED = re.compile(r"--?[A-Za-z]|#\d")
 """At the start of a word: an option, an issue."""
 _NO_NAMES = frozenset({"e.g", "i.e", "etc", "vs", "a.m", "p.m"})

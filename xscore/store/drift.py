@@ -290,8 +290,8 @@ def drift_warnings(store: "Store", memories: Sequence[Memory]) -> dict[str, str]
 
 
 def gone_names(store: "Store", memories: Iterable[Memory]) -> dict[str, str]:
-    """Return what memories name that no longer exists, by id, for those who say themselves what is
-    stale; of a document that it was fetched long ago."""
+    """Return what memories name that no longer exists, and that documents were fetched long ago, by
+    id; for callers who say themselves what is stale."""
     shown = list(memories)
     warnings = _old_documents(store, shown)
     facts = [memory for memory in shown if may_drift(memory)]

@@ -1,10 +1,10 @@
 """What a model wrote that files, classes and folders are for, table `purpose`: one line each.
 
 A row is found by what it was written about: the hash of a file, of a class's text, of a folder's
-name and the names of its files. So an unchanged file is paid once in all worktrees, and a changed
-one has no purpose to show until it is asked for again. Words are ranked by the latest of a path as
-well (`scorer.purpose_field`). A model as the judge is shown none: a purpose is what a model says
-about text of strangers (`docs/internals/decisions/0057-cards.md`).
+name and the names of its files. So an unchanged file is paid for once in all worktrees, and a
+changed one has no purpose to show until it is asked for again. Words are ranked by the latest of a
+path as well (`scorer.purpose_field`). A model as the judge is shown none: a purpose is what a model
+says about text of strangers (`docs/internals/decisions/0057-cards.md`).
 Trade-off: a file with one changed line counts as changed.
 """
 
@@ -47,9 +47,9 @@ _OUTDATED = """
         SELECT path, max(at) FROM purpose WHERE kind = 'file' GROUP BY path
       ))
 """
-"""What nothing has now; the latest of a file still tells words what it is for."""
+"""Purposes of contents that are nowhere now. The latest of a file stays: words still rank by it."""
 OUTDATED_AFTER_S = 90 * DAY_S
-"""A branch that is checked out again within this time is not paid again."""
+"""A branch that is checked out again within this time is not paid for again."""
 _EXCLUDED = """
     DELETE FROM purpose WHERE path IN (SELECT path FROM file_row WHERE excluded <> '')
       AND path NOT IN (SELECT path FROM file_row WHERE excluded = '')
@@ -103,7 +103,7 @@ def save_purposes(
 
 
 def written_keys(connection: sqlite3.Connection) -> frozenset[PurposeKey]:
-    """Return what was written about, in vain too."""
+    """Return what was written about, empty lines included."""
     rows = connection.execute("SELECT kind, content FROM purpose").fetchall()
     return frozenset([PurposeKey(PurposeKind(kind), content) for kind, content in rows])
 

@@ -1,7 +1,7 @@
 """`xscore batch purposes`: have a model write what files, classes and folders are for.
 
-One command, run again until nothing lacks: it fetches what a vendor has done, says what is missing
-and what that costs, asks, and sends it. Nothing else of xscore ever sends such a request.
+One command, run again until every purpose is there: it fetches what a vendor has done, says what is
+missing and what that costs, asks, and sends it. Nothing else of xscore ever sends such a request.
 """
 
 from decimal import Decimal

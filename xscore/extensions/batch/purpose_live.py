@@ -48,7 +48,7 @@ class LivePurposes(Struct, kw_only=True):
 async def write_live(
     parts: PipelineParts, writer: JudgeDescription, plan: PurposePlan
 ) -> LivePurposes:
-    """Ask for every purpose that lacks, and keep what comes. Raises StoreError."""
+    """Ask for every missing purpose, and keep what comes. Raises StoreError."""
     done = LivePurposes()
     spec = writer.spec
     await import_for_judging(spec.provider)

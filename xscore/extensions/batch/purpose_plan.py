@@ -45,7 +45,7 @@ LEAST_SEEN = 50
 
 
 class PurposePlan(Struct, frozen=True, kw_only=True):
-    """Purposes that lack, and what they would cost."""
+    """Purposes that are missing, and what they would cost."""
 
     writer: str
     """`provider:model`."""

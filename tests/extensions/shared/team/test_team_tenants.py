@@ -153,12 +153,6 @@ ATTACKS: dict[str, Attack] = {
 """Each line is tried on one connection of eve's, whatever came of the line before."""
 
 
-@pytest.fixture(scope="module")
-def tenants(team: TeamDatabase) -> TeamDatabase:
-    """The database; statistics are gathered, as a server does by itself."""
-    return team
-
-
 def state_of_acme(team: TeamDatabase) -> list[tuple[object, ...]]:
     """Return all rows of the team that is attacked, by the superuser."""
     rows: list[tuple[object, ...]] = []

@@ -44,9 +44,9 @@ class JudgmentTables(Enum):
 
     LEFT_ALONE = "left alone"
     MISSING = "missing"
-    """They are made, and walled."""
+    """They are created, with row-level security."""
     THERE = "there"
-    """They are walled."""
+    """They get row-level security."""
 
 
 def schema_steps() -> dict[int, str]:
@@ -66,7 +66,7 @@ def setup_sql(
     """Return the SQL that prepares this database for an organisation and its logins.
 
     since: the version of the schema that is there; 0: none is.
-    judgments: whether the tables of judgments get the same walls.
+    judgments: whether the tables of judgments get row-level security, too.
     steps: as of `schema_steps`, which is the default.
     Raises UsageError for a login that is no plain name.
     """
