@@ -13,6 +13,7 @@ from tests.extensions.documents.samples import (
     pdf_of,
     pdf_stream,
 )
+from xscore.extensions.documents import passages
 from xscore.extensions.documents.forms import form_of
 from xscore.extensions.documents.parsed import ParsedDocument, ReadingJob
 from xscore.extensions.documents.reading import read_apart
@@ -168,3 +169,13 @@ def test_a_page_beyond_the_memory_of_its_process_ends_that_alone() -> None:
     """The parent says that it was too much."""
     document = read(b"<html><body>" + b"<p>" * 2_000_000 + b"hello")
     assert "MB" in document.problem or " s" in document.problem
+
+
+def test_no_half_of_a_secret_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that is cut at the limit ends before the word that the limit goes through."""
+    monkeypatch.setattr(passages, "MOST_CHARS", 500)
+    text = "word " * 98 + "AKIA" + "Z3XQ7LMN2PRT5UVW"
+    cut = passages.passages_of_text(text)
+    assert cut.note
+    assert "word" in cut.passages[-1].text
+    assert "AKIA" not in cut.passages[-1].text

@@ -83,7 +83,9 @@ def _clean(text: str) -> _CleanText:
     note = ""
     if len(text) > MOST_CHARS:
         note = f"only the first {MOST_CHARS:,} of {len(text):,} characters were kept"
-        text = text[:MOST_CHARS]
+        # Up to the last space: no rule recognizes the half of a secret.
+        kept, _, _ = text[:MOST_CHARS].rpartition(" ")
+        text = kept or text[:MOST_CHARS]
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0c", "\n")
     text = without_invisible(encodable_text(_CONTROLS.sub("", text)))
     # Before lines are wrapped and cut, since half a secret is recognized by no rule; after what is
