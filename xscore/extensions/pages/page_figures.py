@@ -58,11 +58,14 @@ def describe_turn(page: TurnPage) -> str:
     who = "words alone, without a model"
     if not receipt.ranked_by_words:
         who = f"{receipt.judge.provider}:{receipt.judge.model}"
+    answered = ""
+    if receipt.primary and receipt.answer:
+        answered = f" answered by {receipt.primary.provider}:{receipt.primary.model},"
     spent = receipt.spent()
     cost = format_dollars(spent.cost_usd, estimated=spent.estimated)
     candidates = counted(receipt.coverage.candidates, "memory", "memories")
     return (
-        f"{len(receipt.selected):,} of {candidates} chosen by {who},"
+        f"{len(receipt.selected):,} of {candidates} chosen by {who},{answered}"
         f" in {format_seconds(receipt.latency.total)} for {cost}."
     )
 

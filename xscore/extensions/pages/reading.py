@@ -122,8 +122,17 @@ def _shown_memory(
         why=_why(memory, is_kept=is_kept),
         place=mapped.place_of.get(memory.id, -1),
         is_changed=is_changed,
-        is_cited=bool(shown.cited) and memory.id.startswith(shown.cited),
+        is_cited=_is_cited(memory, past.answer, shown.cited),
     )
+
+
+def _is_cited(memory: Selected, answer: str, cited_ids: tuple[str, ...]) -> bool:
+    """Return whether an answer cites a memory by its id, or names its lines or its whole name."""
+    if memory.id.startswith(cited_ids):
+        return True
+    names_lines = bool(memory.path) and f"{memory.path}:{memory.start_line}" in answer
+    names_entity = bool(memory.entity) and f"`{memory.entity}`" in answer
+    return names_lines or names_entity
 
 
 def _first_lines(text: str) -> tuple[str, int]:

@@ -51,7 +51,8 @@ function scoreText(place) {
 const CUT_AT = 0.62;
 const topScore = Math.max(0.01, parts.max(data.scores) / SCORE_STEPS || 1);
 const cutScore = data.threshold === null ? topScore * CUT_AT : Math.min(Math.max(data.threshold, 0.001), 0.999);
-const fullScore = data.threshold === null ? topScore : Math.max(Math.min(1, topScore), cutScore + 0.001);
+const topOfScale = data.byWords ? Math.min(1, topScore) : 1;
+const fullScore = data.threshold === null ? topScore : Math.max(topOfScale, cutScore + 0.001);
 const rampPlace = parts.scaleLinear().domain([0, cutScore, fullScore]).range([0, CUT_AT, 1]).clamp(true);
 const RAMP_STEPS = 64;
 
