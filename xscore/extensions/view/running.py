@@ -106,7 +106,10 @@ def _live_turn(store: "Store", settings: "Settings", turn_id: str) -> LiveTurn:
     past = past_turn(store.connection, turn_id)
     now = store.clock()
     listed = load_listed_turn(store.connection, turn_id, now=now)
-    assert past is not None
+    if past is None:
+        raise NothingMatched(
+            f"turn {turn_id} was erased a moment ago", hint="The list of questions has the others."
+        )
     everything = candidates_now(store, settings, past)
     candidates = pool.narrow_to_scope(everything, past.turn.scope)
     judgments = pool.known_judgments(store, past.turn_key, past.judge)
