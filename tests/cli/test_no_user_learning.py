@@ -53,6 +53,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "session delete": ("one",),
     "history show": ("t_nope",),
     "history delete": ("t_nope", "--yes"),
+    "view": ("--idle", "0.1s"),
 }
 """The arguments that a command needs to run."""
 
