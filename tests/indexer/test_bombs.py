@@ -61,7 +61,7 @@ def test_a_bomb_is_tried_once(make_repo: MakeRepo) -> None:
 def test_a_clone_full_of_bombs_is_indexed_and_asked(make_repo: MakeRepo) -> None:
     """With 2 GB of address space both commands succeed, and every other file has its entities."""
     root = make_repo({**ALL, "shop.py": SNIPPET, "README.md": "# Shop\n"})
-    ask = ("ask", "Where is the total of lines summed?", "--judge", "lexical", "--no-answer", "-y")
+    ask = ("ask", "Where does `total` sum the lines?", "--judge", "lexical", "--no-answer", "-y")
     done = programs.run(*ask, cwd=root, program=LIMITED)
     assert done.returncode == 0, done.stderr
     assert "shop.py" in done.stdout

@@ -69,13 +69,13 @@ class PurposeRenderer(BatchRenderer):
 class PurposeSender(BatchSender):
     """Creates the batches of a job that asks for purposes."""
 
-    renderer = PurposeRenderer
+    renderer: type[BatchRenderer] = PurposeRenderer
 
 
 class PurposeCollector(ResultCollector):
     """Stores the purposes of a job's batches."""
 
-    renderer = PurposeRenderer
+    renderer: type[BatchRenderer] = PurposeRenderer
 
     def enter_results(self, batch: Batch, chunk: ResultChunk) -> None:
         """Keep the lines of these results and enter what they cost, in one transaction."""

@@ -58,7 +58,7 @@ class PageServer(ThreadingMixIn, TCPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 64
-    timeout = LOOKS_EVERY_S
+    timeout: float | None = LOOKS_EVERY_S
 
     def __init__(
         self, *, port: int, idle_s: float, on_failure: Callable[[str], None] = lambda _: None
@@ -66,7 +66,7 @@ class PageServer(ThreadingMixIn, TCPServer):
         """port: 0 takes a free one. on_failure: told of a page that could not be made."""
         self._maker = ThreadPoolExecutor(max_workers=1)  # first: a taken port closes the server
         super().__init__((LOOPBACK, port), _Connection)
-        self.door = Door(random_hex(TOKEN_BYTES), self.server_address[1])
+        self.door: Door = Door(random_hex(TOKEN_BYTES), self.server_address[1])
         self.make_page: MakePage = _nothing_yet
         self._idle_s = idle_s
         self._on_failure = on_failure

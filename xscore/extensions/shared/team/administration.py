@@ -85,7 +85,7 @@ class TeamClient:
         self.address = address
         self.key = key
         self.membership = membership
-        self.project = project_digest(key, membership.repository)
+        self.project: str = project_digest(key, membership.repository)
 
     def ask(self, work: Callable[[TeamServer, ServerGreeting], T]) -> T:
         """Connect, greet, ask and close within the deadline. Raises SharedUnavailable."""
