@@ -74,6 +74,8 @@ def main() -> int:
     report = Path(given("MARKDOWN")).read_text("utf-8").strip()
     address = f"{server}/{repository}/actions/runs/{run}"
     link = f"[The run]({address})" if is_check() else f"[The run, with the page]({address})"
+    if given("TURN_PAGE"):
+        link = f"[The map of the question]({given('TURN_PAGE')}) · {link}"
     text = f"{mark()}\n{report or NOTHING_LEFT}\n\n{link}\n"
     try:
         api = Api(os.environ["GITHUB_API_URL"], token)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 CHECK = "check"
+ONE_TURN = ("ask", "context")
 KEYS = ("OPENAI_API_KEY", "TYPESAFE_API_KEY", "ANTHROPIC_API_KEY")
 
 
@@ -91,6 +92,11 @@ def is_of_fork() -> bool:
 def is_check() -> bool:
     """Whether the command is `xscore check`, whose list is all that there is to tell."""
     return given("COMMAND").partition(" ")[0] == CHECK
+
+
+def is_one_turn() -> bool:
+    """Whether the command is one turn, which has a page of its own."""
+    return given("COMMAND").partition(" ")[0] in ONE_TURN
 
 
 def xscore(*arguments: str) -> list[str]:

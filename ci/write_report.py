@@ -24,6 +24,7 @@ from ci.runner import (
     fenced,
     given,
     is_check,
+    is_one_turn,
     is_true,
     own_file,
     set_output,
@@ -74,8 +75,8 @@ class Written(Struct, frozen=True):
 
 
 def main() -> int:
-    """Write summary, page and report; give `report`, `page`, `markdown`, `cost-usd`, `calls` and
-    `gate`."""
+    """Write summary, pages and report; give `report`, `page`, `turn`, `markdown`, `cost-usd`,
+    `calls` and `gate`."""
     page, report, markdown = (
         own_file("xscore", ".html"),
         own_file("report", ".json"),
@@ -102,6 +103,9 @@ def main() -> int:
     # A check that sent nothing has nothing to account for.
     has_page = page.exists() and (not is_check() or bool(spent.get("attempts")))
     set_output("page", str(page) if has_page else "")
+    # Without a turn in this run the latest one would be an earlier run's, restored with the store.
+    has_turn = is_one_turn() and bool(written.found.get("turns"))
+    set_output("turn", _write_turn(own_file("turn", ".html")) if has_turn else "")
     set_output("cost-usd", str(spent.get("cost_usd", "")))
     set_output("calls", str(spent.get("attempts", "")))
     set_output("gate", str(written.code))
@@ -177,6 +181,17 @@ def _write(page: Path) -> Written:
         sys.stderr.write(first.stderr)
     markdown = shown.stdout if shown.returncode in (0, GATE) else ""
     return Written(first.returncode, _report(told), markdown, first.stderr)
+
+
+def _write_turn(page: Path) -> str:
+    """Write the page of the latest turn; return its path, empty: it cannot be shown."""
+    words = xscore("show", "--quiet", f"--output={page}")
+    with fenced():
+        shown = subprocess.run(
+            words, stderr=subprocess.PIPE, text=True, env=environment(), check=False
+        )
+        sys.stderr.write(shown.stderr)
+    return str(page) if shown.returncode == 0 and page.exists() else ""
 
 
 def _report(told: subprocess.CompletedProcess[str]) -> dict[str, Any]:

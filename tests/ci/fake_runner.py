@@ -175,7 +175,7 @@ class Runner(Struct):
         if action == "actions/upload-artifact":
             page = Path(with_["path"])
             self.artifacts[page.name] = page.read_text("utf-8")
-            return {}
+            return {"artifact-url": f"https://github.example/artifacts/{page.name}"}
         raise AssertionError(f"{action} is not known here")
 
     def _restore(self, path: str, prefixes: list[str]) -> dict[str, str]:

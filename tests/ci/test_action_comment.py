@@ -74,6 +74,15 @@ def test_it_is_made_once_and_then_changed(step: Step, api: GitHubApi) -> None:
     assert api.tokens == {"Bearer t0ken"}
 
 
+def test_it_leads_to_the_page_of_a_turn(step: Step, api: GitHubApi) -> None:
+    """Where one was uploaded."""
+    step.run(api.url)
+    assert "map" not in api.comments[0]["body"]
+    address = "https://github.invalid/someone/shop/actions/runs/77/artifacts/5"
+    step.run(api.url, TURN_PAGE=address)
+    assert f"]({address})" in api.comments[0]["body"]
+
+
 def test_a_check_that_finds_nothing_makes_no_comment(step: Step, api: GitHubApi) -> None:
     """Nothing is said at first; a comment that named something says once that it is done."""
     step.run(api.url, markdown="", COMMAND="check --diff a...")

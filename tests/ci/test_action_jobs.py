@@ -77,6 +77,23 @@ def test_what_is_unjudged_is_a_warning(runner: Runner, host: OpenAIServer) -> No
 
 
 @pytest.mark.verify
+def test_a_question_has_the_page_of_its_turn(runner: Runner, host: OpenAIServer) -> None:
+    """It is uploaded beside the page of the report, and the comment leads there."""
+    host.answer = "In total."
+    (runner.workspace / "task.txt").write_text("Where is the total computed?")
+    with GitHubApi() as api:
+        runner.api_url = api.url
+        ran = runner.use({**ASK, "comment": "true"}, event_name="pull_request", event=OURS)
+        [body] = [comment["body"] for comment in api.comments]
+    assert ran.code == 0, ran.log
+    name = Path(ran.outputs["turn"]).name
+    assert set(runner.artifacts) == {name, Path(ran.outputs["page"]).name}
+    assert "Where is the total computed?" in runner.artifacts[name]
+    assert f"({ran.steps['turn']['outputs']['artifact-url']})" in body
+    assert runner.use(EVAL).outputs["turn"] == ""
+
+
+@pytest.mark.verify
 def test_text_of_others_is_never_run(runner: Runner, host: OpenAIServer) -> None:
     """A hostile task, branch or answer has no effect wherever it is shown; the answer output is
     unchanged."""

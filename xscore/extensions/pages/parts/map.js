@@ -18,7 +18,7 @@ function buildTree() {
       for (const leaf of leaves) {
         const kind = kindOf(leaf.place);
         if (!outside.has(kind)) outside.set(kind, []);
-        outside.get(kind).push(leaf);
+        outside.get(kind).push({ ...leaf, isOutside: true });
       }
       return;
     }
@@ -53,8 +53,24 @@ function joinSingles(node) {
 const starts = new Int32Array(data.files.length);
 for (let file = 1; file < data.files.length; file += 1) starts[file] = starts[file - 1] + data.files[file - 1][1];
 
+// Commits and past answers would drown the code of an old repository: together they take at most this share of the map.
+const MOST_OUTSIDE_FILES = 0.125;
+const areaOf = (place) => Math.max(8, data.tokens[place]);
+function shrinkOutside() {
+  let inFiles = 0, outside = 0;
+  data.files.forEach(([path, members], file) => {
+    for (let place = starts[file]; place < starts[file] + members; place += 1) {
+      if (path) inFiles += areaOf(place);
+      else outside += areaOf(place);
+    }
+  });
+  if (!inFiles || !outside) return 1;
+  return Math.min(1, (MOST_OUTSIDE_FILES / (1 - MOST_OUTSIDE_FILES)) * (inFiles / outside));
+}
+const outsideScale = shrinkOutside();
+
 const tree = parts.hierarchy(buildTree())
-  .sum((node) => (node.place === undefined ? 0 : Math.max(8, data.tokens[node.place])))
+  .sum((node) => (node.place === undefined ? 0 : areaOf(node.place) * (node.isOutside ? outsideScale : 1)))
   .sort((a, b) => b.value - a.value);
 const leafOf = new Array(size);
 tree.eachAfter((node) => {
