@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from xscore.costs.ledger import calls_of_turn
 from xscore.extensions.pages.map_memories import MappedTurn, map_turn
-from xscore.extensions.pages.records import MapLink, ShownMemory, TurnPage
+from xscore.extensions.pages.records import ListedMemory, MapLink, TurnPage
 from xscore.extensions.pages.threads import thread_of
 from xscore.pipeline.choice_words import words_of_listed
 from xscore.pipeline.parts import PipelineParts
@@ -80,7 +80,7 @@ class _Shown(Struct, frozen=True):
 
 def _shown(
     parts: PipelineParts, past: PastTurn, receipt: Answer | None, mapped: MappedTurn
-) -> tuple[tuple[ShownMemory, ...], tuple[ShownMemory, ...]]:
+) -> tuple[tuple[ListedMemory, ...], tuple[ListedMemory, ...]]:
     """Return what was kept and what came near, in the receipt's order."""
     if receipt is None:
         return (), ()
@@ -88,16 +88,16 @@ def _shown(
     texts = parts.store.memories([memory.id for memory in (*receipt.selected, *near)])
     shown = _Shown(texts, cited_memory_ids(past.answer))
     kept_memories = [
-        _shown_memory(memory, receipt, past, mapped, shown, is_kept=True)
+        _listed_memory(memory, receipt, past, mapped, shown, is_kept=True)
         for memory in receipt.selected
     ]
     near_memories = [
-        _shown_memory(memory, receipt, past, mapped, shown, is_kept=False) for memory in near
+        _listed_memory(memory, receipt, past, mapped, shown, is_kept=False) for memory in near
     ]
     return tuple(kept_memories), tuple(near_memories)
 
 
-def _shown_memory(
+def _listed_memory(
     memory: Selected,
     receipt: Answer,
     past: PastTurn,
@@ -105,7 +105,7 @@ def _shown_memory(
     shown: _Shown,
     *,
     is_kept: bool,
-) -> ShownMemory:
+) -> ListedMemory:
     stored = shown.texts.get(memory.id)
     text, left_out = "", 0
     is_changed = False
@@ -114,7 +114,7 @@ def _shown_memory(
         text, left_out = _first_lines(stored.text)
         is_changed = _has_changed(stored, past, receipt, mapped)
         memory = replace(memory, title=stored.title if not memory.path else memory.title)
-    return ShownMemory(
+    return ListedMemory(
         memory=memory,
         text=text,
         lines_left_out=left_out,
@@ -172,7 +172,7 @@ def _links(parts: PipelineParts, mapped: MappedTurn) -> tuple[MapLink, ...]:
 
 
 def _notes(
-    past: PastTurn, receipt: Answer | None, mapped: MappedTurn, kept: Sequence[ShownMemory]
+    past: PastTurn, receipt: Answer | None, mapped: MappedTurn, kept: Sequence[ListedMemory]
 ) -> Iterable[str]:
     """Say what cannot be shown as it was."""
     missing = sum(memory.score is None for memory in mapped.memories)
