@@ -4,7 +4,7 @@ import pytest
 
 from xscore.extensions.learning.observed.ci_files import ci_commands, is_ci_file
 from xscore.extensions.learning.observed.commands_told import told_commands
-from xscore.extensions.learning.observed.purposes import CommandSource, CommandPurpose, RunCommand
+from xscore.extensions.learning.observed.purposes import CommandPurpose, CommandSource, RunCommand
 from xscore.extensions.learning.observed.scripts import script_commands
 
 WORKFLOW = """
