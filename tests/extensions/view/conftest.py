@@ -22,9 +22,10 @@ from xscore.cli.options import Flags
 from xscore.cli.terminal import Terminal
 from xscore.extensions.extraction import session_end
 from xscore.extensions.view.command import make_site
+from xscore.extensions.view.connection import MakePage
 from xscore.extensions.view.exchange import PageResponse
 from xscore.extensions.view.routes import answer_request
-from xscore.extensions.view.server import MakePage, PageServer
+from xscore.extensions.view.server import PageServer
 from xscore.pipeline.build import Pipeline
 from xscore.records.turn import Turn
 from xscore.settings import Settings

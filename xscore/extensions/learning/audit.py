@@ -191,10 +191,10 @@ def _over_cap(
 
 def _contradicted_claims(store: Store) -> Iterator[AuditFinding]:
     """Find what README and CONTRIBUTING say and the files contradict."""
-    look = look_at_files(store.connection, store.root)
-    if look is None:
+    findings = look_at_files(store.connection, store.root)
+    if findings is None:
         return
-    for contradiction in contradicted_claims(store.root, look):
+    for contradiction in contradicted_claims(store.root, findings):
         place = contradiction.at.place
         claim = redact(contradiction.claim).text
         because = f"{place} says `{claim}`, but {contradiction.because}"

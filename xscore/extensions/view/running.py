@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from xscore.extensions.view.exchange import PageResponse
-from xscore.extensions.view.site import Look, Site, json_response
+from xscore.extensions.view.site import PageAssets, Site, json_response
 from xscore.extensions.view.stopping import interrupt, why_not_stoppable
 from xscore.pipeline import pool
 from xscore.pipeline.json_form import record_json
@@ -64,7 +64,7 @@ def live_page(site: Site, listed: ListedTurn) -> PageResponse:
     why_not = why_not_stoppable(running) if running is not None else "it has just ended"
     return site.render(
         "running.html.j2",
-        look=Look(scripts=("running.js",)),
+        assets=PageAssets(scripts=("running.js",)),
         turn=listed,
         live=live,
         why_not=why_not,
