@@ -2,7 +2,7 @@
 
 Where the driver is loaded already, or the store was not synchronised for an hour, the exchange is
 begun in a thread before the index is brought up to date, and the turn takes what has come by then;
-it waits 40 ms more. In all other cases, and where that was too short, a process beside the turns
+it waits 30 ms more. In all other cases, and where that was too short, a process beside the turns
 exchanges (`sync_beside`), for the next turn. A server that was away is left alone for a while, so
 an outage costs a line, never a turn. What was pulled before stays in use. Where nothing is due,
 nothing but this is loaded. Trade-off: a colleague's statement may come a turn late.
@@ -34,7 +34,7 @@ from xscore.store.store import Store
 if TYPE_CHECKING:
     from xscore.extensions.shared.team.sync import BegunExchange
 
-WAIT_S = 0.04
+WAIT_S = 0.03
 """What a turn waits at most, after its own work, for the server's answer."""
 RECENT_S = 60.0
 """A turn asks no server that was asked so lately, unless something was stated."""
