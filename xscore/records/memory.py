@@ -1,12 +1,13 @@
 """Memories with their facts and edges, the candidates of a turn, and the report of an index run."""
 
-import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
+
+from xscore.platform.patterns import compiled_late
 
 
 class Layer(StrEnum):
@@ -226,7 +227,7 @@ TEAM_ORIGIN = "team"
 """What a memory is imported from that another member of the team shares."""
 MEMBER_CHARS = 8
 """Digits by which a member of a team is named."""
-_MEMBER_MARK = re.compile(rf"@[0-9a-f]{{{MEMBER_CHARS}}}\Z")
+_MEMBER_MARK = compiled_late(rf"@[0-9a-f]{{{MEMBER_CHARS}}}\Z")
 NOTHING_STATED = MemoryDetails()
 """The details of a memory about which nothing is stated."""
 
