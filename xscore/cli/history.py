@@ -43,7 +43,7 @@ from xscore.store.turn_history import (
 CALL_HEADS = ("at", "stage", "outcome", "took", "in", "out", "dollars", "memories", "model")
 CALL_FIGURES = {"at", "took", "in", "out", "dollars", "memories"}
 TURN_HEADS = ("turn", "when", "state", "dollars", "took", "kept", "by", "task")
-USER_MEMORY_REASON = "(one of your own memories: a receipt keeps no words of it)"
+USER_MEMORY_REASON = "(one of your own memories: receipts do not keep its text)"
 TURNS_SHOWN = 20
 ONE_LINE_FROM = 110
 """In a narrower window each task has a line of its own."""
@@ -126,7 +126,7 @@ def _describe_empty(grep: str, *, has_others: bool) -> str:
     if grep:
         among = "no turn"
         if has_others:
-            among = "no turn of these"
+            among = "no turn in this selection"
         return f"{among} has a task that contains {quote_task(grep)}"
     if has_others:
         return "no turn matches"

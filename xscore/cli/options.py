@@ -196,7 +196,7 @@ ROUTING = [
         "--task-type",
         metavar="TYPE",
         sets="routing.task_type",
-        help=f"{', '.join(TaskType)}; default: found from TASK.",
+        help=f"{', '.join(TaskType)}; default: inferred from TASK.",
     ),
     tuning(
         "--strict",

@@ -56,7 +56,7 @@ PERIOD_OPTIONS = [
     option("--since", metavar="TIME", type=utc_time, help="Turns since 2026-11-01[T08:00], UTC."),
     option("--until", metavar="TIME", type=utc_time, help="Turns before this time, UTC."),
     option("--turn", metavar="T", help="One turn: its ID, a prefix of it, or `latest`."),
-    option("--by", type=click.Choice(tuple(GROUPINGS)), help="A line for each of these."),
+    option("--by", type=click.Choice(tuple(GROUPINGS)), help="Group the figures by this."),
     option(
         "--repo",
         metavar="FOLDER",

@@ -266,7 +266,9 @@ def _placed(
             boosts.append(Boost(AMENDS, max(change, 0.0), f"amends {_names(amends[id_])}"))
         if id_ in amended:
             names = _names(amended[id_])
-            boosts.append(Boost(AMENDED, min(change, 0.0), f"amended by {names}, the later word"))
+            boosts.append(
+                Boost(AMENDED, min(change, 0.0), f"amended by {names}, the later statement")
+            )
         placed[id_] = entry._replace(boosts=tuple(boosts), score=scores[id_])
     return placed
 

@@ -230,8 +230,7 @@ def _unjudged_then(receipt: Answer, in_scope: Sequence[str], ids: Mapping[str, s
     """Explain a candidate without a judgment. ids: candidate id -> the id that was named."""
     sample = next((memory for memory in receipt.unjudged.sample if memory.id in in_scope), None)
     words = (
-        "There is no judgment of it as it stands now: it was unjudged in that turn, or has been"
-        " edited since."
+        "Its current text has no judgment: it was unjudged in that turn, or has been edited since."
     )
     if sample is not None:
         words = f"It was not judged ({sample.cause}): {sample.detail or 'no more is known'}."

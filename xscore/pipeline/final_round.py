@@ -91,7 +91,7 @@ def describe_final_judge(parts: PipelineParts) -> JudgeDescription:
     described = describe_judge(spec, named, store=parts.store)
     if described.scale is Scale.WORDS:
         hint = "Name a model, or `off`: words are joined to every model's scores already."
-        raise UsageError(f"selection.final: `{name}` is no model", hint=hint)
+        raise UsageError(f"selection.final: `{name}` is not a model", hint=hint)
     # Its prompts are made for this question: no lasting packs.
     return replace(described, slots=None)
 

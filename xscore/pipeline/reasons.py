@@ -60,7 +60,8 @@ def reason_model(setting: str, judge: ModelSpec) -> ModelSpec | None:
         return ModelSpec("openai", spec.model)
     if spec.is_decision or spec == parse_model_spec(LEXICAL):
         raise UsageError(
-            f"judge.reason_model: `{setting}` writes no text", hint="Name a chat model, or `none`."
+            f"judge.reason_model: `{setting}` is not a chat model",
+            hint="Name a chat model, or `none`.",
         )
     return spec
 

@@ -172,7 +172,7 @@ def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iter
     prices = PriceList(parts.settings.provider.price)
     for provider, model, host in dict.fromkeys(models):
         if prices(provider, model, host, ONE_TOKEN) is None:
-            yield f"{model} at {host} has no known price: no cap on dollars holds its calls"
+            yield f"{model} at {host} has no known price: no cap on dollars can limit its calls"
 
 
 def answer_estimate(answerer: Answerer, settings: Settings) -> PrimaryEstimate:

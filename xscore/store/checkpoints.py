@@ -146,7 +146,7 @@ def load_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
             return _checkpoint(*row)
     rows = connection.execute("SELECT name FROM checkpoint ORDER BY name").fetchall()
     likely = nearest_names(name, [str(existing) for (existing,) in rows])
-    hint = did_you_mean(likely, "`xscore session checkpoints` names them.")
+    hint = did_you_mean(likely, "`xscore session checkpoints` lists them.")
     raise NothingMatched(f"there is no checkpoint `{name}`", hint=hint)
 
 

@@ -42,7 +42,7 @@ from xscore.store.redaction import redact
     "--scope",
     default="project",
     type=click.Choice(SCOPES),
-    help="This project (default), or all of yours.",
+    help="This project (default), or all your projects.",
 )
 @click.option(
     "--print", "only_print", is_flag=True, help="Write nothing; show the change, or the removal."

@@ -328,8 +328,8 @@ def remarks_on_final_round(parts: PipelineParts) -> list[str]:
     if final == NO_FINAL_ROUND:
         return []
     return [
-        f"a list has no final round, so `{final}` (selection.final) looks at nothing here:"
-        " `xscore ask` and `xscore ask --batch` hold one, and find these judgments"
+        f"lists skip the final round, so `{final}` (selection.final) is not used here; `xscore"
+        " ask` and `xscore ask --batch` use it, and reuse these judgments"
     ]
 
 

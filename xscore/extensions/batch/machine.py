@@ -41,7 +41,7 @@ from xscore.store.store import Store
 
 LISTING_DELAY_S = 60.0
 """A vendor lists a batch at most this long after it was created."""
-NEVER_CREATED = "the vendor never had it"
+NEVER_CREATED = "the vendor never received it"
 ABANDONED = "given up as lost, and charged at its upper bound"
 BUSY_ELSEWHERE = "another process is working on this job right now"
 RUNNING = (BatchState.WORKING, BatchState.CANCELLING)
@@ -216,7 +216,7 @@ async def _recognised(
                     break  # another batch of xscore's
         if seen.requests and not ids:
             raise UnreadableResponse(
-                f"batch {seen.vendor_id} may be ours, and none of its results can be read",
+                f"batch {seen.vendor_id} may be ours, but none of its results can be read",
                 hint="The next `xscore batch collect` tries again.",
             )
     return None

@@ -117,7 +117,7 @@ def _start_ray(address: str) -> Any:
                 raise UsageError(
                     f"Ray cannot be started or reached at `{address}`",
                     hint=(
-                        "A busy machine may need a further try. Else set batch.ray_address to"
+                        "On a busy machine, try again. Otherwise set batch.ray_address to"
                         " `local` or to a running cluster's address, or leave --ray out."
                     ),
                 ) from error
@@ -257,7 +257,7 @@ class _RayRun(Struct):
 
     async def judge(self, questions: Iterator[PreparedQuestion], deadline: Deadline) -> None:
         parts = self.parts
-        assert parts.judge.packed, "only a model is asked by actors"
+        assert parts.judge.packed, "actors only ask models"
         async with parts.open_resources(self.job) as resources:
             judge, _ = await with_probed_host(parts.judge, resources)
             context, chunks = await self.prepared(judge, resources, questions, deadline)

@@ -96,7 +96,7 @@ def choose_hosts(root: Path, candidates: Iterable[Candidate]) -> tuple[Host, ...
     if not hosts:
         raise NothingMatched(
             "no file here is suitable for the attack",
-            hint=f"It takes a text file of {LEAST_BYTES} to {MOST_BYTES:,} bytes with a function,"
+            hint=f"It needs a text file of {LEAST_BYTES} to {MOST_BYTES:,} bytes with a function,"
             " a section or a setting.",
         )
     return tuple(hosts)

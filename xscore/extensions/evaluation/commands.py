@@ -47,7 +47,7 @@ _RUN_OPTIONS = [
         "output",
         metavar="FILE",
         type=FILE,
-        help="Write a line of JSON a case; a run that was cut short goes on where it ends.",
+        help="Write one line of JSON per case; an interrupted run resumes from it.",
     ),
 ]
 

@@ -88,7 +88,9 @@ def probe(tasks: str, flags: Flags) -> int:
 
 def _questions(tasks: str) -> tuple[Question, ...]:
     if not tasks.strip():
-        raise UsageError("the task is empty", hint="Say what to ask, or name a file of questions.")
+        raise UsageError(
+            "the task is empty", hint="Write what to ask, or name a file of questions."
+        )
     path = Path(tasks)
     if tasks == "-" or path.suffix in (".json", ".jsonl") or is_there(path):
         return read_question_file(path).all
@@ -155,7 +157,7 @@ def _brief_lines(turn: ProbedTurn, *, verbose: bool) -> list[str]:
     if turn.brief is None:
         return []
     if not turn.brief:
-        return ["  no brief: nothing that was said before bears on it"]
+        return ["  no brief: nothing from earlier sessions bears on it"]
     lines = [f"  brief ({len(turn.brief.encode()):,} bytes):"]
     for line in readable_text(turn.brief).splitlines():
         lines.append(f"    {line if verbose else ellipsize(line, BRIEF_CHARS)}")

@@ -82,7 +82,7 @@ class Recording(Struct):
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 place = f"{self.folder / REPLIES_FILE}:{number}"
                 raise UsageError(
-                    f"{place} is no recorded reply: {error}", hint="Record it again elsewhere."
+                    f"{place} is not a recorded reply: {error}", hint="Record it again elsewhere."
                 ) from error
             self.name = line.name or self.name
             if line.reply is not None:

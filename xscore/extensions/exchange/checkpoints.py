@@ -36,14 +36,14 @@ _NOT_CLEAN = (
     "notes",
     metavar="TEXT",
     multiple=True,
-    help="Something to remember with it. Repeatable.",
+    help="A note to save with it. Repeatable.",
 )
 @click.option(
     "--goal",
     "goals",
     metavar="TEXT",
     multiple=True,
-    help="Its goal, where no task names it. Repeatable.",
+    help="A goal that no task names. Repeatable.",
 )
 @click.option("--replace", is_flag=True, help="Replace an existing checkpoint.")
 def save_session(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OFF_IN_CI = (
     "nothing was read: facts are not extracted in CI unless XSCORE_MEMORY_EXTRACT or your own"
-    " settings say so"
+    " settings turn it on"
 )
 _ANSWERS = {
     "a": "accept it",
@@ -125,7 +125,7 @@ def _render_fact(fact: Memory, *, now: float) -> str:
     times = counted(max(1, details.occurrences), "time")
     head = f"{bold(fact.id)}  {fact.kind}, said {times}, {format_age(fact.updated_at, now)}"
     if details.review == "unreviewed":
-        head += ", taken by itself"
+        head += ", accepted automatically"
     lines = [head, f"  {escape_controls(fact.text)}"]
     if details.quote not in fact.text:
         lines.append(faint(f"  “{one_line(details.quote)}”"))

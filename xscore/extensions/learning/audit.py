@@ -185,7 +185,7 @@ def _over_cap(
     )
     for count, caps, name in counts:
         if count > caps.get(layer, count):
-            because = f"layer {layer} holds {count:,} {name}, {caps[layer]:,} are its cap"
+            because = f"layer {layer} holds {count:,} {name}, its cap is {caps[layer]:,}"
             yield _finding(AuditProblem.OVER_CAP, [], because)
 
 

@@ -234,9 +234,7 @@ def close_sessions(branch: str | None, merged: bool, flags: Flags) -> None:
     it is no error if there is nothing to close.
     """
     if merged and branch is not None:
-        raise UsageError(
-            "--branch and --merged are two ways to name branches", hint="Give one of them."
-        )
+        raise UsageError("--branch and --merged exclude each other", hint="Give one of them.")
 
     with opened_store(flags) as store:
         closed = _close_requested(store, branch, merged=merged)
@@ -245,7 +243,7 @@ def close_sessions(branch: str | None, merged: bool, flags: Flags) -> None:
         if branch is not None:
             where = f"the branch {branch}"
         raise NothingMatched(
-            f"there is no open session on {where}", hint="`xscore session list` names all."
+            f"there is no open session on {where}", hint="`xscore session list` lists all."
         )
     is_one = branch is None and not merged
     body = record_json(closed[0]) if is_one else {"closed": [*map(record_json, closed)]}

@@ -183,17 +183,17 @@ def _notes(
     if then != now:
         yield (
             f"The turn had {counted(then, 'candidate')}; the same scope has {now:,} now. The map"
-            " shows those of now."
+            " shows the current ones."
         )
     lost = missing - receipt.coverage.unjudged
     if lost > 0 and not receipt.ranked_by_words:
         verb = "is" if lost == 1 else "are"
         yield (
-            f"{counted(lost, 'memory', 'memories')} of the map {verb} new or edited since, so no"
-            " score of this turn stands for the text of now."
+            f"{counted(lost, 'memory', 'memories')} of the map {verb} new or edited since, so this"
+            " turn's scores do not apply to their current text."
         )
     gone = sum(memory.place < 0 for memory in kept)
     if gone:
-        yield f"{counted(gone, 'chosen memory', 'chosen memories')} left the store since."
+        yield f"{counted(gone, 'chosen memory', 'chosen memories')} have left the store since."
     if not past.turn.task:
         yield "The question was erased."

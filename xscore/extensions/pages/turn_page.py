@@ -37,8 +37,8 @@ WHY = {
     "filled": "below the cut; it filled a free place",
     "min_keep": "below the cut; min_keep asked for it",
     "near": "near the cut",
-    "passed": "passed, and lost its place",
-    "folded": "passed, and stands behind another",
+    "passed": "passed, but lost its place",
+    "folded": "passed, but is listed with another",
 }
 
 

@@ -86,7 +86,7 @@ def stop_turn(site: Site, turn_id: str) -> PageResponse:
         running = running_turn(store.connection, turn_id)
     if running is None:
         raise NothingMatched(
-            f"turn {turn_id} does not run any more", hint="Its page says how it ended."
+            f"turn {turn_id} is no longer running", hint="Its page says how it ended."
         )
     why_not = why_not_stoppable(running)
     if why_not:

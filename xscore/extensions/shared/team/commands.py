@@ -112,7 +112,9 @@ def join_team(name: str, by: str, flags: Flags) -> None:
 
 
 @command()
-@click.option("--all", "everything", is_flag=True, help="Take everything again from the beginning.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Fetch everything again from the beginning."
+)
 def sync_team(everything: bool, flags: Flags) -> None:
     """Exchange memories with the team now, without a turn."""
     settings = _sharing_settings(flags)

@@ -263,7 +263,7 @@ class RunningRequest(Generic[T]):
             raise self._error
         if self._error is not None:
             raise SharedUnavailable(
-                f"the shared server {name} answered nonsense: {type(self._error).__name__}",
+                f"the shared server {name} sent an invalid reply: {type(self._error).__name__}",
                 hint="Check shared.memories_url.",
             ) from self._error
         if not self._results:

@@ -149,14 +149,14 @@ def read_checkpoint(content: bytes, *, repository: str) -> SharedCheckpoint:
     shared = _redacted(msgspec.json.decode(content, type=SharedCheckpoint))
     _check_origin(shared, repository)
     if not is_checkpoint_name(shared.name):
-        raise ValueError("that is no name for a checkpoint")
+        raise ValueError("that is not a valid checkpoint name")
     return shared
 
 
 def _check_origin(shared: SharedMemory | SharedCheckpoint, repository: str) -> None:
     """Refuse what claims to be of another repository, and a name that is none."""
     if shared.repository != repository:
-        raise ValueError("it is of another repository")
+        raise ValueError("it belongs to another repository")
     if len(shared.by) > _NAME_CHARS:
         raise ValueError("its author's name is too long")
 
