@@ -18,8 +18,8 @@ from xscore.platform import tokens
 from xscore.platform.patterns import compiled_late
 from xscore.prompts.bundle_headings import HEADINGS, LeftOutCause
 from xscore.prompts.fences import collapse_blanks, escape_tags
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import score_text
-from xscore.records.memory import Candidate
 
 REASON_CHARS = 120
 
