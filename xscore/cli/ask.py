@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import read_settings, run_with_pipeline
 from xscore.cli.options import (
     ANSWERER,
@@ -21,8 +22,6 @@ from xscore.cli.options import (
     SELECTION,
     SESSION,
     TURN_OPTIONS,
-    Flags,
-    command,
     option,
     tuning,
 )

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import COUNT, Flags, command
+from xscore.cli.options import COUNT
 from xscore.cli.text_layout import bold, faint
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import ExitCode, UsageError

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from msgspec.structs import replace
 
+from xscore.cli.flags import Flags, command, read_stdin
 from xscore.cli.memory_text import (
     failure_json,
     memory_json,
@@ -21,7 +22,7 @@ from xscore.cli.memory_text import (
     render_memory_line,
 )
 from xscore.cli.opening import opened_store
-from xscore.cli.options import COUNT, Flags, command, option, read_stdin
+from xscore.cli.options import COUNT, option
 from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_table
 from xscore.pipeline.json_form import record_json

@@ -21,8 +21,9 @@ from xscore.cache.prune import (
     vacuum_store,
 )
 from xscore.cache.stats import CacheStats, HitRate, cache_stats
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import DRY_RUN, JUDGE, YES, Flags, command, period_s
+from xscore.cli.options import DRY_RUN, JUDGE, YES, period_s
 from xscore.cli.phrases import format_age
 from xscore.cli.terminal import Terminal
 from xscore.cli.text_layout import render_facts

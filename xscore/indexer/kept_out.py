@@ -18,7 +18,7 @@ from xscore.platform.errors import NothingMatched
 from xscore.platform.files import is_there, leads_out
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import one_line
-from xscore.records.memory import Excluded
+from xscore.records.indexing import Excluded
 from xscore.settings import IndexSettings
 
 IGNORED = "ignored"

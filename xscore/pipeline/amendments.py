@@ -17,8 +17,9 @@ from heapq import nlargest
 
 from msgspec import Struct, field
 
+from xscore.records.candidates import TERM_ENTRY
 from xscore.records.judgment import AMENDED, AMENDS, Boost, Ranked
-from xscore.records.memory import TERM_ENTRY, Kind, SpokenMemory, commit_name
+from xscore.records.memory import Kind, SpokenMemory, commit_name
 from xscore.store.memory_queries import SpokenWords
 from xscore.store.term_vectors import text_terms
 

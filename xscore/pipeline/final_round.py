@@ -25,9 +25,9 @@ from xscore.pipeline.ranking import boosted, joined
 from xscore.pipeline.turn_stages import Judged, Opened, by_rank
 from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.platform.text import counted, join_sentences
+from xscore.records.candidates import Candidate
 from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import Judgment, Outcome, Ranked, Thresholds, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate
 from xscore.records.receipt import FinalRound
 from xscore.scorer.lexical import lexical_priors
 from xscore.settings import SelectionSettings

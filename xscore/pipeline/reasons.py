@@ -28,8 +28,8 @@ from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISIONS_OF_OPENAI
 from xscore.providers.provider import Adaptable
 from xscore.providers.spec import LEXICAL, ModelSpec, import_for_judging, parse_model_spec
 from xscore.records.calls import Stage
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Selection
-from xscore.records.memory import Candidate
 from xscore.records.receipt import ReasonsAccount
 from xscore.records.turn import Turn
 from xscore.scorer.repair import MemoryPart, PackPrompt

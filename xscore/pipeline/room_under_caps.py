@@ -19,9 +19,9 @@ from xscore.pipeline.turn_stages import Judged, Opened
 from xscore.platform.clock import day_of
 from xscore.providers.prices import PriceList
 from xscore.records.calls import Answerer, Usage
+from xscore.records.candidates import Candidate
 from xscore.records.estimates import CapLeft, JudgeEstimate, PrimaryEstimate
 from xscore.records.judgment import JudgeIdentity, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate
 from xscore.scorer.prompt_builder import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
 from xscore.settings import Settings
 

@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from xscore.records.memory import TERM_ENTRY, Candidate, TermColumn
+from xscore.records.candidates import TERM_ENTRY, Candidate, TermColumn
 from xscore.scorer.bm25 import IMAGINED, WeighedTerm, rarity
 from xscore.scorer.term_hits import TermHits
 from xscore.store.term_vectors import (

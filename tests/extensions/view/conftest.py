@@ -17,8 +17,8 @@ from tests.cli.conftest import own_store
 from tests.conftest import MakeRepo
 from tests.extensions.extraction.conftest import put_session
 from tests.servers.billing import BillingServer, vendor
+from xscore.cli.flags import Flags
 from xscore.cli.opening import read_settings
-from xscore.cli.options import Flags
 from xscore.cli.terminal import Terminal
 from xscore.extensions.extraction import session_end
 from xscore.extensions.view.command import make_site

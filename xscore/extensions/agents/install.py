@@ -12,7 +12,7 @@ from typing import cast
 
 import click
 
-from xscore.cli.options import Flags, command
+from xscore.cli.flags import Flags, command
 from xscore.cli.text_layout import render_table
 from xscore.extensions.agents.clients import (
     CLIENTS,

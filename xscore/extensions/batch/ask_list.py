@@ -20,8 +20,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.cache import capabilities
+from xscore.cli.flags import Flags
 from xscore.cli.opening import read_settings, run_with_pipeline
-from xscore.cli.options import Flags
 from xscore.cli.progress import TurnObserver
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, write_stdout

@@ -54,8 +54,8 @@ from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
 from xscore.providers.prices import PriceList
 from xscore.providers.spec import ModelSpec
 from xscore.records.calls import Usage
+from xscore.records.candidates import Candidate
 from xscore.records.estimates import CapLeft, JudgeEstimate
-from xscore.records.memory import Candidate
 from xscore.records.turn import Scope, Turn
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, packs_to_send

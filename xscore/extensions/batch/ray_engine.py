@@ -57,8 +57,9 @@ from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.platform.event_loop import take_back_cancellation
 from xscore.platform.extras import require_extra
 from xscore.records.calls import Stage
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import UnjudgedCause
-from xscore.records.memory import Candidate, Layer
+from xscore.records.memory import Layer
 from xscore.records.turn import Turn
 from xscore.scorer.packs import Pack
 

@@ -35,8 +35,8 @@ from xscore.platform.extras import require_extra
 from xscore.platform.files import is_there, write_atomically
 from xscore.platform.paths import native_name
 from xscore.platform.processes import gc_paused
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate
 from xscore.records.receipt import Coverage
 from xscore.records.turn import Scope, Turn
 from xscore.settings import Settings

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.judging_phrases import describe_seconds
 from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import (
@@ -25,8 +26,6 @@ from xscore.cli.options import (
     RESULTS_FILE,
     SCOPE,
     YES,
-    Flags,
-    command,
 )
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
 from xscore.cli.start import STARTED_AT

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
+from xscore.cli.flags import Flags, command, read_stdin
 from xscore.cli.opening import run_with_pipeline
-from xscore.cli.options import JUDGE, LIMITS, NO_GIT, REPLAY, Flags, command, read_stdin
+from xscore.cli.options import JUDGE, LIMITS, NO_GIT, REPLAY
 from xscore.cli.terminal import print_json
 from xscore.extensions.checking.change import UNCOMMITTED, change_given, change_since
 from xscore.extensions.checking.check import check_change

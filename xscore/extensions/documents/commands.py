@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import YES, Flags, command
+from xscore.cli.options import YES
 from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_table
 from xscore.extensions.documents.files import place_of_file

@@ -15,7 +15,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from xscore.platform.errors import NothingMatched
-from xscore.records.memory import Candidate, Kind
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Kind
 
 LEAST_BYTES, MOST_BYTES = 120, 12_000
 """Size of a file that is copied: large enough to hold something, small enough to be cheap."""

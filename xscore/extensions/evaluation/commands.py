@@ -10,8 +10,9 @@ from pathlib import Path
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import run_with_pipeline
-from xscore.cli.options import COUNT, FILE, INPUT_FILE, LIST_OPTIONS, Flags, command, option
+from xscore.cli.options import COUNT, FILE, INPUT_FILE, LIST_OPTIONS, option
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import stdout_columns

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import msgspec
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import read_settings
-from xscore.cli.options import COUNT, FILE, Flags, command, option, utc_time
+from xscore.cli.options import COUNT, FILE, option, utc_time
 from xscore.cli.terminal import Terminal
 from xscore.extensions.evaluation.mining import Mined, mine_cases
 from xscore.platform.errors import ExitCode, NothingMatched, UsageError

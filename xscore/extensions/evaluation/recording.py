@@ -25,7 +25,8 @@ from xscore.platform.hashing import digest
 from xscore.platform.processes import random_hex
 from xscore.providers.provider import OnText, Provider, ProviderWrapper
 from xscore.records.calls import Capability, Completion, Request
-from xscore.records.memory import Candidate, Layer
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Layer
 from xscore.scorer.packs import PackProfile, assign_packs
 from xscore.store.redaction import redact
 from xscore.store.store import Store

@@ -5,8 +5,9 @@
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import DRY_RUN, Flags, command
+from xscore.cli.options import DRY_RUN
 from xscore.cli.phrases import format_age, format_branch
 from xscore.cli.session import current_session
 from xscore.pipeline.json_form import record_json

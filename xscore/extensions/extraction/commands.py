@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.memory_text import memory_json
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import Flags, command
 from xscore.cli.phrases import format_age
 from xscore.cli.terminal import Terminal, write_stderr
 from xscore.cli.text_layout import bold, faint

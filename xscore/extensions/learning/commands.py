@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store
-from xscore.cli.options import DRY_RUN, Flags, command
+from xscore.cli.options import DRY_RUN
 from xscore.cli.session import current_session
 from xscore.cli.text_layout import bold, faint, render_facts
 from xscore.extensions.learning import audit, user_preferences

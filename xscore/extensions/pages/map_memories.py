@@ -19,7 +19,8 @@ from xscore.pipeline import pool
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.ranked_again import candidates_now
 from xscore.platform.text import ellipsize, one_line
-from xscore.records.memory import Candidate, Layer
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, Selected
 from xscore.store.turn_history import PastTurn
 

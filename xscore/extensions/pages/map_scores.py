@@ -15,8 +15,8 @@ from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.ranked_again import carried_judgments, judges_of, rank_as_then
 from xscore.pipeline.receipt import to_selected
 from xscore.pipeline.turn_stages import Ranking
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Origin, Ranked, Thresholds
-from xscore.records.memory import Candidate
 from xscore.records.receipt import Answer, Selected
 from xscore.store.turn_history import PastTurn
 

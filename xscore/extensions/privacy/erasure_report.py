@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import fields
 
-from xscore.cli.options import Flags
+from xscore.cli.flags import Flags
 from xscore.extensions.privacy.erasure import Erasure
 from xscore.extensions.privacy.erasure_proof import ErasureProof
 from xscore.extensions.privacy.owed_erasures import LEFT_ON_PURPOSE

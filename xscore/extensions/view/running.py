@@ -21,7 +21,7 @@ from xscore.pipeline.ranked_again import candidates_now
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.figures import format_dollars, format_seconds
 from xscore.platform.text import format_place, one_line
-from xscore.records.memory import Candidate
+from xscore.records.candidates import Candidate
 from xscore.records.reports import ListedTurn
 from xscore.store.turn_history import (
     find_turn_id,

@@ -17,8 +17,8 @@ from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 from msgspec import Struct, field
 
+from xscore.cli.flags import Flags
 from xscore.cli.opening import opened_store
-from xscore.cli.options import Flags
 from xscore.cost_reports.page import content_security_policy, page_part, templates
 from xscore.extensions.pages.turn_page import TURN_PARTS, vendored_part
 from xscore.extensions.view.exchange import HTML, JSON, PageResponse
