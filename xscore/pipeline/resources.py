@@ -29,7 +29,7 @@ from xscore.providers.prices import PriceFunction, PriceList
 from xscore.providers.provider import Provider
 from xscore.providers.rate_limits import BURST_S, LocalRates, RateBudget, bucket_name
 from xscore.providers.spec import ModelSpec, connect_provider
-from xscore.records.calls import Answerer, RateLimits, Stage, Traffic
+from xscore.records.calls import Answerer, RateLimits, ServerCall, Stage, Traffic
 from xscore.records.candidates import Candidate
 from xscore.records.judgment import JudgeIdentity
 from xscore.records.memory import Layer
@@ -110,6 +110,10 @@ class SpendingStores(Struct):
     def rates(self, local_rates: "LocalRates", *, bucket: str) -> "RateBudget":
         """Return the rate limits of the judge's calls to this host and model (`bucket`)."""
         return local_rates
+
+    def server_calls(self) -> list[ServerCall]:
+        """Return the requests to a shared server so far."""
+        return []
 
     def warnings(self) -> tuple[str, ...]:
         """Return warnings for the receipt about what could not be shared."""

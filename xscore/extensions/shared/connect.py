@@ -16,13 +16,21 @@ from xscore.extension import implements
 from xscore.extensions.shared.judgments import SharedJudgmentStore
 from xscore.extensions.shared.limits import SharedBudget, SharedRates
 from xscore.extensions.shared.link import ServerLink
-from xscore.extensions.shared.server import REDIS, SharedServer, displayed_url, parse_server_url
+from xscore.extensions.shared.server import (
+    REDIS,
+    ServerDriver,
+    SharedServer,
+    displayed_url,
+    parse_server_url,
+)
+from xscore.extensions.shared.timed_driver import TimedDriver
 from xscore.pipeline.parts import DOCTOR_CHECKS
 from xscore.pipeline.resources import OPEN_SHARED, SHARED_SERVER_NAME, SpendingStores
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.extras import require_extra
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import LocalRates, RateBudget
+from xscore.records.calls import ServerCall
 from xscore.records.reports import DoctorFinding, ErasureRequest, ServerErasure
 from xscore.settings import Settings
 from xscore.settings.model import SharedSettings
@@ -33,9 +41,12 @@ ERASURE_S = 60.0
 T = TypeVar("T")
 
 
-def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
+def server_factory(
+    settings: SharedSettings, calls: list[ServerCall] | None = None
+) -> Callable[[], SharedServer]:
     """Return a factory of these settings' server; it connects at the first request.
 
+    calls: each request is added to them; None: nobody wants to know.
     Raises UsageError for a URL that names none, and where the extra that speaks to it is not
     installed.
     """
@@ -45,14 +56,19 @@ def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
     extra, driver = ("redis", "redis") if is_redis else ("postgres", "psycopg")
     require_extra(extra, driver, purpose="shared.url")
 
+    def timed(driver: ServerDriver, system: str) -> ServerDriver:
+        if calls is None:
+            return driver
+        return TimedDriver(driver, calls, system=system, url=url)
+
     def open_server() -> SharedServer:
         if is_redis:
             from xscore.extensions.shared.redis_server import RedisDriver  # an extra
 
-            return SharedServer(RedisDriver(url, tenant=tenant))
+            return SharedServer(timed(RedisDriver(url, tenant=tenant), "redis"))
         from xscore.extensions.shared.postgres_server import PostgresDriver  # an extra
 
-        return SharedServer(PostgresDriver(url, tenant=tenant))
+        return SharedServer(timed(PostgresDriver(url, tenant=tenant), "postgresql"))
 
     return open_server
 
@@ -154,12 +170,17 @@ class SharedStores(SpendingStores):
     link: ServerLink
     sent: SharedJudgmentStore
     stack: AsyncExitStack
+    calls: list[ServerCall]
 
     def rates(self, local: LocalRates, *, bucket: str) -> RateBudget:
         """Return the limits of this host and model (`bucket`) that the judge's calls take from."""
         shared = SharedRates(local, self.link, bucket=bucket)
         self.stack.push_async_callback(shared.aclose)
         return shared
+
+    def server_calls(self) -> list[ServerCall]:
+        """Return the requests to the server so far."""
+        return self.calls
 
     def warnings(self) -> tuple[str, ...]:
         """Return receipt warnings about what could not be shared."""
@@ -188,8 +209,12 @@ async def open_shared_resources(
             "a shared server is required, and none is set",
             hint="Set shared.url (XSCORE_SHARED_URL).",
         )
+    calls: list[ServerCall] = []
     link = ServerLink(
-        server_factory(settings), require=settings.require, timeout_s=settings.timeout_s, note=note
+        server_factory(settings, calls),
+        require=settings.require,
+        timeout_s=settings.timeout_s,
+        note=note,
     )
     # Each is closed, whatever the others raise; the link last.
     async with AsyncExitStack() as stack:
@@ -200,4 +225,4 @@ async def open_shared_resources(
             shared_budget = SharedBudget(budget, link, cap_usd=settings.max_usd_day, clock=clock)
             stack.push_async_callback(shared_budget.aclose)
             budget = shared_budget
-        yield SharedStores(through, budget, link, through, stack)
+        yield SharedStores(through, budget, link, through, stack, calls)

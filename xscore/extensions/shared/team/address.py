@@ -19,6 +19,7 @@ from msgspec import Struct
 from xscore.extensions.shared.server import (
     CHECK_IT,
     POSTGRES,
+    POSTGRES_PORT,
     displayed_url,
     parse_server_url,
     unavailable,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     import psycopg
 
 _SAFE_MODES = ("verify-full", "verify-ca")
-_DEFAULT_PORT = 5432
 _NEEDS_TLS = (
     "Add sslmode=verify-full to the URL, and sslrootcert=FILE where the certificate is your own"
     " organisation's."
@@ -71,7 +71,7 @@ def team_address(url: str, *, timeout_s: float, setting: str) -> TeamAddress:
         url=url,
         name=displayed_url(url),
         host=host,
-        port=parts.port or _DEFAULT_PORT,
+        port=parts.port or POSTGRES_PORT,
         login=unquote(parts.username or ""),
         is_loopback=_is_loopback(host),
         timeout_s=timeout_s,
