@@ -21,12 +21,13 @@ from xscore.extensions.batch.purpose_plan import (
     save_purpose_job,
     writer_of,
 )
-from xscore.extensions.batch.purpose_prompts import LINE_CHARS, kept_line, read_lines
+from xscore.extensions.batch.purpose_prompts import kept_line, read_lines
 from xscore.extensions.batch.purpose_subjects import Subject
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.store_status import LEAST_FILES
 from xscore.platform.errors import UsageError
 from xscore.store.purposes import (
+    LINE_CHARS,
     PurposeKey,
     PurposeKind,
     class_purposes,

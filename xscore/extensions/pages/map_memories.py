@@ -63,7 +63,7 @@ class _Scores(Struct, frozen=True, kw_only=True):
 
 def map_turn(parts: PipelineParts, past: PastTurn, receipt: Answer | None) -> MappedTurn:
     """Return the candidates of a past turn, as the store knows them now, with their scores."""
-    everything = candidates_now(parts.store, parts.settings, past)
+    everything = candidates_now(parts.store, parts.settings, past, receipt)
     candidates = pool.narrow_to_scope(everything, past.turn.scope)
     if receipt is None:
         scores = _judged_so_far(parts, past, candidates)
