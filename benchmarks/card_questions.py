@@ -59,10 +59,10 @@ def main() -> int:
             checked_out(options.repositories, repository, commits[repository], target)
         )
         pairs += asyncio.run(asked_twice(tree, repository, questions[repository], path))
-    there = [pair for pair in pairs if pair.before.question.gold]
+    present = [pair for pair in pairs if pair.before.question.gold]
     absent = [pair for pair in pairs if not pair.before.question.gold]
-    show("there, any gold kept", there, lambda reply: reply.has_gold)
-    show("there, memories kept", there, lambda reply: reply.kept)
+    show("there, any gold kept", present, lambda reply: reply.has_gold)
+    show("there, memories kept", present, lambda reply: reply.kept)
     show("absent, the hook speaks", absent, lambda reply: reply.hook_speaks)
     lowest = show("absent, something kept", absent, lambda reply: reply.kept > 0)
     for pair in pairs:

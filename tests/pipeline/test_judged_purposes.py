@@ -1,4 +1,4 @@
-"""`judge.purposes`: a judge is shown what files are for, and exactly that is judged again."""
+"""`judge.purposes`: a judge is shown what files are for, and exactly that is judged repeated."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -109,17 +109,17 @@ async def test_without_the_setting_purposes_change_nothing(shop: Path, host: Hos
     """No byte of a prompt, and no key; with it and without any purpose neither."""
     first = await ask(shop, host.settings)
     await write(shop, host.settings, {PRICES: LINE}, at=1.0)
-    again = await ask(shop, host.settings)
-    assert (again.coverage.judged, again.coverage.cached) == (0, first.coverage.candidates)
+    repeated = await ask(shop, host.settings)
+    assert (repeated.coverage.judged, repeated.coverage.cached) == (0, first.coverage.candidates)
     assert "purpose" not in json.dumps(host.bodies())
-    assert "purposes" not in again.judge.saw
+    assert "purposes" not in repeated.judge.saw
 
 
 async def test_without_any_purpose_the_setting_changes_nothing(shop: Path, host: Host) -> None:
     """All is served from what was judged before it was turned on."""
     await ask(shop, host.settings)
-    again = await ask(shop, host.showing())
-    assert (again.coverage.judged, again.judge.saw) == (0, ("task",))
+    repeated = await ask(shop, host.showing())
+    assert (repeated.coverage.judged, repeated.judge.saw) == (0, ("task",))
 
 
 async def test_a_line_that_is_new_judges_the_memories_of_its_file_again(

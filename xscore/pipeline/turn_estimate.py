@@ -113,8 +113,13 @@ def estimate_opened(parts: PipelineParts, opened: Opened, *, answers: bool) -> E
         from xscore.pipeline.final_round import estimate_final_round  # where settings name a model
 
         final = estimate_final_round(parts, opened)
-    again = count_judged_otherwise(parts, opened)
-    return replace(judging, primary=answering, caps=caps, final=final, judged_otherwise=again)
+    return replace(
+        judging,
+        primary=answering,
+        caps=caps,
+        final=final,
+        judged_otherwise=count_judged_otherwise(parts, opened),
+    )
 
 
 def count_judged_otherwise(parts: PipelineParts, opened: Opened) -> int:

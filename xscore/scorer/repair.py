@@ -49,8 +49,8 @@ def memory_parts(candidate: Candidate, text: str, *, max_tokens: int) -> tuple[M
     kind, path, memory = str(candidate.kind), candidate.path, candidate.content_hash
     purpose = candidate.purpose
     if len(texts) == 1:
-        whole = MemoryPart(memory, kind, path, candidate.entity, text, memory, purpose=purpose)
-        return (whole,)
+        undivided = MemoryPart(memory, kind, path, candidate.entity, text, memory, purpose=purpose)
+        return (undivided,)
     parts = []
     for number, part in enumerate(texts, start=1):
         name = f"{candidate.entity} part {number}/{len(texts)}".lstrip()

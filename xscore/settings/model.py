@@ -79,7 +79,7 @@ class JudgeSettings(SettingsGroup, frozen=True):
     """Lowest score that asks for a reason."""
     tests: RepoMay[Literal["cards", "full"]] = "cards"
     """Show tests to the judge as purpose cards, or in full."""
-    purposes: RepoMay[bool] = False
+    purposes: bool = False
     """Show a model as the judge, beside each memory, what its file is for, as `xscore batch
     purposes` has it. A line is part of what is judged: with each that is new or written anew, all
     memories of its file are judged again."""
