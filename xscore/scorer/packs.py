@@ -16,7 +16,8 @@ from msgspec import Struct, field
 
 from xscore.platform.hashing import digest
 from xscore.platform.tokens import estimate
-from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Kind, Layer
 
 ENTRY_TOKENS = 20
 """What the fence of one memory adds to its text."""

@@ -20,7 +20,8 @@ from xscore.platform.clock import DAY_S
 from xscore.platform.hashing import described_hash, digest
 from xscore.platform.paths import folder_of
 from xscore.platform.text import ellipsize
-from xscore.records.memory import Candidate, Memory
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Memory
 from xscore.store.line_search import LineMatcher
 from xscore.store.memory_rows import IN_JSON_LIST
 

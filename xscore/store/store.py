@@ -20,7 +20,8 @@ from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.hashing import content_hash, described_hash
 from xscore.platform.paths import RepositoryRoot, user_data_dir
-from xscore.records.memory import Candidate, Edge, Layer, Memory, TestView, judged_views, view_texts
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Edge, Layer, Memory, TestView, judged_views, view_texts
 from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
 from xscore.store.copied_stores import CopiedStore, is_due
