@@ -48,8 +48,8 @@ _CHUNK = 1 << 16
 _LOG_BYTES = 1 << 18
 _MOST_SECONDS = 86_400.0
 _SIGNALLED = range(129, 193)
-"""Exit codes of a shell whose command a signal ended (1 to 64). Codes above are a program's own: 254
-of tox, 255 of PHP."""
+"""Exit codes of a shell whose command a signal ended (1 to 64). Codes above are a program's own:
+254 of tox, 255 of PHP."""
 _TRANSIENT = (
     r"\bE(?:CONN\w*|NOTFOUND|AI_AGAIN|ADDRINUSE|TIMEDOUT)\b|\b(?:index|HEAD|config|shallow)\.lock\b|"
     r"(?i:\btimed? ?out\b|address already in use|resolve host|temporary failure|"
