@@ -85,6 +85,10 @@ def _shown(
     if receipt is None:
         return (), ()
     near = receipt.near_misses[:NEAR_SHOWN]
+    if receipt.scope.also:
+        from xscore.pipeline.other_repositories import open_others  # few turns name one
+
+        open_others(parts, receipt.scope.also)
     texts = parts.store.memories([memory.id for memory in (*receipt.selected, *near)])
     shown = _Shown(texts, cited_memory_ids(past.answer))
     kept_memories = [
