@@ -13,6 +13,7 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.explaining import explain_choice
+from xscore.pipeline.store_status import read_store_status
 from xscore.records.memory import Kind, Layer, MemoryScope
 from xscore.records.receipt import Answer
 from xscore.records.statement import Statement
@@ -51,13 +52,16 @@ def shop(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def lib(tmp_path: Path, server: OpenAIServer) -> Path:
-    """A library beside it, cloned from acme/lib, indexed, with a decision and what is for a session alone."""
+    """A library beside it, from acme/lib, indexed; something is stated of it, and of a session."""
     write_files(tmp_path / "lib", LIB)
     folder = commit_all(tmp_path / "lib")
     git(folder, "remote", "add", "origin", "git@github.com:acme/lib.git")
     async with Pipeline.open(folder, settings_for(server)) as pipeline:
         await pipeline.index()
-        remember(pipeline.store, Statement(kind=Kind.DECISION, text="Discounts are whole cents.", key="d"))
+        remember(
+            pipeline.store,
+            Statement(kind=Kind.DECISION, text="Discounts are whole cents.", key="d"),
+        )
         for_now = Statement(kind=Kind.CONTEXT, text="Today only.", scope=MemoryScope.SESSION)
         with pipeline.store.transaction([Layer.PROJECT]):
             remember_within(pipeline.store.connection, for_now, now=1.0, thread="today")
@@ -84,14 +88,14 @@ async def test_memories_of_another_repository_are_judged_and_kept_by_score(
     server.score = table(SCORES)
     alone = await ask(shop, settings_for(server))
     answer = await ask(shop, also(settings_for(server), name))
-    again = await ask(shop, also(settings_for(server), name))
+    repeated = await ask(shop, also(settings_for(server), name))
     kept = of_lib(answer)
     assert "acme/lib: src/rates.py" in kept and "acme/lib: d" in kept
     (joined,) = answer.also
     assert joined.name == LIB_NAME and joined.left_out == 0
     assert answer.coverage.candidates == alone.coverage.candidates + joined.memories
-    # What was judged without the library is not judged again, and with it nothing twice.
-    assert answer.coverage.judged == joined.memories and again.coverage.judged == 0
+    # What was judged without the library is not judged repeated, and with it nothing twice.
+    assert answer.coverage.judged == joined.memories and repeated.coverage.judged == 0
     assert not [path for path in kept if path.endswith("shop/prices.py")]
     assert not alone.also and not of_lib(alone) and not answer.warnings
     shown = "".join(str(body) for body in server.counts.bodies)
@@ -154,6 +158,21 @@ async def test_its_store_is_only_read(shop: Path, lib: Path, server: OpenAIServe
     before = store_file(lib).read_bytes()
     await ask(shop, also(settings_for(server), "lib"))
     assert store_file(lib).read_bytes() == before
+
+
+async def test_status_suggests_what_a_manifest_names(
+    shop: Path, lib: Path, server: OpenAIServer
+) -> None:
+    """A library that this repository depends on is suggested; nothing joins by itself."""
+    settings = settings_for(server)
+    async with Pipeline.open(shop, settings) as pipeline:
+        assert read_store_status(pipeline.store, settings).suggested == ()
+        (shop / "go.mod").write_text("module acme.dev/shop\n\nrequire github.com/acme/lib v1.2.0\n")
+        (suggested,) = read_store_status(pipeline.store, settings).suggested
+        assert (suggested.name, suggested.manifest) == (LIB_NAME, "go.mod")
+        named = read_store_status(pipeline.store, also(settings, LIB_NAME))
+        assert named.suggested == ()
+    assert not (await ask(shop, settings)).also
 
 
 def test_a_repository_cannot_name_another(tmp_path: Path) -> None:

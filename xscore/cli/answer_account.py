@@ -172,10 +172,10 @@ def render_judges(answer: Answer) -> str:
 def render_also(answer: Answer) -> str:
     """Say how many memories of which other repositories were candidates; empty if of none."""
     shares: list[str] = []
-    for other in answer.also:
-        share = f"{one_line(other.name)} {other.memories:,}"
-        if other.left_out:
-            share += f" of {other.memories + other.left_out:,}, the nearest by words"
+    for joined in answer.also:
+        share = f"{one_line(joined.name)} {joined.memories:,}"
+        if joined.left_out:
+            share += f" of {joined.memories + joined.left_out:,}, the nearest by words"
         shares.append(share)
     return faint(f"also looked into: {'; '.join(shares)}") if shares else ""
 

@@ -36,16 +36,16 @@ def join_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> Joine
     warnings = open_others(parts, names)
     own_hashes = {candidate.content_hash for candidate in fetched.candidates}
     lent_by: dict[str, list[Candidate]] = {}
-    for other in parts.store.others:
+    for repository in parts.store.others:
         try:
-            lent = other.candidates(tests=parts.settings.judge.tests)
+            lent = repository.candidates(tests=parts.settings.judge.tests)
         except XscoreError as error:
-            warnings.append(_not_joined(other.name, error))
+            warnings.append(_not_joined(repository.name, error))
             continue
         # What is here, too, or in another of them, is judged once, as what is here.
         new = [candidate for candidate in lent if candidate.content_hash not in own_hashes]
         own_hashes.update([candidate.content_hash for candidate in new])
-        lent_by[other.name] = new
+        lent_by[repository.name] = new
     joined = _within_budget(parts, turn, [memory for lent in lent_by.values() for memory in lent])
     joined_ids = {candidate.id for candidate in joined}
     also: list[JoinedRepository] = []
@@ -72,7 +72,7 @@ def open_others(parts: PipelineParts, names: Sequence[str]) -> list[str]:
             place = find_other(name, root=store.root, user_data_dir=data_dir)
             is_open = place is None or place.root.store_file in _open_files(store.others)
             if place is not None and not is_open:
-                apart = _told_apart(place, [other.name for other in store.others])
+                apart = _told_apart(place, [repository.name for repository in store.others])
                 opened = OtherRepository.open(apart, user_data_dir=data_dir)
                 store.others = (*store.others, opened)
         except XscoreError as error:
@@ -80,8 +80,8 @@ def open_others(parts: PipelineParts, names: Sequence[str]) -> list[str]:
     return warnings
 
 
-def _open_files(others: Sequence[OtherRepository]) -> list[Path]:
-    return [other.root.store_file for other in others]
+def _open_files(repositories: Sequence[OtherRepository]) -> list[Path]:
+    return [repository.root.store_file for repository in repositories]
 
 
 def _told_apart(place: OtherPlace, names: Sequence[str]) -> OtherPlace:
@@ -133,6 +133,6 @@ def _with_joined(
 
 def _term_pairs(parts: PipelineParts) -> list[tuple[str, bytes]]:
     pairs: list[tuple[str, bytes]] = []
-    for other in parts.store.others:
-        pairs += other.term_vectors()
+    for repository in parts.store.others:
+        pairs += repository.term_vectors()
     return pairs

@@ -43,8 +43,8 @@ def candidates_now(store: "Store", settings: "Settings", past: PastTurn) -> tupl
     asked_before = turns.keys_of_task(store.connection, past.turn.task) | {past.turn_key}
     without = WithoutExchanges(past.turn.thread, asked_before)
     candidates = store.fetch(tests=settings.judge.tests, without=without).candidates
-    for other in store.others:
-        candidates += tuple(other.candidates(tests=settings.judge.tests))
+    for repository in store.others:
+        candidates += tuple(repository.candidates(tests=settings.judge.tests))
     return candidates
 
 

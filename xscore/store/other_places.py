@@ -47,20 +47,20 @@ def find_other(name: str, *, root: RepositoryRoot, user_data_dir: Path) -> Other
     Raises NothingMatched where there is none, or none is indexed; StoreError.
     """
     if is_folder_name(name):
-        other = _root_of_folder(name, root)
+        place = _root_of_folder(name, root)
     else:
         matching = list(_roots_by_name(name, user_data_dir))
         if not matching:
             raise NothingMatched(f"{one_line(name)} is not indexed on this machine", hint=_INDEX_IT)
-        other = max(matching, key=_last_written)
-    if other.store_file == root.store_file:
+        place = max(matching, key=_last_written)
+    if place.store_file == root.store_file:
         return None
-    if not opening.is_trusted(other.store_dir, user_data_dir=user_data_dir):
+    if not opening.is_trusted(place.store_dir, user_data_dir=user_data_dir):
         raise StoreError(
             f"the store of {one_line(name)} was not made by you where it is now",
-            hint=f"Run `xscore index` in {other.path}, which says what to do.",
+            hint=f"Run `xscore index` in {place.path}, which says what to do.",
         )
-    return OtherPlace(name_of_root(other), other)
+    return OtherPlace(name_of_root(place), place)
 
 
 def name_of_root(root: RepositoryRoot) -> str:
@@ -96,18 +96,18 @@ def _root_of_folder(name: str, root: RepositoryRoot) -> RepositoryRoot:
             f"there is no folder {shown}: the repository was moved or removed",
             hint="Correct --repo or `index.also`.",
         )
-    other = find_root(folder)
-    if not opening.has_store(other.store_dir):
+    place = find_root(folder)
+    if not opening.has_store(place.store_dir):
         raise NothingMatched(f"{shown} is not indexed on this machine", hint=_INDEX_IT)
-    return other
+    return place
 
 
 def _roots_by_name(name: str, user_data_dir: Path) -> Iterator[RepositoryRoot]:
-    wanted = name.casefold()
+    lowered = name.casefold()
     for root in known_roots(user_data_dir):
         full_name = repository_name(origin_url(root.path)).casefold()
-        is_by_origin = bool(full_name) and f"/{full_name}".endswith(f"/{wanted}")
-        if is_by_origin or _folder_name(root).casefold() == wanted:
+        is_by_origin = bool(full_name) and f"/{full_name}".endswith(f"/{lowered}")
+        if is_by_origin or _folder_name(root).casefold() == lowered:
             yield root
 
 

@@ -99,9 +99,9 @@ class OtherRepository:
 
     def memories(self, ids: Iterable[str]) -> dict[str, Memory]:
         """Return its memories among these ids, as they are shown here."""
-        there = [self._id_there[id_] for id_ in self._own(ids)]
+        ids_there = [self._id_there[id_] for id_ in self._own(ids)]
         memories: dict[str, Memory] = {}
-        for memory in memories_with_ids(self._connection, there) if there else ():
+        for memory in memories_with_ids(self._connection, ids_there) if ids_there else ():
             shown = self._memory_here(memory)
             memories[shown.id] = shown
         return memories
@@ -121,10 +121,10 @@ class OtherRepository:
     def headers(self, paths: Iterable[str]) -> dict[str, str]:
         """Return the first module-level block of each of its files among these, by path here."""
         begins = f"{self.name}{NAME_END}"
-        there = [path.removeprefix(begins) for path in paths if path.startswith(begins)]
-        if not there:
+        paths_there = [path.removeprefix(begins) for path in paths if path.startswith(begins)]
+        if not paths_there:
             return {}
-        among = (json.dumps(there),)
+        among = (json.dumps(paths_there),)
         where = f"kind = 'block' AND path {IN_JSON_LIST}"
         blocks = select_memories(self._connection, where, among)
         # The first of a path is set last.
@@ -149,18 +149,18 @@ class OtherRepository:
 
     def tests_of(self, ids: Iterable[str]) -> frozenset[str]:
         """Return the ids here of the tests of its memories among these."""
-        own = set(self._own(ids))
+        lent = set(self._own(ids))
         tests: set[str] = set()
-        for edge in self.edges_touching(own):
-            if edge.relation is Relation.TESTS and edge.target in own:
+        for edge in self.edges_touching(lent):
+            if edge.relation is Relation.TESTS and edge.target in lent:
                 tests.add(edge.source)
         return frozenset(tests)
 
     def degrees(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the number of call edges of each of its memories among these."""
-        own = self._own(ids)
-        degrees = dict.fromkeys(own, 0)
-        for edge in self.edges_touching(own):
+        lent = self._own(ids)
+        degrees = dict.fromkeys(lent, 0)
+        for edge in self.edges_touching(lent):
             if edge.relation is not Relation.CALLS:
                 continue
             for end in (edge.source, edge.target):

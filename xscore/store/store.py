@@ -271,8 +271,8 @@ class Store:
 
     def close_others(self) -> None:
         """Close the other repositories that were read beside this one."""
-        for other in self.others:
-            other.close()
+        for repository in self.others:
+            repository.close()
         self.others = ()
 
     def __enter__(self) -> Self:
@@ -323,17 +323,21 @@ class Store:
         texts: dict[str, str] = {}
         for connection in self.connections_of_a_turn():
             texts |= read_judged_texts(connection, hash_of, tests=tests)
-        for other in self.others:
-            texts |= other.texts(hash_of, tests=tests)
+        for repository in self.others:
+            texts |= repository.texts(hash_of, tests=tests)
         return texts
 
     def is_of_other(self, identifier: str) -> bool:
         """Whether a memory is of another repository that is read beside this one."""
-        return any(other.has(identifier) for other in self.others)
+        return any(repository.has(identifier) for repository in self.others)
 
     def stores_of_others(self) -> list[Path]:
         """Return the databases of the other repositories that another may attach."""
-        return [other.plain_store for other in self.others if other.plain_store is not None]
+        return [
+            repository.plain_store
+            for repository in self.others
+            if repository.plain_store is not None
+        ]
 
     def _rows_of_a_turn(self, query: str, *parameters: object) -> list[memory_rows.SqlRow]:
         rows: list[memory_rows.SqlRow] = []
@@ -348,8 +352,8 @@ class Store:
         for connection in self.connections_of_a_turn():
             for memory in memories_with_ids(connection, identifiers):
                 memories[memory.id] = memory
-        for other in self.others:
-            memories |= other.memories(identifiers)
+        for repository in self.others:
+            memories |= repository.memories(identifiers)
         return memories
 
     def titles(self, ids: Iterable[str]) -> dict[str, str]:
@@ -367,8 +371,8 @@ class Store:
         blocks = select_memories(self.connection, f"kind = 'block' AND path {IN_JSON_LIST}", among)
         # The first of a path is set last.
         headers = {memory.path: memory.text for memory in reversed(blocks)}
-        for other in self.others:
-            headers |= other.headers(names)
+        for repository in self.others:
+            headers |= repository.headers(names)
         return headers
 
     def find(self, name: str) -> list[Memory]:
@@ -379,8 +383,8 @@ class Store:
         memories: list[Memory] = []
         for connection in self.connections():
             memories += memories_with_ids(connection, ids)
-        for other in self.others:
-            memories += other.find(name)
+        for repository in self.others:
+            memories += repository.find(name)
         return memories
 
     def purposes(self) -> dict[str, str]:
@@ -404,8 +408,8 @@ class Store:
             (ends, ends),
         )
         edges = memory_rows.edges_from_rows(rows.fetchall())
-        for other in self.others:
-            edges += other.edges_touching(identifiers)
+        for repository in self.others:
+            edges += repository.edges_touching(identifiers)
         return edges
 
     def tests_of(self, ids: Iterable[str]) -> frozenset[str]:
@@ -414,8 +418,8 @@ class Store:
         query = f"SELECT source FROM edge WHERE relation = 'tests' AND target {IN_JSON_LIST}"
         rows = self.connection.execute(query, (json.dumps(identifiers),)).fetchall()
         tests = frozenset(source for (source,) in rows)
-        for other in self.others:
-            tests |= other.tests_of(identifiers)
+        for repository in self.others:
+            tests |= repository.tests_of(identifiers)
         return tests
 
     def degrees(self, ids: Iterable[str]) -> dict[str, int]:
@@ -429,8 +433,8 @@ class Store:
             (ends,),
         )
         degrees = dict(rows.fetchall())
-        for other in self.others:
-            degrees |= other.degrees(identifiers)
+        for repository in self.others:
+            degrees |= repository.degrees(identifiers)
         return degrees
 
     def term_vectors(self) -> list[tuple[str, bytes]]:
@@ -441,8 +445,8 @@ class Store:
             rows += connection.execute(
                 f"SELECT id, terms FROM memory_row WHERE {visible}"
             ).fetchall()
-        for other in self.others:
-            rows += other.term_vectors()
+        for repository in self.others:
+            rows += repository.term_vectors()
         return rows
 
     def vectors(self, embedder: str) -> list[tuple[str, bytes]]:
