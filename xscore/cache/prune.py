@@ -218,15 +218,15 @@ def find_judge_keys(connection: Connection, judges: Sequence[str]) -> frozenset[
             matching |= {key for key in keys if key.startswith(judge)}
         if not matching and not is_key and ":" not in judge:
             raise UsageError(
-                f"{judge!r} names no judge: it is too short for a key",
+                f"{judge!r} is not a judge: it is too short for a key",
                 hint=(
-                    f"Give its whole name, or {SHORTEST_KEY} characters of its key: `xscore store"
-                    " cache` has both."
+                    f"Give its full name, or at least {SHORTEST_KEY} characters of its key;"
+                    " `xscore store cache` lists both."
                 ),
             )
         if not matching:
             raise NothingMatched(
-                f"this store has no judge {judge!r}", hint="`xscore store cache` names the judges."
+                f"this store has no judge {judge!r}", hint="`xscore store cache` lists the judges."
             )
         meant |= matching
     return frozenset(meant)
@@ -332,13 +332,13 @@ def _refuse_unindexed(connection: Connection) -> None:
     """Raise UsageError while not every judgment's memory is known: all would seem unreachable."""
     if not is_indexed(connection):
         raise UsageError(
-            "nothing is indexed here yet, so no judgment's memory is known",
+            "nothing is indexed here yet, so it is not known which judgments are still of use",
             hint="Run `xscore index` first.",
         )
     # Of a first run that was stopped, or since the store was migrated.
     if files_left(connection):
         raise UsageError(
-            "the index is still being built, so not every judgment's memory is known",
+            "the index is still being built, so it is not yet known which judgments are of use",
             hint="Run `xscore index` first.",
         )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.judging_phrases import (
     describe_binding_limit,
     describe_seconds,
@@ -18,7 +19,7 @@ from xscore.cli.judging_phrases import (
     format_total,
 )
 from xscore.cli.opening import read_settings, run_with_pipeline
-from xscore.cli.options import ANSWERER, THREAD, TURN_OPTIONS, Flags, command
+from xscore.cli.options import ANSWERER, THREAD, TURN_OPTIONS
 from xscore.cli.phrases import describe_tokens
 from xscore.cli.terminal import stdout_columns
 from xscore.cli.text_layout import bold, most_first, render_facts, render_table

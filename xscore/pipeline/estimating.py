@@ -28,9 +28,9 @@ from xscore.providers.catalog import HOUR_S, ModelSettings
 from xscore.providers.prices import PriceList
 from xscore.providers.rate_limits import LocalRates
 from xscore.records.calls import Request, Usage
+from xscore.records.candidates import Candidate
 from xscore.records.estimates import Estimate, JudgeEstimate
 from xscore.records.judgment import JudgeIdentity
-from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack

@@ -19,7 +19,7 @@ from xscore.platform.git_folder import origin_url
 from xscore.platform.paths import is_folder_name, user_data_dir
 from xscore.platform.repository_name import repository_name
 from xscore.platform.text import join_sentences, one_line
-from xscore.records.memory import Candidate, TermColumn
+from xscore.records.candidates import Candidate, TermColumn
 from xscore.records.receipt import JoinedRepository
 from xscore.records.turn import Turn
 from xscore.store.memory_rows import FetchedPool

@@ -17,6 +17,7 @@ from xscore.pipeline.receipt import to_selected
 from xscore.pipeline.turn_stages import Ranking
 from xscore.pipeline.uncommitted import recent_changes
 from xscore.platform.paths import RepositoryRoot
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import (
     Judgment,
     Origin,
@@ -26,7 +27,6 @@ from xscore.records.judgment import (
     Unjudged,
     UnjudgedCause,
 )
-from xscore.records.memory import Candidate
 from xscore.records.receipt import Answer, Selected
 from xscore.records.turn import ChangedFile
 from xscore.store import turns

@@ -21,6 +21,7 @@ from xscore.platform.errors import ExitCode
 from xscore.prompts.suspicion import is_suspicious
 from xscore.prompts.turn_text import shown_turn_parts
 from xscore.records.calls import Answerer, Stage, Traffic
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import (
     JudgeIdentity,
     Judgment,
@@ -29,7 +30,7 @@ from xscore.records.judgment import (
     Selection,
     UnjudgedCause,
 )
-from xscore.records.memory import Candidate, Kind
+from xscore.records.memory import Kind
 from xscore.records.receipt import (
     Answer,
     CarriedOver,

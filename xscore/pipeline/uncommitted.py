@@ -251,12 +251,12 @@ def _usable_task(text: str) -> str:
     if not task:
         raise UsageError(
             "the task is empty",
-            hint='Say what you want to do, e.g. xscore ask "why does login fail twice?"',
+            hint='Write what you want to do, e.g. xscore ask "why does login fail twice?"',
         )
     if len(task) > MAX_TASK_CHARS:
         raise UsageError(
             f"the task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are accepted",
-            hint="Put logs and traces into --errors, of which the end is kept.",
+            hint="Put logs and traces into --errors, which keeps their end.",
         )
     return task
 

@@ -32,7 +32,8 @@ from xscore.prompts.left_out import (
     left_out_lines,
     name_within,
 )
-from xscore.records.memory import CODE_KINDS, Candidate, Kind, Memory
+from xscore.records.candidates import Candidate
+from xscore.records.memory import CODE_KINDS, Kind, Memory
 
 FACT_KINDS = frozenset({Kind.PREFERENCE, Kind.CONVENTION, Kind.TECH_STACK, Kind.TODO})
 MIN_TABLE_ROWS = 3

@@ -255,9 +255,9 @@ def piece_remarks(piece: BundlePiece) -> str:
     if piece.entry.summary:
         remarks.append(f"a detail of [{piece.entry.summary}]")
     if piece.entry.settles:
-        remarks.append(f"settled with {_ids(piece.entry.settles)}")
+        remarks.append(f"resolved with {_ids(piece.entry.settles)}")
     if piece.entry.alike:
-        remarks.append(f"said alike by {_ids(piece.entry.alike)}")
+        remarks.append(f"also stated by {_ids(piece.entry.alike)}")
     return "; ".join(remarks)
 
 
@@ -319,7 +319,7 @@ def provenance_text(entry: BundleEntry, *, now: float) -> str:
         statements.append(_unreviewed(memory))
     if memory.particulars.occurrences and not memory.particulars.quote:
         count = memory.particulars.occurrences
-        statements.append("met once" if count == 1 else f"met {count} times")
+        statements.append("met once" if count == 1 else f"seen {count} times")
     if memory.particulars.polarity == "antipattern":
         statements.append("not to be repeated")
     if memory.particulars.exception_of:
@@ -335,9 +335,9 @@ def _unreviewed(memory: Memory) -> str:
     """Say that nobody has looked at a fact, and what it rests on unless that is its text."""
     quote = memory.particulars.quote
     if quote in memory.text:
-        return "taken from a session, reviewed by nobody"
+        return "taken from a session, not reviewed"
     shown = escape_tags(collapse_blanks(quote))
-    return f"taken from a session, reviewed by nobody; it rests on “{shown}”"
+    return f"taken from a session, not reviewed; based on “{shown}”"
 
 
 def age_text(seconds: float) -> str:

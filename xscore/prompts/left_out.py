@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from xscore.platform import tokens
 from xscore.prompts.fences import collapse_blanks, escape_tags
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import score_text
-from xscore.records.memory import Candidate
 
 REASON_CHARS = 120
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from xscore.platform.hashing import digest
-from xscore.records.memory import Candidate, Layer
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Layer
 
 ENTRY_TOKENS = 20
 """What the fence of one memory adds to its text."""

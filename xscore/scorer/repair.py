@@ -15,8 +15,8 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from xscore.platform.hashing import content_hash
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate
 
 
 class MemoryPart(NamedTuple):

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from xscore.platform import sqlite_drivers
 from xscore.platform.database import open_unchecked
 from xscore.platform.hashing import digest
-from xscore.records.memory import Candidate, Edge, Kind, Layer, Memory, Relation, TestView
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Edge, Kind, Layer, Memory, Relation, TestView
 from xscore.store import opening
 from xscore.store.memory_rows import (
     IN_JSON_LIST,

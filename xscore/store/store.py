@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Self
 from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.paths import RepositoryRoot, user_data_dir
-from xscore.records.memory import Candidate, Edge, Layer, Memory, TestView
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Edge, Layer, Memory, TestView
 from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
 from xscore.store.copied_stores import CopiedStore, is_due

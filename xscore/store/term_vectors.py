@@ -19,7 +19,8 @@ from zlib import crc32
 
 from msgspec import Struct, json
 
-from xscore.records.memory import BLOCK_NAME, TERM_ENTRY, Kind, Memory
+from xscore.records.candidates import TERM_ENTRY
+from xscore.records.memory import BLOCK_NAME, Kind, Memory
 
 TERM_EMBEDDER = "terms-2"
 """Names this format, in column `memory.terms`; change it with any change of splitting, stemming or

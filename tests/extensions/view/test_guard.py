@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.extensions.view.conftest import Served
+from xscore.extensions.view import connection as connection_module
 from xscore.extensions.view import server as server_module
 from xscore.extensions.view.guard import MAX_BODY_BYTES
 
@@ -141,7 +142,7 @@ def test_our_own_link_is_answered(stub: Served, request_text: str) -> None:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A server that waits half a second for a request."""
-    monkeypatch.setattr(server_module, "ASKING_S", 0.5)
+    monkeypatch.setattr(connection_module, "ASKING_S", 0.5)
     yield
 
 

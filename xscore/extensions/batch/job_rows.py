@@ -39,7 +39,7 @@ from xscore.store.line_search import LineMatcher
 JobCommand = Literal["submit", "run", "rescore"]
 RequestName = tuple[int, int]
 """A request's question and prompt, by their numbers within the job."""
-LIST_HINT = "`xscore batch list` names them."
+LIST_HINT = "`xscore batch list` lists them."
 _JOB = (
     "SELECT id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates,"
     " cached, ended_at, stopped_at, checksum FROM job"

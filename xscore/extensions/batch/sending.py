@@ -37,7 +37,8 @@ from xscore.platform.processes import gc_paused
 from xscore.platform.text import join_sentences
 from xscore.providers.prices import PriceList, call_price, cost_upper_bound
 from xscore.records.calls import Request
-from xscore.records.memory import Candidate, Layer
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Layer
 from xscore.scorer.repair import MemoryPart, PackPrompt, memory_parts
 from xscore.settings.model import BatchSettings
 from xscore.store.store import Store

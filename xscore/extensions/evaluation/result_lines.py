@@ -129,7 +129,8 @@ class ResultFile:
                 record = decode_line(line, place, decoder, hint=_HINT, checks_keys=False)
                 if record.run != self.run:
                     raise UsageError(
-                        f"{place} is of another run: other cases, another judge or other settings",
+                        f"{place} belongs to another run: other cases, another judge or other"
+                        " settings",
                         hint=_HINT,
                     )
                 records.append(record)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import DRY_RUN, Flags, command
+from xscore.cli.options import DRY_RUN
 from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_facts, render_table
 from xscore.extensions.exchange.saved_files import Contents, encode_file
@@ -111,7 +112,9 @@ def join_team(name: str, by: str, flags: Flags) -> None:
 
 
 @command()
-@click.option("--all", "everything", is_flag=True, help="Take everything again from the beginning.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Fetch everything again from the beginning."
+)
 def sync_team(everything: bool, flags: Flags) -> None:
     """Exchange memories with the team now, without a turn."""
     settings = _sharing_settings(flags)

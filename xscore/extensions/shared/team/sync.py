@@ -34,8 +34,10 @@ from xscore.extensions.shared.team.outgoing import (
 from xscore.extensions.shared.team.team_key import team_key
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
+from xscore.records.memory import MemorySource
 from xscore.settings.model import SharedSettings
-from xscore.store.checkpoints import note_checkpoints_erased
+from xscore.store import memory_rows
+from xscore.store.checkpoints import is_shared_checkpoint, note_checkpoints_erased
 from xscore.store.copied_stores import has_statement_since
 from xscore.store.store import Store
 
@@ -117,7 +119,7 @@ def synchronise(store: Store, settings: SharedSettings, *, everything: bool = Fa
     begun = begin_exchange(store, settings, membership)
     result = begun.running.wait(COMMAND_S, name=begun.request.address.name)
     done = finish_exchange(store, settings, begun, result)
-    if result.lacks_own and settings.memories == "write":
+    if result.taken.lacks_own and settings.memories == "write":
         begun = begin_exchange(store, settings, required_membership(store))
         result = begun.running.wait(COMMAND_S, name=begun.request.address.name)
         repeated = finish_exchange(store, settings, begun, result)
@@ -189,7 +191,7 @@ def finish_exchange(
         # The exchange's own events are no news; what was stated during it stays one.
         if event is None:
             event = newest_event(connection)
-        if result.lacks_own:
+        if result.taken.lacks_own:
             event = -1
         write_membership(
             connection,
@@ -198,7 +200,7 @@ def finish_exchange(
                 organisation=result.greeting.organisation,
                 member=result.greeting.member,
                 epoch=result.greeting.epoch,
-                version=result.version,
+                version=result.taken.version,
                 event=event,
                 kinds=settings.kinds,
                 synced_at=now,
@@ -236,7 +238,7 @@ def _of_others(connection: Connection, result: ExchangeResult) -> list[Incoming]
     """Leave out what this store itself has sent, and has."""
     member = result.greeting.member
     entries: list[Incoming] = []
-    for entry in result.entries:
+    for entry in result.taken.entries:
         if entry.member != member or not _is_here(connection, entry):
             entries.append(entry)
     return entries
@@ -245,14 +247,10 @@ def _of_others(connection: Connection, result: ExchangeResult) -> list[Incoming]
 def _is_here(connection: Connection, entry: Incoming) -> bool:
     """Whether this store is where an entry of its own member comes from."""
     if entry.memory is not None:
-        query = "SELECT 1 FROM memory_row WHERE id = ? AND source = 'explicit'"
-        return connection.execute(query, (entry.memory.memory.id,)).fetchone() is not None
+        stored = memory_rows.memory_with_id(connection, entry.memory.memory.id)
+        return stored is not None and stored.source is MemorySource.EXPLICIT
     if entry.checkpoint is not None:
-        query = """
-            SELECT 1 FROM checkpoint
-            WHERE name = ? AND json_extract(payload, '$.is_shared') = 1
-        """
-        return connection.execute(query, (entry.checkpoint.name,)).fetchone() is not None
+        return is_shared_checkpoint(connection, entry.checkpoint.name)
     return False
 
 
@@ -268,14 +266,14 @@ def _report(
     outgoing = begun.request.outgoing
     return TeamSync(
         repository=repository,
-        sent=result.sent,
-        taken_back=result.taken_back,
+        sent=result.sent.count,
+        taken_back=result.sent.taken_back,
         added=arrivals.added,
         changed=arrivals.changed,
         removed=arrivals.removed,
         checkpoints=arrivals.checkpoints,
         forgotten=arrivals.forgotten,
-        skipped=result.unreadable,
+        skipped=result.taken.unreadable,
         too_long=outgoing.too_long if outgoing is not None else 0,
         took_s=result.took_s,
     )
