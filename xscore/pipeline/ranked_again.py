@@ -42,7 +42,10 @@ def candidates_now(store: "Store", settings: "Settings", past: PastTurn) -> tupl
     """Return what would be the candidates of a past turn now, inside and outside its scope."""
     asked_before = turns.keys_of_task(store.connection, past.turn.task) | {past.turn_key}
     without = WithoutExchanges(past.turn.thread, asked_before)
-    return store.fetch(tests=settings.judge.tests, without=without).candidates
+    candidates = store.fetch(tests=settings.judge.tests, without=without).candidates
+    for repository in store.others:
+        candidates += tuple(repository.candidates(tests=settings.judge.tests))
+    return candidates
 
 
 def judges_of(past: PastTurn, receipt: Answer) -> list[str]:
