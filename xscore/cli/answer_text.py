@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from xscore.cli.phrases import describe_kept_out
 from xscore.cli.text_layout import bold, faint, truncate
+from xscore.pipeline.choice_words import added_by_words
 from xscore.platform.text import counted, escape_controls, format_place, one_line, telling_lines
 from xscore.records.judgment import (
     FILL,
@@ -328,9 +329,9 @@ def _why(memory: Selected) -> str:
     if memory.is_capped:
         boosts += ", capped at 1"
     why = "; ".join(filter(None, [*remarks, one_line(memory.reason)]))
-    if memory.words:
-        judged = f"judge {memory.raw_score:.2f}, words {memory.words:+.1f}"
-        return f"{why} ({judged} → {memory.unboosted_score:.2f}{boosts})".strip()
+    by_words = added_by_words(memory)
+    if by_words:
+        return f"{why} (judge {memory.raw_score:.2f}, words {by_words}{boosts})".strip()
     if boosts:
         return f"{why} ({memory.raw_score:.2f}{boosts})".strip()
     return why

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from xscore.extensions.pages.records import MapMemory, TurnPage
+from xscore.extensions.pages.stage_times import before_calls_s, call_words
 from xscore.pipeline.json_form import Json
 from xscore.platform.text import escape_in_json, one_line
 from xscore.records.calls import CallRecord
@@ -38,6 +39,7 @@ def _data(page: TurnPage) -> dict[str, Json]:
     thresholds: dict[str, Json] = {}
     if receipt is not None:
         thresholds.update(receipt.thresholds)
+    began = page.turn.at - before_calls_s(page)
     return {
         "turn": page.turn.id,
         "threshold": receipt.threshold if receipt is not None else None,
@@ -51,7 +53,8 @@ def _data(page: TurnPage) -> dict[str, Json]:
         "near": [memory.place for memory in page.near],
         "boosts": _boosts(page.explained),
         "sentences": {str(place): one_line(words) for place, words in page.sentences.items()},
-        "calls": [_call(call, began=page.turn.at) for call in page.calls],
+        "calls": [_call(call, began=began) for call in page.calls],
+        "took": receipt.latency.total if receipt is not None else 0,
     }
 
 
@@ -136,6 +139,7 @@ def _call(call: CallRecord, *, began: float) -> Json:
         "at": round(max(0.0, call.started_at - began), 3),
         "took": round(call.duration_s, 3),
         "stage": str(call.stage),
+        "words": call_words(call.stage),
         "outcome": call.outcome,
         "input": call.usage.input_tokens,
         "cached": call.usage.cached_input_tokens,

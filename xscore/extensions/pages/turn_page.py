@@ -23,6 +23,7 @@ from xscore.extensions.pages.page_figures import (
     usage_rows,
 )
 from xscore.extensions.pages.records import ShownMemory, TurnPage
+from xscore.extensions.pages.stage_times import before_calls_s, call_words, stage_times
 from xscore.extensions.pages.threads import name_of
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.text import escape_controls
@@ -71,6 +72,8 @@ def render_turn_page(page: TurnPage, *, home: str = "") -> str:
             parts=receipt_parts(page),
             folders=folder_rows(page),
             usage=usage_rows(page),
+            times=stage_times(page),
+            lead=before_calls_s(page),
             never_cited=_never_cited(page),
             why=WHY,
         )
@@ -105,6 +108,7 @@ def _templates() -> Environment:
         "name": name_of,
         "shell": quote,
         "ticked": _ticked,
+        "call_words": call_words,
     }
     return environment
 

@@ -1,12 +1,14 @@
 """The server: a socket on loopback, one thread for each connection, one page at a time.
 
 Python's own HTTP server does it: a framework would add 7 MB and more lines than this file has. A
-connection asks once and is closed; it has ten seconds and a bounded number of bytes to ask, however
-slowly they come, and only so many may be open at once. Pages are made one after the other, since
-they share one processor and the store. It knows no page. Trade-off: without keep-alive each request
+connection asks once and is closed; it has three seconds and a bounded number of bytes to ask,
+however slowly they come. Only so many may be open at once: of those that have not asked yet, the
+oldest makes room for another. Pages are made one after the other, since they share one processor
+and the store. It knows no page. Trade-off: without keep-alive each request
 opens a connection, which takes a tenth of a millisecond here.
 """
 
+import ctypes
 import gc
 import io
 import socket
@@ -15,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
@@ -32,10 +35,14 @@ from xscore.platform.processes import random_hex
 
 LOOPBACK = "127.0.0.1"
 TOKEN_BYTES = 16
+HEAD_S = 3.0
+"""From the connection to the end of a request's head."""
 ASKING_S = 10.0
-"""From the first byte to the last of a request; and how long a reply may stay unread."""
+"""From there to the last byte of a form; and how long a reply may stay unread."""
 MAX_HEAD_BYTES = 32_768
 MAX_CONNECTIONS = 32
+ROOM_S = 1.0
+"""How long a dropped connection may take to make room for another one."""
 LOOKS_EVERY_S = 0.5
 """How often the server looks whether it is idle, or is to end."""
 HEADERS = {
@@ -73,6 +80,8 @@ class PageServer(ThreadingMixIn, TCPServer):
         self._last_use = time.monotonic()
         self._is_ending = False
         self._places = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._silent: dict[socket.socket, None] = {}
+        """Connections that have not asked yet, the oldest first."""
 
     def serve(self, make_page: MakePage) -> None:
         """Answer requests until none has come for long enough.
@@ -94,8 +103,7 @@ class PageServer(ThreadingMixIn, TCPServer):
         a server that had shown two large pages held 105 MB instead of 70.
         """
         response = self._maker.submit(self.make_page, request).result()
-        # Records of a large page are in cycles, and the next page may come in an hour.
-        self._maker.submit(gc.collect)
+        self._maker.submit(_give_memory_back)
         return response
 
     def server_close(self) -> None:
@@ -108,17 +116,33 @@ class PageServer(ThreadingMixIn, TCPServer):
         self._last_use = time.monotonic()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread; close the connection where too many are open."""
+        """Answer in a thread; close the connection where too many are open and have asked."""
         if not self._places.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+            self._drop_oldest_silent()
+            if not self._places.acquire(timeout=ROOM_S):
+                self.shutdown_request(request)
+                return
+        self._silent[request] = None
         super().process_request(request, client_address)
+
+    def _drop_oldest_silent(self) -> None:
+        for connection in list(self._silent):
+            # Another thread may have found it asking meanwhile.
+            if self._silent.pop(connection, self) is None:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+                return
+
+    def note_request(self, connection: socket.socket) -> None:
+        """Keep a connection that has asked, however many others come."""
+        self._silent.pop(connection, None)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer, and give the place back."""
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self._silent.pop(request, None)
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -126,6 +150,14 @@ class PageServer(ThreadingMixIn, TCPServer):
         error = sys.exc_info()[1]
         if not isinstance(error, OSError | ValueError):
             self._on_failure(f"a page could not be made: {type(error).__name__}: {error}")
+
+
+def _give_memory_back() -> None:
+    """Free what a page took: its records are in cycles, and the next page may come in an hour."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
+    if trim is not None:
+        trim(0)
 
 
 def _nothing_yet(_request: PageRequest) -> PageResponse:
@@ -137,14 +169,14 @@ class _BoundedReader(io.RawIOBase):
 
     def __init__(self, connection: socket.socket, *, until: float, byte_limit: int) -> None:
         self._connection = connection
-        self._until = until
+        self.until = until
         self._left = byte_limit
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        time_left = self._until - time.monotonic()
+        time_left = self.until - time.monotonic()
         if time_left <= 0 or self._left <= 0:
             raise TimeoutError("the request took too long, or has too many bytes")
         self._connection.settimeout(time_left)
@@ -161,12 +193,12 @@ class _Connection(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        reader = _BoundedReader(
+        self.reader = _BoundedReader(
             self.connection,
-            until=time.monotonic() + ASKING_S,
+            until=time.monotonic() + HEAD_S,
             byte_limit=MAX_HEAD_BYTES + MAX_BODY_BYTES,
         )
-        self.rfile = io.BufferedReader(reader)
+        self.rfile = io.BufferedReader(self.reader)
 
     def do_GET(self) -> None:
         """Answer a request that reads."""
@@ -177,6 +209,8 @@ class _Connection(BaseHTTPRequestHandler):
         self._answer()
 
     def _answer(self) -> None:
+        self.server.note_request(self.connection)
+        self.reader.until = time.monotonic() + ASKING_S
         try:
             request = self._checked_request()
         except RefusedRequest as refused:
