@@ -47,7 +47,7 @@ def _start_with_allocator_of_c() -> None:
         return
     os.environ["PYTHONMALLOC"] = "malloc"
     try:
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  this program
     except OSError:  # it runs as it is, and keeps some 30 MB more
         return
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from xscore.cli.phrases import describe_kept_out
 from xscore.cli.text_layout import bold, faint, truncate
-from xscore.pipeline.choice_words import added_by_words
 from xscore.platform.text import counted, escape_controls, format_place, one_line, telling_lines
 from xscore.records.judgment import (
     FILL,
@@ -329,9 +328,9 @@ def _why(memory: Selected) -> str:
     if memory.is_capped:
         boosts += ", capped at 1"
     why = "; ".join(filter(None, [*remarks, one_line(memory.reason)]))
-    by_words = added_by_words(memory)
-    if by_words:
-        return f"{why} (judge {memory.raw_score:.2f}, words {by_words}{boosts})".strip()
+    if abs(memory.added_by_words) >= READS_AS_ZERO_BELOW:
+        judged = f"judge {memory.raw_score:.2f}, words {memory.added_by_words:+.2f}"
+        return f"{why} ({judged}{boosts})".strip()
     if boosts:
         return f"{why} ({memory.raw_score:.2f}{boosts})".strip()
     return why

@@ -98,9 +98,8 @@ def score_sum(shown: Selected, receipt: Answer) -> str:
     raw = f"{shown.raw_score:.2f} {'by words' if receipt.ranked_by_words else 'from the judge'}"
     if mean:
         raw = f"{raw}, {mean}"
-    by_words = added_by_words(shown)
-    if by_words:
-        raw = f"{raw}, {by_words} from its words"
+    if abs(shown.added_by_words) >= READS_AS_ZERO_BELOW:
+        raw = f"{raw}, {shown.added_by_words:+.2f} from its words"
     boosts: list[str] = []
     for boost in shown.boosts:
         # One that only orders two memories adds nothing that could be read.
@@ -108,13 +107,6 @@ def score_sum(shown: Selected, receipt: Answer) -> str:
             boosts.append(f"{boost.amount:.2f} {boost.name}")
     capped = ", capped at 1" if shown.is_capped else ""
     return f"{shown.score_text} ({' + '.join([raw, *boosts])}{capped})"
-
-
-def added_by_words(shown: Selected) -> str:
-    """Format what its words added to the judge's score, so that the sum adds up; empty: nothing
-    that could be read. They are added as log-odds, which a reader of scores cannot add."""
-    added = shown.unboosted_score - shown.raw_score
-    return f"{added:+.2f}" if shown.words and abs(added) >= READS_AS_ZERO_BELOW else ""
 
 
 def _ordinal(place: int) -> str:

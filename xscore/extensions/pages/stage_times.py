@@ -11,7 +11,6 @@ from xscore.extensions.pages.records import TurnPage
 from xscore.records.calls import Stage
 
 ELSEWHERE = "elsewhere"
-BEFORE_CALLS = ("index", "pool", "cache")
 STAGE_WORDS = {
     "index": "reading changed files",
     "pool": "gathering candidates",
@@ -66,7 +65,8 @@ def before_calls_s(page: TurnPage) -> float:
     """Return how long a turn had taken when its row was written."""
     if page.receipt is None:
         return 0.0
-    return sum(getattr(page.receipt.latency, name) for name in BEFORE_CALLS)
+    latency = page.receipt.latency
+    return latency.index + latency.pool + latency.cache
 
 
 def call_words(stage: Stage) -> str:

@@ -45,7 +45,7 @@ WHY = {
 
 def render_turn_page(page: TurnPage, *, home: str = "") -> str:
     """Return the page. home: the address of the list of questions, where a server has one."""
-    style = "\n".join([page_part("page.css"), *map(turn_part, STYLES)])
+    style = turn_style()
     script = "\n".join(map(turn_part, SCRIPTS))
     drawing = vendored_part("drawing.js")
     receipt = page.receipt
@@ -55,7 +55,7 @@ def render_turn_page(page: TurnPage, *, home: str = "") -> str:
 
         answer = Markup(answer_html(receipt.answer, page.kept))  # noqa: S704  escaped there
     return (
-        _templates()
+        page_templates()
         .get_template("turn.html.j2")
         .render(
             policy=Markup(content_security_policy(style, drawing, script)),  # noqa: S704  from packaged files
@@ -80,6 +80,11 @@ def render_turn_page(page: TurnPage, *, home: str = "") -> str:
     )
 
 
+def turn_style() -> str:
+    """Return the style of the page: a report's, and its own."""
+    return "\n".join([page_part("page.css"), *map(turn_part, STYLES)])
+
+
 def _never_cited(page: TurnPage) -> list[tuple[int, ShownMemory]]:
     """Return the chosen memories that the answer does not cite, with their numbers."""
     return [(number, entry) for number, entry in enumerate(page.kept, 1) if not entry.is_cited]
@@ -98,7 +103,7 @@ def vendored_part(name: str) -> str:
 
 
 @cache
-def _templates() -> Environment:
+def page_templates() -> Environment:
     """Return the templates of this page, with the escaping of a report's page."""
     environment = templates().overlay(loader=FunctionLoader(turn_part))
     environment.filters = environment.filters | {
