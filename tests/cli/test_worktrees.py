@@ -20,7 +20,7 @@ from tests.conftest import commit_all, git, store_dir, store_file
 from tests.store.encrypted_stores import make_encrypted_store
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root, user_data_dir
-from xscore.records.memory import IndexReport
+from xscore.records.indexing import IndexReport
 from xscore.settings import Settings
 from xscore.store import index_rows
 from xscore.store.siblings import sibling_stores

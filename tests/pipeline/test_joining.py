@@ -24,8 +24,9 @@ from xscore.pipeline.joining import (
     neutral_words,
     words_evidence,
 )
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Origin, Outcome, Ranked, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Turn
 from xscore.settings import Settings
 

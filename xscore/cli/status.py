@@ -3,8 +3,8 @@
 import time
 from collections.abc import Iterator, Sequence
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import Flags, command
 from xscore.cli.phrases import (
     describe_commits,
     describe_files_left,

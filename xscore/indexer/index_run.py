@@ -21,7 +21,7 @@ from xscore.platform.database import transaction
 from xscore.platform.files import changed_ns
 from xscore.platform.hashing import digest, file_digest
 from xscore.platform.paths import RepositoryRoot, portable_name
-from xscore.records.memory import (
+from xscore.records.indexing import (
     CommitCounts,
     Excluded,
     ExcludedCounts,

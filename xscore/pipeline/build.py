@@ -30,7 +30,7 @@ from xscore.platform.files import is_there
 from xscore.platform.paths import RepositoryRoot, find_root, user_config_file
 from xscore.platform.processes import random_hex
 from xscore.records.events import ForwardingObserver, Observer, TurnEvent
-from xscore.records.memory import IndexReport
+from xscore.records.indexing import IndexReport
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings, load_settings

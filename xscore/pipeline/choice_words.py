@@ -15,8 +15,8 @@ from xscore.records.memory import Kind
 from xscore.records.receipt import NEAR_THRESHOLD, Answer, Selected
 
 OTHERS_OF_KIND: Mapping[str, str] = {
-    Kind.COMMIT: "other commits had taken the places that commits may have",
-    Kind.DOCUMENT: "other passages had taken the places that fetched documents may have",
+    Kind.COMMIT: "other commits had taken the places for commits",
+    Kind.DOCUMENT: "other passages had taken the places for fetched documents",
 }
 
 
@@ -33,10 +33,7 @@ def words_of_listed(shown: Selected, receipt: Answer, *, is_kept: bool) -> str:
     if is_kept and shown.below_threshold:
         return f"It was kept by min_keep, although it is below the threshold of {threshold:g}."
     if shown.placed_by == PlacedBy.FOLDED:
-        return (
-            f"It passed with {score}, and stands in the line of the test or copy that is listed"
-            " for it."
-        )
+        return f"It passed with {score}, and is named in the line of a similar test or copy."
     if is_kept:
         return f"It was chosen: {score} reaches the threshold of {threshold:g}."
     if short > 0:

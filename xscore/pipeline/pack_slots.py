@@ -8,7 +8,8 @@ and is the one thing in a judge's description that changes.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from xscore.records.memory import Candidate, Layer
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Layer
 from xscore.store.store import Store, load_pack_slots, save_pack_slots
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from xscore.cache.judgments import read_judgments, read_reasons
 from xscore.cache.keys import FIRST_DRAW, SECOND_DRAW
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.text import counted, one_line
+from xscore.records.candidates import Candidate, TermColumn
 from xscore.records.judgment import Judgment, Origin, Outcome, Ranked
-from xscore.records.memory import Candidate, Kind, Layer, TermColumn
+from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Scope, Turn
 from xscore.store.store import Store
 

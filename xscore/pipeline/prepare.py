@@ -32,7 +32,9 @@ from xscore.platform.errors import StoreError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.prompts.turn_text import turn_block
-from xscore.records.memory import Candidate, IndexReport, Layer
+from xscore.records.candidates import Candidate
+from xscore.records.indexing import IndexReport
+from xscore.records.memory import Layer
 from xscore.records.turn import (
     BundlePlan,
     Checkpoint,
@@ -157,6 +159,7 @@ def _fetch(parts: PipelineParts, without: WithoutExchanges) -> FetchedPool:
     settings = parts.settings
     fetched = parts.store.fetch(
         tests=settings.judge.tests,
+        purposes=settings.judge.purposes,
         deadline_s=settings.routing.deadline_ms / 1000,
         with_terms=parts.judge.scale is Scale.WORDS,
         without=without,

@@ -14,6 +14,7 @@ from msgspec import Struct
 from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.platform.errors import ExitCode
 from xscore.records.estimates import JudgeEstimate
+from xscore.records.indexing import IndexReport
 from xscore.records.judgment import (
     JudgeIdentity,
     Judgment,
@@ -22,7 +23,6 @@ from xscore.records.judgment import (
     Selection,
     UnjudgedCause,
 )
-from xscore.records.memory import IndexReport
 from xscore.records.receipt import FinalRound, ReasonsAccount, SecondDraws
 from xscore.records.turn import Checkpoint, Routing, SessionInfo
 

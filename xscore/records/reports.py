@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import ExitCode
-from xscore.records.memory import CommitCounts
+from xscore.records.indexing import CommitCounts
 from xscore.records.receipt import Coverage, Selected, StageUsage
 
 

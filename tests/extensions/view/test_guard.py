@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.extensions.view.conftest import Served
+from xscore.extensions.view import connection as connection_module
 from xscore.extensions.view import server as server_module
 from xscore.extensions.view.guard import MAX_BODY_BYTES
 
@@ -141,7 +142,7 @@ def test_our_own_link_is_answered(stub: Served, request_text: str) -> None:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A server that waits half a second for a request."""
-    monkeypatch.setattr(server_module, "HEAD_S", 0.5)
+    monkeypatch.setattr(connection_module, "HEAD_S", 0.5)
     yield
 
 
@@ -178,7 +179,7 @@ def test_silent_connections_stop_nobody(stub: Served) -> None:
     try:
         began = time.monotonic()
         assert stub.ask("").read() == b"the page"
-        assert time.monotonic() - began < server_module.HEAD_S
+        assert time.monotonic() - began < connection_module.HEAD_S
         for client in silent[:5]:
             client.settimeout(30)
             assert client.recv(1) == b""

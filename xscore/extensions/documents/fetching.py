@@ -54,12 +54,12 @@ class DocumentFetcher:
         if record is None:
             raise NotFetched(
                 f"{document.place} was imported, not fetched here",
-                hint="Name it to `xscore fetch`: then it is refreshed as well.",
+                hint="Fetch it with `xscore fetch`; then it is refreshed as well.",
             )
         if record.is_address_redacted:
             raise NotFetched(
                 f"{document.place}: its address held a secret, which was not stored",
-                hint="Fetch it by its whole address.",
+                hint="Fetch it by its full address.",
             )
         if is_address(document.place):
             return self._from_address(document.place, record=record)

@@ -22,7 +22,7 @@ from xscore.extensions.pages.page_figures import (
     receipt_parts,
     usage_rows,
 )
-from xscore.extensions.pages.records import ShownMemory, TurnPage
+from xscore.extensions.pages.records import ListedMemory, TurnPage
 from xscore.extensions.pages.stage_times import before_calls_s, call_words, stage_times
 from xscore.extensions.pages.threads import name_of
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
@@ -38,8 +38,8 @@ WHY = {
     "filled": "below the cut; it filled a free place",
     "min_keep": "below the cut; min_keep asked for it",
     "near": "near the cut",
-    "passed": "passed, and lost its place",
-    "folded": "passed, and stands behind another",
+    "passed": "passed, but lost its place",
+    "folded": "passed, but is listed with another",
 }
 
 
@@ -85,7 +85,7 @@ def turn_style() -> str:
     return "\n".join([page_part("page.css"), *map(turn_part, STYLES)])
 
 
-def _never_cited(page: TurnPage) -> list[tuple[int, ShownMemory]]:
+def _never_cited(page: TurnPage) -> list[tuple[int, ListedMemory]]:
     """Return the chosen memories that the answer does not cite, with their numbers."""
     return [(number, entry) for number, entry in enumerate(page.kept, 1) if not entry.is_cited]
 

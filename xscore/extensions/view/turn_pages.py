@@ -10,12 +10,12 @@ from xscore.extensions.pages.turn_page import render_turn_page
 from xscore.extensions.view.comparison import ROWS_SHOWN, compare_turns
 from xscore.extensions.view.comparison_map import comparison_data
 from xscore.extensions.view.exchange import HTML, PageRequest, PageResponse
-from xscore.extensions.view.site import OWN_POLICY, Look, Site
+from xscore.extensions.view.site import OWN_POLICY, PageAssets, Site
 from xscore.platform.errors import UsageError
 from xscore.store.turn_history import find_turn_id
 
 COMPARED = 2
-MAP_LOOK = Look(
+MAP_ASSETS = PageAssets(
     styles=("page.css", "turn.css", "view.css"),
     scripts=("data.js", "changes.js", "map.js", "pointing.js", "compare.js"),
     drawing="drawing.js",
@@ -45,7 +45,7 @@ def compare_page(site: Site, request: PageRequest) -> PageResponse:
     places = {compared.memory.id: place for place, compared in enumerate(comparison.memories)}
     return site.render(
         "compare.html.j2",
-        look=MAP_LOOK,
+        assets=MAP_ASSETS,
         data=Markup(comparison_data(comparison)),  # noqa: S704  JSON in which `<` is escaped
         comparison=comparison,
         places=places,

@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import DRY_RUN, Flags, command
+from xscore.cli.options import DRY_RUN
 from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_facts, render_table
 from xscore.extensions.exchange.saved_files import Contents, encode_file
 from xscore.extensions.shared.team.administration import TeamClient, TeamMember, TeamStatus
 from xscore.extensions.shared.team.incoming import remove_team_memories
 from xscore.extensions.shared.team.membership import (
+    COMMAND_S,
     Membership,
+    note_failure,
     read_membership,
     write_membership,
 )
 from xscore.extensions.shared.team.repository_name import checked_name, repository_name
 from xscore.extensions.shared.team.sync import (
-    COMMAND_S,
     TeamSync,
     memories_address,
     required_membership,
@@ -111,12 +113,21 @@ def join_team(name: str, by: str, flags: Flags) -> None:
 
 
 @command()
-@click.option("--all", "everything", is_flag=True, help="Take everything again from the beginning.")
-def sync_team(everything: bool, flags: Flags) -> None:
+@click.option(
+    "--all", "everything", is_flag=True, help="Fetch everything again from the beginning."
+)
+@click.option("--for-next-turn", is_flag=True, hidden=True)
+def sync_team(everything: bool, for_next_turn: bool, flags: Flags) -> None:
     """Exchange memories with the team now, without a turn."""
     settings = _sharing_settings(flags)
     with opened_store(flags) as store:
-        sync = synchronise(store, settings, everything=everything)
+        try:
+            sync = synchronise(store, settings, everything=everything)
+        except XscoreError as error:
+            # A turn has started this process, and the next one says what went wrong.
+            if for_next_turn:
+                note_failure(store, problem=error.message)
+            raise
     flags.terminal.print_result(sync, _render_sync)
 
 

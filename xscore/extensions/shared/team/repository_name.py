@@ -41,7 +41,7 @@ def checked_name(name: str) -> str:
     cleaned = name.strip().strip("/")
     if not _GIVEN.fullmatch(cleaned) or ".." in cleaned:
         raise UsageError(
-            f"{name!r} is no name for a repository",
+            f"{name!r} is not a valid repository name",
             hint="Use letters, digits and ._~+/-, as in github.com/acme/pay.",
         )
     return cleaned
