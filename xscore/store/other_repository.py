@@ -90,12 +90,12 @@ class OtherRepository:
                 lent.append(self._candidate_here(candidate))
         return lent
 
-    def texts(self, hash_of: Mapping[str, str], *, tests: TestView) -> dict[str, str]:
+    def texts(self, candidate_of: Mapping[str, Candidate], *, tests: TestView) -> dict[str, str]:
         """Return the judged text of each of its memories among these, by id here."""
         from xscore.store.judged_texts import read_judged_texts  # a cached turn reads no text
 
-        hash_there = {self._id_there[id_]: hash_of[id_] for id_ in self._own(hash_of)}
-        texts = read_judged_texts(self._connection, hash_there, tests=tests)
+        lent = {self._id_there[id_]: candidate_of[id_] for id_ in self._own(candidate_of)}
+        texts = read_judged_texts(self._connection, lent, tests=tests)
         return {self._id_here(id_): text for id_, text in texts.items()}
 
     def memories(self, ids: Iterable[str]) -> dict[str, Memory]:

@@ -282,20 +282,27 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def pool(self, *, tests: TestView = "cards", thread: str = "") -> tuple[Candidate, ...]:
+    def pool(
+        self, *, tests: TestView = "cards", purposes: bool = False, thread: str = ""
+    ) -> tuple[Candidate, ...]:
         """Return every active or stale memory of all layers, one per content, ordered by path and
         line."""
-        return self.fetch(tests=tests, without=WithoutExchanges(thread)).candidates
+        without = WithoutExchanges(thread)
+        return self.fetch(tests=tests, purposes=purposes, without=without).candidates
 
     def fetch(
         self,
         *,
         tests: TestView = "cards",
+        purposes: bool = False,
         without: WithoutExchanges = EVERY_EXCHANGE,
         deadline_s: float | None = None,
         with_terms: bool = False,
     ) -> FetchedPool:
-        """Return the pool with a report per layer. See `fetch_pool`; raises StoreDamaged."""
+        """Return the pool with a report per layer. See `fetch_pool`; raises StoreDamaged.
+
+        purposes: the judge is shown what files are for, so that this is part of each content.
+        """
         pool = fetch_pool(
             self.connection,
             self.user_connection,
@@ -307,6 +314,11 @@ class Store:
         self.user_is_unreadable = any(
             report.problem for report in pool.layers if report.layer is Layer.USER
         )
+        if purposes:
+            from xscore.store.purposes import with_purposes  # few judges are shown them
+
+            described = with_purposes(self.connection, pool.candidates)
+            return pool._replace(candidates=described)
         return pool
 
     def texts(
@@ -320,12 +332,12 @@ class Store:
         """
         from xscore.store.judged_texts import read_judged_texts  # a cached turn reads no text
 
-        hash_of = {candidate.id: candidate.content_hash for candidate in candidates}
+        candidate_of = {candidate.id: candidate for candidate in candidates}
         texts: dict[str, str] = {}
         for connection in self.connections_of_a_turn():
-            texts |= read_judged_texts(connection, hash_of, tests=tests)
+            texts |= read_judged_texts(connection, candidate_of, tests=tests)
         for repository in self.others:
-            texts |= repository.texts(hash_of, tests=tests)
+            texts |= repository.texts(candidate_of, tests=tests)
         return texts
 
     def is_of_other(self, identifier: str) -> bool:
