@@ -154,6 +154,11 @@ class Selected(Struct, frozen=True, kw_only=True):
         return self.raw_score if self.joined_score is None else self.joined_score
 
     @property
+    def added_by_words(self) -> float:
+        """What its words added to the score: `words` as readers of scores can add it up."""
+        return self.unboosted_score - self.raw_score
+
+    @property
     def score_text(self) -> str:
         """The score as people read it, never as high as a threshold that it is below."""
         return score_text(self.score, threshold=self.threshold)
@@ -264,6 +269,16 @@ class Latency(Struct, frozen=True, kw_only=True):
     total: float = 0.0
 
 
+class JoinedRepository(Struct, frozen=True):
+    """Another repository of which memories were candidates."""
+
+    name: str
+    memories: int
+    """How many were candidates of this turn."""
+    left_out: int = 0
+    """How many were not: those that words put last, beyond `index.also_memories`."""
+
+
 class Answer(Struct, frozen=True, kw_only=True):
     """Result of `ask` and `context`: the answer where a model gave one, and the receipt."""
 
@@ -326,6 +341,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     judges: tuple[ScoredBy, ...] = ()
     """Who scored how many, the turn's judge first; they add up to the coverage. Empty: an old
     receipt."""
+    also: tuple[JoinedRepository, ...] = ()
+    """Other repositories that the turn looked into."""
     exit_code: int = 0
     """0, or the command's exit code although there is a receipt (1, 3, 4, 7, 130)."""
 
@@ -341,7 +358,10 @@ class Answer(Struct, frozen=True, kw_only=True):
         return self._form().as_text()
 
     def _repr_html_(self) -> str:
-        return self._form().as_html()
+        # Only a notebook shows a map.
+        from xscore.records.notebook_maps import map_html
+
+        return self._form().as_html() + map_html(self.turn_id)
 
     def _form(self) -> "AnswerForm":
         # The command line has a layout of its own.
