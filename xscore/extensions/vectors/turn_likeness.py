@@ -185,8 +185,8 @@ async def _cosines(
             for connection in store.connections_of_a_turn():
                 await embed_missing(connection, embedder)
     vectors = store.vectors(embedder.name)
-    most = len(vectors) if needs_all else NEAREST
-    return dict(nearest(vectors, query.astype("float32"), most))
+    count = len(vectors) if needs_all else NEAREST
+    return dict(nearest(vectors, query.astype("float32"), count))
 
 
 async def embed_missing(connection: sqlite3.Connection, embedder: "Embedder") -> None:
