@@ -54,8 +54,10 @@ async def test_judgments_of_unused_turns_are_removed_and_noted(
     assert await claim(server, "a", "b", runner="one") == "oo"
     assert prune(team, 30).judgments == 2
     with closing(team.admin()) as admin:
-        left = admin.execute("SELECT tenant, count(*) FROM xscore.judgment GROUP BY 1").fetchall()
-        assert left == [("umbra", 2)]
+        counts_by_tenant = admin.execute(
+            "SELECT tenant, count(*) FROM xscore.judgment GROUP BY 1"
+        ).fetchall()
+        assert counts_by_tenant == [("umbra", 2)]
         noted = admin.execute(
             "SELECT tenant, unused_days, judgments, removed_by FROM xscore.removal ORDER BY at"
         ).fetchall()
