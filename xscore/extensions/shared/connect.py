@@ -24,6 +24,7 @@ from xscore.extensions.shared.server import (
     parse_server_url,
 )
 from xscore.extensions.shared.timed_driver import TimedDriver
+from xscore.extensions.shared.transport import refuse_open_transport
 from xscore.pipeline.parts import DOCTOR_CHECKS
 from xscore.pipeline.resources import OPEN_SHARED, SHARED_SERVER_NAME, SpendingStores
 from xscore.platform.errors import SharedUnavailable, UsageError
@@ -47,12 +48,14 @@ def server_factory(
     """Return a factory of these settings' server; it connects at the first request.
 
     calls: each request is added to them; None: nobody wants to know.
-    Raises UsageError for a URL that names none, and where the extra that speaks to it is not
-    installed.
+    Raises UsageError for a URL that names none, for one beyond this machine without checked TLS,
+    and where the extra that speaks to it is not installed.
     """
     url = settings.url.reveal()
     tenant = settings.tenant
-    is_redis = parse_server_url(url).scheme in REDIS
+    parts = parse_server_url(url)
+    refuse_open_transport(parts, url)
+    is_redis = parts.scheme in REDIS
     extra, driver = ("redis", "redis") if is_redis else ("postgres", "psycopg")
     require_extra(extra, driver, purpose="shared.url")
 
