@@ -258,10 +258,10 @@ def test_every_memory_judged_is_compared_with_cosines_at_equal_k(
         judged = host.counts.judging_requests
         assert judged > 0 and len(host.embedded) > 5
         by_cosine = recall(body)["b"]
-        again = compared(xscore, repo, f"cosine,k=2,{embedder}", f"cosine,k=30,{embedder}")
+        larger_k = compared(xscore, repo, f"cosine,k=2,{embedder}", f"cosine,k=30,{embedder}")
         assert host.counts.judging_requests == judged
         # The same scores under another K: that of one variant, and all there is.
-        assert recall(again)["a"] == by_cosine < recall(again)["b"] == 1.0
+        assert recall(larger_k)["a"] == by_cosine < recall(larger_k)["b"] == 1.0
 
 
 def test_cosines_need_an_embedder(xscore: Run, repo: Path) -> None:
