@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from xscore.extensions.learning.draft import (
     HISTORY_KINDS,
     LAYERS,
+    LEAST_DAYS,
     LIVE,
     ActionKind,
     ConsolidationDraft,
@@ -38,9 +39,6 @@ from xscore.records.memory import (
 )
 from xscore.store import memory_writer
 from xscore.store.composing import statement_text
-
-LEAST_DAYS = 1.0
-"""Confidence falls by whole days or more."""
 
 
 def fade_confidence(
