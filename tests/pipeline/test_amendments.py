@@ -63,7 +63,7 @@ def said(
         place=place,
         origin=MemoryOrigin.COMMIT if place else MemoryOrigin.STATED,
         ordinal=integer_id(text, str(day), session),
-        particulars=MemoryDetails(session=session),
+        details=MemoryDetails(session=session),
         source=MemorySource.INDEX if place else MemorySource.IMPORT,
         updated_at=float(day * DAY_S),
     )

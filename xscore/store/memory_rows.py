@@ -64,7 +64,7 @@ MEMORY_COLUMNS = (
     ),
 )
 """Columns of a whole memory without its views, named after its fields; `attrs` holds facts and
-particulars."""
+details."""
 HEAD_COLUMNS = MEMORY_COLUMNS[: MEMORY_COLUMNS.index("attrs")]
 """Those before attrs, card and text, which may be in the body of a file (`file_bodies`)."""
 UNSTATED_ORIGIN = """

@@ -109,7 +109,7 @@ def memory_vector(memory: Memory) -> bytes:
         title="" if is_exchange else memory.title,
         signature=facts.signature,
         defines=facts.defines,
-        aliases=memory.particulars.aliases,
+        aliases=memory.details.aliases,
     )
 
 

@@ -61,7 +61,7 @@ _HEAD = attrgetter(*HEAD_COLUMNS)
 
 def memory_row(memory: Memory, thread: str = "") -> SqlRow:
     """Return a memory as a row of `ROW_COLUMNS`."""
-    attrs = facts_to_json(memory.facts, memory.particulars)
+    attrs = facts_to_json(memory.facts, memory.details)
     body = (attrs, memory.card, memory.text)
     overrides = (
         memory.kind is Kind.METHOD
@@ -136,11 +136,11 @@ def name_crc(name: str) -> int:
     return crc32(name.encode("utf-8", "surrogatepass"))
 
 
-def facts_to_json(facts: CodeFacts, particulars: MemoryDetails) -> str:
-    """Return facts and particulars as JSON for the column `attrs`, without empty values."""
+def facts_to_json(facts: CodeFacts, details: MemoryDetails) -> str:
+    """Return facts and details as JSON for the column `attrs`, without empty values."""
     values = asdict(facts)
-    if particulars != NOTHING_STATED:
-        values |= msgspec.to_builtins(particulars)
+    if details != NOTHING_STATED:
+        values |= msgspec.to_builtins(details)
     return msgspec.json.encode({name: value for name, value in values.items() if value}).decode()
 
 
@@ -150,7 +150,7 @@ def set_facts(connection: sqlite3.Connection, memory: Memory, stored: Memory) ->
     stored: the memory as its row has it (`memory_writer.for_all_worktrees`).
     """
     values = [getattr(stored, name) for name in _FACT_COLUMNS]
-    attrs = facts_to_json(memory.facts, memory.particulars)
+    attrs = facts_to_json(memory.facts, memory.details)
     connection.execute(
         f"UPDATE memory_row SET {' = ?, '.join(_FACT_COLUMNS)} = ?, attrs = json_patch(attrs, ?)"
         " WHERE id = ?",

@@ -226,7 +226,7 @@ def test_drift_is_labelled_in_the_same_turn(root: Path) -> None:
         with store.transaction():
             write_memory(
                 store.connection,
-                replace(inferred, particulars=quoted),
+                replace(inferred, details=quoted),
                 before=inferred,
                 now=store.clock(),
             )

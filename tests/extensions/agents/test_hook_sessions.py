@@ -208,7 +208,7 @@ def test_the_exchange_of_gemini_is_remembered_from_its_message(store: Store) -> 
         store.connection, "kind = 'exchange' AND thread = ?", thread
     )
     assert "prices of a cart" in exchange.text and "with sum()" in exchange.text
-    assert exchange.particulars.imported_from == "gemini"
+    assert exchange.details.imported_from == "gemini"
 
 
 def test_a_log_that_cannot_be_read_fails_softly(store: Store, tmp_path: Path) -> None:

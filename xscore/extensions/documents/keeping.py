@@ -137,7 +137,7 @@ def _make_passages(
             entity=entity,
             ordinal=seen[entity],
             language="markdown",
-            particulars=MemoryDetails(imported_from=IMPORTED_FROM),
+            details=MemoryDetails(imported_from=IMPORTED_FROM),
             confidence=CONFIDENCE,
             source=MemorySource.IMPORT,
             updated_at=now,
