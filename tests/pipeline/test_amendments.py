@@ -18,7 +18,6 @@ from xscore.records.memory import (
     MemoryOrigin,
     MemorySource,
 )
-from xscore.store.memory_queries import SpokenWords
 from xscore.store.memory_rows import WithoutExchanges, fetch_pool
 from xscore.store.memory_writer import make_memory, put_memories
 from xscore.store.opening import connect_store
@@ -87,7 +86,7 @@ def placed(
                 score = of_start
         judgment = Judgment(candidate.content_hash, score, "")
         ranked.append(Ranked(candidate, judgment, Origin.JUDGED, (), score))
-    return place_later_words(ranked, SpokenWords([connection]))
+    return place_later_words(ranked, [connection])
 
 
 def test_a_chat_that_amends_stands_above_the_earlier_one(connection: sqlite3.Connection) -> None:

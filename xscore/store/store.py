@@ -25,6 +25,7 @@ from xscore.records.memory import Edge, Layer, Memory, TestView, judged_views, v
 from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
 from xscore.store.copied_stores import CopiedStore, is_due
+from xscore.store.file_bodies import read_with_bodies
 from xscore.store.memory_rows import (
     IN_JSON_LIST,
     FetchedPool,
@@ -322,8 +323,6 @@ class Store:
         """
         candidate_of = {candidate.id: candidate for candidate in candidates}
         among = (json.dumps([*candidate_of]),)
-        from xscore.store.file_bodies import read_with_bodies  # a cached turn reads no text
-
         texts: dict[str, str] = {}
         columns = "id, layer, path, entity, status, views"
         for connection in self.connections_of_a_turn():

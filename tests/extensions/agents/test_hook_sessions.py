@@ -23,9 +23,9 @@ from tests.extensions.agents.hook_process import (
     run_hook,
 )
 from xscore.extensions.agents.hook_call import HookCall
-from xscore.extensions.agents.hook_events import after_edit
 from xscore.extensions.agents.hook_protocols import read_message, thread_name
 from xscore.extensions.agents.session_recap import MAX_CHARS, render_recap
+from xscore.extensions.agents.tool_events import after_edit
 from xscore.extensions.sessions.importing import import_session
 from xscore.platform.files import write_private_file
 from xscore.platform.paths import find_root
