@@ -162,6 +162,8 @@ class Relation(StrEnum):
     REFERENCES = "references"
 
 
+WITHIN = " > "
+"""Stands in an entity between a heading, or a suite of tests, and what is in it."""
 BLOCK_NAME = "module:"
 """Begins the entity of a block of module-level code, whose name is made up: `module:imports`,
 `module:after run`."""

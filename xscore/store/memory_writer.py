@@ -20,6 +20,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.hashing import content_hash, memory_id
 from xscore.records.memory import (
     NOTHING_STATED,
+    WITHIN,
     CodeFacts,
     Kind,
     Layer,
@@ -87,8 +88,6 @@ SETTINGS_FILES = (".ini", ".cfg", ".conf", ".properties", ".env")
 """Endings of files that are redacted as prose, whatever their memories are."""
 _LASTING = ("id", "superseded_by", "created_at", "accessed_at", "access_count")
 """Fields that stay when a memory is rebuilt."""
-WITHIN = " > "
-"""Separates the headings or suites of an entity."""
 _OF_KEY = """
     SELECT id FROM memory_row WHERE layer = ? AND scope = ? AND key = ? AND key <> ''
       AND version = 0 AND id <> ?

@@ -15,7 +15,15 @@ import msgspec
 from msgspec.structs import asdict
 
 from xscore.platform.patterns import compiled_late
-from xscore.records.memory import NOTHING_STATED, CodeFacts, Kind, Layer, Memory, MemoryDetails
+from xscore.records.memory import (
+    NOTHING_STATED,
+    WITHIN,
+    CodeFacts,
+    Kind,
+    Layer,
+    Memory,
+    MemoryDetails,
+)
 from xscore.store.file_bodies import Body
 from xscore.store.memory_rows import HEAD_COLUMNS, MEMORY_COLUMNS, SqlRow
 from xscore.store.memory_views import view_rows, write_views
@@ -93,7 +101,7 @@ _OVERRIDES = compiled_late(r'\{"signature": ?".*override', re.IGNORECASE | re.DO
 
 def last_name(entity: str) -> str:
     """Return the part of an entity's name that others use: `write` of `Store.write#2`."""
-    return entity.partition("#")[0].rpartition(" > ")[2].rpartition(".")[2]
+    return entity.partition("#")[0].rpartition(WITHIN)[2].rpartition(".")[2]
 
 
 def tested_name(path: str) -> str:
