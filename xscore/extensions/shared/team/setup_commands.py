@@ -8,8 +8,8 @@ import secrets
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import read_settings
-from xscore.cli.options import Flags, command
 from xscore.extensions.exchange.exchange_keys import KEY_BYTES
 from xscore.extensions.shared.team.address import team_address
 from xscore.extensions.shared.team.setup import JudgmentTables, apply_setup, setup_sql
