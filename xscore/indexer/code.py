@@ -201,8 +201,8 @@ def _types(
         methods = [scopes[member.name] for member in entity.members]
         members = receivers.members_of(entity, scope, methods)
         alias = receivers.alias_of(entity)
-        given = {"": alias} if alias else {}
-        return {**given, **taken, **members}
+        own_type = {"": alias} if alias else {}
+        return {**own_type, **taken, **members}
     if d.kind == "scope":  # `const store = new Store({ … })`
         between = receivers.variables_between(d.start_byte, d.end_byte)
         return {name: chain for name, chain in between.items() if name == entity.name}

@@ -418,9 +418,9 @@ class ReceiverIndex(VariableIndex):
         """Return an object of a class, or what an object gives that is called itself."""
         if not value.is_object:
             return value._replace(is_object=True)
-        given = self._types(row.path).get(row.id, {}).get(GIVEN, "")
-        if given:
-            return self._value_of(given, row.path)
+        result = self._types(row.path).get(row.id, {}).get(GIVEN, "")
+        if result:
+            return self._value_of(result, row.path)
         call_method = self._member(value, "__call__")
         if call_method is None:
             return value

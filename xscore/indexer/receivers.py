@@ -408,8 +408,8 @@ class Receivers:
         is_type = d.kind in {"class", "type", "alias"}
         end = d.end_byte if is_type else d.body_byte
         types = self._taken_between(d.inner_start_byte, end)
-        given = _within(syntax.gives, d.inner_start_byte, end) if is_type else ()
-        result = self.type_of(given[0][1].lstrip(": "), given[0][0]) if given else ""
+        results = _within(syntax.gives, d.inner_start_byte, end) if is_type else ()
+        result = self.type_of(results[0][1].lstrip(": "), results[0][0]) if results else ""
         if result:
             types[GIVEN] = TYPE_MARK + result
         callbacks: dict[str, None] = {}
