@@ -120,20 +120,16 @@ def _finish_turn(
     store: Store, settings: SharedSettings, begun: "BegunExchange", *, began: float
 ) -> TurnExchange:
     """Take what has come, or leave the exchange to a process. began: Unix seconds."""
-    from xscore.extensions.shared.server import server_host  # as above
-    from xscore.extensions.shared.team.sync import finish_exchange
-
     address = begun.request.address
     call = ServerCall(
         system="postgresql",
         operation=EXCHANGE,
-        host=server_host(address.url),
+        host=f"{address.host}:{address.port}",
         started_at=began,
         duration_s=time.time() - began,
     )
     try:
-        result = begun.running.wait(WAIT_S, name=address.name)
-        sync = finish_exchange(store, settings, begun, result)
+        sync = begun.finish(store, settings, timeout_s=WAIT_S)
     except (SharedUnavailable, StoreDamaged, UsageError, NothingMatched) as error:
         if begun.running.is_under_way:
             # Too late may be the server's doing or this machine's: the process finds out.
@@ -145,4 +141,4 @@ def _finish_turn(
         )
     skipped = [f"{counted(n, 'memory', 'memories')} {why}" for why, n in sync.skipped.items()]
     warning = f"skipped from the team: {', '.join(skipped)}" if skipped else ""
-    return TurnExchange(warning=warning, call=replace(call, duration_s=result.took_s))
+    return TurnExchange(warning=warning, call=replace(call, duration_s=sync.took_s))
