@@ -5,6 +5,7 @@ A turn opens it only when something may be sent, a list of questions always; clo
 queue and closes connections.
 """
 
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -87,8 +88,14 @@ async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnRes
                 note_shared_server(resources.store.connection, server_name(shared))
         for open_shared in OPEN_SHARED.implementations(resources.settings):
             judgments, budget = resources.spending.judgments, resources.spending.budget
+            store = resources.store
             with_others = open_shared(
-                shared, judgments=judgments, budget=budget, note=resources.note, clock=clock
+                shared,
+                judgments=judgments,
+                budget=budget,
+                note=resources.note,
+                clock=clock,
+                connection=store.connection if store is not None else None,
             )
             resources.spending = await resources.stack.enter_async_context(with_others)
         try:
@@ -131,10 +138,12 @@ class OpenShared(Protocol):
         budget: "DollarBudget",
         note: Callable[[str], None],
         clock: Callable[[], float],
+        connection: sqlite3.Connection | None,
     ) -> AbstractAsyncContextManager[SpendingStores]:
         """Return the joined stores, to be entered.
 
         note: tells the user when the server goes away, and when it is back.
+        connection: of the store that remembers whether the server was away; None: nothing does.
         """
         ...
 

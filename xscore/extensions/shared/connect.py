@@ -6,28 +6,34 @@ they are many.
 """
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import TypeVar
 
 from xscore.cache.judgment_store import JudgmentStore
 from xscore.extension import implements
 from xscore.extensions.shared.judgments import SharedJudgmentStore
 from xscore.extensions.shared.limits import SharedBudget, SharedRates
-from xscore.extensions.shared.link import ServerLink
+from xscore.extensions.shared.link import REACH_S, ServerLink
+from xscore.extensions.shared.outage import OutageMemory
 from xscore.extensions.shared.server import (
+    CHECK_IT,
     REDIS,
     ServerDriver,
     SharedServer,
     displayed_url,
     parse_server_url,
+    server_host,
+    unavailable,
 )
 from xscore.extensions.shared.timed_driver import TimedDriver
 from xscore.extensions.shared.transport import refuse_open_transport
 from xscore.pipeline.parts import DOCTOR_CHECKS
 from xscore.pipeline.resources import OPEN_SHARED, SHARED_SERVER_NAME, SpendingStores
-from xscore.platform.errors import SharedUnavailable, UsageError
+from xscore.platform.errors import SharedUnavailable, StoreError, UsageError
 from xscore.platform.extras import require_extra
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import LocalRates, RateBudget
@@ -199,11 +205,13 @@ async def open_shared_resources(
     budget: DollarBudget,
     note: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = time.time,
+    connection: sqlite3.Connection | None = None,
 ) -> AsyncIterator[SharedStores]:
     """Open what a turn spends through, joined to these settings' server.
 
     note: tells the user when the server goes away, and when it is back.
     clock: Unix seconds.
+    connection: of the store that remembers whether the server was away; None: nothing does.
     Raises UsageError for a URL that names no server, where its extra is missing, and where none is
     named.
     """
@@ -213,15 +221,22 @@ async def open_shared_resources(
             hint="Set shared.url (XSCORE_SHARED_URL).",
         )
     calls: list[ServerCall] = []
+    outages: OutageMemory | None = None
+    if connection is not None:
+        outages = OutageMemory(connection, shared_server_name(settings), clock=clock)
     link = ServerLink(
         server_factory(settings, calls),
         require=settings.require,
         timeout_s=settings.timeout_s,
         note=note,
+        reach=partial(_reach, settings.url.reveal()),
+        was_away=outages.problem() if outages is not None else "",
     )
     # Each is closed, whatever the others raise; the link last.
     async with AsyncExitStack() as stack:
         stack.push_async_callback(link.aclose)
+        if outages is not None:
+            stack.callback(_remember, outages, link)
         through = SharedJudgmentStore(judgments, link)
         stack.push_async_callback(through.aclose)
         if settings.max_usd_day is not None:
@@ -229,3 +244,26 @@ async def open_shared_resources(
             stack.push_async_callback(shared_budget.aclose)
             budget = shared_budget
         yield SharedStores(through, budget, link, through, stack, calls)
+
+
+def _remember(outages: OutageMemory, link: ServerLink) -> None:
+    """Remember whether the server was away at the end. It may be that it was never asked."""
+    if link.problem or link.has_answered:
+        with suppress(StoreError):
+            outages.remember(link.problem)
+
+
+async def _reach(url: str) -> None:
+    """Raise SharedUnavailable where nothing listens at a server's address; sends nothing."""
+    name = displayed_url(url)
+    host, _, port = server_host(url).rpartition(":")
+    try:
+        async with asyncio.timeout(REACH_S):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        writer.close()
+    except TimeoutError:
+        raise SharedUnavailable(
+            f"the shared server {name} did not answer within {REACH_S:g} s", hint=CHECK_IT
+        ) from None
+    except OSError as error:
+        raise unavailable(name, error) from error
