@@ -20,7 +20,6 @@ from xscore.extensions.shared.limits import SharedBudget, SharedRates
 from xscore.extensions.shared.link import REACH_S, ServerLink
 from xscore.extensions.shared.outage import OutageMemory
 from xscore.extensions.shared.server import (
-    CHECK_IT,
     REDIS,
     ServerDriver,
     SharedServer,
@@ -229,7 +228,7 @@ async def open_shared_resources(
         require=settings.require,
         timeout_s=settings.timeout_s,
         note=note,
-        reach=partial(_reach, settings.url.reveal()),
+        reach=partial(_reach, settings.url.reveal(), calls),
         was_away=outages.problem() if outages is not None else "",
     )
     # Each is closed, whatever the others raise; the link last.
@@ -253,17 +252,31 @@ def _remember(outages: OutageMemory, link: ServerLink) -> None:
             outages.remember(link.problem)
 
 
-async def _reach(url: str) -> None:
-    """Raise SharedUnavailable where nothing listens at a server's address; sends nothing."""
+async def _reach(url: str, calls: list[ServerCall]) -> None:
+    """Raise SharedUnavailable where nothing listens at a server's address; sends nothing.
+
+    calls: an attempt that failed is added to them.
+    """
     name = displayed_url(url)
-    host, _, port = server_host(url).rpartition(":")
+    address = server_host(url)
+    host, _, port = address.rpartition(":")
+    began, started_at = time.monotonic(), time.time()
     try:
         async with asyncio.timeout(REACH_S):
             _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-        writer.close()
-    except TimeoutError:
-        raise SharedUnavailable(
-            f"the shared server {name} did not answer within {REACH_S:g} s", hint=CHECK_IT
-        ) from None
-    except OSError as error:
-        raise unavailable(name, error) from error
+    except OSError as error:  # also a TimeoutError
+        reason = error
+        if isinstance(error, TimeoutError):
+            reason = TimeoutError(f"no answer within {REACH_S:g} s")
+        unreachable = unavailable(name, reason)
+        call = ServerCall(
+            system="redis" if parse_server_url(url).scheme in REDIS else "postgresql",
+            operation="connect",
+            host=address,
+            started_at=started_at,
+            duration_s=time.monotonic() - began,
+            error=unreachable.kind,
+        )
+        calls.append(call)
+        raise unreachable from error
+    writer.close()

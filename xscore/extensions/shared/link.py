@@ -1,12 +1,12 @@
 """One process's link to the shared server: deadlines, retries, and what happens while it is away.
 
-A request has `timeout_s` in all, with retries for a server that is just restarting; one that has
-not answered this process yet is reached for half a second, without a driver, and not waited for
-where it was away in the minutes before. A server that
-does not answer, or answers nonsense, is away: the user is told once for each outage, the run goes
-on without it at once, and it is tried in the background until it answers, which the user is told as
-well. If it is required, an outage ends the run instead. A server that returns damaged judgments is
-not asked again in this run. Trade-off: without it several machines may pay for the same judgment.
+A request has `timeout_s` in all, with retries for a server that is just restarting. One that has
+not answered this process yet is reached for half a second, before a driver is loaded, and is not
+waited for where it was away in the minutes before. A server that does not answer, or answers
+nonsense, is away: the user is told once for each outage, the run goes on without it at once, and it
+is tried in the background until it answers, which the user is told as well. If it is required, an
+outage ends the run instead. A server that returns damaged judgments is not asked again in this run.
+Trade-off: without it several machines may pay for the same judgment.
 """
 
 import asyncio
