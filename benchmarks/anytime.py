@@ -31,8 +31,9 @@ from xscore.extensions.evaluation.cases import EvalCase
 from xscore.extensions.evaluation.metrics import EntityRef, is_same_entity
 from xscore.prompts.judge import JudgeModel
 from xscore.providers.scripted import ScriptedProvider, ShownMemory
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment
-from xscore.records.memory import Candidate, Kind, Relation
+from xscore.records.memory import Kind, Relation
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import lexical_priors
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge

@@ -33,8 +33,8 @@ from xscore.pipeline.joining import JUDGE_BOUND, WORDS_BOUND, WORDS_WEIGHT, join
 from xscore.pipeline.selection import select
 from xscore.pipeline.turn_judging import nearest_to_threshold
 from xscore.pipeline.turn_stages import by_rank
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Origin, Outcome, Ranked, Thresholds
-from xscore.records.memory import Candidate
 from xscore.settings import SelectionSettings
 
 Floats = NDArray[numpy.float64]

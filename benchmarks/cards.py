@@ -30,7 +30,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from train_lexical import CLOSEST, ENTITIES, MAY_BE_NEGATIVE, RIDGE, is_wanted
 
-from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate, Kind
+from xscore.records.candidates import Candidate
+from xscore.records.memory import PRODUCT_CODE_KINDS, Kind
 from xscore.records.turn import Turn
 from xscore.scorer.weighed_pool import WeighedPool
 from xscore.scorer.word_features import FEATURES, shortlist_of

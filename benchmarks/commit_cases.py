@@ -23,7 +23,7 @@ from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import TurnOptions
 from xscore.pipeline.turn import run_turn
 from xscore.pipeline.turn_stages import Ranking
-from xscore.records.memory import Candidate
+from xscore.records.candidates import Candidate
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings, Settings, StoreSettings

@@ -37,8 +37,8 @@ from xscore.providers.openai import OpenAIProvider
 from xscore.providers.provider import Provider
 from xscore.providers.spec import ModelSpec
 from xscore.records.calls import Capability, Request, Stage, Usage
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment
-from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
 from xscore.scorer.fanout import StopSignal, workers_for
 from xscore.scorer.lexical import lexical_priors

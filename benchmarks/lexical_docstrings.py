@@ -23,8 +23,9 @@ from msgspec import Struct
 from xscore.extensions.evaluation import metrics
 from xscore.extensions.evaluation.cases import EvalCase
 from xscore.extensions.evaluation.metrics import EntityRef, entity_ref
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment
-from xscore.records.memory import Candidate, Kind
+from xscore.records.memory import Kind
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge
 from xscore.settings import SelectionSettings

@@ -17,7 +17,8 @@ from trees import check_out, clone_without_files
 
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root
-from xscore.records.memory import Candidate, Edge, Relation, TermColumn
+from xscore.records.candidates import Candidate, TermColumn
+from xscore.records.memory import Edge, Relation
 from xscore.settings import IndexSettings
 from xscore.store.store import Store
 

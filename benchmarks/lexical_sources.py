@@ -22,7 +22,8 @@ from msgspec.structs import replace
 from xscore.indexer.index import index_repository
 from xscore.platform.hashing import digest
 from xscore.platform.paths import RepositoryRoot, find_root
-from xscore.records.memory import Candidate, Kind
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Kind
 from xscore.settings import IndexSettings
 from xscore.store.store import Store
 

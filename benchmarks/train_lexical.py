@@ -27,7 +27,8 @@ from linear_fit import Matrix, fit_odds, fit_ranking
 from msgspec import Struct, json
 
 from xscore.extensions.evaluation.statistics import calibration_error
-from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate, Kind
+from xscore.records.candidates import Candidate
+from xscore.records.memory import PRODUCT_CODE_KINDS, Kind
 from xscore.records.turn import Turn
 from xscore.scorer.learned_words import (
     FILE,

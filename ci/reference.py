@@ -7,10 +7,12 @@ written by hand.
 import ast
 import inspect
 import itertools
+import re
 import sys
 import textwrap
 import typing
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +36,26 @@ def reference_pages() -> dict[str, str]:
 
 def cli_page() -> str:
     """Every command with its arguments and options, and the exit codes."""
+    general = _option_rows(
+        xscore_command, click.Context(xscore_command, info_name="xscore", **_HELP)
+    )
+    shared = _shared_rows(general)
     parts = [
         "# Command line\n",
         GENERATED,
         (
             "Data goes to standard output; progress, notes and the cost line go to standard error."
             " Progress is drawn only on a\nterminal; `NO_COLOR` and `--quiet` are respected."
-            " Options go after the command, except these:\n"
+            " Options go after the command; these may also stand before it:\n"
         ),
-        _options(xscore_command, click.Context(xscore_command, info_name="xscore", **_HELP)),
+        _table(_OPTION_HEADS, general),
+        "\n## Shared options\n",
+        "Options that several commands have. Each command below lists those it accepts.\n",
+        _table(_OPTION_HEADS, shared),
         "",
     ]
     for path, command in all_commands():
-        parts.append(_command(path, command))
+        parts.append(_command(path, command, general={*general}, shared=shared))
     parts.append("## Exit codes\n")
     parts.append(
         _table(("code", "means"), [(str(code), means) for code, means in EXIT_CODES.items()])
@@ -140,22 +149,58 @@ def all_errors(error: type[XscoreError] = XscoreError) -> list[type[XscoreError]
 _HELP: dict[str, Any] = dict(HELP_OPTIONS)
 
 
-def _command(path: str, command: click.Command) -> str:
-    context = click.Context(command, info_name=path, **_HELP)
+_OPTION_HEADS = ("option", "meaning")
+
+
+def _shared_rows(general: Collection[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the options that more than one command explains in the same words, by name; of two
+    with one name, the more frequent one."""
+    count_by_row: Counter[tuple[str, ...]] = Counter()
+    for path, command in all_commands():
+        count_by_row.update(_option_rows(command, _context_of(path, command)))
+    row_by_name: dict[str, tuple[str, ...]] = {}
+    for row, count in count_by_row.most_common():
+        if count > 1 and row not in general:
+            row_by_name.setdefault(_long_name(row), row)
+    return [row for _, row in sorted(row_by_name.items())]
+
+
+def _long_name(row: tuple[str, ...]) -> str:
+    return next(word for word in re.split(r"[`, ]+", row[0]) if word.startswith("--"))
+
+
+def _command(
+    path: str,
+    command: click.Command,
+    *,
+    general: Collection[tuple[str, ...]],
+    shared: Collection[tuple[str, ...]],
+) -> str:
+    context = _context_of(path, command)
     usage = " ".join(command.collect_usage_pieces(context))
-    text = inspect.cleandoc(command.help or "")
-    return f"## {path}\n\n```\n{path} {usage}\n```\n\n{text}\n\n{_options(command, context)}\n"
+    parts = [f"## {path}\n\n```\n{path} {usage}\n```\n", inspect.cleandoc(command.help or "")]
+    rows = [row for row in _option_rows(command, context) if row not in general]
+    own_rows = [row for row in rows if row not in shared]
+    if own_rows:
+        parts.append(f"\n{_table(_OPTION_HEADS, own_rows)}")
+    shared_names = [f"`{_long_name(row)}`" for row in rows if row in shared]
+    if shared_names:
+        line = f"[Shared](#shared-options): {', '.join(shared_names)}"
+        parts.append("\n" + textwrap.fill(line, 120, break_on_hyphens=False))
+    return "\n".join(parts) + "\n"
 
 
-def _options(command: click.Command, context: click.Context) -> str:
+def _context_of(path: str, command: click.Command) -> click.Context:
+    return click.Context(command, info_name=path, **_HELP)
+
+
+def _option_rows(command: click.Command, context: click.Context) -> list[tuple[str, ...]]:
     records = [
         parameter.get_help_record(context)
         for parameter in command.get_params(context)
         if isinstance(parameter, click.Option)
     ]
-    return _table(
-        ("option", "meaning"), [(f"`{record[0]}`", record[1]) for record in records if record]
-    )
+    return [(f"`{record[0]}`", record[1]) for record in records if record]
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from xscore.pipeline.boosts import BoostContext
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Boost
-from xscore.records.memory import Candidate
 
 
 @cache

@@ -6,7 +6,8 @@ import pytest
 from click import BadParameter
 
 from ci.reference import all_commands
-from xscore.cli.options import Flags, period_s
+from xscore.cli.flags import Flags
+from xscore.cli.options import period_s
 from xscore.settings import setting_names
 
 BARE: dict[str, object] = {

@@ -16,7 +16,7 @@ from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.syntax import MemoryDraft, SourceFile
 from xscore.indexer.workers import parse_in_processes
 from xscore.platform.paths import find_root
-from xscore.records.memory import FileStamp, IndexReport
+from xscore.records.indexing import FileStamp, IndexReport
 from xscore.settings import IndexSettings
 from xscore.store.opening import connect_store
 from xscore.store.worktrees import enter_worktree

@@ -34,7 +34,7 @@ def test_what_takes_too_much_without_a_grammar_is_left_out() -> None:
     cost = file_cost("notes.txt", "One line.", window_lines=0)  # which no setting allows
     assert (cost.rows, cost.note) == (
         0,
-        "notes.txt: it took too much even without its grammar; left out",
+        "notes.txt: it needed too much time or memory even without its grammar; left out",
     )
 
 

@@ -13,7 +13,7 @@ from tests.programs import run_without_root_powers
 from xscore.indexer import discovery
 from xscore.indexer.discovery import discover_files, walk_folder
 from xscore.platform.paths import find_root
-from xscore.records.memory import Excluded
+from xscore.records.indexing import Excluded
 
 COUNT_FILES = """
 import asyncio

@@ -16,7 +16,7 @@ from tests.indexer.conftest import FILES, Index
 from xscore.indexer.index import index_repository
 from xscore.platform.files import read_file_under
 from xscore.platform.paths import find_root
-from xscore.records.memory import MemoryCounts
+from xscore.records.indexing import MemoryCounts
 from xscore.settings import IndexSettings
 from xscore.store import index_rows
 from xscore.store.file_bodies import read_with_bodies

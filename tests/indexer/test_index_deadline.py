@@ -16,7 +16,7 @@ from xscore.indexer.index import index_repository
 from xscore.indexer.workers import parse_in_processes
 from xscore.platform.database import transaction
 from xscore.platform.paths import find_root
-from xscore.records.memory import IndexReport
+from xscore.records.indexing import IndexReport
 from xscore.settings import IndexSettings
 from xscore.store.opening import connect_store
 

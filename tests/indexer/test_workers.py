@@ -17,7 +17,8 @@ from xscore.indexer.languages import FileShape, Language
 from xscore.indexer.memories import parse_file
 from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.workers import parse_in_processes
-from xscore.records.memory import FileStamp, Kind
+from xscore.records.indexing import FileStamp
+from xscore.records.memory import Kind
 from xscore.store.written_rows import ROW_COLUMNS
 
 

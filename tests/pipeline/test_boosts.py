@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from xscore.pipeline.boosts import BOOSTERS, BoostRules, boost
 from xscore.pipeline.joining import join
 from xscore.platform.clock import DAY_S
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import (
     Boost,
     Judgment,
@@ -20,7 +21,7 @@ from xscore.records.judgment import (
     Unjudged,
     UnjudgedCause,
 )
-from xscore.records.memory import Candidate, Edge, Kind, Layer, Relation
+from xscore.records.memory import Edge, Kind, Layer, Relation
 from xscore.records.turn import ChangedFile, Turn
 from xscore.settings import BoostSettings
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from xscore.pipeline.composition import TaskAim, aim_of
 from xscore.pipeline.selection_by_words import select_by_words
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import FILL, Judgment, Origin, PlacedBy, Ranked, Selection, Thresholds
-from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Scope, Turn
 from xscore.settings import SelectionSettings
 

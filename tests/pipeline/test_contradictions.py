@@ -77,8 +77,8 @@ def test_a_weak_inference_does_not_override_a_stated_preference() -> None:
     assert resolution.winner == stated.id
     assert (
         resolution.text
-        == "User usually uses Prisma; Drizzle is only inferred in this project and weighs less; go"
-        " by Prisma."
+        == "User usually uses Prisma; Drizzle is only inferred in this project and weighs less;"
+        " follow Prisma."
     )
 
 

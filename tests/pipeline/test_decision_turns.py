@@ -395,4 +395,4 @@ async def test_a_host_that_reports_usage_is_shown_as_one(
     (capability,) = [
         finding for finding in diagnosis.findings if finding.name == "judge capability"
     ]
-    assert "tells tokens used" in capability.detail
+    assert "reports token usage" in capability.detail

@@ -157,7 +157,7 @@ async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> N
     for looked in (findings, later):
         assert (
             looked["judge capability"].detail
-            == "gives JSON, without a schema; tells tokens used, and which came from its cache;"
+            == "gives JSON, without a schema; reports token usage, and which came from its cache;"
             " holds 8,192 tokens; refuses prompt_cache_key (found within the hour)"
         )
         assert "stated by the host: 500 requests a minute" in looked["judge limits"].detail

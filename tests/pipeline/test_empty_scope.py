@@ -12,7 +12,8 @@ from xscore.extensions.batch.ask_list import ask_list
 from xscore.pipeline.parts import TurnOptions
 from xscore.pipeline.pool import narrow_to_scope, refuse_empty_scope
 from xscore.platform.errors import NothingMatched
-from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Scope
 
 NOWHERE = Scope(paths=("src/*",))

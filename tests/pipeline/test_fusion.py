@@ -88,7 +88,7 @@ async def test_near_duplicates_are_shown_once(shop: Path, server: OpenAIServer) 
     answer = await context(shop, server, [project, session])
     assert answer.bundle is not None
     assert ids(answer.bundle) == [session.id]
-    assert f"said alike by [{project.id}]" in answer.bundle
+    assert f"also stated by [{project.id}]" in answer.bundle
     assert {memory.id for memory in answer.selected} == {
         project.id,
         session.id,
@@ -138,7 +138,7 @@ async def test_a_conflict_comes_to_one_sentence(shop: Path, server: OpenAIServer
     assert answer.bundle is not None
     assert ids(answer.bundle) == [in_project.id]
     assert "explicitly chose" in answer.bundle and "exception" in answer.bundle
-    assert f"settled with [{usual.id}]" in answer.bundle
+    assert f"resolved with [{usual.id}]" in answer.bundle
     once = without_conflicts(entries(usual, in_project), authority=AUTHORITY, now=NOW)
     assert comparable_texts(once) == {}, "what is settled is not merged with a third"
 

@@ -7,8 +7,9 @@ from xscore.pipeline.selection import (
     CONVENTION_PLACES,
     within_limited_places,
 )
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Origin, Ranked
-from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Scope, Turn
 
 TOP_K = 12

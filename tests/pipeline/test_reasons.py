@@ -156,7 +156,7 @@ def test_by_default_the_vendors_own_chat_model_is_asked_and_no_other_vendors() -
         "openai", "gpt-6-luna"
     )
     for no_chat in ("typesafe:jev-1.14.0", "lexical"):
-        with pytest.raises(UsageError, match="writes no text"):
+        with pytest.raises(UsageError, match="is not a chat model"):
             reason_model(no_chat, ModelSpec("typesafe", "x"))
     assert reason_model("anthropic:claude-haiku-5-5", ModelSpec("typesafe", "x")) == ModelSpec(
         "anthropic", "claude-haiku-5-5"

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscore.pipeline.selection import is_about_tests, select
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import (
     Judgment,
     Origin,
@@ -16,7 +17,7 @@ from xscore.records.judgment import (
     Unjudged,
     UnjudgedCause,
 )
-from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 

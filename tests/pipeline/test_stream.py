@@ -18,7 +18,7 @@ from tests.servers.scoring import table
 from xscore import Answer, Pipeline
 from xscore.platform.errors import UsageError
 from xscore.records.events import AnswerText, Kept, Progress, StageBegan, TurnEvent
-from xscore.records.memory import IndexReport
+from xscore.records.indexing import IndexReport
 
 TASK = "The discount of total is taken twice; take it once."
 

@@ -85,7 +85,7 @@ async def test_a_model_that_no_cap_can_hold_is_named_before_the_first_send(
     listener = Listener(host)
     answer = await ask(shop, settings(cap="1", judge=judge, answerer=answerer), listener)
     assert listener.about(
-        f"{UNPRICED} at api.openai.com has no known price: no cap on dollars holds"
+        f"{UNPRICED} at api.openai.com has no known price: no cap on dollars can"
     ) == [0]
     assert any("no known price" in warning for warning in answer.warnings)
     assert host.counts.requests > 0

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 from xscore.platform.hashing import content_hash, memory_id
 from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_parts import NOTHING_BESIDE, BesideMemories, Bundle, BundleEntry
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Origin, Ranked
 from xscore.records.memory import (
-    Candidate,
     CodeFacts,
     Kind,
     Layer,

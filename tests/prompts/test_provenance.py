@@ -64,7 +64,7 @@ def test_a_decision_is_prior_context() -> None:
 
 def test_a_failure_says_how_often() -> None:
     """L12: its number of occurrences, and whether it is a pattern to avoid."""
-    assert told(said("It hangs", kind=Kind.FAILURE, occurrences=3)).endswith("; met 3 times")
+    assert told(said("It hangs", kind=Kind.FAILURE, occurrences=3)).endswith("; seen 3 times")
     assert told(said("Retries", kind=Kind.PATTERN, polarity="antipattern")).endswith(
         "; not to be repeated"
     )

@@ -145,7 +145,7 @@ def test_near_duplicates_are_named() -> None:
     kept = replace(entry(FACTS[0], 0.9), alike=("m_0123456789",))
     rendered = bundle([kept])
     assert (rendered.included, rendered.merged) == ((FACTS[0].id,), ("m_0123456789",))
-    assert "said alike by [m_0123456789]" in rendered.text
+    assert "also stated by [m_0123456789]" in rendered.text
     none = bundle([kept], max_tokens=5)
     assert (none.included, none.merged, none.left_out) == ((), (), (FACTS[0].id, "m_0123456789"))
     assert "[m_0123456789]" in bundle([kept], max_tokens=60).text

@@ -20,7 +20,8 @@ from xscore.prompts.bundle_parts import SUSPICIOUS_REMARK
 from xscore.prompts.judge import JudgeModel
 from xscore.prompts.suspicion import MOST_CHARS, is_suspicious
 from xscore.records.calls import DecisionForm
-from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Kind, Layer
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.prompt_builder import PromptBuilder, PromptLayout, decision_layout
 from xscore.scorer.repair import memory_parts

@@ -154,6 +154,15 @@ def _look(store: Store) -> None:
     assert len(shared) <= 1, "two are in force for one key"
 
 
+def check_integrity(*stores: Path) -> None:
+    """Fail if a store is damaged, or a key has two active memories."""
+    active = "SELECT layer, scope, key FROM memory WHERE status = 'active' AND key <> ''"
+    for path in stores:
+        assert rows_of_file(path, "PRAGMA integrity_check") == [("ok",)]
+        assert rows_of_file(path, "PRAGMA foreign_key_check") == []
+        assert len(rows_of_file(path, active)) == len(set(rows_of_file(path, active)))
+
+
 @pytest.mark.timeout(180)
 def test_two_write_and_one_reads(folder: Path) -> None:
     """No lock error occurs, what each wrote is there, what each erased is not, and each key has one
@@ -169,11 +178,7 @@ def test_two_write_and_one_reads(folder: Path) -> None:
     assert [process.exitcode for process in (reading, *writers)] == [0, 0, 0]
     assert int((folder / "looks").read_text()) > 0
     project_file, user = store_file(folder / "project"), folder / "user" / "user.db"
-    for path in (project_file, user):
-        assert rows_of_file(path, "PRAGMA integrity_check") == [("ok",)]
-        assert rows_of_file(path, "PRAGMA foreign_key_check") == []
-        active = "SELECT layer, scope, key FROM memory WHERE status = 'active' AND key <> ''"
-        assert len(rows_of_file(path, active)) == len(set(rows_of_file(path, active)))
+    check_integrity(project_file, user)
     texts = dict(rows_of_file(project_file, "SELECT id, text FROM memory"))
     gone = set[str]()
     used = dict[str, list[str]]()

@@ -22,8 +22,10 @@ from msgspec import Struct
 
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root, native_name
+from xscore.records.candidates import Candidate
+from xscore.records.indexing import IndexReport
 from xscore.records.judgment import Judgment
-from xscore.records.memory import Candidate, IndexReport, Relation
+from xscore.records.memory import Relation
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge
 from xscore.settings import IndexSettings, SelectionSettings

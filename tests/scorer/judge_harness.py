@@ -13,8 +13,8 @@ from xscore.prompts.judge import JudgeModel
 from xscore.providers.provider import OnText, Provider
 from xscore.providers.scripted import ScriptedProvider, ShownMemory
 from xscore.records.calls import Completion, Finish, Request, Usage
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Unjudged
-from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge
 from xscore.scorer.packs import PackProfile, assign_packs

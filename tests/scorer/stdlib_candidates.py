@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from xscore.platform.hashing import content_hash, memory_id
-from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Kind, Layer
 
 PACKAGES = ("asyncio", "email", "json", "logging")
 

@@ -5,8 +5,9 @@ import csv
 import math
 from pathlib import Path
 
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import FILL
-from xscore.records.memory import Candidate, Edge, Kind, Layer, Relation
+from xscore.records.memory import Edge, Kind, Layer, Relation
 from xscore.records.turn import Turn
 from xscore.scorer.learned_words import ODDS_TERMS, PRESENCE_TERMS, load_weights
 from xscore.scorer.lexical import LexicalJudge

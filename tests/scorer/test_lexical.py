@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root
+from xscore.records.candidates import TERM_ENTRY, Candidate
 from xscore.records.judgment import FILL, UNRELATED_WORDS_BELOW, Judgment
-from xscore.records.memory import TERM_ENTRY, Candidate, Kind, Layer
+from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge, lexical_priors
 from xscore.scorer.scored_pool import is_about_pool, why_less

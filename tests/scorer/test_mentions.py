@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cpu_time import assert_growth
-from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Kind, Layer
 from xscore.scorer.mentions import (
     FRAME,
     NEAR,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.scorer.stdlib_candidates import candidate, real_code
 from xscore.providers.catalog import UNKNOWN, model_settings
-from xscore.records.memory import Candidate
+from xscore.records.candidates import Candidate
 from xscore.scorer.packs import (
     OVERFULL_SHARE,
     PackProfile,

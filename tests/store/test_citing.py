@@ -11,7 +11,8 @@ from tests.store.conftest import function
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import file_digest
-from xscore.records.memory import Citation, FileStamp
+from xscore.records.indexing import FileStamp
+from xscore.records.memory import Citation
 from xscore.store import file_rows
 from xscore.store.encoded_files import encode_file
 from xscore.store.evidence import WHOLE_FILE, FileLines, parse_citation

@@ -7,7 +7,8 @@ from tests.store.conftest import function
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import file_id
-from xscore.records.memory import Citation, Edge, FileStamp, Kind, Layer, MemorySource, Relation
+from xscore.records.indexing import FileStamp
+from xscore.records.memory import Citation, Edge, Kind, Layer, MemorySource, Relation
 from xscore.store import evidence, file_rows, link_rows, memory_writer
 from xscore.store.encoded_files import encode_file
 from xscore.store.graph import ReachedNode, follow_links

@@ -7,16 +7,8 @@ import pytest
 from tests.store.conftest import function
 from xscore.platform.database import transaction
 from xscore.platform.errors import StoreDamaged
-from xscore.records.memory import (
-    Edge,
-    FileStamp,
-    Kind,
-    Layer,
-    Memory,
-    MemorySource,
-    Mention,
-    Relation,
-)
+from xscore.records.indexing import FileStamp, Mention
+from xscore.records.memory import Edge, Kind, Layer, Memory, MemorySource, Relation
 from xscore.store import file_rows, index_rows, link_rows, memory_writer
 from xscore.store.encoded_files import EncodedFile, encode_file
 

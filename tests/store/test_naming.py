@@ -4,7 +4,8 @@ import pytest
 
 from tests.store.conftest import function
 from xscore.platform import database
-from xscore.records.memory import CodeFacts, FileStamp, Kind, Memory
+from xscore.records.indexing import FileStamp
+from xscore.records.memory import CodeFacts, Kind, Memory
 from xscore.store import file_rows
 from xscore.store.encoded_files import encode_file
 from xscore.store.naming import find_named, near_names, unknown_name

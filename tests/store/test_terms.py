@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.records.memory import TERM_ENTRY
+from xscore.records.candidates import TERM_ENTRY
 from xscore.store.term_vectors import (
     FILE,
     FOLDER,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import read_settings, run_with_pipeline
 from xscore.cli.options import (
     ANSWERER,
@@ -21,8 +22,6 @@ from xscore.cli.options import (
     SELECTION,
     SESSION,
     TURN_OPTIONS,
-    Flags,
-    command,
     option,
     tuning,
 )
@@ -101,7 +100,7 @@ def ask(task: str | None, flags: Flags) -> int:
     """
     batch: Path | None = flags.given["batch"]
     if batch is not None and task is not None:
-        raise UsageError("TASK and --batch are two ways to ask", hint="Give one of them.")
+        raise UsageError("TASK and --batch exclude each other", hint="Give one of them.")
     if batch is not None and flags.given["opens"]:
         raise UsageError("--open shows the page of one turn", hint="Leave it out with --batch.")
     if batch is not None:
@@ -110,8 +109,8 @@ def ask(task: str | None, flags: Flags) -> int:
         return ask_batch(batch, flags, print_turn=print_turn)
     if task is None:
         raise UsageError(
-            "there is no TASK",
-            hint="Say what you want to do, or name a list of questions with --batch.",
+            "no TASK was given",
+            hint="Write what you want to do, or name a list of questions with --batch.",
         )
     turn = flags.turn(task)
     shows_ranking = _streams(flags) and stdout_columns() is not None

@@ -9,8 +9,8 @@ import click
 from click.shell_completion import ShellComplete, get_completion_class
 from msgspec.structs import asdict
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import read_settings
-from xscore.cli.options import Flags, command
 from xscore.cli.text_layout import render_table
 from xscore.platform.text import mask_key, one_line
 from xscore.records.reports import EffectiveSetting

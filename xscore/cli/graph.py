@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import COUNT, Flags, command
+from xscore.cli.options import COUNT
 from xscore.cli.text_layout import bold, faint
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import ExitCode, UsageError
@@ -25,9 +26,9 @@ SLICES = "slices"
 _INCOMING = {"calls": "calls", "imports": "imports", "tests": "tests", "references": "names"}
 _OUTGOING = {"calls": "called", "imports": "imported", "tests": "tested", "references": "named"}
 _NOTHING = {
-    "related": "the index knows no link from or to {}",
-    "deps": "the index knows nothing that {} calls, imports or tests",
-    "affected": "the index knows nothing that calls, imports or tests {}",
+    "related": "the index has no links from or to {}",
+    "deps": "the index has nothing that {} calls, imports or tests",
+    "affected": "the index has nothing that calls, imports or tests {}",
     "callers": "no call to {} is in the index; it may be called through a value or an interface",
     "callees": "no call from {} is in the index; it may call through a value or an interface",
 }
@@ -123,7 +124,7 @@ def _print_slices(path: str, flags: Flags) -> int:
         lines.append(_slice_line(slice_, purpose, shows_files=shows_files))
     none = "no files are linked: run `xscore index`"
     if file:
-        none = f"{one_line(file)} is in no slice: nothing links to it, or too little"
+        none = f"{one_line(file)} is not in a slice: nothing links to it, or too little"
     flags.terminal.print_result(body, "\n".join(lines), none=none)
     return ExitCode.DONE if slices else ExitCode.PARTLY
 

@@ -10,8 +10,9 @@ import click
 from msgspec.structs import replace
 
 from xscore.cli.ask import print_turn
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store
-from xscore.cli.options import COUNT, Flags, command, period_s
+from xscore.cli.options import COUNT, period_s
 from xscore.cli.phrases import format_age, quote_task
 from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdout
 from xscore.cli.text_layout import faint, render_table, truncate
@@ -42,7 +43,7 @@ from xscore.store.turn_history import (
 CALL_HEADS = ("at", "stage", "outcome", "took", "in", "out", "dollars", "memories", "model")
 CALL_FIGURES = {"at", "took", "in", "out", "dollars", "memories"}
 TURN_HEADS = ("turn", "when", "state", "dollars", "took", "kept", "by", "task")
-USER_MEMORY_REASON = "(one of your own memories: a receipt keeps no words of it)"
+USER_MEMORY_REASON = "(one of your own memories: receipts do not keep its text)"
 TURNS_SHOWN = 20
 ONE_LINE_FROM = 110
 """In a narrower window each task has a line of its own."""
@@ -125,7 +126,7 @@ def _describe_empty(grep: str, *, has_others: bool) -> str:
     if grep:
         among = "no turn"
         if has_others:
-            among = "no turn of these"
+            among = "no turn in this selection"
         return f"{among} has a task that contains {quote_task(grep)}"
     if has_others:
         return "no turn matches"

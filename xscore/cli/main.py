@@ -44,11 +44,11 @@ Ask
   explain   cli.explain:explain  Say why a memory was or was not chosen.
   estimate  cli.explain:estimate  Count calls, tokens, dollars and minutes; send nothing.
   show      extensions.pages.commands:show  Open a turn as a page: the map, what was chosen, the answer, the cost.
-  check     extensions.checking.commands:check  Say what a change leaves untrue, and what it lacks.
+  check     extensions.checking.commands:check  Find what a change makes outdated, and what it is missing.
 Remember
   memory    - Decisions, failures, preferences: list, add, change and erase.
     list            cli.memory:list_memories  List memories other than code, newest first.
-    show            cli.memory:show_memories  Everything known about memories, by exact ID.
+    show            cli.memory:show_memories  Show all details of memories, by exact ID.
     add             cli.memory:add_memory  Remember a decision, failure, preference or fact.
     update          cli.memory:update_memory  Change a memory; it keeps its ID and history.
     delete          extensions.privacy.commands:delete_memories  Erase memories by ID for good.
@@ -60,10 +60,10 @@ Remember
     import-sessions extensions.sessions.importing:import_past_sessions  Read past sessions of coding agents.
     imported        extensions.sessions.importing:list_imported_sessions  List the sessions that were imported.
     review          extensions.extraction.commands:review_facts  Accept, correct or reject what sessions left behind.
-    extract         extensions.extraction.commands:extract_facts  Keep the facts of sessions that were not read yet.
+    extract         extensions.extraction.commands:extract_facts  Extract facts from sessions not read yet.
     consolidate     extensions.learning.commands:consolidate  Merge, promote, fade and archive; --dry-run says why.
-    feedback        extensions.learning.commands:record_feedback  Say that a memory is right, wrong or overridden.
-    suggest         extensions.learning.commands:suggest_preferences  Preferences of your other projects, not yet here.
+    feedback        extensions.learning.commands:record_feedback  Mark a memory as right, wrong or overridden.
+    suggest         extensions.learning.commands:suggest_preferences  Suggest preferences of your other projects.
     mute            extensions.learning.commands:mute_key  Stop suggesting a key.
   fetch     extensions.documents.commands:fetch  Read documents and web pages: PDF, DOCX, HTML, text.
   session   - The working session of this branch, and its checkpoints.
@@ -72,7 +72,7 @@ Remember
     resume      cli.session:resume_thread  Continue another session.
     fresh       cli.session:begin_fresh  Begin a new session on this branch.
     compress    extensions.compression.commands:compress  Write an agent's session within a token budget.
-    expand      extensions.compression.commands:expand  Show turns of an agent's session as they were.
+    expand      extensions.compression.commands:expand  Show turns of an agent's session in full.
     close       extensions.learning.commands:close_sessions  End a session and keep what it learned.
     save        extensions.exchange.checkpoints:save_session  Save a checkpoint.
     load        extensions.exchange.checkpoints:show_checkpoint  Show a checkpoint.
@@ -86,18 +86,18 @@ Measure
   report    cost_reports.commands:report  Dollars, tokens, time and coverage; a gate for CI.
   view      extensions.view.command:view  Look at turns in a browser: search, compare, watch, review.
   eval      + Measure the judge on tasks with known answers.
-    run     extensions.evaluation.commands:evaluate  Ask each task, and measure what is found.
+    run     extensions.evaluation.commands:evaluate  Run each case and measure what is found.
     mine    extensions.evaluation.mine_command:mine  Make cases from this repository's history.
     compare extensions.evaluation.compare_commands:compare_results  Compare judges, prompts, packs or settings case by case.
     probe   extensions.evaluation.probe_command:probe  Ask with and without a layer, commits, sessions or a checkpoint.
-    attack  extensions.evaluation.attack_commands:attack_judge  Write orders to the judge into copies of files; see if it obeys.
-  calibrate extensions.evaluation.calibrate_command:calibrate  Let the judge's cut mean a recall, measured on past commits.
+    attack  extensions.evaluation.attack_commands:attack_judge  Hide instructions to the judge in copies of files; see if it obeys.
+  calibrate extensions.evaluation.calibrate_command:calibrate  Fit the judge's cut to a recall, measured on past commits.
   batch     - Judge a list of questions, live or by a Batch API at half price.
     list    extensions.batch.commands:list_jobs  Every job of this repository.
     submit  extensions.batch.submit_commands:submit_batch  Send a list to the Batch API.
     run     extensions.batch.submit_commands:run_batch  Judge a list by live calls.
     rescore extensions.batch.submit_commands:rescore_judgments  Judge again what edits have changed.
-    purposes extensions.batch.purpose_commands:write_purposes  Have a model say what files and classes are for.
+    purposes extensions.batch.purpose_commands:write_purposes  Have a model describe what files and classes are for.
     status  extensions.batch.commands:show_job_status  Show how far a job is.
     wait    extensions.batch.commands:wait_for_jobs  Collect until everything is in.
     collect extensions.batch.commands:collect_jobs  Fetch results, send what is next.
@@ -110,7 +110,7 @@ Set up
   hook      extensions.agents.hook:hook  Add context to a coding agent's prompts; agents run it.
   doctor    cli.repository:doctor  Check keys, hosts, store and settings.
   graph     cli.graph:graph  What a file depends on, and what depends on it.
-  agent     - Install xscore in coding agents; list where it is.
+  agent     - Install xscore in coding agents; list where it is installed.
     list    extensions.agents.install:list_agents  Show which agents have xscore installed.
     install extensions.agents.install:install  Add xscore to an agent's files; --print, --write, --remove.
   config    - Show the settings and where each comes from; print shell completion.
@@ -118,12 +118,15 @@ Set up
     completion cli.config:completion  Print the completion script of a shell.
   shared    - Memories that a team shares: who, how many, join, export, erase.
     status  extensions.shared.team.commands:show_team  Members, memories, lag, size and growth.
-    join    extensions.shared.team.commands:join_team  Let this repository take part in your team.
+    join    extensions.shared.team.commands:join_team  Join this repository to your team.
     sync    extensions.shared.team.commands:sync_team  Exchange memories with the team now.
+    follow  extensions.shared.team.access_commands:follow_repository  Read a repository without a clone.
+    access  extensions.shared.team.access_commands:change_repository_access  Who may read a repository.
     checkpoint extensions.shared.team.commands:share_checkpoint_with_team  Send a checkpoint to the team.
     export  extensions.shared.team.commands:export_team  Write the team's memories as lines of JSON.
     erase   extensions.shared.team.commands:erase_shared_memories  Erase all that you share.
-    leave   extensions.shared.team.commands:leave_team  End this repository's part in the team.
+    leave   extensions.shared.team.commands:leave_team  Take this repository out of the team.
+    prune   extensions.shared.team.setup_commands:prune_team  Remove the team's unused judgments.
     key     extensions.shared.team.setup_commands:print_team_key  Print a new key for a team.
     init    extensions.shared.team.setup_commands:init_team  Prepare a PostgreSQL for a team.
   store     - Judgments, trust, encryption and repair of this store.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from msgspec.structs import replace
 
+from xscore.cli.flags import Flags, command, read_stdin
 from xscore.cli.memory_text import (
     failure_json,
     memory_json,
@@ -21,7 +22,7 @@ from xscore.cli.memory_text import (
     render_memory_line,
 )
 from xscore.cli.opening import opened_store
-from xscore.cli.options import COUNT, Flags, command, option, read_stdin
+from xscore.cli.options import COUNT, option
 from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_table
 from xscore.pipeline.json_form import record_json
@@ -108,7 +109,7 @@ STATEMENT = [
         "aliases",
         metavar="NAME",
         multiple=True,
-        help="Another name of its subject, found as the subject is. Repeatable.",
+        help="Another name of its subject, for searches. Repeatable.",
     ),
     option(
         "--link",
@@ -124,7 +125,7 @@ STATEMENT = [
         "--cite",
         metavar="PATH[:LINES]",
         multiple=True,
-        help="Code it rests on: stale when that changes.",
+        help="Code it depends on: stale when that changes.",
     ),
     option(
         "--importance",
@@ -196,17 +197,14 @@ def _stated(flags: Flags) -> dict[str, Any]:
 @click.option(
     "--scope",
     type=click.Choice(SCOPES),
-    help=(
-        "How far it reaches; user and project are layers. Default: this repository; your own"
-        " memories, everywhere."
-    ),
+    help=("Where it applies. Default: this repository; for your own memories, everywhere."),
 )
 @click.option("--inferred", is_flag=True, help="Inferred rather than stated: lower confidence.")
 @click.option(
     "--occurrence",
     metavar="NAME",
     default="",
-    help="For a failure: name of the occurrence, which counts once.",
+    help="For a failure: a name for this occurrence, so that it counts once.",
 )
 def add_memory(
     text: str,
@@ -276,7 +274,7 @@ def _stated_kind(kind: str | None, layer: Layer | None) -> Kind:
 
 def _refuse_beside_failure() -> NoReturn:
     raise UsageError(
-        "a failure takes only --because, --fix and --occurrence",
+        "a failure accepts only --because, --fix and --occurrence",
         hint="Leave out the other options.",
     )
 
@@ -302,7 +300,7 @@ def update_memory(
     is_changed = bool(cite) or not change.is_empty
     if fix is not None and is_changed:
         raise UsageError(
-            "--fix takes no other options",
+            "--fix allows no other options",
             hint="Change the rest with another `xscore memory update`.",
         )
     if fix is None and not is_changed:
@@ -332,14 +330,14 @@ def update_memory(
     "--match",
     metavar="TEXT",
     default="",
-    help="Rank by rules, no model: memories with exactly this text.",
+    help="Rank by exact text instead of by a model.",
 )
 @click.option(
     "--reference",
     "references",
     metavar="REF",
     multiple=True,
-    help="Rank by this path, URL or ID too.",
+    help="Also rank by this path, URL or ID.",
 )
 def list_memories(limit: int | None, match: str, references: tuple[str, ...], flags: Flags) -> int:
     """List the memories that do not come from files. Name `--layer graph` or `vector` for the

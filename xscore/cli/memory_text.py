@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _TITLE_CHARS = 90
 _EFFECTS = {
     StatementEffect.STORED: "stored",
-    StatementEffect.REPEATED: "already remembered; counted again:",
+    StatementEffect.REPEATED: "already remembered; its count was raised:",
     StatementEffect.UPDATED: "updated",
 }
 
@@ -81,7 +81,7 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
         successor = f" by {memory.superseded_by}"
     evidence = counted(memory.evidence_count, "piece")
     rows = [
-        ("layer", f"{memory.layer}, {memory.kind}, reaches {memory.scope}"),
+        ("layer", f"{memory.layer}, {memory.kind}, scope {memory.scope}"),
         ("key", one_line(memory.key)),
         ("aliases", ", ".join(map(one_line, details.aliases))),
         ("place", place),
@@ -159,5 +159,5 @@ def render_failure(failure: "RecordedFailure") -> str:
     memory = failure.memory
     lines = [f"{memory.id}  {one_line(memory.title)}  ({', '.join(_failure_marks(memory))})"]
     if failure.is_new_pattern and failure.pattern is not None:
-        lines.append(faint(f"it is a pattern to avoid now: {failure.pattern.id}"))
+        lines.append(faint(f"it is now a pattern to avoid: {failure.pattern.id}"))
     return "\n".join(lines)

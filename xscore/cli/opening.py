@@ -27,7 +27,7 @@ from xscore.store.opening import has_store, key_source
 from xscore.store.store import Store
 
 if TYPE_CHECKING:  # a hook has no flags, and loads no click
-    from xscore.cli.options import Flags
+    from xscore.cli.flags import Flags
     from xscore.cli.progress import TurnObserver
     from xscore.cli.terminal import Terminal
     from xscore.pipeline.build import Pipeline

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xscore.cli.text_layout import most_first
 from xscore.platform.figures import format_seconds, format_tokens
 from xscore.platform.text import counted, ellipsize, one_line
-from xscore.records.memory import CommitCounts, ExcludedCounts
+from xscore.records.indexing import CommitCounts, ExcludedCounts
 from xscore.records.receipt import Coverage
 from xscore.records.turn import SessionInfo, WorkingSession
 

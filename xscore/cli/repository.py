@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import read_settings, run_with_pipeline
-from xscore.cli.options import ANSWERER, JUDGE, NO_GIT, Flags, command
+from xscore.cli.options import ANSWERER, JUDGE, NO_GIT
 from xscore.cli.phrases import describe_commits, describe_files_left, list_kept_out
 from xscore.cli.start import STARTED_AT
 from xscore.cli.text_layout import bold, render_counts, render_facts, render_table
@@ -15,7 +16,7 @@ from xscore.platform.errors import ExitCode, UsageError
 from xscore.platform.figures import format_seconds
 from xscore.platform.paths import find_root, refuse_wide_folder, user_data_dir
 from xscore.platform.text import counted, one_line
-from xscore.records.memory import IndexReport
+from xscore.records.indexing import IndexReport
 from xscore.store import opening
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Iterator, Sequence
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import Flags, command
 from xscore.cli.phrases import (
     describe_commits,
     describe_files_left,
@@ -95,6 +95,9 @@ def _remarks(report: StoreStatus) -> Iterator[tuple[str, str]]:
         described = counted(report.purposes, "file, class or folder", "files, classes and folders")
         yield "purposes", f"of {described}"
     yield from _slice_rows(report.slices)
+    for suggested in report.suggested:
+        name = one_line(suggested.name)
+        yield "depends on", f"{name}, which is indexed here, too: `xscore ask --repo {name}`"
     if report.facts_waiting:
         waiting = counted(report.facts_waiting, "fact waits", "facts wait")
         yield "review", f"{waiting}: `xscore memory review`"

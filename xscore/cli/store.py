@@ -21,8 +21,9 @@ from xscore.cache.prune import (
     vacuum_store,
 )
 from xscore.cache.stats import CacheStats, HitRate, cache_stats
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import DRY_RUN, JUDGE, YES, Flags, command, period_s
+from xscore.cli.options import DRY_RUN, JUDGE, YES, period_s
 from xscore.cli.phrases import format_age
 from xscore.cli.terminal import Terminal
 from xscore.cli.text_layout import render_facts
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
 
 JUDGES_SHOWN = 8
 _CAUSES = {
-    "unreachable": "of contents that no memory shows any more",
-    "parts": "of parts of memories that are judged as a whole",
-    "unused": "of turns not asked for that long",
-    "of_judges": "of the judges that were named",
-    "over_cap": "beyond the cap, of the turns longest unused",
+    "unreachable": "of contents that no memory has any more",
+    "parts": "of parts of memories that are now judged whole",
+    "unused": "of turns last asked before that time",
+    "of_judges": "of the judges named",
+    "over_cap": "over the cap, of the least recently used turns",
 }
 
 
@@ -174,7 +175,7 @@ def _cache_facts(stats: CacheStats, *, now: float) -> Iterator[tuple[str, str]]:
         yield (
             "unreachable",
             (
-                f"{stats.unreachable:,} of contents that no memory shows any more: `xscore store"
+                f"{stats.unreachable:,} of contents that no memory has any more: `xscore store"
                 " prune`"
             ),
         )
@@ -189,7 +190,10 @@ def _cache_facts(stats: CacheStats, *, now: float) -> Iterator[tuple[str, str]]:
             f"{stats.parts_spare:,} of memories that are judged as a whole: `xscore store prune`",
         )
     if stats.judgments and not stats.is_indexed:
-        yield "memories", "nothing is indexed yet, so it is unknown what is of use: `xscore index`"
+        yield (
+            "memories",
+            "nothing is indexed yet, so it is not known what is still of use: run `xscore index`",
+        )
     for number, judge in enumerate(stats.judges[:JUDGES_SHOWN]):
         last = ""
         if judge.used_at is not None:
@@ -209,7 +213,8 @@ def _cache_facts(stats: CacheStats, *, now: float) -> Iterator[tuple[str, str]]:
     if stats.quarantined:
         yield (
             "quarantine",
-            f"{counted(stats.quarantined, 'untrusted score')}: they order work and never count",
+            f"{counted(stats.quarantined, 'untrusted score')}: they only order the work and never"
+            " count as scores",
         )
 
 

@@ -140,8 +140,8 @@ class Terminal(Struct):
             return True
         if not self.can_ask:
             raise UsageError(
-                f"no terminal to ask on: {question}",
-                hint="Say --yes, or look first with --dry-run.",
+                f"no terminal to ask for confirmation: {question}",
+                hint="Pass --yes, or look first with --dry-run.",
             )
         if click.confirm(question, default=default, err=True):
             return True

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xscore.cli import answer_account, answer_text
-from xscore.cli.options import Flags
+from xscore.cli.flags import Flags
 from xscore.cli.terminal import Terminal, stdout_columns, write_stdout
 from xscore.pipeline.factories import NO_KEY
 from xscore.platform.clock import DAY_S

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import FILE, Flags, command, option, period_s, utc_time
+from xscore.cli.options import FILE, option, period_s, utc_time
 from xscore.cli.terminal import print_json, write_stdout
 from xscore.cost_reports.groupings import GROUPINGS
 from xscore.cost_reports.records import CostReport, GateReport, ReportQuery
@@ -55,7 +56,7 @@ PERIOD_OPTIONS = [
     option("--since", metavar="TIME", type=utc_time, help="Turns since 2026-11-01[T08:00], UTC."),
     option("--until", metavar="TIME", type=utc_time, help="Turns before this time, UTC."),
     option("--turn", metavar="T", help="One turn: its ID, a prefix of it, or `latest`."),
-    option("--by", type=click.Choice(tuple(GROUPINGS)), help="A line for each of these."),
+    option("--by", type=click.Choice(tuple(GROUPINGS)), help="Group the figures by this."),
     option(
         "--repo",
         metavar="FOLDER",

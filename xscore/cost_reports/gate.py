@@ -50,9 +50,7 @@ ANOTHER_WORKLOAD = (
     "another workload, so dollars, calls and tokens are not compared; if you meant it, update the"
     " baseline"
 )
-DAMAGED = (
-    "left out of every figure because they are damaged, so nothing of the ledger can be compared"
-)
+DAMAGED = "damaged and left out of every figure, so the ledger cannot be compared"
 COUNT_GATES: tuple[tuple[str, str, Callable[[GateFigures], int]], ...] = (
     ("attempts without a price", "cost", lambda figures: figures.unpriced),
     ("calls", "calls", lambda figures: figures.calls),
@@ -288,7 +286,7 @@ def read_baseline(path: Path) -> GateFigures | None:
     except OSError as error:
         fault = f"cannot be read: {error.strerror}"
         if is_there(path, stat.S_ISLNK, follow=False):
-            fault = "is a link, and none is followed"
+            fault = "is a link, and links are not followed"
         raise UsageError(f"the baseline {path} {fault}", hint=NAME_IT) from error
     return _parsed(data, path)
 

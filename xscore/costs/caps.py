@@ -244,7 +244,7 @@ def _cap_left(cap: CapLeft, written: Callable[[Decimal], str], *, day: str = "")
     if day and cap.of == "day":
         whose += f" ({day}, UTC)"
     if cap.left_usd < 0:
-        return f"{whose} are spent, and {written(-cap.left_usd)} beyond"
+        return f"{whose} are spent, and {written(-cap.left_usd)} more"
     return f"{written(cap.left_usd)} of {whose} are left"
 
 
@@ -253,7 +253,7 @@ def describe_cap(cap: CapLeft) -> str:
     words = f"the cap of ${cap.cap_usd:f} on {CAP_PERIOD_NAMES[cap.of]} ({CAP_SETTINGS[cap.of]})"
     if cap.left_usd == cap.cap_usd:
         return words
-    return f"{words}, of which {format_dollars(max(cap.left_usd, ZERO_USD))} are left"
+    return f"{words}; {format_dollars(max(cap.left_usd, ZERO_USD))} left"
 
 
 def budget_exhausted(usd: Decimal, cap: CapLeft, *, day: str) -> BudgetExhausted:

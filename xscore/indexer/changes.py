@@ -18,7 +18,7 @@ from xscore.indexer.workers import parse_in_processes
 from xscore.platform.database import lock_wait_until, transaction
 from xscore.platform.files import FileRefused, opened_folder, read_file_under, settled_ns
 from xscore.platform.hashing import file_digest
-from xscore.records.memory import Excluded, FileStamp
+from xscore.records.indexing import Excluded, FileStamp
 from xscore.store import index_rows
 from xscore.store.encoded_files import EncodedFile, in_batches
 from xscore.store.file_rows import replace_files

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from xscore.platform.database import transaction
 from xscore.platform.git import commit_named
 from xscore.platform.git_folder import head_commit
-from xscore.records.memory import CommitCounts
+from xscore.records.indexing import CommitCounts
 from xscore.store import commit_rows
 from xscore.store.commit_rows import CommitsMade, CommitState
 

@@ -22,7 +22,7 @@ from xscore.platform.files import IGNORED_IN_NAMES, is_there, leads_out
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import bare_repository, claims_git
 from xscore.platform.paths import RepositoryRoot, own_folders_in, portable_name
-from xscore.records.memory import Excluded
+from xscore.records.indexing import Excluded
 
 if TYPE_CHECKING:
     from xscore.platform.globs import GlobList

@@ -48,8 +48,8 @@ TITLE_CHARS, TEXT_CHARS, CARD_CHARS = 160, 6_000, 1_800
 """Of the memory's title, of what an answering model is shown, and of what a judge is shown."""
 AUTHOR_CHARS = 60
 SHALLOW = (
-    "this is a shallow clone: only the commits that it has become memories (`git fetch --unshallow`"
-    " gets the others)"
+    "this is a shallow clone: only the commits that it contains become memories (`git fetch"
+    " --unshallow` gets the rest)"
 )
 
 

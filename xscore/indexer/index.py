@@ -22,7 +22,7 @@ from xscore.indexer.index_run import IndexRun
 from xscore.platform.database import is_busy, lock_wait_until, transaction
 from xscore.platform.errors import StoreError
 from xscore.platform.paths import RepositoryRoot
-from xscore.records.memory import Excluded, IndexReport
+from xscore.records.indexing import Excluded, IndexReport
 from xscore.store import index_rows
 from xscore.store.opening import open_empty_store
 from xscore.store.worktrees import enter_worktree, has_other_worktrees

@@ -21,7 +21,7 @@ from xscore.platform.database import transaction
 from xscore.platform.files import changed_ns
 from xscore.platform.hashing import digest, file_digest
 from xscore.platform.paths import RepositoryRoot, portable_name
-from xscore.records.memory import (
+from xscore.records.indexing import (
     CommitCounts,
     Excluded,
     ExcludedCounts,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from xscore.settings import IndexSettings
     from xscore.store.encoded_files import EncodedFile
 
-INDEX_VERSION = "26"
+INDEX_VERSION = "27"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed
 again."""
 _SAMPLE = 1_000

@@ -18,12 +18,12 @@ from xscore.platform.errors import NothingMatched
 from xscore.platform.files import is_there, leads_out
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import one_line
-from xscore.records.memory import Excluded
+from xscore.records.indexing import Excluded
 from xscore.settings import IndexSettings
 
 IGNORED = "ignored"
 """A file or folder that is there and that no list names: `.gitignore` leaves it out."""
-_TAKE_IN = '`index.exclude = ["!{place}"]` in .xscore.toml takes it in.'
+_TAKE_IN = '`index.exclude = ["!{place}"]` in .xscore.toml includes it.'
 _ASK_THERE = "It has a store of its own: ask in that folder."
 _MEANINGS = {
     "nested_repository": ("it is a repository of its own", _ASK_THERE),
@@ -37,7 +37,10 @@ _MEANINGS = {
     "not_included": ("index.include does not name it", "Add it there."),
     "excluded": ("index.exclude names it", "Take it out there."),
     "secret": ("its name says that it holds secrets, which are never read", ""),
-    "symlink": ("it is a symbolic link, and none is followed", "Name the file that it leads to."),
+    "symlink": (
+        "it is a symbolic link, and links are not followed",
+        "Name the file that it leads to.",
+    ),
     "dependencies": ("it holds dependencies, not code of this project", ""),
     "lockfile": ("it is a lockfile, which a program writes", _TAKE_IN),
     "vendored": ("it is a copy of another project's code", _TAKE_IN),

@@ -36,7 +36,8 @@ from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.reach import REEXPORT_STEPS
 from xscore.platform.hashing import file_id
 from xscore.platform.paths import folder_of
-from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation
+from xscore.records.indexing import Mention
+from xscore.records.memory import BLOCK_NAME, Edge, Kind, Relation
 from xscore.store.encoded_files import FileMentions
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import NAMELESS, last_name, split_count, tested_name

@@ -20,7 +20,8 @@ from xscore.indexer.manifests import declared_modules
 from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, parse_syntax
 from xscore.platform.hashing import file_id
-from xscore.records.memory import CODE_KINDS, Kind, Layer, Memory, MemorySource, Mention, Relation
+from xscore.records.indexing import Mention
+from xscore.records.memory import CODE_KINDS, Kind, Layer, Memory, MemorySource, Relation
 from xscore.store import memory_writer
 from xscore.store.encoded_files import EncodedFile, encode_file
 from xscore.store.redaction import find_literals, is_safe_name

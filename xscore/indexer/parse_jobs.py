@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from xscore.indexer.languages import Language
-from xscore.records.memory import FileStamp
+from xscore.records.indexing import FileStamp
 
 MEMORY_BYTES = 240 << 20
 """Memory of a parsing process besides the files it maps: some inputs of 4 kB would take

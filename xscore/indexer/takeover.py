@@ -25,7 +25,7 @@ from xscore.platform.files import FileRefused, opened_folder, read_file_under, s
 from xscore.platform.hashing import file_digest
 from xscore.platform.paths import native_name
 from xscore.platform.text import counted
-from xscore.records.memory import FileStamp
+from xscore.records.indexing import FileStamp
 from xscore.store import file_rows, index_rows, link_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.file_versions import unsound_paths

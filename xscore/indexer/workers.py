@@ -49,7 +49,7 @@ _RESULT = Decoder(EncodedFile)
 _CRASHED = f"its grammar crashed, or took more than {MEMORY_BYTES >> 20} MB"
 _TOO_SLOW = "its grammar took more than {:.1f} s"
 _NO_PROCESS = "no process could be started to parse it"
-_LEFT_OUT = "{}: it took too much even without its grammar; left out"
+_LEFT_OUT = "{}: it needed too much time or memory even without its grammar; left out"
 _START = """
 import gc, signal, sys
 gc.disable()  # until all is loaded

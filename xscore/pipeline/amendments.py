@@ -17,8 +17,9 @@ from heapq import nlargest
 
 from msgspec import Struct, field
 
+from xscore.records.candidates import TERM_ENTRY
 from xscore.records.judgment import AMENDED, AMENDS, Boost, Ranked
-from xscore.records.memory import TERM_ENTRY, Kind, SpokenMemory, commit_name
+from xscore.records.memory import Kind, SpokenMemory, commit_name
 from xscore.store.memory_queries import SpokenWords
 from xscore.store.term_vectors import text_terms
 
@@ -265,7 +266,9 @@ def _placed(
             boosts.append(Boost(AMENDS, max(change, 0.0), f"amends {_names(amends[id_])}"))
         if id_ in amended:
             names = _names(amended[id_])
-            boosts.append(Boost(AMENDED, min(change, 0.0), f"amended by {names}, the later word"))
+            boosts.append(
+                Boost(AMENDED, min(change, 0.0), f"amended by {names}, the later statement")
+            )
         placed[id_] = entry._replace(boosts=tuple(boosts), score=scores[id_])
     return placed
 

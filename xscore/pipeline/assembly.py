@@ -21,7 +21,7 @@ from xscore.pipeline.parts import PipelineParts, TurnListener
 from xscore.platform.database import is_busy, lock_wait_until
 from xscore.platform.errors import StoreError
 from xscore.records.events import IndexProgress, Observer
-from xscore.records.memory import IndexReport
+from xscore.records.indexing import IndexReport
 from xscore.settings import LoadedSettings, Settings
 from xscore.settings.values import SettingsGroup
 from xscore.store.events import EventName, emit_event

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from xscore.extension import ENABLED_SETTING, enabled_plugins, plugin_errors
 from xscore.platform.clock import DAY_S
 from xscore.platform.paths import folder_of
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import USUAL_THRESHOLD, Boost, Ranked, Thresholds
-from xscore.records.memory import Candidate, Edge, Kind, Relation
+from xscore.records.memory import Edge, Kind, Relation
 from xscore.records.turn import Turn
 from xscore.settings import BoostSettings, Settings
 

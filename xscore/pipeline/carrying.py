@@ -58,9 +58,10 @@ judge."""
 FIRST_OF_ITS_THREAD = "this judge has judged none of it in this thread before"
 MOSTLY_NEW = "most would have been judged again anyway"
 CHEAP_ENOUGH = (
-    "a whole pass of a decision judge costs cents, so the likely part goes first and all follow"
+    "a full pass of a decision judge costs cents, so the likely part goes first and the rest"
+    " follows"
 )
-LIKELY_PART = "a chat judge is asked about the likely part only; `--fresh` has it judge all"
+LIKELY_PART = "a chat judge judges the likely part only; `--fresh` makes it judge all"
 
 
 def with_thread(

@@ -15,8 +15,8 @@ from xscore.records.memory import Kind
 from xscore.records.receipt import NEAR_THRESHOLD, Answer, Selected
 
 OTHERS_OF_KIND: Mapping[str, str] = {
-    Kind.COMMIT: "other commits had taken the places that commits may have",
-    Kind.DOCUMENT: "other passages had taken the places that fetched documents may have",
+    Kind.COMMIT: "other commits had taken the places for commits",
+    Kind.DOCUMENT: "other passages had taken the places for fetched documents",
 }
 
 
@@ -33,10 +33,7 @@ def words_of_listed(shown: Selected, receipt: Answer, *, is_kept: bool) -> str:
     if is_kept and shown.below_threshold:
         return f"It was kept by min_keep, although it is below the threshold of {threshold:g}."
     if shown.placed_by == PlacedBy.FOLDED:
-        return (
-            f"It passed with {score}, and stands in the line of the test or copy that is listed"
-            " for it."
-        )
+        return f"It passed with {score}, and is named in the line of a similar test or copy."
     if is_kept:
         return f"It was chosen: {score} reaches the threshold of {threshold:g}."
     if short > 0:
@@ -98,8 +95,8 @@ def score_sum(shown: Selected, receipt: Answer) -> str:
     raw = f"{shown.raw_score:.2f} {'by words' if receipt.ranked_by_words else 'from the judge'}"
     if mean:
         raw = f"{raw}, {mean}"
-    if shown.words:
-        raw = f"{raw}, words {shown.words:+.1f} → {shown.unboosted_score:.2f}"
+    if abs(shown.added_by_words) >= READS_AS_ZERO_BELOW:
+        raw = f"{raw}, {shown.added_by_words:+.2f} from its words"
     boosts: list[str] = []
     for boost in shown.boosts:
         # One that only orders two memories adds nothing that could be read.

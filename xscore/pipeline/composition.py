@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct, field
 
 from xscore.platform.text import counted
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import (
     FILL,
     SCORE_TOLERANCE,
@@ -22,7 +23,7 @@ from xscore.records.judgment import (
     Ranked,
     Thresholds,
 )
-from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate, Kind
+from xscore.records.memory import PRODUCT_CODE_KINDS, Kind
 from xscore.records.turn import Turn
 from xscore.scorer.mentions import find_mentions
 

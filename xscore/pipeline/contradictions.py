@@ -250,7 +250,7 @@ def _sentence(winner: Memory, loser: Memory) -> str:
         weaker = "named" if loser.is_stated else inferred
         return (
             f"{_rule(winner)} {winning}; {losing} is {weaker} {_WHERE[loser.scope]} and weighs"
-            f" less; go by {winning}."
+            f" less; follow {winning}."
         )
     where = _WHERE[winner.scope].capitalize()
     return (

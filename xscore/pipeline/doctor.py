@@ -195,8 +195,8 @@ class _CheckedModel(Struct, frozen=True):
             # A server of this machine takes any key, and short ones are often set for it.
             is_doubtful = 0 < len(secret) < SHORTEST_KEY and not this_machine
             hint = (
-                f"It has {counted(len(secret), 'character')}: check that {account.api_key_env} is a"
-                " whole key."
+                f"It has {counted(len(secret), 'character')}: check that {account.api_key_env} is"
+                " a complete key."
             )
             yield self.line("key", key_words, ok=not is_doubtful, hint=hint if is_doubtful else "")
         yield self._price(PriceList(settings.provider.price))
@@ -208,8 +208,8 @@ class _CheckedModel(Struct, frozen=True):
         )
         if price_in is None or price_out is None:
             hint = (
-                "budget.max_usd cannot hold what has no price; use a model the price tables know,"
-                " or a local one."
+                "budget.max_usd cannot limit calls without a price; use a model with a known"
+                " price, or a local one."
             )
             return self.line(
                 "price", "no price is known for this model at this host", ok=False, hint=hint
@@ -234,7 +234,7 @@ class _CheckedModel(Struct, frozen=True):
             return self.line("capability", unknown)
         usage = "does not report token usage, so tokens are estimated"
         if capability.reports_usage:
-            usage = "tells tokens used" + (
+            usage = "reports token usage" + (
                 ", and which came from its cache" if capability.reports_cached_tokens else ""
             )
         length = capability.context_tokens

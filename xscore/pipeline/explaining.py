@@ -62,13 +62,17 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
             f"turn {past.turn.id} ended without a receipt",
             hint="Ask again; what was judged is kept.",
         )
+    if past.turn.scope.also:
+        from xscore.pipeline.other_repositories import open_others  # few turns name one
+
+        open_others(parts, past.turn.scope.also)
     memories: dict[str, Memory] = {}
     for form in name_forms(name, parts.root.path):
         memories = memories or {memory.id: memory for memory in parts.store.find(form)}
     if not memories:
         raise _kept_out(parts, name) or unknown_name(parts.store.connection, name)
     receipt = read_receipt(past.receipt)
-    explanation = _in_receipt(memories, receipt, parts.store.connection) or _ranked_again(
+    explanation = _in_receipt(memories, receipt, parts.store.connection) or _explained_by_ranking(
         parts, past, memories, receipt
     )
     memory = memories.pop(explanation.id)
@@ -182,11 +186,11 @@ def _in_receipt(
     return None
 
 
-def _ranked_again(
+def _explained_by_ranking(
     parts: PipelineParts, past: PastTurn, memories: Mapping[str, Memory], receipt: Answer
 ) -> Explanation:
     """Rank the turn again from the stored judgments and find the memory in it."""
-    everything = candidates_now(parts.store, parts.settings, past)
+    everything = candidates_now(parts.store, parts.settings, past, receipt)
     # Candidate id -> the id that was named: its own, or that of a duplicate.
     ids: dict[str, str] = {}
     for candidate in everything:
@@ -230,8 +234,7 @@ def _unjudged_then(receipt: Answer, in_scope: Sequence[str], ids: Mapping[str, s
     """Explain a candidate without a judgment. ids: candidate id -> the id that was named."""
     sample = next((memory for memory in receipt.unjudged.sample if memory.id in in_scope), None)
     words = (
-        "There is no judgment of it as it stands now: it was unjudged in that turn, or has been"
-        " edited since."
+        "Its current text has no judgment: it was unjudged in that turn, or has been edited since."
     )
     if sample is not None:
         words = f"It was not judged ({sample.cause}): {sample.detail or 'no more is known'}."

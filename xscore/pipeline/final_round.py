@@ -25,9 +25,9 @@ from xscore.pipeline.ranking import boosted, joined
 from xscore.pipeline.turn_stages import Judged, Opened, by_rank
 from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.platform.text import counted, join_sentences
+from xscore.records.candidates import Candidate
 from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import Judgment, Outcome, Ranked, Thresholds, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate
 from xscore.records.receipt import FinalRound
 from xscore.scorer.lexical import lexical_priors
 from xscore.settings import SelectionSettings
@@ -91,7 +91,7 @@ def describe_final_judge(parts: PipelineParts) -> JudgeDescription:
     described = describe_judge(spec, named, store=parts.store)
     if described.scale is Scale.WORDS:
         hint = "Name a model, or `off`: words are joined to every model's scores already."
-        raise UsageError(f"selection.final: `{name}` is no model", hint=hint)
+        raise UsageError(f"selection.final: `{name}` is not a model", hint=hint)
     # Its prompts are made for this question: no lasting packs.
     return replace(described, slots=None)
 

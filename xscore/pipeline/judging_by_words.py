@@ -12,6 +12,7 @@ from time import monotonic
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import PooledTurn
 from xscore.pipeline.turn_clock import Deadline
+from xscore.records.candidates import Candidate, TermColumn
 from xscore.records.events import Leader, Progress
 from xscore.records.judgment import (
     STOP_DETAILS,
@@ -22,7 +23,6 @@ from xscore.records.judgment import (
     Unjudged,
     UnjudgedCause,
 )
-from xscore.records.memory import Candidate, TermColumn
 from xscore.records.receipt import StageUsage
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge

@@ -20,7 +20,7 @@ from xscore.extension import Choice, Hook
 from xscore.platform.paths import RepositoryRoot
 from xscore.records.calls import Answerer
 from xscore.records.events import Observer
-from xscore.records.memory import IndexReport
+from xscore.records.indexing import IndexReport
 from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings

@@ -34,10 +34,11 @@ from xscore.platform.json_lines import name_lines_file, parse_lines, read_lines_
 from xscore.platform.processes import gc_paused
 from xscore.platform.text import join_sentences
 from xscore.prompts.turn_text import turn_block
+from xscore.records.candidates import Candidate
 from xscore.records.estimates import CapLeft, Estimate, JudgeEstimate, PrimaryEstimate
 from xscore.records.events import ForwardingObserver, Observer
 from xscore.records.judgment import UnjudgedCause
-from xscore.records.memory import Candidate, Layer
+from xscore.records.memory import Layer
 from xscore.records.receipt import Answer
 from xscore.records.turn import Scope, Turn
 from xscore.store.redaction import is_safe_name
@@ -135,7 +136,9 @@ def fetch_list_memories(
     only: paths; other files' memories are left out. None: only the scope filters.
     """
     with gc_paused():
-        everything = parts.store.fetch(tests=parts.settings.judge.tests).candidates
+        judge = parts.settings.judge
+        fetched = parts.store.fetch(tests=judge.tests, purposes=judge.purposes)
+        everything = fetched.candidates
         inside = narrow_to_scope(everything, scope)
         if only is not None:
             inside = tuple([candidate for candidate in inside if candidate.path in only])

@@ -20,6 +20,7 @@ from xscore.pipeline.pool import FILE_LAYERS
 from xscore.pipeline.selection import is_about_tests, select
 from xscore.pipeline.turn_stages import Judged, Opened, Ranking
 from xscore.platform.text import join_sentences
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import (
     Judgment,
     Origin,
@@ -29,7 +30,6 @@ from xscore.records.judgment import (
     Unjudged,
     has_unjudged,
 )
-from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISIONS_OF_OPENAI
 from xscore.providers.provider import Adaptable
 from xscore.providers.spec import LEXICAL, ModelSpec, import_for_judging, parse_model_spec
 from xscore.records.calls import Stage
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Selection
-from xscore.records.memory import Candidate
 from xscore.records.receipt import ReasonsAccount
 from xscore.records.turn import Turn
 from xscore.scorer.repair import MemoryPart, PackPrompt
@@ -60,7 +60,8 @@ def reason_model(setting: str, judge: ModelSpec) -> ModelSpec | None:
         return ModelSpec("openai", spec.model)
     if spec.is_decision or spec == parse_model_spec(LEXICAL):
         raise UsageError(
-            f"judge.reason_model: `{setting}` writes no text", hint="Name a chat model, or `none`."
+            f"judge.reason_model: `{setting}` is not a chat model",
+            hint="Name a chat model, or `none`.",
         )
     return spec
 
@@ -183,6 +184,7 @@ def _shown_parts(candidates: Sequence[Candidate], texts: Mapping[str, str]) -> l
                 candidate.entity,
                 shorten_middle(texts[candidate.id], MOST_CHARS),
                 candidate.content_hash,
+                purpose=candidate.purpose,
             )
     return list(by_hash.values())
 

@@ -30,8 +30,9 @@ from xscore.providers.provider import Provider
 from xscore.providers.rate_limits import BURST_S, LocalRates, RateBudget, bucket_name
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.records.calls import Answerer, RateLimits, Stage, Traffic
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import JudgeIdentity
-from xscore.records.memory import Candidate, Layer
+from xscore.records.memory import Layer
 from xscore.scorer.claiming import claim_by_store
 from xscore.scorer.fanout import StopSignal
 from xscore.settings import Settings

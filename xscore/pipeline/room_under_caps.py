@@ -19,9 +19,9 @@ from xscore.pipeline.turn_stages import Judged, Opened
 from xscore.platform.clock import day_of
 from xscore.providers.prices import PriceList
 from xscore.records.calls import Answerer, Usage
+from xscore.records.candidates import Candidate
 from xscore.records.estimates import CapLeft, JudgeEstimate, PrimaryEstimate
 from xscore.records.judgment import JudgeIdentity, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate
 from xscore.scorer.prompt_builder import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
 from xscore.settings import Settings
 
@@ -172,7 +172,7 @@ def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iter
     prices = PriceList(parts.settings.provider.price)
     for provider, model, host in dict.fromkeys(models):
         if prices(provider, model, host, ONE_TOKEN) is None:
-            yield f"{model} at {host} has no known price: no cap on dollars holds its calls"
+            yield f"{model} at {host} has no known price: no cap on dollars can limit its calls"
 
 
 def answer_estimate(answerer: Answerer, settings: Settings) -> PrimaryEstimate:

@@ -20,8 +20,8 @@ from xscore.pipeline.receipt import find_reasons
 from xscore.pipeline.turn_stages import TurnStages
 from xscore.platform.errors import UsageError
 from xscore.platform.files import is_there, write_atomically
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Origin, Outcome, Ranked
-from xscore.records.memory import Candidate
 from xscore.records.receipt import Answer, ScoreLine
 
 

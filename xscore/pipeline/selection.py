@@ -15,6 +15,7 @@ from enum import Enum, auto
 from heapq import nlargest, nsmallest
 
 from xscore.pipeline.turn_stages import by_rank
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import (
     SCORE_TOLERANCE,
     PlacedBy,
@@ -23,7 +24,7 @@ from xscore.records.judgment import (
     Thresholds,
     Unjudged,
 )
-from xscore.records.memory import Candidate, Kind
+from xscore.records.memory import Kind
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 

@@ -24,6 +24,7 @@ from xscore.pipeline.selection import (
     within_limited_places,
 )
 from xscore.pipeline.turn_stages import by_rank
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import (
     FILL,
     FillRules,
@@ -33,7 +34,6 @@ from xscore.records.judgment import (
     Thresholds,
     Unjudged,
 )
-from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 

@@ -324,7 +324,9 @@ async def _answer(
         return Answered()
     if ranking.is_empty and not setup.options.answer_anyway:
         warning = "no memory reached the threshold, so no model was asked"
-        return Answered(warnings=(join_sentences(warning, "--answer-anyway asks it."),))
+        return Answered(
+            warnings=(join_sentences(warning, "`--answer-anyway` asks it all the same."),)
+        )
     warnings: tuple[str, ...] = ()
     if not ranking.selection.kept:
         warnings = ("nothing was chosen, so the answer is based on the task alone",)

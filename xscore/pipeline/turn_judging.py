@@ -41,6 +41,7 @@ from xscore.platform.errors import (
 )
 from xscore.platform.text import counted, join_sentences
 from xscore.providers.spec import LEXICAL, parse_model_spec
+from xscore.records.candidates import Candidate
 from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import (
     SCORE_TOLERANCE,
@@ -53,7 +54,6 @@ from xscore.records.judgment import (
     Unjudged,
     UnjudgedCause,
 )
-from xscore.records.memory import Candidate
 from xscore.records.receipt import SecondDraws
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings

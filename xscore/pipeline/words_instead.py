@@ -34,9 +34,9 @@ OFFLINE = (ConnectionFailed.kind, Unreachable.kind, TlsFailed.kind, CallTimedOut
 WHY_WORDS_RANK: dict[str, str] = {
     **dict.fromkeys(OFFLINE, "could not be reached"),
     Overloaded.kind: "is overloaded",
-    RateLimited.kind: "takes no more calls for now",
-    UnreadableResponse.kind: "gives no reply that can be read",
-    NoUsableModel.kind: "gives no usable score",
+    RateLimited.kind: "accepts no more calls for now",
+    UnreadableResponse.kind: "returns no readable reply",
+    NoUsableModel.kind: "returns no usable scores",
     QuotaExhausted.kind: "has no credit left for this account",
     AuthenticationFailed.kind: "does not accept the key",
 }

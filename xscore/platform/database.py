@@ -432,7 +432,7 @@ def _stored_version(connection: sqlite3.Connection, path: Path, schema: Schema) 
         raise too_new_error(path, version, schema.version)
     is_ours = owner == schema.application_id and 1 <= version <= schema.version
     if not is_ours if tables else version != 0:
-        raise StoreDamaged(f"{path} is not a store of xscore", hint=recovery_hint(path))
+        raise StoreDamaged(f"{path} is not an xscore store", hint=recovery_hint(path))
     return version
 
 

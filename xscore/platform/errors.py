@@ -148,7 +148,7 @@ class StoreTooNew(StoreError, kind="store_too_new"):
 
 
 class StoreDamaged(StoreError, kind="store_damaged"):
-    """The database fails its own integrity check, or is not a store of xscore."""
+    """The database fails its own integrity check, or is not an xscore store."""
 
 
 class NotFetched(XscoreError, kind="not_fetched", exit_code=ExitCode.PARTLY):

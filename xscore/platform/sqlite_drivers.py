@@ -239,5 +239,7 @@ def read_note(path: Path) -> str | None:
             f"{place} cannot be read: {error.strerror}", hint=f"Remove it; {REWRITE_NOTE_HINT}"
         ) from error
     if match is None:
-        raise StoreError(f"{place} is not a note of xscore", hint=f"Remove it; {REWRITE_NOTE_HINT}")
+        raise StoreError(
+            f"{place} was not written by xscore", hint=f"Remove it; {REWRITE_NOTE_HINT}"
+        )
     return match[1].decode()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from xscore.platform import tokens
+from xscore.prompts.bundle_headings import HEADINGS, LeftOutCause
 from xscore.prompts.bundle_parts import (
     PURPOSES_NOTE,
     BundleLayout,
@@ -25,14 +26,13 @@ from xscore.prompts.bundle_parts import (
 )
 from xscore.prompts.fences import collapse_blanks, escape_attribute, escape_tags, well_formed
 from xscore.prompts.left_out import (
-    HEADINGS,
     LeftOut,
-    LeftOutCause,
     in_order,
     left_out_lines,
     name_within,
 )
-from xscore.records.memory import CODE_KINDS, Candidate, Kind, Memory
+from xscore.records.candidates import Candidate
+from xscore.records.memory import CODE_KINDS, Kind, Memory
 
 FACT_KINDS = frozenset({Kind.PREFERENCE, Kind.CONVENTION, Kind.TECH_STACK, Kind.TODO})
 MIN_TABLE_ROWS = 3

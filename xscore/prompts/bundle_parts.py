@@ -16,6 +16,7 @@ from math import exp
 from msgspec import Struct
 
 from xscore.platform.clock import DAY_S
+from xscore.prompts.bundle_headings import DECISIONS_HEADING, FAILURES_HEADING
 from xscore.prompts.fences import collapse_blanks, escape_tags
 from xscore.prompts.left_out import LeftOut, redacted_lines
 from xscore.prompts.suspicion import is_suspicious
@@ -38,13 +39,6 @@ PAST_ANSWER_KINDS = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
 """Kinds of the last section: what was answered earlier, which is not evidence."""
 MAX_NAMED_SPANS = 3
 """Name at most this many changed spans or redacted lines; count the rest."""
-
-
-RANKED_BY_WORDS = (
-    "No model judged this: matching words alone ranked it, so take it as hints, not findings."
-)
-"""The remark of a bundle without a judge."""
-FAILURES_HEADING, DECISIONS_HEADING = "Known failure patterns:", "Latest decisions:"
 
 
 class Section(StrEnum):
@@ -255,9 +249,9 @@ def piece_remarks(piece: BundlePiece) -> str:
     if piece.entry.summary:
         remarks.append(f"a detail of [{piece.entry.summary}]")
     if piece.entry.settles:
-        remarks.append(f"settled with {_ids(piece.entry.settles)}")
+        remarks.append(f"resolved with {_ids(piece.entry.settles)}")
     if piece.entry.alike:
-        remarks.append(f"said alike by {_ids(piece.entry.alike)}")
+        remarks.append(f"also stated by {_ids(piece.entry.alike)}")
     return "; ".join(remarks)
 
 
@@ -319,7 +313,7 @@ def provenance_text(entry: BundleEntry, *, now: float) -> str:
         statements.append(_unreviewed(memory))
     if memory.particulars.occurrences and not memory.particulars.quote:
         count = memory.particulars.occurrences
-        statements.append("met once" if count == 1 else f"met {count} times")
+        statements.append("met once" if count == 1 else f"seen {count} times")
     if memory.particulars.polarity == "antipattern":
         statements.append("not to be repeated")
     if memory.particulars.exception_of:
@@ -335,9 +329,9 @@ def _unreviewed(memory: Memory) -> str:
     """Say that nobody has looked at a fact, and what it rests on unless that is its text."""
     quote = memory.particulars.quote
     if quote in memory.text:
-        return "taken from a session, reviewed by nobody"
+        return "taken from a session, not reviewed"
     shown = escape_tags(collapse_blanks(quote))
-    return f"taken from a session, reviewed by nobody; it rests on “{shown}”"
+    return f"taken from a session, not reviewed; based on “{shown}”"
 
 
 def age_text(seconds: float) -> str:

@@ -158,7 +158,7 @@ def decision_access(name: str, settings: "Settings") -> HostAccess:
     base_url = (access.base_url or declared.base_url).rstrip("/")
     if not base_url:
         raise UsageError(
-            f"`{name}` names a wire and no host",
+            f"`{name}` names a wire but no host",
             hint=f"Set {base_url_setting(name)} in the environment, such as http://localhost:11434/v1.",
         )
     return HostAccess(

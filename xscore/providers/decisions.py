@@ -93,7 +93,7 @@ class DecisionProvider(HostConnection):
 
     def fields(self, request: Request) -> dict[str, Any]:
         """Return the JSON body of a request."""
-        assert request.decision is not None, "a decision model is sent decision requests only"
+        assert request.decision is not None, "decision models accept decision requests only"
         match self.declared.wire:
             case DecisionWire.DECISIONS:
                 return _decisions_fields(request)

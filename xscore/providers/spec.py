@@ -88,7 +88,7 @@ def parse_model_spec(text: str) -> ModelSpec:
         return ModelSpec(vendor, provider)
     if not colon:
         hint = "Write provider:model, such as openai:gpt-6-luna, or lexical."
-        raise UsageError(f"`{text}` names no known model", hint=hint)
+        raise UsageError(f"`{text}` is not a known model", hint=hint)
     known_here = {*BUILT_IN, *DECISION_HOSTS, CHAT_OF_OPENAI}
     if provider not in known_here and provider not in (plugins := installed()["providers"]):
         names = ", ".join(sorted({*known_here, *plugins, LEXICAL}))

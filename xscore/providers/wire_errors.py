@@ -204,7 +204,7 @@ HINTS: dict[type[ProviderError], str] = {
         "({profile.setting}, {profile.base_url_ends})."
     ),
     RequestRejected: (
-        "See whether `{model}` takes these request fields; docs/providers.md lists them."
+        "Check whether `{model}` accepts these request fields; docs/providers.md lists them."
     ),
 }
 """What to do about each kind of failure."""

@@ -6,8 +6,8 @@ from typing import final
 from msgspec import Struct
 
 from xscore.records.estimates import Estimate, JudgeEstimate
+from xscore.records.indexing import IndexReport
 from xscore.records.judgment import Outcome, Ranked
-from xscore.records.memory import IndexReport
 from xscore.records.receipt import Answer
 from xscore.records.turn import SessionInfo
 

@@ -10,7 +10,8 @@ from typing import NamedTuple, Self
 
 from msgspec import Struct
 
-from xscore.records.memory import CODE_KINDS, Candidate
+from xscore.records.candidates import Candidate
+from xscore.records.memory import CODE_KINDS
 
 
 class UnjudgedCause(StrEnum):

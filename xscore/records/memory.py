@@ -1,12 +1,12 @@
-"""Memories with their facts and edges, the candidates of a turn, and the report of an index run."""
+"""Memories with their facts, details and views, and the edges between them."""
 
-import re
-import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from msgspec import Struct, field
+
+from xscore.platform.patterns import compiled_late
 
 
 class Layer(StrEnum):
@@ -226,7 +226,7 @@ TEAM_ORIGIN = "team"
 """What a memory is imported from that another member of the team shares."""
 MEMBER_CHARS = 8
 """Digits by which a member of a team is named."""
-_MEMBER_MARK = re.compile(rf"@[0-9a-f]{{{MEMBER_CHARS}}}\Z")
+_MEMBER_MARK = compiled_late(rf"@[0-9a-f]{{{MEMBER_CHARS}}}\Z")
 NOTHING_STATED = MemoryDetails()
 """The details of a memory about which nothing is stated."""
 
@@ -429,158 +429,3 @@ class Edge(Struct, frozen=True):
     target: str
     relation: Relation
     weight: float = 1.0
-
-
-_WITHOUT_FACTS = frozenset({Layer.GRAPH, Layer.VECTOR, Layer.SESSION})
-
-
-class Candidate(NamedTuple):
-    """A memory that may be judged this turn, without its text.
-
-    A named tuple, because every turn makes one for each memory.
-    """
-
-    id: str
-    content_hash: str
-    """Identity of what the judge is shown this turn."""
-    layer: Layer
-    kind: Kind
-    path: str
-    entity: str
-    start_line: int
-    end_line: int
-    language: str
-    tokens: int
-    updated_at: float
-    duplicates: tuple[str, ...] = ()
-    """Ids of memories with the same content, judged once through this one."""
-    is_inferred: bool = False
-    """Nobody stated it: files show it, or it was learned."""
-
-    @property
-    def is_of_files(self) -> bool:
-        """Whether the index made it from a file here."""
-        return self.layer.is_indexed and self.kind is not Kind.DOCUMENT
-
-    @property
-    def is_fact(self) -> bool:
-        """Whether it was stated, in a sentence or two."""
-        # The layer tells most of a pool: asked first, in a fifth of the time.
-        return (
-            self.layer not in _WITHOUT_FACTS
-            and self.kind in FACT_KINDS
-            and self.tokens <= MOST_FACT_TOKENS
-        )
-
-
-TERM_ENTRY = struct.Struct("<IBB")
-"""An entry of a term vector: term hash, count in the text (at most 255), field flags."""
-
-
-class TermColumn(Struct, frozen=True):
-    """The term vectors of many memories end to end, as `store.term_vectors` makes them."""
-
-    ids: Sequence[str] = ()
-    sizes: Sequence[int] = ()
-    """Bytes of each."""
-    entries: bytes = b""
-
-    @classmethod
-    def of_pairs(cls, pairs: Iterable[tuple[str, bytes]]) -> "TermColumn":
-        """Join vectors given by memory id; the last of an id counts."""
-        vectors = dict(pairs)
-        return cls(
-            list(vectors), [len(vector) for vector in vectors.values()], b"".join(vectors.values())
-        )
-
-
-class FileStamp(Struct, frozen=True):
-    """A file as it was indexed; equal size and time of change skip the read, an equal hash skips
-    the parse."""
-
-    path: str
-    size: int
-    mtime_ns: int
-    """Of its content or attributes, whichever is later; 0: the next run reads it."""
-    file_hash: str
-    language: str = ""
-    excluded: str = ""
-    """Why the file has no memories although its name is admitted (`binary`, `long_lines`, …)."""
-
-
-class Mention(Struct, frozen=True):
-    """A name that a memory or file uses and that may resolve to an entity of the repository."""
-
-    source: str
-    """Id of the memory or file that uses the name."""
-    relation: Relation
-    name: str
-    """Its last part: `write` of `store.write`, `cache` of `xscore.cache`."""
-    hint: str = ""
-    """Where the name comes from, in the form that `indexer.links` documents."""
-
-
-class Excluded(Struct, frozen=True):
-    """A file excluded from the index, and why."""
-
-    path: str
-    reason: str
-
-
-class ExcludedCounts(Struct, frozen=True):
-    """Excluded files, by reason."""
-
-    by_reason: dict[str, int]
-    sample: tuple[Excluded, ...]
-    """At most 1,000 of them."""
-
-
-class FileCounts(Struct, frozen=True, kw_only=True):
-    """Files of one index run. seen = indexed + unchanged + excluded."""
-
-    seen: int
-    indexed: int
-    unchanged: int
-    removed: int
-    excluded: ExcludedCounts
-
-
-class MemoryCounts(Struct, frozen=True, kw_only=True):
-    """Memories after one index run, and what it did to them."""
-
-    total: int
-    added: int
-    changed: int
-    removed: int
-    by_kind: dict[str, int]
-    by_language: dict[str, int]
-
-
-class CommitCounts(Struct, frozen=True, kw_only=True):
-    """Commits of the repository after one index run."""
-
-    memories: int = 0
-    """Those that are memories."""
-    added: int = 0
-    removed: int = 0
-    left_out: dict[str, int] = {}
-    """Those whose message says nothing of their own, by reason: `merge`, `version`, `format`,
-    `generated`, `short`."""
-    is_shallow: bool = False
-    """The clone has only the newest part of the history."""
-    is_complete: bool = True
-    """False: a deadline left commits to the next run."""
-
-
-class IndexReport(Struct, frozen=True, kw_only=True):
-    """One index run."""
-
-    files: FileCounts
-    memories: MemoryCounts
-    edges: dict[str, int]
-    secrets_redacted: int
-    duration_s: float
-    notes: tuple[str, ...] = ()
-    files_left: int = 0
-    """Files that a deadline left to the next run; 0: the index is complete."""
-    commits: CommitCounts = CommitCounts()

@@ -14,7 +14,8 @@ from heapq import nsmallest
 
 from msgspec import Struct
 
-from xscore.records.memory import PROSE_KINDS, Candidate, Kind, TermColumn
+from xscore.records.candidates import Candidate, TermColumn
+from xscore.records.memory import PROSE_KINDS, Kind
 from xscore.scorer.term_hits import TermHits, find_terms
 from xscore.store.term_vectors import (
     FILE,

@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from xscore.records.memory import TERM_ENTRY, Candidate, TermColumn
+from xscore.records.candidates import TERM_ENTRY, Candidate, TermColumn
 from xscore.scorer.bm25 import IMAGINED, WeighedTerm, rarity
 from xscore.scorer.term_hits import TermHits
 from xscore.store.term_vectors import (
@@ -109,7 +109,7 @@ def score_facts(
         score = 1 - (1 - named.strengths.get(row, 0.0)) * (1 - strength_of_text)
         remark = ""
         if row in named.mistyped:
-            remark = f"name matches, but for a letter of {named.mistyped[row]}"
+            remark = f"name matches, except for one letter of {named.mistyped[row]}"
         scores[row] = FactScore(score, remark)
     return scores
 

@@ -5,8 +5,8 @@ from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from typing import Protocol
 
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
 
 Texts = Callable[[Sequence[Candidate]], Mapping[str, str]]

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct, json
 
-from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate
+from xscore.records.candidates import Candidate
+from xscore.records.memory import PRODUCT_CODE_KINDS
 from xscore.scorer.bm25 import LexicalEvidence
 from xscore.scorer.linear_model import LinearModel, log_sum, probability_of
 from xscore.scorer.word_features import FEATURES, Shortlist

@@ -12,6 +12,7 @@ from decimal import Decimal
 from itertools import repeat
 from typing import ClassVar, Final
 
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import (
     UNRELATED_WORDS_BELOW,
     JudgeIdentity,
@@ -20,7 +21,6 @@ from xscore.records.judgment import (
     UnjudgedCause,
     lexical_identity,
 )
-from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
 from xscore.scorer.scored_pool import ScoredPool
 from xscore.scorer.weighed_pool import Purposes, TermVectors, TestsOf, WeighedPool

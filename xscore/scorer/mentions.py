@@ -13,7 +13,8 @@ from itertools import chain, takewhile
 
 from msgspec import Struct, field
 
-from xscore.records.memory import BLOCK_NAME, Candidate
+from xscore.records.candidates import Candidate
+from xscore.records.memory import BLOCK_NAME
 
 QUALIFIED = 0.9
 """Strength of `Store.write` for the one memory so called."""

@@ -24,8 +24,8 @@ from xscore.platform.errors import (
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.provider import Provider
 from xscore.records.calls import Completion, Request
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import ClaimResult, JudgeIdentity, Judgment, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate
 from xscore.records.receipt import add_costs
 from xscore.records.turn import Turn
 from xscore.scorer import repair

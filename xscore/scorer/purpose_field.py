@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate
+from xscore.records.candidates import Candidate
+from xscore.records.memory import PRODUCT_CODE_KINDS
 from xscore.scorer.bm25 import LexicalEvidence, WeighedTerm
 from xscore.store.term_vectors import QueryTerm, text_terms
 

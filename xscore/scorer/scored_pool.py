@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import SCORED_LOWER, UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
-from xscore.records.memory import FACT_KINDS, PRODUCT_CODE_KINDS, Candidate
+from xscore.records.memory import FACT_KINDS, PRODUCT_CODE_KINDS
 from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence, WeighedTerm
 from xscore.scorer.learned_words import judge_shortlist, load_weights
 from xscore.scorer.likeness_rank import lift_by_likeness

@@ -5,7 +5,7 @@ says nothing. Pure.
 import re
 from collections.abc import Sequence, Set
 
-from xscore.records.memory import Candidate
+from xscore.records.candidates import Candidate
 from xscore.records.turn import Turn
 from xscore.scorer.bm25 import FIRST_LINE, WeighedTerm
 from xscore.scorer.mentions import without_frames

@@ -12,7 +12,8 @@ from zlib import adler32
 
 from msgspec import Struct
 
-from xscore.records.memory import TERM_ENTRY, Candidate, Kind, TermColumn
+from xscore.records.candidates import TERM_ENTRY, Candidate, TermColumn
+from xscore.records.memory import Kind
 from xscore.store.term_vectors import NAME
 
 _NOT_OF_FILES = frozenset({Kind.COMMIT, Kind.DOCUMENT})

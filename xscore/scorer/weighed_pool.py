@@ -7,7 +7,8 @@ since what a word is worth depends on all who have it.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from xscore.records.memory import BLOCK_NAME, PRODUCT_CODE_KINDS, Candidate, Kind, TermColumn
+from xscore.records.candidates import Candidate, TermColumn
+from xscore.records.memory import BLOCK_NAME, PRODUCT_CODE_KINDS, Kind
 from xscore.records.turn import Turn
 from xscore.scorer.bm25 import (
     KIND_WEIGHTS,

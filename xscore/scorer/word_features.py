@@ -13,7 +13,8 @@ from heapq import nlargest
 
 from msgspec import Struct
 
-from xscore.records.memory import PRODUCT_CODE_KINDS, Candidate, Edge, Kind, Relation
+from xscore.records.candidates import Candidate
+from xscore.records.memory import PRODUCT_CODE_KINDS, Edge, Kind, Relation
 from xscore.scorer.bm25 import LexicalEvidence
 from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER
 

@@ -234,7 +234,7 @@ def _sources(
             data = _read_toml(path) if name == ".xscore.toml" else _tool_table(path, warnings)
             yield name, _flatten(data, name)
         elif name == ".xscore.toml" and is_there(path, follow=False):
-            warnings.append(f"{name} is a link or no regular file; its settings are ignored")
+            warnings.append(f"{name} is a link or not a regular file; its settings are ignored")
     sources = {}
     for name, field in setting_names().items():
         text = environ.get(environment_variable(name), "")

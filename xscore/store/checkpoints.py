@@ -42,25 +42,44 @@ _FORGET_NAME = (
 
 _TAKEN_BACK = "checkpoints_taken_back"
 """Key in `meta`: names of checkpoints that the team's server is still to erase."""
+_SHARED = """
+    SELECT name, created_at, payload FROM checkpoint
+    WHERE json_extract(payload, '$.is_shared') = 1
+"""
+_DELETE_OF_TEAM = "DELETE FROM checkpoint WHERE json_extract(payload, '$.from_team') "
 _MARK = "UPDATE checkpoint SET payload = json_set(payload, '$.is_shared', json(?)) WHERE name = ?"
 
 
-class CheckpointPayload(Struct, frozen=True, kw_only=True):
-    """The stored form of a session. Erasure finds an entry by its exchange or its turn."""
+class CheckpointContent(Struct, frozen=True, kw_only=True):
+    """What was extracted from a session, and what its user said of it."""
 
-    thread: str = ""
     branch: str = ""
     ticket: str = ""
     persona: str = ""
     notes: tuple[str, ...] = ()
     goals: tuple[str, ...] = ()
     entries: tuple[SessionEntry, ...] = ()
+
+
+class CheckpointPayload(CheckpointContent, frozen=True, kw_only=True):
+    """The stored form of a session. Erasure finds an entry by its exchange or its turn."""
+
+    thread: str = ""
     is_shared: bool = False
     """Whether the user sends it to the team."""
     from_team: str = ""
     """Of one that another member, or another machine, sent: where it comes from."""
     by: str = ""
     """Who sent it."""
+
+
+class SharedRow(Struct, frozen=True):
+    """A checkpoint that the user sends to the team."""
+
+    name: str
+    created_at: float
+    """Unix seconds."""
+    content: CheckpointContent
 
 
 def save_checkpoint(
@@ -84,8 +103,7 @@ def save_checkpoint(
     kept_notes = tuple(_kept(note, "a note") for note in notes)[:MOST_NOTES]
     kept_goals = tuple(_kept(goal, "a goal") for goal in goals)[:MOST_NOTES]
     with database.transaction(connection):  # so that nothing is kept that is erased just now
-        taken = connection.execute("SELECT 1 FROM checkpoint WHERE name = ?", (checked,)).fetchone()
-        if taken and not replace:
+        if has_checkpoint(connection, checked) and not replace:
             hint = (
                 "Choose another name, or give --replace: its notes and goals then go, and those"
                 " given now stay."
@@ -128,7 +146,7 @@ def load_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
             return _checkpoint(*row)
     rows = connection.execute("SELECT name FROM checkpoint ORDER BY name").fetchall()
     likely = nearest_names(name, [str(existing) for (existing,) in rows])
-    hint = did_you_mean(likely, "`xscore session checkpoints` names them.")
+    hint = did_you_mean(likely, "`xscore session checkpoints` lists them.")
     raise NothingMatched(f"there is no checkpoint `{name}`", hint=hint)
 
 
@@ -168,6 +186,38 @@ def share_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
             )
         connection.execute(_MARK, ("true", checkpoint.name))
     return load_checkpoint(connection, name)
+
+
+def shared_checkpoints(connection: sqlite3.Connection) -> list[SharedRow]:
+    """Return the checkpoints that the user sends to the team, by name. Raises StoreDamaged."""
+    rows = connection.execute(f"{_SHARED} ORDER BY name").fetchall()
+    with database.damage_if_invalid("a checkpoint"):
+        return [
+            # Whoever is sent it gets what belongs to the session, not how it is kept here.
+            SharedRow(name, created_at, msgspec.json.decode(payload, type=CheckpointContent))
+            for name, created_at, payload in rows
+        ]
+
+
+def is_shared_checkpoint(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether the user sends the checkpoint of this name to the team."""
+    return connection.execute(f"{_SHARED} AND name = ?", (name,)).fetchone() is not None
+
+
+def has_checkpoint(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether there is a checkpoint of this name, exactly."""
+    query = "SELECT 1 FROM checkpoint WHERE name = ?"
+    return connection.execute(query, (name,)).fetchone() is not None
+
+
+def delete_checkpoints_of_team(connection: sqlite3.Connection, sent_as: str | None = None) -> int:
+    """Delete what other members, or other machines, sent; return how many went.
+
+    sent_as: only the one that came under this id. Call it inside a transaction.
+    """
+    if sent_as is None:
+        return connection.execute(_DELETE_OF_TEAM + "<> ''").rowcount
+    return connection.execute(_DELETE_OF_TEAM + "= ?", (sent_as,)).rowcount
 
 
 def take_back_checkpoint(connection: sqlite3.Connection, name: str) -> None:

@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from xscore.platform.database import damage_if_invalid
-from xscore.records.memory import CommitCounts, Kind, Layer, Memory
+from xscore.records.indexing import CommitCounts
+from xscore.records.memory import Kind, Layer, Memory
 from xscore.store.index_rows import read_index_meta, read_meta, write_index_meta, write_meta
 from xscore.store.memory_rows import IN_JSON_LIST
 from xscore.store.worktrees import HERE

@@ -14,7 +14,8 @@ from typing import Any
 from msgspec import Struct, msgpack
 
 from xscore.platform.hashing import file_id
-from xscore.records.memory import FileStamp, Memory, Mention, Relation
+from xscore.records.indexing import FileStamp, Mention
+from xscore.records.memory import Memory, Relation
 from xscore.store.file_bodies import Body, compress, decompress, encode_bodies
 from xscore.store.memory_rows import SqlRow
 from xscore.store.memory_views import ViewRow, view_rows

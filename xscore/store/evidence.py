@@ -46,7 +46,7 @@ _UTF8_MARK, _UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 _HEAD_BYTES = 8_192
 _LINES = r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?"
 _FORMS_HINT = "Cite as path, path:LINE, path:FIRST-LAST or path::entity."
-_LINES_HINT = "Lines count from 1; both ends belong."
+_LINES_HINT = "Lines count from 1; both ends are included."
 _REFUSED = {
     "too_large": f"is larger than {MAX_CITED_BYTES // 1_000_000} MB",
     "not_a_file": "is not a regular file",

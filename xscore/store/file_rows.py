@@ -16,7 +16,8 @@ from msgspec.structs import astuple
 
 from xscore.platform.hashing import file_id
 from xscore.platform.paths import folder_of
-from xscore.records.memory import BLOCK_NAME, FileStamp
+from xscore.records.indexing import FileStamp
+from xscore.records.memory import BLOCK_NAME
 from xscore.store import file_versions, index_rows, link_rows
 from xscore.store.encoded_files import EncodedFile
 from xscore.store.file_versions import FileContent, StoredMemory

@@ -15,7 +15,7 @@ from msgspec.structs import astuple
 
 from xscore.platform.database import damage_if_invalid, is_busy
 from xscore.platform.errors import StoreError
-from xscore.records.memory import FileStamp
+from xscore.records.indexing import FileStamp
 from xscore.store.worktrees import HERE, LISTED_HERE
 
 PROFILE = "index_profile"

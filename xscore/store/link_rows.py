@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.hashing import file_id
-from xscore.records.memory import Edge, Kind, Mention, Relation
+from xscore.records.indexing import Mention
+from xscore.records.memory import Edge, Kind, Relation
 from xscore.store.encoded_files import FileMentions, decode_mentions
 from xscore.store.worktrees import HERE, IS_VISIBLE, LISTED_HERE, worktree_number
 from xscore.store.written_rows import last_name, name_crc

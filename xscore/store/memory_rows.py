@@ -23,19 +23,8 @@ from msgspec import Struct
 from xscore.platform.database import damage_if_invalid, read_snapshot
 from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.sqlite_drivers import recovery_hint
-from xscore.records.memory import (
-    TERM_ENTRY,
-    Candidate,
-    Edge,
-    Kind,
-    Layer,
-    Memory,
-    Relation,
-    TermColumn,
-    TestView,
-    View,
-    judged_views,
-)
+from xscore.records.candidates import TERM_ENTRY, Candidate, TermColumn
+from xscore.records.memory import Edge, Kind, Layer, Memory, Relation, TestView, View, judged_views
 from xscore.records.turn import LayerReport
 from xscore.store.memory_views import decode_views, join_judged_view
 from xscore.store.worktrees import HERE, visible_memories
@@ -410,6 +399,7 @@ def _candidates(columns: _LayerColumns, layer: Layer) -> list[Candidate]:
             [ticks / _TICKS for ticks in columns.updated_ticks],
             repeat(()),
             map(bool, columns.inferred) if columns.inferred else repeat(False),
+            repeat(""),
             strict=False,
         )
         # Made by `zip` and `tuple.__new__`: a sixth of the time of `Candidate(…)`.

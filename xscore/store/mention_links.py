@@ -13,7 +13,8 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from xscore.platform.hashing import file_id
-from xscore.records.memory import Kind, Memory, Mention, Relation
+from xscore.records.indexing import Mention
+from xscore.records.memory import Kind, Memory, Relation
 from xscore.store.index_rows import owe_stated_links
 from xscore.store.link_rows import EntityRow, entity_rows, insert_mentions, state_edges
 from xscore.store.memory_queries import stored_ids

@@ -17,7 +17,7 @@ from pathlib import Path
 from xscore.platform.errors import NothingMatched
 from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.paths import decode_path_argument
-from xscore.records.memory import TERM_ENTRY
+from xscore.records.candidates import TERM_ENTRY
 from xscore.store.memory_rows import memories_with_ids
 from xscore.store.term_vectors import WHOLE_NAME, split_word
 from xscore.store.worktrees import HERE

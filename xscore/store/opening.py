@@ -99,7 +99,7 @@ def migration_note(connection: sqlite3.Connection) -> str:
     if migration is None:
         return ""
     return (
-        f"the store was brought from schema {migration.before} to {migration.after}; a copy of its"
+        f"the store was migrated from schema {migration.before} to {migration.after}; a copy of its"
         f" judgments and memories from before is in {migration.copy}"
     )
 

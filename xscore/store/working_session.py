@@ -165,7 +165,7 @@ def switch_session(
             connection, "substr(thread, 1, ?) = ?", len(thread), thread
         )
         if len(sessions) != 1 or not thread:
-            hint = "`xscore session list` names the sessions."
+            hint = "`xscore session list` lists the sessions."
             if sessions and thread:
                 raise UsageError(f"{len(sessions)} sessions are called {thread}…", hint=hint)
             raise NothingMatched(f"there is no session {thread}", hint=hint)

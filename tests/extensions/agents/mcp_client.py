@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from xscore.cli.options import Flags
+from xscore.cli.flags import Flags
 from xscore.extensions.agents.mcp_server import McpServer
 from xscore.extensions.agents.mcp_stdio import ClientPipes
 from xscore.extensions.agents.mcp_workplace import Workplace

@@ -11,9 +11,10 @@ from xscore.pipeline.pool import Pool, pool_among
 from xscore.pipeline.question_list import ListMemories, PreparedQuestion, Question, QuestionList
 from xscore.platform.hashing import content_hash
 from xscore.prompts.judge import JudgeModel
+from xscore.records.candidates import Candidate
 from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import Judgment
-from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Scope, Turn
 from xscore.scorer.packs import PackProfile, assign_packs
 from xscore.scorer.prompt_builder import PromptBuilder

@@ -59,7 +59,7 @@ def test_what_git_does_not_know_is_said(repo: Path, tmp_path: Path, make_repo: M
     """An unknown revision, an option in its place, no commit, no git: each is named."""
     root = find_root(repo)
     for name in ("no-such", "--output=x", "HEAD:README.md", "nowhere..HEAD"):
-        with pytest.raises(UsageError, match="git knows no commit"):
+        with pytest.raises(UsageError, match="git has no commit"):
             change_since(root, name)
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -65,7 +65,7 @@ def test_what_was_taken_by_itself_is_shown_and_can_be_rejected(folder: Path) -> 
     assert reviewed["facts"] == []
     assert {fact["id"] for fact in reviewed["taken"]} == set(taken_ids)
     page = run("memory", "review", cwd=folder).stdout
-    assert page.count("taken by itself") == len(taken_ids) == 3
+    assert page.count("accepted automatically") == len(taken_ids) == 3
     assert xscore(folder, "memory", "review", "--reject", taken_ids[0])["rejected"]
     assert len(xscore(folder, "memory", "review")["taken"]) == 2
 

@@ -22,7 +22,8 @@ from xscore.extensions.privacy import erasure
 from xscore.extensions.privacy.erasure_proof import verify_erasure
 from xscore.platform import database
 from xscore.platform.paths import find_root
-from xscore.records.memory import FileStamp, Memory, MemoryOrigin, MemorySource
+from xscore.records.indexing import FileStamp
+from xscore.records.memory import Memory, MemoryOrigin, MemorySource
 from xscore.store import scrubbing
 from xscore.store.index_rows import write_stamps
 from xscore.store.line_search import LineMatcher, searchable_lines, with_halves

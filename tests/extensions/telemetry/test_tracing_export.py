@@ -115,5 +115,5 @@ async def test_a_silent_collector_is_not_waited_for(
     with Collector(silent=True) as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         (answer,) = await ask(shop, server)
-    assert [warning for warning in answer.warnings if "did not take" in warning]
+    assert [warning for warning in answer.warnings if "did not accept" in warning]
     assert answer.exit_code == 0

@@ -17,14 +17,15 @@ from tests.cli.conftest import own_store
 from tests.conftest import MakeRepo
 from tests.extensions.extraction.conftest import put_session
 from tests.servers.billing import BillingServer, vendor
+from xscore.cli.flags import Flags
 from xscore.cli.opening import read_settings
-from xscore.cli.options import Flags
 from xscore.cli.terminal import Terminal
 from xscore.extensions.extraction import session_end
 from xscore.extensions.view.command import make_site
+from xscore.extensions.view.connection import MakePage
 from xscore.extensions.view.exchange import PageResponse
 from xscore.extensions.view.routes import answer_request
-from xscore.extensions.view.server import MakePage, PageServer
+from xscore.extensions.view.server import PageServer
 from xscore.pipeline.build import Pipeline
 from xscore.records.turn import Turn
 from xscore.settings import Settings

@@ -188,7 +188,7 @@ class ItemMaker:
         if memory.source is MemorySource.IMPORT and not memory.is_from_team:
             who = "imported"
         if memory.is_shown_by_files:
-            who = "shown by files here"
+            who = "seen in files here"
         elif is_unreviewed(memory):
             who = "inferred, not reviewed"
         places = [citation.place for citation in cited[:NAMED_SPANS]]

@@ -2,7 +2,7 @@
 
 import click
 
-from xscore.cli.options import Flags, command
+from xscore.cli.flags import Flags, command
 from xscore.extensions.agents.hook_events import EVENTS
 from xscore.extensions.agents.hook_run import answer_hook
 from xscore.extensions.agents.tool_call import AFTER, BEFORE, CLIENTS

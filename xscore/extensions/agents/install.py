@@ -12,7 +12,7 @@ from typing import cast
 
 import click
 
-from xscore.cli.options import Flags, command
+from xscore.cli.flags import Flags, command
 from xscore.cli.text_layout import render_table
 from xscore.extensions.agents.clients import (
     CLIENTS,
@@ -42,7 +42,7 @@ from xscore.store.redaction import redact
     "--scope",
     default="project",
     type=click.Choice(SCOPES),
-    help="This project (default), or all of yours.",
+    help="This project (default), or all your projects.",
 )
 @click.option(
     "--print", "only_print", is_flag=True, help="Write nothing; show the change, or the removal."

@@ -10,7 +10,8 @@ import sys
 
 import click
 
-from xscore.cli.options import JUDGE, MAX_USD, SELECTION, Flags, command
+from xscore.cli.flags import Flags, command
+from xscore.cli.options import JUDGE, MAX_USD, SELECTION
 from xscore.extensions.agents.background import wake_background
 from xscore.extensions.agents.mcp_stdio import ClientPipes, claim_standard_streams
 from xscore.extensions.agents.mcp_workplace import Workplace, find_workplace

@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from xscore.cli.flags import Flags
 from xscore.cli.opening import read_settings
-from xscore.cli.options import Flags
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import RepositoryRoot, find_root
 from xscore.records.statement import ALIAS_CHARS, MOST_ALIASES
@@ -75,7 +75,7 @@ class ContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = ()
     errors: Annotated[
-        str, Meta(max_length=200_000, description="Error output or a stack trace, as it was shown.")
+        str, Meta(max_length=200_000, description="Error output or a stack trace, verbatim.")
     ] = ""
     max_tokens: (
         Annotated[int, Meta(ge=200, le=50_000, description="Size of the answer.")] | None
@@ -113,5 +113,5 @@ class RememberArguments(Struct, frozen=True, forbid_unknown_fields=True):
     ] = ""
     aliases: Annotated[
         tuple[Annotated[str, Meta(max_length=ALIAS_CHARS)], ...],
-        Meta(max_length=MOST_ALIASES, description="Other names by which it may be asked for."),
+        Meta(max_length=MOST_ALIASES, description="Other names for it."),
     ] = ()

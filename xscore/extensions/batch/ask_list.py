@@ -20,8 +20,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.cache import capabilities
+from xscore.cli.flags import Flags
 from xscore.cli.opening import read_settings, run_with_pipeline
-from xscore.cli.options import Flags
 from xscore.cli.progress import TurnObserver
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, write_stdout
@@ -66,8 +66,8 @@ from xscore.records.receipt import Answer, StageUsage, add_costs
 from xscore.records.turn import Turn
 
 NO_SHARED_SCORE = (
-    "the model gave no usable score in the form that questions share, so each is judged alone, as"
-    " by `xscore ask`"
+    "the model gave no usable scores to questions that shared a prompt, so each is judged alone,"
+    " as in `xscore ask`"
 )
 QUESTIONS_AT_ONCE = 32
 """Questions handled together, and so the number of pools in memory."""

@@ -128,7 +128,7 @@ def _refusal(result: BatchResult) -> RepairReason:
 
 CHUNK = 5_000
 """Results stored in one transaction."""
-UNREADABLE_RESULTS = "the vendor ran them and their results cannot be read: "
+UNREADABLE_RESULTS = "the vendor ran them, but their results cannot be read: "
 """Prefix of the problem of an ended batch whose host returned fewer results than it reports."""
 NO_RESULT = "provider: the vendor gave no result for it"
 ResultChunk = list[tuple[RequestName, BatchResult]]
@@ -213,7 +213,7 @@ class ResultCollector:
         if not result.custom_id:
             fetched.unreadable += 1
         elif name is None or not (name in fetched.awaited or name in fetched.entered):
-            self._unmatched["results bear an id that was never sent"] += 1
+            self._unmatched["results have an ID that was never sent"] += 1
         elif name in fetched.met:
             self._unmatched["results came twice"] += 1
         else:
@@ -355,7 +355,7 @@ class ResultCollector:
         store = self.context.store
         recipe = self._job.recipe
         large = []
-        for candidate in store.pool(tests=recipe.tests):
+        for candidate in store.pool(tests=recipe.tests, purposes=recipe.purposes):
             if candidate.tokens > recipe.packs.tokens:
                 large.append(candidate)
         parts_by_memory = parts_in_store(store, recipe, large).items()

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec.structs import asdict, replace
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.interrupt import run_interruptible
 from xscore.cli.opening import opened_store, read_settings, run_with_pipeline
-from xscore.cli.options import COUNT, MAX_USD, RESULTS_FILE, SELECTION, YES, Flags, command
+from xscore.cli.options import COUNT, MAX_USD, RESULTS_FILE, SELECTION, YES
 from xscore.cli.terminal import Terminal
 from xscore.cli.text_layout import faint, render_facts, render_table
 from xscore.extensions.batch import batch_rows
@@ -57,7 +58,7 @@ def cancel_job(job: str, *, everything: bool, forget: bool, flags: Flags) -> int
     since they may be billed.
     """
     if bool(job) is everything:
-        raise UsageError("name one job, or --all", hint="`xscore batch list` names them.")
+        raise UsageError("name one job, or --all", hint="`xscore batch list` lists them.")
 
     async def cancel(store: "Store", settings: "Settings") -> list[JobStatus]:
         statuses = []
@@ -179,7 +180,7 @@ def list_jobs(limit: int | None, flags: Flags) -> None:
 
 @command()
 @JOB
-@click.option("--offline", is_flag=True, help="Do not ask the vendor: show what the store knows.")
+@click.option("--offline", is_flag=True, help="Show what the store has; do not ask the vendor.")
 def show_job_status(job: str, *, offline: bool, flags: Flags) -> None:
     """Show a job's progress; without ID all running jobs, or else the newest.
 
@@ -347,13 +348,13 @@ def next_step(status: JobStatus) -> str:
     if status.is_pending:
         return f"`xscore batch wait {status.job}` waits for the rest"
     if status.unjudged and status.writes == PURPOSES:
-        return "`xscore batch purposes` asks again for what has none"
+        return "`xscore batch purposes` tries the rest again"
     if status.unjudged:
         # A batch has chat prompts, whatever live calls have.
         judge = status.judge.replace("openai:", "openai-chat:", 1)
         return (
-            f"`xscore batch run QUERIES.jsonl --judge {one_line(judge)}` asks for the unjudged by"
-            " live calls"
+            f"`xscore batch run QUERIES.jsonl --judge {one_line(judge)}` judges the rest by live"
+            " calls"
         )
     return ""
 

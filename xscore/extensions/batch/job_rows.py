@@ -39,7 +39,7 @@ from xscore.store.line_search import LineMatcher
 JobCommand = Literal["submit", "run", "rescore"]
 RequestName = tuple[int, int]
 """A request's question and prompt, by their numbers within the job."""
-LIST_HINT = "`xscore batch list` names them."
+LIST_HINT = "`xscore batch list` lists them."
 _JOB = (
     "SELECT id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates,"
     " cached, ended_at, stopped_at, checksum FROM job"
@@ -68,6 +68,8 @@ class JobRecipe(Struct, frozen=True, kw_only=True):
     reasons_from: float
     sees: str
     tests: Literal["cards", "full"]
+    purposes: bool = False
+    """Memories are shown with what their files are for."""
     scope: Scope = Scope()
     only: tuple[str, ...] | None = None
     writes: Literal["judgments", "purposes"] = "judgments"

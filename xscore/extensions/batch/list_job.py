@@ -261,8 +261,8 @@ def edited_files(parts: PipelineParts, *, since: str = "") -> frozenset[str]:
         if since:
             description = f"what has changed since {since}"
         raise UsageError(
-            f"git does not tell {description} in {root.path}",
-            hint="Name a revision that is there, or take everything: --all.",
+            f"git cannot tell {description} in {root.path}",
+            hint="Name an existing revision, or use --all.",
         )
     description = "files with uncommitted changes"
     if since:

@@ -54,8 +54,8 @@ from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
 from xscore.providers.prices import PriceList
 from xscore.providers.spec import ModelSpec
 from xscore.records.calls import Usage
+from xscore.records.candidates import Candidate
 from xscore.records.estimates import CapLeft, JudgeEstimate
-from xscore.records.memory import Candidate
 from xscore.records.turn import Scope, Turn
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, packs_to_send
@@ -245,6 +245,7 @@ class ListPlan(Struct, kw_only=True):
             reasons_from=reasons_from,
             sees=settings.sees,
             tests=settings.tests,
+            purposes=settings.purposes,
             scope=options.scope,
             only=only,
         )
@@ -328,8 +329,8 @@ def remarks_on_final_round(parts: PipelineParts) -> list[str]:
     if final == NO_FINAL_ROUND:
         return []
     return [
-        f"a list has no final round, so `{final}` (selection.final) looks at nothing here:"
-        " `xscore ask` and `xscore ask --batch` hold one, and find these judgments"
+        f"lists skip the final round, so `{final}` (selection.final) is not used here; `xscore"
+        " ask` and `xscore ask --batch` use it, and reuse these judgments"
     ]
 
 

@@ -41,7 +41,7 @@ from xscore.store.store import Store
 
 LISTING_DELAY_S = 60.0
 """A vendor lists a batch at most this long after it was created."""
-NEVER_CREATED = "the vendor never had it"
+NEVER_CREATED = "the vendor never received it"
 ABANDONED = "given up as lost, and charged at its upper bound"
 BUSY_ELSEWHERE = "another process is working on this job right now"
 RUNNING = (BatchState.WORKING, BatchState.CANCELLING)
@@ -82,17 +82,8 @@ async def advance_job(
         except (ProviderError, UsageError) as error:
             # With --forget nothing is asked of the vendor, so a lost key or host does not matter.
             return _abandon_open_batches(context) if forget else _unusable(context, error)
-        sender, collector = _sender_and_collector(context, reached, chunk=chunk)
-        run = _JobPass(
-            context=context,
-            host=reached,
-            sender=sender,
-            collector=collector,
-            note=note,
-            sends=job.stopped_at is None,
-            abandons=forget,
-        )
         try:
+            run = _job_pass(context, reached, chunk=chunk, note=note, abandons=forget)
             return await _run_to_rest(run)
         finally:
             # A host that was handed in belongs to the caller.
@@ -100,16 +91,33 @@ async def advance_job(
                 await reached.aclose()
 
 
-def _sender_and_collector(
-    context: JobContext, host: BatchHost, *, chunk: int
-) -> tuple[BatchSender, ResultCollector]:
-    """Return what sends and what collects the requests of a job. chunk: results at a time."""
-    if context.job.recipe.writes != PURPOSES:
-        return BatchSender(context, host), ResultCollector(context, host, chunk=chunk)
-    # Most jobs judge.
-    from xscore.extensions.batch.purpose_jobs import PurposeCollector, PurposeSender
+def _job_pass(
+    context: JobContext,
+    host: BatchHost,
+    *,
+    chunk: int,
+    note: Callable[[str], None],
+    abandons: bool,
+) -> "_JobPass":
+    """Return what advances a job: its requests are of one of two sorts."""
+    if context.job.recipe.writes == PURPOSES:
+        # Most jobs judge.
+        from xscore.extensions.batch.purpose_jobs import PurposeCollector, PurposeSender
 
-    return PurposeSender(context, host), PurposeCollector(context, host, chunk=chunk)
+        sender: BatchSender = PurposeSender(context, host)
+        collector: ResultCollector = PurposeCollector(context, host, chunk=chunk)
+    else:
+        sender = BatchSender(context, host)
+        collector = ResultCollector(context, host, chunk=chunk)
+    return _JobPass(
+        context=context,
+        host=host,
+        sender=sender,
+        collector=collector,
+        note=note,
+        sends=context.job.stopped_at is None,
+        abandons=abandons,
+    )
 
 
 def _unusable(context: JobContext, error: ProviderError | UsageError) -> JobStatus:
@@ -208,7 +216,7 @@ async def _recognised(
                     break  # another batch of xscore's
         if seen.requests and not ids:
             raise UnreadableResponse(
-                f"batch {seen.vendor_id} may be ours, and none of its results can be read",
+                f"batch {seen.vendor_id} may be ours, but none of its results can be read",
                 hint="The next `xscore batch collect` tries again.",
             )
     return None

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, run_with_pipeline
-from xscore.cli.options import DRY_RUN, MAX_USD, YES, Flags, command, option
+from xscore.cli.options import DRY_RUN, MAX_USD, YES, option
 from xscore.cli.phrases import describe_tokens
 from xscore.cli.text_layout import render_facts
 from xscore.extensions.batch.commands import job_json, jobs_exit_code, next_step, render_job
@@ -47,10 +48,14 @@ _MODEL = [
         "purpose_model",
         metavar="SPEC",
         sets="batch.purpose_model",
-        help="The chat model that writes, as provider:model; default: the judge's.",
+        help="The chat model that writes them, as provider:model; default: the judge's.",
     )
 ]
 SCRUB_S = 5.0
+_JUDGED_AGAIN = (
+    "`judge.purposes` is on: what was judged of a file is judged again once its line is new;"
+    " `xscore estimate` says for how much"
+)
 _HINT = "Pass --yes, or --max-usd to pay for a part."
 
 
@@ -63,14 +68,17 @@ class PurposesDone(Struct, frozen=True, kw_only=True):
 
 
 @command(_MODEL, MAX_USD, YES, DRY_RUN)
-@click.option("--live", is_flag=True, help="By live calls: a local model, or results at once.")
+@click.option(
+    "--live", is_flag=True, help="Use live calls: for a local model, or for results at once."
+)
 @click.option("--erase", is_flag=True, help="Erase all purposes, and send nothing.")
 def write_purposes(*, live: bool, erase: bool, flags: Flags) -> int:
     """Have a model say in one line what each file, class and folder is for.
 
     Only what lacks a purpose is sent: outlines without bodies, secrets redacted. Run it again to
     fetch a batch and to continue; an unchanged file is never paid for twice. Scores by words use
-    the lines of files; `explain`, `graph` and the context show them.
+    the lines of files; `explain`, `graph` and the context show them. A model as the judge sees them
+    where `judge.purposes` is on.
     """
     if erase:
         return _erase(flags)
@@ -100,6 +108,8 @@ async def _write(pipeline: "Pipeline", flags: Flags, *, live: bool) -> int:
     if not terminal.as_json:
         terminal.lines(_render_plan(plan, live=live))
     if plan.to_write and not flags.dry_run:
+        if parts.settings.judge.purposes:
+            terminal.notes([_JUDGED_AGAIN])
         _confirm(parts, plan, live=live)
         if live:
             done = PurposesDone(
@@ -179,7 +189,7 @@ def _print(done: PurposesDone, flags: Flags) -> None:
     if flags.dry_run:
         notes.append("nothing was sent")
     elif not done.plan.to_write and not done.plan.under_way:
-        notes.append("nothing lacks a purpose")
+        notes.append("every file, class and folder has a purpose")
     terminal.print_result(_json(done, dry_run=flags.dry_run), "\n".join(lines))
     terminal.notes(notes)
 
@@ -188,7 +198,7 @@ def _render_live(live: LivePurposes) -> str:
     text = f"{live.written:,} written · {counted(live.calls, 'call')} · "
     text += format_dollars(live.cost_usd)
     if live.refused:
-        text += f" · {live.refused:,} not kept: they name what their source does not"
+        text += f" · {live.refused:,} not kept: they name things that are not in their source"
     if live.problem:
         text += f"\nended early: {one_line(live.problem)}"
     return text

@@ -77,7 +77,7 @@ def writer_of(parts: PipelineParts) -> JudgeDescription:
         spec = ModelSpec("openai", spec.model)
     if spec.is_decision or spec == parse_model_spec(LEXICAL):
         raise UsageError(
-            f"`{spec}` writes no text", hint="Name a chat model: --model provider:model."
+            f"`{spec}` is not a chat model", hint="Name a chat model: --model provider:model."
         )
     return describe_model_judge(spec, parts.settings, store=parts.store)
 

@@ -26,8 +26,8 @@ from xscore.providers.prices import PriceList
 from xscore.providers.provider import Adaptable
 from xscore.providers.spec import ModelSpec, connect_provider, import_for_judging
 from xscore.records.calls import CallRecord, Capability
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
 from xscore.scorer.claiming import NoClaims
 from xscore.scorer.fanout import StopSignal, workers_for

@@ -57,8 +57,9 @@ from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.platform.event_loop import take_back_cancellation
 from xscore.platform.extras import require_extra
 from xscore.records.calls import Stage
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import UnjudgedCause
-from xscore.records.memory import Candidate, Layer
+from xscore.records.memory import Layer
 from xscore.records.turn import Turn
 from xscore.scorer.packs import Pack
 
@@ -116,7 +117,7 @@ def _start_ray(address: str) -> Any:
                 raise UsageError(
                     f"Ray cannot be started or reached at `{address}`",
                     hint=(
-                        "A busy machine may need a further try. Else set batch.ray_address to"
+                        "On a busy machine, try again. Otherwise set batch.ray_address to"
                         " `local` or to a running cluster's address, or leave --ray out."
                     ),
                 ) from error
@@ -256,7 +257,7 @@ class _RayRun(Struct):
 
     async def judge(self, questions: Iterator[PreparedQuestion], deadline: Deadline) -> None:
         parts = self.parts
-        assert parts.judge.packed, "only a model is asked by actors"
+        assert parts.judge.packed, "actors only ask models"
         async with parts.open_resources(self.job) as resources:
             judge, _ = await with_probed_host(parts.judge, resources)
             context, chunks = await self.prepared(judge, resources, questions, deadline)

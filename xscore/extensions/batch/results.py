@@ -35,8 +35,8 @@ from xscore.platform.extras import require_extra
 from xscore.platform.files import is_there, write_atomically
 from xscore.platform.paths import native_name
 from xscore.platform.processes import gc_paused
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate
 from xscore.records.receipt import Coverage
 from xscore.records.turn import Scope, Turn
 from xscore.settings import Settings
@@ -188,7 +188,7 @@ def check_results_path(path: Path, *, store_dir: Path) -> None:
     if path.suffix not in KINDS:
         raise UsageError(
             f"--output: {path} must end in .parquet or .jsonl",
-            hint="Both hold one row a memory: Parquet or JSON lines.",
+            hint="Both hold one row per memory, as Parquet or as JSON lines.",
         )
     if path.suffix == ".parquet":
         require_extra("frames", "polars", purpose=f"--output {path}")
@@ -256,6 +256,7 @@ def settings_of_job(job: BatchJob, settings: Settings) -> Settings:
         "wire": "chat",
         "sees": recipe.sees,
         "tests": recipe.tests,
+        "purposes": recipe.purposes,
         "reasons": "relevant" if recipe.reasons_from > 0 else "all",
         "order": recipe.model.order,
         **({"pack_size": 1} if recipe.packs.is_plain else {}),
@@ -272,7 +273,7 @@ def _job_questions(parts: PipelineParts, job: BatchJob) -> Iterator[PreparedQues
     """
     if judge_key(parts.judge.identity) != job.judge:
         raise UsageError(
-            f"the judge of job {job.id} scored by other rules than it would today",
+            f"the judge of job {job.id} scored under other rules than today's",
             hint="Submit the list again: what has not changed comes from the cache.",
         )
     only = None if job.recipe.only is None else frozenset(job.recipe.only)

@@ -37,7 +37,8 @@ from xscore.platform.processes import gc_paused
 from xscore.platform.text import join_sentences
 from xscore.providers.prices import PriceList, call_price, cost_upper_bound
 from xscore.records.calls import Request
-from xscore.records.memory import Candidate, Layer
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Layer
 from xscore.scorer.repair import MemoryPart, PackPrompt, memory_parts
 from xscore.settings.model import BatchSettings
 from xscore.store.store import Store
@@ -233,7 +234,8 @@ class BatchRenderer:
     @cached_property
     def _candidates(self) -> Mapping[str, Candidate]:
         candidates: dict[str, Candidate] = {}
-        for candidate in self._store.pool(tests=self._job.recipe.tests):
+        recipe = self._job.recipe
+        for candidate in self._store.pool(tests=recipe.tests, purposes=recipe.purposes):
             # The user's own memories are never sent by a batch.
             if candidate.layer is not Layer.USER:
                 candidates[candidate.content_hash] = candidate

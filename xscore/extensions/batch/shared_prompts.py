@@ -21,7 +21,7 @@ from xscore.prompts.questions import (
     questions_rubric,
 )
 from xscore.records.calls import Request
-from xscore.records.memory import Candidate
+from xscore.records.candidates import Candidate
 from xscore.scorer.chat_replies import parse_replies
 from xscore.scorer.packs import ENTRY_TOKENS, Pack
 from xscore.scorer.prompt_builder import (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.judging_phrases import describe_seconds
 from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import (
@@ -25,8 +26,6 @@ from xscore.cli.options import (
     RESULTS_FILE,
     SCOPE,
     YES,
-    Flags,
-    command,
 )
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
 from xscore.cli.start import STARTED_AT
@@ -131,9 +130,9 @@ def _with_batch_judge(parts: PipelineParts, terminal: Terminal) -> PipelineParts
     if judge is not parts.judge:
         name = f"{CHAT_OF_OPENAI}:{judge.spec.model}"
         terminal.note(
-            "the Batch API takes no decision calls, so this list is judged by chat: only turns"
-            f" with `--judge {name}` find its judgments. `xscore batch run` pays for judgments that"
-            " your other turns find."
+            "the Batch API does not accept decision calls, so this list is judged by chat: only"
+            f" turns with `--judge {name}` reuse its judgments. For judgments that your other turns"
+            " reuse, use `xscore batch run`."
         )
     return replace(parts, judge=judge)
 
@@ -231,7 +230,7 @@ def _exclusion_lines(draft: JobDraft) -> list[str]:
     lines = {
         f"{plan.repeated:,} are sent once for questions that are the same": plan.repeated,
         f"{plan.elsewhere:,} are under way in {', '.join(plan.elsewhere_jobs)}": plan.elsewhere,
-        f"{user_memories} of your own are left out: live judging has them": of_user,
+        f"{user_memories} of your own are left out: only live judging includes them": of_user,
     }
     return [line for line, count in lines.items() if count]
 
@@ -257,7 +256,7 @@ def _cap_lines(draft: JobDraft) -> list[str]:
     type=INPUT_FILE,
     help="A file of questions; default: the recent tasks.",
 )
-@click.option("--batch", is_flag=True, help="By the vendor's Batch API; results within a day.")
+@click.option("--batch", is_flag=True, help="Use the vendor's Batch API; results within a day.")
 def rescore_judgments(
     *, since: str | None, everything: bool, queries: Path | None, batch: bool, flags: Flags
 ) -> int:
@@ -273,7 +272,7 @@ def rescore_judgments(
         raise UsageError("--since and --all contradict each other", hint="Give one of them.")
     if batch and flags.given["require_shared"]:
         raise UsageError(
-            "--require-shared: a batch asks no shared server", hint="Leave out --batch."
+            "--require-shared: batches do not use the shared server", hint="Leave out --batch."
         )
 
     async def work(pipeline: "Pipeline") -> ListReport | int:

@@ -195,7 +195,7 @@ class BatchHost(ABC):
                 raise self.provider.translated(error) from error
             if of and status == GONE:
                 hint = "It may have been deleted there, or belong to another account or key."
-                raise RequestRejected(f"{host} knows no {of}", hint=hint) from error
+                raise RequestRejected(f"{host} has no {of}", hint=hint) from error
             raise NoBatchApi(f"{host} has no Batch API", hint=LIVE_HINT) from error
 
     async def _post(

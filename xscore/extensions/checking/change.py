@@ -72,7 +72,7 @@ def change_given(root: RepositoryRoot, diff: str) -> Change:
     change = read_diff(diff, base=base)
     if diff.strip() and not change.files and not change.left_out:
         raise UsageError(
-            "what was given is not a diff",
+            "the input is not a diff",
             hint="Give the output of `git diff`, `git show` or `diff -u`.",
         )
     return change
@@ -95,7 +95,7 @@ def _commit(root: RepositoryRoot, name: str) -> str:
     hint = "Name a commit, branch or tag; `-` reads a diff from standard input."
     if is_shallow(root.path):
         hint = "This clone is shallow: fetch the commit, or check out with `fetch-depth: 0`."
-    raise UsageError(f"git knows no commit `{name}`", hint=hint)
+    raise UsageError(f"git has no commit `{name}`", hint=hint)
 
 
 def _with_new_files(change: Change, root: RepositoryRoot) -> Change:

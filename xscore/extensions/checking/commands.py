@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
+from xscore.cli.flags import Flags, command, read_stdin
 from xscore.cli.opening import run_with_pipeline
-from xscore.cli.options import JUDGE, LIMITS, NO_GIT, REPLAY, Flags, command, read_stdin
+from xscore.cli.options import JUDGE, LIMITS, NO_GIT, REPLAY
 from xscore.cli.terminal import print_json
 from xscore.extensions.checking.change import UNCOMMITTED, change_given, change_since
 from xscore.extensions.checking.check import check_change
@@ -50,7 +51,7 @@ _SMALLER = "Give a smaller diff; a change of that size says nothing about one fi
     "--message",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A commit message that is not committed yet, as a commit-msg hook is given it.",
+    help="The file of a commit message that is not committed yet, as in a commit-msg hook.",
 )
 @click.option(
     "--format",
@@ -80,7 +81,7 @@ def check(
     exit_code: bool,
     flags: Flags,
 ) -> int:
-    """Say what a change leaves untrue, and which test or file is missing from it.
+    """Find what a change makes outdated, and which test or file is missing from it.
 
     Documents that name what the change removes and decisions whose code it alters come first, then
     files that would have changed with it, by history, links, names and words. Nothing is printed

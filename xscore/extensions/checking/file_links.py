@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from xscore.extensions.checking.records import Change, LineSpan
 from xscore.platform.hashing import file_id
-from xscore.records.memory import Candidate, Edge, Relation
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Edge, Relation
 from xscore.store.store import Store
 
 MOST_TOUCHED = 2_000

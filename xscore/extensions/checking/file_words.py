@@ -13,7 +13,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from xscore.extensions.checking.records import Change
-from xscore.records.memory import TERM_ENTRY, TermColumn
+from xscore.records.candidates import TERM_ENTRY, TermColumn
 from xscore.scorer.bm25 import rarity
 from xscore.scorer.term_hits import sum_of
 from xscore.store.term_vectors import FILE, NAME, query_terms, term_vector

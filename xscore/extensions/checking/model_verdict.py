@@ -22,8 +22,8 @@ from xscore.pipeline.turn import run_turn
 from xscore.platform.errors import ExitCode, NoUsableModel, ProviderError
 from xscore.platform.paths import native_name
 from xscore.platform.text import join_sentences
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Boost
-from xscore.records.memory import Candidate
 from xscore.records.receipt import Answer, Selected
 from xscore.records.turn import Scope, Turn
 from xscore.store.naming import indexed_files

@@ -18,7 +18,7 @@ from xscore.extensions.checking.file_names import FileRole, role_of
 from xscore.extensions.checking.records import Change, ChangeStatus
 from xscore.platform.files import FileRefused, opened_folder, read_file_under
 from xscore.platform.paths import RepositoryRoot, native_name
-from xscore.records.memory import TERM_ENTRY
+from xscore.records.candidates import TERM_ENTRY
 from xscore.scorer.term_hits import entries_of
 from xscore.store.memory_rows import FetchedPool
 from xscore.store.redaction import is_secret_file

@@ -47,8 +47,8 @@ def header_text(session: AgentSession) -> str:
     tail = " Only the end of a long log was read." if session.is_tail else ""
     return (
         f"{marks.HEADER} {session.origin}: {counted(len(session.turns), 'turn')}.{tail} [n] is a"
-        f" turn; `{EXPAND} n` shows it as it was. A \\ before what looks like such a mark says that"
-        " it was said in the session.\n"
+        f" turn; `{EXPAND} n` shows it as it was. A \\ before such a mark means that it is part of"
+        " the session.\n"
     )
 
 

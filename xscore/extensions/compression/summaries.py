@@ -136,7 +136,7 @@ def summary_model(setting: str) -> ModelSpec | None:
         return ModelSpec("openai", spec.model)
     if spec.is_decision or spec == parse_model_spec(LEXICAL):
         raise UsageError(
-            f"session.summary_model: `{setting}` writes no text",
+            f"session.summary_model: `{setting}` is not a chat model",
             hint="Name a chat model, or `none`.",
         )
     return spec
@@ -194,7 +194,7 @@ class _Writing:
                 return
             nonsense = 0 if text else nonsense + 1
             if nonsense >= NONSENSE_IN_A_ROW:
-                self.problem = f"nothing that {self._spec} wrote is borne out by the session"
+                self.problem = f"nothing that {self._spec} wrote is supported by the session"
                 return
             summary = TurnSummary(block.first, block.last, text)
             if text and summary_tokens(summary) <= room:

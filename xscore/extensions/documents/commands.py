@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import YES, Flags, command
+from xscore.cli.options import YES
 from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_table
 from xscore.extensions.documents.files import place_of_file
@@ -93,7 +94,9 @@ def _refresh(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
     with opened_store(flags, make=False, settings=settings) as store:
         chosen = _chosen(store, sources)
         if not chosen:
-            raise NothingMatched("nothing was fetched yet", hint="`xscore fetch FILE|URL` does it.")
+            raise NothingMatched(
+                "nothing was fetched yet", hint="`xscore fetch FILE|URL` fetches a document."
+            )
         fetcher = _fetcher(store, settings)
         return _run([partial(fetcher.refresh, document) for document in chosen], flags)
 
@@ -133,9 +136,11 @@ def _describe_kept(document: "KeptDocument") -> str:
         "changed": document.changed,
         "gone": document.removed,
         "left out, since they were erased": document.left_out,
-        "secrets redacted": document.redacted,
     }
-    news = ", ".join(f"{count:,} {words}" for words, count in figures.items() if count)
+    parts = [f"{count:,} {words}" for words, count in figures.items() if count]
+    if document.redacted:
+        parts.append(f"{counted(document.redacted, 'secret')} redacted")
+    news = ", ".join(parts)
     line = f"{one_line(document.place)}  “{one_line(document.title)}”:"
     line = f"{line} {counted(document.passages, 'passage')}"
     remark = "unchanged" if document.is_unchanged else news
@@ -186,7 +191,7 @@ def _list(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
         )
         body.append({**record_json(document), "is_stale": is_stale})
     table = render_table(("document", "title", "passages", "fetched"), rows, right=("passages",))
-    none = "nothing was fetched yet; `xscore fetch FILE|URL` does it"
+    none = "nothing was fetched yet; `xscore fetch FILE|URL` fetches a document"
     flags.terminal.print_result({"documents": body}, table if rows else "", none=none)
     return ExitCode.DONE
 

@@ -39,10 +39,10 @@ ROBOTS_BYTES = 500 << 10
 CONNECT_TIMEOUT_S = 10.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _NOT_MODIFIED = 304
-_AGAIN = "Fetch it again; if it stays so, save the page and fetch the file."
+_AGAIN = "Fetch it again; if it fails again, save the page and fetch the file."
 _SAVE_IT = "A page that you can open in a browser can be saved and fetched as a file."
 _NO_PROXY_HINT = (
-    "Proxies of the environment are not used. Where there is no other way out, save the page and"
+    "Proxies of the environment are not used. If there is no other route, save the page and"
     " fetch the file."
 )
 
@@ -85,7 +85,7 @@ class Downloader:
                 return await self._follow(address, since)
         except TimeoutError as error:
             raise NotFetched(
-                f"{origin_of(address)} was not done after {seconds:g} s",
+                f"{origin_of(address)} did not finish within {seconds:g} s",
                 hint="`documents.timeout_s` sets how long a document may take.",
             ) from error
         finally:

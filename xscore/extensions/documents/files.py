@@ -17,7 +17,7 @@ from xscore.platform.paths import native_name, portable_name
 _HOME = "~/"
 TOO_LARGE = "`documents.max_bytes` sets how large a document may be."
 _REFUSALS = {
-    "outside": ("it leads out of the repository", "Name it where it lies."),
+    "outside": ("it leads out of the repository", "Name the file at its real place."),
     "not_a_file": ("it is not a regular file", "Name a file."),
 }
 """Reason and hint, by what `platform.files` says."""

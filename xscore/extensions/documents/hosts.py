@@ -39,7 +39,7 @@ def checked_address(source: str, settings: DocumentSettings) -> str:
             hint="Save the page and fetch the file: pages behind a login cannot be fetched.",
         )
     if _is_listed(host, settings.deny):
-        raise NotFetched(f"{host} is in documents.deny", hint="Only you can take it out.")
+        raise NotFetched(f"{host} is in documents.deny", hint="Only you can remove it.")
     if settings.allow and not _is_listed(host, settings.allow):
         raise NotFetched(
             f"{host} is not in documents.allow", hint="Only you can add it, in your own settings."
@@ -60,7 +60,8 @@ def redirected_address(address: str, location: str) -> str:
         return urljoin(address, location)
     except ValueError as error:
         raise NotFetched(
-            f"{origin_of(address)} redirects to {one_line(location)[:200]}, which is no address",
+            f"{origin_of(address)} redirects to {one_line(location)[:200]}, which is not an"
+            " address",
             hint="A page that you can open in a browser can be saved and fetched as a file.",
         ) from error
 
@@ -93,7 +94,7 @@ def _called_host(parts: SplitResult) -> str:
     host = parts.hostname or ""
     name = _called_name(host)
     if not name:
-        raise NotFetched(f"{one_line(host)[:200]} is no name of a host", hint=_WHOLE_ADDRESS)
+        raise NotFetched(f"{one_line(host)[:200]} is not a host name", hint=_WHOLE_ADDRESS)
     return name
 
 

@@ -29,7 +29,7 @@ serve_one()
 """
 _TOO_SLOW = f"reading it took more than {CPU_SECONDS:.0f} s"
 _CRASHED = f"reading it crashed, or took more than {MEMORY_BYTES >> 20} MB"
-_HUNG = f"reading it was not done after {CLOCK_SECONDS:.0f} s"
+_HUNG = f"reading it did not finish within {CLOCK_SECONDS:.0f} s"
 
 
 def read_apart(job: ReadingJob | RobotsJob) -> ParsedDocument:

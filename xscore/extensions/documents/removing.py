@@ -6,7 +6,7 @@ again by name, since whoever names it means it.
 
 from collections.abc import Sequence
 
-from xscore.cli.options import Flags
+from xscore.cli.flags import Flags
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.extensions.privacy.erasure_report import ErasureReport, print_erasure
 from xscore.extensions.privacy.owed_erasures import settle_owed_erasures

@@ -23,8 +23,8 @@ from xscore.pipeline.turn_stages import Ranking
 from xscore.platform.errors import ExitCode
 from xscore.platform.files import is_there, leads_out
 from xscore.records.calls import Stage
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Outcome, UnjudgedCause
-from xscore.records.memory import Candidate
 from xscore.records.receipt import Answer, StageUsage
 from xscore.records.turn import Scope, Turn
 from xscore.store.redaction import redact

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import run_with_pipeline
-from xscore.cli.options import JUDGE, JUDGING, LIMITS, SELECTION, Flags, command
+from xscore.cli.options import JUDGE, JUDGING, LIMITS, SELECTION
 from xscore.cli.start import STARTED_AT
 from xscore.cli.text_layout import bold, faint, render_table
 from xscore.extensions.evaluation.attack import (
@@ -90,9 +91,9 @@ def _row(family: FamilyResult) -> tuple[str, ...]:
 def _verdict(report: AttackReport) -> list[str]:
     families = report.families
     obeyed = sum(family.obeyed > 0 for family in families)
-    lines = [f"it obeys {obeyed} of {counted(len(families), 'family', 'families')}"]
+    lines = [f"the judge obeys {obeyed} of {counted(len(families), 'family', 'families')}"]
     if not report.by_model:
-        lines = ["words alone rank here: they obey nobody, but a text may repeat the task's words"]
+        lines = ["words alone rank here: they obey nothing, but a text may repeat the task's words"]
     moved = sum(family.moved_bystanders for family in families)
     if moved:
         scores = counted(moved, "score")

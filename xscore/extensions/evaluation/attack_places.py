@@ -15,7 +15,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from xscore.platform.errors import NothingMatched
-from xscore.records.memory import Candidate, Kind
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Kind
 
 LEAST_BYTES, MOST_BYTES = 120, 12_000
 """Size of a file that is copied: large enough to hold something, small enough to be cheap."""
@@ -95,7 +96,7 @@ def choose_hosts(root: Path, candidates: Iterable[Candidate]) -> tuple[Host, ...
     if not hosts:
         raise NothingMatched(
             "no file here is suitable for the attack",
-            hint=f"It takes a text file of {LEAST_BYTES} to {MOST_BYTES:,} bytes with a function,"
+            hint=f"It needs a text file of {LEAST_BYTES} to {MOST_BYTES:,} bytes with a function,"
             " a section or a setting.",
         )
     return tuple(hosts)

@@ -15,8 +15,9 @@ from xscore.cache.calibrations import (
     read_calibrations,
     write_calibration,
 )
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings, run_with_pipeline
-from xscore.cli.options import COUNT, INPUT_FILE, JUDGE, JUDGING, LIMITS, SCOPE, Flags, command
+from xscore.cli.options import COUNT, INPUT_FILE, JUDGE, JUDGING, LIMITS, SCOPE
 from xscore.cli.start import STARTED_AT
 from xscore.cli.text_layout import bold, render_facts
 from xscore.extensions.evaluation.calibrating import (
@@ -62,7 +63,7 @@ class CalibrationReport(Struct, frozen=True, kw_only=True):
 @click.argument("cases", type=INPUT_FILE, metavar="[CASES]", required=False)
 @click.option(
     "--recall", type=_SHARE, default=USUAL_RECALL, metavar="R", show_default=True,
-    help="Share of what is needed that the cut should keep.",
+    help="Share of the needed memories that the cut should keep.",
 )  # fmt: skip
 @click.option(
     "--most", "kept_limit", type=COUNT, metavar="K",
@@ -72,8 +73,10 @@ class CalibrationReport(Struct, frozen=True, kw_only=True):
     "--repositories", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
     help="The folder with the clones of the repositories that cases name.",
 )  # fmt: skip
-@click.option("--check", is_flag=True, help="Fail (5) if another model answers than was measured.")
-@click.option("--reset", is_flag=True, help="Forget what was measured of every judge.")
+@click.option(
+    "--check", is_flag=True, help="Exit with 5 if another model answers than the measured one."
+)
+@click.option("--reset", is_flag=True, help="Forget the calibrations of all judges.")
 def calibrate(
     *,
     cases: Path | None,

@@ -15,7 +15,8 @@ from xscore.extensions.evaluation.history import CommittedFile
 from xscore.extensions.evaluation.metrics import EntityRef
 from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.workers import parse_in_processes
-from xscore.records.memory import BLOCK_NAME, FileStamp, Kind
+from xscore.records.indexing import FileStamp
+from xscore.records.memory import BLOCK_NAME, Kind
 from xscore.store.encoded_files import EncodedFile
 from xscore.store.written_rows import ROW_COLUMNS
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import run_with_pipeline
-from xscore.cli.options import COUNT, FILE, INPUT_FILE, LIST_OPTIONS, Flags, command, option
+from xscore.cli.options import COUNT, FILE, INPUT_FILE, LIST_OPTIONS, option
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import stdout_columns
@@ -46,7 +47,7 @@ _RUN_OPTIONS = [
         "output",
         metavar="FILE",
         type=FILE,
-        help="Write a line of JSON a case; a run that was cut short goes on where it ends.",
+        help="Write one line of JSON per case; an interrupted run resumes from it.",
     ),
 ]
 

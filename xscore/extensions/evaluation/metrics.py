@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from xscore.records.candidates import Candidate
 from xscore.records.judgment import SCORE_TOLERANCE
-from xscore.records.memory import Candidate
 
 _OVERLOAD = re.compile(r"#\d+$")
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import msgspec
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import read_settings
-from xscore.cli.options import COUNT, FILE, Flags, command, option, utc_time
+from xscore.cli.options import COUNT, FILE, option, utc_time
 from xscore.cli.terminal import Terminal
 from xscore.extensions.evaluation.mining import Mined, mine_cases
 from xscore.platform.errors import ExitCode, NothingMatched, UsageError
@@ -97,7 +98,7 @@ def describe_left_out(mined: Mined) -> str:
 def refuse_without_history(root: Path, *, uses_git: bool) -> None:
     """Raise UsageError or NothingMatched where there are no commits to read."""
     if not uses_git:
-        raise UsageError("index.git is off, and cases come from git", hint="Switch index.git on.")
+        raise UsageError("index.git is off, and cases come from git", hint="Turn index.git on.")
     if not commit_named(root, "HEAD"):
         raise NothingMatched(
             f"there is no history to read in {root}: no git, no commit yet, or a git folder that"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import run_with_pipeline
-from xscore.cli.options import ANSWERER, LIST_OPTIONS, Flags, command, option
+from xscore.cli.options import ANSWERER, LIST_OPTIONS, option
 from xscore.cli.text_layout import bold, faint
 from xscore.extensions.evaluation.answer_grading import Better
 from xscore.extensions.evaluation.probe_parts import CHECKPOINT, PART_NAMES, arms_of
@@ -87,7 +88,9 @@ def probe(tasks: str, flags: Flags) -> int:
 
 def _questions(tasks: str) -> tuple[Question, ...]:
     if not tasks.strip():
-        raise UsageError("the task is empty", hint="Say what to ask, or name a file of questions.")
+        raise UsageError(
+            "the task is empty", hint="Write what to ask, or name a file of questions."
+        )
     path = Path(tasks)
     if tasks == "-" or path.suffix in (".json", ".jsonl") or is_there(path):
         return read_question_file(path).all
@@ -154,7 +157,7 @@ def _brief_lines(turn: ProbedTurn, *, verbose: bool) -> list[str]:
     if turn.brief is None:
         return []
     if not turn.brief:
-        return ["  no brief: nothing that was said before bears on it"]
+        return ["  no brief: nothing from earlier sessions bears on it"]
     lines = [f"  brief ({len(turn.brief.encode()):,} bytes):"]
     for line in readable_text(turn.brief).splitlines():
         lines.append(f"    {line if verbose else ellipsize(line, BRIEF_CHARS)}")

@@ -66,7 +66,7 @@ def arms_of(part: str, scope: Scope, *, checkpoint: str = "") -> Arms:
         if not checkpoint:
             raise UsageError(
                 "a probe of a checkpoint needs its name",
-                hint="Add --checkpoint NAME; `xscore session list` names them.",
+                hint="Add --checkpoint NAME; `xscore session list` lists them.",
             )
         return Arms(
             part=f"checkpoint {checkpoint}",
@@ -84,7 +84,7 @@ def arms_of(part: str, scope: Scope, *, checkpoint: str = "") -> Arms:
     if name not in {*layers, *kinds}:
         raise UsageError(
             f"--layer and --kind leave out `{part}`, so both arms would be the same",
-            hint="Probe a part that they admit.",
+            hint="Choose a part that they include.",
         )
     everything = replace(scope, layers=layers)
     rest = replace(

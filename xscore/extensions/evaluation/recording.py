@@ -25,7 +25,8 @@ from xscore.platform.hashing import digest
 from xscore.platform.processes import random_hex
 from xscore.providers.provider import OnText, Provider, ProviderWrapper
 from xscore.records.calls import Capability, Completion, Request
-from xscore.records.memory import Candidate, Layer
+from xscore.records.candidates import Candidate
+from xscore.records.memory import Layer
 from xscore.scorer.packs import PackProfile, assign_packs
 from xscore.store.redaction import redact
 from xscore.store.store import Store
@@ -81,7 +82,7 @@ class Recording(Struct):
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 place = f"{self.folder / REPLIES_FILE}:{number}"
                 raise UsageError(
-                    f"{place} is no recorded reply: {error}", hint="Record it again elsewhere."
+                    f"{place} is not a recorded reply: {error}", hint="Record it again elsewhere."
                 ) from error
             self.name = line.name or self.name
             if line.reply is not None:

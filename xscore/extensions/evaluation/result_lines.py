@@ -102,6 +102,8 @@ def run_key(parts: PipelineParts, cases: CaseFile, scope: Scope) -> str:
     judging = settings.judge.sees, settings.judge.tests, settings.judge.pack_size
     decisive = (scope, settings.selection, settings.boosts, settings.index, judging)
     fields = [repr(part) for part in decisive]
+    if settings.judge.purposes:
+        fields.append("purposes")
     return digest("evaluation run", cases.digest, judge_key(parts.judge.identity), *fields)
 
 
@@ -129,7 +131,8 @@ class ResultFile:
                 record = decode_line(line, place, decoder, hint=_HINT, checks_keys=False)
                 if record.run != self.run:
                     raise UsageError(
-                        f"{place} is of another run: other cases, another judge or other settings",
+                        f"{place} belongs to another run: other cases, another judge or other"
+                        " settings",
                         hint=_HINT,
                     )
                 records.append(record)

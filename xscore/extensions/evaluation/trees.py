@@ -60,9 +60,10 @@ def source_repository(root: Path) -> SourceRepository:
     folders = git_folders(root)
     if folders is None or not folders.is_contained:
         raise NothingMatched(
-            f"{one_line(str(root))} is no repository whose history can be read (no git, or a clone"
+            f"{one_line(str(root))} is not a repository whose history can be read (no git, or a"
+            " clone"
             " that shares objects with another)",
-            hint="Name a clone of its own.",
+            hint="Name an independent clone.",
         )
     return SourceRepository(root, folders)
 

@@ -5,8 +5,9 @@
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import DRY_RUN, Flags, command
+from xscore.cli.options import DRY_RUN
 from xscore.cli.phrases import format_age, format_branch
 from xscore.cli.session import current_session
 from xscore.pipeline.json_form import record_json
@@ -35,14 +36,14 @@ _NOT_CLEAN = (
     "notes",
     metavar="TEXT",
     multiple=True,
-    help="Something to remember with it. Repeatable.",
+    help="A note to save with it. Repeatable.",
 )
 @click.option(
     "--goal",
     "goals",
     metavar="TEXT",
     multiple=True,
-    help="Its goal, where no task names it. Repeatable.",
+    help="A goal that no task names. Repeatable.",
 )
 @click.option("--replace", is_flag=True, help="Replace an existing checkpoint.")
 def save_session(

@@ -14,10 +14,11 @@ import click
 import msgspec
 from msgspec.structs import replace
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.memory import CHOICE, choice_of, is_narrow
 from xscore.cli.memory_text import describe_redactions
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import DRY_RUN, FILE, YES, Flags, command, option, period_s
+from xscore.cli.options import DRY_RUN, FILE, YES, option, period_s
 from xscore.cli.terminal import Terminal, print_json
 from xscore.extensions.exchange import judgment_files
 from xscore.extensions.exchange.exchange_keys import (
@@ -103,7 +104,7 @@ def _configured_exchange_key(flags: Flags) -> ExchangeKey | None:
 @click.option(
     "--no-reasons",
     is_flag=True,
-    help="Leave out the judges' reasons, which are words about your code.",
+    help="Leave out the judges' reasons, which describe your code.",
 )
 def export_judgments(
     *, file: Path, judges: tuple[str, ...], since: float | None, no_reasons: bool, flags: Flags
@@ -163,8 +164,8 @@ def import_judgments(*, file: Path, untrusted: bool, flags: Flags) -> None:
         words = f"{verb} {counted(done.added, 'judgment')} of {turns}"
     else:
         words = f"{verb} {counted(done.added, 'score')} of {turns}"
-        words += " into quarantine: they order what is sent, and never count"
-    words += f"; {done.known:,} known already"
+        words += " into quarantine: they order what is sent and never count as scores"
+    words += f"; {done.known:,} already known"
     flags.terminal.print_result(done, words, more={"dry_run": dry_run})
 
 
@@ -172,7 +173,7 @@ def import_judgments(*, file: Path, untrusted: bool, flags: Flags) -> None:
 @click.option(
     "--snapshot",
     is_flag=True,
-    help="Memories, edges, retrievals and file maps, to restore exactly.",
+    help="Everything, for an exact restore: memories, edges, retrievals, file maps.",
 )
 @click.option(
     "-o", "--output", type=FILE, help="Write to this file, readable only by you, instead of stdout."
@@ -234,14 +235,14 @@ def _memories_json(memories: Sequence[SavedMemory]) -> dict[str, object]:
 @click.option(
     "--snapshot",
     is_flag=True,
-    help="FILE is a snapshot: restore it; exactly, if this store wrote it.",
+    help="Restore FILE, a snapshot; exactly, if this store wrote it.",
 )
 @click.option(
     "--layer",
     type=click.Choice([str(Layer.USER)]),
-    help="Also lines of your own layer, else refused.",
+    help="Also accept lines of your own layer, refused otherwise.",
 )
-@click.option("--skip-damaged", is_flag=True, help="Skip lines that are not JSON, and say which.")
+@click.option("--skip-damaged", is_flag=True, help="Skip lines that are not JSON, and list them.")
 def import_memories(
     file: Path, snapshot: bool, layer: str | None, skip_damaged: bool, flags: Flags
 ) -> None:
@@ -287,18 +288,19 @@ def _print_restored(done: SnapshotRestored, terminal: Terminal) -> None:
 
 def _print_imported(done: MemoryImport, terminal: Terminal) -> None:
     memories = counted(len(done.added), "memory", "memories")
-    terminal.print_result(done, f"imported {memories}, {done.known:,} known already")
+    terminal.print_result(done, f"imported {memories}, {done.known:,} already known")
     if done.damaged:
         numbers = ", ".join(map(str, done.damaged[:MOST_NAMED]))
         if len(done.damaged) > MOST_NAMED:
             numbers += ", …"
         terminal.note(f"{counted(len(done.damaged), 'damaged line')} left out: {numbers}")
     if done.kept:
-        terminal.note(f"yours stay as they are, where the file differs: {', '.join(done.kept)}")
+        terminal.note(f"kept yours where the file differs: {', '.join(done.kept)}")
     if done.refused:
         lines = counted(done.refused, "line")
         terminal.note(
-            f"{lines} of your own layer refused: they would hold everywhere; say `--layer user`"
+            f"{lines} of your own layer refused: they would apply everywhere; pass `--layer user`"
+            " to accept them"
         )
     _note_forgotten(done.forgotten, terminal)
     if done.redacted:

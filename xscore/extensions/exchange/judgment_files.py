@@ -46,12 +46,12 @@ MAX_UNTRUSTED_ROWS = 1_000_000
 _HEAD_BYTES = 512
 """A first line is shorter."""
 USE_ITS_KEY = (
-    "Give the key that it was exported with, as XSCORE_CACHE_KEY or with --key-file; or take it"
-    " with --untrusted into quarantine, where it orders work and never scores."
+    "Give the key that it was exported with, as XSCORE_CACHE_KEY or with --key-file; or import it"
+    " with --untrusted into quarantine, where it orders the work and never counts as a score."
 )
 _EXPORT_AGAIN = (
-    "Ask for a new export, or take it with --untrusted into quarantine, where it orders work and"
-    " never scores."
+    "Ask for a new export, or import it with --untrusted into quarantine, where it orders the work"
+    " and never counts as a score."
 )
 EXPORT_HINT = "Name a file that `xscore store export` wrote."
 _JUDGMENTS_OF_TURN = """
@@ -175,7 +175,7 @@ def export_judgments(
         content = encode_file(Contents.JUDGMENTS, rows, key)
     if not report.judgments:
         raise NothingMatched(
-            "there is no judgment to export", hint="`xscore store cache` names the judges."
+            "there is no judgment to export", hint="`xscore store cache` lists the judges."
         )
     write_atomically(path, content, mode=0o600)
     report.bytes = len(content)

@@ -47,7 +47,7 @@ _EVENTS = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
 """Kinds that tell what happened, and state nothing."""
 LINE_HINT = (
     "Import what `xscore memory export` wrote, or correct this line; --skip-damaged leaves out"
-    " lines that are no JSON."
+    " lines that are not JSON."
 )
 MOST_NAMED = 10
 """Numbers of damaged lines that are shown."""

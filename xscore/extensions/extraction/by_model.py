@@ -61,7 +61,7 @@ def extractor_model(setting: str) -> ModelSpec | None:
         return ModelSpec("openai", spec.model)
     if spec.is_decision or spec == parse_model_spec(LEXICAL):
         raise UsageError(
-            f"memory.extractor: `{setting}` cannot write text",
+            f"memory.extractor: `{setting}` is not a chat model",
             hint="Name a chat model, or leave it empty.",
         )
     return spec

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.memory_text import memory_json
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import Flags, command
 from xscore.cli.phrases import format_age
 from xscore.cli.terminal import Terminal, write_stderr
 from xscore.cli.text_layout import bold, faint
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OFF_IN_CI = (
     "nothing was read: facts are not extracted in CI unless XSCORE_MEMORY_EXTRACT or your own"
-    " settings say so"
+    " settings turn it on"
 )
 _ANSWERS = {
     "a": "accept it",
@@ -125,7 +125,7 @@ def _render_fact(fact: Memory, *, now: float) -> str:
     times = counted(max(1, details.occurrences), "time")
     head = f"{bold(fact.id)}  {fact.kind}, said {times}, {format_age(fact.updated_at, now)}"
     if details.review == "unreviewed":
-        head += ", taken by itself"
+        head += ", accepted automatically"
     lines = [head, f"  {escape_controls(fact.text)}"]
     if details.quote not in fact.text:
         lines.append(faint(f"  “{one_line(details.quote)}”"))

@@ -241,11 +241,11 @@ def _overstatement(fact: Fact, quoted: Sequence[Sentence]) -> str:
     if _STRONG.search(fact.text) and not _STRONG.search(quoted_words):
         return "its text is stronger than its quote"
     if isinstance(fact, Convention | Preference | Decision) and _ONCE.search(quoted_words):
-        return "it is said of one case"
+        return "it is about a single case"
     if isinstance(fact, Preference | Decision):
         is_own = _FIRST_PERSON.search(quoted_words) or _ORDER.search(quoted[0].words.strip())
         if not is_own:
-            return "nobody says it in their own name"
+            return "nobody states it as their own view"
     fact_words = content_words(fact.text)
     if len(fact_words & content_words(quoted_words)) < LEAST_SUPPORT * len(fact_words):
         return "its text says more than its quote"

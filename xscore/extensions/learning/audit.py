@@ -185,16 +185,16 @@ def _over_cap(
     )
     for count, caps, name in counts:
         if count > caps.get(layer, count):
-            because = f"layer {layer} holds {count:,} {name}, {caps[layer]:,} are its cap"
+            because = f"layer {layer} holds {count:,} {name}, its cap is {caps[layer]:,}"
             yield _finding(AuditProblem.OVER_CAP, [], because)
 
 
 def _contradicted_claims(store: Store) -> Iterator[AuditFinding]:
     """Find what README and CONTRIBUTING say and the files contradict."""
-    look = look_at_files(store.connection, store.root)
-    if look is None:
+    findings = look_at_files(store.connection, store.root)
+    if findings is None:
         return
-    for contradiction in contradicted_claims(store.root, look):
+    for contradiction in contradicted_claims(store.root, findings):
         place = contradiction.at.place
         claim = redact(contradiction.claim).text
         because = f"{place} says `{claim}`, but {contradiction.because}"

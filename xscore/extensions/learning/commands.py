@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store
-from xscore.cli.options import DRY_RUN, Flags, command
+from xscore.cli.options import DRY_RUN
 from xscore.cli.session import current_session
 from xscore.cli.text_layout import bold, faint, render_facts
 from xscore.extensions.learning import audit, user_preferences
@@ -233,9 +234,7 @@ def close_sessions(branch: str | None, merged: bool, flags: Flags) -> None:
     it is no error if there is nothing to close.
     """
     if merged and branch is not None:
-        raise UsageError(
-            "--branch and --merged are two ways to name branches", hint="Give one of them."
-        )
+        raise UsageError("--branch and --merged exclude each other", hint="Give one of them.")
 
     with opened_store(flags) as store:
         closed = _close_requested(store, branch, merged=merged)
@@ -244,7 +243,7 @@ def close_sessions(branch: str | None, merged: bool, flags: Flags) -> None:
         if branch is not None:
             where = f"the branch {branch}"
         raise NothingMatched(
-            f"there is no open session on {where}", hint="`xscore session list` names all."
+            f"there is no open session on {where}", hint="`xscore session list` lists all."
         )
     is_one = branch is None and not merged
     body = record_json(closed[0]) if is_one else {"closed": [*map(record_json, closed)]}

@@ -102,8 +102,8 @@ def _change_confidence(
 ) -> ConfidenceChange:
     if memory.source is MemorySource.INDEX:
         raise UsageError(
-            f"{memory.id} is what {memory.path} says: there is nothing to accept or reject",
-            hint="Edit the file; for a choice of yours, `xscore memory add` it.",
+            f"{memory.id} comes from {memory.path}, so there is nothing to accept or reject",
+            hint="Edit the file, or state your own choice with `xscore memory add`.",
         )
     after = changed_confidence(memory.confidence, signal, amounts)
     agrees = signal in (Signal.ACCEPT, Signal.ADOPTION)

@@ -125,7 +125,7 @@ def expire_waiting(draft: ConsolidationDraft, scope: Scope) -> None:
         days = draft.days_unseen(memory)
         is_waiting = memory.particulars.review == "waiting"
         if is_waiting and days >= draft.rules.inferred_days and memory.id not in draft.cited:
-            why = f"taken from a session, reviewed by nobody for {days:.0f} days"
+            why = f"taken from a session, not reviewed for {days:.0f} days"
             draft.erase(ActionKind.DROP, scope, memory, why=why)
 
 
@@ -148,7 +148,7 @@ def keep_to_caps(draft: ConsolidationDraft, scope: Scope) -> None:
                 over.append(memory)
         why = (
             f"the {layer} layer is over its cap of {max_rows:,} rows or {max_bytes:,} bytes, this"
-            " is of least value"
+            " is the least valuable"
         )
         for memory in reversed(over):
             draft.archive(scope, memory, why=why)

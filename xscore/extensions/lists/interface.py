@@ -203,7 +203,8 @@ def _prepared(question: str, items: Any, options: JudgeOptions) -> ListJudging:
     require_kind(str, question=question)
     if not 0 < len(question.strip()) <= MAX_TASK_CHARS:
         message = (
-            f"the question has {len(question.strip()):,} characters, of 1 to {MAX_TASK_CHARS:,}"
+            f"the question has {len(question.strip()):,} characters; 1 to {MAX_TASK_CHARS:,} are"
+            " allowed"
         )
         raise UsageError(message, hint='Say what to look for: `xscore.judge("which …?", items)`.')
     require_list(items)

@@ -43,9 +43,10 @@ from xscore.platform.errors import (
 from xscore.platform.processes import random_hex
 from xscore.platform.text import encodable_text
 from xscore.prompts.turn_text import turn_block
+from xscore.records.candidates import Candidate
 from xscore.records.events import Observer
 from xscore.records.judgment import STOP_DETAILS, Outcome, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.memory import Kind, Layer
 from xscore.records.receipt import Coverage, StageUsage
 from xscore.records.turn import Turn
 from xscore.settings import Settings

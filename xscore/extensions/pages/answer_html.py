@@ -12,7 +12,7 @@ from html import escape
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from xscore.extensions.pages.records import ShownMemory
+from xscore.extensions.pages.records import ListedMemory
 from xscore.extensions.pages.threads import name_of
 from xscore.platform.text import ellipsize, escape_controls, one_line
 
@@ -22,7 +22,7 @@ _ID = re.compile(r"m_[0-9a-f]{1,64}")
 _NOT_RENDERED = ("link", "image", "autolink", "html_inline", "html_block", "reference")
 
 
-def answer_html(answer: str, kept: Sequence[ShownMemory]) -> str:
+def answer_html(answer: str, kept: Sequence[ListedMemory]) -> str:
     """Return the answer as HTML in which everything is escaped but the marks made here."""
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable(_NOT_RENDERED)
     tokens = markdown.parse(escape_controls(answer))
@@ -33,7 +33,7 @@ def answer_html(answer: str, kept: Sequence[ShownMemory]) -> str:
     return html
 
 
-def _with_citations(tokens: Sequence[Token], kept: Sequence[ShownMemory]) -> list[Token]:
+def _with_citations(tokens: Sequence[Token], kept: Sequence[ListedMemory]) -> list[Token]:
     """Return the tokens of a line, with the citations in its text as links."""
     written: list[Token] = []
     for token in tokens:
@@ -44,7 +44,7 @@ def _with_citations(tokens: Sequence[Token], kept: Sequence[ShownMemory]) -> lis
     return written
 
 
-def _linked(text: str, kept: Sequence[ShownMemory]) -> str:
+def _linked(text: str, kept: Sequence[ListedMemory]) -> str:
     pieces: list[str] = []
     end = 0
     for bracket in _BRACKET.finditer(text):
@@ -58,7 +58,7 @@ def _linked(text: str, kept: Sequence[ShownMemory]) -> str:
     return "".join(pieces)
 
 
-def _citation(cited_id: str, kept: Sequence[ShownMemory]) -> str:
+def _citation(cited_id: str, kept: Sequence[ListedMemory]) -> str:
     """Return the link to the one chosen memory that an id, or its beginning, means."""
     numbers = [
         number for number, entry in enumerate(kept, start=1) if entry.memory.id.startswith(cited_id)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import run_with_pipeline
-from xscore.cli.options import FILE, Flags, command
+from xscore.cli.options import FILE
 from xscore.cli.terminal import Terminal, write_bytes, write_stdout
 from xscore.extensions.pages.reading import read_turn_page
 from xscore.extensions.pages.turn_page import render_turn_page

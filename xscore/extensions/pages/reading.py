@@ -15,17 +15,22 @@ from msgspec.structs import replace
 
 from xscore.costs.ledger import calls_of_turn
 from xscore.extensions.pages.map_memories import MappedTurn, map_turn
-from xscore.extensions.pages.records import MapLink, ShownMemory, TurnPage
+from xscore.extensions.pages.records import ListedMemory, MapLink, TurnPage
 from xscore.extensions.pages.threads import thread_of
+from xscore.pipeline.assembly import assemble_parts
 from xscore.pipeline.choice_words import words_of_listed
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.past_turns import find_past_turn
 from xscore.pipeline.stored_receipt import read_receipt
 from xscore.platform.text import counted
 from xscore.prompts.answer import cited_memory_ids
+from xscore.records.events import Observer
 from xscore.records.judgment import SCORE_TOLERANCE, PlacedBy
 from xscore.records.memory import Layer, Memory
 from xscore.records.receipt import Answer, Selected
+from xscore.settings import Settings
+from xscore.settings.model import PrimarySettings
+from xscore.store.store import Store
 from xscore.store.turn_history import PastTurn, load_listed_turn
 
 NEAR_SHOWN = 40
@@ -49,7 +54,7 @@ def read_turn_page(parts: PipelineParts, turn_id: str = "") -> TurnPage:
     receipt = read_receipt(past.receipt) if past.receipt else None
     listed = load_listed_turn(connection, past.turn.id, now=now)
     mapped = map_turn(parts, past, receipt)
-    kept, near = _shown(parts, past, receipt, mapped)
+    kept, near = _listed(parts, past, receipt, mapped)
     return TurnPage(
         repository=Path(parts.root.path).name,
         turn=listed,
@@ -70,66 +75,73 @@ def read_turn_page(parts: PipelineParts, turn_id: str = "") -> TurnPage:
     )
 
 
-class _Shown(Struct, frozen=True):
+def page_from_store(store: Store, settings: Settings, turn_id: str) -> TurnPage:
+    """Return the page of a turn of an open store, without a key or a model: nothing is judged for
+    it, so the judge by words stands in for the user's.
+
+    Raises NothingMatched, StoreDamaged.
+    """
+    judge = replace(settings.judge, model="lexical")
+    settings = replace(settings, judge=judge, primary=PrimarySettings())
+    return read_turn_page(assemble_parts(store, settings, None, Observer()), turn_id)
+
+
+class _Listing(Struct, frozen=True):
     """What the listed memories of a receipt are shown with."""
 
-    texts: Mapping[str, Memory]
-    cited: tuple[str, ...]
-    """Ids as the answer writes them, which may be their beginnings."""
+    past: PastTurn
+    receipt: Answer
+    mapped: MappedTurn
+    stored: Mapping[str, Memory]
+    """As they are in the store now, by id."""
+    cited_ids: tuple[str, ...]
+    """As the answer writes them, which may be their beginnings."""
 
 
-def _shown(
+def _listed(
     parts: PipelineParts, past: PastTurn, receipt: Answer | None, mapped: MappedTurn
-) -> tuple[tuple[ShownMemory, ...], tuple[ShownMemory, ...]]:
+) -> tuple[tuple[ListedMemory, ...], tuple[ListedMemory, ...]]:
     """Return what was kept and what came near, in the receipt's order."""
     if receipt is None:
         return (), ()
     near = receipt.near_misses[:NEAR_SHOWN]
-    texts = parts.store.memories([memory.id for memory in (*receipt.selected, *near)])
-    shown = _Shown(texts, cited_memory_ids(past.answer))
-    kept_memories = [
-        _shown_memory(memory, receipt, past, mapped, shown, is_kept=True)
-        for memory in receipt.selected
-    ]
-    near_memories = [
-        _shown_memory(memory, receipt, past, mapped, shown, is_kept=False) for memory in near
-    ]
+    if receipt.scope.also:
+        from xscore.pipeline.other_repositories import open_others  # few turns name one
+
+        open_others(parts, receipt.scope.also)
+    stored = parts.store.memories([memory.id for memory in (*receipt.selected, *near)])
+    listing = _Listing(past, receipt, mapped, stored, cited_memory_ids(past.answer))
+    kept_memories = [_listed_memory(memory, listing, is_kept=True) for memory in receipt.selected]
+    near_memories = [_listed_memory(memory, listing, is_kept=False) for memory in near]
     return tuple(kept_memories), tuple(near_memories)
 
 
-def _shown_memory(
-    memory: Selected,
-    receipt: Answer,
-    past: PastTurn,
-    mapped: MappedTurn,
-    shown: _Shown,
-    *,
-    is_kept: bool,
-) -> ShownMemory:
-    stored = shown.texts.get(memory.id)
+def _listed_memory(memory: Selected, listing: _Listing, *, is_kept: bool) -> ListedMemory:
+    stored = listing.stored.get(memory.id)
     text, left_out = "", 0
     is_changed = False
     # The words of the user's own memories stay in their store, as in the receipt.
     if stored is not None and memory.layer != Layer.USER:
         text, left_out = _first_lines(stored.text)
-        is_changed = _has_changed(stored, past, receipt, mapped)
+        is_changed = _has_changed(stored, listing)
         memory = replace(memory, title=stored.title if not memory.path else memory.title)
-    return ShownMemory(
+    return ListedMemory(
         memory=memory,
         text=text,
         lines_left_out=left_out,
-        sentence=words_of_listed(memory, receipt, is_kept=is_kept),
+        sentence=words_of_listed(memory, listing.receipt, is_kept=is_kept),
         why=_why(memory, is_kept=is_kept),
-        place=mapped.place_of.get(memory.id, -1),
+        place=listing.mapped.place_of.get(memory.id, -1),
         is_changed=is_changed,
-        is_cited=_is_cited(memory, past.answer, shown.cited),
+        is_cited=_is_cited(memory, listing),
     )
 
 
-def _is_cited(memory: Selected, answer: str, cited_ids: tuple[str, ...]) -> bool:
-    """Return whether an answer cites a memory by its id, or names its lines or its whole name."""
-    if memory.id.startswith(cited_ids):
+def _is_cited(memory: Selected, listing: _Listing) -> bool:
+    """Return whether the answer cites a memory by its id, or names its lines or its whole name."""
+    if memory.id.startswith(listing.cited_ids):
         return True
+    answer = listing.past.answer
     names_lines = bool(memory.path) and f"{memory.path}:{memory.start_line}" in answer
     names_entity = bool(memory.entity) and f"`{memory.entity}`" in answer
     return names_lines or names_entity
@@ -142,12 +154,12 @@ def _first_lines(text: str) -> tuple[str, int]:
     return shown, len(lines) - 1 - shown.count("\n")
 
 
-def _has_changed(stored: Memory, past: PastTurn, receipt: Answer, mapped: MappedTurn) -> bool:
+def _has_changed(stored: Memory, listing: _Listing) -> bool:
     """Return whether the text in the store is another one than what the turn judged."""
-    if receipt.ranked_by_words:
+    if listing.receipt.ranked_by_words:
         # Words leave no judgment that would tell the content.
-        return stored.updated_at > past.started_at
-    return stored.id not in mapped.judged_ids
+        return stored.updated_at > listing.past.started_at
+    return stored.id not in listing.mapped.judged_ids
 
 
 def _why(memory: Selected, *, is_kept: bool) -> str:
@@ -172,7 +184,7 @@ def _links(parts: PipelineParts, mapped: MappedTurn) -> tuple[MapLink, ...]:
 
 
 def _notes(
-    past: PastTurn, receipt: Answer | None, mapped: MappedTurn, kept: Sequence[ShownMemory]
+    past: PastTurn, receipt: Answer | None, mapped: MappedTurn, kept: Sequence[ListedMemory]
 ) -> Iterable[str]:
     """Say what cannot be shown as it was."""
     missing = sum(memory.score is None for memory in mapped.memories)
@@ -191,17 +203,17 @@ def _notes(
     if then != now:
         yield (
             f"The turn had {counted(then, 'candidate')}; the same scope has {now:,} now. The map"
-            " shows those of now."
+            " shows the current ones."
         )
     lost = missing - receipt.coverage.unjudged
     if lost > 0 and not receipt.ranked_by_words:
         verb = "is" if lost == 1 else "are"
         yield (
-            f"{counted(lost, 'memory', 'memories')} of the map {verb} new or edited since, so no"
-            " score of this turn stands for the text of now."
+            f"{counted(lost, 'memory', 'memories')} of the map {verb} new or edited since, so this"
+            " turn's scores do not apply to their current text."
         )
     gone = sum(memory.place < 0 for memory in kept)
     if gone:
-        yield f"{counted(gone, 'chosen memory', 'chosen memories')} left the store since."
+        yield f"{counted(gone, 'chosen memory', 'chosen memories')} have left the store since."
     if not past.turn.task:
         yield "The question was erased."

@@ -40,7 +40,7 @@ class MapLink(NamedTuple):
     relation: Relation
 
 
-class ShownMemory(Struct, frozen=True, kw_only=True):
+class ListedMemory(Struct, frozen=True, kw_only=True):
     """A kept memory or a near miss, with its text."""
 
     memory: Selected
@@ -83,8 +83,8 @@ class TurnPage(Struct, frozen=True, kw_only=True):
     memories: tuple[MapMemory, ...]
     """By path and line."""
     links: tuple[MapLink, ...]
-    kept: tuple[ShownMemory, ...]
-    near: tuple[ShownMemory, ...]
+    kept: tuple[ListedMemory, ...]
+    near: tuple[ListedMemory, ...]
     sentences: dict[int, str]
     """What `explain` says of the best memories, by their places on the map."""
     explained: dict[int, Selected]

@@ -5,6 +5,8 @@ Trade-off: what a turn kept is compared with the turn before it by the names tha
 
 import sqlite3
 
+from msgspec.structs import replace
+
 from xscore.extensions.pages.records import ThreadTurn
 from xscore.pipeline.stored_receipt import read_receipt
 from xscore.platform.errors import StoreDamaged
@@ -22,34 +24,43 @@ def thread_of(
     connection: sqlite3.Connection, turn: ListedTurn, receipt: Answer | None, *, now: float
 ) -> tuple[ThreadTurn, ...]:
     """Return the turns of a working session, oldest first; empty if this is its only one."""
-    listing = list_turns(connection, TurnFilter(limit=None, thread=turn.thread), now=now)
-    of_thread = [listed for listed in listing.turns if listed.thread == turn.thread]
-    until_this = [listed for listed in of_thread if listed.at <= turn.at]
-    if len(until_this) < 2 or not turn.thread:
+    until_this = _turns_until(connection, turn, now=now)
+    if len(until_this) < 2:
         return ()
     carried: dict[str, int] = {}
     if receipt is not None:
         carried = {source.turn_id: source.memories for source in receipt.carried_over.under}
     turns: list[ThreadTurn] = []
-    before: dict[str, str] | None = None
-    for listed in reversed(until_this[: TURNS_SHOWN + 1]):
-        kept = _kept_names(connection, listed.id)
-        added: tuple[str, ...] = ()
-        dropped: tuple[str, ...] = ()
-        if before is not None and kept is not None:
-            added = _names_of(kept, without=before)
-            dropped = _names_of(before, without=kept)
-        turns.append(
-            ThreadTurn(
-                turn=listed,
-                carried=carried.get(listed.id, 0),
-                added=added,
-                dropped=dropped,
-                is_this=listed.id == turn.id,
-            )
+    # Of the latest turn before that left a receipt.
+    names_before: dict[str, str] | None = None
+    for listed in until_this[-TURNS_SHOWN - 1 :]:
+        names = _kept_names(connection, listed.id)
+        session_turn = ThreadTurn(
+            turn=listed, carried=carried.get(listed.id, 0), is_this=listed.id == turn.id
         )
-        before = kept if kept is not None else before
+        if names is not None:
+            if names_before is not None:
+                added = _names_of(names, without=names_before)
+                dropped = _names_of(names_before, without=names)
+                session_turn = replace(session_turn, added=added, dropped=dropped)
+            names_before = names
+        turns.append(session_turn)
     return tuple(turns[-TURNS_SHOWN:])
+
+
+def _turns_until(
+    connection: sqlite3.Connection, turn: ListedTurn, *, now: float
+) -> list[ListedTurn]:
+    """Return the turns of its working session up to this one, oldest first."""
+    if not turn.thread:
+        return []
+    listing = list_turns(connection, TurnFilter(limit=None, thread=turn.thread), now=now)
+    turns: list[ListedTurn] = []
+    # They are listed latest first.
+    for listed in reversed(listing.turns):
+        if listed.thread == turn.thread and listed.at <= turn.at:
+            turns.append(listed)
+    return turns
 
 
 def _kept_names(connection: sqlite3.Connection, turn_id: str) -> dict[str, str] | None:

@@ -22,7 +22,8 @@ from xscore.extensions.pages.page_figures import (
     receipt_parts,
     usage_rows,
 )
-from xscore.extensions.pages.records import ShownMemory, TurnPage
+from xscore.extensions.pages.records import ListedMemory, TurnPage
+from xscore.extensions.pages.stage_times import before_calls_s, call_words, stage_times
 from xscore.extensions.pages.threads import name_of
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.text import escape_controls
@@ -37,14 +38,14 @@ WHY = {
     "filled": "below the cut; it filled a free place",
     "min_keep": "below the cut; min_keep asked for it",
     "near": "near the cut",
-    "passed": "passed, and lost its place",
-    "folded": "passed, and stands behind another",
+    "passed": "passed, but lost its place",
+    "folded": "passed, but is listed with another",
 }
 
 
 def render_turn_page(page: TurnPage, *, home: str = "") -> str:
     """Return the page. home: the address of the list of questions, where a server has one."""
-    style = "\n".join([page_part("page.css"), *map(turn_part, STYLES)])
+    style = turn_style()
     script = "\n".join(map(turn_part, SCRIPTS))
     drawing = vendored_part("drawing.js")
     receipt = page.receipt
@@ -54,7 +55,7 @@ def render_turn_page(page: TurnPage, *, home: str = "") -> str:
 
         answer = Markup(answer_html(receipt.answer, page.kept))  # noqa: S704  escaped there
     return (
-        _templates()
+        page_templates()
         .get_template("turn.html.j2")
         .render(
             policy=Markup(content_security_policy(style, drawing, script)),  # noqa: S704  from packaged files
@@ -71,13 +72,20 @@ def render_turn_page(page: TurnPage, *, home: str = "") -> str:
             parts=receipt_parts(page),
             folders=folder_rows(page),
             usage=usage_rows(page),
+            times=stage_times(page),
+            lead=before_calls_s(page),
             never_cited=_never_cited(page),
             why=WHY,
         )
     )
 
 
-def _never_cited(page: TurnPage) -> list[tuple[int, ShownMemory]]:
+def turn_style() -> str:
+    """Return the style of the page: a report's, and its own."""
+    return "\n".join([page_part("page.css"), *map(turn_part, STYLES)])
+
+
+def _never_cited(page: TurnPage) -> list[tuple[int, ListedMemory]]:
     """Return the chosen memories that the answer does not cite, with their numbers."""
     return [(number, entry) for number, entry in enumerate(page.kept, 1) if not entry.is_cited]
 
@@ -95,7 +103,7 @@ def vendored_part(name: str) -> str:
 
 
 @cache
-def _templates() -> Environment:
+def page_templates() -> Environment:
     """Return the templates of this page, with the escaping of a report's page."""
     environment = templates().overlay(loader=FunctionLoader(turn_part))
     environment.filters = environment.filters | {
@@ -105,6 +113,7 @@ def _templates() -> Environment:
         "name": name_of,
         "shell": quote,
         "ticked": _ticked,
+        "call_words": call_words,
     }
     return environment
 

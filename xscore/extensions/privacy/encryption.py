@@ -62,7 +62,7 @@ def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False)
         if asides and not drop_asides:
             raise StoreError(
                 f"{asides[0]} holds a store that was set aside and would stay readable",
-                hint="Remove it with `--drop-asides`, or move it to a place that is safe.",
+                hint="Remove it with `--drop-asides`, or move it somewhere safe.",
             )
         changed = not _is_encrypted(path, key)
         if changed:

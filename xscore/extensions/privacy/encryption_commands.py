@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import read_settings
-from xscore.cli.options import Flags, command, option
+from xscore.cli.options import option
 from xscore.extensions.privacy import encryption
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import UsageError

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import fields
 
-from xscore.cli.options import Flags
+from xscore.cli.flags import Flags
 from xscore.extensions.privacy.erasure import Erasure
 from xscore.extensions.privacy.erasure_proof import ErasureProof
 from xscore.extensions.privacy.owed_erasures import LEFT_ON_PURPOSE
@@ -124,11 +124,11 @@ def _render_erasure(report: ErasureReport) -> str:
         lines.append(f"  with {', '.join(along)}")
     if done.shared:
         shared = counted(done.shared, "content")
-        lines.append(f"  {shared} shown by other memories too: their judgments stay")
+        lines.append(f"  {shared} shared with other memories: their judgments stay")
     for place in done.asides:
         lines.append(f"  {removed} {one_line(place)}, which holds the text")
     if done.is_finished:
-        lines.append("completed an erasure that had been cut short: the files are rewritten")
+        lines.append("completed an erasure that had been cut short: the files were rewritten")
     lines += map(_removed_there, (server for server in report.servers if not server.problem))
     if report.proof:
         lines += _render_proof(report.proof, report.servers)
@@ -163,7 +163,9 @@ def _render_proof(proof: ErasureProof, servers: Sequence[ServerErasure]) -> list
     searched = f"searched {counted(proof.files, 'file')} for {counted(proof.lines, 'line')}"
     lines = [f"{word}: {searched}, {result}"]
     if proof.still_said:
-        lines[0] += f", {proof.still_said:,} left out, since memories or tasks that stay say them"
+        lines[0] += (
+            f", {proof.still_said:,} left out, since remaining memories or tasks contain them"
+        )
     if proof.encrypted:
         lines.append(
             "  an encrypted store was rewritten and its rows were read: its raw bytes prove nothing"

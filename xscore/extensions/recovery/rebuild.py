@@ -18,8 +18,9 @@ import click
 from msgspec import Struct
 
 from xscore.cache.lease import refuse_busy_store
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import read_settings, run_with_pipeline
-from xscore.cli.options import YES, Flags, command
+from xscore.cli.options import YES
 from xscore.cli.terminal import Terminal
 from xscore.extensions.recovery.copied_tables import SalvageReport
 from xscore.extensions.recovery.restoring import find_restorable, restore

@@ -91,7 +91,7 @@ def parse_server_url(url: str) -> SplitResult:
 def unavailable(name: str, error: BaseException, hint: str = CHECK_IT) -> SharedUnavailable:
     """Return the error for a server that cannot be asked, or that answers nonsense."""
     why = one_line(" ".join(str(error).split())) or type(error).__name__
-    return SharedUnavailable(f"the shared server {name} cannot be asked: {why}", hint=hint)
+    return SharedUnavailable(f"the shared server {name} cannot be reached: {why}", hint=hint)
 
 
 def too_new(name: str, version: int | None, readable: int) -> SharedUnavailable:

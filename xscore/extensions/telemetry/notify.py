@@ -180,7 +180,7 @@ async def _send_in_thread(send: SendSpans, spans: Sequence[SpanRecord]) -> str:
         async with asyncio.timeout(patience_s):
             return await done
     except TimeoutError:
-        return f"the collector did not take the spans of this turn within {patience_s:.1f} s"
+        return f"the collector did not accept the spans of this turn within {patience_s:.1f} s"
     except asyncio.CancelledError:  # Ctrl-C: the turn is over, and its result is still delivered
         if (task := asyncio.current_task()) is not None:
             task.uncancel()

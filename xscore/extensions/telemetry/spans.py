@@ -35,7 +35,7 @@ BATCH = 512
 TIMEOUT_S = 0.75
 """Of a request to the collector, whatever `OTEL_EXPORTER_OTLP_TIMEOUT` says. Less than the
 exporter's first pause, so that a collector which refuses is not asked again."""
-NOT_TAKEN = "did not take the spans of this turn"
+NOT_TAKEN = "did not accept the spans of this turn"
 LEFT_ALONE = "the collector failed before, so the spans of this turn were not sent"
 
 

@@ -126,7 +126,7 @@ async def turn_likeness(
             return Likeness(await _cosines(turn, embedder, store))
         except TimeoutError:
             message = (
-                f"{embedder_label(settings)} gave no vector of the task within {TURN_WAIT_S:g} s"
+                f"{embedder_label(settings)} gave no vector for the task within {TURN_WAIT_S:g} s"
             )
             return Likeness(warnings=(f"judging is ordered by words only: {message}",))
         except (ProviderError, BudgetExhausted) as error:

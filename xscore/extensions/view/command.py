@@ -15,8 +15,9 @@ from pathlib import Path
 
 import click
 
+from xscore.cli.flags import Flags, command
 from xscore.cli.opening import read_settings
-from xscore.cli.options import Flags, command, period_s
+from xscore.cli.options import period_s
 from xscore.extensions.view.guard import Door
 from xscore.extensions.view.routes import answer_request
 from xscore.extensions.view.server import PageServer

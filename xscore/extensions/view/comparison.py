@@ -35,7 +35,7 @@ class ComparedMemory(NamedTuple):
         return self.now - self.before
 
 
-class Comparison(Struct, frozen=True, kw_only=True):
+class TurnComparison(Struct, frozen=True, kw_only=True):
     """Two turns compared."""
 
     before: TurnPage
@@ -72,7 +72,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
         return sum(not memory.rank_before for memory in self.chosen)
 
 
-def compare_turns(before: TurnPage, now: TurnPage) -> Comparison:
+def compare_turns(before: TurnPage, now: TurnPage) -> TurnComparison:
     """Join the memories of two turns."""
     memories = _joined(before, now)
     chosen: list[ComparedMemory] = []
@@ -88,7 +88,7 @@ def compare_turns(before: TurnPage, now: TurnPage) -> Comparison:
             moved.append((change, memory))
     chosen.sort(key=lambda memory: (not memory.rank_now, memory.rank_now or memory.rank_before))
     moved.sort(key=lambda pair: -abs(pair[0]))
-    return Comparison(
+    return TurnComparison(
         before=before,
         now=now,
         memories=memories,

@@ -4,11 +4,11 @@ What the map is colored by is how far each memory rose; `parts/changes.js` works
 """
 
 from xscore.extensions.pages.map_data import data_block, map_columns, score_steps
-from xscore.extensions.view.comparison import Comparison
+from xscore.extensions.view.comparison import TurnComparison
 from xscore.pipeline.json_form import Json
 
 
-def comparison_data(comparison: Comparison) -> str:
+def comparison_data(comparison: TurnComparison) -> str:
     """Return the data of a comparison, safe within a `script` element."""
     memories = comparison.memories
     receipt = comparison.now.receipt

@@ -11,7 +11,7 @@ from xscore.platform.errors import NothingMatched, UsageError, XscoreError
 from xscore.store.turn_history import find_turn_id, load_listed_turn
 from xscore.store.turns import TurnState
 
-READ_ONLY = "this server only reads"
+READ_ONLY = "this server is read-only"
 EDIT_HINT = "Start it with `xscore view --edit` to stop turns and to review memories."
 
 

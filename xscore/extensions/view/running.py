@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from xscore.extensions.view.exchange import PageResponse
-from xscore.extensions.view.site import Look, Site, json_response
+from xscore.extensions.view.site import PageAssets, Site, json_response
 from xscore.extensions.view.stopping import interrupt, why_not_stoppable
 from xscore.pipeline import pool
 from xscore.pipeline.json_form import record_json
@@ -21,7 +21,7 @@ from xscore.pipeline.ranked_again import candidates_now
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.figures import format_dollars, format_seconds
 from xscore.platform.text import format_place, one_line
-from xscore.records.memory import Candidate
+from xscore.records.candidates import Candidate
 from xscore.records.reports import ListedTurn
 from xscore.store.turn_history import (
     find_turn_id,
@@ -64,7 +64,7 @@ def live_page(site: Site, listed: ListedTurn) -> PageResponse:
     why_not = why_not_stoppable(running) if running is not None else "it has just ended"
     return site.render(
         "running.html.j2",
-        look=Look(scripts=("running.js",)),
+        assets=PageAssets(scripts=("running.js",)),
         turn=listed,
         live=live,
         why_not=why_not,
@@ -86,7 +86,7 @@ def stop_turn(site: Site, turn_id: str) -> PageResponse:
         running = running_turn(store.connection, turn_id)
     if running is None:
         raise NothingMatched(
-            f"turn {turn_id} does not run any more", hint="Its page says how it ended."
+            f"turn {turn_id} is no longer running", hint="Its page says how it ended."
         )
     why_not = why_not_stoppable(running)
     if why_not:
@@ -110,7 +110,7 @@ def _live_turn(store: "Store", settings: "Settings", turn_id: str) -> LiveTurn:
         raise NothingMatched(
             f"turn {turn_id} was erased a moment ago", hint="The list of questions has the others."
         )
-    everything = candidates_now(store, settings, past)
+    everything = candidates_now(store, settings, past, None)
     candidates = pool.narrow_to_scope(everything, past.turn.scope)
     judgments = pool.known_judgments(store, past.turn_key, past.judge)
     scored: list[tuple[float, Candidate]] = []

@@ -1,4 +1,4 @@
-"""What every page is made with: the repository, the store, the link's path, and the look.
+"""What every page is made with: the repository, the store, the link's path, and its assets.
 
 A store is opened for each request and closed after it, so that the server holds neither a lock nor
 memory between two, and sees what other processes changed. Pages of a request that only reads cannot
@@ -17,8 +17,8 @@ from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 from msgspec import Struct, field
 
+from xscore.cli.flags import Flags
 from xscore.cli.opening import opened_store
-from xscore.cli.options import Flags
 from xscore.cost_reports.page import content_security_policy, page_part, templates
 from xscore.extensions.pages.turn_page import TURN_PARTS, vendored_part
 from xscore.extensions.view.exchange import HTML, JSON, PageResponse
@@ -35,7 +35,7 @@ OWN_POLICY = "base-uri 'none'; frame-ancestors 'none'"
 PARTS = Path(__file__).with_name("parts")
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class PageAssets(Struct, frozen=True, kw_only=True):
     """What a page is styled and moved by: names of packaged files, in order."""
 
     styles: tuple[str, ...] = ("page.css", "view.css")
@@ -44,7 +44,7 @@ class Look(Struct, frozen=True, kw_only=True):
     """A bundle of kept packages."""
 
 
-PLAIN_LOOK = Look()
+PLAIN_ASSETS = PageAssets()
 
 
 class Site(Struct, frozen=True, kw_only=True):
@@ -73,15 +73,20 @@ class Site(Struct, frozen=True, kw_only=True):
             yield store
 
     def render(
-        self, template: str, *, status: int = 200, look: Look = PLAIN_LOOK, **values: object
+        self,
+        template: str,
+        *,
+        status: int = 200,
+        assets: PageAssets = PLAIN_ASSETS,
+        **values: object,
     ) -> PageResponse:
         """Return a page."""
-        style = "\n".join(map(page_piece, look.styles))
-        script = "\n".join(map(page_piece, look.scripts))
+        style = "\n".join(map(page_piece, assets.styles))
+        script = "\n".join(map(page_piece, assets.scripts))
         scripts = [script]
         drawing = ""
-        if look.drawing:
-            drawing = vendored_part(look.drawing)
+        if assets.drawing:
+            drawing = vendored_part(assets.drawing)
             scripts.append(drawing)
         body = (
             _templates()

@@ -33,7 +33,7 @@ def why_not_stoppable(running: RunningTurn) -> str:
     if not is_process_at_work(running.process, age_s=0.0):
         return "its process has ended"
     if not _is_same_process(int(pid), session):
-        return "its process cannot be told from another one"
+        return "its process cannot be identified"
     return ""
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from xscore.extensions.learning.observed.ci_files import ci_commands, is_ci_file
 from xscore.extensions.learning.observed.commands_told import told_commands
-from xscore.extensions.learning.observed.purposes import CommandSource, Purpose, RunCommand
+from xscore.extensions.learning.observed.purposes import CommandPurpose, CommandSource, RunCommand
 from xscore.extensions.learning.observed.scripts import script_commands
 
 WORKFLOW = """
@@ -151,4 +151,4 @@ def test_of_several_jobs_the_plain_one_stands_for_all() -> None:
     commands = ci_commands(".github/workflows/ci.yml", text)
     assert [command.source for command in commands] == [CommandSource.CI] * 2
     (fact,) = told_commands(commands)
-    assert (fact.key, fact.value) == (f"{Purpose.TEST}_command", "pytest tests")
+    assert (fact.key, fact.value) == (f"{CommandPurpose.TEST}_command", "pytest tests")

@@ -8,38 +8,40 @@ nox, then what CI runs. Trade-off: of several CI jobs the first plain one stands
 from collections.abc import Mapping, Sequence
 
 from xscore.extensions.learning.observed.observed_fact import ObservedFact
-from xscore.extensions.learning.observed.purposes import CommandSource, Purpose, RunCommand
+from xscore.extensions.learning.observed.purposes import CommandPurpose, CommandSource, RunCommand
 from xscore.records.memory import Kind
 
-_LEADS: Mapping[Purpose, str] = {
-    Purpose.TEST: "Tests are run with",
-    Purpose.LINT: "The code is linted with",
-    Purpose.FORMAT: "The code is formatted with",
-    Purpose.TYPE_CHECK: "Types are checked with",
-    Purpose.BUILD: "It is built with",
-    Purpose.INSTALL: "It is set up for development with",
-    Purpose.DOCS: "Documentation is built with",
-    Purpose.RUN: "It is started with",
+_LEADS: Mapping[CommandPurpose, str] = {
+    CommandPurpose.TEST: "Tests are run with",
+    CommandPurpose.LINT: "The code is linted with",
+    CommandPurpose.FORMAT: "The code is formatted with",
+    CommandPurpose.TYPE_CHECK: "Types are checked with",
+    CommandPurpose.BUILD: "It is built with",
+    CommandPurpose.INSTALL: "It is set up for development with",
+    CommandPurpose.DOCS: "Documentation is built with",
+    CommandPurpose.RUN: "It is started with",
 }
 # A single word would name them in any task that says it.
-_ALIASES: Mapping[Purpose, str] = {
-    Purpose.TEST: (
+_ALIASES: Mapping[CommandPurpose, str] = {
+    CommandPurpose.TEST: (
         "run tests; run the tests; tests are run; tests run; run the test suite; running tests"
     ),
-    Purpose.LINT: "run the linter; lint command; run lint; lint the code",
-    Purpose.FORMAT: "format the code; format command; code formatting; run the formatter",
-    Purpose.TYPE_CHECK: "check types; type check; type checking; run the type checker",
-    Purpose.BUILD: "build it; build the project; build command; how is it built",
-    Purpose.INSTALL: "set up the project; development setup; install dependencies; dev setup",
-    Purpose.DOCS: "build the docs; build the documentation; docs command",
-    Purpose.RUN: "start the server; dev server; run it locally; start command",
+    CommandPurpose.LINT: "run the linter; lint command; run lint; lint the code",
+    CommandPurpose.FORMAT: "format the code; format command; code formatting; run the formatter",
+    CommandPurpose.TYPE_CHECK: "check types; type check; type checking; run the type checker",
+    CommandPurpose.BUILD: "build it; build the project; build command; how is it built",
+    CommandPurpose.INSTALL: (
+        "set up the project; development setup; install dependencies; dev setup"
+    ),
+    CommandPurpose.DOCS: "build the docs; build the documentation; docs command",
+    CommandPurpose.RUN: "start the server; dev server; run it locally; start command",
 }
 
 
 def told_commands(commands: Sequence[RunCommand]) -> list[ObservedFact]:
     """Return one fact for each purpose that commands have."""
     facts: list[ObservedFact] = []
-    for purpose in Purpose:
+    for purpose in CommandPurpose:
         chosen = _chosen([command for command in commands if command.purpose is purpose])
         if chosen:
             facts.append(_fact(purpose, chosen))
@@ -79,7 +81,7 @@ def _not_named_test(command: RunCommand) -> int:
     return int(not any(word in name for word in names))
 
 
-def _fact(purpose: Purpose, chosen: Sequence[RunCommand]) -> ObservedFact:
+def _fact(purpose: CommandPurpose, chosen: Sequence[RunCommand]) -> ObservedFact:
     parts: list[str] = []
     for command in chosen:
         sentence = f"`{command.command}`"

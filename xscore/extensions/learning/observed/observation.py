@@ -63,7 +63,7 @@ class _Observed(Struct):
     settings: dict[str, SettingsTraits] = {}
 
 
-class Look(Struct, frozen=True):
+class FileFindings(Struct, frozen=True):
     """What the files show as they are now."""
 
     observed: _Observed
@@ -96,7 +96,7 @@ def look_at_files(
     root: RepositoryRoot,
     *,
     goes_on: Callable[[int], bool] = lambda _changed: True,
-) -> Look | None:
+) -> FileFindings | None:
     """Look at the files that changed since the last time; None: it is left to a later run.
 
     goes_on: whether this many changed files may be looked at now.
@@ -110,7 +110,7 @@ def look_at_files(
     changed_settings = _changed(settings, earlier.settings)
     gone = (earlier.files.keys() - code.keys()) | (earlier.settings.keys() - settings.keys())
     if not (changed_code or changed_settings or gone):
-        return Look(earlier, locks, is_changed=False, has_news=False)
+        return FileFindings(earlier, locks, is_changed=False, has_news=False)
     if not goes_on(len(changed_code) + len(changed_settings)):
         return None
     files = {path: traits for path, traits in earlier.files.items() if path in code}
@@ -125,7 +125,7 @@ def look_at_files(
     kept = {path: traits for path, traits in earlier.settings.items() if path in settings}
     kept.update(_read_settings(root, changed_settings, runner))
     observed = _Observed(earlier.rules, files, kept)
-    return Look(observed, locks, is_changed=True, has_news=has_news)
+    return FileFindings(observed, locks, is_changed=True, has_news=has_news)
 
 
 def _read_observed(connection: sqlite3.Connection, rules: str) -> _Observed:

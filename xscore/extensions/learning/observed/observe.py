@@ -34,34 +34,34 @@ def observe_repository(store: Store, *, now: float, is_hurried: bool) -> None:
     Raises StoreError, StoreDamaged.
     """
     limit = HURRIED_FILES if is_hurried else None
-    look = look_at_files(
+    findings = look_at_files(
         store.connection,
         store.root,
         goes_on=lambda changed: limit is None or changed <= limit,
     )
-    if look is None:
+    if findings is None:
         # The next run that is not hurried looks, whether or not a file has changed.
         write_index_meta(store.connection, OBSERVED, "")
         return
-    if not look.has_news and read_index_meta(store.connection, OBSERVED):
+    if not findings.has_news and read_index_meta(store.connection, OBSERVED):
         with transaction(store.connection):
-            look.keep(store.connection)
+            findings.keep(store.connection)
         return
-    cited = cited_facts(store.root, look.facts())
+    cited = cited_facts(store.root, findings.facts())
     with transaction(store.connection):
         memories = select_memories(store.connection, _OF_PROJECT, ())
         draft = ConsolidationDraft(memories, store.settings, now=now)
         note_in_draft(store, draft, cited)
         if draft.actions or draft.citations:
             write_draft(store.connection, draft)
-        look.keep(store.connection)
+        findings.keep(store.connection)
         write_index_meta(store.connection, OBSERVED, "1")
 
 
 def read_observed(store: Store) -> list[CitedFact]:
     """Return what the files show, with the lines that show it. Raises StoreError, StoreDamaged."""
-    look = look_at_files(store.connection, store.root)
-    return cited_facts(store.root, look.facts()) if look else []
+    findings = look_at_files(store.connection, store.root)
+    return cited_facts(store.root, findings.facts()) if findings else []
 
 
 def note_in_draft(store: Store, draft: ConsolidationDraft, facts: Sequence[CitedFact]) -> None:

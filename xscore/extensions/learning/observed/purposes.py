@@ -14,7 +14,7 @@ from xscore.extensions.learning.observed.observed_fact import SourceLine
 MOST_COMMAND_CHARS = 160
 
 
-class Purpose(StrEnum):
+class CommandPurpose(StrEnum):
     """What a command is for."""
 
     TEST = "test"
@@ -40,7 +40,7 @@ class CommandSource(StrEnum):
 class RunCommand(Struct, frozen=True, array_like=True):
     """A command as the repository writes it down."""
 
-    purpose: Purpose
+    purpose: CommandPurpose
     command: str
     at: SourceLine
     source: CommandSource
@@ -48,51 +48,57 @@ class RunCommand(Struct, frozen=True, array_like=True):
     """What a target runs; empty: it is the command itself."""
 
 
-_BY_NAME: dict[Purpose, str] = {
-    Purpose.TYPE_CHECK: r"type-?check(?:ing)?|types?|typing|mypy|pyright|check[:_-]types?|tsc",
-    Purpose.TEST: r"(?:unit-?|run-?)?tests?(?:[:_-](?:unit|all|ci|run))?|checks?|specs?|pytest",
-    Purpose.FORMAT: r"format(?:ter|ting)?|fmt|prettier|lint[:_-]fix|fix",
-    Purpose.LINT: r"lint(?:er|ing)?|style|check[:_-]style|clippy|vet|flake8|ruff|pre-commit|eslint",
-    Purpose.DOCS: r"docs?(?:[:_-]build)?|html|site|sphinx",
-    Purpose.BUILD: r"build|compile|dist|package|bundle",
-    Purpose.INSTALL: r"install(?:[:_-]dev)?|setup|bootstrap|deps|develop|init",
-    Purpose.RUN: r"dev|start|serve|run|watch",
+_BY_NAME: dict[CommandPurpose, str] = {
+    CommandPurpose.TYPE_CHECK: (
+        r"type-?check(?:ing)?|types?|typing|mypy|pyright|check[:_-]types?|tsc"
+    ),
+    CommandPurpose.TEST: (
+        r"(?:unit-?|run-?)?tests?(?:[:_-](?:unit|all|ci|run))?|checks?|specs?|pytest"
+    ),
+    CommandPurpose.FORMAT: r"format(?:ter|ting)?|fmt|prettier|lint[:_-]fix|fix",
+    CommandPurpose.LINT: (
+        r"lint(?:er|ing)?|style|check[:_-]style|clippy|vet|flake8|ruff|pre-commit|eslint"
+    ),
+    CommandPurpose.DOCS: r"docs?(?:[:_-]build)?|html|site|sphinx",
+    CommandPurpose.BUILD: r"build|compile|dist|package|bundle",
+    CommandPurpose.INSTALL: r"install(?:[:_-]dev)?|setup|bootstrap|deps|develop|init",
+    CommandPurpose.RUN: r"dev|start|serve|run|watch",
 }
 """The whole name of a target, script or environment."""
 _RUNNER = r"(?:npm|pnpm|yarn|bun)(?: run)?(?: -s)? "
-_BY_WORDS: tuple[tuple[Purpose, str], ...] = (
+_BY_WORDS: tuple[tuple[CommandPurpose, str], ...] = (
     (
-        Purpose.TYPE_CHECK,
+        CommandPurpose.TYPE_CHECK,
         rf"\b(?:mypy|pyright|basedpyright|vue-tsc|tsc\b.*--noEmit|{_RUNNER}type-?check)\b",
     ),
     (
-        Purpose.FORMAT,
+        CommandPurpose.FORMAT,
         r"\b(?:ruff format|black|prettier|gofmt|gofumpt|cargo fmt|clang-format)\b"
         rf"|\b{_RUNNER}(?:fmt|format)\b",
     ),
     (
-        Purpose.LINT,
+        CommandPurpose.LINT,
         r"\b(?:ruff|flake8|pylint|eslint|oxlint|biome|golangci-lint|cargo clippy|rubocop|go vet"
         r"|pre-commit run|prek run|staticcheck|phpstan|checkstyle|make lint)\b"
         rf"|\b{_RUNNER}lint\b|\bscripts?/lint\b",
     ),
     (
-        Purpose.TEST,
+        CommandPurpose.TEST,
         r"\b(?:py\.?test|tox|nox|unittest|go test|cargo (?:test|nextest)|vitest|jest|mocha|ava"
         r"|rake(?: test| spec)?|rspec|phpunit|composer (?:run-script )?test|ctest|dotnet test"
         r"|mix test|swift test|deno test|bun test|make (?:test|check)|test-all|runtests(?:\.py)?)\b"
         rf"|\b{_RUNNER}(?:test|t)\b|\bgradlew?\b.* (?:test|check)\b|\bmvnw?\b.* (?:test|verify)\b"
         r"|\bscripts?/(?:test|cibuild)\b",
     ),
-    (Purpose.DOCS, r"\b(?:sphinx-build|mkdocs build|make html|jsdoc|typedoc|cargo doc)\b"),
+    (CommandPurpose.DOCS, r"\b(?:sphinx-build|mkdocs build|make html|jsdoc|typedoc|cargo doc)\b"),
     (
-        Purpose.BUILD,
+        CommandPurpose.BUILD,
         r"\b(?:-m build|uv build|hatch build|poetry build|maturin build|cargo build|go build"
         r"|cmake --build|dotnet build|make build|vite build|webpack|rollup -c)\b"
         rf"|\b{_RUNNER}build\b|\bgradlew?\b.* (?:build|assemble)\b|\bmvnw?\b.* package\b|^make$",
     ),
     (
-        Purpose.INSTALL,
+        CommandPurpose.INSTALL,
         r"\b(?:uv sync|poetry install|pdm install|npm (?:ci|install)|pnpm i(?:nstall)?"
         r"|yarn install|bun install|bundle install|composer (?:install|update)|go mod download"
         r"|pip3? install .*(?:-e |-r |\.(?:\[|$))|make install)",
@@ -106,7 +112,7 @@ _PLUMBING = re.compile(
 """How a line begins that is no command for people."""
 
 
-def purpose_of_name(name: str) -> Purpose | None:
+def purpose_of_name(name: str) -> CommandPurpose | None:
     """Return what a target, script or environment of this name is for."""
     for purpose, pattern in _BY_NAME.items():
         if re.fullmatch(pattern, name, re.IGNORECASE):
@@ -114,7 +120,7 @@ def purpose_of_name(name: str) -> Purpose | None:
     return None
 
 
-def purpose_of_command(command: str) -> Purpose | None:
+def purpose_of_command(command: str) -> CommandPurpose | None:
     """Return what a line of a CI job is for; None: nothing that is worth showing."""
     if _PLUMBING.match(command) or len(command) > MOST_COMMAND_CHARS:
         return None

@@ -13,7 +13,7 @@ from itertools import islice
 from msgspec import Struct
 
 from xscore.extensions.learning.observed.file_traits import IMPORT
-from xscore.extensions.learning.observed.observation import Look
+from xscore.extensions.learning.observed.observation import FileFindings
 from xscore.extensions.learning.observed.observed_fact import SourceLine
 from xscore.extensions.learning.observed.stack import known_packages
 from xscore.platform.files import FileRefused, is_there, opened_folder, read_file_under
@@ -81,9 +81,9 @@ class _Project(Struct, frozen=True):
     """In the top folder or below."""
 
 
-def contradicted_claims(root: RepositoryRoot, look: Look) -> list[Contradiction]:
+def contradicted_claims(root: RepositoryRoot, findings: FileFindings) -> list[Contradiction]:
     """Return what README and CONTRIBUTING say and the files contradict."""
-    project = _project_of(root, look)
+    project = _project_of(root, findings)
     contradictions: list[Contradiction] = []
     for path in _DOCUMENTS:
         text = _read(root, path)
@@ -160,37 +160,37 @@ def _versions(line: str, project: _Project) -> Iterator[tuple[str, str]]:
             yield match[0].strip(), f"the manifest asks for at least {written}"
 
 
-def _project_of(root: RepositoryRoot, look: Look) -> _Project:
+def _project_of(root: RepositoryRoot, findings: FileFindings) -> _Project:
     return _Project(
         root,
-        _packages_of(look),
-        _minimums_of(look),
+        _packages_of(findings),
+        _minimums_of(findings),
         _declared_at_top(root),
-        _has_makefile(root, look),
+        _has_makefile(root, findings),
     )
 
 
-def _has_makefile(root: RepositoryRoot, look: Look) -> bool:
+def _has_makefile(root: RepositoryRoot, findings: FileFindings) -> bool:
     if any(is_there(root.path / name) for name in _MAKEFILES):
         return True
-    return any(path.rpartition("/")[2] in _MAKEFILES for path in look.observed.settings)
+    return any(path.rpartition("/")[2] in _MAKEFILES for path in findings.observed.settings)
 
 
-def _packages_of(look: Look) -> frozenset[str]:
+def _packages_of(findings: FileFindings) -> frozenset[str]:
     packages = set[str]()
-    for traits in look.observed.settings.values():
+    for traits in findings.observed.settings.values():
         packages |= traits.packages.keys()
         # A `tox.ini` may name no package at all.
         for command in traits.commands:
             packages |= _ENVIRONMENT_RUNNERS & set(command.command.split()[:1])
-    for file in look.observed.files.values():
+    for file in findings.observed.files.values():
         packages |= {trait.removeprefix(IMPORT) for trait in file.traits}
     return frozenset(packages & (known_packages().keys() | _ENVIRONMENT_RUNNERS))
 
 
-def _minimums_of(look: Look) -> dict[str, tuple[int, ...]]:
+def _minimums_of(findings: FileFindings) -> dict[str, tuple[int, ...]]:
     minimums: dict[str, tuple[int, ...]] = {}
-    for path, traits in look.observed.settings.items():
+    for path, traits in findings.observed.settings.items():
         # A package below may ask for anything.
         if "/" in path:
             continue

@@ -13,8 +13,8 @@ from typing import Any
 from xscore.extensions.learning.observed.observed_fact import SourceLine
 from xscore.extensions.learning.observed.purposes import (
     MOST_COMMAND_CHARS,
+    CommandPurpose,
     CommandSource,
-    Purpose,
     RunCommand,
     one_command,
     purpose_of_name,
@@ -79,7 +79,7 @@ def _recipes(
         if not recipe and needs:
             recipe = f"{runner} {' '.join(needs)}"
         # `make install` of most projects copies the program into the system.
-        if purpose is Purpose.INSTALL and not _INSTALLS_PACKAGES.search(recipe):
+        if purpose is CommandPurpose.INSTALL and not _INSTALLS_PACKAGES.search(recipe):
             continue
         yield _named(purpose, f"{runner} {target[1]}", SourceLine(path, number), recipe)
 
@@ -157,7 +157,7 @@ def _tox_toml(path: str, text: str) -> Iterator[RunCommand]:
 def _environment(
     path: str, line: int, name: str, *, runner: str, flag: str
 ) -> Iterator[RunCommand]:
-    purpose = purpose_of_name(name) if name else Purpose.TEST
+    purpose = purpose_of_name(name) if name else CommandPurpose.TEST
     if purpose is None:
         return
     command = f"{runner} {flag} {name}" if name else runner
@@ -225,7 +225,7 @@ def _rake_tasks(path: str, text: str) -> Iterator[RunCommand]:
             yield _named(purpose, f"rake {task[1]}", SourceLine(path, number), "")
 
 
-def _named(purpose: Purpose, command: str, at: SourceLine, recipe: str) -> RunCommand:
+def _named(purpose: CommandPurpose, command: str, at: SourceLine, recipe: str) -> RunCommand:
     shown = one_command(recipe)
     if len(shown) > MOST_COMMAND_CHARS:
         shown = f"{shown[:MOST_COMMAND_CHARS]} …"

@@ -7,6 +7,7 @@ the difference goes out; so a process that is killed at any point loses nothing,
 nothing. Trade-off: such a comparison costs 64 bytes an entry of one's own.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
 from threading import Thread
@@ -14,7 +15,7 @@ from time import monotonic
 from typing import Generic, TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from xscore.extensions.shared.server import BAD_ANSWER
 from xscore.extensions.shared.team.address import TeamAddress, connected, probe
@@ -61,26 +62,31 @@ class ExchangeRequest(Struct, frozen=True, kw_only=True):
 class SentEntries(Struct, frozen=True, kw_only=True):
     """What was sent of the difference between a store and the server."""
 
-    sent: int
-    taken_back: int
-    version: int
+    count: int = 0
+    taken_back: int = 0
+    version: int = 0
     """Of the project afterwards; 0: nothing was sent."""
 
 
-class ExchangeResult(Struct, kw_only=True):
+class TakenEntries(Struct, frozen=True, kw_only=True):
+    """What was taken from the server."""
+
+    version: int
+    """Up to which everything was taken."""
+    entries: tuple[Incoming, ...] = ()
+    unreadable: dict[str, int] = {}
+    """Why entries were skipped -> how many."""
+    lacks_own: bool = False
+    """Whether the server may have lost what this store sent, so that all must be compared."""
+
+
+class ExchangeResult(Struct, frozen=True, kw_only=True):
     """What the server answered."""
 
     greeting: ServerGreeting
-    version: int
-    """Up to which everything was taken."""
-    entries: list[Incoming] = field(default_factory=list)
-    sent: int = 0
-    taken_back: int = 0
-    unreadable: dict[str, int] = field(default_factory=dict)
-    """Why entries were skipped -> how many."""
-    took_s: float = 0.0
-    lacks_own: bool = False
-    """Whether the server may have lost what this store sent, so that all must be compared."""
+    sent: SentEntries
+    taken: TakenEntries
+    took_s: float
 
 
 def project_digest(key: TeamKey, repository: str) -> str:
@@ -102,18 +108,15 @@ def exchange(request: ExchangeRequest) -> ExchangeResult:
     with connected(request.address) as connection:
         server = TeamServer(connection, address=request.address, project=project)
         greeting = server.greet()
-        result = ExchangeResult(greeting=greeting, version=0)
-        newest = greeting.version
+        sent = SentEntries()
         if request.outgoing is not None:
             sent = _send(server, request.key, greeting, request.outgoing, project)
-            result.sent, result.taken_back = sent.sent, sent.taken_back
-            newest = max(newest, sent.version)
-            if newest and not greeting.epoch:
+            if sent.version and not greeting.epoch:
                 # The first entry of all began the project.
-                result.greeting = server.greet()
-        _take(server, request, result, project, newest=newest)
-    result.took_s = monotonic() - began
-    return result
+                greeting = server.greet()
+        newest = max(greeting.version, sent.version)
+        taken = _take(server, request, greeting, project, newest=newest)
+    return ExchangeResult(greeting=greeting, sent=sent, taken=taken, took_s=monotonic() - began)
 
 
 def _send(
@@ -138,7 +141,7 @@ def _send(
     version = 0
     for start in range(0, len(entries), MOST_AT_ONCE):
         version = server.put(entries[start : start + MOST_AT_ONCE])
-    return SentEntries(sent=sent, taken_back=len(entries) - sent, version=version)
+    return SentEntries(count=sent, taken_back=len(entries) - sent, version=version)
 
 
 def _encrypted(
@@ -152,36 +155,43 @@ def _encrypted(
 def _take(
     server: TeamServer,
     request: ExchangeRequest,
-    result: ExchangeResult,
+    greeting: ServerGreeting,
     project: str,
     *,
     newest: int,
-) -> None:
+) -> TakenEntries:
     """Take every entry that is new, page by page."""
     since = request.version
+    lacks_own = False
     # A server that was made anew, or restored from a backup, counts from another beginning.
-    is_other = result.greeting.epoch != request.epoch
+    is_other = greeting.epoch != request.epoch
     if is_other or newest < since:
         since = 0
         # What this store sent before may be missing there.
         is_whole = request.outgoing is not None and request.outgoing.is_whole
-        result.lacks_own = bool(request.epoch) and not is_whole
+        lacks_own = bool(request.epoch) and not is_whole
     began_at = since
+    entries: list[Incoming] = []
+    unreadable: Counter[str] = Counter()
     while since < newest:
         page = server.pull(since)
-        for entry in page:
-            _read_entry(request, result, project, entry)
+        for row in page:
+            entry = _read_row(request, greeting, project, row)
+            if isinstance(entry, Incoming):
+                entries.append(entry)
+            else:
+                unreadable[entry] += 1
         if not page:
             break
         since = page[-1].version
         if len(page) < PAGE:
             break
-    result.version = since
     if since != began_at or request.is_first:
         profile = msgspec.json.encode(MemberProfile(request.by))
-        server.note_reader(
-            request.key.encrypt(profile, profile_place(result.greeting, project)), since
-        )
+        server.note_reader(request.key.encrypt(profile, profile_place(greeting, project)), since)
+    return TakenEntries(
+        version=since, entries=tuple(entries), unreadable=dict(unreadable), lacks_own=lacks_own
+    )
 
 
 def profile_place(greeting: ServerGreeting, project: str, member: str | None = None) -> RowPlace:
@@ -189,23 +199,19 @@ def profile_place(greeting: ServerGreeting, project: str, member: str | None = N
     return RowPlace(greeting.organisation, project, member or greeting.member, "", "profile")
 
 
-def _read_entry(
-    request: ExchangeRequest, result: ExchangeResult, project: str, entry: ServerEntry
-) -> None:
+def _read_row(
+    request: ExchangeRequest, greeting: ServerGreeting, project: str, row: ServerEntry
+) -> Incoming | str:
+    """Return the entry of a row, or why it cannot be read."""
     try:
-        place = (result.greeting.organisation, project, request.repository)
-        result.entries.append(read_entry(request.key, entry, *place))
+        return read_entry(request.key, row, greeting.organisation, project, request.repository)
     except OtherKey:
-        _count(result, "encrypted by another key of the team")
+        return "encrypted by another key of the team"
     except StoreDamaged:
-        _count(result, "changed on the server")
+        return "changed on the server"
     # Also of a text that is nested too deep.
     except (ValueError, RecursionError):
-        _count(result, "in a form that this xscore does not read")
-
-
-def _count(result: ExchangeResult, reason: str) -> None:
-    result.unreadable[reason] = result.unreadable.get(reason, 0) + 1
+        return "in a form that this xscore does not read"
 
 
 def read_entry(
@@ -257,7 +263,7 @@ class RunningRequest(Generic[T]):
             raise self._error
         if self._error is not None:
             raise SharedUnavailable(
-                f"the shared server {name} answered nonsense: {type(self._error).__name__}",
+                f"the shared server {name} sent an invalid reply: {type(self._error).__name__}",
                 hint="Check shared.memories_url.",
             ) from self._error
         if not self._results:

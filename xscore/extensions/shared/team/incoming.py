@@ -22,16 +22,19 @@ from xscore.platform import database
 from xscore.platform.hashing import digest
 from xscore.records.memory import MEMBER_CHARS, Citation, Memory
 from xscore.store import evidence, memory_rows
-from xscore.store.checkpoints import CheckpointPayload, write_checkpoint
+from xscore.store.checkpoints import (
+    CheckpointContent,
+    CheckpointPayload,
+    delete_checkpoints_of_team,
+    has_checkpoint,
+    write_checkpoint,
+)
 from xscore.store.memory_writer import write_memory
 from xscore.store.mention_links import link_mentions
 from xscore.store.removal import remove_memory_rows
 from xscore.store.store import Store
 
 ID_CHARS = 20
-_TEAM_CHECKPOINT = """
-    SELECT name FROM checkpoint WHERE json_extract(payload, '$.from_team') = ?
-"""
 
 
 class Incoming(Struct, frozen=True, kw_only=True):
@@ -134,26 +137,16 @@ def _apply_checkpoint(
 ) -> None:
     """Store a checkpoint under its name, or with its author's where a checkpoint of the user has
     that name."""
-    row = connection.execute(_TEAM_CHECKPOINT, (identifier,)).fetchone()
-    if row is not None:
-        connection.execute("DELETE FROM checkpoint WHERE name = ?", row)
-        arrivals.removed += entry.checkpoint is None
+    deleted = delete_checkpoints_of_team(connection, identifier)
     shared = entry.checkpoint
     if shared is None:
+        arrivals.removed += deleted
         return
-    payload = CheckpointPayload(
-        branch=shared.branch,
-        ticket=shared.ticket,
-        persona=shared.persona,
-        notes=shared.notes,
-        goals=shared.goals,
-        entries=shared.entries,
-        from_team=identifier,
-        by=shared.by or entry.member[:MEMBER_CHARS],
-    )
+    content = {field: getattr(shared, field) for field in CheckpointContent.__struct_fields__}
+    author = shared.by or entry.member[:MEMBER_CHARS]
+    payload = CheckpointPayload(**content, from_team=identifier, by=author)
     name = shared.name
-    taken = "SELECT 1 FROM checkpoint WHERE name = ?"
-    if connection.execute(taken, (name,)).fetchone():
+    if has_checkpoint(connection, name):
         name = f"{shared.name} ({payload.by})"
     write_checkpoint(connection, name, payload, created_at=shared.created_at)
     arrivals.checkpoints += 1
@@ -167,7 +160,5 @@ def remove_team_memories(store: Store, *, now: float) -> int:
         )
         of_team = {memory.id: memory for memory in memories}
         remove_memory_rows(store.connection, of_team, now=now)
-        store.connection.execute(
-            "DELETE FROM checkpoint WHERE json_extract(payload, '$.from_team') <> ''"
-        )
+        delete_checkpoints_of_team(store.connection)
     return len(of_team)

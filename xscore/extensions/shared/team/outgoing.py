@@ -12,8 +12,7 @@ change.
 import sqlite3
 from collections.abc import Collection, Sequence
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from xscore.extensions.shared.team.membership import Membership
 from xscore.extensions.shared.team.shared_content import (
@@ -25,10 +24,9 @@ from xscore.extensions.shared.team.shared_content import (
     checkpoint_content,
     memory_content,
 )
-from xscore.platform.database import damage_if_invalid
 from xscore.records.memory import Memory, MemoryScope, MemorySource
 from xscore.store import evidence, memory_rows
-from xscore.store.checkpoints import CheckpointPayload, checkpoints_taken_back
+from xscore.store.checkpoints import checkpoints_taken_back, shared_checkpoints
 from xscore.store.copied_stores import NEWEST_EVENT
 from xscore.store.events import EventName
 from xscore.store.lookup import LIVE_STATUSES
@@ -46,10 +44,6 @@ _CHANGED = f"""
         AND name IN ('{EventName.STORED}', '{EventName.UPDATED}', '{EventName.REMOVED}')
 """
 """Which memories events are about; consolidation writes one event for all that it changed."""
-_CHECKPOINTS = """
-    SELECT name, created_at, payload FROM checkpoint
-    WHERE json_extract(payload, '$.is_shared') = 1 ORDER BY name
-"""
 
 
 class OutgoingText(Struct, frozen=True):
@@ -164,25 +158,17 @@ def _texts_of(
 
 def _checkpoints(connection: sqlite3.Connection, membership: Membership) -> list[OutgoingText]:
     texts: list[OutgoingText] = []
-    for name, created_at, payload in connection.execute(_CHECKPOINTS).fetchall():
-        with damage_if_invalid("a checkpoint"):
-            kept = msgspec.json.decode(payload, type=CheckpointPayload)
-        content = checkpoint_content(
-            SharedCheckpoint(
-                by=membership.by,
-                repository=membership.repository,
-                name=name,
-                created_at=created_at,
-                branch=kept.branch,
-                ticket=kept.ticket,
-                persona=kept.persona,
-                notes=kept.notes,
-                goals=kept.goals,
-                entries=kept.entries,
-            )
+    for row in shared_checkpoints(connection):
+        checkpoint = SharedCheckpoint(
+            by=membership.by,
+            repository=membership.repository,
+            name=row.name,
+            created_at=row.created_at,
+            **structs.asdict(row.content),
         )
+        content = checkpoint_content(checkpoint)
         if len(content) <= MAX_CONTENT_BYTES:
-            texts.append(OutgoingText(checkpoint_identity(name), CHECKPOINT, content))
+            texts.append(OutgoingText(checkpoint_identity(row.name), CHECKPOINT, content))
     return texts
 
 

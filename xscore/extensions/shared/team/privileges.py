@@ -87,7 +87,7 @@ def _checked(address: TeamAddress, settings: SharedSettings) -> DoctorFinding:
         ASPECT,
         True,
         f"{address.name}: {greeting.organisation}, {settings.memories}; {tls}; {bounded};"
-        " this login may no more than it needs",
+        " this login has only the rights it needs",
     )
 
 

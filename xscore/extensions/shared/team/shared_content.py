@@ -25,9 +25,8 @@ from xscore.records.memory import (
     MemoryStatus,
     member_key,
 )
-from xscore.records.turn import SessionEntry
 from xscore.store import memory_writer
-from xscore.store.checkpoints import is_checkpoint_name
+from xscore.store.checkpoints import CheckpointContent, is_checkpoint_name
 from xscore.store.composing import entity_for_key
 from xscore.store.personal_data import redact_said
 
@@ -50,19 +49,13 @@ class SharedMemory(Struct, frozen=True, kw_only=True):
     memory: SavedMemory
 
 
-class SharedCheckpoint(Struct, frozen=True, kw_only=True):
+class SharedCheckpoint(CheckpointContent, frozen=True, kw_only=True):
     """A checkpoint as it goes to the server."""
 
     by: str
     repository: str
     name: str
     created_at: float
-    branch: str = ""
-    ticket: str = ""
-    persona: str = ""
-    notes: tuple[str, ...] = ()
-    goals: tuple[str, ...] = ()
-    entries: tuple[SessionEntry, ...] = ()
 
 
 class MemberProfile(Struct, frozen=True):
@@ -156,14 +149,14 @@ def read_checkpoint(content: bytes, *, repository: str) -> SharedCheckpoint:
     shared = _redacted(msgspec.json.decode(content, type=SharedCheckpoint))
     _check_origin(shared, repository)
     if not is_checkpoint_name(shared.name):
-        raise ValueError("that is no name for a checkpoint")
+        raise ValueError("that is not a valid checkpoint name")
     return shared
 
 
 def _check_origin(shared: SharedMemory | SharedCheckpoint, repository: str) -> None:
     """Refuse what claims to be of another repository, and a name that is none."""
     if shared.repository != repository:
-        raise ValueError("it is of another repository")
+        raise ValueError("it belongs to another repository")
     if len(shared.by) > _NAME_CHARS:
         raise ValueError("its author's name is too long")
 

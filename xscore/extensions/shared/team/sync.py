@@ -20,6 +20,7 @@ from xscore.extensions.shared.team.exchange_with_team import (
 )
 from xscore.extensions.shared.team.incoming import Arrivals, Incoming, apply_incoming
 from xscore.extensions.shared.team.membership import (
+    COMMAND_S,
     Membership,
     has_news,
     is_users_own,
@@ -34,15 +35,16 @@ from xscore.extensions.shared.team.outgoing import (
 from xscore.extensions.shared.team.team_key import team_key
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
+from xscore.records.memory import MemorySource
 from xscore.settings.model import SharedSettings
-from xscore.store.checkpoints import note_checkpoints_erased
+from xscore.store import memory_rows
+from xscore.store.checkpoints import is_shared_checkpoint, note_checkpoints_erased
 from xscore.store.copied_stores import has_statement_since
+from xscore.store.other_places import is_followed
 from xscore.store.store import Store
 
-MOST_RISE = 1.25
-"""By how much one exchange can raise what is usual; it falls at once."""
-COMMAND_S = 120.0
-"""For a command that is about nothing else, with thousands of memories to take."""
+FITS_A_TURN_S = 0.3
+"""An exchange that takes longer is left to a process beside the turns, the next time."""
 
 
 class TeamSync(Struct, frozen=True, kw_only=True):
@@ -117,7 +119,7 @@ def synchronise(store: Store, settings: SharedSettings, *, everything: bool = Fa
     begun = begin_exchange(store, settings, membership)
     result = begun.running.wait(COMMAND_S, name=begun.request.address.name)
     done = finish_exchange(store, settings, begun, result)
-    if result.lacks_own and settings.memories == "write":
+    if result.taken.lacks_own and settings.memories == "write":
         begun = begin_exchange(store, settings, required_membership(store))
         result = begun.running.wait(COMMAND_S, name=begun.request.address.name)
         repeated = finish_exchange(store, settings, begun, result)
@@ -189,7 +191,7 @@ def finish_exchange(
         # The exchange's own events are no news; what was stated during it stays one.
         if event is None:
             event = newest_event(connection)
-        if result.lacks_own:
+        if result.taken.lacks_own:
             event = -1
         write_membership(
             connection,
@@ -198,27 +200,20 @@ def finish_exchange(
                 organisation=result.greeting.organisation,
                 member=result.greeting.member,
                 epoch=result.greeting.epoch,
-                version=result.version,
+                version=result.taken.version,
                 event=event,
                 kinds=settings.kinds,
                 synced_at=now,
-                usual_s=_usual_s(membership, result),
-                late=0,
+                is_slow=result.took_s > FITS_A_TURN_S,
+                asked_beside_at=0.0,
+                problem="",
                 failures=0,
                 failed_at=0.0,
             ),
         )
-    if arrivals.total:
+    if arrivals.total and not is_followed(store.root):
         _check_citations(store, now=now)
     return _report(membership.repository, begun, result, arrivals)
-
-
-def _usual_s(membership: Membership, result: ExchangeResult) -> float:
-    """Return how long an exchange usually takes: one slow one, as the first is, lengthens no
-    wait."""
-    if not membership.usual_s:
-        return result.took_s
-    return min(result.took_s, MOST_RISE * membership.usual_s)
 
 
 def _compared_until(
@@ -236,7 +231,7 @@ def _of_others(connection: Connection, result: ExchangeResult) -> list[Incoming]
     """Leave out what this store itself has sent, and has."""
     member = result.greeting.member
     entries: list[Incoming] = []
-    for entry in result.entries:
+    for entry in result.taken.entries:
         if entry.member != member or not _is_here(connection, entry):
             entries.append(entry)
     return entries
@@ -245,14 +240,10 @@ def _of_others(connection: Connection, result: ExchangeResult) -> list[Incoming]
 def _is_here(connection: Connection, entry: Incoming) -> bool:
     """Whether this store is where an entry of its own member comes from."""
     if entry.memory is not None:
-        query = "SELECT 1 FROM memory_row WHERE id = ? AND source = 'explicit'"
-        return connection.execute(query, (entry.memory.memory.id,)).fetchone() is not None
+        stored = memory_rows.memory_with_id(connection, entry.memory.memory.id)
+        return stored is not None and stored.source is MemorySource.EXPLICIT
     if entry.checkpoint is not None:
-        query = """
-            SELECT 1 FROM checkpoint
-            WHERE name = ? AND json_extract(payload, '$.is_shared') = 1
-        """
-        return connection.execute(query, (entry.checkpoint.name,)).fetchone() is not None
+        return is_shared_checkpoint(connection, entry.checkpoint.name)
     return False
 
 
@@ -268,14 +259,14 @@ def _report(
     outgoing = begun.request.outgoing
     return TeamSync(
         repository=repository,
-        sent=result.sent,
-        taken_back=result.taken_back,
+        sent=result.sent.count,
+        taken_back=result.sent.taken_back,
         added=arrivals.added,
         changed=arrivals.changed,
         removed=arrivals.removed,
         checkpoints=arrivals.checkpoints,
         forgotten=arrivals.forgotten,
-        skipped=result.unreadable,
+        skipped=result.taken.unreadable,
         too_long=outgoing.too_long if outgoing is not None else 0,
         took_s=result.took_s,
     )

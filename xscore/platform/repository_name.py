@@ -1,4 +1,4 @@
-"""The name under which a team knows a repository: `github.com/acme/pay`, however it was cloned.
+"""The name of a repository from its origin: `github.com/acme/pay`, however it was cloned.
 
 Pure. A clone in a folder, or without an origin, has no name of its own; its user gives one.
 Trade-off: a mirror at another host is another repository, unless its user says otherwise.
@@ -25,6 +25,11 @@ def repository_name(origin: str) -> str:
     return name if _NAME.fullmatch(name) and ".." not in name else ""
 
 
+def short_name(name: str) -> str:
+    """Return a name without its host, as people say it: `acme/pay`."""
+    return name.partition("/")[2] or name
+
+
 def _host_and_path(origin: str) -> tuple[str, str]:
     if "://" in origin:
         try:
@@ -41,7 +46,7 @@ def checked_name(name: str) -> str:
     cleaned = name.strip().strip("/")
     if not _GIVEN.fullmatch(cleaned) or ".." in cleaned:
         raise UsageError(
-            f"{name!r} is no name for a repository",
+            f"{name!r} is not a valid repository name",
             hint="Use letters, digits and ._~+/-, as in github.com/acme/pay.",
         )
     return cleaned
