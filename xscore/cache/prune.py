@@ -90,7 +90,8 @@ _PART = f" AND EXISTS (SELECT 1 FROM content WHERE id = content_id AND {_IS_PART
 _USELESS = """
     SELECT count(*) FROM content WHERE memories = 0 AND id NOT IN (
         SELECT content_id FROM judgment WHERE query_id IN (SELECT value FROM json_each(?2)))
-      AND NOT (hash IN (SELECT value FROM json_each(?1)) AND id IN (SELECT content_id FROM judgment))
+      AND NOT (id IN (SELECT content_id FROM judgment)
+        AND hash IN (SELECT value FROM json_each(?1)))
 """
 _REMOVE_USELESS = """
     DELETE FROM content WHERE id IN (
