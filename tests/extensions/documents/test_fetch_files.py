@@ -243,8 +243,9 @@ def test_a_passage_says_how_much_of_the_question_it_holds(shop: Path, tmp_path: 
     def reason(question: str) -> str:
         shown = run("context", question, "--kind", "document", "--json", cwd=shop)
         receipt = json.loads(shown.stdout)
-        (passage,) = [*receipt["selected"], *receipt["near_misses"]]
-        return str(passage["reason"])
+        passages: list[dict[str, str]] = receipt["selected"] + receipt["near_misses"]
+        (passage,) = passages
+        return passage["reason"]
 
     assert "%" not in reason("when are refunds of the orchard gateway final?")
     partly = reason("when are refunds of the orchard gateway payable to pilgrims abroad?")
