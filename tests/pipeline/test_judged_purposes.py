@@ -162,6 +162,12 @@ async def test_an_edit_leaves_the_line_until_another_is_written(shop: Path, host
     before = dict(host.judged())
     await ask(shop, host.showing())
     assert newly_judged(host, before) == {PRICES: of_file}
+    # What the judge was shown is explained, though it is of the text before the last edit.
+    prices.write_text(prices.read_text("utf-8").replace("* 7 // 10", "* 6 // 10"), "utf-8")
+    await ask(shop, host.showing())
+    async with Pipeline.open(shop, host.showing()) as pipeline:
+        explained = await pipeline.explain("shop/prices.py::discount")
+    assert explained.purpose == "Knows discounts."
 
 
 async def test_each_way_keeps_its_judgments(shop: Path, host: Host) -> None:
