@@ -6,6 +6,8 @@ import pytest
 
 from tests.extensions.shared.team.storm import run_storm
 
+pytestmark = pytest.mark.verify
+
 
 @pytest.mark.parametrize(
     ("members", "repositories", "seconds"),
