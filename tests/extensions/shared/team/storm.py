@@ -209,10 +209,10 @@ class Storm:
 
     def judged_twice(self) -> int:
         """Return how many judgments were paid for beyond one for each task."""
-        most = len(TASKS)
+        task_count = len(TASKS)
         excess = 0
         for count in self.judge.counts.judgments.values():
-            excess += max(0, count - most)
+            excess += max(0, count - task_count)
         return excess
 
     def settle(self) -> tuple[dict[str, set[str]], list[str]]:
@@ -229,14 +229,14 @@ class Storm:
         # All are sent before all are taken.
         for is_last in (False, True):
             for login, repository in clones:
-                found = self._exchange(login, repository)
+                copies_of_text = self._exchange(login, repository)
                 if not is_last:
-                    texts_of[repository] |= found.keys()
+                    texts_of[repository] |= copies_of_text.keys()
                     continue
-                for text, count in found.items():
+                for text, count in copies_of_text.items():
                     if count > 1:
                         problems.append(f"{text}: {count} times with {login}")
-                for text in texts_of[repository] - found.keys():
+                for text in texts_of[repository] - copies_of_text.keys():
                     problems.append(f"{text}: not with {login}")
         return texts_of, problems
 
@@ -281,10 +281,10 @@ def _figures(
     lost = [text for text, repository in stated.items() if text not in texts_of[repository]]
     lost += [problem for problem in problems if "not with" in problem]
     doubled = [problem for problem in problems if "times" in problem]
-    known = set().union(*texts_of.values())
+    texts = set().union(*texts_of.values())
     on_server = storm.on_server("xscore_team.entry")
-    if on_server != len(known):
-        doubled.append(f"{on_server} on the server, {len(known)} known")
+    if on_server != len(texts):
+        doubled.append(f"{on_server} on the server, {len(texts)} known")
     judged = storm.judge.counts.judgments.total()
     turns = [line for line in lines if "took_s" in line]
     seconds = sorted(line["took_s"] for line in turns)
