@@ -39,9 +39,12 @@ def join_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> Joine
     for repository in parts.store.others:
         try:
             lent = repository.candidates(tests=parts.settings.judge.tests)
+            remark = repository.remark()
         except XscoreError as error:
             warnings.append(_not_joined(repository.name, error))
             continue
+        if remark:
+            parts.observer.note(remark)
         # What is here, too, or in another of them, is judged once, as what is here.
         new = [candidate for candidate in lent if candidate.content_hash not in own_hashes]
         own_hashes.update([candidate.content_hash for candidate in new])
