@@ -94,6 +94,7 @@ async def test_memories_of_another_repository_are_judged_and_kept_by_score(
     assert "acme/lib: src/rates.py" in kept and "acme/lib: d" in kept
     (joined,) = answer.also
     assert joined.name == LIB_NAME and joined.left_out == 0
+    assert answer.scope.also == (LIB_NAME,)
     assert answer.coverage.candidates == alone.coverage.candidates + joined.memories
     # What was judged without the library is not judged repeated, and with it nothing twice.
     assert answer.coverage.judged == joined.memories and repeated.coverage.judged == 0
