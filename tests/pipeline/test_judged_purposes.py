@@ -9,13 +9,14 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tests import programs
 from tests.pipeline.conftest import TASK, ask
 from tests.pipeline.conftest import settings_for as chat_settings
 from tests.servers import OpenAIServer
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
 from tests.waiting import rows
-from xscore.cache.prune import prune_judgments
+from xscore.cache.prune import PruneOptions, preview_prune, prune_judgments
 from xscore.cache.stats import cache_stats
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
@@ -161,6 +162,12 @@ async def test_an_edit_leaves_the_line_until_another_is_written(shop: Path, host
     before = dict(host.judged())
     await ask(shop, host.showing())
     assert newly_judged(host, before) == {PRICES: of_file}
+    # What the judge was shown is explained, though it is of the text before the last edit.
+    prices.write_text(prices.read_text("utf-8").replace("* 7 // 10", "* 6 // 10"), "utf-8")
+    await ask(shop, host.showing())
+    async with Pipeline.open(shop, host.showing()) as pipeline:
+        explained = await pipeline.explain("shop/prices.py::discount")
+    assert explained.purpose == "Knows discounts."
 
 
 async def test_each_way_keeps_its_judgments(shop: Path, host: Host) -> None:
@@ -172,7 +179,9 @@ async def test_each_way_keeps_its_judgments(shop: Path, host: Host) -> None:
     async with Pipeline.open(shop, host.showing()) as pipeline:
         connection = pipeline.store.connection
         stats = cache_stats(connection, pipeline.store.path, judge=None, now=5.0)
-        assert (stats.unreachable, prune_judgments(connection, now=5.0).judgments) == (0, 0)
+        preview = preview_prune(connection, PruneOptions(), now=5.0)
+        pruned = prune_judgments(connection, now=5.0)
+        assert (stats.unreachable, pruned.judgments, preview) == (0, 0, pruned)
         for turn in (plain, described):
             unlisted = await pipeline.explain("shop/cart.py::Cart.add", turn_id=turn.turn_id)
             assert unlisted.outcome != "unjudged"
@@ -228,3 +237,19 @@ async def test_a_line_that_gives_orders_has_prompts_of_its_own(shop: Path) -> No
         line for body in judging for line in body.split('purpose=\\"')[1:] if "word" in line
     }
     assert len(shown.partition('\\"')[0]) <= LINE_CHARS + len("\\u2026")
+
+
+async def test_reasons_stay_when_another_memory_goes(shop: Path) -> None:
+    """No row of a memory has what is shown with a purpose, and it is in use all the same."""
+    with OpenAIServer(score=SCORE) as server:
+        settings = chat_settings(server, purposes=True)
+        await write(shop, settings, {PRICES: LINE}, at=1.0)
+        first = await ask(shop, settings)
+        added = programs.run("memory", "add", "Discounts end in march.", "--json", cwd=shop)
+        gone = programs.run("memory", "delete", json.loads(added.stdout)["id"], "--yes", cwd=shop)
+        assert gone.returncode == 0, gone.stderr
+        repeated = await ask(shop, settings)
+    assert repeated.coverage.judged == 0
+    reasons = [memory.reason for memory in first.selected]
+    assert any(reasons)
+    assert [memory.reason for memory in repeated.selected] == reasons
