@@ -51,18 +51,17 @@ IS_UNPACKED = "(version = 0 OR version IN (SELECT version FROM main.unpacked_ver
 """SQL condition on `memory_row`: in no pack."""
 _PACKS = f"""
     SELECT path, updated_at, identities, kinds, entities, languages, numbers, {{terms}}
-    FROM main.file_row AS listed JOIN main.version_pool AS pack ON pack.version = listed.version
-    WHERE listed.worktree = {HERE} AND pack.layer = ? ORDER BY path
+    FROM main.file_row AS listed JOIN main.version_pool ON number = 2 * listed.version + ?
+    WHERE listed.worktree = {HERE} AND listed.version > 0 ORDER BY path
 """
 _TO_PACK = "SELECT version FROM unpacked_version WHERE NOT is_tried ORDER BY version LIMIT ?"
 _PUT = """
     INSERT INTO version_pool
-      (version, layer, updated_at, identities, kinds, entities, languages, numbers, terms)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (version) DO UPDATE SET layer = excluded.layer, updated_at = excluded.updated_at,
-      identities = excluded.identities, kinds = excluded.kinds, entities = excluded.entities,
-      languages = excluded.languages, numbers = excluded.numbers, terms = excluded.terms
+      (number, updated_at, identities, kinds, entities, languages, numbers, terms)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
+_PLACES = {Layer.GRAPH: 0, Layer.VECTOR: 1}
+"""The layers of which files are made, and what each adds to twice the number of a version."""
 
 
 class LayerColumns(NamedTuple):
@@ -118,7 +117,7 @@ def read_packs(
     """Return the packed memories of a layer that this worktree has, by path; None if there are
     none. Raises StoreDamaged."""
     query = _PACKS.format(terms="terms" if with_terms else "x''")
-    rows = connection.execute(query, (layer,)).fetchall()
+    rows = connection.execute(query, (_PLACES[layer],)).fetchall()
     if not rows:
         return None
     paths, times, identities, kinds, entities, languages, numbers, terms = zip(*rows, strict=True)
@@ -178,34 +177,36 @@ def pack_versions(
 
 
 def _pack(connection: sqlite3.Connection, version: int) -> None:
-    rows = connection.execute(_MEMORIES, (version,)).fetchall()
-    pack = _packed([_PackedMemory(*row) for row in rows])
-    if pack is None:
-        connection.execute("UPDATE unpacked_version SET is_tried = 1 WHERE version = ?", (version,))
-        return
-    connection.execute(_PUT, (version, *pack))
+    memories = [_PackedMemory(*row) for row in connection.execute(_MEMORIES, (version,)).fetchall()]
+    packs: list[tuple[object, ...]] = []
+    for layer in {memory.layer for memory in memories}:
+        columns = _packed([memory for memory in memories if memory.layer == layer])
+        if layer not in _PLACES or columns is None:
+            tried = "UPDATE unpacked_version SET is_tried = 1 WHERE version = ?"
+            connection.execute(tried, (version,))
+            return
+        packs.append((2 * version + _PLACES[Layer(layer)], *columns))
+    connection.executemany(_PUT, packs)
     connection.execute("DELETE FROM unpacked_version WHERE version = ?", (version,))
 
 
 def _packed(memories: Sequence[_PackedMemory]) -> tuple[object, ...] | None:
-    """Return the columns of a pack after `version`; None where these memories fit into none."""
-    if not memories:
-        return ("", 0.0, b"", "", "", "", b"", b"")
+    """Return the columns of a pack after its number; None where these memories fit into none.
+
+    memories: of one layer of a version.
+    """
     first = memories[0]
     identities: list[str] = []
     numbers: list[int] = []
     for memory in memories:
-        # Live, of one layer and one date, and named as the index names memories.
-        is_alike = (memory.layer, memory.status, memory.updated_at) == (
-            first.layer,
-            MemoryStatus.ACTIVE,
-            first.updated_at,
-        )
+        # Live, of one date, and named as the index names memories.
+        is_alike = (memory.status, memory.updated_at) == (MemoryStatus.ACTIVE, first.updated_at)
         if not (is_alike and _IDENTITY.fullmatch(f"{memory.id} {memory.hash}")):
             return None
         entries, rest = divmod(len(memory.terms), TERM_ENTRY.size)
         numbers_of_memory = (memory.start_line, memory.end_line, memory.tokens, entries)
-        if rest or memory.kind not in _LETTERS or not 0 <= max(numbers_of_memory) <= _MOST:
+        is_in_range = min(numbers_of_memory) >= 0 and max(numbers_of_memory) <= _MOST
+        if rest or memory.kind not in _LETTERS or not is_in_range:
             return None
         identities += memory.id.removeprefix(_ID_PREFIX), memory.hash
         numbers += numbers_of_memory
@@ -216,7 +217,6 @@ def _packed(memories: Sequence[_PackedMemory]) -> tuple[object, ...] | None:
     if len({memory.language for memory in memories}) == 1:
         languages = first.language
     return (
-        first.layer,
         first.updated_at,
         bytes.fromhex("".join(identities)),
         "".join([_LETTERS[Kind(memory.kind)] for memory in memories]),

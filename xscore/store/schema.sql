@@ -143,8 +143,7 @@ BEGIN
 END;
 
 CREATE TABLE version_pool (                     -- what a turn reads of the memories of a version (`packed_pool`)
-    version    INTEGER PRIMARY KEY,             -- of `file_version`
-    layer      TEXT NOT NULL,                   -- of all its memories; empty: it has none
+    number     INTEGER PRIMARY KEY,             -- 2 × the number of the version, 1 more for its vector layer
     updated_at REAL NOT NULL,
     identities BLOB NOT NULL,                   -- id and content hash of each
     kinds      TEXT NOT NULL,                   -- a letter for each
@@ -154,13 +153,13 @@ CREATE TABLE version_pool (                     -- what a turn reads of the memo
     terms      BLOB NOT NULL
 );
 
-CREATE TABLE unpacked_version (                 -- versions without a row in `version_pool`; maintained by triggers
+CREATE TABLE unpacked_version (                 -- versions that are not packed; maintained by triggers
     version  INTEGER PRIMARY KEY,
-    is_tried INTEGER NOT NULL DEFAULT 0         -- 1: its memories fit into no pack
+    is_tried INTEGER NOT NULL DEFAULT 0         -- 1: some of its memories fit into no pack
 );
 CREATE TRIGGER pack_of_unpacked_version AFTER INSERT ON unpacked_version
 BEGIN
-    DELETE FROM version_pool WHERE version = NEW.version;
+    DELETE FROM version_pool WHERE number IN (2 * NEW.version, 2 * NEW.version + 1);
 END;
 CREATE TRIGGER pack_of_new_version AFTER INSERT ON file_version
 BEGIN
@@ -168,7 +167,7 @@ BEGIN
 END;
 CREATE TRIGGER pack_of_gone_version AFTER DELETE ON file_version
 BEGIN
-    DELETE FROM version_pool WHERE version = OLD.number;
+    DELETE FROM version_pool WHERE number IN (2 * OLD.number, 2 * OLD.number + 1);
     DELETE FROM unpacked_version WHERE version = OLD.number;
 END;
 CREATE TRIGGER pack_of_new_memory AFTER INSERT ON memory_row WHEN NEW.version > 0
