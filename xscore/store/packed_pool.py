@@ -127,7 +127,11 @@ def read_packs(
         hexadecimal = b"".join(identities).hex()
         step = 2 * _IDENTITY_BYTES
         starts = range(0, len(hexadecimal), step)
-        values = struct.unpack(f"<{_NUMBERS_OF_MEMORY * len(starts)}H", b"".join(numbers))
+        joined_numbers = b"".join(numbers)
+        form = f"<{_NUMBERS_OF_MEMORY * len(starts)}H"
+        if len(joined_numbers) != struct.calcsize(form):
+            raise ValueError("numbers are missing")
+        values = struct.unpack(form, joined_numbers)
         columns = LayerColumns(
             ids=[_ID_PREFIX + hexadecimal[start : start + _ID_CHARS] for start in starts],
             hashes=[hexadecimal[start + _ID_CHARS : start + step] for start in starts],
