@@ -25,7 +25,7 @@ from xscore.store.store import Store
 FILES = {
     "cart.py": 'def total(items):\n    """Sum."""\n    return sum(items)\n\n\nLIMIT = 9\n',
     "copy/cart.py": 'def total(items):\n    """Sum."""\n    return sum(items)\n',
-    "tests/test_cart.py": "from cart import total\n\n\ndef test_none():\n    assert not total([])\n",
+    "tests/test_cart.py": "from cart import total\n\n\ndef test_no():\n    assert not total([])\n",
     "page.html": "<p>\nOne\n</p>\n<script>\nfunction shown() {\n  return 1;\n}\n</script>\n",
     "README.md": "# Cart\n\nIt sums.\n\n## Limits\n\nNine.\n",
     "settings.toml": "[cart]\nlimit = 9\n",
