@@ -259,14 +259,14 @@ def test_a_clone_takes_over_and_packs(store: Store, root: Path, tmp_path: Path) 
     copy = tmp_path / "copy"
     shutil.copytree(root, copy)
     subprocess.run(["rm", "-rf", str(copy / ".xscore")], check=True)
-    with Store.open_with(find_root(copy), Settings(), create=True) as other:
+    with Store.open_with(find_root(copy), Settings(), create=True) as copied_store:
         index_repository(
-            other.connection,
-            other.root,
+            copied_store.connection,
+            copied_store.root,
             IndexSettings(),
             now=NOW,
             siblings=lambda: [store.root.store_file],
         )
-        assert versions_without(other.connection) == 0
-        assert read(other) == read_without_packs(other)
-        assert len(read(other)[0]) == len(read(store)[0])
+        assert versions_without(copied_store.connection) == 0
+        assert read(copied_store) == read_without_packs(copied_store)
+        assert len(read(copied_store)[0]) == len(read(store)[0])
