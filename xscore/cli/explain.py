@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from xscore.cli.flags import Flags, command
 from xscore.cli.judging_phrases import (
     describe_binding_limit,
+    describe_judged_otherwise,
     describe_seconds,
     format_maximum,
     format_total,
@@ -62,6 +63,8 @@ def _render_estimate(forecast: Estimate, settings: "Settings") -> str:
     rows = _judging(forecast.judge)
     if replays:
         rows = [*_replayed(forecast.judge), *rows]
+    if forecast.judged_otherwise:
+        rows.append(("", describe_judged_otherwise(forecast.judged_otherwise)))
     if forecast.final is not None:
         rows.append(("final round", _final_round(forecast.final)))
     if forecast.primary is not None:
@@ -250,7 +253,8 @@ def render_explanation(explanation: Explanation) -> str:
             draws = " and ".join(f"{score:.2f}" for score in memory.draws)
             rows.append(("judged twice", draws))
         if memory.words:
-            rows.append(("words", f"{memory.words:+.1f} → {memory.unboosted_score:.2f}"))
+            added = f"{memory.added_by_words:+.2f}, to {memory.unboosted_score:.2f}"
+            rows.append(("words", added))
         for boost in memory.boosts:
             why = f"{boost.amount:+.2f} {boost.name}: {one_line(boost.because)}"
             rows.append(("boost", why))

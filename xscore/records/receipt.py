@@ -50,6 +50,9 @@ BY_WORDS = "lexical"
 """The name of the judge without a model."""
 
 
+SAW_PURPOSES = "purposes"
+
+
 class JudgeInfo(Struct, frozen=True, kw_only=True):
     """The judge, and what it was shown besides the memories."""
 
@@ -62,7 +65,7 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
     """False: no model judged, the scores compare words."""
     saw: tuple[str, ...]
     """Parts of the turn in the judging prompt: `task`, `errors`, and under full context `file`,
-    `diff`, `recent`."""
+    `diff`, `recent`; and `purposes`, where memories were shown with what their files are for."""
     assumed_price: str = ""
     """What was assumed of a host without a price list: `free` (a model server of this machine) or
     `vendor` (a gateway, at the vendor's price); empty: nothing was."""
@@ -149,6 +152,11 @@ class Selected(Struct, frozen=True, kw_only=True):
     def unboosted_score(self) -> float:
         """The score before boosts."""
         return self.raw_score if self.joined_score is None else self.joined_score
+
+    @property
+    def added_by_words(self) -> float:
+        """What its words added to the score: `words` as readers of scores can add it up."""
+        return self.unboosted_score - self.raw_score
 
     @property
     def score_text(self) -> str:
@@ -261,6 +269,16 @@ class Latency(Struct, frozen=True, kw_only=True):
     total: float = 0.0
 
 
+class JoinedRepository(Struct, frozen=True):
+    """Another repository of which memories were candidates."""
+
+    name: str
+    memories: int
+    """How many were candidates of this turn."""
+    left_out: int = 0
+    """How many were not: those that words put last, beyond `index.also_memories`."""
+
+
 class Answer(Struct, frozen=True, kw_only=True):
     """Result of `ask` and `context`: the answer where a model gave one, and the receipt."""
 
@@ -323,6 +341,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     judges: tuple[ScoredBy, ...] = ()
     """Who scored how many, the turn's judge first; they add up to the coverage. Empty: an old
     receipt."""
+    also: tuple[JoinedRepository, ...] = ()
+    """Other repositories that the turn looked into."""
     exit_code: int = 0
     """0, or the command's exit code although there is a receipt (1, 3, 4, 7, 130)."""
 
@@ -338,7 +358,10 @@ class Answer(Struct, frozen=True, kw_only=True):
         return self._form().as_text()
 
     def _repr_html_(self) -> str:
-        return self._form().as_html()
+        # Only a notebook shows a map.
+        from xscore.records.notebook_maps import map_html
+
+        return self._form().as_html() + map_html(self.turn_id)
 
     def _form(self) -> "AnswerForm":
         # The command line has a layout of its own.

@@ -79,6 +79,10 @@ class JudgeSettings(SettingsGroup, frozen=True):
     """Lowest score that asks for a reason."""
     tests: RepoMay[Literal["cards", "full"]] = "cards"
     """Show tests to the judge as purpose cards, or in full."""
+    purposes: bool = False
+    """Show a model as the judge, beside each memory, what its file is for, as `xscore batch
+    purposes` has it. A line is part of what is judged: with each that is new or written anew, all
+    memories of its file are judged again."""
     concurrency: Positive | None = None
     """Most calls in flight, found by trying from 16; unset: 64, or 4 for a loopback host."""
     rpm: Positive | None = None
@@ -274,6 +278,12 @@ class IndexSettings(SettingsGroup, frozen=True):
     commits: Annotated[int, Meta(ge=0, le=100_000)] = 5_000
     """The newest commits that are read: those whose message says something become memories. 0:
     none."""
+    also: Annotated[tuple[str, ...], Meta(max_length=50)] = ()
+    """Other repositories whose memories are candidates of every turn here: the name of one that is
+    indexed on this machine (`acme/lib`), or its folder, relative to the repository (`../lib`)."""
+    also_memories: Annotated[int, Meta(ge=1, le=100_000)] = 2_000
+    """Most memories of other repositories that one turn judges: where there are more, those nearest
+    to the task by words."""
     workers: Positive | None = None
     """Parsing processes; unset: one per processor, for large runs only."""
 

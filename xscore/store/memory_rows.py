@@ -427,6 +427,7 @@ def _candidates(columns: LayerColumns, layer: Layer) -> list[Candidate]:
             columns.updated_at,
             repeat(()),
             map(bool, columns.inferred) if columns.inferred else repeat(False),
+            repeat(""),
             strict=False,
         )
         # Made by `zip` and `tuple.__new__`: a sixth of the time of `Candidate(…)`.
