@@ -8,7 +8,6 @@ nearest folder that holds a `.git`. Trade-off: any folder with a HEAD, or file t
 """
 
 import os
-import shlex
 import stat
 import sys
 from pathlib import Path
@@ -113,6 +112,8 @@ def refuse_wide_folder(root: RepositoryRoot) -> None:
     """
     if root.is_git or os.path.lexists(root.store_file) or not _holds_home(root.path):
         return
+    import shlex  # only for this error
+
     command = f"xscore index {shlex.quote(str(root.path))}"
     raise UsageError(
         f"{root.path} is not a project: all files of your home folder are in it",
