@@ -115,7 +115,7 @@ def test_a_cached_ask_loads_neither_judge_nor_sdk(repository: Path) -> None:
     ]
     modules_loaded(repository, *ask)
     modules = modules_loaded(repository, *ask)
-    check_own_modules(modules, limit=114)
+    check_own_modules(modules, limit=115)
     # No package is searched, no rule parsed.
     unused = {"importlib.metadata", "tomllib", "tree_sitter", "genai_prices"}
     assert not (HEAVY | unused) & modules
@@ -129,7 +129,7 @@ def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
     modules = modules_loaded(
         repository, "ask", "Where are prices summed?", "--judge", "lexical", "--no-answer", "-q"
     )
-    check_own_modules(modules, limit=129)
+    check_own_modules(modules, limit=130)
     assert not (HEAVY | {"xscore.pipeline.resources"}) & modules
     vendors = {
         "xscore.providers.openai",
@@ -195,7 +195,7 @@ def test_an_mcp_server_starts_without_what_only_a_call_needs(repository: Path) -
     package."""
     modules = modules_loaded(repository.parent, "mcp")
     assert "mcp" in modules
-    check_own_modules(modules, limit=70)
+    check_own_modules(modules, limit=71)
     assert not {"openai", "anthropic", "polars", "numpy", "xscore.pipeline.build"} & modules
 
 
