@@ -212,11 +212,11 @@ def own_folders_in(folder: Path) -> list[str]:
     inside = set[str]()
     for kind in USERS_FOLDERS:
         try:
-            own = Path(os.path.realpath(users_folder(kind)))
+            users_place = Path(os.path.realpath(users_folder(kind)))
         except UsageError:  # a user without a home has no folder of this kind
             continue
-        if own != folder and own.is_relative_to(folder):
-            inside.add(os.fspath(own.relative_to(folder)))
+        if users_place != folder and users_place.is_relative_to(folder):
+            inside.add(os.fspath(users_place.relative_to(folder)))
     return sorted(inside)
 
 
