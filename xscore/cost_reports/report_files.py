@@ -28,6 +28,7 @@ from xscore.cost_reports.gate import check_gates, measure_report, read_baseline,
 from xscore.cost_reports.records import (
     CostReport,
     Figure,
+    GateFigures,
     GateLine,
     GateReport,
     GateVerdict,
@@ -235,6 +236,15 @@ def escape_markdown(text: str) -> str:
 
 SMALL = Decimal("0.001")
 """Smaller dollars are shown to the picodollar: a millionth would hide the failure."""
+
+
+def baseline_for_page(path: Path) -> GateFigures | None:
+    """Return the baseline that a page shows latencies against; None where there is none that can be
+    read: `report --check` says what is wrong with it."""
+    try:
+        return read_baseline(path)
+    except UsageError:
+        return None
 
 
 def check_report(report: CostReport, *, baseline: Path, gates: GateSettings) -> GateReport:
