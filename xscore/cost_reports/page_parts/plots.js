@@ -62,7 +62,7 @@
     const most = Math.max(2, Math.floor(wide / 95));
     const places = [...new Set(Array.from({ length: most }, (_, at) => Math.round((at * (times.length - 1)) / (most - 1))))];
     const shown = places.filter((place, at) => at === 0 || format(times[place]) !== format(times[places[at - 1]]));
-    group.call(parts.axisBottom(band).tickValues(panel.x_title ? shown : []).tickSize(4).tickFormat((place) => format(times[place])));
+    group.call(parts.axisBottom(band).tickValues(panel.x_title ? shown : []).tickSize(4).tickPadding(6).tickFormat((place) => format(times[place])));
     if (!panel.x_title) return "";
     if (!isClock) return panel.x_title;
     const day = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", day: "numeric", month: "short", year: "numeric" });
