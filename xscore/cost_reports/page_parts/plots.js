@@ -94,8 +94,9 @@
   function drawHeights(group, grid, panel, { bands, across, range, bottom, tall }) {
     const values = [...panel.stacks.flatMap(([, bar]) => bar.flatMap(([, low, high]) => [low, high])), ...panel.lines.flatMap(([, heights]) => heights.filter((height) => height !== null))];
     const up = continuous(panel.y, values.length ? values : [1], [bottom, bottom - tall]);
-    for (const mark of marksOf(panel.y, up, 4)) grid.append("line").attr("x1", range[0]).attr("x2", range[1]).attr("y1", up(mark)).attr("y2", up(mark));
-    drawAxis(group.append("g").attr("class", "axis-of bare").attr("transform", `translate(${range[0]},0)`), parts.axisLeft, panel.y, up, 4);
+    const marks = Math.max(2, Math.round(tall / 36));
+    for (const mark of marksOf(panel.y, up, marks)) grid.append("line").attr("x1", range[0]).attr("x2", range[1]).attr("y1", up(mark)).attr("y2", up(mark));
+    drawAxis(group.append("g").attr("class", "axis-of bare").attr("transform", `translate(${range[0]},0)`), parts.axisLeft, panel.y, up, marks);
     if (panel.y.title) group.append("text").attr("class", "axis").attr("x", 2).attr("y", TITLE - 10).text(panel.y.title);
     const room = across ? (range[1] - range[0]) / panel.stacks.length : bands.bandwidth();
     const width = across ? Math.max(1, room - 1.5) : Math.min(room, WIDEST_BAR);
