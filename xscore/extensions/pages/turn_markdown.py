@@ -25,8 +25,8 @@ def render_turn_markdown(page: TurnPage) -> str:
     parts = [f"### {task}", escape_markdown(describe_turn(page))]
     if page.kept:
         rows = [_chosen_row(entry) for entry in page.kept]
-        heads = ("chosen", "where", "score", "why")
-        parts.append(markdown_table(ReportTable(heads, rows, words=2, ends_in_words=True)))
+        chosen = ReportTable(("chosen", "where", "score", "why"), rows, words=2, ends_in_words=True)
+        parts.append(markdown_table(chosen))
     folders = folder_rows(page)
     shown = [_folder_row(folder) for folder in folders[:FOLDERS_SHOWN]]
     heads = ("folder", "best score", "chosen", "memories", "tokens")
