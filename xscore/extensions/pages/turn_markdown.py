@@ -30,8 +30,8 @@ def render_turn_markdown(page: TurnPage) -> str:
     folders = folder_rows(page)
     shown = [_folder_row(folder) for folder in folders[:FOLDERS_SHOWN]]
     heads = ("folder", "best score", "chosen", "memories", "tokens")
-    more = max(0, len(folders) - FOLDERS_SHOWN)
-    parts.append(markdown_table(ReportTable(heads, shown, words=2, more=more)))
+    hidden_folders = max(0, len(folders) - FOLDERS_SHOWN)
+    parts.append(markdown_table(ReportTable(heads, shown, words=2, more=hidden_folders)))
     return "\n\n".join(parts) + "\n"
 
 
