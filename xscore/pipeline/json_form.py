@@ -5,6 +5,7 @@ Money is a decimal string, null is unpriced. Fields may be added within the sche
 removed.
 """
 
+import json
 from collections.abc import Mapping
 from decimal import Decimal
 from enum import Enum
@@ -12,12 +13,16 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
+from xscore.platform.text import escape_in_json
 from xscore.records.calls import Stage
 from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, Selected, StageUsage
 from xscore.store.redaction import redact
 
 SCHEMA = 1
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""Types that JSON has as they are; an enum's member is of none of them."""
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -33,6 +38,13 @@ def record_json(record: object) -> dict[str, Json]:
     body = _value(record)
     assert isinstance(body, dict)
     return body
+
+
+def script_json(values: object) -> str:
+    """Return values as JSON that is safe within a `script` element of a page."""
+    text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    # `</script>` and `<!--` would mean something to the parser of the page.
+    return escape_in_json(text.replace("<", "\\u003c"))
 
 
 def receipt_to_store(answer: Answer) -> Answer:
@@ -65,13 +77,14 @@ def _without_user_words(shown: Selected) -> Selected:
 def _value(value: object) -> Json:
     """Render any value of the records. A field has its own name, or the one that it is declared to
     be written under."""
+    # Most values: a pattern of each class is asked in turn below.
+    if type(value) in _PLAIN:
+        return value  # type: ignore[return-value]  # mypy does not follow the set
     if isinstance(value, Struct):
         value = dict(zip(value.__struct_encode_fields__, astuple(value), strict=True))
     match value:
         case Enum():
             return str(value.value)
-        case None | bool() | int() | str():
-            return value
         case float():
             return round(value, 6)
         case Decimal():

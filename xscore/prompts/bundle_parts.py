@@ -386,7 +386,7 @@ def _author(memory: Memory, default: str) -> str:
 
 
 def _spans(changed: tuple[Citation, ...]) -> str:
-    named = [f"{span.path}:{span.start_line}-{span.end_line}" for span in changed[:MAX_NAMED_SPANS]]
+    named = [span.place for span in changed[:MAX_NAMED_SPANS]]
     unnamed = [f"{len(changed) - MAX_NAMED_SPANS} more"] if len(changed) > MAX_NAMED_SPANS else []
     if named:
         return " in " + ", ".join([*named, *unnamed])

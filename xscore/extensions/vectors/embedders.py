@@ -176,20 +176,26 @@ def nearest(
 ) -> list[tuple[str, float]]:
     """Return the k nearest by cosine, best first, equals by id; vectors of another dimension are
     left out."""
-    candidates = [(id_, blob) for id_, blob in vectors if len(blob) == 2 * len(query)]
+    vector_bytes = 2 * len(query)
+    candidates: list[tuple[str, bytes]] = []
+    for id_, blob in vectors:
+        if len(blob) == vector_bytes:
+            candidates.append((id_, blob))
     if not candidates:
         return []
     unit_query = unit_rows(query)[0]
     scores = np.empty(len(candidates), dtype=np.float32)
     for start in range(0, len(candidates), ROWS_AT_ONCE):
         block = candidates[start : start + ROWS_AT_ONCE]
-        data = b"".join(blob for _, blob in block)
+        data = b"".join([blob for _, blob in block])
         rows = np.frombuffer(data, dtype="<f2").reshape(len(block), -1).astype(np.float32)
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         scores[start : start + len(block)] = rows @ unit_query / np.where(lengths > 0, lengths, 1)
     # All that tie with the last one, so that ids decide among them.
     place = max(0, len(candidates) - k)
     least = np.partition(scores, place)[place]
-    best = [(candidates[row][0], float(scores[row])) for row in np.flatnonzero(scores >= least)]
+    best: list[tuple[str, float]] = []
+    for row in np.flatnonzero(scores >= least).tolist():
+        best.append((candidates[row][0], float(scores[row])))
     best.sort(key=lambda pair: (-pair[1], pair[0]))
     return best[:k]
