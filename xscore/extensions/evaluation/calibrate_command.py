@@ -1,4 +1,4 @@
-"""`xscore calibrate`: measure the judge on past commits, and let its cut mean a recall.
+"""`xscore eval calibrate`: measure the judge on past commits, and let its cut mean a recall.
 
 It runs cases and stores what was fitted; `--check` compares who answers now with who was measured,
 `--reset` removes it. The figures are those of `calibration_fit`.

@@ -219,7 +219,7 @@ def check_calibration(
     of_judge = [calibration for calibration in calibrations if calibration.asked == name]
     if not of_judge:
         raise UsageError(
-            f"{name} was not calibrated in this store", hint="Run `xscore calibrate CASES`."
+            f"{name} was not calibrated in this store", hint="Run `xscore eval calibrate CASES`."
         )
     matching = [entry for entry in of_judge if entry.identity == judge.identity]
     if not matching:
