@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+from types import ModuleType
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C; `errors.ExitCode` is not loaded yet."""
@@ -78,20 +79,28 @@ def _import(name: str) -> None:
 
 
 def _load_msgspec() -> None:
-    """Load msgspec, which nearly all modules need, without `typing_extensions`.
+    """Load msgspec, which nearly all modules need, without two modules that it does not.
 
-    It looks there first for what `typing` has had since Python 3.11; with `inspect`, `ast` and
-    `dis`, which that loads and a hook does not need, it took 7 ms before each prompt.
+    It looks into `typing_extensions` first for what `typing` has had since Python 3.11; with
+    `inspect`, `ast` and `dis`, which that loads and a hook does not need, it took 7 ms before each
+    prompt. And `uuid`, which it loads, asks `platform` for the name of the system and nothing else,
+    which took 3 ms with its patterns.
     """
-    name = "typing_extensions"
-    if name in sys.modules:
-        return
     # An import of what is None here fails at once, and msgspec turns to `typing`.
-    sys.modules[name] = None  # type: ignore[assignment]  # documented, not in typeshed
+    stands: dict[str, ModuleType | None] = {"typing_extensions": None}
+    if "uuid" not in sys.modules:
+        stands["platform"] = ModuleType("platform")
+        vars(stands["platform"])["system"] = lambda: os.uname().sysname
+    absent = [name for name in stands if name not in sys.modules]
+    if "typing_extensions" not in absent:
+        return
+    for name in absent:
+        sys.modules[name] = stands[name]  # type: ignore[assignment]  # documented, not in typeshed
     try:
         import msgspec  # noqa: F401  nothing is loaded while it must not look there
     finally:
-        del sys.modules[name]
+        for name in absent:
+            del sys.modules[name]
 
 
 class _EndsAtInterrupt:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from tests.prompts.bundle_memories import CLASS, GUIDE, HEADER, MAIN, WRITE, bundle, entry, memory
+from xscore.prompts.bundle_headings import LeftOutCause
 from xscore.prompts.bundle_parts import BesideMemories
-from xscore.prompts.left_out import LeftOut, LeftOutCause
+from xscore.prompts.left_out import LeftOut
 from xscore.records.memory import Kind, Layer, Memory
 
 ENTRIES = [

@@ -20,14 +20,14 @@ from xscore.platform.git import run_git
 from xscore.platform.git_folder import head_branch
 from xscore.platform.text import join_sentences
 from xscore.prompts.bundle import render_bundle
+from xscore.prompts.bundle_headings import RANKED_BY_WORDS, LeftOutCause
 from xscore.prompts.bundle_parts import (
-    RANKED_BY_WORDS,
     BesideMemories,
     Bundle,
     BundleEntry,
     age_text,
 )
-from xscore.prompts.left_out import LeftOut, LeftOutCause
+from xscore.prompts.left_out import LeftOut
 from xscore.records.judgment import UNRELATED_WORDS_BELOW, PlacedBy, Ranked, Selection
 from xscore.records.memory import (
     CODE_KINDS,

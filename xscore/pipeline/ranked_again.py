@@ -14,8 +14,8 @@ from xscore.pipeline import pool
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.ranking import rank
 from xscore.pipeline.receipt import to_selected
+from xscore.pipeline.recent_files import recent_changes
 from xscore.pipeline.turn_stages import Ranking
-from xscore.pipeline.uncommitted import recent_changes
 from xscore.platform.paths import RepositoryRoot
 from xscore.records.candidates import Candidate
 from xscore.records.judgment import (

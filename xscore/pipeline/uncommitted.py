@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.platform.clock import DAY_S
+from xscore.pipeline.recent_files import changes_before_head
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, is_there, opened_folder, read_file_under
-from xscore.platform.git import recent_commits, working_diff
+from xscore.platform.git import working_diff
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import encodable_text
 from xscore.records.turn import ChangedFile, Scope, Turn
@@ -39,7 +39,6 @@ MAX_CONTEXT_CHARS = 4_000
 MAX_DIFF_CHARS = 20_000
 SCREENED_FACTOR = 4
 """Scan this many times the shown length for secrets."""
-MAX_RECENT_DAYS = 30.0
 _SECTION = r"(?m)^(?=diff --git )"
 _NAMES = r'(?m)^(?:(?:---|\+\+\+) "?(?:[ab]/)?|(?:rename|copy) (?:from|to) "?)(.+?)"?\t?$'
 """Names in the head of a section.
@@ -66,22 +65,12 @@ def uncommitted_work(
     diff = _admitted_diff(connection, root, settings)
     lines = edited_lines(diff)
     changed = [ChangedFile(path, 0.0, tuple(spans)) for path, spans in lines.items()]
-    for file in recent_changes(root, now):
-        if file.path not in lines:
-            # A clock that is behind makes a commit no younger than now.
-            changed.append(replace(file, age_days=max(0.0, file.age_days)))
+    for file in changes_before_head(connection, root, now):
+        if file.path in lines:
+            continue
+        # A clock that is behind makes a commit no younger than now.
+        changed.append(file if file.age_days >= 0 else ChangedFile(file.path, 0.0))
     return UncommittedWork(shown_diff(diff), tuple(changed))
-
-
-def recent_changes(root: RepositoryRoot, moment: float) -> list[ChangedFile]:
-    """Return the files of recent commits, newest first; of a commit after the moment the age is
-    negative. moment: Unix seconds."""
-    changes: list[ChangedFile] = []
-    for file in recent_commits(root.path):
-        days = (moment - file.committed_at) / DAY_S
-        if days <= MAX_RECENT_DAYS:
-            changes.append(ChangedFile(portable_name(file.path), days))
-    return changes
 
 
 def _admitted_diff(

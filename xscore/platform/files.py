@@ -8,13 +8,13 @@ few microseconds per file.
 """
 
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from xscore.platform.errors import UsageError
+from xscore.platform.patterns import compiled_late
 from xscore.platform.processes import random_hex
 
 FINE_GRAIN_NS = 50_000_000
@@ -26,7 +26,7 @@ _NOT_PRIVATE = "others may open it"
 _FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_CLOEXEC", 0)
 
 
-_RESERVED = re.compile(r"(?i)(?:\A|[/\\])(?:\.\.|(?:\.git|git~1)[ .]*(?::[^/\\]*)?)(?:[/\\]|\Z)")
+_RESERVED = compiled_late(r"(?i)(?:\A|[/\\])(?:\.\.|(?:\.git|git~1)[ .]*(?::[^/\\]*)?)(?:[/\\]|\Z)")
 """A part of a name that leads up, or into git's own folder, as any file system spells it."""
 IGNORED_IN_NAMES = "".join(
     map(chr, (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))

@@ -9,8 +9,10 @@ same line, and missing one would not be safe.
 
 import re
 
+from xscore.platform.patterns import compiled_late
+
 _INCLUDE = re.compile(r"\[include(?:if)?\b", re.IGNORECASE)
-_LINE = re.compile(r"\S[^\n]*")
+_LINE = compiled_late(r"\S[^\n]*")
 """A line from its first character that is not a space."""
 
 

@@ -17,14 +17,15 @@ import msgspec
 
 from xscore.platform.errors import UsageError, newer_file_error
 from xscore.platform.files import read_input_file
+from xscore.platform.patterns import compiled_late
 from xscore.platform.text import one_line
 
 MAX_BYTES = 50_000_000
 MAX_LINE_BYTES = 8_000_000
 STDIN = "-"
-_QUOTED_VALUE = re.compile(r"(Invalid(?: enum)? value) .*?( - at `\$|$)", re.DOTALL)
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_ESCAPE = re.compile(
+_QUOTED_VALUE = compiled_late(r"(Invalid(?: enum)? value) .*?( - at `\$|$)", re.DOTALL)
+_SURROGATE = compiled_late(rb"\\u[dD][89a-fA-F]")
+_ESCAPE = compiled_late(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )

@@ -8,7 +8,6 @@ nearest folder that holds a `.git`. Trade-off: any folder with a HEAD, or file t
 """
 
 import os
-import re
 import shlex
 import stat
 import sys
@@ -21,6 +20,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.files import is_there
 from xscore.platform.git_folder import bare_repository, claims_git, git_folders
 from xscore.platform.hashing import digest
+from xscore.platform.patterns import compiled_late
 from xscore.platform.text import readable_text
 
 STORE_DIR = ".xscore"
@@ -31,9 +31,9 @@ STORE_FILE = "memory.db"
 
 UsersFolder = Literal["data", "config", "cache", "state"]
 
-_ESCAPED = re.compile(r"%(25|[89A-F][0-9A-F])")
-_AMBIGUOUS = re.compile(r"%(?=25|[89A-F][0-9A-F])")
-_SURROGATE = re.compile("[\udc80-\udcff]")
+_ESCAPED = compiled_late(r"%(25|[89A-F][0-9A-F])")
+_AMBIGUOUS = compiled_late(r"%(?=25|[89A-F][0-9A-F])")
+_SURROGATE = compiled_late("[\udc80-\udcff]")
 
 
 class RepositoryRoot(Struct, frozen=True):

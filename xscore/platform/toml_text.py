@@ -10,6 +10,8 @@ Trade-off: a line inside such a string that looks like a long dotted name is ref
 import re
 from typing import Any
 
+from xscore.platform.patterns import compiled_late
+
 MOST_PARTS = 12
 """Dotted parts of the name of a header or a key."""
 MOST_DOTS = 2_000
@@ -17,7 +19,7 @@ MOST_DOTS = 2_000
 MOST_ITEMS = 20_000
 """Line ends, commas, equals signs, dots and backslashes in all."""
 _PART = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
-_LONG_NAME = re.compile(
+_LONG_NAME = compiled_late(
     rf"^[ \t]*+\[{{0,2}}[ \t]*+(?:{_PART}[ \t]*+\.[ \t]*+){{{MOST_PARTS}}}", re.MULTILINE
 )
 

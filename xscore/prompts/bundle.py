@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from xscore.platform import tokens
 from xscore.prompts.bundle_forms import FORMS, is_fact
+from xscore.prompts.bundle_headings import LeftOutCause
 from xscore.prompts.bundle_parts import (
     NOTHING_BESIDE,
     BesideMemories,
@@ -30,7 +31,6 @@ from xscore.prompts.bundle_parts import (
 from xscore.prompts.file_heads import used_head
 from xscore.prompts.left_out import (
     LeftOut,
-    LeftOutCause,
     name_methods,
     show_in_part,
     telling_words,

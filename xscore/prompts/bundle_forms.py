@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from xscore.platform import tokens
+from xscore.prompts.bundle_headings import HEADINGS, LeftOutCause
 from xscore.prompts.bundle_parts import (
     PURPOSES_NOTE,
     BundleLayout,
@@ -25,9 +26,7 @@ from xscore.prompts.bundle_parts import (
 )
 from xscore.prompts.fences import collapse_blanks, escape_attribute, escape_tags, well_formed
 from xscore.prompts.left_out import (
-    HEADINGS,
     LeftOut,
-    LeftOutCause,
     in_order,
     left_out_lines,
     name_within,

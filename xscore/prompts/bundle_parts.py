@@ -16,6 +16,7 @@ from math import exp
 from msgspec import Struct
 
 from xscore.platform.clock import DAY_S
+from xscore.prompts.bundle_headings import DECISIONS_HEADING, FAILURES_HEADING
 from xscore.prompts.fences import collapse_blanks, escape_tags
 from xscore.prompts.left_out import LeftOut, redacted_lines
 from xscore.prompts.suspicion import is_suspicious
@@ -38,13 +39,6 @@ PAST_ANSWER_KINDS = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
 """Kinds of the last section: what was answered earlier, which is not evidence."""
 MAX_NAMED_SPANS = 3
 """Name at most this many changed spans or redacted lines; count the rest."""
-
-
-RANKED_BY_WORDS = (
-    "No model judged this: matching words alone ranked it, so take it as hints, not findings."
-)
-"""The remark of a bundle without a judge."""
-FAILURES_HEADING, DECISIONS_HEADING = "Known failure patterns:", "Latest decisions:"
 
 
 class Section(StrEnum):

@@ -7,6 +7,7 @@ every `<`, because `&lt;` all over a C++ template costs tokens and is hard to re
 import re
 from functools import cache
 
+from xscore.platform.patterns import compiled_late
 from xscore.platform.text import BIDI, INVISIBLE
 
 ANSWER_TAGS = (
@@ -15,7 +16,7 @@ ANSWER_TAGS = (
     " answer_manner"
 )
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL = compiled_late(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CONTROL_BYTES = bytes(code for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n\r")
 _IN_ATTRIBUTE = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": " ", "\r": " ", "\t": " "}

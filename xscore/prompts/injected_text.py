@@ -10,9 +10,13 @@ the task stays. Trade-off: a tag is recognized by its form alone, so a person wh
 import json
 import re
 
-from xscore.prompts.bundle_parts import DECISIONS_HEADING, FAILURES_HEADING, RANKED_BY_WORDS
+from xscore.prompts.bundle_headings import (
+    DECISIONS_HEADING,
+    FAILURES_HEADING,
+    HEADINGS,
+    RANKED_BY_WORDS,
+)
 from xscore.prompts.fences import well_formed
-from xscore.prompts.left_out import HEADINGS
 from xscore.records.memory import Kind
 
 _WRAPPED = "task|feedback|user_message|answer|user_query"

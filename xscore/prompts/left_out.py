@@ -9,35 +9,19 @@ has no reasons; the lines that matter are found by the words of the task and of 
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from enum import IntEnum
 from itertools import groupby
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from xscore.platform import tokens
+from xscore.platform.patterns import compiled_late
+from xscore.prompts.bundle_headings import HEADINGS, LeftOutCause
 from xscore.prompts.fences import collapse_blanks, escape_tags
 from xscore.records.candidates import Candidate
 from xscore.records.judgment import score_text
 
 REASON_CHARS = 120
-
-
-class LeftOutCause(IntEnum):
-    """Why a memory is only named; the order in which they are listed."""
-
-    NO_ROOM = 0
-    NO_PLACE = 1
-    BELOW = 2
-
-
-HEADINGS = {
-    LeftOutCause.NO_ROOM: (
-        "Chosen, but without room in the budget or in their layer's share; ask for what you need:"
-    ),
-    LeftOutCause.NO_PLACE: "Passed as well, but all places were taken:",
-    LeftOutCause.BELOW: "Near, but below the threshold:",
-}
 
 
 class LeftOut(Struct, frozen=True):
@@ -147,8 +131,8 @@ _COMMON = frozenset(
     when where which while will with would
     """.split()
 )
-_REDACTED = re.compile(r"<(?:SECRET|PII):\w+>")
-_NAME_AT_END = re.compile(r"(?<![\w$])[\w$]+\Z")
+_REDACTED = compiled_late(r"<(?:SECRET|PII):\w+>")
+_NAME_AT_END = compiled_late(r"(?<![\w$])[\w$]+\Z")
 
 
 def without_stubs(text: str, signatures: Sequence[str]) -> str:

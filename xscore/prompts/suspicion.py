@@ -16,6 +16,7 @@ from functools import cache
 
 from msgspec import Struct
 
+from xscore.platform.patterns import compiled_late
 from xscore.platform.text import BIDI, INVISIBLE
 
 MOST_CHARS = 200_000
@@ -139,12 +140,12 @@ _CUES = tuple(
 """A text without any of these is not searched: most code has none."""
 _LOOK_ALIKES = str.maketrans("асеорхуікѕјԁոɡһαενορτυκι", "aceopxyiksjdnghaevoptuki")
 """Cyrillic, Armenian and Greek letters that stand in Latin words."""
-_UNSEEN = re.compile(f"[\u0300-\u036f{BIDI}{INVISIBLE}]")
-_SPACED = re.compile(r"(?<!\w)\w(?: {1,2}\w(?!\w)){7,400}")
+_UNSEEN = compiled_late(f"[\u0300-\u036f{BIDI}{INVISIBLE}]")
+_SPACED = compiled_late(r"(?<!\w)\w(?: {1,2}\w(?!\w)){7,400}")
 _SEEMS_SPACED = re.compile(r" \w \w \w \w ")
 """Begins with a fixed letter, so that it is searched for faster."""
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{40,4096}={0,2}")
-_LINE_END = re.compile(r"\n+[ \t]*(?:#+|//+|\*+|--+|;+|>)?[ \t]*")
+_LINE_END = compiled_late(r"\n+[ \t]*(?:#+|//+|\*+|--+|;+|>)?[ \t]*")
 """The end of a line, and the mark of a comment that goes on: an order may be wrapped."""
 
 

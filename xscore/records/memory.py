@@ -1,11 +1,12 @@
 """Memories with their facts, details and views, and the edges between them."""
 
-import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Literal
 
 from msgspec import Struct, field
+
+from xscore.platform.patterns import compiled_late
 
 
 class Layer(StrEnum):
@@ -225,7 +226,7 @@ TEAM_ORIGIN = "team"
 """What a memory is imported from that another member of the team shares."""
 MEMBER_CHARS = 8
 """Digits by which a member of a team is named."""
-_MEMBER_MARK = re.compile(rf"@[0-9a-f]{{{MEMBER_CHARS}}}\Z")
+_MEMBER_MARK = compiled_late(rf"@[0-9a-f]{{{MEMBER_CHARS}}}\Z")
 NOTHING_STATED = MemoryDetails()
 """The details of a memory about which nothing is stated."""
 

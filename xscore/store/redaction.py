@@ -18,6 +18,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
+from xscore.platform.patterns import compiled_late
 from xscore.store.secret_rules import CHECKS, Form, SecretName, Shape, compile_rule, secret_rules
 from xscore.store.secret_screen import FoundLiterals, places, screen
 
@@ -113,13 +114,13 @@ def _leads(form: Form, lead: str) -> bool:
     return (pattern.match(lead) if form.at_line_start else pattern.search(lead)) is not None
 
 
-_PAYLOAD = re.compile(r"[A-Za-z0-9+/]{16}")
+_PAYLOAD = compiled_late(r"[A-Za-z0-9+/]{16}")
 _BASE64 = r"(?:[A-Za-z0-9+/]{16,}={0,2}|[A-Za-z0-9+/]{1,76}={1,2})"
 _HEADER = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset): ?[^\n]{0,200}"
-_BODY_LINE = re.compile(
+_BODY_LINE = compiled_late(
     rf"""[ \t"'`+#*>|(/]*+(?>{_BASE64}|{_HEADER})(?:\\[nr]|["'`+,;) \t\\])*+\r?\Z"""
 )
-_HEAD_EDGE = re.compile(r"(?:\\[nr]|[\s\"'`+,(])*")
+_HEAD_EDGE = compiled_late(r"(?:\\[nr]|[\s\"'`+,(])*")
 _TAIL_EDGE = " \t\r\n\v\f\"'`"
 
 
@@ -146,7 +147,7 @@ def _pem_bodies(text: str) -> Iterator[SecretSpan]:
             yield SecretSpan(*_without_edges(text, start, stop), str(fence.lastgroup))
 
 
-_ODD_SPACE = re.compile("[\xa0\xad\u1680\u2000-\u200f\u202f\u205f\u2060\u3000\ufeff]")
+_ODD_SPACE = compiled_late("[\xa0\xad\u1680\u2000-\u200f\u202f\u205f\u2060\u3000\ufeff]")
 """Spaces of other widths and of none: pages and word processors put them around `=` and after `:`.
 """
 
@@ -204,7 +205,7 @@ def _opens(fence: re.Match[str]) -> bool:
 MAX_PASSES = 10
 """A replacement can expose a neighbor; two passes usually suffice."""
 
-_MARK = re.compile(r"<SECRET:\w+>")
+_MARK = compiled_late(r"<SECRET:\w+>")
 
 
 class Redacted(Struct, frozen=True):

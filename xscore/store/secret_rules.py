@@ -17,6 +17,8 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Struct
 
+from xscore.platform.patterns import compiled_late
+
 MIXED_BITS = 3.0
 """Shannon entropy, bits per character, of the shortest keys in use; words and identifiers are near
 or below it."""
@@ -32,18 +34,18 @@ SHORT_WORDS = 2.5
 
 _OPERATORS = "!&*~+-@"
 """Operators that may precede a name in code."""
-_DIGIT = re.compile(r"\d")
-_LETTER = re.compile(r"[^\W\d_]")
+_DIGIT = compiled_late(r"\d")
+_LETTER = compiled_late(r"[^\W\d_]")
 _PLACES = ("http://", "https://", "./", "../")
-_SPACE = re.compile(r"\s")
-_VERSION = re.compile(r"[~^<>=v]{0,3}\d+(?:\.[\dx*]+){1,4}\Z")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)*\Z")
-_NAME = re.compile(r"[A-Za-z]\w*(?:[.-][A-Za-z]\w*)*\.[A-Za-z][\w-]*\Z", re.ASCII)
-_ALGORITHM = re.compile(
+_SPACE = compiled_late(r"\s")
+_VERSION = compiled_late(r"[~^<>=v]{0,3}\d+(?:\.[\dx*]+){1,4}\Z")
+_WORD = compiled_late(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_IDENTIFIER = compiled_late(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)*\Z")
+_NAME = compiled_late(r"[A-Za-z]\w*(?:[.-][A-Za-z]\w*)*\.[A-Za-z][\w-]*\Z", re.ASCII)
+_ALGORITHM = compiled_late(
     r"(?:sha|md|base|utf|aes|rsa|pbkdf|argon|hs|rs|v)[-_]?\d+(?:[-_]\w+)?\Z", re.IGNORECASE
 )
-_DESCRIBES = re.compile(r"(?:ed|ing|able|ible)\Z", re.IGNORECASE)
+_DESCRIBES = compiled_late(r"(?:ed|ing|able|ible)\Z", re.IGNORECASE)
 
 Check = Callable[[str], bool]
 
@@ -343,7 +345,7 @@ def _is_dotted(value: str) -> bool:
     )
 
 
-_TELLING_COOKIE = re.compile(
+_TELLING_COOKIE = compiled_late(
     r"sess|sid\b|auth|token|jwt|login|remember|csrf|xsrf|\bid\b", re.IGNORECASE
 )
 

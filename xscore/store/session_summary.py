@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from xscore.platform import database, tokens
 from xscore.platform.hashing import integer_id, memory_id
+from xscore.platform.patterns import compiled_late
 from xscore.records.memory import Kind, Layer
 from xscore.records.turn import ChangedFile, Scope, SessionEntry, SessionSummary
 from xscore.store.memory_rows import MemoryPlace, SqlRow, named_places, stated_texts
@@ -49,7 +50,7 @@ _GOAL, _OPENED, _CLOSED = (
 )
 _CITED = re.compile(r"(?<![A-Za-z0-9_])m_[0-9a-f]{8,20}(?![A-Za-z0-9_])")
 _CODE_LIKE = re.compile(r"_|.[A-Z]|[0-9]")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\[(])")
+_SENTENCE = compiled_late(r"(?<=[.!?])\s+(?=[A-Z`\[(])")
 
 
 class TurnContext(Struct, frozen=True, kw_only=True):
@@ -254,7 +255,7 @@ def exchange_text(task: str, answer: str, *further_parts: str) -> str:
     )
 
 
-_BESIDE = re.compile(r"\n\n(?:Failed: `|Files changed: )")
+_BESIDE = compiled_late(r"\n\n(?:Failed: `|Files changed: )")
 
 
 def exchange_parts(text: str) -> tuple[str, str]:

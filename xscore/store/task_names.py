@@ -7,10 +7,10 @@ word counts only with what it names (`core package`).
 """
 
 import json
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 
+from xscore.platform.patterns import compiled_late
 from xscore.records.memory import Kind, Layer
 from xscore.store.index_rows import read_index_meta
 
@@ -92,5 +92,5 @@ def _words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-_NO_PLACE = re.compile(r"[a-z][\w+.-]*:|m_[0-9a-f]{8,20}\Z|/|\.\.")
-_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])|[^\W_a-zA-Z0-9]+")
+_NO_PLACE = compiled_late(r"[a-z][\w+.-]*:|m_[0-9a-f]{8,20}\Z|/|\.\.")
+_WORD = compiled_late(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])|[^\W_a-zA-Z0-9]+")

@@ -19,6 +19,7 @@ from zlib import crc32
 
 from msgspec import Struct, json
 
+from xscore.platform.patterns import compiled_late
 from xscore.records.candidates import TERM_ENTRY
 from xscore.records.memory import BLOCK_NAME, Kind, Memory
 
@@ -34,7 +35,7 @@ WORDS: dict[str, str] = json.decode(Path(__file__).with_name("words.json").read_
 STOPWORDS = frozenset(WORDS["stopwords"].split())
 """Words that say nothing about a task: English function words and common keywords."""
 
-_WORD = re.compile(r"[^\W\d]\w{0,63}|\d{3,12}")
+_WORD = compiled_late(r"[^\W\d]\w{0,63}|\d{3,12}")
 _ASCII_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}|[0-9]{3,12}")
 """The same for ASCII text, twice as fast."""
 _SPACED = bytes(byte if byte >= 128 or re.match(r"\w", chr(byte)) else 32 for byte in range(256))

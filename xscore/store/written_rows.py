@@ -14,6 +14,7 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import asdict
 
+from xscore.platform.patterns import compiled_late
 from xscore.records.memory import NOTHING_STATED, CodeFacts, Kind, Layer, Memory, MemoryDetails
 from xscore.store.file_bodies import Body
 from xscore.store.memory_rows import HEAD_COLUMNS, MEMORY_COLUMNS, SqlRow
@@ -86,7 +87,7 @@ def without_body(row: SqlRow) -> tuple[SqlRow, Body]:
     return (*row[:start], "{}", "", None, *row[start + 3 :]), (attrs, card, text)
 
 
-_OVERRIDES = re.compile(r'\{"signature": ?".*override', re.IGNORECASE | re.DOTALL)
+_OVERRIDES = compiled_late(r'\{"signature": ?".*override', re.IGNORECASE | re.DOTALL)
 """Facts of a method whose signature says that it overrides another."""
 
 
@@ -125,8 +126,8 @@ def chain_names(chains: str) -> set[str]:
     } - _NO_NAMES
 
 
-_MODULE = re.compile(r"mod:([^!#|,<>\n]*+)")
-_WORD = re.compile(r"[A-Za-z_@$][\w$]*")
+_MODULE = compiled_late(r"mod:([^!#|,<>\n]*+)")
+_WORD = compiled_late(r"[A-Za-z_@$][\w$]*")
 _NO_NAMES = frozenset({"at", "in", "mod", "default"})
 
 

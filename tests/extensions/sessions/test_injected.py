@@ -11,9 +11,10 @@ from tests.cpu_time import assert_growth
 from tests.extensions.sessions.session_writers import ClaudeLog, Import, Past, words_of
 from xscore.prompts.answer import SessionContext, answer_request
 from xscore.prompts.bundle import render_bundle
-from xscore.prompts.bundle_parts import RANKED_BY_WORDS, BesideMemories, Bundle, BundleEntry
+from xscore.prompts.bundle_headings import RANKED_BY_WORDS, LeftOutCause
+from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry
 from xscore.prompts.injected_text import spoken_text, without_recall
-from xscore.prompts.left_out import LeftOut, LeftOutCause
+from xscore.prompts.left_out import LeftOut
 from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Origin, Ranked
 from xscore.records.memory import Kind, Layer, Memory
