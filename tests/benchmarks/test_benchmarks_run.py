@@ -29,6 +29,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
 ONLY_IMPORTED = {
     "anytime",
     "base_rate",
+    "card_questions",
     "cards",
     "check_diff",
     "definitions",

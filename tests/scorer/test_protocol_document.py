@@ -13,6 +13,8 @@ from xscore.prompts.judge import (
     PromptOptions,
     decision_request,
     judging_request,
+    pack_block,
+    question_text,
 )
 from xscore.prompts.rubric import CODE_RUBRIC, DECISION_VERSION
 from xscore.prompts.turn_text import PROMPT_VERSION, turn_block
@@ -76,6 +78,13 @@ def test_the_example_is_what_is_sent() -> None:
     assert request.system == CODE_RUBRIC.text() and "`xscore/prompts/judge_rubric.md`" in PAGE
     assert tuple(blocks()[:2]) == request.content
     assert tuple(memory.id for memory in shown_memories(blocks()[0])) == ("co", "qe", "ka", "bi")
+
+
+def test_the_examples_of_a_purpose_are_what_is_sent() -> None:
+    """A file's tag in a pack, and the tag of a memory at a decision host."""
+    described = ENTRIES[1]._replace(purpose="Keeps judgments in SQLite.")
+    assert f"`{pack_block([described]).splitlines()[0]}`" in PAGE
+    assert f"`{question_text(described, 'Needed:').splitlines()[1]}`" in PAGE
 
 
 def test_the_example_reply_is_read() -> None:

@@ -22,6 +22,7 @@ from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.processes import is_process_at_work
 from xscore.records.memory import Layer
 from xscore.store.index_rows import files_left
+from xscore.store.purposes import described_contents
 
 MAX_JUDGMENTS = 2_000_000
 """About 76 MB."""
@@ -31,7 +32,10 @@ SHORTEST_KEY = 8
 """Fewest characters of a judge key that identify it."""
 MIN_SPLIT_TOKENS = 200
 """No smaller memory is judged in parts: the smallest pack that can be set (`judge.pack_tokens`)."""
-IS_PART = "memories = 0 AND substr(pack, 1, 18) = 'w_' || substr(hash, 1, 16)"
+_IS_SHOWN = "(memories > 0 OR hash IN (SELECT value FROM json_each(?1)))"
+"""SQL: whether a content is that of a memory. The parameter: those that are shown with the purpose
+of their file (`described_contents`), as a JSON list."""
+_IS_PART = f"NOT {_IS_SHOWN} AND substr(pack, 1, 18) = 'w_' || substr(hash, 1, 16)"
 """SQL: whether a row of `judgment` is for a part of a memory too large for one pack (its pack is
 named after it).
 
@@ -39,14 +43,14 @@ A part is needed until its turn has judged the whole memory. A part does not nam
 parts of a turn stay while any memory large enough to be split is not judged for it.
 """
 # One query, since it holds all judgments against all contents; so it reads the views itself.
-JUDGMENT_COUNTS = f"""
+_JUDGMENT_COUNTS = f"""
     WITH large AS MATERIALIZED (
         SELECT memory, max(tokens) AS tokens, json_group_array(content.id) AS contents
         FROM memory_view JOIN content USING (hash) WHERE worktree = 0 GROUP BY memory
         HAVING max(tokens) > {MIN_SPLIT_TOKENS}
     ), counted AS (
-        SELECT query_id AS query, count(*) AS judgments, total(memories > 0) AS shown,
-          total({IS_PART}) AS parts
+        SELECT query_id AS query, count(*) AS judgments, total({_IS_SHOWN}) AS shown,
+          total({_IS_PART}) AS parts
         FROM judgment LEFT JOIN content ON content.id = content_id GROUP BY query_id
     )
     SELECT query, judgments, shown, parts, parts > 0 AND EXISTS (
@@ -80,9 +84,9 @@ _OF_JOBS = """
 """
 _OF_PAIR = " AND turn_key = ? AND judge = ?"
 _BATCH = 20_000
-_OF_TURN = "FROM judgment WHERE query_id = ?"
-_GONE = " AND NOT EXISTS (SELECT 1 FROM content WHERE id = content_id AND memories > 0)"
-_PART = f" AND EXISTS (SELECT 1 FROM content WHERE id = content_id AND {IS_PART})"
+_OF_TURN = "FROM judgment WHERE query_id = ?2"
+_GONE = f" AND NOT EXISTS (SELECT 1 FROM content WHERE id = content_id AND {_IS_SHOWN})"
+_PART = f" AND EXISTS (SELECT 1 FROM content WHERE id = content_id AND {_IS_PART})"
 _USELESS = """
     SELECT count(*) FROM content WHERE memories = 0 AND id NOT IN (
         SELECT content_id FROM judgment WHERE query_id IN (SELECT value FROM json_each(?)))
@@ -258,13 +262,14 @@ def prune_judgments(
     """
     now = time.time() if now is None else now
     result = PruneResult()
+    described = _described_list(connection)
     for turn_plan in _plan(connection, sweep or PruneOptions(), now=now):
         with database.transaction(connection):
             # Asked again: a turn may have begun since the plan was made.
             if _pairs_in_use(connection, now=now, of=turn_plan.turn):
                 turn_plan.is_needed = True
             if not turn_plan.is_needed:
-                _remove(connection, turn_plan)
+                _remove(connection, turn_plan, described)
             turn_plan.count(result)
     with database.transaction(connection):
         result.quarantined = connection.execute("DELETE FROM untrusted_score").rowcount
@@ -276,11 +281,21 @@ def prune_judgments(
     return result
 
 
-def _remove(connection: Connection, turn_plan: _TurnPlan) -> None:
-    of_turn = (turn_plan.turn.query,)
+def count_judgments(connection: Connection) -> list[tuple[int, int, int, int, int]]:
+    """Return turn and judge (`JudgedTurn.query`), its judgments, those of contents that a memory
+    has, those of parts, and whether the parts are needed."""
+    return connection.execute(_JUDGMENT_COUNTS, (_described_list(connection),)).fetchall()
+
+
+def _described_list(connection: Connection) -> str:
+    return json.dumps(described_contents(connection))
+
+
+def _remove(connection: Connection, turn_plan: _TurnPlan, described: str) -> None:
+    of_turn = (described, turn_plan.turn.query)
     if turn_plan.cause or not turn_plan.usable:
         connection.execute(f"DELETE {_OF_TURN}", of_turn)
-        connection.execute("DELETE FROM query WHERE id = ?", of_turn)
+        connection.execute("DELETE FROM query WHERE id = ?", (turn_plan.turn.query,))
         return
     if turn_plan.useless:
         connection.execute(
@@ -299,7 +314,7 @@ def vacuum_store(connection: Connection) -> None:
 def _plan(connection: Connection, sweep: PruneOptions, *, now: float) -> list[_TurnPlan]:
     """Plan every turn, least recently used first."""
     needed, judges = _pairs_in_use(connection, now=now), find_judge_keys(connection, sweep.judges)
-    counts = {query: counted for query, *counted in connection.execute(JUDGMENT_COUNTS).fetchall()}
+    counts = {query: counted for query, *counted in count_judgments(connection)}
     if counts:
         _refuse_unindexed(connection)
     plan: list[_TurnPlan] = []

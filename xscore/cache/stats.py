@@ -11,7 +11,13 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from xscore.cache.prune import JUDGMENT_COUNTS, JudgedTurn, is_indexed, judge_names, judged_turns
+from xscore.cache.prune import (
+    JudgedTurn,
+    count_judgments,
+    is_indexed,
+    judge_names,
+    judged_turns,
+)
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import StoreError
 
@@ -108,7 +114,7 @@ def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: f
     reader = _TolerantReader(connection)
     judgments_of: dict[int, int] = {}
     shown = parts = needed = 0
-    rows = reader.rows("judgments", JUDGMENT_COUNTS)
+    rows = reader.read("judgments", count_judgments, list[tuple[int, int, int, int, int]]())
     for query, count, shown_count, parts_count, needs_parts in rows:
         judgments_of[query] = count
         shown += int(shown_count)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from xscore.cli.flags import Flags, command
 from xscore.cli.judging_phrases import (
     describe_binding_limit,
+    describe_judged_otherwise,
     describe_seconds,
     format_maximum,
     format_total,
@@ -62,6 +63,8 @@ def _render_estimate(forecast: Estimate, settings: "Settings") -> str:
     rows = _judging(forecast.judge)
     if replays:
         rows = [*_replayed(forecast.judge), *rows]
+    if forecast.judged_otherwise:
+        rows.append(("", describe_judged_otherwise(forecast.judged_otherwise)))
     if forecast.final is not None:
         rows.append(("final round", _final_round(forecast.final)))
     if forecast.primary is not None:

@@ -70,6 +70,8 @@ def describe_estimate(estimate: Estimate, noun: str) -> str:
         " and sends"
         f" {sends}."
     ]
+    if estimate.judged_otherwise:
+        lines.append(f"{describe_judged_otherwise(estimate.judged_otherwise)}.")
     if estimate.cost_usd is None and estimate.caps:
         lines.append("A model has no known price, so caps in dollars cannot limit its calls.")
     if estimate.binding:
@@ -81,6 +83,12 @@ def describe_estimate(estimate: Estimate, noun: str) -> str:
             will = "will"
         lines.append(f"It {will} not be finished: {cap_left_rounded(cap)}.")
     return "\n".join(lines)
+
+
+def describe_judged_otherwise(memories: int) -> str:
+    """Say why memories are judged again although they were not edited."""
+    were = counted(memories, "memory was", "memories were")
+    return f"{were} judged before, without what is said now of the purpose of their file"
 
 
 def format_maximum(usd: Decimal | None) -> str:

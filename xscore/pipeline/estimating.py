@@ -23,6 +23,7 @@ from xscore.pipeline.judge_prompts import declared_of, estimating_builder, prefi
 from xscore.pipeline.judged_memories import judged_texts, packs_of
 from xscore.pipeline.pool import Pool
 from xscore.platform import tokens
+from xscore.prompts.judge import purpose_attribute
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.catalog import HOUR_S, ModelSettings
 from xscore.providers.prices import PriceList
@@ -346,7 +347,8 @@ def chars_of(layout: PromptLayout, members: Sequence[Candidate], memories: int) 
         texts += (member.tokens - 0.5) * tokens.chars_per_token(member.kind, member.language)
         chars += len(member.kind) + len(member.entity)
         if member.path:
-            paths.append(member.path)
+            # What is shown of the file, beside its tag.
+            paths.append(member.path + purpose_attribute(member.purpose))
     chars += round(texts)
     if layout.is_independent:
         # Each question repeats the statement and names its file.

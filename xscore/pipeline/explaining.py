@@ -186,7 +186,7 @@ def _explained_by_ranking(
     parts: PipelineParts, past: PastTurn, memories: Mapping[str, Memory], receipt: Answer
 ) -> Explanation:
     """Rank the turn again from the stored judgments and find the memory in it."""
-    everything = candidates_now(parts.store, parts.settings, past)
+    everything = candidates_now(parts.store, parts.settings, past, receipt)
     # Candidate id -> the id that was named: its own, or that of a duplicate.
     ids: dict[str, str] = {}
     for candidate in everything:

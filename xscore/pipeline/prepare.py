@@ -159,6 +159,7 @@ def _fetch(parts: PipelineParts, without: WithoutExchanges) -> FetchedPool:
     settings = parts.settings
     fetched = parts.store.fetch(
         tests=settings.judge.tests,
+        purposes=settings.judge.purposes,
         deadline_s=settings.routing.deadline_ms / 1000,
         with_terms=parts.judge.scale is Scale.WORDS,
         without=without,

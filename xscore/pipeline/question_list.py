@@ -136,7 +136,9 @@ def fetch_list_memories(
     only: paths; other files' memories are left out. None: only the scope filters.
     """
     with gc_paused():
-        everything = parts.store.fetch(tests=parts.settings.judge.tests).candidates
+        judge = parts.settings.judge
+        fetched = parts.store.fetch(tests=judge.tests, purposes=judge.purposes)
+        everything = fetched.candidates
         inside = narrow_to_scope(everything, scope)
         if only is not None:
             inside = tuple([candidate for candidate in inside if candidate.path in only])

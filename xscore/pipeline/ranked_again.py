@@ -27,7 +27,7 @@ from xscore.records.judgment import (
     Unjudged,
     UnjudgedCause,
 )
-from xscore.records.receipt import Answer, Selected
+from xscore.records.receipt import SAW_PURPOSES, Answer, Selected
 from xscore.records.turn import ChangedFile
 from xscore.store import turns
 from xscore.store.memory_rows import WithoutExchanges
@@ -38,11 +38,20 @@ if TYPE_CHECKING:
     from xscore.store.store import Store
 
 
-def candidates_now(store: "Store", settings: "Settings", past: PastTurn) -> tuple[Candidate, ...]:
-    """Return what would be the candidates of a past turn now, inside and outside its scope."""
+def candidates_now(
+    store: "Store", settings: "Settings", past: PastTurn, receipt: Answer | None
+) -> tuple[Candidate, ...]:
+    """Return what would be the candidates of a past turn now, inside and outside its scope.
+
+    receipt: tells whether they were shown with purposes; None: as the settings say now.
+    """
     asked_before = turns.keys_of_task(store.connection, past.turn.task) | {past.turn_key}
     without = WithoutExchanges(past.turn.thread, asked_before)
-    return store.fetch(tests=settings.judge.tests, without=without).candidates
+    purposes = settings.judge.purposes
+    if receipt is not None:
+        purposes = SAW_PURPOSES in receipt.judge.saw
+    fetched = store.fetch(tests=settings.judge.tests, purposes=purposes, without=without)
+    return fetched.candidates
 
 
 def judges_of(past: PastTurn, receipt: Answer) -> list[str]:

@@ -184,6 +184,7 @@ def _shown_parts(candidates: Sequence[Candidate], texts: Mapping[str, str]) -> l
                 candidate.entity,
                 shorten_middle(texts[candidate.id], MOST_CHARS),
                 candidate.content_hash,
+                purpose=candidate.purpose,
             )
     return list(by_hash.values())
 

@@ -32,6 +32,7 @@ from xscore.records.judgment import (
 )
 from xscore.records.memory import Kind
 from xscore.records.receipt import (
+    SAW_PURPOSES,
     Answer,
     CarriedOver,
     Coverage,
@@ -387,9 +388,18 @@ def _judge_info(
         prompt_version=identity.prompt_version,
         order=identity.order,
         by_model=parts.judge.scale is not Scale.WORDS,
-        saw=shown_turn_parts(stages.opened.turn, sees=parts.settings.judge.sees),
+        saw=_what_it_saw(parts, stages),
         assumed_price=_assumed_price(parts, resources, model=identity.model, host=identity.host),
     )
+
+
+def _what_it_saw(parts: PipelineParts, stages: TurnStages) -> tuple[str, ...]:
+    opened = stages.opened
+    names = shown_turn_parts(opened.turn, sees=parts.settings.judge.sees)
+    by_model = parts.judge.scale is not Scale.WORDS
+    if by_model and any(candidate.purpose for candidate in opened.pool.candidates):
+        names = (*names, SAW_PURPOSES)
+    return names
 
 
 def _assumed_price(

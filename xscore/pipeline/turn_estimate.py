@@ -113,7 +113,29 @@ def estimate_opened(parts: PipelineParts, opened: Opened, *, answers: bool) -> E
         from xscore.pipeline.final_round import estimate_final_round  # where settings name a model
 
         final = estimate_final_round(parts, opened)
-    return replace(judging, primary=answering, caps=caps, final=final)
+    return replace(
+        judging,
+        primary=answering,
+        caps=caps,
+        final=final,
+        judged_otherwise=count_judged_otherwise(parts, opened),
+    )
+
+
+def count_judged_otherwise(parts: PipelineParts, opened: Opened) -> int:
+    """Count what is to be judged again only because the purpose of its file is new to the judge."""
+    described = {miss.id for miss in opened.pool.misses if miss.purpose}
+    if not described or not parts.judge.stored:
+        return 0
+    from xscore.store.purposes import other_contents  # few judges are shown purposes
+
+    store = parts.store
+    judgments = known_judgments(store, opened.key, judge_key(parts.judge.identity))
+    plain = store.fetch(tests=parts.settings.judge.tests).candidates
+    contents = other_contents(
+        store.connection, [candidate for candidate in plain if candidate.id in described]
+    )
+    return sum(not hashes.isdisjoint(judgments) for hashes in contents.values())
 
 
 def _has_final_round(parts: PipelineParts) -> bool:

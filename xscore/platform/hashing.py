@@ -54,6 +54,12 @@ def content_hash(path: str, entity: str, text: str) -> str:
     return digest("content", path, entity, text)
 
 
+def described_hash(content: str, purpose: str) -> str:
+    """Identify a content that a judging prompt shows with the purpose of its file; without one it
+    is the content itself."""
+    return digest("described", content, purpose) if purpose else content
+
+
 def row_checksum(*fields: str) -> int:
     """Return the CRC-32 of those fields of a row that must not change unnoticed."""
     return crc32("\x1f".join(fields).encode("utf-8", "surrogatepass"))

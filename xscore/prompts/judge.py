@@ -40,16 +40,33 @@ class PackEntry(NamedTuple):
     """Empty: the memory belongs to no file."""
     entity: str
     text: str
+    purpose: str = ""
+    """What a model says that its file is for, on a line; empty: it is not shown."""
 
 
 def pack_block(entries: Sequence[PackEntry]) -> str:
-    """Render a pack in the given order: a file is named once around its memories, and so are the
-    headings above it."""
+    """Render a pack in the given order: a file is named once around its memories with its purpose,
+    and so are the headings above it."""
     lines: list[str] = []
-    for path, members in groupby(entries, key=lambda entry: entry.path):
+    for (path, purpose), members in groupby(entries, key=_file_of):
         shown = [_memory(entry, name) for entry, name in _with_short_names(members)]
-        lines += [f'<file path="{escape_attribute(path)}">', *shown, "</file>"] if path else shown
+        if path:
+            head = f'<file path="{escape_attribute(path)}"{purpose_attribute(purpose)}>'
+            shown = [head, *shown, "</file>"]
+        lines += shown
     return "\n".join(lines)
+
+
+def _file_of(entry: PackEntry) -> tuple[str, str]:
+    return entry.path, entry.purpose
+
+
+def purpose_attribute(purpose: str) -> str:
+    """Render what a model says that a file is for, as data within its quotes; empty if nothing is
+    shown."""
+    if purpose:
+        return f' purpose="{escape_attribute(purpose)}"'
+    return ""
 
 
 def _with_short_names(entries: Iterable[PackEntry]) -> Iterator[tuple[PackEntry, str]]:
@@ -206,7 +223,8 @@ def question_text(entry: PackEntry, statement: str) -> str:
     name = ""
     if entry.entity:
         name = f' name="{escape_attribute(entry.entity)}"'
-    head = f'<memory kind="{entry.kind}"{_place(entry.path)}{name}>'
+    purpose = purpose_attribute(entry.purpose)
+    head = f'<memory kind="{entry.kind}"{_place(entry.path)}{name}{purpose}>'
     return f"{statement}\n{head}\n{escape_tags(entry.text, tags=MEMORY_TAGS)}\n</memory>"
 
 

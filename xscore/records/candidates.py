@@ -33,6 +33,9 @@ class Candidate(NamedTuple):
     """Ids of memories with the same content, judged once through this one."""
     is_inferred: bool = False
     """Nobody stated it: files show it, or it was learned."""
+    purpose: str = ""
+    """What a model says that its file is for, where the judge is shown it: part of
+    `content_hash`."""
 
     @property
     def is_of_files(self) -> bool:

@@ -91,6 +91,9 @@ class Estimate(Struct, frozen=True, kw_only=True):
     ways: tuple[JudgeEstimate, ...] = ()
     """How these candidates could be judged, first as `judge` does. A way asks for what its own
     cache lacks."""
+    judged_otherwise: int = 0
+    """Of what is to be judged: what the judge has scored with another purpose of its file, or
+    without one (`judge.purposes`)."""
     final: JudgeEstimate | None = None
     """About what a final round takes (`selection.final`); None: there is none."""
 

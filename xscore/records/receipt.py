@@ -50,6 +50,9 @@ BY_WORDS = "lexical"
 """The name of the judge without a model."""
 
 
+SAW_PURPOSES = "purposes"
+
+
 class JudgeInfo(Struct, frozen=True, kw_only=True):
     """The judge, and what it was shown besides the memories."""
 
@@ -62,7 +65,7 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
     """False: no model judged, the scores compare words."""
     saw: tuple[str, ...]
     """Parts of the turn in the judging prompt: `task`, `errors`, and under full context `file`,
-    `diff`, `recent`."""
+    `diff`, `recent`; and `purposes`, where memories were shown with what their files are for."""
     assumed_price: str = ""
     """What was assumed of a host without a price list: `free` (a model server of this machine) or
     `vendor` (a gateway, at the vendor's price); empty: nothing was."""

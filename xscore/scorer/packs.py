@@ -15,8 +15,9 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from xscore.platform.hashing import digest
+from xscore.platform.tokens import estimate
 from xscore.records.candidates import Candidate
-from xscore.records.memory import Layer
+from xscore.records.memory import Kind, Layer
 
 ENTRY_TOKENS = 20
 """What the fence of one memory adds to its text."""
@@ -76,6 +77,15 @@ def natural_order(candidate: Candidate) -> tuple[str, int, str, str]:
 def packed_tokens(candidate: Candidate) -> int:
     """Tokens a memory takes in a pack, fence included."""
     return candidate.tokens + ENTRY_TOKENS
+
+
+def purpose_tokens(candidate: Candidate) -> int:
+    """Tokens of the purpose of a memory's file, where each memory is shown with it. In a pack it
+    stands once for all memories of the file, and is left out of account, so that packs stay as they
+    are when it is written anew."""
+    if candidate.purpose:
+        return estimate(len(candidate.purpose), kind=Kind.DOC)
+    return 0
 
 
 def group_in_order(members: Sequence[Candidate], tokens: int, size: int) -> list[list[Candidate]]:
@@ -474,7 +484,7 @@ def filled_packs(misses: Sequence[Candidate], profile: PackProfile) -> list[Pack
         filled = profile.tokens + 1
         for miss in of_one_store:
             # A longer one is judged in parts, and one part is all that a request has of it.
-            tokens = min(packed_tokens(miss), profile.longest)
+            tokens = min(packed_tokens(miss), profile.longest) + purpose_tokens(miss)
             is_full = filled + tokens > profile.tokens or len(groups[-1]) >= profile.size
             if is_full:
                 groups.append([])

@@ -172,7 +172,10 @@ class PromptBuilder(Struct, frozen=True):
     def _is_apart(self, pack: Pack, piece: MemoryPart) -> bool:
         """Whether a memory of several has a prompt of its own for what it says."""
         is_shared = len(pack.members) > 1 and not self.layout.is_independent
-        return self.isolates and is_shared and is_suspicious(piece.text)
+        if not (self.isolates and is_shared):
+            return False
+        # A purpose was read when it was written, perhaps by an earlier list of forms.
+        return is_suspicious(piece.text) or is_suspicious(piece.purpose)
 
     def first_requests(
         self, packs: Iterable[Pack], turn_text: str, texts: Texts
@@ -209,7 +212,9 @@ class PromptBuilder(Struct, frozen=True):
             codes = dealt_ids(count, secret=self.secret, pack=prompt.pack)
         entries: list[PackEntry] = []
         for code, piece in zip(codes, prompt.pieces, strict=True):
-            entries.append(PackEntry(code, piece.kind, piece.path, piece.entity, piece.text))
+            entries.append(
+                PackEntry(code, piece.kind, piece.path, piece.entity, piece.text, piece.purpose)
+            )
         return entries
 
     def output_cap(self, prompt: PackPrompt) -> int:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from xscore.platform.hashing import content_hash
+from xscore.platform.hashing import content_hash, described_hash
 from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Unjudged, UnjudgedCause
 
@@ -31,6 +31,8 @@ class MemoryPart(NamedTuple):
     """Content hash of the memory it is, or is a part of."""
     parts: int = 1
     """How many parts that memory has."""
+    purpose: str = ""
+    """What a model says that its file is for; empty: it is shown without."""
 
     @property
     def is_part(self) -> bool:
@@ -44,20 +46,16 @@ def memory_parts(candidate: Candidate, text: str, *, max_tokens: int) -> tuple[M
     texts = [text]
     if candidate.tokens > max_tokens:
         texts = split_text(text, max_chars=max(1, len(text) * max_tokens // candidate.tokens))
-    kind, path, entity, memory = (
-        str(candidate.kind),
-        candidate.path,
-        candidate.entity,
-        candidate.content_hash,
-    )
+    kind, path, memory = str(candidate.kind), candidate.path, candidate.content_hash
+    purpose = candidate.purpose
     if len(texts) == 1:
-        return (MemoryPart(memory, kind, path, entity, text, memory),)
+        undivided = MemoryPart(memory, kind, path, candidate.entity, text, memory, purpose=purpose)
+        return (undivided,)
     parts = []
     for number, part in enumerate(texts, start=1):
-        name = f"{entity} part {number}/{len(texts)}".lstrip()
-        parts.append(
-            MemoryPart(content_hash(path, name, part), kind, path, name, part, memory, len(texts))
-        )
+        name = f"{candidate.entity} part {number}/{len(texts)}".lstrip()
+        hash_ = described_hash(content_hash(path, name, part), purpose)
+        parts.append(MemoryPart(hash_, kind, path, name, part, memory, len(texts), purpose))
     return tuple(parts)
 
 

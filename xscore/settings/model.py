@@ -79,6 +79,10 @@ class JudgeSettings(SettingsGroup, frozen=True):
     """Lowest score that asks for a reason."""
     tests: RepoMay[Literal["cards", "full"]] = "cards"
     """Show tests to the judge as purpose cards, or in full."""
+    purposes: bool = False
+    """Show a model as the judge, beside each memory, what its file is for, as `xscore batch
+    purposes` has it. A line is part of what is judged: with each that is new or written anew, all
+    memories of its file are judged again."""
     concurrency: Positive | None = None
     """Most calls in flight, found by trying from 16; unset: 64, or 4 for a loopback host."""
     rpm: Positive | None = None

@@ -399,6 +399,7 @@ def _candidates(columns: _LayerColumns, layer: Layer) -> list[Candidate]:
             [ticks / _TICKS for ticks in columns.updated_ticks],
             repeat(()),
             map(bool, columns.inferred) if columns.inferred else repeat(False),
+            repeat(""),
             strict=False,
         )
         # Made by `zip` and `tuple.__new__`: a sixth of the time of `Candidate(…)`.

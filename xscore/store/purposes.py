@@ -3,8 +3,8 @@
 A row is found by what it was written about: the hash of a file, of a class's text, of a folder's
 name and the names of its files. So an unchanged file is paid for once in all worktrees, and a
 changed one has no purpose to show until it is asked for again. Words are ranked by the latest of a
-path as well (`scorer.purpose_field`). A model as the judge is shown none: a purpose is what a model
-says about text of strangers (`docs/internals/decisions/0057-cards.md`).
+path as well (`scorer.purpose_field`), and a model as the judge is shown it where `judge.purposes`
+says so: an edit of one function leaves what is judged of the others as it was.
 Trade-off: a file with one changed line counts as changed.
 """
 
@@ -17,8 +17,10 @@ from enum import StrEnum
 from msgspec import Struct
 
 from xscore.platform.clock import DAY_S
-from xscore.platform.hashing import digest
+from xscore.platform.hashing import described_hash, digest
 from xscore.platform.paths import folder_of
+from xscore.platform.text import ellipsize
+from xscore.records.candidates import Candidate
 from xscore.records.memory import Memory
 from xscore.store.line_search import LineMatcher
 from xscore.store.memory_rows import IN_JSON_LIST
@@ -50,6 +52,14 @@ _OUTDATED = """
 """Purposes of contents that are nowhere now. The latest of a file stays: words still rank by it."""
 OUTDATED_AFTER_S = 90 * DAY_S
 """A branch that is checked out again within this time is not paid for again."""
+LINE_CHARS = 200
+"""Longest purpose."""
+_JUDGED_WITH = """
+    SELECT DISTINCT hash, line FROM purpose
+    JOIN memory_row ON memory_row.path = purpose.path AND version <> 0
+    JOIN memory_view ON memory = number
+    WHERE purpose.kind = 'file' AND line <> ''
+"""
 _EXCLUDED = """
     DELETE FROM purpose WHERE path IN (SELECT path FROM file_row WHERE excluded <> '')
       AND path NOT IN (SELECT path FROM file_row WHERE excluded = '')
@@ -137,6 +147,58 @@ def latest_purposes(connection: sqlite3.Connection) -> dict[str, str]:
         ).fetchall()
     )
     return purposes
+
+
+def with_purposes(
+    connection: sqlite3.Connection, candidates: Sequence[Candidate]
+) -> tuple[Candidate, ...]:
+    """Return candidates as a judge sees them that is shown what their files are for: each with that
+    line, and a content hash that covers it."""
+    if not has_purposes(connection):
+        return tuple(candidates)
+    line_of_path: dict[str, str] = {}
+    for path, line in latest_purposes(connection).items():
+        line_of_path[path] = ellipsize(line, LINE_CHARS)
+    described: list[Candidate] = []
+    for candidate in candidates:
+        # What was stated about a file, and an exchange about it, is not of the file.
+        if candidate.layer.is_indexed and candidate.path in line_of_path:
+            line = line_of_path[candidate.path]
+            hash_ = described_hash(candidate.content_hash, line)
+            described.append(candidate._replace(content_hash=hash_, purpose=line))
+        else:
+            described.append(candidate)
+    return tuple(described)
+
+
+def other_contents(
+    connection: sqlite3.Connection, candidates: Iterable[Candidate]
+) -> dict[str, frozenset[str]]:
+    """Return the contents under which memories may have been judged before, by id: without a
+    purpose, and with each that their file ever had.
+
+    candidates: without purposes.
+    """
+    lines_of_path: defaultdict[str, set[str]] = defaultdict(set)
+    for path, line in connection.execute(
+        "SELECT path, line FROM purpose WHERE kind = 'file' AND line <> ''"
+    ):
+        lines_of_path[path].add(ellipsize(line, LINE_CHARS))
+    contents: dict[str, frozenset[str]] = {}
+    for candidate in candidates:
+        lines = lines_of_path.get(candidate.path, ())
+        described = {described_hash(candidate.content_hash, line) for line in lines}
+        contents[candidate.id] = frozenset({candidate.content_hash, *described})
+    return contents
+
+
+def described_contents(connection: sqlite3.Connection) -> list[str]:
+    """Return the hashes of all contents that a judge may have been shown with a purpose of their
+    file, its present one or one before. No row of a memory has them."""
+    if not has_purposes(connection):
+        return []
+    rows: Sequence[tuple[str, str]] = connection.execute(_JUDGED_WITH).fetchall()
+    return [described_hash(content, ellipsize(line, LINE_CHARS)) for content, line in rows]
 
 
 def class_purposes(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from xscore.store.events import EventName, emit_event
 from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.link_rows import drop_unused_file_ends
 from xscore.store.memory_rows import IN_JSON_LIST, memories_with_ids
+from xscore.store.purposes import described_contents
 from xscore.store.store import Store
 
 _SHARED_WITH = "shared_with"
@@ -138,8 +139,11 @@ def _remove_judgments(connection: sqlite3.Connection, hashes: Collection[str]) -
     (shared,) = connection.execute(
         f"SELECT count(*) FROM content WHERE memories > 0 AND hash {IN_JSON_LIST}", among
     ).fetchone()
+    # A content that is shown with the purpose of its file is no row of a memory, and stays.
     reasons = connection.execute(
-        "DELETE FROM reason WHERE content_id IN (SELECT id FROM content WHERE memories = 0)"
+        "DELETE FROM reason WHERE content_id IN (SELECT id FROM content WHERE memories = 0"
+        f" AND NOT hash {IN_JSON_LIST})",
+        (json.dumps(described_contents(connection)),),
     ).rowcount
     by_key = "query_id IN (SELECT id FROM query)"  # lets SQLite use the primary key
     judgments = connection.execute(

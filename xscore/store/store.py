@@ -18,7 +18,7 @@ from typing import Self
 
 from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
-from xscore.platform.hashing import content_hash
+from xscore.platform.hashing import content_hash, described_hash
 from xscore.platform.paths import RepositoryRoot, user_data_dir
 from xscore.records.candidates import Candidate
 from xscore.records.memory import Edge, Layer, Memory, TestView, judged_views, view_texts
@@ -272,20 +272,27 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def pool(self, *, tests: TestView = "cards", thread: str = "") -> tuple[Candidate, ...]:
+    def pool(
+        self, *, tests: TestView = "cards", purposes: bool = False, thread: str = ""
+    ) -> tuple[Candidate, ...]:
         """Return every active or stale memory of all layers, one per content, ordered by path and
         line."""
-        return self.fetch(tests=tests, without=WithoutExchanges(thread)).candidates
+        without = WithoutExchanges(thread)
+        return self.fetch(tests=tests, purposes=purposes, without=without).candidates
 
     def fetch(
         self,
         *,
         tests: TestView = "cards",
+        purposes: bool = False,
         without: WithoutExchanges = EVERY_EXCHANGE,
         deadline_s: float | None = None,
         with_terms: bool = False,
     ) -> FetchedPool:
-        """Return the pool with a report per layer. See `fetch_pool`; raises StoreDamaged."""
+        """Return the pool with a report per layer. See `fetch_pool`; raises StoreDamaged.
+
+        purposes: the judge is shown what files are for, so that this is part of each content.
+        """
         pool = fetch_pool(
             self.connection,
             self.user_connection,
@@ -297,6 +304,11 @@ class Store:
         self.user_is_unreadable = any(
             report.problem for report in pool.layers if report.layer is Layer.USER
         )
+        if purposes:
+            from xscore.store.purposes import with_purposes  # few judges are shown them
+
+            described = with_purposes(self.connection, pool.candidates)
+            return pool._replace(candidates=described)
         return pool
 
     def texts(
@@ -308,8 +320,8 @@ class Store:
         under a content that was not judged. Raises StoreDamaged for a text that does not match its
         hash.
         """
-        hash_of = {candidate.id: candidate.content_hash for candidate in candidates}
-        among = (json.dumps([*hash_of]),)
+        candidate_of = {candidate.id: candidate for candidate in candidates}
+        among = (json.dumps([*candidate_of]),)
         from xscore.store.file_bodies import read_with_bodies  # a cached turn reads no text
 
         texts: dict[str, str] = {}
@@ -319,11 +331,13 @@ class Store:
             for identifier, layer, path, entity, status, written, _, card, text in rows:
                 views = {view.name: view for view in decode_views(written)}
                 judged = next(name for name in judged_views(Layer(layer), tests) if name in views)
-                if views[judged].hash != hash_of[identifier]:
+                hash_ = views[judged].hash
+                candidate = candidate_of[identifier]
+                if described_hash(hash_, candidate.purpose) != candidate.content_hash:
                     continue
                 with database.damage_if_invalid("a memory"):
                     shown = judge_text(view_texts(text, card)[judged], status=status)
-                    if content_hash(path, entity, shown) != hash_of[identifier]:
+                    if content_hash(path, entity, shown) != hash_:
                         raise ValueError("its text does not fit its hash")
                 texts[identifier] = shown
         return texts

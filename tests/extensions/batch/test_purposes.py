@@ -12,7 +12,7 @@ import pytest
 
 from tests import programs
 from tests.conftest import MakeRepo, store_dir
-from tests.extensions.batch.batch_vendor import BatchVendor, run_vendor
+from tests.extensions.batch.batch_vendor import BatchVendor, questions, run_vendor
 from tests.waiting import rows
 from xscore.extensions.batch.purpose_live import write_live
 from xscore.extensions.batch.purpose_plan import (
@@ -21,12 +21,13 @@ from xscore.extensions.batch.purpose_plan import (
     save_purpose_job,
     writer_of,
 )
-from xscore.extensions.batch.purpose_prompts import LINE_CHARS, kept_line, read_lines
+from xscore.extensions.batch.purpose_prompts import kept_line, read_lines
 from xscore.extensions.batch.purpose_subjects import Subject
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.store_status import LEAST_FILES
 from xscore.platform.errors import UsageError
 from xscore.store.purposes import (
+    LINE_CHARS,
     PurposeKey,
     PurposeKind,
     class_purposes,
@@ -364,3 +365,27 @@ async def test_status_names_slices_of_a_repository_with_many_files(
         status = await pipeline.status()
     assert [(slice_.folder, slice_.hub) for slice_ in status.slices] == [("depot", "depot/base.py")]
     assert status.slices[0].purpose == "Serves as the folder at depot."
+
+
+async def test_a_list_is_judged_by_the_purposes_that_it_was_planned_with(
+    batch_vendor: BatchVendor, till: Path
+) -> None:
+    """What a line written anew makes another content is not sent as it was planned, and said to be
+    lost; the next list asks for it alone."""
+    await live(batch_vendor, till)
+    batch_vendor.judge = {"purposes": True}
+    job = await batch_vendor.submit(till, questions(1))
+    batch_vendor.now += 60.0
+    prices = till / "till/prices.py"
+    prices.write_text(prices.read_text("utf-8") + "\nRATE = 2\n", "utf-8")
+    batch_vendor.server.answer = lambda prompt: a_line_each(prompt).replace("Serves", "Acts")
+    await live(batch_vendor, till)
+    assert (await batch_vendor.finish(till, job)).lost == 1
+    judged = batch_vendor.server.counts.judged_places
+    assert "till/cart.py::Cart" in judged
+    assert "till/prices.py::total" not in judged
+    before = sum(judged.values())
+    await batch_vendor.finish(till, await batch_vendor.submit(till, questions(1)))
+    added = sum(judged.values()) - before
+    of_prices = sum(count for place, count in judged.items() if place.startswith("till/prices.py"))
+    assert added == of_prices > 1

@@ -31,6 +31,7 @@ from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.judged_memories import judged_texts
 from xscore.pipeline.question_list import Question, QuestionList
+from xscore.platform import database
 from xscore.platform.errors import StoreDamaged, UsageError
 from xscore.platform.paths import user_data_dir
 from xscore.records.calls import Request
@@ -43,6 +44,7 @@ from xscore.settings import (
     Settings,
     validate_group,
 )
+from xscore.store.purposes import Purpose, PurposeKey, PurposeKind, save_purposes
 from xscore.store.store import Store, load_pack_slots
 
 WIDE = BatchLimits(requests=50_000, bytes=200_000_000)
@@ -85,6 +87,8 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> PlannedJob:
     ) as pipeline:
         await pipeline.index()
         parts = pipeline.parts
+        if judge_settings.purposes:
+            write_purposes(parts.store)
         described = batch_judge(parts)
         job = job_rows.read_job(
             parts.store.connection,
@@ -92,7 +96,7 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> PlannedJob:
                 parts, draft_job(parts, question_list, ListOptions(command="submit"), limits=WIDE)
             ),
         )
-        pool = parts.store.pool()
+        pool = parts.store.pool(purposes=judge_settings.purposes)
         live = ModelJudge(
             described.connected(),
             job.recipe.builder(),
@@ -112,6 +116,16 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> PlannedJob:
     return PlannedJob(store, batch_host(described.connected()), job, requests)
 
 
+def write_purposes(store: Store) -> None:
+    """Say of each file what it is for."""
+    purposes: list[Purpose] = []
+    for path, file_hash in store.connection.execute("SELECT path, file_hash FROM file").fetchall():
+        key = PurposeKey(PurposeKind.FILE, file_hash)
+        purposes.append(Purpose(key=key, path=path, line=f"Is {path}.", writer="m"))
+    with database.transaction(store.connection) as connection:
+        save_purposes(connection, purposes, now=1.0)
+
+
 def job_slots(store: Store, job: BatchJob) -> dict[str, tuple[str, int]]:
     """Return the stored packs of memories."""
     return load_pack_slots(store.connection, job.recipe.packs.name)
@@ -126,15 +140,19 @@ def repository(root: Path) -> Path:
     return root
 
 
-@pytest.fixture(scope="module", params=[("openai", 20), ("anthropic", 20), ("openai", 1)], ids=str)
+@pytest.fixture(
+    scope="module",
+    params=[("openai", 20, False), ("anthropic", 20, True), ("openai", 1, True)],
+    ids=str,
+)
 def planned(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[PlannedJob]:
-    """A job at each vendor, in packs and one memory a prompt."""
-    vendor, size = request.param
-    scene = asyncio.run(
-        scene_of(repository(tmp_path_factory.mktemp("planned")), vendor, pack_size=size)
-    )
+    """A job at each vendor, in packs and one memory a prompt, with what files are for and
+    without."""
+    vendor, size, purposes = request.param
+    root = repository(tmp_path_factory.mktemp("planned"))
+    scene = asyncio.run(scene_of(root, vendor, pack_size=size, purposes=purposes))
     yield scene
     scene.store.close()
 
@@ -163,7 +181,9 @@ def test_bodies_are_those_of_the_live_calls(scene: PlannedJob) -> None:
         for requests in scene.live.values()
         for request in requests
     )
-    assert sorted(json.dumps(body_of(scene, line), sort_keys=True) for line in lines) == expected
+    bodies = sorted(json.dumps(body_of(scene, line), sort_keys=True) for line in lines)
+    assert bodies == expected
+    assert scene.job.recipe.purposes == ("Is shop/large.py." in "".join(bodies))
     assert len(expected) == len(filled.taken) > 4
     assert filled.input_tokens == sum(
         request.input_tokens for live_requests in scene.live.values() for request in live_requests

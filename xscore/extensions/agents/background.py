@@ -9,15 +9,13 @@ for the new one, so callers that ask at the same moment start only one. What it 
 
 import os
 import sqlite3
-import subprocess
-import sys
-import threading
 import time
 from contextlib import closing
 from pathlib import Path
 
 from xscore.cache.background_lease import lend_lease, read_background
 from xscore.platform import database
+from xscore.platform.detached import start_xscore
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.paths import RepositoryRoot, user_config_file, user_data_dir
 from xscore.platform.processes import random_hex
@@ -100,28 +98,5 @@ def _start_if_none_runs(
 
 
 def _spawn(name: str, root: Path) -> int:
-    """Start the process in a session of its own, so that it outlives this one; return its process
-    id."""
-    nothing = subprocess.DEVNULL
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "xscore", "watch"],
-        cwd=root,
-        env={**safe_environment(), LEASE_VARIABLE: name},
-        stdin=nothing,
-        stdout=nothing,
-        stderr=nothing,
-        start_new_session=True,
-    )
-    # No zombie in a long-lived caller.
-    threading.Thread(target=process.wait, name="xscore-reaper", daemon=True).start()
-    return process.pid
-
-
-def safe_environment() -> dict[str, str]:
-    """Return the environment without relative entries in `PYTHONPATH`: through them a repository
-    could run its code."""
-    environment = dict(os.environ)
-    if "PYTHONPATH" in environment:
-        places = environment["PYTHONPATH"].split(os.pathsep)
-        environment["PYTHONPATH"] = os.pathsep.join(filter(os.path.isabs, places))
-    return environment
+    """Start the process; return its process id."""
+    return start_xscore(["watch"], folder=root, variables={LEASE_VARIABLE: name})

@@ -355,7 +355,7 @@ class ResultCollector:
         store = self.context.store
         recipe = self._job.recipe
         large = []
-        for candidate in store.pool(tests=recipe.tests):
+        for candidate in store.pool(tests=recipe.tests, purposes=recipe.purposes):
             if candidate.tokens > recipe.packs.tokens:
                 large.append(candidate)
         parts_by_memory = parts_in_store(store, recipe, large).items()

@@ -68,6 +68,8 @@ class JobRecipe(Struct, frozen=True, kw_only=True):
     reasons_from: float
     sees: str
     tests: Literal["cards", "full"]
+    purposes: bool = False
+    """Memories are shown with what their files are for."""
     scope: Scope = Scope()
     only: tuple[str, ...] | None = None
     writes: Literal["judgments", "purposes"] = "judgments"

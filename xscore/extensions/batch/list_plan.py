@@ -245,6 +245,7 @@ class ListPlan(Struct, kw_only=True):
             reasons_from=reasons_from,
             sees=settings.sees,
             tests=settings.tests,
+            purposes=settings.purposes,
             scope=options.scope,
             only=only,
         )

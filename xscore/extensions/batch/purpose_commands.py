@@ -52,6 +52,10 @@ _MODEL = [
     )
 ]
 SCRUB_S = 5.0
+_JUDGED_AGAIN = (
+    "`judge.purposes` is on: what was judged of a file is judged again once its line is new;"
+    " `xscore estimate` says for how much"
+)
 _HINT = "Pass --yes, or --max-usd to pay for a part."
 
 
@@ -73,7 +77,8 @@ def write_purposes(*, live: bool, erase: bool, flags: Flags) -> int:
 
     Only what lacks a purpose is sent: outlines without bodies, secrets redacted. Run it again to
     fetch a batch and to continue; an unchanged file is never paid for twice. Scores by words use
-    the lines of files; `explain`, `graph` and the context show them.
+    the lines of files; `explain`, `graph` and the context show them. A model as the judge sees them
+    where `judge.purposes` is on.
     """
     if erase:
         return _erase(flags)
@@ -103,6 +108,8 @@ async def _write(pipeline: "Pipeline", flags: Flags, *, live: bool) -> int:
     if not terminal.as_json:
         terminal.lines(_render_plan(plan, live=live))
     if plan.to_write and not flags.dry_run:
+        if parts.settings.judge.purposes:
+            terminal.notes([_JUDGED_AGAIN])
         _confirm(parts, plan, live=live)
         if live:
             done = PurposesDone(

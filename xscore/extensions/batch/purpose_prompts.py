@@ -20,10 +20,10 @@ from xscore.prompts.suspicion import is_suspicious
 from xscore.records.calls import Request, Stage
 from xscore.scorer.chat_replies import find_object
 from xscore.store.personal_data import redact_said
+from xscore.store.purposes import LINE_CHARS
 
 PACK_CHARS, PACK_SIZE = 12_000, 20
 """Most characters of outlines, and most subjects, of one prompt."""
-LINE_CHARS = 200
 REPLY_TOKENS = 30.0
 """Expected output tokens for each subject, until the replies of the model are known."""
 MOST_REPLY_TOKENS = 90

@@ -256,6 +256,7 @@ def settings_of_job(job: BatchJob, settings: Settings) -> Settings:
         "wire": "chat",
         "sees": recipe.sees,
         "tests": recipe.tests,
+        "purposes": recipe.purposes,
         "reasons": "relevant" if recipe.reasons_from > 0 else "all",
         "order": recipe.model.order,
         **({"pack_size": 1} if recipe.packs.is_plain else {}),

@@ -234,7 +234,8 @@ class BatchRenderer:
     @cached_property
     def _candidates(self) -> Mapping[str, Candidate]:
         candidates: dict[str, Candidate] = {}
-        for candidate in self._store.pool(tests=self._job.recipe.tests):
+        recipe = self._job.recipe
+        for candidate in self._store.pool(tests=recipe.tests, purposes=recipe.purposes):
             # The user's own memories are never sent by a batch.
             if candidate.layer is not Layer.USER:
                 candidates[candidate.content_hash] = candidate

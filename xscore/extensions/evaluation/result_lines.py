@@ -102,6 +102,8 @@ def run_key(parts: PipelineParts, cases: CaseFile, scope: Scope) -> str:
     judging = settings.judge.sees, settings.judge.tests, settings.judge.pack_size
     decisive = (scope, settings.selection, settings.boosts, settings.index, judging)
     fields = [repr(part) for part in decisive]
+    if settings.judge.purposes:
+        fields.append("purposes")
     return digest("evaluation run", cases.digest, judge_key(parts.judge.identity), *fields)
 
 

@@ -28,6 +28,7 @@ SHORT_NAMES: Mapping[str, str] = {
     "order": "judge.order",
     "sees": "judge.sees",
     "tests": "judge.tests",
+    "purposes": "judge.purposes",
     "boosts": "boosts.cap",
     "words": "selection.words",
     "threshold": "selection.threshold",

@@ -47,7 +47,7 @@ class MappedTurn(Struct, frozen=True, kw_only=True):
 
 def map_turn(parts: PipelineParts, past: PastTurn, receipt: Answer | None) -> MappedTurn:
     """Return the candidates of a past turn, as the store knows them now, with their scores."""
-    everything = candidates_now(parts.store, parts.settings, past)
+    everything = candidates_now(parts.store, parts.settings, past, receipt)
     candidates = pool.narrow_to_scope(everything, past.turn.scope)
     scores = scores_of_candidates(parts, past, receipt, candidates)
     place_of: dict[str, int] = {}

@@ -110,7 +110,7 @@ def _live_turn(store: "Store", settings: "Settings", turn_id: str) -> LiveTurn:
         raise NothingMatched(
             f"turn {turn_id} was erased a moment ago", hint="The list of questions has the others."
         )
-    everything = candidates_now(store, settings, past)
+    everything = candidates_now(store, settings, past, None)
     candidates = pool.narrow_to_scope(everything, past.turn.scope)
     judgments = pool.known_judgments(store, past.turn_key, past.judge)
     scored: list[tuple[float, Candidate]] = []

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from threading import Event, Thread
-from time import monotonic
+from time import monotonic, time
 
 import pytest
+from msgspec.structs import replace
 
 from tests.extensions.shared.server_processes import ServerProcess
 from tests.extensions.shared.server_programs import free_port
@@ -18,11 +19,18 @@ from tests.extensions.shared.team.conftest import KEY, Member, NewMember, TeamDa
 from tests.extensions.shared.team.held_answers import HeldAnswers
 from tests.extensions.shared.team.reading import project_of, read_until, send_one_by_one
 from tests.statements import decide
+from tests.waiting import wait_until
 from xscore.extensions.shared.team import team_server
 from xscore.extensions.shared.team.address import TeamAddress, team_address
-from xscore.extensions.shared.team.membership import read_membership
+from xscore.extensions.shared.team.membership import (
+    Membership,
+    read_membership,
+    write_membership,
+)
 from xscore.extensions.shared.team.setup import apply_setup, schema_steps
+from xscore.extensions.shared.team.sync_beside import sync_variables
 from xscore.extensions.shared.team.turn_sync import begin_turn_sync
+from xscore.platform import database
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.settings import Secret, Settings
 
@@ -125,43 +133,86 @@ def test_a_server_that_is_away_costs_one_line(member: NewMember) -> None:
 
 
 def test_a_silent_server_holds_no_turn(running: ServerProcess, member: NewMember) -> None:
-    """A server that accepts and says nothing is waited for as long as it usually takes."""
-    ann = member("ann")
+    """A server that accepts and says nothing is left to a process beside the turns, and one line
+    says so."""
+    ann = member("ann", timeout_s=1)
     decide(ann.store, "Said before")
     ann.sync()
     running.hang()
     try:
         decide(ann.store, "Said meanwhile")
-        lines: list[str] = []
-        for _ in range(3):
-            finish = begin(ann)
-            began = monotonic()
-            lines.append(finish())
-            assert monotonic() - began < 1.5
-        # Late once may be this machine's doing; then one line, and it is left alone.
-        assert [bool(line) for line in lines] == [False, True, False]
+        began = monotonic()
+        assert begin(ann)() == ""
+        assert monotonic() - began < 1.5
+        # While the process asks, a turn asks nothing.
+        assert begin(ann)() == ""
+        wait_until(lambda: membership_of(ann).problem, otherwise="the process said nothing")
+        line = begin(ann)()
+        assert "127.0.0.1" in line and "\n" not in line
+        assert begin(ann)() == ""
+        assert membership_of(ann).failures == 1
     finally:
         running.go_on()
-    # A request that no turn waited for any longer may have sent it by now.
+    # The server may have got what nobody waited for.
     ann.sync()
     bob = member("bob")
     bob.sync()
     assert len(bob.texts()) == 2
 
 
+def membership_of(member: Member) -> Membership:
+    """Return how the store takes part."""
+    membership = read_membership(member.store.connection)
+    assert membership is not None
+    return membership
+
+
 def test_a_turn_brings_what_others_said(member: NewMember) -> None:
-    """What is begun before the index is there when the turn looks."""
+    """What is begun before the index is there when the turn looks, or for one soon after."""
     ann, bob = member("ann"), member("bob")
     bob.sync()
     decide(ann.store, "Said by Ann")
     ann.sync()
     bob.store.clock = lambda: 4e9
-    # A busy machine may be too late for the first.
-    for _ in range(20):
+
+    def has_come() -> bool:
         assert begin(bob)() == ""
-        if bob.texts():
-            break
+        return bool(bob.texts())
+
+    wait_until(has_come, otherwise="nothing came")
     assert list(bob.texts()) == ["Said by Ann"]
+
+
+def test_a_turn_imports_no_driver_where_it_exchanged_within_the_hour(member: NewMember) -> None:
+    """A process beside the turn takes what is new, for the next turn."""
+    ann, bob = member("ann"), member("bob", files={"a.py": "def a():\n    return 1\n"})
+    bob.sync()
+    decide(ann.store, "Said by Ann")
+    ann.sync()
+    five_minutes_ago = replace(membership_of(bob), synced_at=time() - 300)
+    with database.transaction(bob.store.connection):
+        write_membership(bob.store.connection, five_minutes_ago)
+    turn = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "xscore", "context", "a"],
+        cwd=bob.store.root.path,
+        env=os.environ
+        | sync_variables(bob.shared)
+        | {"XSCORE_STORE_USER_DATA_DIR": data_of(bob), "XSCORE_JUDGE_MODEL": "lexical"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    modules = {line.rpartition("|")[2].strip() for line in turn.stderr.splitlines()}
+    assert "xscore.extensions.shared.team.sync_beside" in modules
+    assert not {"psycopg", "cryptography"} & modules
+    wait_until(bob.texts, otherwise="the process beside brought nothing")
+    assert list(bob.texts()) == ["Said by Ann"]
+    assert membership_of(bob).asked_beside_at == 0
+
+
+def data_of(member: Member) -> str:
+    """Return the folder of the member's user data."""
+    return str(member.store.user_data_dir)
 
 
 def test_a_restored_server_is_read_from_the_beginning(

@@ -20,13 +20,14 @@ from xscore.extensions.exchange.saved_files import Contents, encode_file
 from xscore.extensions.shared.team.administration import TeamClient, TeamMember, TeamStatus
 from xscore.extensions.shared.team.incoming import remove_team_memories
 from xscore.extensions.shared.team.membership import (
+    COMMAND_S,
     Membership,
+    note_failure,
     read_membership,
     write_membership,
 )
 from xscore.extensions.shared.team.repository_name import checked_name, repository_name
 from xscore.extensions.shared.team.sync import (
-    COMMAND_S,
     TeamSync,
     memories_address,
     required_membership,
@@ -115,11 +116,18 @@ def join_team(name: str, by: str, flags: Flags) -> None:
 @click.option(
     "--all", "everything", is_flag=True, help="Fetch everything again from the beginning."
 )
-def sync_team(everything: bool, flags: Flags) -> None:
+@click.option("--for-next-turn", is_flag=True, hidden=True)
+def sync_team(everything: bool, for_next_turn: bool, flags: Flags) -> None:
     """Exchange memories with the team now, without a turn."""
     settings = _sharing_settings(flags)
     with opened_store(flags) as store:
-        sync = synchronise(store, settings, everything=everything)
+        try:
+            sync = synchronise(store, settings, everything=everything)
+        except XscoreError as error:
+            # A turn has started this process, and the next one says what went wrong.
+            if for_next_turn:
+                note_failure(store, problem=error.message)
+            raise
     flags.terminal.print_result(sync, _render_sync)
 
 

@@ -10,7 +10,9 @@ import sqlite3
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from xscore.platform import database
 from xscore.platform.database import damage_if_invalid
 from xscore.settings.model import SharedSettings
 from xscore.store.checkpoints import checkpoints_taken_back
@@ -22,6 +24,8 @@ MEMBERSHIP = "team"
 """Key in `meta`."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 30.0, 900.0
 """How long a server that was away is not asked again; doubles with each failure."""
+COMMAND_S = 120.0
+"""For a process that is about nothing else, with thousands of memories to take."""
 
 
 class Membership(Struct, frozen=True, kw_only=True):
@@ -44,13 +48,19 @@ class Membership(Struct, frozen=True, kw_only=True):
     """Kinds that were sent then."""
     synced_at: float = 0.0
     """Unix seconds; 0: never."""
-    usual_s: float = 0.0
-    """How long an exchange usually takes; 0: there was none."""
-    late: int = 0
-    """Turns in a row that the server's answer was too late for."""
+    is_slow: bool = False
+    """Whether the last exchange took longer than a turn waits."""
+    asked_beside_at: float = 0.0
+    """When a process beside the turns was started to exchange; 0: it is over."""
+    problem: str = ""
+    """What went wrong beside the turns, and no turn has said yet."""
     failures: int = 0
     """In a row, since it last succeeded."""
     failed_at: float = 0.0
+
+    def is_asked_beside(self, now: float) -> bool:
+        """Whether a process beside the turns may still be asking the server."""
+        return 0 <= now - self.asked_beside_at < COMMAND_S
 
     def pauses_until(self) -> float:
         """Return when the server may be asked again (Unix seconds)."""
@@ -73,6 +83,21 @@ def write_membership(connection: sqlite3.Connection, membership: Membership | No
     """Write it, or with None end it; call it inside a transaction."""
     text = "" if membership is None else msgspec.json.encode(membership).decode()
     write_meta(connection, MEMBERSHIP, text)
+
+
+def note_failure(store: Store, *, problem: str = "") -> None:
+    """Note that the server was away. problem: what the next turn says of it."""
+    with database.transaction(store.connection):
+        membership = read_membership(store.connection)
+        if membership is not None:
+            failed = replace(
+                membership,
+                failures=membership.failures + 1,
+                failed_at=store.clock(),
+                asked_beside_at=0.0,
+                problem=problem,
+            )
+            write_membership(store.connection, failed)
 
 
 def is_users_own(store: Store) -> bool:

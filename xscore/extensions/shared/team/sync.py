@@ -20,6 +20,7 @@ from xscore.extensions.shared.team.exchange_with_team import (
 )
 from xscore.extensions.shared.team.incoming import Arrivals, Incoming, apply_incoming
 from xscore.extensions.shared.team.membership import (
+    COMMAND_S,
     Membership,
     has_news,
     is_users_own,
@@ -41,10 +42,8 @@ from xscore.store.checkpoints import is_shared_checkpoint, note_checkpoints_eras
 from xscore.store.copied_stores import has_statement_since
 from xscore.store.store import Store
 
-MOST_RISE = 1.25
-"""By how much one exchange can raise what is usual; it falls at once."""
-COMMAND_S = 120.0
-"""For a command that is about nothing else, with thousands of memories to take."""
+FITS_A_TURN_S = 0.3
+"""An exchange that takes longer is left to a process beside the turns, the next time."""
 
 
 class TeamSync(Struct, frozen=True, kw_only=True):
@@ -204,8 +203,9 @@ def finish_exchange(
                 event=event,
                 kinds=settings.kinds,
                 synced_at=now,
-                usual_s=_usual_s(membership, result),
-                late=0,
+                is_slow=result.took_s > FITS_A_TURN_S,
+                asked_beside_at=0.0,
+                problem="",
                 failures=0,
                 failed_at=0.0,
             ),
@@ -213,14 +213,6 @@ def finish_exchange(
     if arrivals.total:
         _check_citations(store, now=now)
     return _report(membership.repository, begun, result, arrivals)
-
-
-def _usual_s(membership: Membership, result: ExchangeResult) -> float:
-    """Return how long an exchange usually takes: one slow one, as the first is, lengthens no
-    wait."""
-    if not membership.usual_s:
-        return result.took_s
-    return min(result.took_s, MOST_RISE * membership.usual_s)
 
 
 def _compared_until(

@@ -1,12 +1,14 @@
 """Exchange memories with the team beside a turn.
 
-The exchange is begun before the index is brought up to date, and the turn takes what has come by
-then; it waits a little longer only as an exchange usually takes. A server that was away is left
-alone for a while, so an outage costs one short wait and a line, never a turn. What was pulled
-before stays in use. Where nothing is due, nothing but this is loaded. Trade-off: what comes too
-late for a turn is taken by the next.
+Where the driver is loaded already, or the store was not synchronised for an hour, the exchange is
+begun in a thread before the index is brought up to date, and the turn takes what has come by then;
+it waits 30 ms more. In all other cases, and where that was too short, a process beside the turns
+exchanges (`sync_beside`), for the next turn. A server that was away is left alone for a while, so
+an outage costs a line, never a turn. What was pulled before stays in use. Where nothing is due,
+nothing but this is loaded. Trade-off: a colleague's statement may come a turn late.
 """
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ from xscore.extensions.shared.team.membership import (
     Membership,
     has_news,
     is_users_own,
+    note_failure,
     read_membership,
     write_membership,
 )
@@ -31,26 +34,31 @@ from xscore.store.store import Store
 if TYPE_CHECKING:
     from xscore.extensions.shared.team.sync import BegunExchange
 
-LEAST_WAIT_S = 0.05
-"""What a turn waits at least, after its own work, for the server's answer."""
-MOST_WAIT_S = 0.5
-PATIENCE = 2.0
-"""A turn waits so many times as long as an exchange usually takes."""
-MOST_LATE = 1
-"""How many turns in a row may go without its answer before the server counts as away."""
-LONGER_WHEN_LATE = 1.25
-"""By how much longer the next turn waits for a server that was too late for this one."""
+WAIT_S = 0.03
+"""What a turn waits at most, after its own work, for the server's answer."""
 RECENT_S = 60.0
 """A turn asks no server that was asked so lately, unless something was stated."""
+STALE_S = 3_600.0
+"""After so long, the first turn asks the server itself, so that it judges what colleagues have
+stated since."""
+_AS_OF = "the team's memories are as of the last exchange"
 
 
 @implements(TEAM_SYNC)
 def begin_turn_sync(settings: Settings, *, store: Store) -> Callable[[], str]:
     """Begin an exchange for a turn; return what takes its result and says what was wrong."""
     membership = read_membership(store.connection)
-    if membership is None or not _is_due(store, settings.shared, membership):
+    if membership is None:
         return lambda: ""
-    # Few turns have something due.
+    if membership.problem:
+        problem = _taken_problem(store)
+        return lambda: problem
+    if not _is_due(store, settings.shared, membership):
+        return lambda: ""
+    if membership.is_slow or not _is_worth_its_import(store, membership):
+        problem = _sync_beside(store, settings.shared, is_slow=False)
+        return lambda: problem
+    # Few turns exchange themselves.
     from xscore.extensions.shared.team.sync import begin_exchange
 
     try:
@@ -68,42 +76,53 @@ def begin_turn_sync(settings: Settings, *, store: Store) -> Callable[[], str]:
 def _is_due(store: Store, settings: SharedSettings, membership: Membership) -> bool:
     now = store.clock()
     # A paused server is left alone, whatever was stated meanwhile.
-    if now < membership.pauses_until() or not is_users_own(store):
+    if now < membership.pauses_until() or membership.is_asked_beside(now):
+        return False
+    if not is_users_own(store):
         return False
     is_recent = abs(now - membership.synced_at) < RECENT_S
     return not is_recent or has_news(store.connection, settings, membership)
 
 
-def _finish_turn(store: Store, settings: SharedSettings, begun: "BegunExchange") -> str:
-    from xscore.extensions.shared.team.sync import finish_exchange  # as above
-
-    wait_s = min(MOST_WAIT_S, max(LEAST_WAIT_S, PATIENCE * begun.membership.usual_s))
-    try:
-        result = begun.running.wait(wait_s, name=begun.request.address.name)
-        sync = finish_exchange(store, settings, begun, result)
-    except (SharedUnavailable, StoreDamaged, UsageError, NothingMatched) as error:
-        if not _note_failure(store, is_late=begun.running.is_under_way):
-            return ""
-        return f"the team's memories are as of the last exchange: {error.message}"
-    skipped = [f"{counted(n, 'memory', 'memories')} {why}" for why, n in sync.skipped.items()]
-    return f"skipped from the team: {', '.join(skipped)}" if skipped else ""
+def _is_worth_its_import(store: Store, membership: Membership) -> bool:
+    """Whether the turn should exchange itself, although importing the driver takes longer than the
+    exchange."""
+    return "psycopg" in sys.modules or abs(store.clock() - membership.synced_at) > STALE_S
 
 
-def _note_failure(store: Store, *, is_late: bool) -> bool:
-    """Note that the server was away, or that its answer was too late; return whether the user is
-    told.
-
-    Once too late may be this machine's own doing, where it is busy: the next turn waits longer.
-    """
+def _taken_problem(store: Store) -> str:
+    """Return what went wrong beside the turns, and forget it: it is said once."""
     with database.transaction(store.connection):
         membership = read_membership(store.connection)
         if membership is None:
-            return True
-        if is_late and membership.late < MOST_LATE:
-            usual_s = min(LONGER_WHEN_LATE * membership.usual_s, MOST_WAIT_S / PATIENCE)
-            late = replace(membership, late=membership.late + 1, usual_s=usual_s)
-            write_membership(store.connection, late)
-            return False
-        failed = replace(membership, failures=membership.failures + 1, failed_at=store.clock())
-        write_membership(store.connection, failed)
-    return True
+            return ""
+        write_membership(store.connection, replace(membership, problem=""))
+    return f"{_AS_OF}: {membership.problem}"
+
+
+def _sync_beside(store: Store, settings: SharedSettings, *, is_slow: bool) -> str:
+    """Leave the exchange to a process; return why it could not be started."""
+    from xscore.extensions.shared.team.sync_beside import start_sync_beside  # once a minute
+
+    try:
+        start_sync_beside(store, settings, is_slow=is_slow)
+    except OSError as error:
+        note_failure(store)
+        return f"{_AS_OF}: no process could be started ({error.strerror})"
+    return ""
+
+
+def _finish_turn(store: Store, settings: SharedSettings, begun: "BegunExchange") -> str:
+    from xscore.extensions.shared.team.sync import finish_exchange  # as above
+
+    try:
+        result = begun.running.wait(WAIT_S, name=begun.request.address.name)
+        sync = finish_exchange(store, settings, begun, result)
+    except (SharedUnavailable, StoreDamaged, UsageError, NothingMatched) as error:
+        if begun.running.is_under_way:
+            # Too late may be the server's doing or this machine's: the process finds out.
+            return _sync_beside(store, settings, is_slow=True)
+        note_failure(store)
+        return f"{_AS_OF}: {error.message}"
+    skipped = [f"{counted(n, 'memory', 'memories')} {why}" for why, n in sync.skipped.items()]
+    return f"skipped from the team: {', '.join(skipped)}" if skipped else ""
