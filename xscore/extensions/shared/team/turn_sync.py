@@ -35,7 +35,7 @@ LEAST_WAIT_S = 0.05
 """What a turn waits at least, after its own work, for the server's answer."""
 MOST_WAIT_S = 0.5
 PATIENCE = 2.0
-"""A turn waits so many times as long as an exchange usually takes."""
+"""A turn waits this many times as long as an exchange usually takes."""
 MOST_LATE = 1
 """How many turns in a row may go without its answer before the server counts as away."""
 LONGER_WHEN_LATE = 1.25
