@@ -156,7 +156,7 @@ def test_unpriced_is_not_free() -> None:
     ) and "$" not in answer_account.render_cost_line(unpriced)
     by_words = replace(ANSWER.judge, by_model=False)
     lexical = replace(ANSWER, judge=by_words, usage={Stage.JUDGE: StageUsage()})
-    assert "no model judged · $0 · 3.2 s" in answer_account.render_cost_line(lexical)
+    assert "no model · $0 · 3.2 s" in answer_account.render_cost_line(lexical)
 
 
 def test_a_ranking_by_words_in_place_of_the_judge_is_called_so() -> None:

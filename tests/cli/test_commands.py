@@ -32,7 +32,7 @@ def test_without_a_key(xscore: Run, basket: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "def total" in done.stdout
     assert done.stderr.count("OPENAI_API_KEY") == 1
-    assert "no model judged" in done.stderr
+    assert "no model" in done.stderr
     answer = json.loads(xscore("ask", TASK, "--json", cwd=basket).stdout)
     assert (
         answer["answer"] is None

@@ -303,7 +303,7 @@ def _entry(memory: Selected) -> list[str]:
     if below := _below(memory):
         head += faint(f" {below}")
     if memory.carried_from:
-        head += faint("  (carried: judged under an earlier wording)")
+        head += faint("  (judged under an earlier question)")
     if memory.is_suspicious:
         head += faint("  (gives instructions to its reader)")
     if memory.is_stale:

@@ -117,7 +117,7 @@ def estimate_final_round(parts: PipelineParts, opened: Opened) -> JudgeEstimate 
 
 
 class _SecondLook(Struct, frozen=True):
-    """What the final judge said of the finalists."""
+    """The final judge's scores of the finalists."""
 
     outcomes: tuple[Outcome, ...]
     interrupted: bool

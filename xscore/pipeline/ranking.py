@@ -166,7 +166,7 @@ def joined(
 
 def _lacks_word_scores(outcomes: Sequence[Outcome]) -> bool:
     """Whether no judgment has a word score: no memory shares a word with the task, or a vendor's
-    Batch API judged, which is told no order."""
+    Batch API judged, which gets no order."""
     priors = [result.prior for _, result, _ in outcomes if isinstance(result, Judgment)]
     return not any(priors)
 

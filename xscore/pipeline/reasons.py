@@ -121,7 +121,7 @@ class _Reply(Struct, frozen=True):
 async def _ask_in_time(
     parts: PipelineParts, resources: "TurnResources", turn: Turn, candidates: Sequence[Candidate]
 ) -> _Reply:
-    """Make the call if there is a model and time for it; what fails is said, not raised."""
+    """Make the call if there is a model and time for it; a failure is reported, not raised."""
     import asyncio  # a cached turn needs no event loop
 
     model = ""

@@ -1,4 +1,4 @@
-"""What a judge said of a candidate (a score, or why there is none), and which candidates are kept
+"""A judge's result for a candidate (a score, or why there is none), and which candidates are kept
 and why."""
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -174,7 +174,7 @@ class SelectionSettings(SettingsGroup, frozen=True):
     """The same for what was stated in a sentence or two (decisions, preferences, conventions): the
     lexical judge has evidence of its own for them."""
     words: RepoMay[WordsWeight | None] = None
-    """How much the words that a memory shares with the task count beside what a model said of it: a
+    """How much the words that a memory shares with the task count beside a model's score of it: a
     weight of their log-odds. 0: only the model's score counts. Unset: 0.5."""
     final: str = NO_FINAL_ROUND
     """Another model, `provider:model`, that looks once more at up to 60 memories that came first,
@@ -289,8 +289,8 @@ class MemorySettings(SettingsGroup, frozen=True):
     """Open your own store: preferences, and what holds in several projects. A repository may only
     switch it off."""
     observe: RepoMayTurnOff[bool] = True
-    """Note the commands, the stack and the conventions that the repository's files show, at most 20,
-    after each change of the index."""
+    """Note the commands, the stack and the conventions that the repository's files show, at most
+    20, after each change of the index."""
     daily_consolidation: RepoMayTurnOff[bool] = True
     """Let the background process merge, fade and archive memories as `memory consolidate` does, at
     most once a day and only while the machine is idle. A repository may only switch it off."""
@@ -315,7 +315,8 @@ class MemorySettings(SettingsGroup, frozen=True):
     prune_days: Days = 365.0
     """Days without use after which an archived memory is erased."""
     document_days: Days = 30.0
-    """Days after which a fetched document is shown as out of date, until `xscore fetch --refresh`."""
+    """Days after which a fetched document is shown as out of date, until `xscore fetch
+    --refresh`."""
     high_importance: Fixed[float] = 0.8
     """Memories at least this important are neither archived nor erased for their age."""
     inferred_confidence: Fixed[float] = 0.6
@@ -357,7 +358,8 @@ class DocumentSettings(SettingsGroup, frozen=True):
     allow: Globs = ()
     """Hosts that documents may come from, subdomains included; empty: any that is public."""
     deny: Globs = ()
-    """Hosts that no document comes from, subdomains included, also where `documents.allow` has them."""
+    """Hosts that no document comes from, subdomains included, also where `documents.allow` has
+    them."""
     private_hosts: Globs = ()
     """Hosts inside your own network that documents may come from although their addresses are not
     public, each by its whole name. Over https as well; `SSL_CERT_FILE` names their authority."""
@@ -366,8 +368,9 @@ class DocumentSettings(SettingsGroup, frozen=True):
     timeout_s: Seconds = 30.0
     """Seconds that a document may take, redirects included."""
     suggest: RepoMayTurnOff[bool] = True
-    """Say, where a turn finds nothing, that `xscore fetch` could help if the task names an address, a
-    newer version than the manifest allows, or asks for news. A repository may only switch it off."""
+    """Say, where a turn finds nothing, that `xscore fetch` could help if the task names an address,
+    a newer version than the manifest allows, or asks for news. A repository may only switch it
+    off."""
 
 
 class RoutingSettings(SettingsGroup, frozen=True):

@@ -140,20 +140,20 @@ def _frontier(call: HookCall, store: Store) -> str:
 
 def at_subagent_start(call: HookCall) -> str:
     """Say the same to a sub-agent, which begins without the session's context, and what the
-    session was told with its first prompt. Raises StoreError."""
+    session got with its first prompt. Raises StoreError."""
     if call.is_watched and has_store(call.root.store_dir):
         # Only at the start of a sub-agent.
         from xscore.extensions.agents.brief import render_again
 
         with Store.open_with(call.root, call.settings, create=False) as store:
             texts = [_recap(call, store), render_again(store, _session_brief(call))]
-            # Not `add`: what the session was told, a sub-agent has not seen.
+            # Not `add`: a sub-agent has not seen what the session got.
             call.say("\n".join(filter(None, texts)))
     return ""
 
 
 def _session_brief(call: HookCall) -> SessionBrief:
-    """Return what this session has been told of earlier work."""
+    """Return what this session has got of earlier work."""
     return session_brief(read_hook_state(call.state_file), call.thread)
 
 

@@ -294,7 +294,7 @@ class _RayRun(Struct):
         slots: Mapping[str, tuple[str, int]] = {}
         places = {candidate.id: place for place, candidate in enumerate(self.candidates)}
         for prepared in questions:
-            # A list may have thousands of questions: Ctrl-C is heard between two of them.
+            # A list may have thousands of questions: Ctrl-C is handled between two of them.
             await asyncio.sleep(0)
             if not prepared.pool.misses:
                 continue

@@ -50,7 +50,7 @@ async def judge_change(
     learned: dict[str, tuple[int, float]] = {}
     for row, score in likely_missing(evidence, limit=MOST_FILES, list_all=True):
         path = evidence.paths[row]
-        # A name that is not UTF-8 cannot be told from another as a scope.
+        # Names that are not UTF-8 cannot be told apart as scopes.
         if path in indexed and native_name(path) == path:
             learned[path] = (row, score)
     if not learned:

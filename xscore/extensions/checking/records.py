@@ -117,7 +117,7 @@ class ModelVerdict(Struct, frozen=True, kw_only=True):
 
 
 class NearFile(Struct, frozen=True):
-    """A file in the learned order, whether or not it is said to be missing."""
+    """A file in the learned order, whether or not it is reported as missing."""
 
     path: str
     score: float

@@ -2,7 +2,7 @@
 turns of it as they were.
 
 The text goes to standard output, figures to standard error. Nothing is sent unless a model is
-named. Trade-off: the log is read anew each time, a megabyte in about 50 ms.
+named. Trade-off: the log is read again each time, a megabyte in about 50 ms.
 """
 
 import asyncio

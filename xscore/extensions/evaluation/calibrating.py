@@ -45,7 +45,7 @@ USUAL_RECALL = 0.9
 
 
 class CaseCollector(Struct):
-    """Collects what a judge said of each case; see `run.CaseWatcher`."""
+    """Collects a judge's scores of each case; see `run.CaseWatcher`."""
 
     cases: list[ScoredCase] = field(default_factory=list)
     answered_as: set[str] = field(default_factory=set)

@@ -224,7 +224,7 @@ def _objection(
 ) -> str:
     """Return why these sentences do not bear out a fact; empty: they do."""
     for sentence in quoted:
-        # A failure may be told as what did not work.
+        # A failure may be stated as what did not work.
         is_failure = isinstance(fact, Failure) and sentence.doubt is Doubt.TRIED
         if sentence.doubt and not is_failure:
             return sentence.doubt.value

@@ -58,7 +58,7 @@ def outdated_lines(store: Store) -> Iterator[OutdatedLine]:
 
 
 def is_instruction(path: str) -> bool:
-    """Whether agents are told to follow this file."""
+    """Whether agents are meant to follow this file."""
     return _INSTRUCTIONS.match(path) is not None
 
 

@@ -1,4 +1,4 @@
-"""What a command is for, told by its words, and whether it is one worth showing.
+"""What a command is for, inferred from its words, and whether it is worth showing.
 
 Commands are quoted as they stand, on one line; nothing is run. Trade-off: a command whose words say
 nothing of its purpose (`./ci.sh`) is not shown.
