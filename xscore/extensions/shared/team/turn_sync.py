@@ -34,20 +34,8 @@ from xscore.store.store import Store
 if TYPE_CHECKING:
     from xscore.extensions.shared.team.sync import BegunExchange
 
-<<<<<<< HEAD
 WAIT_S = 0.03
 """What a turn waits at most, after its own work, for the server's answer."""
-=======
-LEAST_WAIT_S = 0.05
-"""What a turn waits at least, after its own work, for the server's answer."""
-MOST_WAIT_S = 0.5
-PATIENCE = 2.0
-"""A turn waits this many times as long as an exchange usually takes."""
-MOST_LATE = 1
-"""How many turns in a row may go without its answer before the server counts as away."""
-LONGER_WHEN_LATE = 1.25
-"""By how much longer the next turn waits for a server that was too late for this one."""
->>>>>>> docs28x
 RECENT_S = 60.0
 """A turn asks no server that was asked so lately, unless something was stated."""
 STALE_S = 3_600.0
