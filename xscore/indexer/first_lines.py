@@ -2,7 +2,7 @@
 text.
 
 Both are looked for where nothing better is known: an interpreter where the name tells no language,
-an encoding where the bytes are no UTF-8. A file may be anyone's, so a few hundred bytes are read
+an encoding where the bytes are not UTF-8. A file may be anyone's, so a few hundred bytes are read
 and only encodings of human languages are decoded. Trade-off: no line in the style of an editor
 (`-*- mode: ruby -*-`) is read for a language.
 """

@@ -194,7 +194,7 @@ class ScoredPool:
         worth = self.evidence.terms.evidence
         for hit in self._hits.get(row, ()):
             number = self.evidence.hits.term[hit]
-            # What stands in most memories is no evidence, and tells nothing.
+            # What stands in most memories is not evidence, and tells nothing.
             if not worth[number]:
                 continue
             term = self.terms[number].term

@@ -68,7 +68,7 @@ def negates(text: str) -> bool:
 
 def fact_digests(kind: str, text: str, quote: str) -> tuple[str, ...]:
     """Return what identifies a fact without its row: by the words that say something, and by its
-    quote. Dates that were made absolute are no part of it."""
+    quote. Dates that were made absolute are not part of it."""
     words = sorted(content_words(DATED.sub("", text)))
     by_words = digest("fact words", kind, str(negates(text)), *words)
     spoken = " ".join(quote.split()).casefold()

@@ -231,7 +231,7 @@ def close_sessions(branch: str | None, merged: bool, flags: Flags) -> None:
     summary.
 
     The next turn begins another one. `--merged -q` is for a post-merge hook: it prints nothing, and
-    it is no error if there is nothing to close.
+    it is not an error if there is nothing to close.
     """
     if merged and branch is not None:
         raise UsageError("--branch and --merged exclude each other", hint="Give one of them.")

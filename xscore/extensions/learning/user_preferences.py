@@ -378,7 +378,7 @@ def _comparable(repository: ConsolidationDraft) -> list[Memory]:
     """Return the project's active memories with keys that say something of its user."""
     memories: list[Memory] = []
     for memory in repository.of_scope("project"):
-        # The commands and conventions of a repository are no taste of its user's.
+        # The commands and conventions of a repository are not the taste of its user's.
         if memory.particulars.imported_from == OBSERVED_ORIGIN:
             continue
         if memory.key and memory.kind in COMPARED and memory.status is MemoryStatus.ACTIVE:

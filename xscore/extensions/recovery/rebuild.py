@@ -136,7 +136,7 @@ def _trusted_id(store_dir: Path, user_data_dir: Path) -> str | None:
 
 
 def _is_own_file(store_dir: Path, user_data_dir: Path) -> bool:
-    """Whether a store is there that is no link, and without a journal of others."""
+    """Whether a store is there that is not a link, and without a journal of others."""
     path = store_dir / STORE_FILE
     if not path.exists():
         return False

@@ -109,7 +109,7 @@ _PLUMBING = re.compile(
     r"(?:echo|cd|export|mkdir|cp|mv|rm|curl|wget|git|if|for|while|fi|done|else|then|set|sudo|apt"
     r"|apt-get|brew|choco|sed|cat|source|\.|test|\[)\b|[#{}\[(]"
 )
-"""How a line begins that is no command for people."""
+"""How a line begins that is not a command for people."""
 
 
 def purpose_of_name(name: str) -> CommandPurpose | None:
