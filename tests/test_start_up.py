@@ -115,7 +115,7 @@ def test_a_cached_ask_loads_neither_judge_nor_sdk(repository: Path) -> None:
     ]
     modules_loaded(repository, *ask)
     modules = modules_loaded(repository, *ask)
-    check_own_modules(modules, limit=113)
+    check_own_modules(modules, limit=114)
     # No package is searched, no rule parsed.
     unused = {"importlib.metadata", "tomllib", "tree_sitter", "genai_prices"}
     assert not (HEAVY | unused) & modules
@@ -129,7 +129,7 @@ def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
     modules = modules_loaded(
         repository, "ask", "Where are prices summed?", "--judge", "lexical", "--no-answer", "-q"
     )
-    check_own_modules(modules, limit=128)
+    check_own_modules(modules, limit=129)
     assert not (HEAVY | {"xscore.pipeline.resources"}) & modules
     vendors = {
         "xscore.providers.openai",

@@ -185,5 +185,5 @@ async def test_explain_names_both_and_ranks_as_the_turn_did(
         listed = explain_choice(pipeline.parts, "pay_out_refund", turn_id=first.turn_id)
         unlisted = explain_choice(pipeline.parts, "step_3_1", turn_id=first.turn_id)
     assert listed.memory is not None and listed.memory.words == first.selected[0].words
-    assert "words +" in listed.words and "0.62" in listed.words
+    assert "from its words" in listed.words and "0.62" in listed.words
     assert unlisted.memory is not None and unlisted.memory.words < 0

@@ -328,9 +328,9 @@ def _why(memory: Selected) -> str:
     if memory.is_capped:
         boosts += ", capped at 1"
     why = "; ".join(filter(None, [*remarks, one_line(memory.reason)]))
-    if memory.words:
-        judged = f"judge {memory.raw_score:.2f}, words {memory.words:+.1f}"
-        return f"{why} ({judged} → {memory.unboosted_score:.2f}{boosts})".strip()
+    if abs(memory.added_by_words) >= READS_AS_ZERO_BELOW:
+        judged = f"judge {memory.raw_score:.2f}, words {memory.added_by_words:+.2f}"
+        return f"{why} ({judged}{boosts})".strip()
     if boosts:
         return f"{why} ({memory.raw_score:.2f}{boosts})".strip()
     return why

@@ -253,7 +253,8 @@ def render_explanation(explanation: Explanation) -> str:
             draws = " and ".join(f"{score:.2f}" for score in memory.draws)
             rows.append(("judged twice", draws))
         if memory.words:
-            rows.append(("words", f"{memory.words:+.1f} → {memory.unboosted_score:.2f}"))
+            added = f"{memory.added_by_words:+.2f}, to {memory.unboosted_score:.2f}"
+            rows.append(("words", added))
         for boost in memory.boosts:
             why = f"{boost.amount:+.2f} {boost.name}: {one_line(boost.because)}"
             rows.append(("boost", why))

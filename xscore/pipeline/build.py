@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, closing
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -303,8 +304,17 @@ class _EventFeed(ForwardingObserver):
 async def _run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> Answer:
     # Imported here for commands that run no turn: it is a fifth of what `xscore index` would load.
     from xscore.pipeline.turn import run_turn
+    from xscore.records.notebook_maps import offer_map  # turns alone have maps
 
-    return await run_turn(parts, turn, options)
+    answer = await run_turn(parts, turn, options)
+    offer_map(answer.turn_id, partial(_map_of_turn, parts.root, parts.settings, answer.turn_id))
+    return answer
+
+
+def _map_of_turn(root: RepositoryRoot, settings: Settings, turn_id: str) -> str:
+    from xscore.extensions.pages.notebook import framed_map  # an extension, for notebooks
+
+    return framed_map(root, settings, turn_id)
 
 
 def as_turn(turn: Turn | str, about: Mapping[str, object] | None = None) -> Turn:

@@ -95,8 +95,8 @@ def score_sum(shown: Selected, receipt: Answer) -> str:
     raw = f"{shown.raw_score:.2f} {'by words' if receipt.ranked_by_words else 'from the judge'}"
     if mean:
         raw = f"{raw}, {mean}"
-    if shown.words:
-        raw = f"{raw}, words {shown.words:+.1f} → {shown.unboosted_score:.2f}"
+    if abs(shown.added_by_words) >= READS_AS_ZERO_BELOW:
+        raw = f"{raw}, {shown.added_by_words:+.2f} from its words"
     boosts: list[str] = []
     for boost in shown.boosts:
         # One that only orders two memories adds nothing that could be read.

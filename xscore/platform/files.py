@@ -7,8 +7,10 @@ named. What a file may be used for is decided elsewhere. Trade-off: one system c
 few microseconds per file.
 """
 
+import errno
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,8 @@ FINE_GRAIN_NS = 50_000_000
 """Two writes closer than this may get the same time on a file system with nanosecond timestamps."""
 COARSE_GRAIN_NS = 2_000_000_000
 """The same on one with whole-second timestamps."""
+READER_S = 2.0
+"""How long a program that is to read a named pipe may take to open it."""
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
 _NOT_PRIVATE = "others may open it"
 _FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_CLOEXEC", 0)
@@ -179,16 +183,41 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     """Replace a file in one step; mode 0o600 makes it private. A link stays, and its target is
     replaced.
 
-    A pipe or device is written to directly. Raises UsageError and leaves the old file unchanged.
+    A pipe or device is written to directly. Raises UsageError and leaves the old file unchanged;
+    also for a named pipe that nobody reads.
     """
     place = path.resolve()
     try:
-        if place.exists() and not place.is_file():
+        if place.is_fifo():
+            _write_to_pipe(place, content)
+        elif place.exists() and not place.is_file():
             place.write_bytes(content)
         else:
             _replace(place, content, mode)
     except OSError as error:
         raise unwritable_file(path, error.strerror) from error
+
+
+def _write_to_pipe(place: Path, content: bytes) -> None:
+    """Write to a named pipe. Raises UsageError where nobody comes to read it: an open that waits
+    for a reader would wait for ever."""
+    until = time.monotonic() + READER_S
+    while True:
+        try:
+            descriptor = os.open(place, os.O_WRONLY | os.O_NONBLOCK)
+            break
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+        if time.monotonic() > until:
+            raise UsageError(
+                f"{place} is a pipe that nobody reads",
+                hint="Name a file, or start the program that reads the pipe first.",
+            )
+        time.sleep(0.05)
+    os.set_blocking(descriptor, True)
+    with os.fdopen(descriptor, "wb") as pipe:
+        pipe.write(content)
 
 
 def write_private_file(path: Path, data: bytes) -> None:

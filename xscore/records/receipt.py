@@ -154,6 +154,11 @@ class Selected(Struct, frozen=True, kw_only=True):
         return self.raw_score if self.joined_score is None else self.joined_score
 
     @property
+    def added_by_words(self) -> float:
+        """What its words added to the score: `words` as readers of scores can add it up."""
+        return self.unboosted_score - self.raw_score
+
+    @property
     def score_text(self) -> str:
         """The score as people read it, never as high as a threshold that it is below."""
         return score_text(self.score, threshold=self.threshold)
@@ -341,7 +346,10 @@ class Answer(Struct, frozen=True, kw_only=True):
         return self._form().as_text()
 
     def _repr_html_(self) -> str:
-        return self._form().as_html()
+        # Only a notebook shows a map.
+        from xscore.records.notebook_maps import map_html
+
+        return self._form().as_html() + map_html(self.turn_id)
 
     def _form(self) -> "AnswerForm":
         # The command line has a layout of its own.

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from xscore.extensions.pages.records import MapMemory, TurnPage
+from xscore.extensions.pages.stage_times import before_calls_s, call_words
 from xscore.pipeline.json_form import Json
 from xscore.platform.text import escape_in_json, one_line
 from xscore.records.calls import CallRecord
@@ -23,7 +24,7 @@ SCORE_STEPS = 1000
 
 def page_data(page: TurnPage) -> str:
     """Return the data of a page, safe within a `script` element."""
-    return data_block(_data(page))
+    return data_block({**map_values(page), **_shown_beside(page)})
 
 
 def data_block(values: dict[str, Json]) -> str:
@@ -33,7 +34,8 @@ def data_block(values: dict[str, Json]) -> str:
     return escape_in_json(text.replace("<", "\\u003c"))
 
 
-def _data(page: TurnPage) -> dict[str, Json]:
+def map_values(page: TurnPage) -> dict[str, Json]:
+    """Return what the map of a turn is drawn from."""
     receipt = page.receipt
     thresholds: dict[str, Json] = {}
     if receipt is not None:
@@ -51,8 +53,16 @@ def _data(page: TurnPage) -> dict[str, Json]:
         "near": [memory.place for memory in page.near],
         "boosts": _boosts(page.explained),
         "sentences": {str(place): one_line(words) for place, words in page.sentences.items()},
-        "calls": [_call(call, began=page.turn.at) for call in page.calls],
+        "calls": [],
+        "took": 0,
     }
+
+
+def _shown_beside(page: TurnPage) -> dict[str, Json]:
+    """Return what only a whole page draws: the calls, on a line as long as the turn."""
+    began = page.turn.at - before_calls_s(page)
+    took = page.receipt.latency.total if page.receipt is not None else 0.0
+    return {"calls": [_call(call, began=began) for call in page.calls], "took": took}
 
 
 def map_columns(memories: Sequence[MapMemory]) -> dict[str, Json]:
@@ -120,9 +130,8 @@ def _boosts(explained: Mapping[int, Selected]) -> dict[str, Json]:
     boosts: dict[str, Json] = {}
     for place, memory in explained.items():
         additions: list[Json] = []
-        by_words = memory.unboosted_score - memory.raw_score
-        if abs(by_words) >= READS_AS_ZERO_BELOW:
-            additions.append(["words", round(by_words, 3), ""])
+        if abs(memory.added_by_words) >= READS_AS_ZERO_BELOW:
+            additions.append(["words", round(memory.added_by_words, 3), ""])
         for boost in memory.boosts:
             cause = one_line(boost.because)
             additions.append([one_line(boost.name), round(boost.amount, 3), cause])
@@ -136,6 +145,7 @@ def _call(call: CallRecord, *, began: float) -> Json:
         "at": round(max(0.0, call.started_at - began), 3),
         "took": round(call.duration_s, 3),
         "stage": str(call.stage),
+        "words": call_words(call.stage),
         "outcome": call.outcome,
         "input": call.usage.input_tokens,
         "cached": call.usage.cached_input_tokens,

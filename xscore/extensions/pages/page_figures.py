@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from xscore.extensions.pages.records import MapMemory, TurnPage
+from xscore.extensions.pages.stage_times import call_words
 from xscore.platform.figures import format_dollars, format_seconds, format_share
 from xscore.platform.text import counted
 from xscore.records.calls import Stage
@@ -149,5 +150,5 @@ def usage_rows(page: TurnPage) -> tuple[UsageRow, ...]:
     for stage, spent in by_stage.items():
         if spent.attempts:
             share = format_share(spent.usage.cached_input_tokens, spent.usage.input_tokens)
-            rows.append(UsageRow(str(stage), spent, spent.attempts - spent.calls, share))
+            rows.append(UsageRow(call_words(stage), spent, spent.attempts - spent.calls, share))
     return tuple(rows)

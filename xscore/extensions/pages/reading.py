@@ -17,15 +17,20 @@ from xscore.costs.ledger import calls_of_turn
 from xscore.extensions.pages.map_memories import MappedTurn, map_turn
 from xscore.extensions.pages.records import ListedMemory, MapLink, TurnPage
 from xscore.extensions.pages.threads import thread_of
+from xscore.pipeline.assembly import assemble_parts
 from xscore.pipeline.choice_words import words_of_listed
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.past_turns import find_past_turn
 from xscore.pipeline.stored_receipt import read_receipt
 from xscore.platform.text import counted
 from xscore.prompts.answer import cited_memory_ids
+from xscore.records.events import Observer
 from xscore.records.judgment import SCORE_TOLERANCE, PlacedBy
 from xscore.records.memory import Layer, Memory
 from xscore.records.receipt import Answer, Selected
+from xscore.settings import Settings
+from xscore.settings.model import PrimarySettings
+from xscore.store.store import Store
 from xscore.store.turn_history import PastTurn, load_listed_turn
 
 NEAR_SHOWN = 40
@@ -68,6 +73,17 @@ def read_turn_page(parts: PipelineParts, turn_id: str = "") -> TurnPage:
         made_at=now,
         reasons_left_out=mapped.reasons_left_out,
     )
+
+
+def page_from_store(store: Store, settings: Settings, turn_id: str) -> TurnPage:
+    """Return the page of a turn of an open store, without a key or a model: nothing is judged for
+    it, so the judge by words stands in for the user's.
+
+    Raises NothingMatched, StoreDamaged.
+    """
+    judge = replace(settings.judge, model="lexical")
+    settings = replace(settings, judge=judge, primary=PrimarySettings())
+    return read_turn_page(assemble_parts(store, settings, None, Observer()), turn_id)
 
 
 class _Listing(Struct, frozen=True):

@@ -23,6 +23,7 @@ from xscore.extensions.pages.page_figures import (
     usage_rows,
 )
 from xscore.extensions.pages.records import ListedMemory, TurnPage
+from xscore.extensions.pages.stage_times import before_calls_s, call_words, stage_times
 from xscore.extensions.pages.threads import name_of
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.text import escape_controls
@@ -44,7 +45,7 @@ WHY = {
 
 def render_turn_page(page: TurnPage, *, home: str = "") -> str:
     """Return the page. home: the address of the list of questions, where a server has one."""
-    style = "\n".join([page_part("page.css"), *map(turn_part, STYLES)])
+    style = turn_style()
     script = "\n".join(map(turn_part, SCRIPTS))
     drawing = vendored_part("drawing.js")
     receipt = page.receipt
@@ -54,7 +55,7 @@ def render_turn_page(page: TurnPage, *, home: str = "") -> str:
 
         answer = Markup(answer_html(receipt.answer, page.kept))  # noqa: S704  escaped there
     return (
-        _templates()
+        page_templates()
         .get_template("turn.html.j2")
         .render(
             policy=Markup(content_security_policy(style, drawing, script)),  # noqa: S704  from packaged files
@@ -71,10 +72,17 @@ def render_turn_page(page: TurnPage, *, home: str = "") -> str:
             parts=receipt_parts(page),
             folders=folder_rows(page),
             usage=usage_rows(page),
+            times=stage_times(page),
+            lead=before_calls_s(page),
             never_cited=_never_cited(page),
             why=WHY,
         )
     )
+
+
+def turn_style() -> str:
+    """Return the style of the page: a report's, and its own."""
+    return "\n".join([page_part("page.css"), *map(turn_part, STYLES)])
 
 
 def _never_cited(page: TurnPage) -> list[tuple[int, ListedMemory]]:
@@ -95,7 +103,7 @@ def vendored_part(name: str) -> str:
 
 
 @cache
-def _templates() -> Environment:
+def page_templates() -> Environment:
     """Return the templates of this page, with the escaping of a report's page."""
     environment = templates().overlay(loader=FunctionLoader(turn_part))
     environment.filters = environment.filters | {
@@ -105,6 +113,7 @@ def _templates() -> Environment:
         "name": name_of,
         "shell": quote,
         "ticked": _ticked,
+        "call_words": call_words,
     }
     return environment
 

@@ -1,9 +1,9 @@
 """One connection of a browser: its request is read within bounds, checked, and answered once.
 
 Python's own HTTP server does it: a framework would add 7 MB and more lines than this file has. A
-connection asks once and is closed; it has ten seconds and a bounded number of bytes to ask, however
-slowly they come. Trade-off: without keep-alive each request opens a connection, which takes a tenth
-of a millisecond here.
+connection asks once and is closed; it has three seconds and a bounded number of bytes to ask,
+however slowly they come, and ten for a form. Trade-off: without keep-alive each request opens a
+connection, which takes a tenth of a millisecond here.
 """
 
 import io
@@ -23,8 +23,10 @@ from xscore.extensions.view.guard import (
     read_request,
 )
 
+HEAD_S = 3.0
+"""From the connection to the end of a request's head."""
 ASKING_S = 10.0
-"""From the first byte to the last of a request; and how long a reply may stay unread."""
+"""From there to the last byte of a form; and how long a reply may stay unread."""
 MAX_HEAD_BYTES = 32_768
 HEADERS = {
     "Cache-Control": "no-store",
@@ -43,14 +45,14 @@ class _BoundedReader(io.RawIOBase):
 
     def __init__(self, connection: socket.socket, *, until: float, byte_limit: int) -> None:
         self._connection = connection
-        self._until = until
+        self.until = until
         self._left = byte_limit
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        time_left = self._until - time.monotonic()
+        time_left = self.until - time.monotonic()
         if time_left <= 0 or self._left <= 0:
             raise TimeoutError("the request took too long, or has too many bytes")
         self._connection.settimeout(time_left)
@@ -66,22 +68,28 @@ class PageConnection(BaseHTTPRequestHandler):
     default_request_version = "HTTP/1.1"  # one without a version gets a status and headers, too
     timeout = ASKING_S
 
-    def __init__(self, *accepted: Any, door: Door, respond: MakePage) -> None:
-        """accepted: as the server hands it on. respond: to a request that passed the guard."""
+    def __init__(
+        self, *accepted: Any, door: Door, respond: MakePage, on_head: Callable[[], None]
+    ) -> None:
+        """accepted: as the server hands it on. respond: to a request that passed the guard.
+
+        on_head: called once the head of a request is there.
+        """
         # The base class answers before its own initialisation returns.
         self._door = door
         self._respond = respond
+        self._on_head = on_head
         super().__init__(*accepted)
 
     def setup(self) -> None:
         """Bound what is read."""
         super().setup()
-        reader = _BoundedReader(
+        self._reader = _BoundedReader(
             self.connection,
-            until=time.monotonic() + ASKING_S,
+            until=time.monotonic() + HEAD_S,
             byte_limit=MAX_HEAD_BYTES + MAX_BODY_BYTES,
         )
-        self.rfile = io.BufferedReader(reader)
+        self.rfile = io.BufferedReader(self._reader)
 
     def do_GET(self) -> None:
         """Answer a request that reads."""
@@ -92,6 +100,8 @@ class PageConnection(BaseHTTPRequestHandler):
         self._answer()
 
     def _answer(self) -> None:
+        self._on_head()
+        self._reader.until = time.monotonic() + ASKING_S
         try:
             request = self._checked_request()
         except RefusedRequest as refused:

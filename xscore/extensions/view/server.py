@@ -1,16 +1,21 @@
 """The server: a socket on loopback, one thread for each connection, one page at a time.
 
-Only so many connections may be open at once. Pages are made one after the other, since they share
+Only so many connections may be open at once: of those that have not asked yet, the oldest makes
+room for another. Pages are made one after the other, since they share
 one processor and the store. It knows no page, and what a request may look like is a connection's
 business (`connection.py`). Trade-off: a page that takes long holds up the next one.
 """
 
+import ctypes
 import gc
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
 
@@ -22,6 +27,8 @@ from xscore.platform.processes import random_hex
 LOOPBACK = "127.0.0.1"
 TOKEN_BYTES = 16
 MAX_CONNECTIONS = 32
+ROOM_S = 1.0
+"""How long a dropped connection may take to make room for another one."""
 LOOKS_EVERY_S = 0.5
 """How often the server looks whether it is idle, or is to end."""
 
@@ -49,6 +56,8 @@ class PageServer(ThreadingMixIn, TCPServer):
         self._last_use = time.monotonic()
         self._is_ending = False
         self._places = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._silent: dict[socket.socket, None] = {}
+        """Connections that have not asked yet, the oldest first."""
 
     def serve(self, make_page: MakePage) -> None:
         """Answer requests until none has come for long enough.
@@ -65,7 +74,13 @@ class PageServer(ThreadingMixIn, TCPServer):
 
     def _answer_connection(self, *accepted: Any) -> PageConnection:
         """Answer what a client asks. accepted: the socket, its address, and this server."""
-        return PageConnection(*accepted, door=self.door, respond=self._respond)
+        connection = accepted[0]
+        return PageConnection(
+            *accepted,
+            door=self.door,
+            respond=self._respond,
+            on_head=partial(self._silent.pop, connection, None),
+        )
 
     def _respond(self, request: PageRequest) -> PageResponse:
         """Make a page, after those that were asked for before; count the idle time from now.
@@ -75,8 +90,7 @@ class PageServer(ThreadingMixIn, TCPServer):
         """
         self._last_use = time.monotonic()
         response = self._maker.submit(self.make_page, request).result()
-        # Records of a large page are in cycles, and the next page may come in an hour.
-        self._maker.submit(gc.collect)
+        self._maker.submit(_give_memory_back)
         self._last_use = time.monotonic()
         return response
 
@@ -86,17 +100,29 @@ class PageServer(ThreadingMixIn, TCPServer):
         self._maker.shutdown(wait=False, cancel_futures=True)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread; close the connection where too many are open."""
+        """Answer in a thread; close the connection where too many are open and have asked."""
         if not self._places.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+            self._drop_oldest_silent()
+            if not self._places.acquire(timeout=ROOM_S):
+                self.shutdown_request(request)
+                return
+        self._silent[request] = None
         super().process_request(request, client_address)
+
+    def _drop_oldest_silent(self) -> None:
+        for connection in list(self._silent):
+            # Another thread may have found it asking meanwhile.
+            if self._silent.pop(connection, self) is None:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+                return
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer, and give the place back."""
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self._silent.pop(request, None)
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -104,6 +130,14 @@ class PageServer(ThreadingMixIn, TCPServer):
         error = sys.exc_info()[1]
         if not isinstance(error, OSError | ValueError):
             self._on_failure(f"a page could not be made: {type(error).__name__}: {error}")
+
+
+def _give_memory_back() -> None:
+    """Free what a page took: its records are in cycles, and the next page may come in an hour."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
+    if trim is not None:
+        trim(0)
 
 
 def _nothing_yet(_request: PageRequest) -> PageResponse:

@@ -129,7 +129,7 @@ function drawCalls() {
   const laneTall = Math.max(3, Math.min(16, 320 / lanes.length));
   const tall = lanes.length * laneTall + 30;
   svg.attr("viewBox", `0 0 ${wide} ${tall}`).attr("width", wide).attr("height", tall).selectAll("*").remove();
-  const across = parts.scaleLinear().domain([0, parts.max(calls, (call) => call.at + call.took)]).nice().range([8, wide - 24]);
+  const across = parts.scaleLinear().domain([0, Math.max(data.took, parts.max(calls, (call) => call.at + call.took))]).nice().range([8, wide - 24]);
   for (const call of calls) {
     const isFailed = call.outcome !== "ok";
     const place = svg.append("g").attr("class", isFailed ? "quiet" : CALL_COLORS[call.stage] ?? "c6");
@@ -137,11 +137,11 @@ function drawCalls() {
     const bar = place.append("rect").attr("x", across(call.at)).attr("y", call.lane * laneTall).attr("width", long).attr("height", Math.max(2, laneTall - 2)).attr("rx", Math.min(2, laneTall / 4));
     if (isFailed) bar.style("stroke", "var(--alert)").style("stroke-width", 2).style("stroke-dasharray", "4 2");
     if (call.cached) place.append("rect").attr("x", across(call.at)).attr("y", call.lane * laneTall).attr("width", (long * call.cached) / Math.max(1, call.input)).attr("height", Math.max(2, laneTall - 2)).style("fill", "var(--shade)");
-    place.append("title").text(`${call.stage}${isFailed ? ", " + call.outcome : ""}: from ${call.at.toFixed(2)} s, took ${call.took.toFixed(2)} s, ${call.input.toLocaleString("en")} tokens in (${call.cached.toLocaleString("en")} of a prefix cache), ${call.output.toLocaleString("en")} out${call.memories ? ", " + counted(call.memories, "memory", "memories") : ""}`);
+    place.append("title").text(`${call.words}${isFailed ? ", " + call.outcome : ""}: from ${call.at.toFixed(2)} s, took ${call.took.toFixed(2)} s, ${call.input.toLocaleString("en")} tokens in (${call.cached.toLocaleString("en")} of a prefix cache), ${call.output.toLocaleString("en")} out${call.memories ? ", " + counted(call.memories, "memory", "memories") : ""}`);
   }
   svg.append("g").attr("class", "axis-of").attr("transform", `translate(0,${lanes.length * laneTall + 4})`).call(parts.axisBottom(across).ticks(wide < 520 ? 4 : 8).tickSize(4).tickFormat((s) => `${s} s`));
-  const stages = new Map(calls.map((call) => [call.stage, CALL_COLORS[call.stage] ?? "c6"]));
-  const items = [...stages].map(([stage, color]) => make("li", {}, make("span", { className: `mark ${color}` }), stage));
+  const stages = new Map(calls.map((call) => [call.words, CALL_COLORS[call.stage] ?? "c6"]));
+  const items = [...stages].map(([words, color]) => make("li", {}, make("span", { className: `mark ${color}` }), words));
   const failed = calls.filter((call) => call.outcome !== "ok").length;
   if (failed) items.push(make("li", {}, make("span", { className: "mark quiet" }), `${failed} failed, tried again`));
   if (calls.some((call) => call.cached)) items.push(make("li", { textContent: "darker: read from the host's prefix cache" }));

@@ -1,0 +1,33 @@
+"""Files that are written: a named pipe gets what a reader takes, and waits for nobody for ever."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from xscore.platform import files
+from xscore.platform.errors import UsageError
+from xscore.platform.files import write_atomically
+
+
+def test_a_pipe_that_nobody_reads_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writing ends with an error instead of waiting."""
+    monkeypatch.setattr(files, "READER_S", 0.1)
+    pipe = tmp_path / "turn.html"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="pipe that nobody reads"):
+        write_atomically(pipe, b"page")
+
+
+def test_a_pipe_that_is_read_gets_all(tmp_path: Path) -> None:
+    """Also more than a pipe holds, and by a reader that comes a moment later."""
+    pipe = tmp_path / "turn.html"
+    os.mkfifo(pipe)
+    content = b"page" * 100_000
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    write_atomically(pipe, content)
+    reader.join(30)
+    assert received == [content]

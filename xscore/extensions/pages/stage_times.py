@@ -1,0 +1,74 @@
+"""Where the time of a turn went, in parts that add up, and the words for stages on a page.
+
+A turn's row is written once its candidates are known, so its calls are counted from there; a page
+counts them from the start of the turn. Trade-off: what no stage measured (start-up, saving) is one
+part, and nothing says when it was.
+"""
+
+from msgspec import Struct
+
+from xscore.extensions.pages.records import TurnPage
+from xscore.records.calls import Stage
+
+ELSEWHERE = "elsewhere"
+STAGE_WORDS = {
+    "index": "reading changed files",
+    "pool": "gathering candidates",
+    "cache": "looking up earlier scores",
+    "judge": "judging",
+    "select": "choosing",
+    "primary": "answering",
+    ELSEWHERE: "starting, saving and the rest",
+}
+"""The parts of a turn, in their order."""
+CALL_WORDS = {
+    Stage.JUDGE: "judging",
+    Stage.PRIMARY: "the answer",
+    Stage.PROBE: "trying out the host",
+    Stage.EMBED: "embedding",
+    Stage.REASON: "reasons",
+}
+"""What calls are for; other stages have names that say it."""
+
+
+class StageTime(Struct, frozen=True):
+    """One part of the time of a turn."""
+
+    name: str
+    words: str
+    seconds: float
+    share: float
+    """Of the whole time, 0..1."""
+    start: float
+    """Where it begins in a bar of all parts, 0..1."""
+
+
+def stage_times(page: TurnPage) -> tuple[StageTime, ...]:
+    """Return the parts that add up to the whole time; none without a receipt."""
+    if page.receipt is None:
+        return ()
+    latency = page.receipt.latency
+    seconds = {name: getattr(latency, name) for name in STAGE_WORDS if name != ELSEWHERE}
+    seconds[ELSEWHERE] = max(0.0, latency.total - sum(seconds.values()))
+    total = sum(seconds.values()) or 1.0
+    parts: list[StageTime] = []
+    start = 0.0
+    for name, words in STAGE_WORDS.items():
+        share = seconds[name] / total
+        if seconds[name] >= 0.0005:
+            parts.append(StageTime(name, words, seconds[name], share, start))
+        start += share
+    return tuple(parts)
+
+
+def before_calls_s(page: TurnPage) -> float:
+    """Return how long a turn had taken when its row was written."""
+    if page.receipt is None:
+        return 0.0
+    latency = page.receipt.latency
+    return latency.index + latency.pool + latency.cache
+
+
+def call_words(stage: Stage) -> str:
+    """Say what a call is for."""
+    return CALL_WORDS.get(stage, str(stage))
