@@ -140,7 +140,7 @@ def test_flags_as_text_are_validated_too() -> None:
             "bundle.ceilings",
             {"projects": 0.1},
             (
-                "takes NAME=VALUE pairs: NAME is one of session, project, user, governance; VALUE"
+                "accepts NAME=VALUE pairs: NAME is one of session, project, user, governance; VALUE"
                 " is a number from 0 to 1"
             ),
         ),
@@ -148,7 +148,7 @@ def test_flags_as_text_are_validated_too() -> None:
             "memory.max_rows",
             {"graph": 0},
             (
-                "takes NAME=VALUE pairs: NAME is one of session, project, user, vector, graph,"
+                "accepts NAME=VALUE pairs: NAME is one of session, project, user, vector, graph,"
                 " governance; VALUE is a whole number from 1 up"
             ),
         ),
