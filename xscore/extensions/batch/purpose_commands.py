@@ -53,8 +53,8 @@ _MODEL = [
 ]
 SCRUB_S = 5.0
 _JUDGED_AGAIN = (
-    "`judge.purposes` is on: what was judged of a file is judged again once its line is new;"
-    " `xscore estimate` says for how much"
+    "`judge.purposes` is on: memories of a file are judged again when its line changes; `xscore"
+    " estimate` shows the cost"
 )
 _HINT = "Pass --yes, or --max-usd to pay for a part."
 

@@ -397,7 +397,7 @@ def _render_live_account(report: ListReport) -> str:
     lines = []
     if report.coverage.unjudged:
         lines.append(
-            f"{describe_unjudged(report.coverage, report.unjudged_by_cause)}; --json says of which"
+            f"{describe_unjudged(report.coverage, report.unjudged_by_cause)}; --json lists the"
             " questions."
         )
     if report.ended:
