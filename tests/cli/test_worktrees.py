@@ -203,7 +203,7 @@ def test_no_words_cross(xscore: Run, basket: Path, judge: tuple[str, ...]) -> No
     judged(xscore, basket, *judge)
     second = clone(basket)
     done = xscore("context", TASK, *judge, cwd=second)
-    assert "came from other clones, without reasons" in done.stderr
+    assert "came from other stores, without reasons" in done.stderr
     bytes_there = b"".join(file.read_bytes() for file in (store_dir(second)).glob("memory.db*"))
     assert b"sums the prices" not in bytes_there and DECISION.encode() not in bytes_there
     id_ = added["memory"]["id"] if "memory" in added else added["id"]

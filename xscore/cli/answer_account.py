@@ -44,6 +44,7 @@ def render_account(answer: Answer, *, verbose: bool, in_lines: bool = False) -> 
         render_absent_reasons,
         render_unjudged,
         render_judges,
+        render_also,
         render_carried,
     ]
     if verbose:
@@ -166,6 +167,17 @@ def render_judges(answer: Answer) -> str:
         scored = share.judged + share.cached + share.carried
         shares.append(f"{one_line(share.provider)}:{one_line(share.model)} {scored:,}")
     return f"scored by {', '.join(shares)}"
+
+
+def render_also(answer: Answer) -> str:
+    """Say how many memories of which other repositories were candidates; empty if of none."""
+    shares: list[str] = []
+    for joined in answer.also:
+        share = f"{one_line(joined.name)} {joined.memories:,}"
+        if joined.left_out:
+            share += f" of {joined.memories + joined.left_out:,}, the nearest by words"
+        shares.append(share)
+    return faint(f"also looked into: {'; '.join(shares)}") if shares else ""
 
 
 def render_carried(answer: Answer) -> str:

@@ -17,7 +17,7 @@ from xscore.cli.options import NO_USER_LEARNING
 from xscore.cli.terminal import OUTPUT, Terminal, set_color
 from xscore.platform.errors import UsageError
 from xscore.platform.files import is_there
-from xscore.platform.paths import decode_path_argument, find_root
+from xscore.platform.paths import decode_path_argument, find_root, is_folder_name
 from xscore.platform.text import one_line, readable_text
 from xscore.records.memory import Layer
 from xscore.records.turn import Scope, Turn
@@ -59,7 +59,9 @@ class Flags(Struct, frozen=True):
         without_memory = (Layer.GRAPH, Layer.VECTOR) if self.given.get("no_memory") else ()
         layers = tuple(self.given["layer"]) or without_memory
         globs = tuple(map(decode_path_argument, self.given["glob"]))
-        return Scope(globs, tuple(self.given["type"]), layers, tuple(self.given.get("paths", ())))
+        inside = tuple(self.given.get("paths", ()))
+        also = tuple(map(_repository, self.given.get("repo", ())))
+        return Scope(globs, tuple(self.given["type"]), layers, inside, also)
 
     def turn(self, task: str) -> Turn:
         """Build the turn, reading the task and the errors from files or stdin if asked to."""
@@ -165,6 +167,13 @@ def command(*groups: Sequence[click.Parameter]) -> Callable[[Callable[..., Any]]
         )
 
     return decorate
+
+
+def _repository(argument: str) -> str:
+    """Return another repository as the turn names it: a folder is relative to the working one."""
+    if argument.startswith("~") or not is_folder_name(argument):
+        return argument
+    return str(Path.cwd() / argument)
 
 
 def _refuse_unquoted(task: str, paths: Sequence[str]) -> None:

@@ -296,4 +296,12 @@ RESULTS_FILE = [
 ]
 LIST_OPTIONS = [*SCOPE, *SELECTION, *JUDGE, *LIMITS, *REPLAY, *JUDGING]
 PATHS = [click.Argument(["paths"], metavar="[PATH]...", nargs=-1, type=click.Path())]
-TURN_OPTIONS: list[click.Parameter] = [*PATHS, *WORKING_FILE, *LIST_OPTIONS]
+OTHERS = [
+    option(
+        "--repo",
+        metavar="NAME|DIR",
+        multiple=True,
+        help="Also judge this other repository, as indexed on this machine. Repeatable.",
+    )
+]
+TURN_OPTIONS: list[click.Parameter] = [*PATHS, *WORKING_FILE, *LIST_OPTIONS, *OTHERS]

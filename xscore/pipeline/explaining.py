@@ -62,6 +62,10 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
             f"turn {past.turn.id} ended without a receipt",
             hint="Ask again; what was judged is kept.",
         )
+    if past.turn.scope.also:
+        from xscore.pipeline.other_repositories import open_others  # few turns name one
+
+        open_others(parts, past.turn.scope.also)
     memories: dict[str, Memory] = {}
     for form in name_forms(name, parts.root.path):
         memories = memories or {memory.id: memory for memory in parts.store.find(form)}

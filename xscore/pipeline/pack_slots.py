@@ -40,12 +40,19 @@ class PackSlots:
 def _assign(memories: Sequence[Candidate], profile: "PackProfile", store: Store) -> Slots:
     from xscore.scorer.packs import assign_packs  # a turn that is all cached packs nothing
 
+    slots: dict[str, tuple[str, int]] = {}
+    if store.others:
+        of_others = {memory.id for memory in memories if store.is_of_other(memory.id)}
+        # Which of them join depends on the task, so their packs last no longer than the turn, and
+        # those of this repository stay as they are without them.
+        lent = [memory for memory in memories if memory.id in of_others]
+        slots.update(assign_packs(lent, {}, profile).slots)
+        memories = [memory for memory in memories if memory.id not in of_others]
     of_user = [memory for memory in memories if memory.layer is Layer.USER]
     # Most pools have no memory of the user's own: then nothing is copied.
     of_repository = (
         [memory for memory in memories if memory.layer is not Layer.USER] if of_user else memories
     )
-    slots: dict[str, tuple[str, int]] = {}
     # The second connection, the user's own store, may not be there.
     for connection, members in zip(
         store.connections_of_a_turn(), (of_repository, of_user), strict=False

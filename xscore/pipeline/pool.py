@@ -217,8 +217,8 @@ def known_or_taken_over(
     *,
     note: Callable[[str], None] = lambda _: None,
 ) -> Mapping[str, Judgment]:
-    """Return the known judgments, after taking over those that other worktrees and clones hold of
-    the same contents.
+    """Return the known judgments, after taking over those that other worktrees, clones and the
+    repositories beside this one hold of the same contents.
 
     Only of contents of files, and of what files show: what was said in one place stays there, and
     so do reasons. note: called with how many it took. Raises StoreDamaged, StoreError.
@@ -229,7 +229,7 @@ def known_or_taken_over(
         for candidate in candidates
         if candidate.content_hash not in judgments and _comes_from_files(candidate)
     ]
-    stores = store.siblings() if missing else []
+    stores = [*store.siblings(), *store.stores_of_others()] if missing else []
     if not stores:
         return judgments
     from xscore.cache.judgment_store import copy_judgments  # few turns have one
@@ -239,7 +239,7 @@ def known_or_taken_over(
         taken += copy_judgments(store.connection, (turn_key, judge, draw), missing, stores)
     if not taken:
         return judgments
-    note(f"{counted(taken, 'judgment')} came from other clones, without reasons")
+    note(f"{counted(taken, 'judgment')} came from other stores, without reasons")
     return known_judgments(store, turn_key, judge)
 
 

@@ -26,7 +26,7 @@ from xscore.pipeline.pool import (
     refuse_empty_scope,
 )
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
-from xscore.pipeline.turn_stages import Opened
+from xscore.pipeline.turn_stages import JoinedPool, Opened
 from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
 from xscore.platform.errors import StoreError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
@@ -100,6 +100,8 @@ def open_turn(
         asked_before = turns.keys_of_task(parts.store.connection, ready.task) | {key}
         without = WithoutExchanges(session.thread, asked_before, any=not exchanges)
         fetched = _fetch(parts, without)
+        joined = _with_others(parts, ready, fetched)
+        fetched, ready = joined.fetched, replace(ready, scope=joined.scope)
         plan = plan_turn(ready, routing=settings.routing, bundle=settings.bundle)
         routing = Routing(plan, fetched.layers)
     with gc_paused(), stopwatch.stage("cache"):
@@ -110,8 +112,10 @@ def open_turn(
     saved = checkpoint.name if checkpoint else ""
     ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry, checkpoint=saved)
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
-    warnings = (*team_warnings, *_opening_warnings(routing.layers, report))
-    return Opened(ready, key, pool, report, routing, session, checkpoint, warnings)
+    warnings = (*team_warnings, *_opening_warnings(routing.layers, report), *joined.warnings)
+    return Opened(
+        ready, key, pool, report, routing, session, checkpoint, warnings, also=joined.also
+    )
 
 
 def _index(
@@ -166,6 +170,15 @@ def _fetch(parts: PipelineParts, without: WithoutExchanges) -> FetchedPool:
     )
     _refuse_unreadable_layers(fetched.layers, strict=settings.routing.strict)
     return fetched
+
+
+def _with_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> JoinedPool:
+    """Return the pool with the memories of other repositories, where any is named."""
+    if not (turn.scope.also or parts.settings.index.also):
+        return JoinedPool(fetched, turn.scope)
+    from xscore.pipeline.other_repositories import join_others  # few turns name one
+
+    return join_others(parts, turn, fetched)
 
 
 def _looked_up(

@@ -51,7 +51,10 @@ def candidates_now(
     if receipt is not None:
         purposes = SAW_PURPOSES in receipt.judge.saw
     fetched = store.fetch(tests=settings.judge.tests, purposes=purposes, without=without)
-    return fetched.candidates
+    candidates = fetched.candidates
+    for repository in store.others:
+        candidates += tuple(repository.candidates(tests=settings.judge.tests))
+    return candidates
 
 
 def judges_of(past: PastTurn, receipt: Answer) -> list[str]:

@@ -216,6 +216,7 @@ def make_receipt(
         files_left=opened.index.files_left,
         ranked_by=stages.ranking.ranked_by,
         judges=judge_shares(judged, coverage),
+        also=opened.also,
         exit_code=_exit_code(coverage, stages, wants_answer=answerer is not None),
     )
 

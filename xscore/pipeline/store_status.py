@@ -4,6 +4,7 @@ which loads no turn.
 Trade-off: rows are counted each time; a million judgments take tens of milliseconds.
 """
 
+from pathlib import Path
 from sqlite3 import Connection
 
 from xscore.cache.background_lease import read_background
@@ -11,9 +12,9 @@ from xscore.cache.calibrations import read_calibrations
 from xscore.costs.ledger import is_estimated, total_spent
 from xscore.platform.git_folder import head_branch, head_commit
 from xscore.platform.paths import user_data_dir
-from xscore.records.reports import CalibrationLine, SliceLine, StoreStatus
+from xscore.records.reports import CalibrationLine, SliceLine, StoreStatus, SuggestedRepository
 from xscore.settings import Settings
-from xscore.store import commit_rows, opening
+from xscore.store import commit_rows, opening, user_secret
 from xscore.store.extracted_facts import count_waiting
 from xscore.store.hook_state import hook_state_file, read_hook_state
 from xscore.store.index_rows import GRAMMARS_MISSING, files_kept_out, files_left, read_index_meta
@@ -69,7 +70,20 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         slices=_slices(store, settings),
         facts_waiting=sum(map(count_waiting, store.connections_of_a_turn())),
         hook_failure=read_hook_state(hook_state_file(store.root, data_dir)).failure,
+        suggested=_suggested(store, settings, data_dir),
     )
+
+
+def _suggested(store: Store, settings: Settings, data_dir: Path) -> tuple[SuggestedRepository, ...]:
+    """Return what `--repo` could add; nothing where the user has no other store."""
+    if len(user_secret.known_user_secret(data_dir).trusted_stores) < 2:
+        return ()
+    from xscore.pipeline.suggested_repositories import (
+        suggested_repositories,  # for users of several stores
+    )
+
+    also = settings.index.also
+    return suggested_repositories(store.root, user_data_dir=data_dir, already=also)
 
 
 def _count(connection: Connection, table: str) -> int:

@@ -23,11 +23,22 @@ from xscore.records.judgment import (
     Selection,
     UnjudgedCause,
 )
-from xscore.records.receipt import FinalRound, ReasonsAccount, SecondDraws
-from xscore.records.turn import Checkpoint, Routing, SessionInfo
+from xscore.records.receipt import FinalRound, JoinedRepository, ReasonsAccount, SecondDraws
+from xscore.records.turn import Checkpoint, Routing, Scope, SessionInfo
+from xscore.store.memory_rows import FetchedPool
 
 if TYPE_CHECKING:
     from xscore.prompts.bundle_parts import Bundle
+
+
+class JoinedPool(Struct, frozen=True):
+    """What was fetched, with the memories of other repositories."""
+
+    fetched: FetchedPool
+    scope: Scope
+    """Of the turn, with the repositories by name, so that they can be found again."""
+    also: tuple[JoinedRepository, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class Opened(PooledTurn, frozen=True):
@@ -41,6 +52,8 @@ class Opened(PooledTurn, frozen=True):
     """What a reader should know before anything is judged."""
     forecast: JudgeEstimate | None = None
     """What judging will take; None: nothing will be sent to judge it."""
+    also: tuple[JoinedRepository, ...] = ()
+    """Other repositories whose memories are in the pool."""
 
 
 class Judged(Struct, frozen=True, kw_only=True):

@@ -245,6 +245,11 @@ def _users(kind: UsersFolder) -> Path:
     return chosen / "xscore"
 
 
+def is_folder_name(name: str) -> bool:
+    """Whether an argument names a folder by its path, and not a repository by its name."""
+    return name in (".", "..") or name.startswith(("./", "../", "/", "~"))
+
+
 def folder_of(path: str) -> str:
     """Return the folder of a file of a repository; empty: the root."""
     return path.rpartition("/")[0]

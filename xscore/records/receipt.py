@@ -269,6 +269,16 @@ class Latency(Struct, frozen=True, kw_only=True):
     total: float = 0.0
 
 
+class JoinedRepository(Struct, frozen=True):
+    """Another repository of which memories were candidates."""
+
+    name: str
+    memories: int
+    """How many were candidates of this turn."""
+    left_out: int = 0
+    """How many were not: those that words put last, beyond `index.also_memories`."""
+
+
 class Answer(Struct, frozen=True, kw_only=True):
     """Result of `ask` and `context`: the answer where a model gave one, and the receipt."""
 
@@ -331,6 +341,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     judges: tuple[ScoredBy, ...] = ()
     """Who scored how many, the turn's judge first; they add up to the coverage. Empty: an old
     receipt."""
+    also: tuple[JoinedRepository, ...] = ()
+    """Other repositories that the turn looked into."""
     exit_code: int = 0
     """0, or the command's exit code although there is a receipt (1, 3, 4, 7, 130)."""
 

@@ -83,6 +83,15 @@ class SliceLine(Struct, frozen=True):
     """What a model says that the folder is for; empty: none was asked."""
 
 
+class SuggestedRepository(Struct, frozen=True):
+    """Another repository on this machine that this one depends on."""
+
+    name: str
+    """As `--repo` takes it."""
+    manifest: str
+    """The file here that names it."""
+
+
 class StoreStatus(Struct, frozen=True, kw_only=True):
     """What a store holds."""
 
@@ -127,6 +136,8 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     """Facts of sessions that wait for `xscore memory review`, without those of your own store."""
     hook_failure: HookFailure | None = None
     """None: the last hook of a coding agent did not fail."""
+    suggested: tuple[SuggestedRepository, ...] = ()
+    """Other repositories that `--repo` could add to a turn."""
 
 
 class DoctorFinding(Struct, frozen=True):

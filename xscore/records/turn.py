@@ -17,6 +17,9 @@ class Scope(Struct, frozen=True):
     layers: tuple[str, ...] = ()
     within: tuple[str, ...] = ()
     """Files and folders, named like `Turn.file`; a stored turn has them relative to the root."""
+    also: tuple[str, ...] = ()
+    """Other repositories whose memories are candidates too: the name or the folder of one that is
+    indexed on this machine. A stored turn has their names."""
 
 
 class ChangedFile(Struct, frozen=True):

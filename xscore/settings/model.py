@@ -278,6 +278,12 @@ class IndexSettings(SettingsGroup, frozen=True):
     commits: Annotated[int, Meta(ge=0, le=100_000)] = 5_000
     """The newest commits that are read: those whose message says something become memories. 0:
     none."""
+    also: Annotated[tuple[str, ...], Meta(max_length=50)] = ()
+    """Other repositories whose memories are candidates of every turn here: the name of one that is
+    indexed on this machine (`acme/lib`), or its folder, relative to the repository (`../lib`)."""
+    also_memories: Annotated[int, Meta(ge=1, le=100_000)] = 2_000
+    """Most memories of other repositories that one turn judges: where there are more, those nearest
+    to the task by words."""
     workers: Positive | None = None
     """Parsing processes; unset: one per processor, for large runs only."""
 

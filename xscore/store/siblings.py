@@ -85,7 +85,7 @@ def attached_sibling(connection: sqlite3.Connection, store: Path) -> Iterator[No
     connection.execute("ATTACH DATABASE ? AS sibling", (os.fspath(store),))
     try:
         with lock_wait_until(connection, until):
-            _check_schema(connection, "sibling")
+            check_schema(connection, "sibling")
         yield
     finally:
         connection.execute("DETACH DATABASE sibling")
@@ -113,11 +113,15 @@ def opened_sibling(store: Path) -> Iterator[sqlite3.Connection]:
         lock_wait_until(connection, until),
         read_snapshot(connection),
     ):
-        _check_schema(connection, "main")
+        check_schema(connection, "main")
         yield connection
 
 
-def _check_schema(connection: sqlite3.Connection, schema: str) -> None:
+def check_schema(connection: sqlite3.Connection, schema: str) -> None:
+    """Raise StoreDamaged for a store of another schema version.
+
+    schema: SQLite's name of the database, such as `main`.
+    """
     (owner,) = connection.execute(f"PRAGMA {schema}.application_id").fetchone()
     (version,) = connection.execute(f"PRAGMA {schema}.user_version").fetchone()
     if (owner, version) != (opening.SCHEMA.application_id, opening.SCHEMA.version):

@@ -14,14 +14,13 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
-from xscore.platform.hashing import content_hash, described_hash
 from xscore.platform.paths import RepositoryRoot, user_data_dir
 from xscore.records.candidates import Candidate
-from xscore.records.memory import Edge, Layer, Memory, TestView, judged_views, view_texts
+from xscore.records.memory import Edge, Layer, Memory, TestView
 from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
 from xscore.store.copied_stores import CopiedStore, is_due
@@ -33,9 +32,11 @@ from xscore.store.memory_rows import (
     memories_with_ids,
     select_memories,
 )
-from xscore.store.memory_views import decode_views, judge_text
 from xscore.store.root_database import open_database
 from xscore.store.worktrees import HERE, enter_worktree, visible_memories
+
+if TYPE_CHECKING:
+    from xscore.store.other_repository import OtherRepository
 
 Clock = Callable[[], float]
 """Unix seconds."""
@@ -71,6 +72,8 @@ class Store:
         self._note: Callable[[str], None] | None = None
         self._unheard = [note for note in (*notes, opening.migration_note(connection)) if note]
         self._user: sqlite3.Connection | None = None
+        self.others: Sequence[OtherRepository] = ()
+        """Other repositories whose memories a turn reads beside its own; closed with this store."""
         self.copies_to: Path | None = None
         """The user's data folder, if what is stated here is copied there (`copied_stores`)."""
         self.copy_problem: str = ""
@@ -262,9 +265,16 @@ class Store:
                 self.copy_problem = _update_copies(self.copied_stores())
         finally:
             self.copies_to = None
+            self.close_others()
             self.connection.close()
             if self._user is not None:
                 self._user.close()
+
+    def close_others(self) -> None:
+        """Close the other repositories that were read beside this one."""
+        for repository in self.others:
+            repository.close()
+        self.others = ()
 
     def __enter__(self) -> Self:
         return self
@@ -320,27 +330,27 @@ class Store:
         under a content that was not judged. Raises StoreDamaged for a text that does not match its
         hash.
         """
-        candidate_of = {candidate.id: candidate for candidate in candidates}
-        among = (json.dumps([*candidate_of]),)
-        from xscore.store.file_bodies import read_with_bodies  # a cached turn reads no text
+        from xscore.store.judged_texts import read_judged_texts  # a cached turn reads no text
 
+        candidate_of = {candidate.id: candidate for candidate in candidates}
         texts: dict[str, str] = {}
-        columns = "id, layer, path, entity, status, views"
         for connection in self.connections_of_a_turn():
-            rows = read_with_bodies(connection, columns, f"id {IN_JSON_LIST}", among)
-            for identifier, layer, path, entity, status, written, _, card, text in rows:
-                views = {view.name: view for view in decode_views(written)}
-                judged = next(name for name in judged_views(Layer(layer), tests) if name in views)
-                hash_ = views[judged].hash
-                candidate = candidate_of[identifier]
-                if described_hash(hash_, candidate.purpose) != candidate.content_hash:
-                    continue
-                with database.damage_if_invalid("a memory"):
-                    shown = judge_text(view_texts(text, card)[judged], status=status)
-                    if content_hash(path, entity, shown) != hash_:
-                        raise ValueError("its text does not fit its hash")
-                texts[identifier] = shown
+            texts |= read_judged_texts(connection, candidate_of, tests=tests)
+        for repository in self.others:
+            texts |= repository.texts(candidate_of, tests=tests)
         return texts
+
+    def is_of_other(self, identifier: str) -> bool:
+        """Whether a memory is of another repository that is read beside this one."""
+        return any(repository.has(identifier) for repository in self.others)
+
+    def stores_of_others(self) -> list[Path]:
+        """Return the databases of the other repositories that another may attach."""
+        return [
+            repository.plain_store
+            for repository in self.others
+            if repository.plain_store is not None
+        ]
 
     def _rows_of_a_turn(self, query: str, *parameters: object) -> list[memory_rows.SqlRow]:
         rows: list[memory_rows.SqlRow] = []
@@ -355,6 +365,8 @@ class Store:
         for connection in self.connections_of_a_turn():
             for memory in memories_with_ids(connection, identifiers):
                 memories[memory.id] = memory
+        for repository in self.others:
+            memories |= repository.memories(identifiers)
         return memories
 
     def titles(self, ids: Iterable[str]) -> dict[str, str]:
@@ -367,10 +379,14 @@ class Store:
     def headers(self, paths: Iterable[str]) -> dict[str, str]:
         """Return the first module-level block of each of these files: path -> its imports and
         head."""
-        among = (json.dumps(list(paths)),)
+        names = list(paths)
+        among = (json.dumps(names),)
         blocks = select_memories(self.connection, f"kind = 'block' AND path {IN_JSON_LIST}", among)
         # The first of a path is set last.
-        return {memory.path: memory.text for memory in reversed(blocks)}
+        headers = {memory.path: memory.text for memory in reversed(blocks)}
+        for repository in self.others:
+            headers |= repository.headers(names)
+        return headers
 
     def find(self, name: str) -> list[Memory]:
         """Return the memories that a name stands for (`store.naming`), which may be several."""
@@ -380,6 +396,8 @@ class Store:
         memories: list[Memory] = []
         for connection in self.connections():
             memories += memories_with_ids(connection, ids)
+        for repository in self.others:
+            memories += repository.find(name)
         return memories
 
     def purposes(self) -> dict[str, str]:
@@ -394,31 +412,43 @@ class Store:
 
     def edges_touching(self, ids: Iterable[str]) -> list[Edge]:
         """Return the sorted edges with one of these memories or files at either end."""
-        ends = json.dumps(list(ids))
+        identifiers = list(ids)
+        ends = json.dumps(identifiers)
         rows = self.connection.execute(
             f"SELECT source, target, relation, weight FROM edge WHERE source {IN_JSON_LIST}"
             " UNION SELECT source, target, relation, weight FROM edge"
             f" WHERE target {IN_JSON_LIST} ORDER BY 1, 3, 2",
             (ends, ends),
         )
-        return memory_rows.edges_from_rows(rows.fetchall())
+        edges = memory_rows.edges_from_rows(rows.fetchall())
+        for repository in self.others:
+            edges += repository.edges_touching(identifiers)
+        return edges
 
     def tests_of(self, ids: Iterable[str]) -> frozenset[str]:
         """Return the ids of the tests of these memories."""
+        identifiers = list(ids)
         query = f"SELECT source FROM edge WHERE relation = 'tests' AND target {IN_JSON_LIST}"
-        rows = self.connection.execute(query, (json.dumps(list(ids)),)).fetchall()
-        return frozenset(source for (source,) in rows)
+        rows = self.connection.execute(query, (json.dumps(identifiers),)).fetchall()
+        tests = frozenset(source for (source,) in rows)
+        for repository in self.others:
+            tests |= repository.tests_of(identifiers)
+        return tests
 
     def degrees(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the number of call edges of each of these memories, in either direction."""
-        ends = json.dumps(list(ids))
+        identifiers = list(ids)
+        ends = json.dumps(identifiers)
         rows = self.connection.execute(
             "SELECT value, (SELECT count(*) FROM edge WHERE source = value AND relation = 'calls')"
             " + (SELECT count(*) FROM edge WHERE target = value AND relation = 'calls') FROM"
             " json_each(?)",
             (ends,),
         )
-        return dict(rows.fetchall())
+        degrees = dict(rows.fetchall())
+        for repository in self.others:
+            degrees |= repository.degrees(identifiers)
+        return degrees
 
     def term_vectors(self) -> list[tuple[str, bytes]]:
         """Return memory id and term vector of every memory of the pool with one."""
@@ -428,6 +458,8 @@ class Store:
             rows += connection.execute(
                 f"SELECT id, terms FROM memory_row WHERE {visible}"
             ).fetchall()
+        for repository in self.others:
+            rows += repository.term_vectors()
         return rows
 
     def vectors(self, embedder: str) -> list[tuple[str, bytes]]:

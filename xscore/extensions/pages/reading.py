@@ -105,6 +105,10 @@ def _listed(
     if receipt is None:
         return (), ()
     near = receipt.near_misses[:NEAR_SHOWN]
+    if receipt.scope.also:
+        from xscore.pipeline.other_repositories import open_others  # few turns name one
+
+        open_others(parts, receipt.scope.also)
     stored = parts.store.memories([memory.id for memory in (*receipt.selected, *near)])
     listing = _Listing(past, receipt, mapped, stored, cited_memory_ids(past.answer))
     kept_memories = [_listed_memory(memory, listing, is_kept=True) for memory in receipt.selected]

@@ -8,10 +8,10 @@ import pytest
 
 from tests.extensions.shared.team.conftest import KEY, OTHER_KEY
 from xscore.extensions.shared.team.address import connection_terms, team_address
-from xscore.extensions.shared.team.repository_name import checked_name, repository_name
 from xscore.extensions.shared.team.setup import setup_sql
 from xscore.extensions.shared.team.team_key import OtherKey, RowPlace, TeamKey, team_key
 from xscore.platform.errors import StoreDamaged, UsageError
+from xscore.platform.repository_name import checked_name, repository_name
 from xscore.records.memory import key_of_all_members, member_key
 from xscore.settings import Secret, load_settings
 from xscore.settings.model import SharedSettings

@@ -26,7 +26,6 @@ from xscore.extensions.shared.team.membership import (
     read_membership,
     write_membership,
 )
-from xscore.extensions.shared.team.repository_name import checked_name, repository_name
 from xscore.extensions.shared.team.sync import (
     TeamSync,
     memories_address,
@@ -41,6 +40,7 @@ from xscore.platform.errors import UsageError, XscoreError
 from xscore.platform.figures import format_bytes, format_seconds
 from xscore.platform.git import git_user
 from xscore.platform.git_folder import origin_url
+from xscore.platform.repository_name import checked_name, repository_name
 from xscore.platform.text import counted, one_line
 from xscore.records.memory import MEMBER_CHARS
 from xscore.settings.model import SharedSettings

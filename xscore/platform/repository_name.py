@@ -1,4 +1,4 @@
-"""The name under which a team knows a repository: `github.com/acme/pay`, however it was cloned.
+"""The name of a repository from its origin: `github.com/acme/pay`, however it was cloned.
 
 Pure. A clone in a folder, or without an origin, has no name of its own; its user gives one.
 Trade-off: a mirror at another host is another repository, unless its user says otherwise.
@@ -23,6 +23,11 @@ def repository_name(origin: str) -> str:
     cleaned = path.strip("/").removesuffix(".git")
     name = f"{host.lower()}/{cleaned}"
     return name if _NAME.fullmatch(name) and ".." not in name else ""
+
+
+def short_name(name: str) -> str:
+    """Return a name without its host, as people say it: `acme/pay`."""
+    return name.partition("/")[2] or name
 
 
 def _host_and_path(origin: str) -> tuple[str, str]:

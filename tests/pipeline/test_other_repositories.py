@@ -1,0 +1,187 @@
+"""Memories of other repositories in a turn: found by folder or name, judged once, kept by score,
+and never more than is allowed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.conftest import commit_all, git, store_file, write_files
+from tests.pipeline.conftest import FILES, TASK, ask, settings_for
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore.pipeline.build import Pipeline
+from xscore.pipeline.explaining import explain_choice
+from xscore.pipeline.store_status import read_store_status
+from xscore.records.memory import Kind, Layer, MemoryScope
+from xscore.records.receipt import Answer
+from xscore.records.statement import Statement
+from xscore.records.turn import Scope
+from xscore.settings import Settings, load_settings
+from xscore.store.remembering import remember, remember_within
+
+LIB = {
+    "src/rates.py": '''"""Rates."""
+
+
+def tenth_off(amount: int) -> int:
+    """The discount: take a tenth off the total."""
+    return amount * 9 // 10
+
+
+def sum_up(amounts: list[int]) -> int:
+    """Add amounts up."""
+    return sum(map(tenth_off, amounts))
+''',
+    # The same path as here, with another text.
+    "README.md": "# Rates\n\nHow a discount is taken off a total.\n",
+    # The same file as here: judged once, as what is here.
+    "shop/prices.py": FILES["shop/prices.py"],
+}
+LIB_NAME = "acme/lib"
+SCORES = {"tenth_off": 95, "def total": 90, "whole cents": 93}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """The repository that is asked."""
+    write_files(tmp_path / "shop", FILES)
+    return commit_all(tmp_path / "shop")
+
+
+@pytest.fixture
+async def lib(tmp_path: Path, server: OpenAIServer) -> Path:
+    """A library beside it, from acme/lib, indexed; something is stated of it, and of a session."""
+    write_files(tmp_path / "lib", LIB)
+    folder = commit_all(tmp_path / "lib")
+    git(folder, "remote", "add", "origin", "git@github.com:acme/lib.git")
+    async with Pipeline.open(folder, settings_for(server)) as pipeline:
+        await pipeline.index()
+        remember(
+            pipeline.store,
+            Statement(kind=Kind.DECISION, text="Discounts are whole cents.", key="d"),
+        )
+        for_now = Statement(kind=Kind.CONTEXT, text="Today only.", scope=MemoryScope.SESSION)
+        with pipeline.store.transaction([Layer.PROJECT]):
+            remember_within(pipeline.store.connection, for_now, now=1.0, thread="today")
+    return folder
+
+
+def also(settings: Settings, *names: str, memories: int = 2_000) -> Settings:
+    """Settings that name other repositories."""
+    index = replace(settings.index, also=names, also_memories=memories)
+    return replace(settings, index=index)
+
+
+def of_lib(answer: Answer) -> list[str]:
+    """Return what was kept of the library."""
+    kept = [memory.path or memory.entity for memory in answer.selected]
+    return [name for name in kept if name.startswith(f"{LIB_NAME}: ")]
+
+
+@pytest.mark.parametrize("name", ["../lib", "acme/lib", "lib", "github.com/acme/lib"])
+async def test_memories_of_another_repository_are_judged_and_kept_by_score(
+    shop: Path, lib: Path, server: OpenAIServer, name: str
+) -> None:
+    """They join under the repository's name; what is in both is judged once, as what is here."""
+    server.score = table(SCORES)
+    alone = await ask(shop, settings_for(server))
+    answer = await ask(shop, also(settings_for(server), name))
+    repeated = await ask(shop, also(settings_for(server), name))
+    kept = of_lib(answer)
+    assert "acme/lib: src/rates.py" in kept and "acme/lib: d" in kept
+    (joined,) = answer.also
+    assert joined.name == LIB_NAME and joined.left_out == 0
+    assert answer.coverage.candidates == alone.coverage.candidates + joined.memories
+    # What was judged without the library is not judged repeated, and with it nothing twice.
+    assert answer.coverage.judged == joined.memories and repeated.coverage.judged == 0
+    assert not [path for path in kept if path.endswith("shop/prices.py")]
+    assert not alone.also and not of_lib(alone) and not answer.warnings
+    shown = "".join(str(body) for body in server.counts.bodies)
+    assert "acme/lib: src/rates.py" in shown and "Today only." not in shown
+
+
+async def test_a_turn_with_another_repository_can_be_explained_and_continued(
+    shop: Path, lib: Path, server: OpenAIServer
+) -> None:
+    """`explain` finds its memories by the name that the turn shows; the turn keeps the name."""
+    server.score = table(SCORES)
+    turn = replace(TASK, scope=Scope(also=(str(lib),)))
+    answer = await ask(shop, settings_for(server), turn)
+    assert answer.scope.also == (LIB_NAME,)
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        by_name = explain_choice(
+            pipeline.parts, "acme/lib: src/rates.py::tenth_off", turn_id=answer.turn_id
+        )
+        unlisted = explain_choice(
+            pipeline.parts, "acme/lib: src/rates.py::sum_up", turn_id=answer.turn_id
+        )
+        (kept,) = [memory for memory in answer.selected if memory.entity == "tenth_off"]
+        assert by_name.id == kept.id and by_name.path == "acme/lib: src/rates.py"
+        assert unlisted.outcome != "unjudged"
+        texts = pipeline.store.memories([kept.id])
+        assert "tenth off the total" in texts[kept.id].text
+
+
+async def test_where_there_is_too_much_words_choose(
+    shop: Path, lib: Path, server: OpenAIServer
+) -> None:
+    """No more memories join than allowed, the nearest by words, and the receipt says of how
+    many."""
+    answer = await ask(shop, also(settings_for(server), "lib", memories=1))
+    (joined,) = answer.also
+    assert joined.memories == 1 and joined.left_out > 1
+    server.counts.bodies.clear()
+    by_words = await ask(shop, also(settings_for(server, model="lexical"), "lib", memories=1))
+    assert by_words.also == answer.also and not server.counts.bodies
+
+
+async def test_one_that_cannot_be_read_costs_a_line(
+    shop: Path, lib: Path, server: OpenAIServer, tmp_path: Path
+) -> None:
+    """Gone, never indexed, made by somebody else, of another schema: the turn goes on and says
+    so."""
+    (tmp_path / "plain").mkdir()
+    shutil.copytree(lib, tmp_path / "copied")
+    settings = also(settings_for(server), "../gone", "../plain", "nobody/knows", "../copied", ".")
+    answer = await ask(shop, settings)
+    assert len(answer.warnings) == 4 and not answer.also
+    assert answer.coverage.unjudged == 0
+    shutil.rmtree(lib)
+    gone = await ask(shop, also(settings_for(server), "acme/lib"))
+    assert len(gone.warnings) == 1 and gone.coverage.judged == 0
+
+
+async def test_its_store_is_only_read(shop: Path, lib: Path, server: OpenAIServer) -> None:
+    """Nothing of the turn is written into the other repository's store."""
+    before = store_file(lib).read_bytes()
+    await ask(shop, also(settings_for(server), "lib"))
+    assert store_file(lib).read_bytes() == before
+
+
+async def test_status_suggests_what_a_manifest_names(
+    shop: Path, lib: Path, server: OpenAIServer
+) -> None:
+    """A library that this repository depends on is suggested; nothing joins by itself."""
+    settings = settings_for(server)
+    async with Pipeline.open(shop, settings) as pipeline:
+        assert read_store_status(pipeline.store, settings).suggested == ()
+        (shop / "go.mod").write_text("module acme.dev/shop\n\nrequire github.com/acme/lib v1.2.0\n")
+        (suggested,) = read_store_status(pipeline.store, settings).suggested
+        assert (suggested.name, suggested.manifest) == (LIB_NAME, "go.mod")
+        named = read_store_status(pipeline.store, also(settings, LIB_NAME))
+        assert named.suggested == ()
+    assert not (await ask(shop, settings)).also
+
+
+def test_a_repository_cannot_name_another(tmp_path: Path) -> None:
+    """A cloned repository's own file that names a folder of this machine is ignored, and said."""
+    (tmp_path / ".xscore.toml").write_text('[index]\nalso = ["../secrets"]\n')
+    loaded = load_settings(repo_root=tmp_path, user_file=None, environ={})
+    assert loaded.settings.index.also == ()
+    assert any("index.also" in warning for warning in loaded.warnings)
+    chosen = load_settings(
+        repo_root=tmp_path, user_file=None, environ={"XSCORE_INDEX_ALSO": "acme/lib"}
+    )
+    assert chosen.settings.index.also == ("acme/lib",)

@@ -1,0 +1,138 @@
+"""Memories of other repositories in a turn's pool: which are opened, and how many join.
+
+They are judged like the turn's own and kept only where they score higher, so no places are reserved
+for them and none kept from them. What bounds them is what they cost: `index.also_memories` for all
+of them together, and where there are more, words choose. A repository that cannot be read costs a
+warning. Trade-off: which memories of a large repository are judged depends on the task, so one that
+words put last is not looked at, as it would be in the repository itself.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.turn_stages import JoinedPool
+from xscore.platform.errors import NothingMatched, XscoreError
+from xscore.platform.git_folder import origin_url
+from xscore.platform.paths import is_folder_name, user_data_dir
+from xscore.platform.repository_name import repository_name
+from xscore.platform.text import join_sentences, one_line
+from xscore.records.candidates import Candidate, TermColumn
+from xscore.records.receipt import JoinedRepository
+from xscore.records.turn import Turn
+from xscore.store.memory_rows import FetchedPool
+from xscore.store.other_places import OtherPlace, find_other
+from xscore.store.other_repository import OtherRepository
+
+
+def join_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> JoinedPool:
+    """Return the pool with memories of the repositories that the turn and the settings name.
+
+    turn: complete.
+    """
+    names = tuple(dict.fromkeys((*turn.scope.also, *parts.settings.index.also)))
+    warnings = open_others(parts, names)
+    own_hashes = {candidate.content_hash for candidate in fetched.candidates}
+    lent_by: dict[str, list[Candidate]] = {}
+    for repository in parts.store.others:
+        try:
+            lent = repository.candidates(tests=parts.settings.judge.tests)
+        except XscoreError as error:
+            warnings.append(_not_joined(repository.name, error))
+            continue
+        # What is here, too, or in another of them, is judged once, as what is here.
+        new = [candidate for candidate in lent if candidate.content_hash not in own_hashes]
+        own_hashes.update([candidate.content_hash for candidate in new])
+        lent_by[repository.name] = new
+    joined = _within_budget(parts, turn, [memory for lent in lent_by.values() for memory in lent])
+    joined_ids = {candidate.id for candidate in joined}
+    also: list[JoinedRepository] = []
+    for name, lent in lent_by.items():
+        count = sum(candidate.id in joined_ids for candidate in lent)
+        also.append(JoinedRepository(name, count, len(lent) - count))
+    not_found = [name for name in names if not is_folder_name(name) and name not in lent_by]
+    scope = replace(turn.scope, also=(*lent_by, *not_found))
+    return JoinedPool(_with_joined(parts, fetched, joined), scope, tuple(also), tuple(warnings))
+
+
+def open_others(parts: PipelineParts, names: Sequence[str]) -> list[str]:
+    """Open these repositories beside the store, instead of those that were; return a warning for
+    each that cannot be read.
+
+    names: as `find_other` takes them.
+    """
+    store = parts.store
+    warnings: list[str] = []
+    store.close_others()
+    data_dir = user_data_dir(parts.settings.store.user_data_dir)
+    for name in names:
+        try:
+            place = find_other(name, root=store.root, user_data_dir=data_dir)
+            is_open = place is None or place.root.store_file in _open_files(store.others)
+            if place is not None and not is_open:
+                apart = _told_apart(place, [repository.name for repository in store.others])
+                opened = OtherRepository.open(apart, user_data_dir=data_dir)
+                store.others = (*store.others, opened)
+        except XscoreError as error:
+            warnings.append(_not_joined(name, error))
+    return warnings
+
+
+def _open_files(repositories: Sequence[OtherRepository]) -> list[Path]:
+    return [repository.root.store_file for repository in repositories]
+
+
+def _told_apart(place: OtherPlace, names: Sequence[str]) -> OtherPlace:
+    """Return the place under a name that no other has. Raises NothingMatched."""
+    full_name = repository_name(origin_url(place.root.path))
+    for name in (place.name, full_name):
+        if name and name not in names:
+            return replace(place, name=name)
+    raise NothingMatched(
+        f"another repository is called {place.name}, too", hint="Rename one of their folders."
+    )
+
+
+def _not_joined(name: str, error: XscoreError) -> str:
+    return join_sentences(f"{one_line(name)} was not looked into: {error.message}", error.hint)
+
+
+def _within_budget(
+    parts: PipelineParts, turn: Turn, lent: Sequence[Candidate]
+) -> Sequence[Candidate]:
+    """Return what may be judged, in its order: where it is too much, what is nearest by words."""
+    budget = parts.settings.index.also_memories
+    if len(lent) <= budget:
+        return lent
+    from xscore.scorer.lexical import lexical_priors  # most repositories fit
+
+    score_of = lexical_priors(turn, lent, lambda: _term_pairs(parts))
+    nearest = sorted(lent, key=lambda candidate: -score_of[candidate.id])[:budget]
+    ids = {candidate.id for candidate in nearest}
+    return [candidate for candidate in lent if candidate.id in ids]
+
+
+def _with_joined(
+    parts: PipelineParts, fetched: FetchedPool, joined: Sequence[Candidate]
+) -> FetchedPool:
+    """Return the pool with these candidates after its own."""
+    if not joined:
+        return fetched
+    terms = fetched.terms
+    if terms.ids:
+        ids = {candidate.id for candidate in joined}
+        pairs = [(id_, vector) for id_, vector in _term_pairs(parts) if id_ in ids]
+        beside = TermColumn.of_pairs(pairs)
+        terms = TermColumn(
+            (*terms.ids, *beside.ids), (*terms.sizes, *beside.sizes), terms.entries + beside.entries
+        )
+    return fetched._replace(candidates=(*fetched.candidates, *joined), terms=terms)
+
+
+def _term_pairs(parts: PipelineParts) -> list[tuple[str, bytes]]:
+    pairs: list[tuple[str, bytes]] = []
+    for repository in parts.store.others:
+        pairs += repository.term_vectors()
+    return pairs
