@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
@@ -27,9 +28,14 @@ from xscore.platform.repository_name import repository_name, short_name
 from xscore.platform.text import ellipsize, one_line, readable_text
 from xscore.store import opening, user_secret
 
+FOLLOWED_DIR = "followed"
+"""In the user's folder: stores of repositories that have no clone here."""
 PATIENCE_S = 0.5
 NAME_CHARS = 80
-_INDEX_IT = "Run `xscore index` in its folder once, or name that folder."
+_INDEX_IT = (
+    "Run `xscore index` in its folder once, or name that folder. What a team states of it comes by"
+    " `xscore shared follow`."
+)
 
 
 class OtherPlace(Struct, frozen=True):
@@ -50,6 +56,8 @@ def find_other(name: str, *, root: RepositoryRoot, user_data_dir: Path) -> Other
         place = _root_of_folder(name, root)
     else:
         matching = list(_roots_by_name(name, user_data_dir))
+        # A clone here has the code, too, and what the team states of it where it has joined.
+        matching = matching or list(_followed_by_name(name, user_data_dir))
         if not matching:
             raise NothingMatched(f"{one_line(name)} is not indexed on this machine", hint=_INDEX_IT)
         place = max(matching, key=_last_written)
@@ -65,8 +73,33 @@ def find_other(name: str, *, root: RepositoryRoot, user_data_dir: Path) -> Other
 
 def name_of_root(root: RepositoryRoot) -> str:
     """Return what a repository is called here: by its origin, else by its folder."""
+    if is_followed(root):
+        return short_name(name_of_followed(root))
     name = repository_name(origin_url(root.path))
     return short_name(name) if name else _folder_name(root)
+
+
+def followed_root(repository: str, user_data_dir: Path) -> RepositoryRoot:
+    """Return where the team's memories of a repository without a clone here are kept."""
+    folder = user_data_dir / FOLLOWED_DIR / quote(repository, safe="")
+    # Not by `find_root`: the folder may lie within a repository, such as one of dotfiles.
+    return RepositoryRoot(folder, None, folder / STORE_DIR)
+
+
+def followed_roots(user_data_dir: Path) -> Iterator[RepositoryRoot]:
+    """Yield the repositories that are followed (`xscore shared follow`)."""
+    for store in sorted((user_data_dir / FOLLOWED_DIR).glob(f"*/{STORE_DIR}/{STORE_FILE}")):
+        yield followed_root(unquote(store.parents[1].name), user_data_dir)
+
+
+def is_followed(root: RepositoryRoot) -> bool:
+    """Whether it has memories of the team alone, and no files."""
+    return root.git_dir is None and root.path.parent.name == FOLLOWED_DIR
+
+
+def name_of_followed(root: RepositoryRoot) -> str:
+    """Return the name by which the team knows it."""
+    return unquote(root.path.name)
 
 
 def known_roots(user_data_dir: Path) -> Iterator[RepositoryRoot]:
@@ -108,6 +141,12 @@ def _roots_by_name(name: str, user_data_dir: Path) -> Iterator[RepositoryRoot]:
         full_name = repository_name(origin_url(root.path)).casefold()
         is_by_origin = bool(full_name) and f"/{full_name}".endswith(f"/{lowered}")
         if is_by_origin or _folder_name(root).casefold() == lowered:
+            yield root
+
+
+def _followed_by_name(name: str, user_data_dir: Path) -> Iterator[RepositoryRoot]:
+    for root in followed_roots(user_data_dir):
+        if f"/{name_of_followed(root)}".casefold().endswith(f"/{name.casefold()}"):
             yield root
 
 

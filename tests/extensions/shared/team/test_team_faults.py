@@ -34,9 +34,10 @@ from xscore.platform import database
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.settings import Secret, Settings
 
-SECOND_STEP = """
+NEWEST = max(schema_steps())
+NEXT_STEP = """
 ALTER TABLE xscore_team.entry ADD COLUMN note text;
-UPDATE xscore_team.version SET number = 2, serves_from = {serves_from};
+UPDATE xscore_team.version SET number = {number}, serves_from = {serves_from};
 """
 
 
@@ -249,13 +250,14 @@ def test_an_older_client_goes_on_while_the_schema_is_migrated(
     decide(ann.store, "Before the step")
     ann.sync()
     # A newer client before an older schema: told who is to act.
-    monkeypatch.setattr(team_server, "CLIENT_SCHEMA", 2)
-    with pytest.raises(SharedUnavailable, match="schema 1") as refused:
+    monkeypatch.setattr(team_server, "CLIENT_SCHEMA", NEWEST + 1)
+    with pytest.raises(SharedUnavailable, match=f"schema {NEWEST}") as refused:
         ann.sync()
     assert "init --apply" in refused.value.hint
     monkeypatch.setattr(team_server, "CLIENT_SCHEMA", 1)
     # An older client before a newer schema that serves it.
-    steps = {**schema_steps(), 2: SECOND_STEP.format(serves_from=1)}
+    next_step = NEXT_STEP.format(number=NEWEST + 1, serves_from=1)
+    steps = {**schema_steps(), NEWEST + 1: next_step}
     problems: list[BaseException] = []
     threads = [Thread(target=_apply, args=(address, logins, steps, problems)) for _ in range(2)]
     for thread in threads:
@@ -269,8 +271,8 @@ def test_an_older_client_goes_on_while_the_schema_is_migrated(
     bob.sync()
     assert len(bob.texts()) == 11
     # One that no longer serves it.
-    steps[3] = SECOND_STEP.replace("ALTER TABLE xscore_team.entry ADD COLUMN note text;", "")
-    steps[3] = steps[3].replace("number = 2", "number = 3").format(serves_from=3)
+    last_step = NEXT_STEP.replace("ALTER TABLE xscore_team.entry ADD COLUMN note text;", "")
+    steps[NEWEST + 2] = last_step.format(number=NEWEST + 2, serves_from=3)
     apply_setup(address, "acme", logins, steps=steps)
     try:
         with pytest.raises(SharedUnavailable, match="newer xscore"):
@@ -280,7 +282,7 @@ def test_an_older_client_goes_on_while_the_schema_is_migrated(
             apply_setup(address, "acme", logins)
     finally:
         with closing(team.admin()) as admin:
-            admin.execute("UPDATE xscore_team.version SET number = 1, serves_from = 1")
+            admin.execute(f"UPDATE xscore_team.version SET number = {NEWEST}, serves_from = 1")
 
 
 def _apply(

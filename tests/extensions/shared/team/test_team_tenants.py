@@ -12,7 +12,7 @@ from psycopg import sql
 from tests.extensions.shared.team.conftest import NewMember, TeamDatabase
 from tests.statements import decide
 from xscore.extensions.shared.team.privileges import excess_privileges
-from xscore.extensions.shared.team.setup import schema_version, setup_sql
+from xscore.extensions.shared.team.setup import VERSION, schema_version, setup_sql
 
 SECRET = "We pay the walrus in herring"
 COLUMNS = {
@@ -339,6 +339,6 @@ def test_the_setup_can_be_read_before_it_is_run(team: TeamDatabase, tmp_path: Pa
     url = team.admin_url.rpartition("/")[0] + f"/{name}"
     with closing(psycopg.connect(url, autocommit=True)) as admin:
         admin.execute(f"BEGIN; {script} COMMIT;".encode())
-        assert schema_version(admin) == 1
+        assert schema_version(admin) == VERSION
     with closing(psycopg.connect(url.replace("tester@", f"cleo_{team.suffix}@"))) as cleo:
         assert cleo.execute("SELECT xscore_team.current_organisation()").fetchone() == ("acme",)

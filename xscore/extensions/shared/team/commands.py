@@ -18,6 +18,7 @@ from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_facts, render_table
 from xscore.extensions.exchange.saved_files import Contents, encode_file
 from xscore.extensions.shared.team.administration import TeamClient, TeamMember, TeamStatus
+from xscore.extensions.shared.team.followed import synchronise_followed
 from xscore.extensions.shared.team.incoming import remove_team_memories
 from xscore.extensions.shared.team.membership import (
     COMMAND_S,
@@ -40,6 +41,7 @@ from xscore.platform.errors import UsageError, XscoreError
 from xscore.platform.figures import format_bytes, format_seconds
 from xscore.platform.git import git_user
 from xscore.platform.git_folder import origin_url
+from xscore.platform.paths import user_data_dir
 from xscore.platform.repository_name import checked_name, repository_name
 from xscore.platform.text import counted, one_line
 from xscore.records.memory import MEMBER_CHARS
@@ -118,7 +120,8 @@ def join_team(name: str, by: str, flags: Flags) -> None:
 )
 @click.option("--for-next-turn", is_flag=True, hidden=True)
 def sync_team(everything: bool, for_next_turn: bool, flags: Flags) -> None:
-    """Exchange memories with the team now, without a turn."""
+    """Exchange memories with the team now, without a turn; take what is new of the repositories
+    that are followed, too."""
     settings = _sharing_settings(flags)
     with opened_store(flags) as store:
         try:
@@ -128,6 +131,12 @@ def sync_team(everything: bool, for_next_turn: bool, flags: Flags) -> None:
             if for_next_turn:
                 note_failure(store, problem=error.message)
             raise
+        folder = user_data_dir(store.user_data_dir)
+    for followed in synchronise_followed(settings, user_data_dir=folder):
+        if followed.problem:
+            flags.terminal.note(f"{followed.repository}: {followed.problem}")
+        elif followed.added or followed.changed or followed.removed:
+            flags.terminal.note(f"{followed.repository}: {_render_sync(followed)}")
     flags.terminal.print_result(sync, _render_sync)
 
 

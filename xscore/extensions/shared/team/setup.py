@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import psycopg
 
 SCHEMA_DIR = Path(__file__).with_name("schema")
-VERSION = 1
+VERSION = 2
 """Of the schema; rises with each step."""
 MIGRATION_LOCK = 7_837_063_920_242
 """Id of the advisory lock under which the schema is created and migrated."""

@@ -40,6 +40,7 @@ from xscore.settings.model import SharedSettings
 from xscore.store import memory_rows
 from xscore.store.checkpoints import is_shared_checkpoint, note_checkpoints_erased
 from xscore.store.copied_stores import has_statement_since
+from xscore.store.other_places import is_followed
 from xscore.store.store import Store
 
 FITS_A_TURN_S = 0.3
@@ -210,7 +211,7 @@ def finish_exchange(
                 failed_at=0.0,
             ),
         )
-    if arrivals.total:
+    if arrivals.total and not is_followed(store.root):
         _check_citations(store, now=now)
     return _report(membership.repository, begun, result, arrivals)
 

@@ -1,0 +1,95 @@
+"""`xscore shared follow | access`: which repositories of the team are read without a clone, and who
+may read one."""
+
+import click
+
+from xscore.cli.flags import Flags, command
+from xscore.cli.opening import read_settings
+from xscore.extensions.shared.team.access import AccessChange, RepositoryAccess, change_access
+from xscore.extensions.shared.team.address import team_address
+from xscore.extensions.shared.team.exchange_with_team import project_digest
+from xscore.extensions.shared.team.followed import follow, followed_names, unfollow
+from xscore.extensions.shared.team.sync import memories_address
+from xscore.extensions.shared.team.team_key import team_key
+from xscore.platform.errors import UsageError
+from xscore.platform.paths import user_data_dir
+from xscore.platform.repository_name import checked_name
+from xscore.platform.text import counted, one_line
+
+_ADMIN_S = 60.0
+
+
+@command()
+@click.argument("name", required=False, default="")
+@click.option("--end", is_flag=True, help="Remove what came of it.")
+def follow_repository(name: str, *, end: bool, flags: Flags) -> None:
+    """Take what the team states about repository NAME, of which there is no clone here.
+
+    `ask --repo NAME` then judges it; `xscore shared sync` brings what is new. Without NAME, list
+    those that are followed.
+    """
+    settings = read_settings(flags).settings
+    folder = user_data_dir(settings.store.user_data_dir)
+    if not name:
+        names = followed_names(folder)
+        none = "no repository is followed"
+        flags.terminal.print_result({"followed": names}, "\n".join(names), none=none)
+        return
+    repository = checked_name(name)
+    if end:
+        unfollow(repository, user_data_dir=folder)
+        flags.terminal.print_result({"ended": repository}, f"{repository} is no longer followed")
+        return
+    if not settings.shared.shares_memories:
+        raise UsageError(
+            "shared.memories is off", hint="Set it to read or write in your own settings."
+        )
+    login = memories_address(settings.shared).login
+    sync = follow(repository, login, settings.shared, user_data_dir=folder)
+    memories = counted(sync.added, "memory", "memories")
+    flags.terminal.print_result(sync, f"following {repository}: {memories} new here")
+
+
+@command()
+@click.argument("name")
+@click.option("--close/--open", "is_closed", default=None, help="Who may read it: some, or all.")
+@click.option("--grant", "granted", metavar="LOGIN", multiple=True, help="Who may. Repeatable.")
+@click.option("--revoke", "revoked", metavar="LOGIN", multiple=True, help="Who may no longer.")
+def change_repository_access(
+    name: str,
+    *,
+    is_closed: bool | None,
+    granted: tuple[str, ...],
+    revoked: tuple[str, ...],
+    flags: Flags,
+) -> None:
+    """Show or change who in the team may read what it states about repository NAME.
+
+    It is an administrator's command (shared.admin_url) and needs the team's key. A repository is
+    open to the whole team until it is closed; then only those read and write it who were granted
+    access. What somebody has pulled before stays with them.
+    """
+    settings = read_settings(flags).settings.shared
+    url = settings.admin_url.reveal()
+    if not url:
+        raise UsageError(
+            "this needs an administrator's URL",
+            hint="Set XSCORE_SHARED_ADMIN_URL for this command.",
+        )
+    repository = checked_name(name)
+    change = AccessChange(
+        organisation=settings.tenant,
+        project=project_digest(team_key(settings), repository),
+        is_closed=is_closed,
+        granted=granted,
+        revoked=revoked,
+    )
+    address = team_address(url, timeout_s=_ADMIN_S, setting="shared.admin_url")
+    access = change_access(address, change)
+    flags.terminal.print_result(access, _described(repository, access))
+
+
+def _described(repository: str, access: RepositoryAccess) -> str:
+    if not access.is_closed:
+        return f"{repository}: open to the whole team"
+    return f"{repository}: closed but to {', '.join(map(one_line, access.logins)) or 'nobody'}"
