@@ -143,7 +143,7 @@ def test_a_question_without_a_word_is_told_so() -> None:
         ANSWER, task="?????", judge=words, selected=(), near_misses=(replace(MISS, score=0.0),)
     )
     assert answer_text.NO_WORDS_HINT in answer_text.render_selection(answer)
-    assert "threshold" not in answer_text.render_selection(answer)
+    assert "--threshold" not in answer_text.render_selection(answer)
 
 
 def test_unpriced_is_not_free() -> None:
