@@ -223,7 +223,7 @@ class LazyGroup(click.Group):
         if entry is None:
             return None
         if entry.commands:
-            alone = f"`{cmd_name}` alone is `{cmd_name} {next(iter(entry.commands))}`."
+            alone = f"`{cmd_name}` alone runs `{cmd_name} {next(iter(entry.commands))}`."
             return LazyGroup(
                 cmd_name,
                 sections={"Commands": entry.commands},
