@@ -149,7 +149,7 @@ EXIT_CODES: dict[ExitCode, str] = {
     ExitCode.DONE: "done",
     ExitCode.PARTLY: (
         "partly done, or nothing matched; candidates are unjudged, an audit found something to do,"
-        " a session file could not be read, or a question was answered with no"
+        " a session file could not be read, or you answered no to a question"
     ),
     ExitCode.USAGE: "usage; the command or a setting is wrong",
     ExitCode.NOTHING_JUDGED: (

@@ -216,10 +216,10 @@ def add_memory(
     occurrence: str,
     flags: Flags,
 ) -> None:
-    """Remember TEXT (`-`: standard input). The same words twice are one memory, counted again.
+    """Remember TEXT (`-`: standard input). The same text twice is one memory with a higher count.
 
-    Decisions go to the governance layer, preferences to your own, all else to the project's;
-    without --kind it is context. For a failure, TEXT is the error as shown: errors that differ only
+    Decisions go to the governance layer, preferences to your own, all else to the project's.
+    Without --kind it is context. For a failure, TEXT is the error as shown: errors that differ only
     in numbers, addresses, times and folders count as one failure, and one that repeats often
     becomes a pattern to avoid.
     """

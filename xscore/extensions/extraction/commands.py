@@ -60,8 +60,8 @@ def review_facts(accept: tuple[str, ...], reject: tuple[str, ...], flags: Flags)
 
     In a terminal it asks about each: accept, edit or reject. Elsewhere, and with --json, it lists
     them; answer with --accept and --reject. No turn uses a fact before you accept it, except those
-    that `memory.extract = "auto"` took by itself: they come last, as taken. A rejected fact does
-    not come back.
+    that `memory.extract = "auto"` accepted automatically: they come last, marked so. A rejected
+    fact does not come back.
     """
     with opened_store(flags, make=False) as store:
         now = store.clock()
