@@ -204,7 +204,7 @@ def cut_in_words(answer: Answer) -> str:
     """
     shown_kinds = {memory.kind for memory in (*answer.selected, *answer.near_misses)}
     if shown_kinds.isdisjoint(answer.thresholds):
-        return f"{answer.threshold:g}"
+        return f"the threshold of {answer.threshold:g}"
     return "the threshold of their kind"
 
 

@@ -167,7 +167,7 @@ EXIT_CODES: dict[ExitCode, str] = {
 
 
 class CommandEntry(NamedTuple):
-    """Where a command lives and what the listing says of it."""
+    """Where a command lives and what the listing says about it."""
 
     place: str
     """`-` or `+` for a group."""

@@ -1,4 +1,4 @@
-"""What the first lines of a file say of it: the interpreter of a script, and the encoding of its
+"""What the first lines of a file say about it: the interpreter of a script, and the encoding of its
 text.
 
 Both are looked for where nothing better is known: an interpreter where the name tells no language,

@@ -81,7 +81,7 @@ def _unfetched_address(store: Store, text: str) -> str:
 
 
 def _newer_version(store: Store, text: str) -> str:
-    """Return what to say of a version in the task that is newer than the manifests allow."""
+    """Return what to say about a version in the task that is newer than the manifests allow."""
     versions = [thing for thing in named_things(text) if thing.kind is NamedKind.VERSION]
     if not versions:
         return ""

@@ -158,7 +158,7 @@ def _later_above_earlier(store: "Store", ranked: tuple[Ranked, ...]) -> tuple[Ra
 def joined(
     parts: JudgingParts, outcomes: Sequence[Outcome], turn: Turn, *, words_weight: float
 ) -> list[Ranked]:
-    """Join what was judged with what words say of it."""
+    """Join what was judged with what words say about it."""
     if words_weight and _lacks_word_scores(outcomes):
         outcomes = _with_word_scores(parts, outcomes, turn)
     return join(outcomes, weight=words_weight)

@@ -152,7 +152,7 @@ async def _asked(
     spec: ModelSpec,
     candidates: Sequence[Candidate],
 ) -> dict[str, str]:
-    """Make the call; return what it says of ids that it was asked about. Raises XscoreError."""
+    """Make the call; return what it says about ids that it was asked about. Raises XscoreError."""
     chat = describe_model_judge(spec, parts.settings, store=parts.store)
     provider = chat.connected()
     await import_for_judging(provider.name)

@@ -76,7 +76,7 @@ class _HeldWord(Struct, frozen=True):
 
 
 class FactScore(Struct, frozen=True):
-    """The score of a fact, 0..1, and what its words do not say of it."""
+    """The score of a fact, 0..1, and what its words do not say about it."""
 
     score: float
     remark: str = ""

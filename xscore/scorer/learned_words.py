@@ -99,7 +99,7 @@ def rate(
 
 
 class Learned(Struct, frozen=True):
-    """What the model says of a short list."""
+    """What the model says about a short list."""
 
     probabilities: list[float]
     """How likely it is that each memory is meant."""

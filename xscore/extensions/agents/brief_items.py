@@ -69,7 +69,7 @@ class BriefItem(Struct, frozen=True):
 
 
 class Mark(Struct, frozen=True):
-    """What a turn says of a memory."""
+    """What a turn says about a memory."""
 
     score: float = 1.0
     remark: str = ""
@@ -91,7 +91,7 @@ class ItemMaker:
     def items(self, memories: Sequence[Memory], marks: Mapping[str, Mark] = {}) -> list[BriefItem]:
         """Return the items of these memories, in their order; exchanges of one chat are one.
 
-        marks: what the turn says of them, by id.
+        marks: what the turn says about them, by id.
         """
         drifts = drift_warnings(self._store, memories)
         # Nobody has said that it holds, and it does not: it is left out.
@@ -232,7 +232,7 @@ def is_unreviewed(memory: Memory) -> bool:
 
 
 def remark_of(memory: Selected) -> str:
-    """Return what the order of words says of a memory that a later one amends."""
+    """Return what the order of words says about a memory that a later one amends."""
     for boost in memory.boosts:
         if boost.name == AMENDED:
             return f"; {boost.because}"

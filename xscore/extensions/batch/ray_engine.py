@@ -97,7 +97,7 @@ async def _cluster(address: str) -> AsyncIterator[Any]:
 def _start_ray(address: str) -> Any:
     # Ray reads it as it starts, and has no argument for it.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # What is let go after Ctrl-C would start another Ray.
+    # What is released after Ctrl-C would start another Ray.
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     import ray  # an extra
 

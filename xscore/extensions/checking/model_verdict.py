@@ -1,4 +1,4 @@
-"""What a model judge says of a change: the likely memories, judged by a rubric of their own.
+"""What a model judge says about a change: the likely memories, judged by a rubric of their own.
 
 It is a turn like any other (caps, cache, second draws, ledger, receipt): its task is fixed, the
 judge sees the diff, and its candidates are the memories of the files that the learned order puts

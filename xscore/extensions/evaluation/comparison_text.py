@@ -1,4 +1,4 @@
-"""Comparisons in words: for the terminal, and what the page says of them."""
+"""Comparisons in words: for the terminal, and what the page says about them."""
 
 from collections.abc import Iterator, Sequence
 

@@ -86,7 +86,7 @@ def write_membership(connection: sqlite3.Connection, membership: Membership | No
 
 
 def note_failure(store: Store, *, problem: str = "") -> None:
-    """Note that the server was away. problem: what the next turn says of it."""
+    """Note that the server was away. problem: what the next turn says about it."""
     with database.transaction(store.connection):
         membership = read_membership(store.connection)
         if membership is not None:
