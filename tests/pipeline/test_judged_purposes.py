@@ -9,6 +9,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tests import programs
 from tests.pipeline.conftest import TASK, ask
 from tests.pipeline.conftest import settings_for as chat_settings
 from tests.servers import OpenAIServer
@@ -228,3 +229,19 @@ async def test_a_line_that_gives_orders_has_prompts_of_its_own(shop: Path) -> No
         line for body in judging for line in body.split('purpose=\\"')[1:] if "word" in line
     }
     assert len(shown.partition('\\"')[0]) <= LINE_CHARS + len("\\u2026")
+
+
+async def test_reasons_stay_when_another_memory_goes(shop: Path) -> None:
+    """No row of a memory has what is shown with a purpose, and it is in use all the same."""
+    with OpenAIServer(score=SCORE) as server:
+        settings = chat_settings(server, purposes=True)
+        await write(shop, settings, {PRICES: LINE}, at=1.0)
+        first = await ask(shop, settings)
+        added = programs.run("memory", "add", "Discounts end in march.", "--json", cwd=shop)
+        gone = programs.run("memory", "delete", json.loads(added.stdout)["id"], "--yes", cwd=shop)
+        assert gone.returncode == 0, gone.stderr
+        repeated = await ask(shop, settings)
+    assert repeated.coverage.judged == 0
+    reasons = [memory.reason for memory in first.selected]
+    assert any(reasons)
+    assert [memory.reason for memory in repeated.selected] == reasons

@@ -39,6 +39,8 @@ def test_names_are_seen(text: str, things: list[tuple[str, str]]) -> None:
         "/etc/app/conf.toml, ~/.config/x.toml, *.py, ${HOME}/x.sh",
         "![with_it@2x](https://example.com/x)",
         "```python\nfoo_bar()\n```",
+        "Modules begin with `from __future__ import annotations`.",
+        "run with `const x = y` or `return total`",
         "",
     ],
 )

@@ -543,3 +543,42 @@ def test_files_of_secrets_stay_out(name: str) -> None:
 def test_other_files_are_indexed(name: str) -> None:
     """Code and documents about secrets are indexed normally."""
     assert not is_secret_file(name)
+
+
+@pytest.mark.parametrize("unseen", ["\u200b", "\u200d", "\u2060", "\xad", "\u202e", "\ufe0f"])
+def test_nothing_unseen_parts_a_secret_or_its_name(unseen: str) -> None:
+    """The rules see through it wherever it stands, alone and among other texts; clean text with it
+    stays as it is."""
+    token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+    texts = [
+        f'pass{unseen}word = "hunter2hunter2XyZ81"\nnext = 1',
+        f"see {token[:9]}{unseen}{token[9:30]}{unseen}{token[30:]} there",
+        f"all is{unseen} well",
+    ]
+    together = find_literals(texts, prose=False)
+    for literals in (None, together):
+        named, keyed, clean = (redact(text, literals=literals) for text in texts)
+        assert named.text == f'pass{unseen}word = "<SECRET:password>"\nnext = 1'
+        assert keyed.text == "see <SECRET:github_token> there"
+        assert (clean.text, clean.count) == (texts[2], 0)
+    assert find_literals(texts[2:], prose=False).is_clean
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AKIA\nIOSFODNN7EXAMPLQ",
+        "ghp_16C7e42F292c6912E7710c  \n  838347Ae178B4a",
+        "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWx\nYz0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJ",
+    ],
+)
+def test_a_secret_goes_on_in_the_next_line_of_a_page(text: str) -> None:
+    """Only where lines end for want of room; words of the next line are none of it."""
+    page = f"The key is {text} and\nThe rest is plain."
+    redacted = redact(page, across_lines=True)
+    assert redacted.count == 1
+    assert redacted.text.startswith("The key is <SECRET:")
+    assert redacted.text.endswith(">\n and\nThe rest is plain.")
+    assert redact(redacted.text, across_lines=True).text == redacted.text
+    closed = redact("sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWx012345\nThe rest", across_lines=True)
+    assert closed.text.endswith("\nThe rest")

@@ -127,6 +127,7 @@ Set up
     export  extensions.shared.team.commands:export_team  Write the team's memories as lines of JSON.
     erase   extensions.shared.team.commands:erase_shared_memories  Erase all that you share.
     leave   extensions.shared.team.commands:leave_team  Take this repository out of the team.
+    prune   extensions.shared.team.setup_commands:prune_team  Remove the team's unused judgments.
     key     extensions.shared.team.setup_commands:print_team_key  Print a new key for a team.
     init    extensions.shared.team.setup_commands:init_team  Prepare a PostgreSQL for a team.
   store     - Judgments, trust, encryption and repair of this store.

@@ -51,6 +51,14 @@ _PIPE = re.compile(r"(?<!\|)\|(?!\|).*")
 _COMMENT = re.compile(r"(?:\A|[ \t])#.*")
 _ASSIGNMENT = re.compile(r"[A-Z_][A-Z0-9_]*=\S*")
 _WORD = re.compile(r"[A-Za-z.][\w./+-]*\Z")
+_BEGINS_CODE = frozenset(
+    """
+    async await class const def else except export extends fn for from func function if impl import
+    interface let lambda not package private pub public raise return static struct throw try type
+    var while with yield
+    """.split()
+)
+"""Words that begin a line of code and no command: `from __future__ import annotations`."""
 
 
 class NamedKind(StrEnum):
@@ -105,6 +113,8 @@ def _things_of_line(written: str, number: int) -> Iterator[NamedThing]:
     line = _ELSEWHERE.sub(" ", written)
     for span in _CODE_SPAN.finditer(line):
         code = span[2].strip()
+        if code.partition(" ")[0] in _BEGINS_CODE:
+            continue
         if " " in code:
             before = line[max(0, span.start() - SAID_BEFORE) : span.start()]
             is_run = _SAYS_RUN.search(before) is not None

@@ -11,16 +11,19 @@ are missed; when in doubt, a literal beside a secret-looking name is redacted.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import translate
 from functools import cache
 from itertools import takewhile
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from xscore.platform.patterns import compiled_late
+from xscore.platform.text import BIDI, INVISIBLE
 from xscore.store.secret_rules import CHECKS, Form, SecretName, Shape, compile_rule, secret_rules
-from xscore.store.secret_screen import FoundLiterals, places, screen
+from xscore.store.secret_screen import FoundLiterals, Literal, places, screen
 
 LEAD_CHARS = 200
 """How much of the line before a name a form may match."""
@@ -47,10 +50,10 @@ def _lower_in_place(text: str) -> str:
 
 
 def _rule_matches(
-    text: str, lowered: str, found_literals: FoundLiterals, *, prose: bool
+    text: str, lowered: str, found_literals: FoundLiterals, *, prose: bool, has_names: bool = True
 ) -> Iterator[SecretSpan]:
     """Yield what the rules find by these literals, in no order, overlapping where two rules
-    agree."""
+    agree. has_names: words that name a secret count."""
     for literal in found_literals.literals:
         if not literal.shapes:
             continue
@@ -59,7 +62,7 @@ def _rule_matches(
                 span = _shaped(text, shape, place)
                 if span:
                     yield span
-    for literal in found_literals.literals:
+    for literal in found_literals.literals if has_names else ():
         for name in literal.names:
             for place in places(lowered, literal.text):
                 yield from _named(text, name, (place, place + len(literal.text)), prose=prose)
@@ -152,6 +155,61 @@ _ODD_SPACE = compiled_late("[\xa0\xad\u1680\u2000-\u200f\u202f\u205f\u2060\u3000
 """
 
 
+_UNSEEN = compiled_late(f"[{BIDI}{INVISIBLE}]+")
+_BROKEN_TOKEN = compiled_late(
+    # What goes on has a digit, or is as long as no word: else a word of the next line would go.
+    r"(?<=[A-Za-z0-9+/_=-]{4})[ \t]*\n[ \t]*(?=[A-Za-z+/_=-]{0,40}[0-9]|[A-Za-z0-9+/_=-]{24})"
+)
+"""The end of a line within a token."""
+
+
+class _Reading(NamedTuple):
+    """A text as the rules read it, with something cut out."""
+
+    text: str
+    starts: Sequence[int] = ()
+    """Of each piece, in `text`; empty: nothing was cut out."""
+    places: Sequence[int] = ()
+    """Of each piece, in the whole text."""
+    has_names: bool = True
+    """Words that name a secret count, too; over a line's end only the form of a secret does."""
+
+    def whole(self, span: SecretSpan) -> SecretSpan:
+        """Return a span of the whole text."""
+        if not self.starts:
+            return span
+        return SecretSpan(self._place(span.start), self._place(span.stop - 1) + 1, span.type)
+
+    def _place(self, index: int) -> int:
+        piece = bisect_right(self.starts, index) - 1
+        return self.places[piece] + index - self.starts[piece]
+
+
+def _without(text: str, cut_out: re.Pattern[str], *, has_names: bool) -> _Reading:
+    pieces: list[str] = []
+    starts: list[int] = []
+    places: list[int] = []
+    end = length = 0
+    for start, stop in [*[match.span() for match in cut_out.finditer(text)], (len(text), 0)]:
+        if start > end:
+            starts.append(length)
+            places.append(end)
+            pieces.append(text[end:start])
+            length += start - end
+        end = stop
+    return _Reading(_searched_text("".join(pieces)), starts, places, has_names)
+
+
+def _readings(text: str, *, across_lines: bool) -> Iterator[_Reading]:
+    """Yield a text as it stands; without what nobody sees, which may part a name or a secret; and
+    with the lines joined that may part one."""
+    yield _Reading(_searched_text(text))
+    if not text.isascii() and _UNSEEN.search(text):
+        yield _without(text, _UNSEEN, has_names=True)
+    if across_lines and _BROKEN_TOKEN.search(text):
+        yield _without(text, _BROKEN_TOKEN, has_names=False)
+
+
 def _searched_text(text: str) -> str:
     """Return what the rules are tried on: every character at its place, none that misleads them."""
     if not text.isascii():
@@ -217,20 +275,26 @@ class Redacted(Struct, frozen=True):
     """Sorted distinct types."""
 
 
-def redact(text: str, *, prose: bool = False, literals: FoundLiterals | None = None) -> Redacted:
+def redact(
+    text: str,
+    *,
+    prose: bool = False,
+    literals: FoundLiterals | None = None,
+    across_lines: bool = False,
+) -> Redacted:
     """Replace every secret by `<SECRET:type>`. Linear time; nearly free if no literal of a rule
     occurs.
 
     prose: the text was said by people or is configuration; an unquoted word after a secret-looking
         name is a value.
     literals: what `find_literals` found in texts of which this one is a part.
+    across_lines: lines end where there was no more room, as on a page: a secret may go on.
     """
     count, types = 0, set[str]()
     for _ in range(0 if literals and literals.is_clean else MAX_PASSES):
-        searched = _searched_text(text)
-        lowered = _lower_in_place(searched)
-        tried = literals or screen(searched, lowered)
-        by_rules = _rule_matches(searched, lowered, tried, prose=prose)
+        by_rules: list[SecretSpan] = []
+        for reading in _readings(text, across_lines=across_lines):
+            by_rules += _secrets_in(reading, literals, prose=prose)
         secrets = _disjoint([*by_rules, *_pem_bodies(text)])
         if not secrets:
             break
@@ -243,6 +307,15 @@ def redact(text: str, *, prose: bool = False, literals: FoundLiterals | None = N
         count += len(fresh)
         types.update(secret.type for secret in fresh)
     return Redacted(text, count, tuple(sorted(types)))
+
+
+def _secrets_in(
+    reading: _Reading, literals: FoundLiterals | None, *, prose: bool
+) -> Iterator[SecretSpan]:
+    lowered = _lower_in_place(reading.text)
+    tried = literals or screen(reading.text, lowered)
+    spans = _rule_matches(reading.text, lowered, tried, prose=prose, has_names=reading.has_names)
+    return map(reading.whole, spans)
 
 
 def is_safe_name(file: str) -> bool:
@@ -330,10 +403,15 @@ def find_literals(texts: Iterable[str], *, prose: bool) -> FoundLiterals:
     the same to it, so what is clean together is clean in parts.
     """
     text = "\n".join(texts)
-    searched = _searched_text(text)
-    lowered = _lower_in_place(searched)
-    literals = screen(searched, lowered)
+    readings = list(_readings(text, across_lines=False))
+    by_text: dict[tuple[str, bool], Literal] = {}
+    for reading in readings:
+        for literal in screen(reading.text, _lower_in_place(reading.text)).literals:
+            by_text.setdefault((literal.text, literal.minds_case), literal)
+    literals = FoundLiterals(tuple(by_text.values()))
     if _fence().search(text):
         return literals
-    secret = next(_rule_matches(searched, lowered, literals, prose=prose), None)
-    return FoundLiterals((), is_clean=True) if secret is None else literals
+    for reading in readings:
+        if next(_secrets_in(reading, literals, prose=prose), None) is not None:
+            return literals
+    return FoundLiterals((), is_clean=True)

@@ -225,6 +225,14 @@ def test_what_is_no_failure_of_the_call_is_not_noted(root: Path, fields: dict[st
     assert not Path(file_of(str(root))).exists()
 
 
+@pytest.mark.parametrize("code", [126, 127, 193, 254, 255])
+def test_a_code_that_no_signal_has_is_a_failure(root: Path, code: int) -> None:
+    """Programs end with codes above those of signals: tox with 254, PHP with 255."""
+    error = f"Exit code {code}\n{ERROR}"
+    run_line("tool-failed", call_message(root, hook_event_name="PostToolUseFailure", error=error))
+    assert "KeyError" in denial(root)
+
+
 def test_it_is_off_in_ci_and_by_setting(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `CI`, `tell` or `off` nothing is denied; with the first and last nothing is noted."""
     for name, value in (("CI", "true"), ("XSCORE_AGENTS_FAILURES", "off")):

@@ -14,7 +14,7 @@ from tests.extensions.documents.samples import (
     pdf_stream,
 )
 from xscore.extensions.documents import passages
-from xscore.extensions.documents.forms import form_of
+from xscore.extensions.documents.forms import form_of, is_unmarked_utf_16
 from xscore.extensions.documents.parsed import ParsedDocument, ReadingJob
 from xscore.extensions.documents.reading import read_apart
 
@@ -87,6 +87,29 @@ def test_other_bytes_are_refused_by_what_they_are() -> None:
     assert form_of(b"  <!DOCTYPE html><p>", name="a") == "html"
     assert form_of(b"junk before %PDF-1.4 ... startxref", name="a.txt") == "pdf"
     assert form_of(b"# `%PDF-1.4` begins a PDF", name="a.md") == "markdown"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_text_in_utf_16_that_does_not_say_so_is_named(encoding: str) -> None:
+    """It is refused with what to do about it; a picture with zeros is not taken for it."""
+    data = "The quota is twelve rows a second.\n".encode(encoding)
+    assert form_of(data, name="a.txt") is None
+    assert is_unmarked_utf_16(data)
+    assert not is_unmarked_utf_16(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x10\0\0")
+    assert not is_unmarked_utf_16(b"\0" * 600)
+
+
+def test_a_secret_over_two_lines_of_a_page_is_redacted() -> None:
+    """A line of a page ends where there was no more room; what follows on the next line stays."""
+    token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+    document = read(
+        make_pdf([[f"The token is {token[:25]}", f"{token[25:]} for tests.", "The rest."]])
+    )
+    (text,) = places_and_texts(document).values()
+    assert token[5:25] not in text
+    assert token[25:] not in text
+    assert text.endswith("for tests.\nThe rest.")
+    assert document.redacted == 1
 
 
 def unreadable(name: str) -> bytes:

@@ -72,12 +72,12 @@ def test_a_url_that_names_no_server_is_refused(url: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "redis://:hunter2@h/0?db=hunter2",
-        "redis://:hunter2@h/0?socket_timeout=hunter2",
-        "redis://:hunter2@h/0?hunter2=1",
-        "rediss://:hunter2@h/0?ssl_cert_reqs=hunter2",
-        "postgresql://u:hunter2@h/d?hunter2=1",
-        "postgresql://u:%hunter2@h/d",
+        "redis://:hunter2@localhost/0?db=hunter2",
+        "redis://:hunter2@localhost/0?socket_timeout=hunter2",
+        "redis://:hunter2@localhost/0?hunter2=1",
+        "rediss://:hunter2@localhost/0?ssl_cert_reqs=hunter2",
+        "postgresql://u:hunter2@localhost/d?hunter2=1",
+        "postgresql://u:%hunter2@localhost/d",
     ],
 )
 async def test_options_that_a_driver_does_not_take_are_refused(url: str) -> None:
@@ -90,6 +90,27 @@ async def test_options_that_a_driver_does_not_take_are_refused(url: str) -> None
     assert not finding.ok and "hunter2" not in finding.detail + finding.hint
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://redis.example/0",
+        "redis://10.0.0.7/0",
+        "rediss://redis.example/0?ssl_cert_reqs=none",
+        "postgresql://db.example/x?sslmode=require",
+        "postgresql://db.example/x?sslmode=prefer",
+        "postgresql://localhost/x?host=db.example",
+        "postgresql://localhost,db.example/x",
+    ],
+)
+def test_beyond_this_machine_tls_is_required(url: str) -> None:
+    """Judgments and a password leave this machine only to a server whose certificate is checked."""
+    with pytest.raises(UsageError) as refused:
+        server_factory(settings(url))
+    assert refused.value.hint
+    for safe in ("rediss://redis.example/0", "postgresql://db.example/x", "redis://127.0.0.1/0"):
+        server_factory(settings(safe))
+
+
 def test_a_missing_extra_says_what_to_install() -> None:
     """Refused before anything is sent."""
     hidden = "import sys; sys.modules['redis'] = None\n"
@@ -98,9 +119,7 @@ def test_a_missing_extra_says_what_to_install() -> None:
         "from xscore.settings.model import SharedSettings\n"
         "from xscore.extensions.shared.connect import server_factory\n"
     )
-    program = (
-        f"{hidden}{imports}server_factory(validate_group(SharedSettings, {{'url': 'redis://h'}}))"
-    )
+    program = f"{hidden}{imports}server_factory(validate_group(SharedSettings, {{'url': 'redis://localhost'}}))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )

@@ -47,8 +47,9 @@ _LEADING_CODE = r"Exit code (\d+)\n?"
 _CHUNK = 1 << 16
 _LOG_BYTES = 1 << 18
 _MOST_SECONDS = 86_400.0
-_SIGNALLED = 128
-"""Exit codes above say that a signal ended the command."""
+_SIGNALLED = range(129, 193)
+"""Exit codes of a shell whose command a signal ended (1 to 64). Codes above are a program's own:
+254 of tox, 255 of PHP."""
 _TRANSIENT = (
     r"\bE(?:CONN\w*|NOTFOUND|AI_AGAIN|ADDRINUSE|TIMEDOUT)\b|\b(?:index|HEAD|config|shallow)\.lock\b|"
     r"(?i:\btimed? ?out\b|address already in use|resolve host|temporary failure|"
@@ -219,7 +220,7 @@ def ending_of(message: Message, client: str) -> Ending:
 
 
 def _with_code(code: "re.Match[str] | None", error: str) -> Ending:
-    if code and int(code[1][:6]) > _SIGNALLED:
+    if code and int(code[1][:6]) in _SIGNALLED:
         return Ending()
     return Ending(failed=True, error=error[code.end() :] if code else error)
 
@@ -233,7 +234,7 @@ def _gemini_ending(message: Message) -> Ending:
         return Ending(failed=True, error=_text(error.get("message")))
     output = _text(response.get("llmContent"))
     code = re.search(_EXIT_CODE, output[-8_000:])
-    if code is None or int(code[1][:6]) == 0 or int(code[1][:6]) > _SIGNALLED:
+    if code is None or int(code[1][:6]) in (0, *_SIGNALLED):
         return Ending()
     shown = _text(response.get("returnDisplay"))
     return Ending(failed=True, error=shown or output)
@@ -246,7 +247,7 @@ def _cursor_ending(message: Message) -> Ending:
     if not isinstance(output, dict):
         return Ending()
     code = output.get("exitCode")
-    if not isinstance(code, int) or not 0 < code <= _SIGNALLED:
+    if not isinstance(code, int) or code <= 0 or code in _SIGNALLED:
         return Ending()
     texts = (_text(output.get(name)) for name in ("stdout", "output", "stderr"))
     error = "\n".join(filter(None, texts))
@@ -260,7 +261,7 @@ def _codex_ending(message: Message) -> Ending:
         item = payload.get("item") if isinstance(payload, dict) else None
         code = item.get("exit_code") if isinstance(item, dict) else None
         if isinstance(item, dict) and item.get("id") == call_id and isinstance(code, int):
-            failed = 0 < code <= _SIGNALLED
+            failed = code > 0 and code not in _SIGNALLED
             error = _text(message.get("tool_response"))
             return Ending(failed=failed, error=error, lasted_s=_seconds(item))
     return Ending()

@@ -136,9 +136,11 @@ def _describe_kept(document: "KeptDocument") -> str:
         "changed": document.changed,
         "gone": document.removed,
         "left out, since they were erased": document.left_out,
-        "secrets redacted": document.redacted,
     }
-    news = ", ".join(f"{count:,} {words}" for words, count in figures.items() if count)
+    parts = [f"{count:,} {words}" for words, count in figures.items() if count]
+    if document.redacted:
+        parts.append(f"{counted(document.redacted, 'secret')} redacted")
+    news = ", ".join(parts)
     line = f"{one_line(document.place)}  “{one_line(document.title)}”:"
     line = f"{line} {counted(document.passages, 'passage')}"
     remark = "unchanged" if document.is_unchanged else news

@@ -16,7 +16,7 @@ from xscore.extensions.documents.files import (
     place_of_file,
     read_document_file,
 )
-from xscore.extensions.documents.forms import ACCEPTED, charset_of, form_of
+from xscore.extensions.documents.forms import ACCEPTED, charset_of, form_of, is_unmarked_utf_16
 from xscore.extensions.documents.hosts import checked_address, is_address
 from xscore.extensions.documents.keeping import FetchedDocument, KeptDocument, keep_document
 from xscore.extensions.documents.parsed import DocumentForm, ParsedDocument, ReadingJob
@@ -127,7 +127,10 @@ def _read(
     """Read a document apart. Raises NotFetched where nothing can be read of it."""
     form = form_of(data, name=name, content_type=content_type)
     if form is None:
-        raise NotFetched(f"{place} is not {ACCEPTED}", hint="Save it as one of these.")
+        hint = "Save it as one of these."
+        if is_unmarked_utf_16(data):
+            hint = "It seems to be text in UTF-16 without a byte order mark: save it as UTF-8."
+        raise NotFetched(f"{place} is not {ACCEPTED}", hint=hint)
     document = read_apart(ReadingJob(data, form, name, charset_of(content_type)))
     if document.problem:
         raise NotFetched(

@@ -10,6 +10,7 @@ from xscore.extensions.documents.parsed import DocumentForm
 
 ACCEPTED = "PDF, DOCX, HTML, Markdown or plain text"
 _FIRST_BYTES = 1_024
+MOSTLY = 0.8
 _HTML = re.compile(
     rb"\A\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|\?xml[^>]*>\s*<!doctype\s+html)",
     re.IGNORECASE | re.DOTALL,
@@ -40,6 +41,15 @@ def form_of(data: bytes, *, name: str, content_type: str = "") -> DocumentForm |
     if b"\0" in data and not start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return None
     return _form_of_text(start, name.lower(), content_type.partition(";")[0].strip().lower())
+
+
+def is_unmarked_utf_16(data: bytes) -> bool:
+    """Whether these bytes are most likely text in UTF-16 that does not say so: every other one is
+    zero, and the others are not."""
+    start = data[:_FIRST_BYTES]
+    even, odd = start[::2], start[1::2]
+    few, many = sorted((even.count(0), odd.count(0)))
+    return len(odd) > 0 and few == 0 and many > MOSTLY * len(odd)
 
 
 def charset_of(content_type: str) -> str:

@@ -64,7 +64,7 @@ def passages_of_pages(pages: Iterable[str]) -> CutText:
     chars = redacted = 0
     note = ""
     for number, page in enumerate(pages, start=1):
-        clean = _clean(page)
+        clean = _clean(page, across_lines=True)
         chars += len(clean.text)
         redacted += clean.redacted
         if chars > MOST_CHARS or len(passages) > MOST_PASSAGES:
@@ -78,8 +78,11 @@ def passages_of_pages(pages: Iterable[str]) -> CutText:
     return CutText(passages=tuple(passages[:MOST_PASSAGES]), note=note, redacted=redacted)
 
 
-def _clean(text: str) -> _CleanText:
-    """Return the text without secrets, control characters and long lines."""
+def _clean(text: str, *, across_lines: bool = False) -> _CleanText:
+    """Return the text without secrets, control characters and long lines.
+
+    across_lines: its lines end where a page had no more room.
+    """
     note = ""
     if len(text) > MOST_CHARS:
         note = f"only the first {MOST_CHARS:,} of {len(text):,} characters were kept"
@@ -90,7 +93,7 @@ def _clean(text: str) -> _CleanText:
     text = without_invisible(encodable_text(_CONTROLS.sub("", text)))
     # Before lines are wrapped and cut, since half a secret is recognized by no rule; after what is
     # invisible in one is gone.
-    without_secrets = redact(text, prose=True)
+    without_secrets = redact(text, prose=True, across_lines=across_lines)
     lines: list[str] = []
     is_fenced = False
     for line in without_secrets.text.split("\n"):

@@ -17,6 +17,7 @@ from xscore.extensions.shared.judgments import SharedJudgmentStore
 from xscore.extensions.shared.limits import SharedBudget, SharedRates
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import REDIS, SharedServer, displayed_url, parse_server_url
+from xscore.extensions.shared.transport import refuse_open_transport
 from xscore.pipeline.parts import DOCTOR_CHECKS
 from xscore.pipeline.resources import OPEN_SHARED, SHARED_SERVER_NAME, SpendingStores
 from xscore.platform.errors import SharedUnavailable, UsageError
@@ -36,12 +37,14 @@ T = TypeVar("T")
 def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
     """Return a factory of these settings' server; it connects at the first request.
 
-    Raises UsageError for a URL that names none, and where the extra that speaks to it is not
-    installed.
+    Raises UsageError for a URL that names none, for one beyond this machine without checked TLS,
+    and where the extra that speaks to it is not installed.
     """
     url = settings.url.reveal()
     tenant = settings.tenant
-    is_redis = parse_server_url(url).scheme in REDIS
+    parts = parse_server_url(url)
+    refuse_open_transport(parts, url)
+    is_redis = parts.scheme in REDIS
     extra, driver = ("redis", "redis") if is_redis else ("postgres", "psycopg")
     require_extra(extra, driver, purpose="shared.url")
 

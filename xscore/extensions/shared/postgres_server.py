@@ -27,6 +27,7 @@ from xscore.extensions.shared.server import (
     too_new,
     unavailable,
 )
+from xscore.extensions.shared.transport import SAFE_MODES, is_this_machine
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.text import one_line
 
@@ -188,9 +189,15 @@ def _read(url: str) -> dict[str, Any]:
     What cannot be read is not shown, since it may be part of the password.
     """
     try:
-        return {"application_name": "xscore", **conninfo_to_dict(url), "client_encoding": "utf8"}
+        terms: dict[str, Any] = {"application_name": "xscore", **conninfo_to_dict(url)}
     except (psycopg.Error, ValueError):
         raise UsageError(f"shared.url ({displayed_url(url)}) cannot be read", hint=_SIGNS) from None
+    if not is_this_machine(str(terms.get("host", ""))):
+        # Not left to PGSSLMODE, which a project's files may have set.
+        terms.setdefault("sslmode", SAFE_MODES[0])
+        terms.setdefault("sslrootcert", "system")
+    terms["client_encoding"] = "utf8"
+    return terms
 
 
 async def _answered(

@@ -9,10 +9,9 @@ server with a certificate of its own needs `sslrootcert` in the URL.
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from ipaddress import ip_address
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -23,18 +22,18 @@ from xscore.extensions.shared.server import (
     parse_server_url,
     unavailable,
 )
+from xscore.extensions.shared.transport import (
+    SAFE_MODES,
+    is_this_machine,
+    refuse_open_transport,
+)
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.extras import require_extra
 
 if TYPE_CHECKING:
     import psycopg
 
-_SAFE_MODES = ("verify-full", "verify-ca")
 _DEFAULT_PORT = 5432
-_NEEDS_TLS = (
-    "Add sslmode=verify-full to the URL, and sslrootcert=FILE where the certificate is your own"
-    " organisation's."
-)
 
 
 class TeamAddress(Struct, frozen=True, kw_only=True):
@@ -73,39 +72,13 @@ def team_address(url: str, *, timeout_s: float, setting: str) -> TeamAddress:
         host=host,
         port=parts.port or _DEFAULT_PORT,
         login=unquote(parts.username or ""),
-        is_loopback=_is_loopback(host),
+        is_loopback=is_this_machine(host),
         timeout_s=timeout_s,
     )
-    _refuse_other_hosts(address, parts.query)
+    refuse_open_transport(parts, url)
     for module in ("psycopg", "cryptography"):
         require_extra("team", module, purpose="shared.memories")
     return address
-
-
-def _refuse_other_hosts(address: TeamAddress, query: str) -> None:
-    """Refuse a URL whose options name other hosts, or less TLS than is needed: the options win over
-    the rest of a URL."""
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    if {"host", "hostaddr", "service", "servicefile"} & options.keys() or "," in address.host:
-        raise UsageError(
-            "the URL of a team's server names its host twice",
-            hint="Write postgresql://HOST/DATABASE without host= among its options.",
-        )
-    mode = options.get("sslmode", _SAFE_MODES[0])
-    if not address.is_loopback and mode not in _SAFE_MODES:
-        raise UsageError(
-            f"{address.name} is beyond this machine, and sslmode={mode} does not check who answers",
-            hint=_NEEDS_TLS,
-        )
-
-
-def _is_loopback(host: str) -> bool:
-    # Stricter than `providers.hosts.is_loopback`: the driver is handed this host as an address.
-    if host == "localhost":
-        return True
-    with suppress(ValueError):
-        return ip_address(host).is_loopback
-    return False
 
 
 def probe(address: TeamAddress, *, timeout_s: float) -> None:
@@ -177,6 +150,6 @@ def connection_terms(address: TeamAddress) -> dict[str, Any]:
         # PGHOSTADDR, which a project's files may have set, would lead elsewhere without TLS.
         terms["hostaddr"] = "127.0.0.1" if address.host == "localhost" else address.host
     else:
-        terms.setdefault("sslmode", _SAFE_MODES[0])
+        terms.setdefault("sslmode", SAFE_MODES[0])
         terms.setdefault("sslrootcert", "system")
     return terms

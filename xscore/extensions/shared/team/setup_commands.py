@@ -10,8 +10,10 @@ import click
 
 from xscore.cli.flags import Flags, command
 from xscore.cli.opening import read_settings
+from xscore.cli.options import DRY_RUN
 from xscore.extensions.exchange.exchange_keys import KEY_BYTES
 from xscore.extensions.shared.team.address import team_address
+from xscore.extensions.shared.team.retention import remove_unused
 from xscore.extensions.shared.team.setup import JudgmentTables, apply_setup, setup_sql
 from xscore.platform.errors import UsageError
 from xscore.platform.text import counted
@@ -68,6 +70,39 @@ def init_team(
     flags.terminal.print_result(
         body, f"{address.name}: schema {version}, {added} of {settings.tenant}"
     )
+
+
+@command(DRY_RUN)
+@click.option(
+    "--unused-days",
+    metavar="N",
+    type=click.IntRange(1, 36_500),
+    required=True,
+    help="Remove judgments of turns to which nobody added one for N days.",
+)
+def prune_team(unused_days: int, flags: Flags) -> None:
+    """Remove judgments of the team that nobody has used for long, and marks of erased memories that
+    every member has noticed.
+
+    It is an administrator's command (shared.admin_url), for PostgreSQL. What members have stated is
+    never removed by it. Each removal is noted in the table xscore.removal.
+    """
+    settings = read_settings(flags).settings.shared
+    url = settings.admin_url.reveal()
+    if not url:
+        raise UsageError(
+            "this needs an administrator's URL",
+            hint="Set XSCORE_SHARED_ADMIN_URL for this command.",
+        )
+    address = team_address(url, timeout_s=_APPLY_S, setting="shared.admin_url")
+    removal = remove_unused(
+        address, settings.tenant, unused_days=unused_days, dry_run=flags.dry_run
+    )
+    verb = "would remove" if removal.dry_run else "removed"
+    judgments = counted(removal.judgments, "judgment")
+    turns = counted(removal.turns, "turn")
+    marks = counted(removal.marks, "mark of an erased memory", "marks of erased memories")
+    flags.terminal.print_result(removal, f"{verb} {judgments} of {turns}, and {marks}")
 
 
 @command()

@@ -1,0 +1,105 @@
+"""What nobody has used for long goes from the server, a count first; what was stated stays."""
+
+from collections.abc import AsyncIterator
+from contextlib import closing
+
+import pytest
+
+from tests.extensions.shared.team.conftest import NewMember, TeamDatabase
+from tests.extensions.shared.test_postgres_server import TURN, claim
+from tests.statements import decide
+from xscore.extensions.privacy.erasure import erase_memories
+from xscore.extensions.shared.postgres_server import PostgresDriver
+from xscore.extensions.shared.server import SharedServer
+from xscore.extensions.shared.team.address import team_address
+from xscore.extensions.shared.team.retention import LOCK, Removal, remove_unused
+from xscore.extensions.shared.team.setup import apply_setup
+from xscore.platform.errors import SharedUnavailable
+from xscore.records.judgment import Judgment
+
+
+@pytest.fixture
+async def server(team: TeamDatabase) -> AsyncIterator[SharedServer]:
+    """Ann, whose client knows nothing of dates."""
+    address = team_address(team.admin_url, timeout_s=30, setting="shared.admin_url")
+    apply_setup(address, "acme", [team.login("ann")], with_judgments=True)
+    opened = SharedServer(PostgresDriver(team.url("ann"), tenant="acme"))
+    yield opened
+    await opened.aclose()
+
+
+def prune(team: TeamDatabase, days: int, *, dry_run: bool = False) -> Removal:
+    """Run it as an administrator does."""
+    address = team_address(team.admin_url, timeout_s=30, setting="shared.admin_url")
+    return remove_unused(address, "acme", unused_days=days, dry_run=dry_run)
+
+
+async def test_judgments_of_unused_turns_are_removed_and_noted(
+    team: TeamDatabase, server: SharedServer
+) -> None:
+    """A dry run changes nothing; what was added lately stays, as does another team's; clients of
+    before the date go on; each removal is noted."""
+    await server.store_judgments(TURN, [Judgment("a", 0.5, "old"), Judgment("b", 0.5, "old")])
+    nothing = prune(team, 30, dry_run=True)
+    assert (nothing.turns, nothing.judgments, nothing.dry_run) == (0, 0, True)
+    assert prune(team, 30).judgments == 0
+    with closing(team.admin()) as admin:
+        admin.execute("UPDATE xscore.judgment SET stored_on = current_date - 40")
+        admin.execute(
+            "INSERT INTO xscore.judgment SELECT 'umbra', turn, content, entry, stored_on"
+            " FROM xscore.judgment WHERE tenant = 'acme'"
+        )
+    assert prune(team, 40).judgments == 0
+    assert prune(team, 30, dry_run=True).judgments == 2
+    assert await claim(server, "a", "b", runner="one") == "oo"
+    assert prune(team, 30).judgments == 2
+    with closing(team.admin()) as admin:
+        counts_by_tenant = admin.execute(
+            "SELECT tenant, count(*) FROM xscore.judgment GROUP BY 1"
+        ).fetchall()
+        assert counts_by_tenant == [("umbra", 2)]
+        noted = admin.execute(
+            "SELECT tenant, unused_days, judgments, removed_by FROM xscore.removal ORDER BY at"
+        ).fetchall()
+        assert [row[2] for row in noted] == [0, 0, 2] and noted[-1] == ("acme", 30, 2, "tester")
+    # A turn that somebody has added to is used, however old the rest of it is.
+    await server.store_judgments(TURN, [Judgment("a", 0.5, "old"), Judgment("b", 0.5, "old")])
+    with closing(team.admin()) as admin:
+        admin.execute(
+            "UPDATE xscore.judgment SET stored_on = current_date - 40 WHERE content = 'a'"
+        )
+    assert prune(team, 30).judgments == 0
+
+
+def test_what_was_stated_stays_and_marks_go_when_all_have_seen_them(
+    team: TeamDatabase, member: NewMember, server: SharedServer
+) -> None:
+    """A statement is never removed, however old; the mark of an erased one once every member has
+    pulled past it."""
+    ann, bob = member("ann"), member("bob")
+    decide(ann.store, "Stays for good")
+    stored = decide(ann.store, "Is taken back")
+    ann.sync()
+    bob.sync()
+    erase_memories(ann.store, [stored.memory.id], now=1.0)
+    ann.sync()
+    with closing(team.admin()) as admin:
+        admin.execute("UPDATE xscore_team.entry SET changed_at = now() - interval '1 year'")
+    # Bob has not noticed yet: his copy would stay for ever.
+    assert prune(team, 30, dry_run=True).marks == prune(team, 30).marks == 0
+    bob.sync()
+    ann.sync(everything=True)
+    assert prune(team, 30, dry_run=True).marks == prune(team, 30).marks == 1
+    assert list(bob.texts()) == ["Stays for good"]
+    newcomer = member("bob")
+    newcomer.sync()
+    assert list(newcomer.texts()) == ["Stays for good"]
+
+
+def test_two_administrators_do_not_remove_at_once(team: TeamDatabase, server: SharedServer) -> None:
+    """The second is told, and nothing is half done."""
+    with closing(team.admin()) as first:
+        first.execute(f"SELECT pg_advisory_lock({LOCK})".encode())
+        with pytest.raises(SharedUnavailable):
+            prune(team, 30)
+    assert prune(team, 36_500).judgments == 0
