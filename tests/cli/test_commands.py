@@ -84,6 +84,7 @@ def test_what_a_turn_is_given_is_in_the_receipt(
         "kinds": ["function"],
         "layers": [],
         "within": [],
+        "also": [],
     }
     lines = [json.loads(line) for line in (basket / "scores.jsonl").read_text().splitlines()]
     assert len(lines) == answer["coverage"]["candidates"] == 2
