@@ -54,7 +54,7 @@ def tell():
 atexit.register(tell)  # runs last, when every process has been waited for
 from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.workers import parse_in_processes
-from xscore.records.memory import FileStamp
+from xscore.records.indexing import FileStamp
 path, text, window_lines, cpu_s = json.load(sys.stdin)
 job = ParseJob(FileStamp(path, len(text), 1, "h"), text, 1, window_lines, cpu_s)
 results += parse_in_processes([job], count=1)

@@ -4,6 +4,7 @@ member."""
 from typing import TYPE_CHECKING
 
 from xscore.indexer.chains import EXTENDS, INDEXED, PARAMETER, STEP, TYPE_MARK, chain_of, type_chars
+from xscore.indexer.passed_functions import chain_of_parameter
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -72,6 +73,8 @@ def _chain(data: bytes, captures: "dict[str, list[Node]]") -> str:
         chain = chain_of(walked[0], data)
         if chain:
             return f"{chain}{STEP}{INDEXED}"
+    if untyped := captures.get("untyped"):
+        return chain_of_parameter(untyped[0], data)
     return ""
 
 

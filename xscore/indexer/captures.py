@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_HEADER_CHARS = 120
 """Longest name of an extension."""
+MAX_TAKEN = 4
+"""Parameters of a function type that are kept."""
 CALL_BYTES = 200
 """Longest part kept of a called name."""
 _ENTITY_CAPTURES = (
@@ -118,6 +120,14 @@ class Syntax(Struct):
     declared: list[tuple[int, str, str]] = field(default_factory=list)
     """(byte, name, type of its result) of the methods without a body that a class or interface
     declares."""
+    taken: list[tuple[int, str, tuple[str, ...]]] = field(default_factory=list)
+    """(byte, member that has it, types as written of its parameters) of each function type.
+
+    An empty member is none, an empty type is not stated. A member's function type is there twice:
+    without its name, and right behind with it.
+    """
+    gives: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, type as written) of what a function type gives."""
     bases: list[tuple[int, str]] = field(default_factory=list)
     places: list[tuple[int, str]] = field(default_factory=list)
     """(byte, name) where an imported name stands, in code or not."""
@@ -188,6 +198,8 @@ _ORDERED = [
     "results",
     "returned",
     "declared",
+    "taken",
+    "gives",
     "bases",
     "branches",
 ]
@@ -227,6 +239,17 @@ def _add_declared(syntax: Syntax, data: bytes, captures: "Captures") -> None:
 
 def _add_variables(syntax: Syntax, data: bytes, captures: "Captures") -> None:
     syntax.variables += variables_of(data, captures)
+
+
+def _add_taken(syntax: Syntax, data: bytes, captures: "Captures") -> None:
+    parameters = captures["taken"][0]
+    types: list[str] = []
+    for parameter in parameters.named_children[:MAX_TAKEN]:
+        stated = parameter.child_by_field_name("type")
+        types.append("" if stated is None else type_chars(stated, data))
+    member = captures.get("taken.by", ())
+    name = _text(data, member[0]) if member else ""
+    syntax.taken.append((parameters.start_byte, name, tuple(types)))
 
 
 def _add_exports(syntax: Syntax, data: bytes, captures: "Captures") -> None:
@@ -413,6 +436,7 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
     "word": ("chains", lambda data, node: (node.start_byte, _word(data, node), 0)),
     "closure": ("closures", lambda _data, node: (node.start_byte, node.end_byte)),
     "result": ("results", lambda data, node: (node.start_byte, type_chars(node, data))),
+    "gives": ("gives", lambda data, node: (node.start_byte, type_chars(node, data))),
     "returned": ("returned", lambda data, node: (node.start_byte, chain_of(node, data))),
     "branch": ("branches", lambda _data, node: node.start_byte),
     "statement": ("statements", lambda _data, node: node.start_point.row),
@@ -436,6 +460,7 @@ _MAIN = (
     ("made", _add_made),
     ("import.module", _add_imports),
     ("declared", _add_declared),
+    ("taken", _add_taken),
 )
 """Captures that stand for the whole match, and the function that reads it; the most frequent ones
 first."""

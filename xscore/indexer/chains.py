@@ -47,6 +47,17 @@ PARAMETER = "()"
 gives."""
 EXTENDS = "+"
 """Behind the name of a method that extends the type of its first parameter."""
+TAKEN = "&"
+"""Before the place of a parameter, from 0: the type that a function type says it has, as `&0` in
+`type Handler = (context: Context) => void`, and `&failed.0` in `interface Options { failed: (error:
+Failure) => void }`. Alone, the types of a function's parameters that may be functions, or have
+such members."""
+GIVEN = "&="
+"""Under which stands what a function of a type gives, as `interface Handler { (): Reply }` says."""
+PASSED = "*"
+"""Before the place of a parameter of the function that is passed to the call of the value before
+it: `app|get|*0` is `c` in `app.get(c => …)`, and `open|*failed.0` is `e` in `open({failed: e =>
+…})`."""
 OTHER_BUILD = "~"
 """Behind the name of a variable in a file that a usual build leaves out."""
 ALTERNATIVE = " "

@@ -195,16 +195,20 @@ def _types(
     """Return the types of a draft: what it gives, and those of its members."""
     d = entity.definition
     scope = scopes[entity.name]
+    has_function_types = facts.source.language.has_function_types
+    taken = receivers.taken_by(entity) if has_function_types else {}
     if d.kind in {"class", "extension", "type", "alias"}:
         methods = [scopes[member.name] for member in entity.members]
         members = receivers.members_of(entity, scope, methods)
         alias = receivers.alias_of(entity)
-        return {"": alias, **members} if alias else members
+        own_type = {"": alias} if alias else {}
+        return {**own_type, **taken, **members}
     if d.kind == "scope":  # `const store = new Store({ … })`
         between = receivers.variables_between(d.start_byte, d.end_byte)
         return {name: chain for name, chain in between.items() if name == entity.name}
     result = receivers.result_of(entity, scope)
     types = {"": result} if result else {}
+    types |= taken
     if facts.source.language.has_overloads:
         types[PARAMETERS] = parameter_count(facts.signature(entity), d.name)
     return types

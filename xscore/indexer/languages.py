@@ -85,6 +85,8 @@ class Language(Struct, frozen=True, kw_only=True):
     """A class may get methods in other files than the one that defines it."""
     has_extension_methods: bool = False
     """A method of any class may be called on an object of the type of its first parameter."""
+    has_function_types: bool = False
+    """A parameter without a type has one where its function is passed to what states it."""
     test_files: str = ""
     """Regular expression over paths of test files, besides the test folders of all languages."""
     test_classes: str = ""
@@ -164,6 +166,7 @@ _TYPESCRIPT = (
         claims=".ts .mts .cts",
         grammar="tree_sitter_typescript:language_typescript",
         queries="ecmascript typescript",
+        has_function_types=True,
     ),
     replace(
         _JAVASCRIPT,
@@ -171,6 +174,7 @@ _TYPESCRIPT = (
         claims=".tsx",
         grammar="tree_sitter_typescript:language_tsx",
         queries="ecmascript typescript jsx",
+        has_function_types=True,
     ),
 )
 _CLASSES = {

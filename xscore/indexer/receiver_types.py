@@ -16,11 +16,14 @@ from xscore.indexer.chains import (
     ALTERNATIVE,
     CALL_MARK,
     DECLARED,
+    GIVEN,
     INDEXED,
     NARROWED,
     OWN_TYPES,
     PARAMETERS,
+    PASSED,
     STEP,
+    TAKEN,
     TYPE_MARK,
     UNKNOWN,
 )
@@ -33,6 +36,8 @@ from xscore.store.written_rows import last_name
 
 MAX_FOLLOWED = 24
 """Chains within chains: results of results, members of members."""
+MAX_ALIASES = 4
+"""Names of a function type that stand for each other."""
 _PREDICATE = f"{TYPE_MARK}{PREDICATE}<"
 _TOP_KINDS = (Kind.FUNCTION, Kind.CLASS)
 
@@ -300,11 +305,48 @@ class ReceiverIndex(VariableIndex):
     def _next_value(self, value: Value, step: str, count: int) -> Value | None:
         if step.startswith(CALL_MARK):
             return self._called(value, int(step[1:-1] or 0))
+        if step.startswith(TAKEN):
+            return self._taken(value, step)
+        if step.startswith(PASSED):
+            return self._passed(value, TAKEN + step[len(PASSED) :])
         if value.module is not None:
             return self._of_module(value, step, count)
         if value.row is None:
             return self._of_foreign(value, step, count)
         return self._of_row(value, value.row, step, count)
+
+    def _taken(self, value: Value, place: str) -> Value | None:
+        """Return a parameter of a function type, also under another name of it."""
+        row = value.row
+        for _ in range(MAX_ALIASES):
+            if row is None:
+                break
+            types = self._types(row.path).get(row.id, {})
+            if place in types:
+                return self._value_of(types[place], row.path)
+            member, has_member, inner_place = place.removeprefix(TAKEN).partition(".")
+            if has_member and member in types:
+                of_member = self._value_of(types[member], row.path)
+                return None if of_member is None else self._taken(of_member, TAKEN + inner_place)
+            alias = self._value_of(types.get("", ""), row.path)
+            row = None if alias is None or alias.row is row else alias.row
+        return None
+
+    def _passed(self, value: Value, place: str) -> Value | None:
+        """Return a parameter of the function that is passed to a call: of a type in place, or of
+        the first type among those of the called function's parameters that is one of functions."""
+        row = value.row
+        if row is None:
+            return None
+        types = self._types(row.path).get(row.id, {})
+        if place in types and not self._is_class(row):
+            return self._value_of(types[place], row.path)
+        for chain in types.get(TAKEN, "").split(ALTERNATIVE):
+            function_type = self._value_of(chain, row.path) if chain else None
+            parameter = None if function_type is None else self._taken(function_type, place)
+            if parameter is not None:
+                return parameter
+        return None
 
     def _of_row(self, value: Value, row: EntityRow, step: str, count: int) -> Value | None:
         if not self._is_class(row):
@@ -363,10 +405,7 @@ class ReceiverIndex(VariableIndex):
         if row is None:
             return value
         if self._is_class(row):
-            call_method = self._member(value, "__call__") if value.is_object else None
-            if call_method is None:
-                return value._replace(is_object=True)
-            return self._called(call_method, count)
+            return self._called_class(value, row, count)
         types = self._types(row.path).get(row.id, {})
         if PARAMETERS in types:
             row = self._overload(row, count) or row
@@ -374,6 +413,18 @@ class ReceiverIndex(VariableIndex):
         if not stated:
             return None
         return self._result(stated, value)
+
+    def _called_class(self, value: Value, row: EntityRow, count: int) -> Value | None:
+        """Return an object of a class, or what an object gives that is called itself."""
+        if not value.is_object:
+            return value._replace(is_object=True)
+        result = self._types(row.path).get(row.id, {}).get(GIVEN, "")
+        if result:
+            return self._value_of(result, row.path)
+        call_method = self._member(value, "__call__")
+        if call_method is None:
+            return value
+        return self._called(call_method, count)
 
     def _result(self, stated: str, value: Value) -> Value | None:
         row = value.row

@@ -25,12 +25,15 @@ from xscore.indexer.chains import (
     DECLARED,
     EXTENDED,
     EXTENDS,
+    GIVEN,
     MAX_CHAIN_CHARS,
     MODULE_MARK,
     NARROWED,
     OTHER_BUILD,
+    OWN_TYPES,
     PARAMETER,
     STEP,
+    TAKEN,
     TYPE_MARK,
     UNKNOWN,
     class_named_like,
@@ -49,6 +52,8 @@ MAX_GIVEN = 8
 """Variables given to each other that are followed."""
 MAX_RETURNED = 3
 """Distinct values that a function returns, which are kept."""
+MAX_CALLBACKS = 6
+"""Types of parameters kept of one function, which may be types of functions."""
 MAX_FACTS = 200
 """Members whose types are kept of one class, or of one file."""
 FOREIGN_TYPES = frozenset(
@@ -60,6 +65,8 @@ FOREIGN_TYPES = frozenset(
     """.split()
 )
 """Types of every program of a language: a method of one is never of this repository."""
+_NO_PARAMETER = frozenset(".@<")
+"""What the name of a variable begins with that is a member or a parameter of a type."""
 _Bound = dict[str, list[tuple[int, str]]]
 _LOOKED_BACK = 8
 """Assignments to one name that are tried for one that is seen at a place."""
@@ -288,7 +295,13 @@ class Receivers:
             if not bound:
                 return "?"
             return bound if bound in self._generics else self._type_name(bound, 0)
-        head, *rest = parts = name.split(".")
+        parts = name.split(".")
+        if parts[-1] in OWN_TYPES:  # imported too: `typing.Self`
+            return parts[-1]
+        return self._path_of_type(name, parts)
+
+    def _path_of_type(self, name: str, parts: list[str]) -> str:
+        head, *rest = parts
         separator = self._language.module_separator
         if separator == "::" and rest:
             inner, hint = self._facts.path_of(parts)
@@ -301,7 +314,18 @@ class Receivers:
             place += f"#{imported.name}" if rest else ""
             return f"mod:{place}!{rest[-1] if rest else imported.name}"
         place += "#default" if separator == "/" and not rest else ""
+        if separator == ".":
+            place = self._inner_module(imported.module, parts) or place
         return f"mod:{place}!{rest[-1] if rest else head}"
+
+    def _inner_module(self, module: str, parts: list[str]) -> str:
+        """Return the reference of the module that the path of a type leads through: `shop.stores`
+        of `shop.stores.Store`, where `shop` is imported."""
+        outer = module.split(".")
+        inner = parts[len(outer) if parts[: len(outer)] == outer else 1 : -1]
+        if not inner or not all(part.islower() for part in inner):
+            return ""
+        return self._facts.reference(".".join((*outer, *inner)))
 
     def _bound_of(self, name: str, at: int) -> str:
         """Return what a parameter of a type stands for at a byte; empty: it has no bound."""
@@ -372,6 +396,48 @@ class Receivers:
                 values[self.expand(chain, at, scope)] = None
         values.pop("", None)
         return ALTERNATIVE.join(list(values)[:MAX_RETURNED])
+
+    def taken_by(self, entity: Entity) -> dict[str, str]:
+        """Return what a function type says of its parameters and of what it gives, and which types
+        the parameters of a function have that may be functions themselves.
+
+        The function types in the parameters of a function count as its own: what it passes to what
+        it is given.
+        """
+        d, syntax = entity.definition, self._facts.syntax
+        is_type = d.kind in {"class", "type", "alias"}
+        end = d.end_byte if is_type else d.body_byte
+        types = self._taken_between(d.inner_start_byte, end)
+        results = _within(syntax.gives, d.inner_start_byte, end) if is_type else ()
+        result = self.type_of(results[0][1].lstrip(": "), results[0][0]) if results else ""
+        if result:
+            types[GIVEN] = TYPE_MARK + result
+        callbacks: dict[str, None] = {}
+        for at, name, chain in _within(syntax.variables, d.inner_start_byte, end):
+            if name[0] in _NO_PARAMETER or not chain.startswith(TYPE_MARK):
+                continue
+            stated = self.type_of(chain.lstrip(": "), at).removeprefix("[]<")
+            type_name = stated.partition("<")[0].rstrip(">")
+            if type_name and type_name not in FOREIGN_TYPES:
+                callbacks[TYPE_MARK + type_name] = None
+        if callbacks:
+            types[TAKEN] = ALTERNATIVE.join(list(callbacks)[:MAX_CALLBACKS])
+        return types
+
+    def _taken_between(self, start: int, end: int) -> dict[str, str]:
+        """Return the types of the parameters of the function types between two bytes."""
+        function_types = _within(self._facts.syntax.taken, start, end)
+        of_members = {at for at, member, _ in function_types if member}
+        types: dict[str, str] = {}
+        for at, member, written in function_types:
+            if not member and at in of_members:
+                continue
+            begins = f"{TAKEN}{member}." if member else TAKEN
+            for place, stated in enumerate(written):
+                parameter = self.type_of(stated.lstrip(": "), at)
+                if parameter and parameter.partition("<")[0] not in FOREIGN_TYPES:
+                    types.setdefault(f"{begins}{place}", TYPE_MARK + parameter)
+        return dict(list(types.items())[:MAX_FACTS])
 
     def members_of(
         self, entity: Entity, scope: "VariableScope", methods: Iterable["VariableScope"]

@@ -169,7 +169,7 @@
 ] @returned)
 (arrow_function body: [(new_expression) (call_expression)] @returned)
 [(arrow_function) (function_expression)] @closure
-(arrow_function parameter: (identifier) @variable)
+(arrow_function parameter: (identifier) @variable @untyped)
 (export_statement "default" @variable value: [(identifier) (call_expression) (new_expression)] @variable.value)
 
 ; Parts of what an object is, and what a test of its type says of it within a branch.

@@ -30,6 +30,7 @@
 (variable_declarator name: (identifier) @variable type: (_) @variable.type)
 (required_parameter pattern: (identifier) @variable type: (_) @variable.type)
 (optional_parameter pattern: (identifier) @variable type: (_) @variable.type)
+(required_parameter pattern: (rest_pattern (identifier) @variable) type: (_) @variable.type)
 (required_parameter pattern: (this) @variable type: (_) @variable.type)
 (required_parameter pattern: (object_pattern [
     (shorthand_property_identifier_pattern) @variable @field
@@ -49,7 +50,7 @@
 (arrow_function return_type: (_) @result)
 (function_signature return_type: (_) @result)
 (type_alias_declaration value: (_) @result)
-(required_parameter pattern: (identifier) @variable !type)
+(required_parameter pattern: (identifier) @variable !type) @untyped
 (type_parameter name: (_) @variable @generic constraint: (constraint (_) @variable.type))
 (type_parameter name: (_) @variable @generic !constraint)
 (variable_declarator name: (identifier) @variable !type value: (_) @variable.value)
@@ -64,3 +65,11 @@
   arguments: (arguments . (arrow_function parameters: (formal_parameters
     . (required_parameter) . (required_parameter pattern: (identifier) @variable !type)))))
   (#any-of? @_walk "reduce" "reduceRight" "sort"))
+
+; What function types say of their parameters and of what they give.
+(function_type parameters: (formal_parameters) @taken)
+(call_signature parameters: (formal_parameters) @taken)
+(property_signature name: (_) @taken.by type: (type_annotation (function_type parameters: (_) @taken)))
+(method_signature name: (_) @taken.by parameters: (_) @taken)
+(type_alias_declaration value: (function_type return_type: (_) @gives))
+(call_signature return_type: (_) @gives)
