@@ -79,7 +79,7 @@ def test_a_commit_is_a_memory_of_its_date(index: Index, repository: Path) -> Non
     assert "Sales agreed on it." in memory.text
     assert "shop/prices.py" in memory.text
     assert "def total(order):" in memory.text
-    assert memory.particulars.author == "Ada Byron"
+    assert memory.details.author == "Ada Byron"
     assert memory.updated_at == 1_709_380_800
     assert (report.commits.memories, report.commits.added, report.commits.left_out) == (2, 2, {})
 

@@ -18,7 +18,6 @@ from xscore.records.memory import (
     MemoryOrigin,
     MemorySource,
 )
-from xscore.store.memory_queries import SpokenWords
 from xscore.store.memory_rows import WithoutExchanges, fetch_pool
 from xscore.store.memory_writer import make_memory, put_memories
 from xscore.store.opening import connect_store
@@ -63,7 +62,7 @@ def said(
         place=place,
         origin=MemoryOrigin.COMMIT if place else MemoryOrigin.STATED,
         ordinal=integer_id(text, str(day), session),
-        particulars=MemoryDetails(session=session),
+        details=MemoryDetails(session=session),
         source=MemorySource.INDEX if place else MemorySource.IMPORT,
         updated_at=float(day * DAY_S),
     )
@@ -87,7 +86,7 @@ def placed(
                 score = of_start
         judgment = Judgment(candidate.content_hash, score, "")
         ranked.append(Ranked(candidate, judgment, Origin.JUDGED, (), score))
-    return place_later_words(ranked, SpokenWords([connection]))
+    return place_later_words(ranked, [connection])
 
 
 def test_a_chat_that_amends_stands_above_the_earlier_one(connection: sqlite3.Connection) -> None:

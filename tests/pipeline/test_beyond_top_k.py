@@ -200,7 +200,7 @@ async def test_known_failures_and_decisions_that_passed_stand_in_the_governance_
             title=title,
             text=text,
             source=MemorySource.EXPLICIT,
-            particulars=particulars,
+            details=particulars,
             updated_at=1.0,
             entity=title,
         )[0]

@@ -52,8 +52,8 @@ def test_a_choice_of_the_project_wins_over_a_stated_preference() -> None:
 def test_a_stated_choice_that_was_imported_is_still_one() -> None:
     """A project's decision that went through an export holds against the preference; an import of
     none says so."""
-    elsewhere = replace(DRIZZLE.particulars, imported_from=STATED_ELSEWHERE)
-    imported = replace(DRIZZLE, source=MemorySource.IMPORT, particulars=elsewhere)
+    elsewhere = replace(DRIZZLE.details, imported_from=STATED_ELSEWHERE)
+    imported = replace(DRIZZLE, source=MemorySource.IMPORT, details=elsewhere)
     assert settled(PRISMA, imported)[0] == settled(PRISMA, DRIZZLE)[0]
     unstated = replace(DRIZZLE, source=MemorySource.IMPORT, confidence=0.2)
     assert "only imported" in settled(PRISMA, unstated)[0].text

@@ -186,7 +186,7 @@ async def test_the_memory_form_tells_of_the_repository(shop: Path, server: OpenA
         f"We use the {WANTED} client.",
         kind=Kind.DECISION,
         layer=Layer.GOVERNANCE,
-        particulars=MemoryDetails(rationale="it retries"),
+        details=MemoryDetails(rationale="it retries"),
     )
     await context(shop, server, [decision])
     answer = await context(shop, server, [], form="memory")

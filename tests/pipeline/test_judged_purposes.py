@@ -16,7 +16,7 @@ from tests.servers import OpenAIServer
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
 from tests.waiting import rows
-from xscore.cache.prune import prune_judgments
+from xscore.cache.prune import PruneOptions, preview_prune, prune_judgments
 from xscore.cache.stats import cache_stats
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
@@ -162,6 +162,12 @@ async def test_an_edit_leaves_the_line_until_another_is_written(shop: Path, host
     before = dict(host.judged())
     await ask(shop, host.showing())
     assert newly_judged(host, before) == {PRICES: of_file}
+    # What the judge was shown is explained, though it is of the text before the last edit.
+    prices.write_text(prices.read_text("utf-8").replace("* 7 // 10", "* 6 // 10"), "utf-8")
+    await ask(shop, host.showing())
+    async with Pipeline.open(shop, host.showing()) as pipeline:
+        explained = await pipeline.explain("shop/prices.py::discount")
+    assert explained.purpose == "Knows discounts."
 
 
 async def test_each_way_keeps_its_judgments(shop: Path, host: Host) -> None:
@@ -173,7 +179,9 @@ async def test_each_way_keeps_its_judgments(shop: Path, host: Host) -> None:
     async with Pipeline.open(shop, host.showing()) as pipeline:
         connection = pipeline.store.connection
         stats = cache_stats(connection, pipeline.store.path, judge=None, now=5.0)
-        assert (stats.unreachable, prune_judgments(connection, now=5.0).judgments) == (0, 0)
+        preview = preview_prune(connection, PruneOptions(), now=5.0)
+        pruned = prune_judgments(connection, now=5.0)
+        assert (stats.unreachable, pruned.judgments, preview) == (0, 0, pruned)
         for turn in (plain, described):
             unlisted = await pipeline.explain("shop/cart.py::Cart.add", turn_id=turn.turn_id)
             assert unlisted.outcome != "unjudged"

@@ -84,7 +84,7 @@ def said(
         status=status,
         updated_at=NOW - days * 86_400,
         created_at=NOW - days * 86_400,
-        particulars=MemoryDetails(**particulars),  # type: ignore[arg-type]  # any of its fields
+        details=MemoryDetails(**particulars),  # type: ignore[arg-type]  # any of its fields
     )
 
 

@@ -24,7 +24,7 @@ from xscore.records.candidates import Candidate
 from xscore.records.memory import Kind, Layer
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.prompt_builder import PromptBuilder, PromptLayout, decision_layout
-from xscore.scorer.repair import memory_parts
+from xscore.scorer.repair import memory_pieces
 
 
 class Row(NamedTuple):
@@ -117,7 +117,7 @@ def shown_together(layout: PromptLayout | None = None, *, isolates: bool = True)
     pieces = [
         piece
         for member in members
-        for piece in memory_parts(member, texts[member.id], max_tokens=1_000)
+        for piece in memory_pieces(member, texts[member.id], max_tokens=1_000)
     ]
     prompts = builder.prompts_of(pack, pieces)
     assert all(prompt.is_kept for prompt in prompts) or layout is not None

@@ -201,7 +201,7 @@ class Model(Struct):
         if write.occurrence:
             self.happenings.add((identifier, write.occurrence))
         self.counted[identifier] = self.counted.get(identifier, 0) + 1
-        assert failure.memory.particulars.occurrences == self.counted[identifier]
+        assert failure.memory.details.occurrences == self.counted[identifier]
         first = ExpectedMemory(
             identifier, Layer.PROJECT, Kind.FAILURE, write.words, failure.memory.key
         )

@@ -8,18 +8,18 @@ from xscore.scorer.repair import (
     CUT_SHORT,
     REFUSED,
     UNREADABLE,
-    MemoryPart,
+    MemoryPiece,
     PackPrompt,
     RepairReason,
     RepairRung,
-    memory_parts,
+    memory_pieces,
     next_prompts,
     prompt_rejected,
     prompt_too_long,
 )
 
 PIECES = tuple(
-    memory_parts(candidate("a.py", f"f{i}", str(i)), str(i), max_tokens=100)[0] for i in range(20)
+    memory_pieces(candidate("a.py", f"f{i}", str(i)), str(i), max_tokens=100)[0] for i in range(20)
 )
 TROUBLES = (UNREADABLE, CUT_SHORT, REFUSED, prompt_too_long("8k"), prompt_rejected("400"))
 
@@ -82,4 +82,4 @@ def test_the_ladder_ends_and_loses_nobody(trouble: RepairReason, count: int) -> 
         ended += [piece for piece, _ in lost]
     assert sorted(ended, key=PIECES.index) == list(PIECES[:count])
     assert max(times_asked.values()) <= 3
-    assert isinstance(ended[0], MemoryPart)
+    assert isinstance(ended[0], MemoryPiece)

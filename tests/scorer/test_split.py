@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.scorer.stdlib_candidates import candidate
 from xscore.platform.hashing import content_hash
 from xscore.records.judgment import Judgment
-from xscore.scorer.repair import PartTally, memory_parts, split_text
+from xscore.scorer.repair import PartTally, memory_pieces, split_text
 
 METHOD = (
     "    def m{0}(self):\n"
@@ -39,7 +39,7 @@ def test_cuts_fall_between_methods() -> None:
 def test_parts_have_hashes_of_their_own() -> None:
     """A part's key is path, numbered name and text; a whole memory's is its hash."""
     large = candidate("a.py", "Large", CLASS)
-    parts = memory_parts(large, CLASS, max_tokens=400)
+    parts = memory_pieces(large, CLASS, max_tokens=400)
     count = len(parts)
     assert count >= 3
     assert {piece.memory for piece in parts} == {large.content_hash}
@@ -47,13 +47,13 @@ def test_parts_have_hashes_of_their_own() -> None:
         assert piece.content_hash == content_hash(
             "a.py", f"Large part {number}/{count}", piece.text
         )
-    (single,) = memory_parts(large, CLASS, max_tokens=10_000)
+    (single,) = memory_pieces(large, CLASS, max_tokens=10_000)
     assert (single.content_hash, single.is_part) == (large.content_hash, False)
 
 
 def test_a_memory_scores_as_its_best_part_once_all_are_judged() -> None:
     """Score and reason are the best part's; before the last part there is none."""
-    parts = memory_parts(candidate("a.py", "Large", CLASS), CLASS, max_tokens=400)
+    parts = memory_pieces(candidate("a.py", "Large", CLASS), CLASS, max_tokens=400)
     tally = PartTally()
     scores = [0.1, 0.9] + [0.2] * (len(parts) - 2)
     results = [

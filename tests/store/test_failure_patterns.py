@@ -43,20 +43,20 @@ def test_at_two_there_is_no_pattern_and_at_three_there_is(store: Store) -> None:
         record_failure(store, text=error(number), seen_at=float(number)) for number in (1, 2)
     )
     assert first.memory.id == second.memory.id
-    assert (second.memory.particulars.occurrences, second.pattern) == (2, None)
+    assert (second.memory.details.occurrences, second.pattern) == (2, None)
     assert facts(store, Kind.PATTERN) == []
     third = record_failure(store, text=error(3), seen_at=3.0)
     assert third.is_new_pattern
     (pattern,) = facts(store, Kind.PATTERN)
-    assert (pattern.kind, pattern.layer, pattern.particulars.polarity) == (
+    assert (pattern.kind, pattern.layer, pattern.details.polarity) == (
         Kind.PATTERN,
         Layer.PROJECT,
         "antipattern",
     )
-    assert pattern.particulars.links == (third.memory.id,)
+    assert pattern.details.links == (third.memory.id,)
     fourth = record_failure(store, text=error(4), seen_at=4.0)
     assert (fourth.is_new_pattern, len(facts(store, Kind.PATTERN))) == (False, 1)
-    assert facts(store, Kind.PATTERN)[0].particulars.occurrences == 4
+    assert facts(store, Kind.PATTERN)[0].details.occurrences == 4
 
 
 def test_the_events_of_failures(store: Store) -> None:
@@ -105,8 +105,8 @@ def test_an_occurrence_counts_once(store: Store) -> None:
         details=MemoryDetails(resolution="raise the timeout"),
         seen_at=9.0,
     )
-    assert (mended.is_counted, mended.memory.particulars.occurrences) == (False, 1)
-    assert mended.memory.particulars.resolution == "raise the timeout"
+    assert (mended.is_counted, mended.memory.details.occurrences) == (False, 1)
+    assert mended.memory.details.resolution == "raise the timeout"
 
 
 def test_counting_does_not_judge_anew_but_mending_does(store: Store) -> None:
@@ -118,7 +118,7 @@ def test_counting_does_not_judge_anew_but_mending_does(store: Store) -> None:
     mended = resolve_failure(store, first.id, "raise the timeout", now=3.0).memory
     assert mended.text == error(1) + "\n\nFixed by: raise the timeout"
     assert mended.content_hash != first.content_hash
-    assert mended.particulars.occurrences == 2
+    assert mended.details.occurrences == 2
 
 
 def test_a_resolution_reaches_the_pattern(store: Store) -> None:
@@ -139,7 +139,7 @@ def test_a_failure_that_comes_back_is_a_candidate_again(store: Store) -> None:
     memory = record_failure(store, text=error(1), seen_at=1.0).memory
     store.connection.execute("UPDATE memory_row SET status = 'archived' WHERE id = ?", (memory.id,))
     reactivated = record_failure(store, text=error(2), seen_at=2.0).memory
-    assert (reactivated.status, reactivated.particulars.occurrences) == (MemoryStatus.ACTIVE, 2)
+    assert (reactivated.status, reactivated.details.occurrences) == (MemoryStatus.ACTIVE, 2)
 
 
 def test_a_salvaged_store_still_knows_what_it_counted(store: Store, tmp_path: Path) -> None:

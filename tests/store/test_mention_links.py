@@ -42,7 +42,7 @@ def reindex(store: Store) -> None:
 def remember(store: Store, text: str, **fields: object) -> Memory:
     """Remember something and link it to what it names."""
     details = MemoryDetails(**fields)  # type: ignore[arg-type]  # any field may be given
-    failure = said(text, kind=Kind.FAILURE, title="A failure", entity=text, particulars=details)
+    failure = said(text, kind=Kind.FAILURE, title="A failure", entity=text, details=details)
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, [failure])
         mention_links.link_mentions(store.connection, [failure.id])

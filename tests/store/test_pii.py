@@ -110,9 +110,9 @@ def test_the_door_screens_configuration_and_what_is_said_unless_told_otherwise()
     """P03: config and stated memories lose PII before they are hashed; code, documents and opted-in
     stores keep it."""
     line = f"owner: jane{AT}corp-x.io"
-    spoken = said(line, particulars=MemoryDetails(rationale=f"ask jane{AT}corp-x.io"))
+    spoken = said(line, details=MemoryDetails(rationale=f"ask jane{AT}corp-x.io"))
     assert (spoken.text, spoken.title) == ("owner: <PII:email>", "owner: <PII:email>")
-    assert spoken.particulars.rationale == "ask <PII:email>"
+    assert spoken.details.rationale == "ask <PII:email>"
     assert said(line, allow_pii=True).text == line
     for kind, clean in (
         (Kind.CONFIG, "owner: <PII:email>"),

@@ -92,7 +92,7 @@ def test_a_failure_met_while_it_is_resolved_is_counted(store: Store, second: Sto
         )
 
     race(store, lambda: failures.resolve_failure(second, failure.id, "restart", now=3.0), meet)
-    after = memory_by_id(store, failure.id).particulars
+    after = memory_by_id(store, failure.id).details
     assert (after.occurrences, after.resolution) == (2, "restart")
 
 

@@ -15,7 +15,7 @@ DECISION = Memory(
     kind=Kind.DECISION,
     title="Retry policy",
     text="we use tenacity",
-    particulars=MemoryDetails(links=("docs/net.md",), paths=("src/retry.py",)),
+    details=MemoryDetails(links=("docs/net.md",), paths=("src/retry.py",)),
     importance=1.0,
     source=MemorySource.EXPLICIT,
 )

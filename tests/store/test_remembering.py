@@ -22,7 +22,7 @@ from xscore.records.statement import (
     StatementEffect,
 )
 from xscore.settings import MemorySettings
-from xscore.store.composing import memory_from_statement, merge_particulars, statement_text
+from xscore.store.composing import memory_from_statement, merge_details, statement_text
 from xscore.store.events import EventName
 from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id
 from xscore.store.memory_writer import DETAIL_CHARS, LINE_CHARS, STATEMENT_CHARS
@@ -49,19 +49,16 @@ def test_a_decision_carries_its_author(make_repo: MakeRepo, own_home: Path) -> N
             store, Statement(text="we use tenacity", kind=Kind.DECISION, author="Cy")
         ).memory
         context = remember(store, Statement(text="the CI runs on Fridays")).memory
-        authors = [memory.particulars.author for memory in (by_git, by_bo, repeated, context)]
+        authors = [memory.details.author for memory in (by_git, by_bo, repeated, context)]
         assert authors == ["Anna Arch", "Bo <<PII:email>>", "Anna Arch", ""]
         view = store.connection.execute(
             "SELECT created_by FROM decisions ORDER BY created_by"
         ).fetchall()
         assert view == [("Anna Arch",), ("Bo <<PII:email>>",)]
         assert (
-            update_memory(store, by_git.id, MemoryChange(author="Di")).memory.particulars.author
-            == "Di"
+            update_memory(store, by_git.id, MemoryChange(author="Di")).memory.details.author == "Di"
         )
-        exported = {
-            memory.particulars.author for memory in exported_memories(store, MemoryFilter())
-        }
+        exported = {memory.details.author for memory in exported_memories(store, MemoryFilter())}
         assert exported == {"Di", "Bo <<PII:email>>", ""}
 
 
@@ -96,7 +93,7 @@ def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store)
         StatementEffect.STORED,
     )
     assert memory.text == "we use tenacity\n\nBecause: it composes\n\nInstead of: backoff"
-    assert memory.particulars.links == ("https://example.org",)
+    assert memory.details.links == ("https://example.org",)
     view = store.connection.execute(
         "SELECT id, rationale, alternatives_json, created_by FROM decisions"
     ).fetchall()
@@ -306,12 +303,10 @@ def test_words_and_their_tail_come_apart_again(
     statement = Statement(
         text=words, kind=kind, because=because, alternatives=tuple(alternatives), allow_pii=True
     )
-    memory, redacted = memory_from_statement(statement, merge_particulars(statement), now=1.0)
+    memory, redacted = memory_from_statement(statement, merge_details(statement), now=1.0)
     if not redacted:
         assert statement_text(memory) == words.strip().encode("utf-8", "replace").decode()
-    assert (
-        memory_from_statement(statement, merge_particulars(statement), now=9.0)[0].id == memory.id
-    )
+    assert memory_from_statement(statement, merge_details(statement), now=9.0)[0].id == memory.id
     assert memory.source is MemorySource.EXPLICIT
 
 
@@ -336,14 +331,14 @@ def test_no_secret_hides_behind_its_neighbour(
     statement = Statement(
         text=words, kind=Kind.DECISION, because=because, alternatives=tuple(alternatives)
     )
-    memory, _ = memory_from_statement(statement, merge_particulars(statement), now=1.0)
-    particulars = memory.particulars
+    memory, _ = memory_from_statement(statement, merge_details(statement), now=1.0)
+    particulars = memory.details
     parts = (memory.text, particulars.rationale, *particulars.alternatives)
     assert [part for part in parts if redact_said(part).text != part] == []
     for part in statement.text, statement.because, *statement.alternatives:
         lone = redact_said(part.strip()).text
         assert lone == part.strip() or part.strip() not in memory.text
-    if memory.particulars.rationale or memory.particulars.alternatives:
+    if memory.details.rationale or memory.details.alternatives:
         assert (
             statement_text(memory)
             == redact_said(words.strip().encode("utf-8", "replace").decode()).text
@@ -372,12 +367,12 @@ def test_aliases_are_names_kept_once_and_bounded(store: Store) -> None:
     adds, an update replaces, an empty one clears."""
     aliases = ("DLQ", " dead\n letter ")
     stated = say(store, "Failed jobs wait in a table.", key="queue", aliases=aliases)
-    assert stated.memory.particulars.aliases == ("DLQ", "dead letter")
+    assert stated.memory.details.aliases == ("DLQ", "dead letter")
     assert "Also called: DLQ; dead letter" in stated.memory.text
     repeated = say(store, "Failed jobs wait in a table.", aliases=("dlq", "jobs"))
-    assert repeated.memory.particulars.aliases == ("DLQ", "dead letter", "jobs")
+    assert repeated.memory.details.aliases == ("DLQ", "dead letter", "jobs")
     changed = update_memory(store, stated.memory.id, MemoryChange(aliases=("retry table",)))
-    assert changed.memory.particulars.aliases == ("retry table",)
+    assert changed.memory.details.aliases == ("retry table",)
     assert statement_text(changed.memory) == "Failed jobs wait in a table."
     cleared = update_memory(store, stated.memory.id, MemoryChange(aliases=("",)))
     assert cleared.memory.text == "Failed jobs wait in a table."
@@ -392,6 +387,6 @@ def test_a_secret_in_an_alias_is_taken_out(store: Store) -> None:
     stated = say(store, "The key of CI.", key="ci", aliases=("CI", SECRET))
     assert stated.redacted >= 1
     memory = memory_by_id(store, stated.memory.id)
-    assert SECRET not in memory.text and SECRET not in "".join(memory.particulars.aliases)
+    assert SECRET not in memory.text and SECRET not in "".join(memory.details.aliases)
     (line,) = exported_memories(store, MemoryFilter())
-    assert SECRET not in repr(line) and "CI" in line.particulars.aliases
+    assert SECRET not in repr(line) and "CI" in line.details.aliases

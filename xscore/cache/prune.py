@@ -89,7 +89,9 @@ _GONE = f" AND NOT EXISTS (SELECT 1 FROM content WHERE id = content_id AND {_IS_
 _PART = f" AND EXISTS (SELECT 1 FROM content WHERE id = content_id AND {_IS_PART})"
 _USELESS = """
     SELECT count(*) FROM content WHERE memories = 0 AND id NOT IN (
-        SELECT content_id FROM judgment WHERE query_id IN (SELECT value FROM json_each(?)))
+        SELECT content_id FROM judgment WHERE query_id IN (SELECT value FROM json_each(?2)))
+      AND NOT (id IN (SELECT content_id FROM judgment)
+        AND hash IN (SELECT value FROM json_each(?1)))
 """
 _REMOVE_USELESS = """
     DELETE FROM content WHERE id IN (
@@ -244,7 +246,8 @@ def preview_prune(connection: Connection, sweep: PruneOptions, *, now: float) ->
         for turn_plan in plan:
             turn_plan.count(result)
         kept = [turn_plan.turn.query for turn_plan in plan if turn_plan.is_needed]
-        (result.contents,) = connection.execute(_USELESS, (json.dumps(kept),)).fetchone()
+        lists = (_described_list(connection), json.dumps(kept))
+        (result.contents,) = connection.execute(_USELESS, lists).fetchone()
         result.quarantined = judgment_store.count_untrusted(connection)
     return result
 

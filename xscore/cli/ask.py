@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
 from xscore.cli.flags import Flags, command
 from xscore.cli.opening import read_settings, run_with_pipeline
@@ -156,54 +157,63 @@ def _run_and_print(
     settings = read_settings(flags)
     streams = _streams(flags)
     watch = TurnObserver(flags.terminal, assume_yes=flags.assume_yes, streams=streams)
-    texts: dict[str, str] = {}
-    suggestions: list[str] = []
 
-    async def work_and_read(open_: "Pipeline") -> Answer:
+    async def work_and_read(open_: "Pipeline") -> _ReadTurn:
         answer = await work(open_, answers)
-        if not flags.terminal.as_json:
-            suggestions.append(_outside_hint(open_, answer))
+        hint = "" if flags.terminal.as_json else _outside_hint(open_, answer)
+        texts: Mapping[str, str] = {}
         # The ranking shows the first lines of each.
         if streams and answer.answer is None and stdout_columns():
-            from xscore.cli.answer_text import shown_memories  # JSON needs none of it
-
-            memories = open_.parts.store.memories([memory.id for memory in shown_memories(answer)])
-            texts.update({id_: memory.text for id_, memory in memories.items()})
+            texts = _shown_texts(open_, answer)
         if flags.given["opens"]:
             from xscore.extensions.pages.commands import open_turn  # an extension
 
             await open_turn(open_, answer.turn_id, flags.terminal)
-        return answer
+        return _ReadTurn(answer, hint, texts)
 
-    answer = run_with_pipeline(flags, work_and_read, settings=settings, watch=watch, late_loop=True)
+    turn = run_with_pipeline(flags, work_and_read, settings=settings, watch=watch, late_loop=True)
     # A hint names a model to set. A replay calls none, and a turn that is continued (`hints` is
     # false) keeps the models that it began with.
     wants_answer = hints and answers and not settings.settings.judge.replay
     streamed = "".join(watch.streamed)
     exit_code = print_turn(
-        answer,
+        turn.answer,
         flags.terminal,
         streamed=streamed,
         wants_answer=wants_answer,
         output=flags.given["output"],
-        texts=texts,
+        texts=turn.texts,
     )
-    flags.terminal.notes(suggestions)
+    flags.terminal.notes([turn.hint])
     return exit_code
+
+
+class _ReadTurn(Struct, frozen=True):
+    """A turn with what its store was read for before it was closed."""
+
+    answer: Answer
+    hint: str
+    """What could be fetched for a turn that found nothing; empty: nothing."""
+    texts: Mapping[str, str] = {}
+    """Of the memories that a terminal shows, by id."""
+
+
+def _shown_texts(open_: "Pipeline", answer: Answer) -> dict[str, str]:
+    from xscore.cli.answer_text import shown_memories  # JSON needs none of it
+
+    memories = open_.parts.store.memories([memory.id for memory in shown_memories(answer)])
+    return {id_: memory.text for id_, memory in memories.items()}
 
 
 def _outside_hint(open_: "Pipeline", answer: Answer) -> str:
     """Return the line that says what could be fetched for a turn that found nothing; else ""."""
-    if answer.selected and any(not memory.below_threshold for memory in answer.selected):
-        return ""
-    if not open_.parts.settings.documents.suggest:
+    has_passed = any(not memory.below_threshold for memory in answer.selected)
+    if has_passed or not open_.parts.settings.documents.suggest:
         return ""
     # Most turns find something.
-    from xscore.pipeline.outside_context import found_little, suggest_outside
+    from xscore.pipeline.outside_context import outside_hint
 
-    if not found_little(answer):
-        return ""
-    return suggest_outside(open_.parts.store, answer.task)
+    return outside_hint(open_.parts.store, answer)
 
 
 def _streams(flags: Flags) -> bool:
@@ -242,9 +252,8 @@ def context(
             "--max-tokens limits the text of memories, and a list has none", hint="Leave it out."
         )
     turn = flags.turn(task)
-    suggestions: list[str] = []
 
-    async def choose(open_: "Pipeline") -> Answer:
+    async def choose(open_: "Pipeline") -> _ReadTurn:
         answer = await open_.context(
             turn,
             form="" if lists else form,
@@ -252,17 +261,16 @@ def context(
             all_scores=flags.all_scores,
             started=STARTED_AT,
         )
-        if not flags.terminal.as_json:
-            suggestions.append(_outside_hint(open_, answer))
-        return answer
+        hint = "" if flags.terminal.as_json else _outside_hint(open_, answer)
+        return _ReadTurn(answer, hint)
 
-    answer = run_with_pipeline(flags, choose, late_loop=True)
+    chosen = run_with_pipeline(flags, choose, late_loop=True)
     if explain_routing:
         from xscore.cli import answer_account  # JSON needs none of it
 
-        flags.terminal.lines(answer_account.render_routing(answer))
-    exit_code = _print_context(answer, flags, lists=lists, form=form)
-    flags.terminal.notes(suggestions)
+        flags.terminal.lines(answer_account.render_routing(chosen.answer))
+    exit_code = _print_context(chosen.answer, flags, lists=lists, form=form)
+    flags.terminal.notes([chosen.hint])
     return exit_code
 
 

@@ -36,7 +36,7 @@ def render_memory_line(memory: Memory, *, now: float) -> str:
     """One line: id, layer, kind, age, title, and what is unusual about it."""
     marks = [] if memory.status is MemoryStatus.ACTIVE else [str(memory.status)]
     marks += [f"key {one_line(memory.key)}"] if memory.key and ":" not in memory.key else []
-    aliases = memory.particulars.aliases
+    aliases = memory.details.aliases
     marks += [f"also {', '.join(map(one_line, aliases))}"] if aliases else []
     if memory.source in (MemorySource.INFERRED, MemorySource.IMPORT):
         marks.append(str(memory.source))
@@ -56,7 +56,7 @@ def render_memory_line(memory: Memory, *, now: float) -> str:
 def _failure_marks(memory: Memory) -> list[str]:
     if memory.kind is not Kind.FAILURE:
         return []
-    details = memory.particulars
+    details = memory.details
     fixed = "not fixed"
     if details.resolution:
         fixed = f"fixed by: {one_line(details.resolution)}"
@@ -65,7 +65,7 @@ def _failure_marks(memory: Memory) -> list[str]:
 
 def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) -> str:
     """Render everything about a memory."""
-    details = memory.particulars
+    details = memory.details
     used = f"{counted(memory.access_count, 'time')}, last {format_age(memory.accessed_at, now)}"
     added = format_age(memory.created_at, now)
     if memory.updated_at > memory.created_at:

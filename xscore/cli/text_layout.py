@@ -8,6 +8,7 @@ characters.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
 
 import click
 
@@ -34,9 +35,14 @@ def _display_width(cell: str) -> int:
     plain = click.unstyle(cell)
     if plain.isascii():
         return len(plain)
-    from rich.cells import cell_len  # only for text that is not ASCII
+    width: int = _cells().cell_len(plain)
+    return width
 
-    return cell_len(plain)
+
+def _cells() -> ModuleType:
+    import rich.cells  # only for text that is not ASCII
+
+    return rich.cells
 
 
 def render_facts(rows: Iterable[tuple[str, str]]) -> str:
@@ -163,6 +169,5 @@ def truncate(text: str, width: int | None) -> str:
     """Cut the end off a text wider than this. None: it is not cut."""
     if width is None or _display_width(text) <= width:
         return text
-    from rich.cells import set_cell_size  # only for text that is not ASCII
-
-    return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
+    shortened: str = _cells().set_cell_size(text, max(width - 1, 0))
+    return shortened.rstrip() + "…"

@@ -19,7 +19,7 @@ from xscore.platform.errors import UsageError
 from xscore.records.memory import Layer, MemoryDetails, MemorySource
 from xscore.records.statement import Statement
 from xscore.settings import Settings
-from xscore.store.composing import memory_from_statement, merge_particulars
+from xscore.store.composing import memory_from_statement, merge_details
 from xscore.store.imported_memories import live_imported_from
 from xscore.store.remembering import remember_within
 from xscore.store.removal import remove_memory_rows
@@ -64,7 +64,7 @@ def update_source(store: Store, name: str, statements: Sequence[Statement]) -> N
             source=MemorySource.IMPORT,
             allow_pii=store.settings.allow_pii,
         )
-        memory, _ = memory_from_statement(statement, merge_particulars(statement, details), now=now)
+        memory, _ = memory_from_statement(statement, merge_details(statement, details), now=now)
         stated[memory.id, memory.text] = statement
     connection = store.connection
     with transaction(connection):

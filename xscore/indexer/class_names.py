@@ -12,7 +12,7 @@ from functools import cached_property
 from xscore.indexer.chains import EXTENDED, INDEXED, PARAMETERS
 from xscore.indexer.links import NameIndex
 from xscore.platform.paths import folder_of
-from xscore.records.memory import Kind
+from xscore.records.memory import WITHIN, Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
 
@@ -167,7 +167,7 @@ class ClassNameIndex(NameIndex):
             no_members = {"", PARAMETERS}
             names: set[str] = set()
             for row in self._in_file(path).values():
-                if " > " not in row.entity:
+                if WITHIN not in row.entity:
                     names.add(row.plain.rpartition(".")[0])
                 if types.get(row.id, {}).keys() - no_members:
                     names.add(row.plain)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from xscore.indexer.captures import Definition, LeadingComment, Syntax
 from xscore.indexer.syntax import number_names
+from xscore.records.memory import WITHIN
 from xscore.store.written_rows import NAMELESS
 
 LEAD_ROWS = 60
@@ -169,7 +170,7 @@ def _qualified(parent: Entity | None, definition: Definition) -> str:
         name = f"{definition.owner}.{name}"
     if parent is None or (parent.is_scope and parent.name in NAMELESS):
         return name  # `module.exports = {…}` and `export default {…}` name nothing
-    joint = " > " if parent.definition.kind == "suite" else "."
+    joint = WITHIN if parent.definition.kind == "suite" else "."
     if parent.qualifier:
         return parent.qualifier + joint + name
     return name

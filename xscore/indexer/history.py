@@ -187,7 +187,7 @@ def _make_memories(
             card=truncate(text, CARD_CHARS) if len(text) > CARD_CHARS else "",
             origin=MemoryOrigin.COMMIT,
             place=commit.hash,
-            particulars=MemoryDetails(author=ellipsize(author, AUTHOR_CHARS)),
+            details=MemoryDetails(author=ellipsize(author, AUTHOR_CHARS)),
             source=MemorySource.INDEX,
             created_at=at,
             updated_at=at,

@@ -37,7 +37,7 @@ from xscore.indexer.reach import REEXPORT_STEPS
 from xscore.platform.hashing import file_id
 from xscore.platform.paths import folder_of
 from xscore.records.indexing import Mention
-from xscore.records.memory import BLOCK_NAME, Edge, Kind, Relation
+from xscore.records.memory import BLOCK_NAME, WITHIN, Edge, Kind, Relation
 from xscore.store.encoded_files import FileMentions
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import NAMELESS, last_name, split_count, tested_name
@@ -492,7 +492,7 @@ def _by_alias(imports: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
 
 def _belonging(target: EntityRow, rows_by_name: Mapping[str, EntityRow]) -> Edge:
     holder = None
-    outer = target.entity.rpartition(" > ")[0] or target.entity.rpartition(".")[0]
+    outer = target.entity.rpartition(WITHIN)[0] or target.entity.rpartition(".")[0]
     if outer:
         holder = rows_by_name.get(outer) or rows_by_name.get(BLOCK_NAME + outer)
     holder_id = holder.id if holder else file_id(target.path)

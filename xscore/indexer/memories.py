@@ -21,7 +21,7 @@ from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, parse_syntax
 from xscore.platform.hashing import file_id
 from xscore.records.indexing import Mention
-from xscore.records.memory import CODE_KINDS, Kind, Layer, Memory, MemorySource, Relation
+from xscore.records.memory import CODE_KINDS, WITHIN, Kind, Layer, Memory, MemorySource, Relation
 from xscore.store import memory_writer
 from xscore.store.encoded_files import EncodedFile, encode_file
 from xscore.store.redaction import find_literals, is_safe_name
@@ -155,9 +155,7 @@ def _make_memory(
 def _texts_of(draft: MemoryDraft) -> tuple[str, ...]:
     """Return every text of a draft that is redacted."""
     facts = draft.facts
-    headings = "\n".join((draft.entity, draft.title, facts.signature)).replace(
-        memory_writer.WITHIN, "\n"
-    )
+    headings = "\n".join((draft.entity, draft.title, facts.signature)).replace(WITHIN, "\n")
     return (
         draft.text,
         draft.card,

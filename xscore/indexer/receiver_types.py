@@ -30,7 +30,7 @@ from xscore.indexer.chains import (
 from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.type_names import ITEM_METHODS, PREDICATE, SAME_METHODS, WRAPPERS
 from xscore.indexer.variable_values import VariableIndex
-from xscore.records.memory import Kind
+from xscore.records.memory import WITHIN, Kind
 from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
 
@@ -261,7 +261,7 @@ class ReceiverIndex(VariableIndex):
                 beside = rows_by_name.get(f"{held}.{name}")
             if beside is not None:
                 return beside
-            held = held.rpartition(" > ")[0] or held.rpartition(".")[0]
+            held = held.rpartition(WITHIN)[0] or held.rpartition(".")[0]
         row = self._in_file(path).get(name)
         if row is not None or name in BUILTIN_NAMES:
             return row

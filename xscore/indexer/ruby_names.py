@@ -10,7 +10,7 @@ that class.
 from xscore.indexer.chains import class_named_like
 from xscore.indexer.extension_methods import ExtensionIndex
 from xscore.indexer.languages import names_in
-from xscore.records.memory import Kind
+from xscore.records.memory import WITHIN, Kind
 from xscore.store.link_rows import EntityRow
 
 _MIXED_IN = frozenset({Kind.METHOD, Kind.TEST})
@@ -44,6 +44,6 @@ class RubyNameIndex(ExtensionIndex):
         if name in names_in(self._row(path).library):
             return None
         method = self._unique(name, path, _MIXED_IN, dotted=True)
-        if method is not None and " > " not in method.entity:
+        if method is not None and WITHIN not in method.entity:
             return method
         return None

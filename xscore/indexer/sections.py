@@ -18,7 +18,7 @@ from xscore.indexer.languages import Language
 from xscore.indexer.modules import module_reference
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, number_names, trim_rows
 from xscore.platform.hashing import digest
-from xscore.records.memory import CodeFacts, Kind
+from xscore.records.memory import WITHIN, CodeFacts, Kind
 
 NAME_CHARS = 60
 _MARKS_AROUND = "#/*-=<>!;:,%| "
@@ -270,7 +270,7 @@ def _sections(lines: Sequence[str], headings: Sequence[Heading]) -> list[NamedSp
         body = lines[_body(lines, row) : end]
         if end < len(lines) and not any(map(_WORDS.search, body)):
             continue  # a heading alone says nothing: it goes with the section below it
-        spans.append((" > ".join(name for _, _, name in trail), start, end - 1))
+        spans.append((WITHIN.join(name for _, _, name in trail), start, end - 1))
         start = end
     return spans
 

@@ -9,6 +9,7 @@ call itself one is taken for one only where both say nearly the same.
 
 import math
 import re
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -129,11 +130,15 @@ def calls_itself_later(memory: SpokenMemory) -> bool:
     return memory.kind is not Kind.COMMIT and _CHANGES_A_RULE.search(memory.text) is not None
 
 
-def place_later_words(spoken: Sequence[Ranked], words: SpokenWords) -> dict[str, Ranked]:
+def place_later_words(
+    spoken: Sequence[Ranked], connections: Sequence[sqlite3.Connection]
+) -> dict[str, Ranked]:
     """Lift each later word above what it amends; return the entries that change, by id.
 
     spoken: the ranked memories that come from no file.
+    connections: to the stores that hold them.
     """
+    words = SpokenWords(connections)
     best = nlargest(MOST_SEARCHED, spoken, key=lambda entry: entry.score)
     ids = [entry.candidate.id for entry in best]
     near_ids = ids[:MOST_COMPARED]

@@ -23,7 +23,7 @@ from xscore.records.judgment import (
     Ranked,
     Thresholds,
 )
-from xscore.records.memory import PRODUCT_CODE_KINDS, Kind
+from xscore.records.memory import PRODUCT_CODE_KINDS, WITHIN, Kind
 from xscore.records.turn import Turn
 from xscore.scorer.mentions import find_mentions
 
@@ -178,7 +178,7 @@ def _fill(
 
 def _file_of(candidate: Candidate) -> str:
     """Return the path of what a memory is a part of; of a fetched document its title."""
-    return candidate.path or candidate.entity.partition(" > ")[0]
+    return candidate.path or candidate.entity.partition(WITHIN)[0]
 
 
 def is_beside(candidate: Candidate, subjects: AbstractSet[Kind]) -> bool:

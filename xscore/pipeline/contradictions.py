@@ -196,7 +196,7 @@ def _key_of_rivals(memory: Memory, choosing: Mapping[str, Sequence[Memory]]) -> 
 
     choosing: value -> the memories that choose it.
     """
-    for name in memory.particulars.alternatives:
+    for name in memory.details.alternatives:
         for rival in choosing.get(normalized(name), ()):
             if rival.key:
                 return rival.key
@@ -263,7 +263,7 @@ def _described(memory: Memory, rival: Memory) -> str:
     """Return the kind of a memory; where another member of the team says otherwise, who says it."""
     if not (memory.is_from_team or rival.is_from_team):
         return str(memory.kind)
-    author = _NOT_A_NAME.sub("-", memory.particulars.author)[:AUTHOR_CHARS]
+    author = _NOT_A_NAME.sub("-", memory.details.author)[:AUTHOR_CHARS]
     default = "a member of the team" if memory.is_from_team else "the user"
     return f"{memory.kind} by {author or default}"
 

@@ -35,11 +35,11 @@ from xscore.records.judgment import (
     Origin,
 )
 from xscore.records.memory import Kind, Memory, MemoryStatus
-from xscore.records.receipt import Answer, Selected
+from xscore.records.receipt import SAW_PURPOSES, Answer, Selected
 from xscore.records.reports import Explanation
 from xscore.store import turns
 from xscore.store.naming import file_of_name, name_forms, unknown_name
-from xscore.store.purposes import class_purposes, file_purposes
+from xscore.store.purposes import class_purposes, file_purposes, latest_purposes
 from xscore.store.turn_history import PastTurn
 
 if TYPE_CHECKING:
@@ -87,12 +87,15 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
         entity=memory.entity,
         words=" ".join(words),
         calibrated=_calibrated_words(parts.store, past, explanation.memory),
-        purpose=_purpose_of(parts.store.connection, memory),
+        purpose=_purpose_of(parts.store.connection, memory, receipt),
     )
 
 
-def _purpose_of(connection: sqlite3.Connection, memory: Memory) -> str:
-    """Return what a model says that the class, or else the file, of a memory is for."""
+def _purpose_of(connection: sqlite3.Connection, memory: Memory, receipt: Answer) -> str:
+    """Return what a model says that the class, or else the file, of a memory is for: what the judge
+    was shown, where it was."""
+    if SAW_PURPOSES in receipt.judge.saw and memory.layer.is_indexed:
+        return latest_purposes(connection).get(memory.path, "")
     if memory.kind is Kind.CLASS:
         purposes = class_purposes(connection, [memory.id])
         if purposes:

@@ -188,7 +188,7 @@ def _passed(
         if memory is None or memory.kind is not kind or not selection.passed(entry):
             continue
         # A pattern that is not an antipattern reports no failure.
-        if kind is not Kind.PATTERN or memory.particulars.polarity == "antipattern":
+        if kind is not Kind.PATTERN or memory.details.polarity == "antipattern":
             passed_memories.append(memory)
     return tuple(_dated_lines(passed_memories, now=now))
 

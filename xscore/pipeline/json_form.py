@@ -15,6 +15,7 @@ from msgspec.structs import astuple, replace
 from xscore.records.calls import Stage
 from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, Selected, StageUsage
+from xscore.store.redaction import redact
 
 SCHEMA = 1
 
@@ -40,8 +41,6 @@ def receipt_to_store(answer: Answer) -> Answer:
     Leaves out the bundle, earlier questions, and words about the user's own memories, which stay in
     their store. Secrets in the answer, which a model may make up or repeat, are redacted.
     """
-    from xscore.store.redaction import redact  # the rules are read by turns, not by every command
-
     session = answer.session
     if session is not None:
         session = replace(session, last_task="")

@@ -241,7 +241,7 @@ class _ListUnderWay(Struct):
 
     def _begin(self, prepared: PreparedQuestion) -> None:
         watch = _QuestionWatch(len(prepared.pool.misses), self._report)
-        self.open[watch] = asyncio.create_task(self._settle(prepared, watch))
+        self.open[watch] = asyncio.create_task(self._judge_one(prepared, watch))
 
     async def _wait(self, until: str, timeout_s: float | None) -> None:
         done, _ = await asyncio.wait(self.open.values(), timeout=timeout_s, return_when=until)
@@ -254,7 +254,7 @@ class _ListUnderWay(Struct):
         if failed:
             raise failed[0]
 
-    async def _settle(self, prepared: PreparedQuestion, watch: _QuestionWatch) -> None:
+    async def _judge_one(self, prepared: PreparedQuestion, watch: _QuestionWatch) -> None:
         """Judge one question and pass its result on at once, however long the next question takes
         to come."""
         try:

@@ -42,8 +42,13 @@ _OF_OTHERS = re.compile(
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 
 
-def found_little(answer: Answer) -> bool:
-    """Whether a turn judged all and nothing reached the threshold."""
+def outside_hint(store: Store, answer: Answer) -> str:
+    """Return the line that says what could be fetched, for a turn that judged all and in which
+    nothing reached the threshold; empty: for another turn, or nothing says that it would help."""
+    return suggest_outside(store, answer.task) if _found_little(answer) else ""
+
+
+def _found_little(answer: Answer) -> bool:
     is_whole = answer.coverage.unjudged == 0 and answer.exit_code in (
         ExitCode.DONE,
         ExitCode.PARTLY,

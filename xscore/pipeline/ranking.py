@@ -147,9 +147,8 @@ def _later_above_earlier(store: "Store", ranked: tuple[Ranked, ...]) -> tuple[Ra
         return ranked
     # Many stores hold nothing that was said.
     from xscore.pipeline.amendments import place_later_words
-    from xscore.store.memory_queries import SpokenWords  # nothing else of a turn asks for them
 
-    placed = place_later_words(spoken, SpokenWords(store.connections_of_a_turn()))
+    placed = place_later_words(spoken, store.connections_of_a_turn())
     if not placed:
         return ranked
     return tuple([placed.get(entry.candidate.id, entry) for entry in ranked])

@@ -32,7 +32,7 @@ from xscore.records.candidates import Candidate
 from xscore.records.judgment import Selection
 from xscore.records.receipt import ReasonsAccount
 from xscore.records.turn import Turn
-from xscore.scorer.repair import MemoryPart, PackPrompt
+from xscore.scorer.repair import MemoryPiece, PackPrompt
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
@@ -158,26 +158,26 @@ async def _asked(
     await import_for_judging(provider.name)
     if chat.capability is not None and isinstance(provider, Adaptable):
         provider.adopt(chat.capability)
-    memory_parts = _shown_parts(candidates, judged_texts(chat, candidates))
+    memory_pieces = _shown_parts(candidates, judged_texts(chat, candidates))
     builder = replace(prompt_builder(chat), reasons_from=0.0)
-    prompt = PackPrompt("reasons", tuple(memory_parts))
+    prompt = PackPrompt("reasons", tuple(memory_pieces))
     request, codes = builder.request(prompt, turn_block(turn, sees=parts.settings.judge.sees))
     metered = resources.metered_provider(provider)
     completion = await metered.complete(replace(request, stage=Stage.REASON))
     reasons = builder.layout.read(completion.text, frozenset(codes)).reasons
     by_hash: dict[str, str] = {}
-    for code, part in zip(codes, memory_parts, strict=True):
+    for code, part in zip(codes, memory_pieces, strict=True):
         if reasons.get(code):
             by_hash[part.content_hash] = _shortened(reasons[code])
     return by_hash
 
 
-def _shown_parts(candidates: Sequence[Candidate], texts: Mapping[str, str]) -> list[MemoryPart]:
+def _shown_parts(candidates: Sequence[Candidate], texts: Mapping[str, str]) -> list[MemoryPiece]:
     """Return the memories as the prompt shows them, each content once; texts: by id."""
-    by_hash: dict[str, MemoryPart] = {}
+    by_hash: dict[str, MemoryPiece] = {}
     for candidate in candidates:
         if candidate.id in texts:
-            by_hash[candidate.content_hash] = MemoryPart(
+            by_hash[candidate.content_hash] = MemoryPiece(
                 candidate.content_hash,
                 candidate.kind.value,
                 candidate.path,

@@ -22,6 +22,7 @@ from xscore.pipeline.recent_files import changes_before_head
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, is_there, opened_folder, read_file_under
 from xscore.platform.git import working_diff
+from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import encodable_text
 from xscore.records.turn import ChangedFile, Scope, Turn
@@ -288,8 +289,6 @@ def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterabl
         real = Path(os.path.realpath(candidate))  # `resolve` raises for a loop of links
         if real.is_relative_to(real_root) and is_there(real):
             return portable_name(str(real.relative_to(real_root)))
-    from xscore.platform.near_names import did_you_mean, nearest_names  # for an error alone
-
     hint = did_you_mean(nearest_names(path, indexed()), "Give a path inside the repository.")
     if any(is_there(candidate) for candidate in tried):
         raise UsageError(f"{path} is outside {root.path}", hint=hint)

@@ -207,3 +207,8 @@ def telling_lines(
     hits = {at: sum(word in line.casefold() for word in words) for at, line in enumerate(lines)}
     best = sorted(hits, key=lambda at: (at > 0, -hits[at], at))[:most]
     return [at for at in sorted(best) if at == 0 or hits[at] or not only_hits]
+
+
+def normalized_package(name: str) -> str:
+    """Return the name of a package as packages are compared."""
+    return name.lower().replace("_", "-")

@@ -427,7 +427,7 @@ def _shown(entry: BundleEntry) -> str:
     if entry.resolved:
         return entry.resolved
     text = entry.memory.text
-    details = entry.memory.particulars
+    details = entry.memory.details
     unsaid = tuple(words for words in details.alternatives if words not in text)
     lines = [text]
     for label, words in labelled_details(replace(details, alternatives=unsaid)).items():

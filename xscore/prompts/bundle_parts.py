@@ -309,14 +309,14 @@ def provenance_text(entry: BundleEntry, *, now: float) -> str:
     statements = [_from_elsewhere(memory, age) if memory.place else _who(entry, age)]
     if memory.kind is Kind.DECISION:
         statements.append(PRIOR_CONTEXT_NOTE)
-    if memory.particulars.review == "unreviewed":
+    if memory.details.review == "unreviewed":
         statements.append(_unreviewed(memory))
-    if memory.particulars.occurrences and not memory.particulars.quote:
-        count = memory.particulars.occurrences
+    if memory.details.occurrences and not memory.details.quote:
+        count = memory.details.occurrences
         statements.append("met once" if count == 1 else f"seen {count} times")
-    if memory.particulars.polarity == "antipattern":
+    if memory.details.polarity == "antipattern":
         statements.append("not to be repeated")
-    if memory.particulars.exception_of:
+    if memory.details.exception_of:
         statements.append("an exception made here")
     if memory.status is MemoryStatus.STALE:
         statements.append(f"stale: what it cites has changed{_spans(entry.changed)}")
@@ -327,7 +327,7 @@ def provenance_text(entry: BundleEntry, *, now: float) -> str:
 
 def _unreviewed(memory: Memory) -> str:
     """Say that nobody has looked at a fact, and what it rests on unless that is its text."""
-    quote = memory.particulars.quote
+    quote = memory.details.quote
     if quote in memory.text:
         return "taken from a session, not reviewed"
     shown = escape_tags(collapse_blanks(quote))
@@ -353,7 +353,7 @@ def _who(entry: BundleEntry, age: str) -> str:
         case MemorySource.IMPORT if memory.is_stated:
             return f"said by {_author(memory, 'someone')} elsewhere, imported, {age}"
         case MemorySource.IMPORT:
-            source = re.sub(r"[^A-Za-z0-9._+-]+", "-", memory.particulars.imported_from)
+            source = re.sub(r"[^A-Za-z0-9._+-]+", "-", memory.details.imported_from)
             return f"imported from {source[:40] or 'elsewhere'}, {age}"
         case MemorySource.INFERRED:
             return f"inferred, confidence {memory.confidence:.2f}, {age}"
@@ -376,17 +376,17 @@ def _from_elsewhere(memory: Memory, age: str) -> str:
     if not memory.is_commit:
         return f"{memory.origin} {place}, {age}"
     day = datetime.fromtimestamp(memory.updated_at, UTC).date().isoformat()
-    author = f", by {_author(memory, '')}" if memory.particulars.author else ""
+    author = f", by {_author(memory, '')}" if memory.details.author else ""
     return f"{commit_name(place)}, {day}{author}"
 
 
 def _author(memory: Memory, default: str) -> str:
-    name = re.sub(r"[^\w .,'’-]+", "-", memory.particulars.author)
+    name = re.sub(r"[^\w .,'’-]+", "-", memory.details.author)
     return name[:MAX_AUTHOR_CHARS] or default
 
 
 def _spans(changed: tuple[Citation, ...]) -> str:
-    named = [f"{span.path}:{span.start_line}-{span.end_line}" for span in changed[:MAX_NAMED_SPANS]]
+    named = [span.place for span in changed[:MAX_NAMED_SPANS]]
     unnamed = [f"{len(changed) - MAX_NAMED_SPANS} more"] if len(changed) > MAX_NAMED_SPANS else []
     if named:
         return " in " + ", ".join([*named, *unnamed])

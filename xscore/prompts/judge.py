@@ -25,9 +25,7 @@ from xscore.prompts.fences import escape_attribute, escape_tags, shorten_middle
 from xscore.prompts.rubric import CODE_RUBRIC, Rubric
 from xscore.prompts.turn_text import MEMORY_TAGS
 from xscore.records.calls import DecisionForm, Request, Stage
-
-HEADING_SEPARATOR = " > "
-"""Between the headings in the name of a section, as the indexer writes it."""
+from xscore.records.memory import WITHIN
 
 
 class PackEntry(NamedTuple):
@@ -74,10 +72,10 @@ def _with_short_names(entries: Iterable[PackEntry]) -> Iterator[tuple[PackEntry,
     as `…`."""
     above = ""
     for entry in entries:
-        headings, _, last = entry.entity.rpartition(HEADING_SEPARATOR)
+        headings, _, last = entry.entity.rpartition(WITHIN)
         yield (
             entry,
-            f"…{HEADING_SEPARATOR}{last}" if headings and headings == above else entry.entity,
+            f"…{WITHIN}{last}" if headings and headings == above else entry.entity,
         )
         above = headings
 

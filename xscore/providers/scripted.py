@@ -21,6 +21,7 @@ from xscore.platform.errors import ProviderError, UsageError, error_kinds
 from xscore.providers.hosts import NO_HOST
 from xscore.providers.provider import OnText
 from xscore.records.calls import Completion, Finish, Request, Usage
+from xscore.records.memory import WITHIN
 from xscore.settings import Settings
 
 CHARS_PER_TOKEN = 4
@@ -138,7 +139,7 @@ def shown_memories(prompt: str) -> tuple[ShownMemory, ...]:
         entity = attributes.get("name", "")
         if entity.startswith("… > "):
             entity = headings + entity.removeprefix("…")
-        headings = entity.rpartition(" > ")[0]
+        headings = entity.rpartition(WITHIN)[0]
         text = match[3].strip("\n")
         memories.append(
             ShownMemory(

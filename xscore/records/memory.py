@@ -162,6 +162,8 @@ class Relation(StrEnum):
     REFERENCES = "references"
 
 
+WITHIN = " > "
+"""Stands in an entity between a heading, or a suite of tests, and what is in it."""
 BLOCK_NAME = "module:"
 """Begins the entity of a block of module-level code, whose name is made up: `module:imports`,
 `module:after run`."""
@@ -330,7 +332,8 @@ class Memory(Struct, frozen=True, kw_only=True):
     end_line: int = 0
     language: str = ""
     facts: CodeFacts = field(default_factory=CodeFacts)
-    particulars: MemoryDetails = field(default_factory=MemoryDetails)
+    details: MemoryDetails = field(default_factory=MemoryDetails, name="particulars")
+    """In stores, files and `--json` its name is `particulars`."""
     key: str = ""
     """What it is about; at most one active memory for each (layer, scope, key) that is not
     empty."""
@@ -394,18 +397,18 @@ class Memory(Struct, frozen=True, kw_only=True):
     @property
     def is_shown_by_files(self) -> bool:
         """Whether files of the repository show it, and are looked at again when they change."""
-        return self.particulars.imported_from in (STACK_ORIGIN, OBSERVED_ORIGIN)
+        return self.details.imported_from in (STACK_ORIGIN, OBSERVED_ORIGIN)
 
     @property
     def is_from_team(self) -> bool:
         """Whether another member of the team shares it."""
-        return self.particulars.imported_from == TEAM_ORIGIN
+        return self.details.imported_from == TEAM_ORIGIN
 
     @property
     def is_stated(self) -> bool:
         """Whether a person stated it, here or where it was exported."""
         if self.source is MemorySource.IMPORT:
-            return self.particulars.imported_from in (STATED_ELSEWHERE, TEAM_ORIGIN)
+            return self.details.imported_from in (STATED_ELSEWHERE, TEAM_ORIGIN)
         return self.source is MemorySource.EXPLICIT
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from xscore.cache.judgment_store import Claims, WriteJudgments
 from xscore.records.judgment import ClaimResult, ClaimState, Judgment
 from xscore.scorer.packs import Pack
-from xscore.scorer.repair import MemoryPart
+from xscore.scorer.repair import MemoryPiece
 
 PAUSE_S = 0.1
 """Seconds between two checks of deferred packs if none was settled."""
@@ -57,7 +57,7 @@ class OpenedPack(Struct, frozen=True):
     """A pack with its texts."""
 
     pack: Pack
-    pieces: tuple[MemoryPart, ...]
+    pieces: tuple[MemoryPiece, ...]
     hashes: Sequence[str]
     """All contents it contains, parts included."""
 

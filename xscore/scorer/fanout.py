@@ -46,17 +46,17 @@ class StopSignal:
 
 async def fan_out(
     units: Iterator[U],
-    settle: Callable[[U], Awaitable[tuple[Sequence[R], Sequence[U]]]],
+    work_on: Callable[[U], Awaitable[tuple[Sequence[R], Sequence[U]]]],
     *,
     workers: int,
     stop: StopSignal,
     unsent: Callable[[U], Sequence[R]],
 ) -> AsyncGenerator[Sequence[R], None]:
-    """Settle every unit; yield the results in batches.
+    """Work on every unit; yield the results in batches.
 
-    settle: one unit -> its results and follow-up units.
+    work_on: one unit -> its results and follow-up units.
     unsent: the results of a unit that is not started because of a stop.
-    An error in `settle` cancels the rest and is raised after the earlier batches.
+    An error in `work_on` cancels the rest and is raised after the earlier batches.
     """
     line = _WorkQueue(units)
     results: asyncio.Queue[Sequence[R] | None] = asyncio.Queue()
@@ -66,7 +66,7 @@ async def fan_out(
             follow_ups: Sequence[U] = ()
             try:
                 if stop.cause is None:
-                    batch, follow_ups = await settle(unit)
+                    batch, follow_ups = await work_on(unit)
                 else:
                     batch = unsent(unit)
             finally:

@@ -13,7 +13,7 @@ from xscore.records.judgment import Judgment, Unjudged, UnjudgedCause
 from xscore.scorer.claiming import PackQueue
 from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.packs import Pack
-from xscore.scorer.repair import MemoryPart, PartTally
+from xscore.scorer.repair import MemoryPiece, PartTally
 
 JudgingResult = Judgment | Unjudged
 
@@ -31,7 +31,7 @@ class JudgingRun(Struct):
     _parts: PartTally = field(default_factory=PartTally)
     _parts_of: dict[str, list[str]] = field(default_factory=dict)
 
-    def contents(self, pack: Pack, pieces: Sequence[MemoryPart]) -> list[str]:
+    def contents(self, pack: Pack, pieces: Sequence[MemoryPiece]) -> list[str]:
         """Return all contents that judging this pack covers: its members, and the parts of those in
         parts."""
         parts = [piece for piece in pieces if piece.is_part]
@@ -52,7 +52,7 @@ class JudgingRun(Struct):
         return contents
 
     def take(
-        self, piece_results: Iterable[tuple[MemoryPart, JudgingResult | None]]
+        self, piece_results: Iterable[tuple[MemoryPiece, JudgingResult | None]]
     ) -> list[JudgingResult]:
         """Take the results of pieces; give those of the memories that are complete with them."""
         complete: list[JudgingResult] = []
@@ -65,13 +65,13 @@ class JudgingRun(Struct):
         return complete
 
     def lose(
-        self, pieces: Sequence[MemoryPart], cause: UnjudgedCause, detail: str
+        self, pieces: Sequence[MemoryPiece], cause: UnjudgedCause, detail: str
     ) -> list[JudgingResult]:
         """Take pieces that will have no score."""
         return self.take((piece, Unjudged(piece.content_hash, cause, detail)) for piece in pieces)
 
     @staticmethod
-    def lost_texts(pack: Pack, pieces: Sequence[MemoryPart]) -> list[JudgingResult]:
+    def lost_texts(pack: Pack, pieces: Sequence[MemoryPiece]) -> list[JudgingResult]:
         """Account for members whose text is gone: another run changed the store meanwhile."""
         readable = {piece.memory for piece in pieces}
         detail = "it left the store before it was judged"

@@ -13,6 +13,7 @@ from itertools import chain, takewhile
 
 from msgspec import Struct, field
 
+from xscore.platform.near_names import nearest_names
 from xscore.records.candidates import Candidate
 from xscore.records.memory import BLOCK_NAME
 
@@ -214,8 +215,6 @@ def _by_near_name(
     long_enough = [name for name in unknown if len(name) >= NEAR_LETTERS]
     if not long_enough:
         return
-    from xscore.platform.near_names import nearest_names  # most tasks spell their names right
-
     for name in long_enough[:MOST_MISSPELT]:
         for near in nearest_names(name, bearers, limit=1, likeness=NEAR_LIKENESS):
             if len(bearers[near]) > MOST_BEARERS:

@@ -36,7 +36,7 @@ from xscore.scorer.judge import Texts
 from xscore.scorer.judging_run import JudgingResult, JudgingRun
 from xscore.scorer.packs import Pack, packs_to_send
 from xscore.scorer.prompt_builder import PromptBuilder
-from xscore.scorer.repair import MemoryPart, PackPrompt
+from xscore.scorer.repair import MemoryPiece, PackPrompt
 from xscore.scorer.replies import ReplyFaults, parse_completion
 
 ALIKE = 0.75
@@ -252,7 +252,7 @@ class ModelJudge:
         return [*elsewhere, *results, *sent], follow_ups
 
     def _known_results(
-        self, pieces: Sequence[MemoryPart], claimed: ClaimResult
+        self, pieces: Sequence[MemoryPiece], claimed: ClaimResult
     ) -> dict[str, Judgment]:
         """Return judgments that exist of these pieces, by content hash."""
         parts = [piece.content_hash for piece in pieces if piece.is_part]
@@ -329,7 +329,7 @@ class ModelJudge:
         self,
         run: JudgingRun,
         prompt: PackPrompt,
-        judged: Sequence[tuple[MemoryPart, Judgment]],
+        judged: Sequence[tuple[MemoryPiece, Judgment]],
         model: str,
     ) -> list[JudgingResult]:
         """Stop: another model answers under this name.
@@ -365,7 +365,7 @@ class ModelJudge:
         self,
         run: JudgingRun,
         prompt: PackPrompt,
-        missing: Sequence[MemoryPart],
+        missing: Sequence[MemoryPiece],
         reason: repair.RepairReason,
     ) -> UnitResult:
         """Return the pieces that are lost for good, and the prompts that ask for the others

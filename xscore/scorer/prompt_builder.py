@@ -32,7 +32,7 @@ from xscore.records.calls import DECLINED, DecisionForm, Request
 from xscore.records.judgment import DECISION_ORDER, JudgeIdentity
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, PackProfile
-from xscore.scorer.repair import MemoryPart, PackPrompt, RepairRung, memory_parts
+from xscore.scorer.repair import MemoryPiece, PackPrompt, RepairRung, memory_pieces
 from xscore.scorer.replies import ParsedReply
 
 
@@ -140,22 +140,22 @@ class PromptBuilder(Struct, frozen=True):
             provider, host, name, model.reasoning, self.layout.version, self.order, packed
         )
 
-    def pieces_of(self, pack: Pack, texts: Mapping[str, str]) -> tuple[MemoryPart, ...]:
+    def pieces_of(self, pack: Pack, texts: Mapping[str, str]) -> tuple[MemoryPiece, ...]:
         """Return the pieces of a pack's members; members without a text (deleted meanwhile) are
         skipped."""
-        pieces: list[MemoryPart] = []
+        pieces: list[MemoryPiece] = []
         for member in pack.members:
             if member.id in texts:
                 pieces.extend(
-                    memory_parts(member, texts[member.id], max_tokens=self.profile.longest)
+                    memory_pieces(member, texts[member.id], max_tokens=self.profile.longest)
                 )
         return tuple(pieces)
 
-    def prompts_of(self, pack: Pack, todo: Sequence[MemoryPart]) -> list[PackPrompt]:
+    def prompts_of(self, pack: Pack, todo: Sequence[MemoryPiece]) -> list[PackPrompt]:
         """Return the prompts of a pack: one for whole memories, one per part of a split memory, and
         one for each that gives instructions to its judge, which must not speak for others."""
-        together: list[MemoryPart] = []
-        apart: list[MemoryPart] = []
+        together: list[MemoryPiece] = []
+        apart: list[MemoryPiece] = []
         for piece in todo:
             (apart if piece.is_part or self._is_apart(pack, piece) else together).append(piece)
         prompts: list[PackPrompt] = []
@@ -169,7 +169,7 @@ class PromptBuilder(Struct, frozen=True):
             prompts.append(PackPrompt(name, (piece,), is_kept=pack.is_kept))
         return prompts
 
-    def _is_apart(self, pack: Pack, piece: MemoryPart) -> bool:
+    def _is_apart(self, pack: Pack, piece: MemoryPiece) -> bool:
         """Whether a memory of several has a prompt of its own for what it says."""
         is_shared = len(pack.members) > 1 and not self.layout.is_independent
         if not (self.isolates and is_shared):

@@ -19,7 +19,7 @@ from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Unjudged, UnjudgedCause
 
 
-class MemoryPart(NamedTuple):
+class MemoryPiece(NamedTuple):
     """One thing that gets a score of its own. A named tuple: there is one for each candidate."""
 
     content_hash: str
@@ -40,7 +40,7 @@ class MemoryPart(NamedTuple):
         return self.parts > 1
 
 
-def memory_parts(candidate: Candidate, text: str, *, max_tokens: int) -> tuple[MemoryPart, ...]:
+def memory_pieces(candidate: Candidate, text: str, *, max_tokens: int) -> tuple[MemoryPiece, ...]:
     """Give the candidate whole, or in parts of at most about `max_tokens` by its own characters per
     token."""
     texts = [text]
@@ -49,13 +49,13 @@ def memory_parts(candidate: Candidate, text: str, *, max_tokens: int) -> tuple[M
     kind, path, memory = str(candidate.kind), candidate.path, candidate.content_hash
     purpose = candidate.purpose
     if len(texts) == 1:
-        undivided = MemoryPart(memory, kind, path, candidate.entity, text, memory, purpose=purpose)
+        undivided = MemoryPiece(memory, kind, path, candidate.entity, text, memory, purpose=purpose)
         return (undivided,)
     parts = []
     for number, part in enumerate(texts, start=1):
         name = f"{candidate.entity} part {number}/{len(texts)}".lstrip()
         hash_ = described_hash(content_hash(path, name, part), purpose)
-        parts.append(MemoryPart(hash_, kind, path, name, part, memory, len(texts), purpose))
+        parts.append(MemoryPiece(hash_, kind, path, name, part, memory, len(texts), purpose))
     return tuple(parts)
 
 
@@ -109,7 +109,7 @@ class PartTally(Struct):
     _results: dict[str, dict[str, Judgment | Unjudged]] = field(default_factory=dict)
     """Memory -> part -> its result."""
 
-    def add(self, piece: MemoryPart, result: Judgment | Unjudged) -> Judgment | Unjudged | None:
+    def add(self, piece: MemoryPiece, result: Judgment | Unjudged) -> Judgment | Unjudged | None:
         """Take one piece's result; give its memory's, or None while parts are missing."""
         if not piece.is_part:
             return result
@@ -149,7 +149,7 @@ class PackPrompt(Struct, frozen=True):
 
     pack: str
     """Names the prompt: deals its ids and routes its prefix."""
-    pieces: tuple[MemoryPart, ...]
+    pieces: tuple[MemoryPiece, ...]
     rung: RepairRung = RepairRung.PACK
     is_kept: bool = False
     """Another turn would ask about the same pieces under the same name."""
@@ -195,11 +195,11 @@ def prompt_rejected(detail: str) -> RepairReason:
 
 def next_prompts(
     prompt: PackPrompt,
-    missing: Sequence[MemoryPart],
+    missing: Sequence[MemoryPiece],
     reason: RepairReason,
     *,
     is_independent: bool = False,
-) -> tuple[list[PackPrompt], list[tuple[MemoryPart, Unjudged]]]:
+) -> tuple[list[PackPrompt], list[tuple[MemoryPiece, Unjudged]]]:
     """Give the prompts that may still score what is missing, or the pieces that are lost for good.
 
     is_independent: the pieces of a prompt do not influence each other, so that smaller prompts give
@@ -224,7 +224,7 @@ def next_prompts(
 
 
 def _split_prompts(
-    prompt: PackPrompt, missing: Sequence[MemoryPart], rung: RepairRung, size: int
+    prompt: PackPrompt, missing: Sequence[MemoryPiece], rung: RepairRung, size: int
 ) -> list[PackPrompt]:
     """Ask for what is missing in prompts of this size."""
     groups = [tuple(missing[start : start + size]) for start in range(0, len(missing), size)]

@@ -13,7 +13,7 @@ from xscore.platform.text import counted
 from xscore.records.calls import Completion, Finish
 from xscore.records.judgment import Judgment
 from xscore.scorer import repair
-from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason
+from xscore.scorer.repair import MemoryPiece, PackPrompt, RepairReason
 
 
 class ParsedReply(Struct, frozen=True):
@@ -80,12 +80,12 @@ ReplyParser = Callable[[str, Collection[str]], ParsedReply]
 class ParsedCompletion(NamedTuple):
     """One completion, read."""
 
-    judged: list[tuple[MemoryPart, Judgment]]
-    missing: list[MemoryPart]
+    judged: list[tuple[MemoryPiece, Judgment]]
+    missing: list[MemoryPiece]
     trouble: RepairReason
     """Why those are missing."""
     reply: ParsedReply
-    refused: list[MemoryPart]
+    refused: list[MemoryPiece]
     """Those of a reply with other scores that the model declined."""
 
 
@@ -107,11 +107,11 @@ def parse_completion(
     reply = EMPTY_REPLY if refused else read(completion.text, frozenset(codes))
     # A memory alone in its prompt is judged by itself; a part is known by its pack.
     pack = prompt.pack if len(prompt.pieces) > 1 or prompt.pieces[0].is_part else ""
-    pieces: list[MemoryPart] = []
+    pieces: list[MemoryPiece] = []
     # Rows and not judgments: `from_rows` checks those of a whole reply together.
     rows: list[tuple[str, float, str, str, int, float, tuple[float, ...]]] = []
-    missing: list[MemoryPart] = []
-    declined: list[MemoryPart] = []
+    missing: list[MemoryPiece] = []
+    declined: list[MemoryPiece] = []
     for position, (code, piece) in enumerate(zip(codes, prompt.pieces, strict=True)):
         score = reply.scores.get(code)
         if score is None:

@@ -84,6 +84,9 @@ class ScoredPool:
         named_rows = self._rows_named()
         self.is_here: bool = is_about_pool(self.evidence, log_odds_here, named_rows)
         self.scores: list[float] = _scores(self.candidates, self.evidence, listed)
+        self.held_by_document: dict[int, float] = {}
+        """Of a passage, where nothing here seems to be meant: the share of the question's words
+        that it holds."""
         if not self.is_here:
             self._shrink(named_rows)
             self._score_documents()
@@ -169,6 +172,7 @@ class ScoredPool:
                 held[row] += asked_for[term]
         for row, amount in held.items():
             share = amount / self.evidence.asked
+            self.held_by_document[row] = share
             if share >= DOCUMENT_HELD:
                 odds = ODDS_AT_HALF * (share / DOCUMENT_HELD) ** STEEPNESS
                 self.scores[row] = max(self.scores[row], odds / (1 + odds))
@@ -216,9 +220,16 @@ class ScoredPool:
         cosine = self._cosine(row)
         if lift_by_likeness(0.0, cosine) > 0:
             reasons.append(f"likeness {cosine:.2f}")
-        if not self.is_here and not candidate.is_fact:
-            reasons.append(why_less(self.evidence.held, self.evidence.needed))
+        reasons += self._reason_of_less(row, candidate)
         return "; ".join(reasons)
+
+    def _reason_of_less(self, row: int, candidate: Candidate) -> list[str]:
+        """Say why it is scored lower where nothing here seems to be meant."""
+        if row in self.held_by_document:
+            return _why_document_less(self.held_by_document[row])
+        if self.is_here or candidate.is_fact:
+            return []
+        return [why_less(self.evidence.held, self.evidence.needed)]
 
     def _reason_of_purpose(self, candidate: Candidate) -> list[str]:
         """Say which words of the task stand in what a model says that its file is for."""
@@ -305,6 +316,13 @@ def why_less(held: float, needed: float) -> str:
     needed_percent = math.ceil(round(100 * needed, 6))
     held_words = f"the best matches hold only {held_percent}% of the question's words"
     return f"{SCORED_LOWER}{held_words} ({needed_percent}% is usual)"
+
+
+def _why_document_less(held: float) -> list[str]:
+    if held >= DOCUMENT_HELD:
+        return []
+    held_words = f"it holds only {math.floor(100 * held)}% of the question's words"
+    return [f"{SCORED_LOWER}{held_words} ({math.ceil(100 * DOCUMENT_HELD)}% is enough)"]
 
 
 def _words_of(terms: Sequence[QueryTerm]) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence, Set
 
 from xscore.records.candidates import Candidate
+from xscore.records.memory import WITHIN
 from xscore.records.turn import Turn
 from xscore.scorer.bm25 import FIRST_LINE, WeighedTerm
 from xscore.scorer.mentions import without_frames
@@ -55,7 +56,7 @@ def own_name_of(candidates: Sequence[Candidate]) -> Set[int]:
     titles: set[str] = set()
     for candidate in candidates:
         if candidate.path in readmes:
-            titles.add(candidate.entity.partition(" > ")[0])
+            titles.add(candidate.entity.partition(WITHIN)[0])
     folders = set[str]()
     for path in paths:
         folder, _, rest = path.partition("/")

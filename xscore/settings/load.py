@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from xscore.platform.errors import UsageError
 from xscore.platform.files import is_there
+from xscore.platform.near_names import nearest_names
 from xscore.platform.toml_text import parse_toml
 from xscore.settings.hosts import HostAccess
 from xscore.settings.model import Settings
@@ -255,8 +256,6 @@ def _misspelt_variables(environ: Mapping[str, str]) -> list[str]:
             unknown.append(name)
     if not unknown:
         return []
-    from xscore.platform.near_names import nearest_names  # for a warning alone
-
     warnings: list[str] = []
     for name in unknown:
         (nearest,) = nearest_names(name, variables, limit=1, likeness=0.0)

@@ -1,7 +1,7 @@
 """Make the memory of a statement: its layer, key and title, and its words with their tail.
 
 A memory's text is the statement's words plus a tail with reasons and alternatives, since a judge
-sees only the text; `particulars` holds them too. Nothing is stored here. Trade-off: the tail is
+sees only the text; `details` holds them too. Nothing is stored here. Trade-off: the tail is
 found by rendering it again, so after a manual edit of it the whole text counts as words.
 """
 
@@ -41,11 +41,11 @@ def layer_of_statement(statement: Statement) -> Layer:
 
 
 def memory_from_statement(
-    statement: Statement, particulars: MemoryDetails, *, now: float, attempt: int = 0
+    statement: Statement, details: MemoryDetails, *, now: float, attempt: int = 0
 ) -> tuple[Memory, int]:
     """Make the memory of a statement; also return how many secrets were redacted.
 
-    particulars: everything besides the words.
+    details: everything besides the words.
     attempt: makes another id if one is taken by other words.
     Raises UsageError for an empty or too long statement.
     """
@@ -55,7 +55,7 @@ def memory_from_statement(
             "there is nothing to remember: the text is empty", hint="Say it in a sentence."
         )
     key = checked_key(statement.kind, statement.key)
-    worded = compose_text(words, particulars, allow_pii=statement.allow_pii)
+    worded = compose_text(words, details, allow_pii=statement.allow_pii)
     memory, redacted = memory_writer.make_memory(
         layer=layer,
         kind=statement.kind,
@@ -63,7 +63,7 @@ def memory_from_statement(
         text=worded.text,
         entity=entity_for_key(layer, key),
         ordinal=integer_id("said", key, worded.words, *([str(attempt)] if attempt else [])),
-        particulars=worded.particulars,
+        details=worded.details,
         key=key,
         scope=statement.scope
         or (MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY),
@@ -133,7 +133,7 @@ class ComposedText(NamedTuple):
     words: str
     text: str
     """The words and their tail."""
-    particulars: MemoryDetails
+    details: MemoryDetails
     redacted: int
 
 
@@ -178,11 +178,11 @@ def details_text(details: MemoryDetails) -> str:
 
 def statement_text(memory: Memory) -> str:
     """Return a memory's words without their tail."""
-    return memory.text.removesuffix(details_text(memory.particulars))
+    return memory.text.removesuffix(details_text(memory.details))
 
 
-def merge_particulars(statement: Statement, *fallbacks: MemoryDetails) -> MemoryDetails:
-    """Return the particulars of a statement; missing ones are taken from the first of `fallbacks`
+def merge_details(statement: Statement, *fallbacks: MemoryDetails) -> MemoryDetails:
+    """Return the details of a statement; missing ones are taken from the first of `fallbacks`
     that has them."""
     merged = MemoryDetails()
     for details in fallbacks:

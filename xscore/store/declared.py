@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from xscore.platform.files import FileRefused, read_file_under
 from xscore.platform.paths import native_name
+from xscore.platform.text import normalized_package
 
 MOST_MANIFESTS = 40
 MOST_BYTES = 300_000
@@ -55,7 +56,7 @@ class Declared(Struct):
 
     def require(self, package: str, version: str) -> None:
         """Note that a package is required, in some version."""
-        self.versions.setdefault(normalized(package), []).append(version.strip())
+        self.versions.setdefault(normalized_package(package), []).append(version.strip())
 
 
 def is_manifest(path: str) -> bool:
@@ -76,11 +77,6 @@ def read_declared(top: int, paths: Iterable[str]) -> Declared:
         except (OSError, FileRefused, ValueError, RecursionError):
             continue
     return declared
-
-
-def normalized(package: str) -> str:
-    """Return the name of a package as packages are compared."""
-    return package.lower().replace("_", "-")
 
 
 def _read_manifest(name: str, text: str, declared: Declared) -> None:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.hashing import digest
-from xscore.records.memory import Kind, Layer, Memory
+from xscore.records.memory import WITHIN, Kind, Layer, Memory
 from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.memory_rows import IN_JSON_LIST, select_memories
 
@@ -74,7 +74,7 @@ def stored_documents(connection: sqlite3.Connection) -> list[StoredDocument]:
     documents: list[StoredDocument] = []
     for place, passages, fetched_at, entity in connection.execute(_LIST).fetchall():
         record = read_record(connection, place)
-        title = record.title if record else entity.partition(" > ")[0]
+        title = record.title if record else entity.partition(WITHIN)[0]
         documents.append(
             StoredDocument(
                 place=place, title=title, passages=passages, fetched_at=fetched_at, record=record

@@ -22,9 +22,9 @@ from xscore.platform.clock import DAY_S
 from xscore.platform.files import leads_out, opened_folder
 from xscore.platform.git import run_git
 from xscore.platform.paths import RepositoryRoot, native_name
-from xscore.platform.text import counted
+from xscore.platform.text import counted, normalized_package
 from xscore.records.memory import Kind, Layer, Memory, MemoryStatus
-from xscore.store.declared import Declared, is_manifest, normalized, read_declared
+from xscore.store.declared import Declared, is_manifest, read_declared
 from xscore.store.link_rows import entities_named, paths_mentioning
 from xscore.store.named_things import NamedKind, NamedThing, named_things
 from xscore.store.required_versions import allows, has_number
@@ -187,7 +187,9 @@ class DriftCheck:
         return self._is_word_of_code(last)
 
     def _is_library(self, name: str) -> bool:
-        return name in sys.stdlib_module_names or normalized(name) in self._declared.versions
+        return (
+            name in sys.stdlib_module_names or normalized_package(name) in self._declared.versions
+        )
 
     def _is_word_of_code(self, name: str) -> bool:
         """Whether a name stands anywhere in code or settings, such as a constant or a key."""
@@ -259,7 +261,7 @@ class DriftCheck:
             or program in declared.scripts
         ):
             return True
-        if normalized(program) in declared.versions or self._has_file(program):
+        if normalized_package(program) in declared.versions or self._has_file(program):
             return True
         if shutil.which(program) is not None:
             return True
@@ -271,7 +273,7 @@ class DriftCheck:
         is_number = "." in thing.version or thing.name.lower() in ("python", "node", "go", "java")
         if not is_number:
             return ""
-        required = self._declared.versions.get(normalized(thing.name), [])
+        required = self._declared.versions.get(normalized_package(thing.name), [])
         required = [version for version in required if has_number(version)]
         if not required or any(allows(version, thing.version) for version in required):
             return ""

@@ -14,6 +14,7 @@ import json
 import os
 import stat
 import time
+from _blake2 import blake2b  # `hashlib` would load OpenSSL first, which takes 2 ms
 from collections.abc import Iterator
 
 MARKER = ".open"
@@ -201,8 +202,6 @@ def remove_actions(root: str) -> bool:
 
 def session_digest(session: str) -> str:
     """Return a short name of an agent's session."""
-    from _blake2 import blake2b  # as in `platform.tree_state`
-
     return str(blake2b(session.encode("utf-8", "replace"), digest_size=8).hexdigest())
 
 

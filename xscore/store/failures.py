@@ -3,7 +3,7 @@ makes a pattern.
 
 The signature hashes the error without the parts that vary between runs: colors, addresses, folders,
 times, ids, numbers. It names the failure's memory, so a repeated failure is one memory. The count
-is in `particulars.occurrences`, not in the text, so counting re-judges nothing. Trade-offs:
+is in `details.occurrences`, not in the text, so counting re-judges nothing. Trade-offs:
 failures that differ only in a number count as one; an occurrence without a name is counted every
 time it is reported.
 """
@@ -190,7 +190,7 @@ def resolve_failure(
             )
         if not fixed:
             raise UsageError("the resolution is empty", hint="Say what fixed it.")
-        memory = _with_details(before, replace(before.particulars, resolution=fixed), now=moment)
+        memory = _with_details(before, replace(before.details, resolution=fixed), now=moment)
         write_memory(connection, memory, before=before, now=moment)
         name = before.key.removeprefix(_KEYS[Kind.FAILURE])
         pattern, _ = _update_pattern(connection, memory, name, pattern_at=inf, now=moment)
@@ -209,7 +209,7 @@ def _make(kind: Kind, name: str, words: str, details: MemoryDetails, *, now: flo
         title=first_line_title(_last_line(words)),
         text=worded.text,
         ordinal=integer_id("failure", key),
-        particulars=worded.particulars,
+        details=worded.details,
         key=key,
         importance=IMPORTANCE_BY_KIND[Kind.FAILURE],
         source=MemorySource.IMPORT if details.imported_from else MemorySource.EXPLICIT,
@@ -221,7 +221,7 @@ def _make(kind: Kind, name: str, words: str, details: MemoryDetails, *, now: flo
 
 def _met_again(before: Memory, details: MemoryDetails, *, is_counted: bool, now: float) -> Memory:
     """Return the failure with this occurrence counted and its missing details filled in."""
-    stored = before.particulars
+    stored = before.details
     # What fixed it the last time counts; a report that is not counted fills only a gap.
     latest, fallback = (details, stored) if is_counted else (stored, details)
     merged = replace(
@@ -236,7 +236,7 @@ def _met_again(before: Memory, details: MemoryDetails, *, is_counted: bool, now:
 
 
 def _with_details(before: Memory, details: MemoryDetails, *, now: float) -> Memory:
-    """Return the failure or pattern with other particulars; an archived or superseded one is active
+    """Return the failure or pattern with other details; an archived or superseded one is active
     again."""
     # Its parts are already redacted.
     worded = compose_text(statement_text(before), details, allow_pii=True)
@@ -244,7 +244,7 @@ def _with_details(before: Memory, details: MemoryDetails, *, now: float) -> Memo
     memory, _ = memory_writer.remake_memory(
         before,
         text=worded.text,
-        particulars=worded.particulars,
+        details=worded.details,
         status=MemoryStatus.STALE if is_stale else MemoryStatus.ACTIVE,
         updated_at=now,
         allow_pii=True,
@@ -257,7 +257,7 @@ def _update_pattern(
 ) -> tuple[Memory | None, bool]:
     """Return the updated pattern of a failure, created at `pattern_at` occurrences; and whether it
     is new."""
-    before, details = _by_name(connection, Kind.PATTERN, name), failure.particulars
+    before, details = _by_name(connection, Kind.PATTERN, name), failure.details
     if before is None:
         if details.occurrences < pattern_at:
             return None, False
@@ -271,13 +271,13 @@ def _update_pattern(
         )
     else:
         stated = replace(
-            before.particulars,
+            before.details,
             occurrences=details.occurrences,
             rationale=details.rationale,
             resolution=details.resolution,
             paths=details.paths,
         )
-        if stated == before.particulars:
+        if stated == before.details:
             return before, False
         pattern = _with_details(before, stated, now=now)
     write_memory(connection, pattern, before=before, now=now)

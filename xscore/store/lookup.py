@@ -303,7 +303,7 @@ class RegistryQuery(Struct, frozen=True, kw_only=True):
 
 def match_score(memory: Memory, query: RegistryQuery) -> float:
     """Return what the first four rules give: 0 where nothing of the query matches."""
-    details = memory.particulars
+    details = memory.details
     references = {memory.path, details.exception_of, *details.links, *details.paths} - {""}
     score = 0.0
     if query.text and (query.text in memory.title or query.text in memory.text):

@@ -26,6 +26,7 @@ from xscore.platform.sqlite_drivers import recovery_hint
 from xscore.records.candidates import TERM_ENTRY, Candidate, TermColumn
 from xscore.records.memory import Edge, Kind, Layer, Memory, Relation, TestView, View, judged_views
 from xscore.records.turn import LayerReport
+from xscore.store.file_bodies import read_with_bodies
 from xscore.store.memory_views import decode_views, join_judged_view
 from xscore.store.worktrees import HERE, visible_memories
 
@@ -64,7 +65,7 @@ MEMORY_COLUMNS = (
     ),
 )
 """Columns of a whole memory without its views, named after its fields; `attrs` holds facts and
-particulars."""
+details."""
 HEAD_COLUMNS = MEMORY_COLUMNS[: MEMORY_COLUMNS.index("attrs")]
 """Those before attrs, card and text, which may be in the body of a file (`file_bodies`)."""
 UNSTATED_ORIGIN = """
@@ -138,9 +139,6 @@ def select_memories(
     connection: sqlite3.Connection, where: str, parameters: Iterable[object]
 ) -> list[Memory]:
     """Read whole memories by an SQL condition (never user input), ordered by path and line."""
-    # A turn that shows no bundle reads no whole memory.
-    from xscore.store.file_bodies import read_with_bodies
-
     columns = ", ".join(("views", *HEAD_COLUMNS))
     # Closed at the row that is damaged: its transaction must end before the connection does.
     with closing(read_with_bodies(connection, columns, where, tuple(parameters))) as rows:

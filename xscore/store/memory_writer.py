@@ -20,6 +20,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.hashing import content_hash, memory_id
 from xscore.records.memory import (
     NOTHING_STATED,
+    WITHIN,
     CodeFacts,
     Kind,
     Layer,
@@ -87,8 +88,6 @@ SETTINGS_FILES = (".ini", ".cfg", ".conf", ".properties", ".env")
 """Endings of files that are redacted as prose, whatever their memories are."""
 _LASTING = ("id", "superseded_by", "created_at", "accessed_at", "access_count")
 """Fields that stay when a memory is rebuilt."""
-WITHIN = " > "
-"""Separates the headings or suites of an entity."""
 _OF_KEY = """
     SELECT id FROM memory_row WHERE layer = ? AND scope = ? AND key = ? AND key <> ''
       AND version = 0 AND id <> ?
@@ -118,7 +117,7 @@ class MemoryFields(TypedDict, total=False):
     end_line: int
     language: str
     facts: CodeFacts
-    particulars: MemoryDetails
+    details: MemoryDetails
     key: str
     scope: MemoryScope
     importance: float
@@ -170,7 +169,7 @@ def make_memory(
         text=text,
         title=redactor.redact_name(raw.title, is_repeated=raw.title in raw.text),
         facts=redactor.redact_facts(raw.facts),
-        particulars=redactor.redact_particulars(raw.particulars),
+        details=redactor.redact_details(raw.details),
         key=redactor.redact_name(raw.key, is_repeated=raw.key in raw.entity),
         created_at=raw.created_at or raw.updated_at,
     )
@@ -190,12 +189,12 @@ def origin_of(memory: Memory) -> MemoryOrigin:
 
 def _redactor_of(raw: Memory, literals: FoundLiterals | None, *, allow_pii: bool) -> "_Redactor":
     """Return what redacts the parts of a memory, by where they come from."""
-    facts, particulars = raw.facts, raw.particulars
+    facts, details = raw.facts, raw.details
     from_file = raw.source is MemorySource.INDEX and not raw.is_commit
     is_config = raw.kind is Kind.CONFIG
     names = [raw.entity, raw.title, raw.key, raw.place]
     names += [facts.signature, *facts.imports, *facts.dependencies, *facts.defines]
-    names += [particulars.imported_from, particulars.session, particulars.author]
+    names += [details.imported_from, details.session, details.author]
     if from_file:
         prose = is_config or raw.path.endswith(SETTINGS_FILES)
     else:
@@ -368,7 +367,7 @@ class _Redactor:
             defines=tuple(map(self.redact_name, facts.defines)),
         )
 
-    def redact_particulars(self, details: MemoryDetails) -> MemoryDetails:
+    def redact_details(self, details: MemoryDetails) -> MemoryDetails:
         """Redact the stated details."""
         if details == NOTHING_STATED:
             return details

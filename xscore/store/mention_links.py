@@ -80,7 +80,7 @@ def relink_mentions(
 
 def _mentions_in(memory: Memory) -> list[Mention]:
     """Return what a memory names, each once, in text order."""
-    details = memory.particulars
+    details = memory.details
     text = "\n".join((memory.title, memory.text, *map(str, details.links)))
     hints = list(dict.fromkeys((*details.paths, *_hints(text))))
     mentions: list[Mention] = []

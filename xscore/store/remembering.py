@@ -41,7 +41,7 @@ from xscore.store.composing import (
     first_line_title,
     layer_of_statement,
     memory_from_statement,
-    merge_particulars,
+    merge_details,
     normalise_text,
     statement_text,
 )
@@ -171,10 +171,10 @@ def remember_within(
 ) -> StoredStatement:
     """Store a statement; call it inside a transaction of its layer's database.
 
-    unstated: particulars that a statement cannot set, such as an origin.
+    unstated: details that a statement cannot set, such as an origin.
     thread: the working session for which it is stated; None: unchanged.
     """
-    details = merge_particulars(statement, unstated)
+    details = merge_details(statement, unstated)
     stated_memory, redacted = memory_from_statement(statement, details, now=now)
     before = _find_same_statement(connection, stated_memory)
     if before is None:
@@ -186,7 +186,7 @@ def remember_within(
             )
         memory = stated_memory
     else:
-        details = merge_particulars(statement, before.particulars, unstated)
+        details = merge_details(statement, before.details, unstated)
         # Who states what waits for review has reviewed it.
         details = replace(details, review="")
         stated_memory, redacted = memory_from_statement(statement, details, now=now)
@@ -305,15 +305,13 @@ def _changed(
     if renewed and status is MemoryStatus.STALE:
         status = MemoryStatus.ACTIVE
     named_by_key = before.entity == entity_for_key(before.layer, before.key)
-    worded = compose_text(
-        words, _changed_particulars(before.particulars, change), allow_pii=allow_pii
-    )
+    worded = compose_text(words, _changed_details(before.details, change), allow_pii=allow_pii)
     remade, redacted = memory_writer.remake_memory(
         before,
         title=title or first_line_title(words),
         text=worded.text,
         entity=entity_for_key(before.layer, key) if named_by_key else before.entity,
-        particulars=worded.particulars,
+        details=worded.details,
         key=key,
         importance=before.importance if change.importance is None else change.importance,
         confidence=before.confidence if change.confidence is None else change.confidence,
@@ -324,7 +322,7 @@ def _changed(
     return remade, redacted + worded.redacted
 
 
-def _changed_particulars(particulars: MemoryDetails, change: MemoryChange) -> MemoryDetails:
+def _changed_details(details: MemoryDetails, change: MemoryChange) -> MemoryDetails:
     texts = {"rationale": change.because, "resolution": change.resolution}
     changes: dict[str, object] = {}
     for name, text in texts.items():
@@ -338,7 +336,7 @@ def _changed_particulars(particulars: MemoryDetails, change: MemoryChange) -> Me
         changes["links"] = tuple(checked_links(change.links))
     if change.author is not None:
         changes["author"] = checked_line("name", change.author)
-    return replace(particulars, **changes)
+    return replace(details, **changes)
 
 
 def _move_to_key(
@@ -361,7 +359,7 @@ def _move_to_key(
         else citations
     )
     stored = remember_within(
-        connection, statement, now=now, citations=cited, unstated=after.particulars
+        connection, statement, now=now, citations=cited, unstated=after.details
     )
     old = replace(
         memory_writer.with_status(before, MemoryStatus.SUPERSEDED), superseded_by=stored.memory.id

@@ -169,7 +169,7 @@ def remove_expired(store: Store, ids: Collection[str], *, now: float) -> int:
         with database.transaction(connection):
             memories = read_removable(connection, ids)
             remove_memory_rows(connection, memories, now=now)
-            sources = {memory.particulars.imported_from for memory in memories.values()} - {""}
+            sources = {memory.details.imported_from for memory in memories.values()} - {""}
             connection.execute(
                 f"DELETE FROM session_file WHERE origin {IN_JSON_LIST}",
                 (json.dumps(sorted(sources)),),

@@ -24,6 +24,7 @@ from xscore.records.memory import Edge, Layer, Memory, TestView
 from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
 from xscore.store.copied_stores import CopiedStore, is_due
+from xscore.store.judged_texts import read_judged_texts
 from xscore.store.memory_rows import (
     IN_JSON_LIST,
     FetchedPool,
@@ -330,8 +331,6 @@ class Store:
         under a content that was not judged. Raises StoreDamaged for a text that does not match its
         hash.
         """
-        from xscore.store.judged_texts import read_judged_texts  # a cached turn reads no text
-
         candidate_of = {candidate.id: candidate for candidate in candidates}
         texts: dict[str, str] = {}
         for connection in self.connections_of_a_turn():

@@ -21,7 +21,7 @@ from msgspec import Struct, json
 
 from xscore.platform.patterns import compiled_late
 from xscore.records.candidates import TERM_ENTRY
-from xscore.records.memory import BLOCK_NAME, Kind, Memory
+from xscore.records.memory import BLOCK_NAME, WITHIN, Kind, Memory
 
 TERM_EMBEDDER = "terms-2"
 """Names this format, in column `memory.terms`; change it with any change of splitting, stemming or
@@ -109,7 +109,7 @@ def memory_vector(memory: Memory) -> bytes:
         title="" if is_exchange else memory.title,
         signature=facts.signature,
         defines=facts.defines,
-        aliases=memory.particulars.aliases,
+        aliases=memory.details.aliases,
     )
 
 
@@ -257,7 +257,7 @@ own."""
 
 def _marks(*, path: str, entity: str, heading: str, defines: Iterable[str]) -> dict[int, int]:
     """Return the field flags of each term."""
-    owner, _, name = entity.rpartition(" > " if " > " in entity else ".")
+    owner, _, name = entity.rpartition(WITHIN if WITHIN in entity else ".")
     marks = _marks_of_path(path).copy()
     for terms, mark in ((_terms_of_owner(owner), OWNER), (_terms(heading), HEADING)):
         for term in terms:

@@ -319,7 +319,7 @@ def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, no
         text=exchange_text(task, answer),
         card=exchange_card(answer, ", ".join(context.paths)),
         ordinal=exchange_ordinal(turn_key),
-        particulars=MemoryDetails(links=context.links, paths=context.paths),
+        details=MemoryDetails(links=context.links, paths=context.paths),
         key=turn_key,
         scope=MemoryScope.SESSION,
         source=MemorySource.EXPLICIT,

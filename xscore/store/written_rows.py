@@ -15,7 +15,15 @@ import msgspec
 from msgspec.structs import asdict
 
 from xscore.platform.patterns import compiled_late
-from xscore.records.memory import NOTHING_STATED, CodeFacts, Kind, Layer, Memory, MemoryDetails
+from xscore.records.memory import (
+    NOTHING_STATED,
+    WITHIN,
+    CodeFacts,
+    Kind,
+    Layer,
+    Memory,
+    MemoryDetails,
+)
 from xscore.store.file_bodies import Body
 from xscore.store.memory_rows import HEAD_COLUMNS, MEMORY_COLUMNS, SqlRow
 from xscore.store.memory_views import view_rows, write_views
@@ -61,7 +69,7 @@ _HEAD = attrgetter(*HEAD_COLUMNS)
 
 def memory_row(memory: Memory, thread: str = "") -> SqlRow:
     """Return a memory as a row of `ROW_COLUMNS`."""
-    attrs = facts_to_json(memory.facts, memory.particulars)
+    attrs = facts_to_json(memory.facts, memory.details)
     body = (attrs, memory.card, memory.text)
     overrides = (
         memory.kind is Kind.METHOD
@@ -93,7 +101,7 @@ _OVERRIDES = compiled_late(r'\{"signature": ?".*override', re.IGNORECASE | re.DO
 
 def last_name(entity: str) -> str:
     """Return the part of an entity's name that others use: `write` of `Store.write#2`."""
-    return entity.partition("#")[0].rpartition(" > ")[2].rpartition(".")[2]
+    return entity.partition("#")[0].rpartition(WITHIN)[2].rpartition(".")[2]
 
 
 def tested_name(path: str) -> str:
@@ -136,11 +144,11 @@ def name_crc(name: str) -> int:
     return crc32(name.encode("utf-8", "surrogatepass"))
 
 
-def facts_to_json(facts: CodeFacts, particulars: MemoryDetails) -> str:
-    """Return facts and particulars as JSON for the column `attrs`, without empty values."""
+def facts_to_json(facts: CodeFacts, details: MemoryDetails) -> str:
+    """Return facts and details as JSON for the column `attrs`, without empty values."""
     values = asdict(facts)
-    if particulars != NOTHING_STATED:
-        values |= msgspec.to_builtins(particulars)
+    if details != NOTHING_STATED:
+        values |= msgspec.to_builtins(details)
     return msgspec.json.encode({name: value for name, value in values.items() if value}).decode()
 
 
@@ -150,7 +158,7 @@ def set_facts(connection: sqlite3.Connection, memory: Memory, stored: Memory) ->
     stored: the memory as its row has it (`memory_writer.for_all_worktrees`).
     """
     values = [getattr(stored, name) for name in _FACT_COLUMNS]
-    attrs = facts_to_json(memory.facts, memory.particulars)
+    attrs = facts_to_json(memory.facts, memory.details)
     connection.execute(
         f"UPDATE memory_row SET {' = ?, '.join(_FACT_COLUMNS)} = ?, attrs = json_patch(attrs, ?)"
         " WHERE id = ?",

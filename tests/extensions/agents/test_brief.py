@@ -22,7 +22,7 @@ from xscore.extensions.agents.brief import (
 from xscore.extensions.agents.brief_items import BriefItem, Quote, without_code
 from xscore.extensions.agents.data_fence import FENCE
 from xscore.extensions.agents.hook_call import HookCall
-from xscore.extensions.agents.hook_events import EVENTS
+from xscore.extensions.agents.hook_events import event_function
 from xscore.extensions.agents.hook_protocols import HookMessage
 from xscore.extensions.learning.user_preferences import set_muted
 from xscore.extensions.sessions.exchange_writer import ExchangeWriter, exchange_memory
@@ -100,7 +100,7 @@ def hook(
         data=b"",
         say=texts.append,
     )
-    EVENTS[event](call)
+    event_function(event)(call)
     note_end(state_file, failure=None, session=thread, texts=call.said, brief=call.brief)
     return "".join(texts)
 
@@ -226,7 +226,7 @@ def test_drift_is_labelled_in_the_same_turn(root: Path) -> None:
         with store.transaction():
             write_memory(
                 store.connection,
-                replace(inferred, particulars=quoted),
+                replace(inferred, details=quoted),
                 before=inferred,
                 now=store.clock(),
             )

@@ -28,8 +28,8 @@ from tests.extensions.agents.hook_process import (
 )
 from tests.receipts import ANSWER
 from xscore.extensions.agents.hook_call import INDEXING
-from xscore.extensions.agents.hook_events import turn_problem
 from xscore.extensions.agents.hook_run import REFUSED
+from xscore.extensions.agents.prompt_event import turn_problem
 from xscore.platform.errors import ExitCode
 from xscore.platform.paths import find_root, user_data_dir
 from xscore.records.receipt import Coverage, UnjudgedAccount

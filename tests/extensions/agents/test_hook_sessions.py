@@ -23,9 +23,9 @@ from tests.extensions.agents.hook_process import (
     run_hook,
 )
 from xscore.extensions.agents.hook_call import HookCall
-from xscore.extensions.agents.hook_events import after_edit
 from xscore.extensions.agents.hook_protocols import read_message, thread_name
 from xscore.extensions.agents.session_recap import MAX_CHARS, render_recap
+from xscore.extensions.agents.tool_events import after_edit
 from xscore.extensions.sessions.importing import import_session
 from xscore.platform.files import write_private_file
 from xscore.platform.paths import find_root
@@ -208,7 +208,7 @@ def test_the_exchange_of_gemini_is_remembered_from_its_message(store: Store) -> 
         store.connection, "kind = 'exchange' AND thread = ?", thread
     )
     assert "prices of a cart" in exchange.text and "with sum()" in exchange.text
-    assert exchange.particulars.imported_from == "gemini"
+    assert exchange.details.imported_from == "gemini"
 
 
 def test_a_log_that_cannot_be_read_fails_softly(store: Store, tmp_path: Path) -> None:

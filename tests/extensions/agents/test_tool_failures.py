@@ -292,7 +292,7 @@ def test_what_helped_is_told_with_the_next_failure(root: Path) -> None:
     run_hook("stop", {**call_message(root), "hook_event_name": "Stop", "prompt_response": "Done."})
     with own_store(root) as store:
         (fixed,) = memory_rows.select_memories(store.connection, "kind = 'failure'", ())
-    assert fixed.id == failure.id and "cart.py" in fixed.particulars.resolution
+    assert fixed.id == failure.id and "cart.py" in fixed.details.resolution
     assert not Path(file_of(str(root))).exists()
     advice = fail(root, session_id="s9")
     assert failure.id in advice and "cart.py" in advice
@@ -418,8 +418,8 @@ def test_it_becomes_a_memory_of_an_agent_whose_log_is_not_read(root: Path) -> No
         run_line("post-tool", gemini_message(root, output=ERROR, code=1), client="gemini")
     with own_store(root) as store:
         (memory,) = memory_rows.select_memories(store.connection, "kind = 'failure'", ())
-    assert memory.kind is Kind.FAILURE and memory.particulars.occurrences == 2
-    assert memory.particulars.imported_from == "gemini"
+    assert memory.kind is Kind.FAILURE and memory.details.occurrences == 2
+    assert memory.details.imported_from == "gemini"
 
 
 def test_the_folder_of_the_file_mirrors_the_tree(root: Path) -> None:

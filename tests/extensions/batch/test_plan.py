@@ -18,7 +18,7 @@ from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Scope, Turn
 from xscore.scorer.packs import PackProfile, assign_packs
 from xscore.scorer.prompt_builder import PromptBuilder
-from xscore.scorer.repair import MemoryPart, memory_parts
+from xscore.scorer.repair import MemoryPiece, memory_pieces
 
 Known = Mapping[str, Judgment]
 
@@ -102,11 +102,13 @@ def wanted(
 ) -> Counter[str]:
     """Count what must be judged: each miss whole, or its unknown parts (all of them if all parts
     are known)."""
-    parts: list[MemoryPart] = []
+    parts: list[MemoryPiece] = []
     for miss in pool.misses:
         if miss.content_hash not in requested_elsewhere:
             parts.extend(
-                memory_parts(miss, text_of(miss.start_line, miss.tokens), max_tokens=profile.tokens)
+                memory_pieces(
+                    miss, text_of(miss.start_line, miss.tokens), max_tokens=profile.tokens
+                )
             )
     unknown = [piece for piece in parts if piece.content_hash not in pool.known]
     complete = {piece.memory for piece in parts} - {piece.memory for piece in unknown}
@@ -128,11 +130,11 @@ def lists(draw: st.DrawFn) -> tuple[PackProfile, list[tuple[str, Pool]], dict[st
     parts = [
         part
         for candidate in everything
-        for part in memory_parts(
+        for part in memory_pieces(
             candidate, texts([candidate])[candidate.id], max_tokens=profile.tokens
         )
     ]
-    known_parts = st.sets(st.sampled_from(parts)) if parts else st.just(set[MemoryPart]())
+    known_parts = st.sets(st.sampled_from(parts)) if parts else st.just(set[MemoryPiece]())
     tasks = draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5))
     known_by_task: dict[str, Known] = {}
     for task in tasks:

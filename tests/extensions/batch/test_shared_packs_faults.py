@@ -118,7 +118,7 @@ async def test_a_model_that_never_reads_the_shared_form_is_asked_as_ask_does(
     assert (
         sum(answer.coverage.judged for answer in answers) == 3 * answers[0].coverage.candidates > 0
     )
-    assert any("the form that questions share" in warning for warning in list_run.warnings)
+    assert any("shared a prompt" in warning for warning in list_run.warnings)
     in_vain = sum(map(is_of_questions, server.counts.bodies))
     assert 0 < in_vain <= 8 and list_run.took.calls == server.counts.judging_requests
     server.reset()

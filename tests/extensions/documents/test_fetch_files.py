@@ -235,6 +235,23 @@ def test_an_old_document_is_labelled_where_it_is_shown(shop: Path, tmp_path: Pat
     assert listed["documents"][0]["is_stale"]
 
 
+def test_a_passage_says_how_much_of_the_question_it_holds(shop: Path, tmp_path: Path) -> None:
+    """Not how much the code holds, which has none of it; one that answers says nothing of that."""
+    (tmp_path / "rules.md").write_text(RULES)
+    assert run("fetch", "../rules.md", cwd=shop).returncode == 0
+
+    def reason(question: str) -> str:
+        shown = run("context", question, "--kind", "document", "--json", cwd=shop)
+        receipt = json.loads(shown.stdout)
+        passages: list[dict[str, str]] = receipt["selected"] + receipt["near_misses"]
+        (passage,) = passages
+        return passage["reason"]
+
+    assert "%" not in reason("when are refunds of the orchard gateway final?")
+    partly = reason("when are refunds of the orchard gateway payable to pilgrims abroad?")
+    assert 0 < int(partly.partition("only ")[2].partition("%")[0]) < 75
+
+
 def test_a_document_changes_no_score_of_code(shop: Path, tmp_path: Path) -> None:
     """Its words do not count where words are weighed; few of its passages take places."""
     task = "where is the discount of a cart worked out?"

@@ -100,7 +100,7 @@ def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, second_store:
     memories = take_snapshot(second_store).memories
     assert len(memories) == 5
     for memory in memories:
-        counts = (memory.access_count, memory.evidence_count, memory.particulars.occurrences)
+        counts = (memory.access_count, memory.evidence_count, memory.details.occurrences)
         assert (memory.source, counts, memory.accessed_at) == (
             MemorySource.IMPORT,
             (0, 1_000, 1_000),

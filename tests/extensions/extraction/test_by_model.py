@@ -65,9 +65,7 @@ def facts_of(store: Store) -> list[str]:
     """Return the words of every extracted fact."""
     everything = filter_memories(store, MemoryFilter(statuses=tuple(MemoryStatus)))
     return [
-        f"{memory.text} {memory.particulars.quote}"
-        for memory in everything
-        if memory.particulars.quote
+        f"{memory.text} {memory.details.quote}" for memory in everything if memory.details.quote
     ]
 
 

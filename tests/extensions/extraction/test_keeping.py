@@ -26,7 +26,7 @@ REDIS = ("We decided to use Redis for the job queue because it survives restarts
 def facts(store: Store) -> list[Memory]:
     """Return the extracted facts, in any status."""
     everything = filter_memories(store, MemoryFilter(statuses=tuple(MemoryStatus)))
-    return [memory for memory in everything if memory.particulars.quote]
+    return [memory for memory in everything if memory.details.quote]
 
 
 def read(store: Store, thread: str, mode: Mode = "ask", *, now: float = NOW) -> ReadSession:
@@ -52,8 +52,8 @@ def test_a_fact_waits_with_its_quote(store: Store) -> None:
         MemorySource.INFERRED,
     )
     assert fact.confidence == pytest.approx(0.6)
-    assert fact.particulars.quote == REDIS[0]
-    assert fact.particulars.quoted_in == exchange
+    assert fact.details.quote == REDIS[0]
+    assert fact.details.quoted_in == exchange
     assert facts_to_review(store) == [fact]
 
 
@@ -62,7 +62,7 @@ def test_in_auto_a_fact_is_a_marked_candidate_and_a_preference_waits(store: Stor
     put_session(store, "s_1", [REDIS, ("I prefer small commits.", "Understood.")])
     read(store, "s_1", "auto")
     decision, preference = sorted(facts(store), key=lambda fact: fact.kind)
-    assert decision.particulars.review == "unreviewed"
+    assert decision.details.review == "unreviewed"
     assert decision.id in candidates(store)
     assert preference.kind is Kind.PREFERENCE
     assert preference.status is MemoryStatus.ARCHIVED
@@ -103,7 +103,7 @@ def test_repetition_in_another_session_is_believed_more(store: Store) -> None:
     read(store, "s_1")
     (fact,) = facts(store)
     assert fact.confidence == pytest.approx(0.6)
-    assert fact.particulars.occurrences == 2
+    assert fact.details.occurrences == 2
     put_session(store, "s_2", [("Go on.", REDIS[0])])
     read(store, "s_2")
     assert facts(store)[0].confidence == pytest.approx(0.6)
@@ -168,7 +168,7 @@ def test_an_accepted_fact_is_stated_and_a_rejected_one_does_not_come_back(store:
     after = {fact.kind: fact for fact in facts(store)}
     accepted = after[Kind.DECISION]
     assert (accepted.status, accepted.source) == (MemoryStatus.ACTIVE, MemorySource.EXPLICIT)
-    assert (accepted.confidence, accepted.particulars.review) == (1.0, "")
+    assert (accepted.confidence, accepted.details.review) == (1.0, "")
     assert statement_text(accepted) == "Use Redis 7 for the job queue."
     put_session(store, "s_2", [("From now on name branches after tickets.", "Done.")])
     assert read(store, "s_2").kept.refused == 1
@@ -202,7 +202,7 @@ def test_secrets_are_in_no_fact(store: Store) -> None:
     token = "ghp_" + "a1B2" * 9
     put_session(store, "s_1", [(f"Remember that the deploy token is {token} for now.", "Done.")])
     read(store, "s_1")
-    assert all(token not in f"{fact.text}{fact.particulars.quote}" for fact in facts(store))
+    assert all(token not in f"{fact.text}{fact.details.quote}" for fact in facts(store))
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto"])
@@ -241,7 +241,7 @@ def test_files_are_cited_where_they_are_here(store: Store) -> None:
     )
     read(store, "s_1")
     (fact,) = facts(store)
-    assert fact.particulars.paths == ("queue.py",)
+    assert fact.details.paths == ("queue.py",)
 
 
 def test_what_nobody_reviews_expires(store: Store) -> None:

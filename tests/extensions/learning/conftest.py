@@ -78,8 +78,8 @@ def decision(text: str, **fields: object) -> Memory:
         "confidence": 1.0,
     }
     alternatives = fields.pop("alternatives", ())
-    particulars = MemoryDetails(alternatives=alternatives)  # type: ignore[arg-type]  # always a tuple of names
-    return made(text, **(explicit | {"particulars": particulars} | fields))
+    details = MemoryDetails(alternatives=alternatives)  # type: ignore[arg-type]  # always a tuple of names
+    return made(text, **(explicit | {"details": details} | fields))
 
 
 def put(store: Store, *memories: Memory, thread: str = "") -> None:

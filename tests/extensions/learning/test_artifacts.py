@@ -36,7 +36,7 @@ def test_an_image_is_kept_by_its_fingerprint(store: Store) -> None:
     place.write_bytes(IMAGE)
     id_ = add(store, "The logo, in blue", "logo.png")
     (memory,) = store.memories([id_]).values()
-    assert (memory.key, memory.particulars.links) == ("logo.png", ("logo.png",))
+    assert (memory.key, memory.details.links) == ("logo.png", ("logo.png",))
     assert "File: logo.png" in memory.text
     assert status(store, id_) is MemoryStatus.ACTIVE
     place.write_bytes(IMAGE + b"!")

@@ -62,7 +62,7 @@ def test_what_a_session_noted_becomes_the_projects(store: Store) -> None:
     assert {after[id_].status for id_ in (choice.id, rule.id)} == {MemoryStatus.SUPERSEDED}
     assert after[choice.id].superseded_by in closed.carried
     assert after[elsewhere.id].status is MemoryStatus.ACTIVE
-    assert {after[id_].particulars.session for id_ in closed.carried} == {thread}
+    assert {after[id_].details.session for id_ in closed.carried} == {thread}
 
 
 def test_an_inference_does_not_replace_what_the_project_was_told(store: Store) -> None:

@@ -203,12 +203,12 @@ def test_a_dry_run_tells_everything_and_changes_no_byte(store: Store) -> None:
 def test_a_merged_failure_keeps_count_of_its_occurrences(store: Store) -> None:
     """L03: merging adds up the occurrences of a failure."""
     first, second = (
-        made(text, kind=Kind.FAILURE, days_ago=day, particulars=MemoryDetails(occurrences=day + 1))
+        made(text, kind=Kind.FAILURE, days_ago=day, details=MemoryDetails(occurrences=day + 1))
         for day, text in enumerate(SAME)
     )
     put(store, first, second)
     run(store)
-    assert held(store)[first.id].particulars.occurrences == 3
+    assert held(store)[first.id].details.occurrences == 3
 
 
 def test_use_counts_and_vectors_survive(store: Store) -> None:

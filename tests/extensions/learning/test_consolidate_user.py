@@ -137,7 +137,7 @@ def test_a_choice_made_otherwise_on_purpose_is_marked(project: OpenProject) -> N
     put(store, odd)
     done = run(store)
     (preference_,) = of_user(store)
-    assert held(store)[odd.id].particulars.exception_of == preference_.id
+    assert held(store)[odd.id].details.exception_of == preference_.id
     assert "Drizzle here, Prisma usually: chosen explicitly" in [
         action.why for action in done.actions
     ]

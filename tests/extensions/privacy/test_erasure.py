@@ -95,7 +95,7 @@ def test_everything_made_with_a_memory_goes_with_it(
     """Issue, P06: row, vector, judgment, reason, receipt entry, answer and the answer's exchange
     are all erased."""
     memory, kept = (
-        said(particulars=MemoryDetails(rationale="since the flamingo audit of spring")),
+        said(details=MemoryDetails(rationale="since the flamingo audit of spring")),
         said("Other words", ordinal=9),
     )
     put(store.connection, memory, kept)

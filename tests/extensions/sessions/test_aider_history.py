@@ -42,7 +42,7 @@ def test_lines_are_told_apart(root: Path, run: Import, past: Past) -> None:
         == "Task: what is a pack? Answer: A pack is candidates that share one prompt."
     )
     assert first.created_at == datetime(2026, 11, 20, 9, 0).timestamp() + 1
-    assert first.particulars.session == "2026-11-20 09:00:00"
+    assert first.details.session == "2026-11-20 09:00:00"
 
 
 def test_a_quoted_head_does_not_begin_a_session(root: Path, run: Import, past: Past) -> None:

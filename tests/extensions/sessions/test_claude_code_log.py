@@ -24,7 +24,7 @@ def test_one_memory_an_exchange(root: Path, own_home: Path, run: Import, past: P
         memory.text == "Task: why does the parser drop the last line?\n\n"
         "Answer: It has no newline; I fixed `read_lines`.\n\nFiles changed: src/reader.py"
     )
-    particulars = memory.particulars
+    particulars = memory.details
     assert (particulars.imported_from, particulars.session, particulars.paths) == (
         "claude-code",
         "11111111-aaaa",

@@ -286,11 +286,11 @@ def imported(
     with Store.open(find_root(root), user_data_dir=home / "data") as store:
         report = import_sessions(store, AgentFolders(home, {}, root), now=NOW)
         memories = memory_rows.select_memories(store.connection, "source = 'import'", ())
-        gone = [memory.id for memory in memories if lose and memory.particulars.session == lose]
+        gone = [memory.id for memory in memories if lose and memory.details.session == lose]
         store.connection.executemany(
             "DELETE FROM memory_row WHERE id = ?", [(name,) for name in gone]
         )
-        return report, {memory.id: memory.particulars.occurrences for memory in memories}
+        return report, {memory.id: memory.details.occurrences for memory in memories}
 
 
 def test_exchanges_and_failures_do_not_double_after_a_rebuild(root: Path, own_home: Path) -> None:
@@ -327,9 +327,7 @@ def of_kind(store: Store, kind: Kind) -> list[Memory]:
 def forget(store: Store, session: str) -> None:
     """Forget only the exchange, as `sessions forget` does."""
     (exchange,) = [
-        memory.id
-        for memory in of_kind(store, Kind.EXCHANGE)
-        if memory.particulars.session == session
+        memory.id for memory in of_kind(store, Kind.EXCHANGE) if memory.details.session == session
     ]
     chosen = [exchange]
     assert (
@@ -359,13 +357,13 @@ def test_a_failure_met_elsewhere_too_counts_less(
     for session in ("one", "two", "three"):
         told(root, own_home, session, "KeyError: 'umlaut'")
     run()
-    assert [memory.particulars.occurrences for memory in of_kind(store, Kind.FAILURE)] == [3]
+    assert [memory.details.occurrences for memory in of_kind(store, Kind.FAILURE)] == [3]
     forget(store, "two")
     (failure,), (pattern,) = of_kind(store, Kind.FAILURE), of_kind(store, Kind.PATTERN)
     assert (
-        failure.particulars.occurrences,
+        failure.details.occurrences,
         failure.evidence_count,
-        pattern.particulars.occurrences,
+        pattern.details.occurrences,
     ) == (2, 2, 2)
     forget(store, "one")
     forget(store, "three")

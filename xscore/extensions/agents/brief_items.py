@@ -147,8 +147,8 @@ class ItemMaker:
 
     def _commit_item(self, memory: Memory) -> BriefItem:
         author = ""
-        if memory.particulars.author:
-            author = f" by {memory.particulars.author[:AUTHOR_CHARS]}"
+        if memory.details.author:
+            author = f" by {memory.details.author[:AUTHOR_CHARS]}"
         message = memory.text
         for mark in _BESIDE_MESSAGE:
             message = message.partition(mark)[0]
@@ -184,7 +184,7 @@ class ItemMaker:
 
     def _fact_item(self, memory: Memory, cited: Sequence[Citation]) -> BriefItem:
         age = self._age(memory.updated_at)
-        who = f"said by {memory.particulars.author[:AUTHOR_CHARS] or 'the user'}"
+        who = f"said by {memory.details.author[:AUTHOR_CHARS] or 'the user'}"
         if memory.source is MemorySource.IMPORT and not memory.is_from_team:
             who = "imported"
         if memory.is_shown_by_files:
@@ -196,7 +196,7 @@ class ItemMaker:
         caption = f"{memory.kind} [{memory.id}], {who}, {age}{cites}"
         quotes = [Quote(memory.text)]
         # What nobody has reviewed stands with the words that it rests on.
-        words = memory.particulars.quote
+        words = memory.details.quote
         if words and words not in memory.text and is_unreviewed(memory):
             quotes.append(Quote(words, "from the words"))
         return BriefItem(memory.id, (memory.id,), caption, tuple(quotes), is_fact=True)
@@ -228,7 +228,7 @@ def without_code(words: str) -> str:
 def is_unreviewed(memory: Memory) -> bool:
     """Whether a memory was inferred or taken from a session, and nobody has reviewed it."""
     is_inferred = memory.source is MemorySource.INFERRED and not memory.is_shown_by_files
-    return is_inferred or memory.particulars.review == "unreviewed"
+    return is_inferred or memory.details.review == "unreviewed"
 
 
 def remark_of(memory: Selected) -> str:
@@ -255,4 +255,4 @@ def limited(items: Iterable[BriefItem], told_ids: Iterable[str]) -> list[BriefIt
 
 
 def _chat_of(memory: Memory) -> str:
-    return memory.particulars.session if memory.kind is Kind.EXCHANGE else ""
+    return memory.details.session if memory.kind is Kind.EXCHANGE else ""

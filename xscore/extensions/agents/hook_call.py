@@ -1,6 +1,7 @@
 """One call of a hook: the agent's message, the repository it is about, and the reply.
 
-It adds text and wakes the background process; which text, each event decides (`hook_events`).
+It adds text and wakes the background process; which text, each event decides: `hook_events` names
+its function.
 """
 
 from collections.abc import Callable

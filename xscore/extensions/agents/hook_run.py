@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from xscore.cli.opening import read_overridden
 from xscore.cli.start import STARTED_AT, run_and_report, run_process
 from xscore.extensions.agents.hook_call import HookCall
-from xscore.extensions.agents.hook_events import EVENTS
+from xscore.extensions.agents.hook_events import EVENTS, event_function
 from xscore.extensions.agents.hook_protocols import (
     addition,
     read_input,
@@ -206,13 +206,12 @@ class _HookRun(Struct):
     def answer(self) -> None:
         """Read the message, run the event, and write what it adds."""
         self.state_file = hook_state_file(find_root(Path()), user_data_dir(None))
-        work = EVENTS.get(self.event)
         if self.event == BEFORE:
             # With a client the gate has answered; it may deny only in a form that the agent knows.
             raise UsageError(
                 f"`hook {BEFORE}` needs --client", hint=f"Add --client {'|'.join(CLIENTS)}."
             )
-        if work is None:
+        if self.event not in EVENTS:
             raise UsageError(
                 f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}."
             )
@@ -237,7 +236,7 @@ class _HookRun(Struct):
         if has_older_header(root.store_file, opening.SCHEMA):
             # first: if time runs out during the migration, it is finished there.
             self.call.wake()
-        problem = work(self.call)
+        problem = event_function(self.event)(self.call)
         self.add("")
         failure = None
         if problem:

@@ -67,7 +67,7 @@ class CallThread(Generic[Result]):
         # A turn leaves reference cycles, and automatic collection is rare here.
         gc.collect()
         with suppress(RuntimeError):  # the server has ended meanwhile
-            self._loop.call_soon_threadsafe(self._settle, outcome)
+            self._loop.call_soon_threadsafe(self._pass_on, outcome)
 
     async def _settled(self) -> "asyncio.Task[Result]":
         """Return the work's task when it has ended, however it did."""
@@ -82,7 +82,7 @@ class CallThread(Generic[Result]):
             self._stop = lambda: None
         return task
 
-    def _settle(self, ended: "asyncio.Task[Result]") -> None:
+    def _pass_on(self, ended: "asyncio.Task[Result]") -> None:
         if self._outcome.done():
             return
         if ended.cancelled():

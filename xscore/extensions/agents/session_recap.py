@@ -67,7 +67,7 @@ def memories_about(store: Store, files: Iterable[str]) -> list[Memory]:
     """Return open failures and decisions that name or cite one of these files, latest first."""
     memories = open_memories_about(store.connection, files)
     latest = sorted(memories, key=lambda memory: (-memory.updated_at, memory.id))
-    return [memory for memory in latest if not memory.particulars.resolution]
+    return [memory for memory in latest if not memory.details.resolution]
 
 
 def _work(session: WorkingSession | None, pending: Iterable[str]) -> Iterator[str]:

@@ -75,7 +75,7 @@ def note_failure(call: HookCall) -> str:
     if not ending.is_transient:
         _put_on_record(call, failed_call, ending, words, memory_id)
     memory = _stored_failure(call, failed_call, ending, memory_id)
-    if memory is not None and memory.particulars.resolution:
+    if memory is not None and memory.details.resolution:
         call.add(_what_helped(memory))
     return ""
 
@@ -188,7 +188,7 @@ def store_fixes(store: Store) -> None:
         for action in record.actions:
             memory = memory_with_id(store.connection, action.memory) if action.fixed else None
             is_failure = memory is not None and memory.kind is Kind.FAILURE
-            if memory and is_failure and not memory.particulars.resolution:
+            if memory and is_failure and not memory.details.resolution:
                 resolve_failure(store, memory.id, action.fixed)
         record.actions = [action for action in record.actions if not action.succeeded]
         if lock.held:
@@ -203,9 +203,9 @@ def _failure_text(failed_call: ToolCall, ending: Ending) -> str:
 
 def _what_helped(memory: Memory) -> str:
     times = "once"
-    if memory.particulars.occurrences > 1:
-        times = f"{memory.particulars.occurrences} times"
-    helped = quoted(memory.particulars.resolution, 3 * COMMAND_CHARS)
+    if memory.details.occurrences > 1:
+        times = f"{memory.details.occurrences} times"
+    helped = quoted(memory.details.resolution, 3 * COMMAND_CHARS)
     return (
         f"xscore: this failure has happened {times} before. {DATA_NOTE}\n<{FENCE}>\n"
         f"[{memory.id}] What helped then: {helped}\n</{FENCE}>"

@@ -40,7 +40,7 @@ from xscore.scorer import repair
 from xscore.scorer.chat_replies import parse_reply
 from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.prompt_builder import dealt_ids
-from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason
+from xscore.scorer.repair import MemoryPiece, PackPrompt, RepairReason
 from xscore.scorer.replies import ReplyFaults, parse_completion
 
 MAX_WITHOUT_SCORE = 8
@@ -54,7 +54,7 @@ _AGAIN = {
 
 
 class _ReadResults(Struct):
-    judged: list[tuple[int, MemoryPart, Judgment]] = field(default_factory=list)
+    judged: list[tuple[int, MemoryPiece, Judgment]] = field(default_factory=list)
     """Question, piece, its judgment."""
     answered_requests: list[RequestName] = field(default_factory=list)
     to_replan: dict[RequestName, str] = field(default_factory=dict)
@@ -78,7 +78,7 @@ def _read_results(
     faults: of the job; updated.
     """
     readings = _ReadResults()
-    unscored: list[tuple[RequestName, Sequence[MemoryPart], RepairReason]] = []
+    unscored: list[tuple[RequestName, Sequence[MemoryPiece], RepairReason]] = []
     for name, result in chunk:
         prompt = prompts[name[1]]
         if result.completion is not None:

@@ -33,7 +33,7 @@ from xscore.records.judgment import JudgeIdentity, UnjudgedCause
 from xscore.records.turn import Scope, Turn
 from xscore.scorer.packs import PackProfile
 from xscore.scorer.prompt_builder import PromptBuilder
-from xscore.scorer.repair import MemoryPart, PackPrompt, RepairRung
+from xscore.scorer.repair import MemoryPiece, PackPrompt, RepairRung
 from xscore.store.line_search import LineMatcher
 
 JobCommand = Literal["submit", "run", "rescore"]
@@ -210,7 +210,7 @@ def replan_without_text(
 
     prompt: with the texts that the store has. Within an open transaction.
     """
-    pieces_by_text: dict[bool, list[MemoryPart]] = {}
+    pieces_by_text: dict[bool, list[MemoryPiece]] = {}
     for piece in prompt.pieces:
         pieces_by_text.setdefault(bool(piece.kind), []).append(piece)
     replanned = []
@@ -397,13 +397,13 @@ def _prompt(job_id: str, row: tuple[int, str, int, int, str, int]) -> PackPrompt
     number, pack, rung, is_kept, pieces, checksum = row
     with damage_if_invalid("what a job asks"):
         _verify_checksum(checksum, job_id, str(number), pack, pieces)
-        parts = tuple(part_without_text(*piece) for piece in json.loads(pieces))
+        parts = tuple(piece_without_text(*piece) for piece in json.loads(pieces))
         return PackPrompt(pack, parts, RepairRung(rung), bool(is_kept))
 
 
-def part_without_text(content: str, memory: str = "", parts: int = 1) -> MemoryPart:
+def piece_without_text(content: str, memory: str = "", parts: int = 1) -> MemoryPiece:
     """Return a piece of a prompt. memory: empty where it is not part of another."""
-    return MemoryPart(content, "", "", "", "", memory or content, parts)
+    return MemoryPiece(content, "", "", "", "", memory or content, parts)
 
 
 _CAUSE = f"{UnjudgedCause.INTERRUPTED}: the question was erased"

@@ -60,7 +60,7 @@ from xscore.records.turn import Scope, Turn
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, packs_to_send
 from xscore.scorer.prompt_builder import PromptBuilder
-from xscore.scorer.repair import MemoryPart, PackPrompt
+from xscore.scorer.repair import MemoryPiece, PackPrompt
 from xscore.settings.values import NO_FINAL_ROUND
 
 Slots = Callable[[Pool], Mapping[str, tuple[str, int]]]
@@ -93,7 +93,7 @@ class BatchPlanner:
         self._texts = texts
         self._numbers: dict[tuple[str, ...], int] = {}
         """Asks by name and contents."""
-        self._parts: dict[str, tuple[MemoryPart, ...]] = {}
+        self._parts: dict[str, tuple[MemoryPiece, ...]] = {}
         """Parts of oversized memories by content hash, without texts."""
         self._latest: tuple[Sequence[Candidate], Sequence[int]] = ((), ())
         """The latest misses and their prompts: questions without any judgment share them."""
@@ -106,7 +106,7 @@ class BatchPlanner:
 
     def _prompt_numbers(self, pool: Pool) -> Iterator[int]:
         for pack in packs_to_send(pool.misses, self._slots(pool), self._builder.profile):
-            to_ask: list[MemoryPart] = []
+            to_ask: list[MemoryPiece] = []
             for member in pack.members:
                 pieces = self._pieces(member)
                 unknown = [piece for piece in pieces if piece.content_hash not in pool.known]
@@ -120,15 +120,15 @@ class BatchPlanner:
                     self.prompts.append(prompt)
                 yield self._numbers[name]
 
-    def _pieces(self, member: Candidate) -> tuple[MemoryPart, ...]:
+    def _pieces(self, member: Candidate) -> tuple[MemoryPiece, ...]:
         """Return the memory, or its parts to judge, without texts; empty if it is no longer
         stored."""
         if member.tokens <= self._builder.profile.tokens:
-            return (job_rows.part_without_text(member.content_hash),)
+            return (job_rows.piece_without_text(member.content_hash),)
         if member.content_hash not in self._parts:
             pieces = self._builder.pieces_of(Pack("", (member,)), self._texts([member]))
             self._parts[member.content_hash] = tuple(
-                job_rows.part_without_text(piece.content_hash, piece.memory, piece.parts)
+                job_rows.piece_without_text(piece.content_hash, piece.memory, piece.parts)
                 for piece in pieces
             )
         return self._parts[member.content_hash]

@@ -22,7 +22,7 @@ from xscore.extensions.batch.records import Batch, BatchResult, RequestOutcome
 from xscore.extensions.batch.sending import BatchRenderer, BatchSender, with_stored_pieces
 from xscore.platform.hashing import digest
 from xscore.records.calls import Request
-from xscore.scorer.repair import MemoryPart, PackPrompt
+from xscore.scorer.repair import MemoryPiece, PackPrompt
 from xscore.store.purposes import Purpose, PurposeKey, PurposeKind, save_purposes
 
 PROMPT_KEY = digest("purposes", "1")
@@ -106,10 +106,10 @@ class PurposeCollector(ResultCollector):
             batch_rows.replan_requests(connection, job.id, to_replan)
 
 
-def part_of(subject: Subject) -> MemoryPart:
+def part_of(subject: Subject) -> MemoryPiece:
     """Return a subject as a piece of a prompt."""
     name = name_of(subject.key)
-    return MemoryPart(name, subject.key.kind, subject.path, subject.name, subject.source, name)
+    return MemoryPiece(name, subject.key.kind, subject.path, subject.name, subject.source, name)
 
 
 def name_of(key: PurposeKey) -> str:
@@ -117,7 +117,7 @@ def name_of(key: PurposeKey) -> str:
     return f"{key.kind}:{key.content}"
 
 
-def subjects_by_code(pieces: Sequence[MemoryPart]) -> dict[str, Subject]:
+def subjects_by_code(pieces: Sequence[MemoryPiece]) -> dict[str, Subject]:
     """Return the subjects of a prompt by their ids in it, which are their places.
 
     One whose outline is no longer stored is left out.

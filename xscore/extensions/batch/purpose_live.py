@@ -31,81 +31,94 @@ NONSENSE_IN_A_ROW = 2
 """Stop calling after this many replies without a readable line."""
 
 
-class LivePurposes(Struct, kw_only=True):
+class LivePurposes(Struct, frozen=True, kw_only=True):
     """What came of it."""
 
-    calls: int = 0
-    written: int = 0
-    refused: int = 0
+    calls: int
+    written: int
+    refused: int
     """Lines that their sources do not bear out."""
-    cost_usd: Decimal | None = Decimal(0)
-    problem: str = ""
+    cost_usd: Decimal | None
+    problem: str
     """Why it ended early."""
-    is_over_budget: bool = False
-    unreadable_in_a_row: int = 0
+    is_over_budget: bool
 
 
 async def write_live(
     parts: PipelineParts, writer: JudgeDescription, plan: PurposePlan
 ) -> LivePurposes:
     """Ask for every missing purpose, and keep what comes. Raises StoreError."""
-    done = LivePurposes()
     spec = writer.spec
     await import_for_judging(spec.provider)
     async with open_resources(
         parts.store, parts.settings, turn_id=f"u_{random_hex(16)}", note=parts.observer.note
     ) as resources:
         provider = resources.answering_provider(Answerer(spec.provider, spec.model, writer.host))
-        prompts = iter(plan.prompts)
-        await asyncio.gather(
-            *[_write_some(parts, writer, provider, prompts, done) for _ in range(AT_ONCE)]
+        writing = _Writing(parts, writer, provider, iter(plan.prompts))
+        await asyncio.gather(*[writing.write_some() for _ in range(AT_ONCE)])
+        return writing.result(resources.usage.spent(Stage.PURPOSE).cost_usd)
+
+
+class _Writing:
+    """The writing of purposes while it goes on, which several tasks share."""
+
+    def __init__(
+        self,
+        parts: PipelineParts,
+        writer: JudgeDescription,
+        provider: Provider,
+        prompts: Iterator[PackPrompt],
+    ) -> None:
+        self._parts = parts
+        self._writer = writer
+        self._provider = provider
+        self._prompts = prompts
+        self._calls = 0
+        self._written = 0
+        self._refused = 0
+        self._unreadable_in_a_row = 0
+        self._problem = ""
+        self._is_over_budget = False
+
+    def result(self, cost_usd: Decimal | None) -> LivePurposes:
+        """Return what came of it."""
+        return LivePurposes(
+            calls=self._calls,
+            written=self._written,
+            refused=self._refused,
+            cost_usd=cost_usd,
+            problem=self._problem,
+            is_over_budget=self._is_over_budget,
         )
-        done.cost_usd = resources.usage.spent(Stage.PURPOSE).cost_usd
-    return done
 
+    async def write_some(self) -> None:
+        """Write one prompt after the other, until none is left or something stops all."""
+        for prompt in self._prompts:
+            if self._problem:
+                return
+            try:
+                await self._write_prompt(prompt)
+            except BudgetExhausted as error:
+                self._problem = error.message
+                self._is_over_budget = True
+            except ProviderError as error:
+                self._problem = error.message
 
-async def _write_some(
-    parts: PipelineParts,
-    writer: JudgeDescription,
-    provider: Provider,
-    prompts: Iterator[PackPrompt],
-    done: LivePurposes,
-) -> None:
-    """Write one prompt after the other, until none is left or something stops all."""
-    for prompt in prompts:
-        if done.problem:
+    async def _write_prompt(self, prompt: PackPrompt) -> None:
+        subjects = subjects_by_code(prompt.pieces)
+        request = purpose_request(subjects, estimating_builder(self._writer).model)
+        completion = await self._provider.complete(request)
+        self._calls += 1
+        lines = read_lines(completion.text, subjects)
+        if lines is None:
+            self._unreadable_in_a_row += 1
+            if self._unreadable_in_a_row >= NONSENSE_IN_A_ROW:
+                self._problem = f"{self._writer.spec} returned no lines that can be read"
             return
-        try:
-            await _write_prompt(parts, writer, provider, prompt, done)
-        except BudgetExhausted as error:
-            done.problem = error.message
-            done.is_over_budget = True
-        except ProviderError as error:
-            done.problem = error.message
-
-
-async def _write_prompt(
-    parts: PipelineParts,
-    writer: JudgeDescription,
-    provider: Provider,
-    prompt: PackPrompt,
-    done: LivePurposes,
-) -> None:
-    subjects = subjects_by_code(prompt.pieces)
-    completion = await provider.complete(
-        purpose_request(subjects, estimating_builder(writer).model)
-    )
-    done.calls += 1
-    lines = read_lines(completion.text, subjects)
-    if lines is None:
-        done.unreadable_in_a_row += 1
-        if done.unreadable_in_a_row >= NONSENSE_IN_A_ROW:
-            done.problem = f"{writer.spec} returned no lines that can be read"
-        return
-    done.unreadable_in_a_row = 0
-    purposes = purposes_of(lines, subjects, writer=str(writer.spec))
-    with database.transaction(parts.store.connection) as connection:
-        save_purposes(connection, purposes, now=parts.clock())
-    kept = sum(bool(purpose.line) for purpose in purposes)
-    done.written += kept
-    done.refused += len(purposes) - kept
+        self._unreadable_in_a_row = 0
+        purposes = purposes_of(lines, subjects, writer=str(self._writer.spec))
+        with database.transaction(self._parts.store.connection) as connection:
+            save_purposes(connection, purposes, now=self._parts.clock())
+        kept = sum(bool(purpose.line) for purpose in purposes)
+        self._written += kept
+        self._refused += len(purposes) - kept

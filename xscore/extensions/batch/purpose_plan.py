@@ -177,7 +177,7 @@ def _prompts_of(subjects: Sequence[Subject]) -> list[PackPrompt]:
 
 
 def _without_texts(prompt: PackPrompt) -> PackPrompt:
-    pieces = [job_rows.part_without_text(piece.content_hash) for piece in prompt.pieces]
+    pieces = [job_rows.piece_without_text(piece.content_hash) for piece in prompt.pieces]
     return PackPrompt(prompt.pack, tuple(pieces))
 
 

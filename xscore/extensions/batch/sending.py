@@ -39,7 +39,7 @@ from xscore.providers.prices import PriceList, call_price, cost_upper_bound
 from xscore.records.calls import Request
 from xscore.records.candidates import Candidate
 from xscore.records.memory import Layer
-from xscore.scorer.repair import MemoryPart, PackPrompt, memory_parts
+from xscore.scorer.repair import MemoryPiece, PackPrompt, memory_pieces
 from xscore.settings.model import BatchSettings
 from xscore.store.store import Store
 
@@ -250,14 +250,14 @@ class BatchRenderer:
 
 def parts_in_store(
     store: Store, recipe: JobRecipe, members: Sequence[Candidate]
-) -> dict[str, tuple[MemoryPart, ...]]:
+) -> dict[str, tuple[MemoryPiece, ...]]:
     """Return each memory whose text is still stored, whole or in parts, by content hash."""
     texts = store.texts(members, tests=recipe.tests)
     max_tokens = recipe.packs.tokens
-    parts: dict[str, tuple[MemoryPart, ...]] = {}
+    parts: dict[str, tuple[MemoryPiece, ...]] = {}
     for member in members:
         if member.id in texts:
-            parts[member.content_hash] = memory_parts(
+            parts[member.content_hash] = memory_pieces(
                 member, texts[member.id], max_tokens=max_tokens
             )
     return parts
@@ -269,7 +269,7 @@ DIVISOR_AFTER_FULL = 2
 
 
 def with_stored_pieces(
-    prompts: Mapping[int, PackPrompt], stored: Mapping[str, MemoryPart]
+    prompts: Mapping[int, PackPrompt], stored: Mapping[str, MemoryPiece]
 ) -> dict[int, PackPrompt]:
     """Return prompts with these pieces, by content hash, in place of those without a text."""
     with_texts: dict[int, PackPrompt] = {}

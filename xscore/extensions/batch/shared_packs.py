@@ -58,7 +58,7 @@ from xscore.scorer.fanout import StopSignal, fan_out, workers_for
 from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.judge import Texts
 from xscore.scorer.prompt_builder import PromptBuilder
-from xscore.scorer.repair import MemoryPart, PackPrompt
+from xscore.scorer.repair import MemoryPiece, PackPrompt
 from xscore.scorer.replies import ParsedCompletion, ReplyFaults, parse_completion
 
 MAX_SHARED_REJECTED = 3
@@ -153,7 +153,7 @@ class SharedPackJudge(Struct):
         hashes = {member.content_hash for member in unit.pack.members}
         numbers = await self._claim(unit, sorted(hashes))
         # A question that is left alone with a pack judges it in its own turn.
-        pieces: Sequence[MemoryPart] = ()
+        pieces: Sequence[MemoryPiece] = ()
         if len(numbers) > 1:
             pieces = self.builder.pieces_of(unit.pack, self.texts(unit.pack.members))
         # Units hold whole memories, so that there is one prompt; none where all texts are gone.

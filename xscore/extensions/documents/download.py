@@ -10,6 +10,7 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from msgspec import Struct
 
 from xscore.extensions.documents.addresses import why_refused
@@ -152,9 +153,6 @@ class Downloader:
 
         too_large: what to do about a body that is.
         """
-        # Only where something is fetched.
-        from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
-
         if self._tls is None:
             self._tls = trusted_ssl_context()
         gate = _AddressGate(may_be_private=may_be_private(address, self._settings))

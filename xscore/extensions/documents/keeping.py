@@ -12,11 +12,19 @@ from msgspec import Struct
 from xscore.extensions.documents.parsed import DocumentForm, ParsedDocument
 from xscore.platform.database import transaction
 from xscore.platform.text import ellipsize
-from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryOrigin, MemorySource
+from xscore.records.memory import (
+    WITHIN,
+    Kind,
+    Layer,
+    Memory,
+    MemoryDetails,
+    MemoryOrigin,
+    MemorySource,
+)
 from xscore.store.commit_rows import without_erased
 from xscore.store.document_rows import FetchRecord, passages_of, write_record
 from xscore.store.events import EventName, emit_event
-from xscore.store.memory_writer import LINE_CHARS, WITHIN, make_memory, put_memories
+from xscore.store.memory_writer import LINE_CHARS, make_memory, put_memories
 from xscore.store.redaction import find_literals
 from xscore.store.removal import remove_memory_rows
 from xscore.store.store import Store
@@ -137,7 +145,7 @@ def _make_passages(
             entity=entity,
             ordinal=seen[entity],
             language="markdown",
-            particulars=MemoryDetails(imported_from=IMPORTED_FROM),
+            details=MemoryDetails(imported_from=IMPORTED_FROM),
             confidence=CONFIDENCE,
             source=MemorySource.IMPORT,
             updated_at=now,

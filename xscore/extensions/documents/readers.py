@@ -117,17 +117,18 @@ def _read_docx(job: ReadingJob) -> ParsedDocument:
         unpacked = sum(part.file_size for part in packed.infolist())
     if unpacked > MOST_UNPACKED:
         raise Unreadable(f"unpacked it would take {unpacked >> 20:,} MB")
-    from docx import Document  # each form has a library of its own
-    from docx.table import Table
+    import docx.table  # each form has a library of its own
 
-    document = Document(BytesIO(job.data))
+    document = docx.Document(BytesIO(job.data))
     parts: list[str] = []
     note = ""
     for block in document.iter_inner_content():
         if time.process_time() > READING_SECONDS:
             note = "only its first part was read"
             break
-        parts.append(_table_text(block) if isinstance(block, Table) else _paragraph_text(block))
+        parts.append(
+            _table_text(block) if isinstance(block, docx.table.Table) else _paragraph_text(block)
+        )
     cut = passages_of_text("\n\n".join(parts))
     return _document(job, str(document.core_properties.title or ""), cut, note=note)
 

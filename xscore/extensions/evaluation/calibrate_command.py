@@ -24,11 +24,11 @@ from xscore.extensions.evaluation.calibrating import (
     USUAL_RECALL,
     CaseCollector,
     check_calibration,
-    heard,
     make_calibration,
     refuse_too_little_gold,
     refuse_words,
     who_answers,
+    with_names_noted,
 )
 from xscore.extensions.evaluation.cases import CaseFile, read_cases
 from xscore.extensions.evaluation.mine_command import case_lines, refuse_without_history
@@ -143,7 +143,7 @@ async def _calibrate(
     refuse_words(pipeline.parts.judge)
     refuse_too_little_gold(cases.cases)
     collector = CaseCollector()
-    parts = heard(pipeline.parts, collector.answered_as)
+    parts = with_names_noted(pipeline.parts, collector.answered_as)
     evaluation = await run_evaluation(
         parts, cases, scope=scope, started=STARTED_AT, clones=clones, watch=collector
     )

@@ -76,7 +76,7 @@ class _NameListener(ProviderWrapper):
         return completion
 
 
-def heard(parts: PipelineParts, names: set[str]) -> PipelineParts:
+def with_names_noted(parts: PipelineParts, names: set[str]) -> PipelineParts:
     """Return the parts so that `names` gets the name of the model in every reply."""
 
     return with_calls_wrapped(parts, lambda: lambda provider: _NameListener(provider, names))
@@ -92,7 +92,7 @@ async def who_answers(parts: PipelineParts) -> tuple[JudgeDescription, set[str]]
     judge = parts.judge
     if parts.settings.judge.replay:
         return judge, names
-    async with heard(parts, names).open_resources(f"p_{random_hex(8)}") as resources:
+    async with with_names_noted(parts, names).open_resources(f"p_{random_hex(8)}") as resources:
         line = resources.judging_provider(judge.connected(), model=judge.asked_model)
         probed = await probe_host(judge, line)
     return judge.knowing(probed.capability), names

@@ -171,7 +171,7 @@ def _import_memory(
     if memory_rows.is_erased(connection, line.id):
         done.forgotten += 1
         return
-    details = MemoryDetails(**asdict(line.particulars))
+    details = MemoryDetails(**asdict(line.details))
     was_stated = line.source is MemorySource.EXPLICIT and line.kind not in _EVENTS
     # Of a team's memory that was exported: here no server keeps it up to date.
     is_of_team = details.imported_from == TEAM_ORIGIN
@@ -186,7 +186,7 @@ def _import_memory(
         language="",
         start_line=0,
         end_line=0,
-        particulars=replace(details, occurrences=min(details.occurrences, MAX_TRUSTED_COUNT)),
+        details=replace(details, occurrences=min(details.occurrences, MAX_TRUSTED_COUNT)),
         evidence_count=min(line.evidence_count, MAX_TRUSTED_COUNT),
         source=MemorySource.IMPORT,
     )

@@ -69,7 +69,7 @@ _Alias = Annotated[str, Meta(max_length=4 * ALIAS_CHARS)]
 _Time = Annotated[float, Meta(ge=0, le=LATEST_TIMESTAMP)]
 
 
-class SavedParticulars(
+class SavedDetails(
     MemoryDetails, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
     """What was said beside the text; only what is not empty is written."""
@@ -83,7 +83,7 @@ class SavedParticulars(
     extracted: Annotated[int, Meta(ge=0, le=1_000)] = 0
 
 
-NO_FACTS, _NO_PARTICULARS = CodeFacts(), SavedParticulars()
+NO_FACTS, _NO_DETAILS = CodeFacts(), SavedDetails()
 """Fields with these values are not written."""
 
 
@@ -105,7 +105,7 @@ class SavedMemory(
     start_line: _LineNumber = 0
     end_line: _LineNumber = 0
     facts: CodeFacts = NO_FACTS
-    particulars: SavedParticulars = _NO_PARTICULARS
+    details: SavedDetails = field(default=_NO_DETAILS, name="particulars")
     importance: _Share = 0.5
     confidence: _Share = 1.0
     evidence_count: _Count = 1
@@ -178,9 +178,9 @@ def saved_memory(
     # Without a place the reader derives the origin from the other fields.
     if not memory.place:
         values["origin"] = MemoryOrigin.FILE
-    details = SavedParticulars(**asdict(memory.particulars))
+    details = SavedDetails(**asdict(memory.details))
     # The very object that is the field's default, so that `omit_defaults` leaves it out.
-    values["particulars"] = _NO_PARTICULARS if details == _NO_PARTICULARS else details
+    values["details"] = _NO_DETAILS if details == _NO_DETAILS else details
     return SavedMemory(
         schema=MEMORY_SCHEMA, thread=thread or "", citations=tuple(citations), **values
     )

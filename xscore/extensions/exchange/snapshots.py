@@ -232,9 +232,9 @@ def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored) ->
     connection = store.connection
     # A user's own exchange was stored with personal data, so it comes back with them.
     is_own_exchange = saved.kind is Kind.EXCHANGE and saved.source is MemorySource.EXPLICIT
-    details = MemoryDetails(**asdict(saved.particulars))
+    details = MemoryDetails(**asdict(saved.details))
     memory, redacted = memory_writer.remake_memory(
-        saved, particulars=details, allow_pii=store.settings.allow_pii or is_own_exchange
+        saved, details=details, allow_pii=store.settings.allow_pii or is_own_exchange
     )
     done.redacted += redacted
     before = memory_rows.memory_with_id(connection, memory.id)

@@ -121,7 +121,7 @@ def _ask_for_answer(keys: str) -> str:
 
 
 def _render_fact(fact: Memory, *, now: float) -> str:
-    details = fact.particulars
+    details = fact.details
     times = counted(max(1, details.occurrences), "time")
     head = f"{bold(fact.id)}  {fact.kind}, stated {times}, {format_age(fact.updated_at, now)}"
     if details.review == "unreviewed":

@@ -131,7 +131,7 @@ class _Keeper:
         if same is not None and _stands(same):
             self._say_again(connection, same, said_fact)
             return
-        is_refused = same is not None and same.particulars.review == "rejected"
+        is_refused = same is not None and same.details.review == "rejected"
         fact = said_fact.fact
         digests = fact_digests(said_fact.kind, fact.text, fact.quote)
         # What was rejected stays so when its row is erased.
@@ -236,12 +236,12 @@ class _Keeper:
         # What an agent repeats, it may have read here; what one session says twice is one word.
         if said_fact.by == "user" and sessions and not own_sessions & sessions:
             confidence = min(max(confidence, MOST_CONFIDENCE), confidence + REPEATED_BY)
-        occurrences = memory.particulars.occurrences + 1
+        occurrences = memory.details.occurrences + 1
         repeated = replace(
             memory,
             confidence=confidence,
             evidence_count=memory.evidence_count + 1,
-            particulars=replace(memory.particulars, occurrences=occurrences),
+            details=replace(memory.details, occurrences=occurrences),
         )
         memory_writer.write_memory(connection, repeated, before=memory, now=self._now, link=False)
         set_trust(
@@ -257,9 +257,7 @@ class _Keeper:
         self._superseded += 1
         was_waiting = not _is_live(memory)
         former = memory_writer.with_status(memory, MemoryStatus.SUPERSEDED)
-        former = replace(
-            former, superseded_by=by, particulars=replace(former.particulars, review="")
-        )
+        former = replace(former, superseded_by=by, details=replace(former.details, review=""))
         memory_writer.write_memory(connection, former, before=memory, now=self._now, link=False)
         self._replace_known(connection, former)
         self._waiting -= was_waiting
@@ -305,21 +303,21 @@ def _is_live(memory: Memory) -> bool:
 
 def _stands(memory: Memory) -> bool:
     """Whether a memory is a candidate, or waits to become one."""
-    return _is_live(memory) or memory.particulars.review == "waiting"
+    return _is_live(memory) or memory.details.review == "waiting"
 
 
 def _is_inferred_fact(memory: Memory) -> bool:
-    return memory.source is MemorySource.INFERRED and bool(memory.particulars.quote)
+    return memory.source is MemorySource.INFERRED and bool(memory.details.quote)
 
 
 def _says_the_same(memory: Memory, said_fact: SaidFact) -> bool:
     fact = said_fact.fact
-    quote = " ".join(memory.particulars.quote.split()).casefold()
+    quote = " ".join(memory.details.quote.split()).casefold()
     new_quote = " ".join(fact.quote.split()).casefold()
     is_same_quote = bool(quote) and quote == new_quote
     if is_same_quote and memory.kind is said_fact.kind:
         return True
-    if memory.particulars.quoted_in == said_fact.exchange and _overlap(quote, new_quote):
+    if memory.details.quoted_in == said_fact.exchange and _overlap(quote, new_quote):
         return memory.kind is said_fact.kind
     before = DATED.sub("", statement_text(memory))
     after = DATED.sub("", fact.text)

@@ -74,7 +74,7 @@ def accept_fact(store: "Store", identifier: str, *, now: float, text: str = "") 
             source=MemorySource.EXPLICIT,
             confidence=1.0,
             updated_at=max(memory.updated_at, now),
-            particulars=replace(memory.particulars, review=""),
+            details=replace(memory.details, review=""),
         )
         return memory_writer.write_memory(connection, accepted, before=memory, now=now)
 
@@ -85,10 +85,10 @@ def reject_fact(store: "Store", identifier: str, *, now: float) -> None:
     with database.transaction(connection):
         rejected = replace(
             memory_writer.with_status(memory, MemoryStatus.ARCHIVED),
-            particulars=replace(memory.particulars, review="rejected"),
+            details=replace(memory.details, review="rejected"),
         )
         memory_writer.write_memory(connection, rejected, before=memory, now=now, link=False)
-        digests = fact_digests(memory.kind, statement_text(memory), memory.particulars.quote)
+        digests = fact_digests(memory.kind, statement_text(memory), memory.details.quote)
         extracted_facts.note_rejected(connection, digests, now=now)
 
 
@@ -124,7 +124,7 @@ def find_open_fact(store: "Store", identifier: str) -> tuple[Connection, Memory]
     """Return a fact under review, and the store that holds it. Raises NothingMatched."""
     for connection in store.connections():
         memory = memory_rows.memory_with_id(connection, identifier)
-        if memory is not None and memory.particulars.review in _OPEN:
+        if memory is not None and memory.details.review in _OPEN:
             return connection, memory
     raise NothingMatched(
         f"no fact to review has the id {identifier}",

@@ -113,7 +113,7 @@ def read_everything(store: Store, *, mode: Mode, now: float) -> list[ReadSession
     by_session: dict[str, list[Memory]] = {}
     threads = unindexed_threads(store.connection)
     for exchange in unread_exchanges(store.connection, limit=-1):
-        session = threads.get(exchange.id) or exchange.particulars.session or exchange.id
+        session = threads.get(exchange.id) or exchange.details.session or exchange.id
         by_session.setdefault(session, []).append(exchange)
     read: list[ReadSession] = []
     for exchanges in by_session.values():

@@ -113,7 +113,7 @@ def _finding(
 
 def _secrets(memories: Sequence[Memory], *, allow_pii: bool) -> Iterator[AuditFinding]:
     for memory in memories:
-        details = memory.particulars
+        details = memory.details
         texts = (
             memory.text,
             memory.card,

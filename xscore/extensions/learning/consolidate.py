@@ -144,17 +144,17 @@ def _apply_rules(
     for scope in scopes:
         merge_duplicates(draft, scope)
         fade_confidence(draft, scope)
-        _settle(draft, scope)
+        _tidy(draft, scope)
     if "session" in scopes:
         summarise_sessions(
             draft,
             closed,
             summary_of=lambda thread: summarise_session(store.connection, thread).text,
         )
-        _settle(draft, "session")
+        _tidy(draft, "session")
 
 
-def _settle(draft: ConsolidationDraft, scope: Scope) -> None:
+def _tidy(draft: ConsolidationDraft, scope: Scope) -> None:
     """Expire, merge and apply the caps until nothing changes, since each may enable another."""
     before = -1
     while before != len(draft.actions):
@@ -191,7 +191,7 @@ def _learn_of_user(
     merge_duplicates(draft, "user")
     fade_confidence(draft, "user", user_preferences.drifting_preferences(draft, changes))
     archive_weak(draft)
-    _settle(draft, "user")
+    _tidy(draft, "user")
     user_preferences.mark_exceptions(repository, draft)
     return changes
 

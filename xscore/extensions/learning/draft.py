@@ -105,6 +105,8 @@ def count_by_kind(actions: Iterable[Action]) -> dict[str, int]:
 HISTORY_KINDS = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
 """Events: always true, so they neither fade nor merge."""
 LIVE = frozenset({MemoryStatus.ACTIVE, MemoryStatus.STALE})
+LEAST_DAYS = 1.0
+"""Confidence falls by whole days or more."""
 
 
 def is_inferred_fact(memory: Memory) -> bool:

@@ -7,8 +7,7 @@ memory that changed is written whole.
 import sqlite3
 from collections.abc import Collection, Iterable
 
-from xscore.extensions.learning.draft import ConsolidationDraft, Scope, count_by_kind
-from xscore.extensions.learning.rules import LEAST_DAYS
+from xscore.extensions.learning.draft import LEAST_DAYS, ConsolidationDraft, Scope, count_by_kind
 from xscore.records.memory import Relation
 from xscore.settings import MemorySettings
 from xscore.store import memory_rows

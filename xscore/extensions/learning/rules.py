@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from xscore.extensions.learning.draft import (
     HISTORY_KINDS,
     LAYERS,
+    LEAST_DAYS,
     LIVE,
     ActionKind,
     ConsolidationDraft,
@@ -38,9 +39,6 @@ from xscore.records.memory import (
 )
 from xscore.store import memory_writer
 from xscore.store.composing import statement_text
-
-LEAST_DAYS = 1.0
-"""Confidence falls by whole days or more."""
 
 
 def fade_confidence(
@@ -123,7 +121,7 @@ def expire_waiting(draft: ConsolidationDraft, scope: Scope) -> None:
     """Erase facts of sessions that nobody has reviewed in `inferred_days`."""
     for memory in draft.of_scope(scope):
         days = draft.days_unseen(memory)
-        is_waiting = memory.particulars.review == "waiting"
+        is_waiting = memory.details.review == "waiting"
         if is_waiting and days >= draft.rules.inferred_days and memory.id not in draft.cited:
             why = f"taken from a session, not reviewed for {days:.0f} days"
             draft.erase(ActionKind.DROP, scope, memory, why=why)
@@ -168,7 +166,7 @@ def _merge_once(draft: ConsolidationDraft, scope: Scope) -> bool:
     comparable: dict[tuple[str, ...], list[Memory]] = {}
     for memory in draft.of_scope(scope):
         if memory.status in LIVE and memory.kind not in HISTORY_KINDS:
-            file = memory.path or next(iter(memory.particulars.paths), "")
+            file = memory.path or next(iter(memory.details.paths), "")
             place = (memory.layer, memory.scope, memory.kind, file)
             comparable.setdefault(place, []).append(memory)
     has_merged = False
@@ -190,7 +188,7 @@ def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory
     occurrences = evidence_count = 0
     importance = confidence = 0.0
     for memory in group:
-        occurrences += memory.particulars.occurrences
+        occurrences += memory.details.occurrences
         evidence_count += memory.evidence_count
         importance = max(importance, memory.importance)
         confidence = max(confidence, memory.confidence)
@@ -200,7 +198,7 @@ def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory
         evidence_count=evidence_count,
         importance=importance,
         confidence=confidence,
-        particulars=replace(best.particulars, occurrences=occurrences),
+        details=replace(best.details, occurrences=occurrences),
     )
     why = f"{len(group)} say the same; seen {kept.evidence_count} times in all"
     superseded = [as_superseded(memory, best.id) for memory in repeats]
@@ -244,7 +242,7 @@ def carry_over(draft: ConsolidationDraft, closed: Collection[str]) -> None:
         elif memory.key and memory.status is MemoryStatus.ARCHIVED and is_user_stated(memory):
             archived.add(_slot_of(memory))
     for noted in draft.of_scope("session"):
-        thread = draft.threads.get(noted.id) or noted.particulars.session
+        thread = draft.threads.get(noted.id) or noted.details.session
         if noted.status not in LIVE or noted.kind not in CARRIED or thread not in closed:
             continue
         if is_user_stated(noted) or _slot_of(_project_memory(noted, thread)) not in archived:
@@ -309,7 +307,7 @@ def _project_memory(noted: Memory, thread: str) -> Memory:
     parts = memory_writer.fields_of(
         noted,
         layer=layer,
-        particulars=replace(noted.particulars, session=thread),
+        details=replace(noted.details, session=thread),
         scope=MemoryScope.REPOSITORY,
         status=MemoryStatus.ACTIVE,
     )
@@ -335,7 +333,7 @@ def _summarise_one(
         title=f"Session of {count}: {first.title}"[:_TITLE_CHARS],
         text=text,
         ordinal=integer_id("summary", thread),
-        particulars=MemoryDetails(session=thread),
+        details=MemoryDetails(session=thread),
         scope=MemoryScope.SESSION,
         importance=SUMMARY_IMPORTANCE,
         source=MemorySource.INFERRED,

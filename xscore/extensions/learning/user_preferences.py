@@ -364,12 +364,12 @@ def mark_exceptions(repository: ConsolidationDraft, user: ConsolidationDraft) ->
         preference = preferences.get(topic_of_key(memory.key))
         if preference is None or not is_user_stated(memory):
             continue
-        is_marked = memory.particulars.exception_of == preference.id
+        is_marked = memory.details.exception_of == preference.id
         if is_marked or _choice(memory) == _choice(preference):
             continue
-        particulars = replace(memory.particulars, exception_of=preference.id)
-        marked = replace(memory, particulars=particulars)
-        reason = memory.particulars.rationale or "chosen explicitly"
+        details = replace(memory.details, exception_of=preference.id)
+        marked = replace(memory, details=details)
+        reason = memory.details.rationale or "chosen explicitly"
         why = f"{chosen_value(memory)} here, {chosen_value(preference)} usually: {reason}"
         repository.change(ActionKind.EXCEPT, "user", marked, why=why)
 
@@ -378,8 +378,8 @@ def _comparable(repository: ConsolidationDraft) -> list[Memory]:
     """Return the project's active memories with keys that say something of its user."""
     memories: list[Memory] = []
     for memory in repository.of_scope("project"):
-        # The commands and conventions of a repository are not the taste of its user's.
-        if memory.particulars.imported_from == OBSERVED_ORIGIN:
+        # The commands and conventions of a repository are no taste of its user's.
+        if memory.details.imported_from == OBSERVED_ORIGIN:
             continue
         if memory.key and memory.kind in COMPARED and memory.status is MemoryStatus.ACTIVE:
             memories.append(memory)

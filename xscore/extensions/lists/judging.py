@@ -194,7 +194,7 @@ class ListJudging:
                     self._job,
                     questions,
                     progress=self._progress,
-                    on_end=self._settle,
+                    on_end=self._end_question,
                     deadline=deadline,
                 )
             except ProviderError as error:  # raised below, after the rows of what was read
@@ -298,7 +298,7 @@ class ListJudging:
                 }
         self._progress.cached += len(run.items) - len(run.texts.keys() - run.cached.keys())
 
-    def _settle(self, ended: QuestionEnd) -> None:
+    def _end_question(self, ended: QuestionEnd) -> None:
         self._pass_on(
             self._runs[ended.number],
             {outcome.candidate.id: outcome for outcome in ended.outcomes},

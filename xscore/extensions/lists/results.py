@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from msgspec import Struct, field
 
+from xscore.extensions.lists.distribution import distribution_svg
 from xscore.platform.extras import require_extra
 from xscore.platform.figures import format_dollars
 from xscore.platform.text import counted, ellipsize, one_line
@@ -181,8 +182,6 @@ class JudgedItems(tuple[JudgedItem, ...]):
 
     def _repr_html_(self) -> str:
         """Return how the scores lie, the first rows as a table, and the receipt, for notebooks."""
-        from xscore.extensions.lists.distribution import distribution_svg  # only for a notebook
-
         heads = "".join(f"<th>{name}</th>" for name in JudgedItem._fields)
         lines = []
         for row in self[:_ROWS_SHOWN]:

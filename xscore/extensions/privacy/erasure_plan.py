@@ -162,7 +162,7 @@ def _follow(
 
 
 def _text_of(memory: Memory) -> str:
-    details = memory.particulars
+    details = memory.details
     parts = [
         memory.title,
         memory.card,

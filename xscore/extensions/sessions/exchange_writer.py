@@ -92,7 +92,7 @@ def exchange_memory(
         text=exchange_text(question_text, answered, *beside),
         card=exchange_card(answered, *beside),
         ordinal=imported_exchange_ordinal(exchange.origin, exchange.identity),
-        particulars=MemoryDetails(
+        details=MemoryDetails(
             imported_from=exchange.origin, session=exchange.session[:200], paths=tuple(paths)
         ),
         confidence=CONFIDENCE,
@@ -302,9 +302,9 @@ class ExchangeWriter:
             resolution = f"{fix}\n`{failed.command}` passed then.".strip()
         details = MemoryDetails(
             resolution=resolution,
-            imported_from=memory.particulars.imported_from,
-            session=memory.particulars.session,
-            paths=memory.particulars.paths,
+            imported_from=memory.details.imported_from,
+            session=memory.details.session,
+            paths=memory.details.paths,
         )
         met = failures.Occurrence(
             text=f"{failed.command}\n{failed.output}",
@@ -344,7 +344,7 @@ class ExchangeWriter:
                     memory.source,
                     memory.updated_at,
                 )
-                report.by_origin[memory.particulars.imported_from] += 1
+                report.by_origin[memory.details.imported_from] += 1
                 report.secrets_redacted += exchange.secrets
                 report.failures += len(exchange.failures)
         self._seen |= {id_: stored_states[id_] for id_ in chosen}

@@ -31,7 +31,7 @@ def test_a_statement_reaches_the_others_with_its_author(member: NewMember) -> No
     assert ann.sync().sent == 1
     assert bob.sync().added == 1
     (arrived,) = memories_with_ids(bob.store.connection, of_team(bob.store))
-    assert (arrived.particulars.author, arrived.place) == ("Ann", "github.com/acme/pay")
+    assert (arrived.details.author, arrived.place) == ("Ann", "github.com/acme/pay")
     assert arrived.text == stated.text and arrived.updated_at == stated.updated_at
     assert arrived.content_hash == stated.content_hash
     assert arrived.is_stated and arrived.source is MemorySource.IMPORT

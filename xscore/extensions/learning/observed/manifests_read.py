@@ -22,8 +22,8 @@ from xscore.extensions.learning.observed.observed_fact import ObservedFact
 from xscore.extensions.learning.observed.purposes import RunCommand
 from xscore.extensions.learning.observed.runtimes import runtime_facts
 from xscore.extensions.learning.observed.scripts import script_commands
+from xscore.platform.text import normalized_package
 from xscore.platform.toml_text import parse_toml
-from xscore.store.declared import normalized
 from xscore.store.redaction import redact
 
 _MANIFEST = re.compile(
@@ -175,7 +175,9 @@ def _packages_in(
             # What cannot be read shows nothing; the other manifests do.
             return {}, ""
     elif name in _LISTED:
-        declared = {normalized(match) for match in _LISTED[name].findall(text)[:MOST_DECLARED]}
+        declared = {
+            normalized_package(match) for match in _LISTED[name].findall(text)[:MOST_DECLARED]
+        }
     packages: dict[str, int] = {}
     declared_known = sorted(package for package in declared if package in known_packages)
     for package in declared_known[:MOST_LOCATED]:
@@ -208,7 +210,7 @@ def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
     own_name = next(filter(None, own_names), "")
     packages = set(_declared_packages(root))
     packages.add(str(root.get("packageManager", "")).partition("@")[0])
-    return packages, normalized(str(own_name))
+    return packages, normalized_package(str(own_name))
 
 
 def _declared_packages(root: Mapping[str, Any]) -> Iterator[str]:
@@ -227,7 +229,7 @@ def _declared_packages(root: Mapping[str, Any]) -> Iterator[str]:
                     # A group: what it lists is declared, its name is not.
                     yield from _requirements(entry)
                 else:
-                    yield normalized(name)
+                    yield normalized_package(name)
 
 
 def _requirements(lines: Collection[object]) -> Iterator[str]:
@@ -235,7 +237,7 @@ def _requirements(lines: Collection[object]) -> Iterator[str]:
         if isinstance(line, str):
             match = _REQUIREMENT.match(line)
             if match is not None:
-                yield normalized(match[1])
+                yield normalized_package(match[1])
 
 
 def line_naming(package: str, text: str) -> int:

@@ -86,7 +86,7 @@ def memory_of_fact(fact: ObservedFact, *, confidence: float, now: float) -> Memo
         title=f"{fact.key}: {fact.value}",
         text=f"{fact.words}{details_text(details)}",
         ordinal=integer_id(origin, fact.key, fact.value),
-        particulars=details,
+        details=details,
         key=fact.key,
         confidence=confidence,
         evidence_count=max(1, fact.count),

@@ -132,12 +132,11 @@ def connection_terms(address: TeamAddress) -> dict[str, Any]:
 
     Raises UsageError for a URL that the driver cannot read.
     """
-    from psycopg import Error  # an extra
-    from psycopg.conninfo import conninfo_to_dict
+    import psycopg.conninfo  # an extra
 
     try:
-        terms = conninfo_to_dict(address.url)
-    except (Error, ValueError):
+        terms = psycopg.conninfo.conninfo_to_dict(address.url)
+    except (psycopg.Error, ValueError):
         # Its message would show the URL, and a password in it.
         raise UsageError(
             f"{address.name} cannot be read as a URL",

@@ -132,7 +132,7 @@ def may_be_shared(memory: Memory) -> bool:
         and memory.layer in SHARED_LAYERS
         and memory.scope is not MemoryScope.SESSION
         and memory.status in LIVE_STATUSES
-        and not memory.particulars.review
+        and not memory.details.review
     )
 
 

@@ -69,16 +69,16 @@ def memory_content(
 ) -> bytes:
     """Return the content of a memory; equal memories give equal bytes."""
     details = replace(
-        memory.particulars,
+        memory.details,
         session="",
         quote="",
         quoted_in="",
         review="",
         exception_of="",
         imported_from="",
-        author=memory.particulars.author or by,
+        author=memory.details.author or by,
     )
-    remade, _ = memory_writer.remake_memory(memory, allow_pii=False, particulars=details)
+    remade, _ = memory_writer.remake_memory(memory, allow_pii=False, details=details)
     # As one is stale only where it cites changed code, each member finds out alone.
     active = replace(remade, superseded_by="", status=MemoryStatus.ACTIVE)
     unchanged = [replace(citation, is_changed=False) for citation in citations]
@@ -102,10 +102,10 @@ def local_memory(
     """Return a memory of another member as the store keeps it."""
     line = shared.memory
     details = replace(
-        line.particulars,
+        line.details,
         imported_from=TEAM_ORIGIN,
-        author=line.particulars.author or shared.by,
-        occurrences=min(line.particulars.occurrences, MAX_TRUSTED_COUNT),
+        author=line.details.author or shared.by,
+        occurrences=min(line.details.occurrences, MAX_TRUSTED_COUNT),
     )
     remade, _ = memory_writer.remake_memory(
         line,
@@ -121,7 +121,7 @@ def local_memory(
         card="",
         scope=line.scope if line.scope in _SHARED_SCOPES else MemoryScope.REPOSITORY,
         key=member_key(line.key, member),
-        particulars=details,
+        details=details,
         source=MemorySource.IMPORT,
         status=MemoryStatus.ACTIVE,
         evidence_count=min(line.evidence_count, MAX_TRUSTED_COUNT),

@@ -40,6 +40,7 @@ from xscore.settings.model import SharedSettings
 from xscore.store import memory_rows
 from xscore.store.checkpoints import is_shared_checkpoint, note_checkpoints_erased
 from xscore.store.copied_stores import has_statement_since
+from xscore.store.evidence import refresh_evidence
 from xscore.store.other_places import is_followed
 from xscore.store.store import Store
 
@@ -72,6 +73,15 @@ class BegunExchange(Struct, frozen=True):
     membership: Membership
     request: ExchangeRequest
     running: RunningRequest[ExchangeResult]
+
+    def wait(self, timeout_s: float) -> ExchangeResult:
+        """Return the answer. Raises SharedUnavailable where none comes in time, and what the
+        exchange raised."""
+        return self.running.wait(timeout_s, name=self.request.address.name)
+
+    def finish(self, store: Store, settings: SharedSettings, *, timeout_s: float) -> TeamSync:
+        """Bring what came into the store, and note how far it is. Raises what `wait` raises."""
+        return finish_exchange(store, settings, self, self.wait(timeout_s))
 
 
 def memories_address(settings: SharedSettings, *, timeout_s: float | None = None) -> TeamAddress:
@@ -117,12 +127,11 @@ def synchronise(store: Store, settings: SharedSettings, *, everything: bool = Fa
     if everything:
         membership = replace(membership, epoch="", version=0, event=-1)
     begun = begin_exchange(store, settings, membership)
-    result = begun.running.wait(COMMAND_S, name=begun.request.address.name)
+    result = begun.wait(COMMAND_S)
     done = finish_exchange(store, settings, begun, result)
     if result.taken.lacks_own and settings.memories == "write":
         begun = begin_exchange(store, settings, required_membership(store))
-        result = begun.running.wait(COMMAND_S, name=begun.request.address.name)
-        repeated = finish_exchange(store, settings, begun, result)
+        repeated = begun.finish(store, settings, timeout_s=COMMAND_S)
         done = replace(done, sent=done.sent + repeated.sent)
     return done
 
@@ -248,8 +257,6 @@ def _is_here(connection: Connection, entry: Incoming) -> bool:
 
 
 def _check_citations(store: Store, *, now: float) -> None:
-    from xscore.store.evidence import refresh_evidence  # only where something came
-
     refresh_evidence(store.connection, store.root, now=now)
 
 

@@ -11,12 +11,16 @@ lost key makes the server's copy worthless, and every member's own copy stays.
 import hmac
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from xscore.extensions.exchange.exchange_keys import exchange_key
 from xscore.platform.errors import StoreDamaged, UsageError
 from xscore.settings.model import SharedSettings
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 KEY_HINT = (
     "`xscore shared key` prints a new one, once for the whole team; each member keeps it in"
@@ -68,14 +72,17 @@ class TeamKey:
         )
         return hmac.new(self._names, message, sha256).digest()[:_NAME_BYTES].hex()
 
-    def encrypt(self, text: bytes, place: RowPlace) -> bytes:
-        """Encrypt the text of a row."""
+    def _cipher(self) -> "AESGCM":
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # an extra
 
+        return AESGCM(self._texts)
+
+    def encrypt(self, text: bytes, place: RowPlace) -> bytes:
+        """Encrypt the text of a row."""
         bound = place.bound
         # AES-GCM breaks where one nonce meets two texts, so the nonce is made of the text.
         nonce = hmac.new(self._nonces, bound + b"\0" + text, sha256).digest()[:_NONCE_BYTES]
-        return _FORM + self.id + nonce + AESGCM(self._texts).encrypt(nonce, text, bound)
+        return _FORM + self.id + nonce + self._cipher().encrypt(nonce, text, bound)
 
     def decrypt(self, content: bytes, place: RowPlace) -> bytes:
         """Return the text of a row.
@@ -83,7 +90,6 @@ class TeamKey:
         Raises OtherKey, and StoreDamaged for a row that was changed or belongs elsewhere.
         """
         from cryptography.exceptions import InvalidTag  # an extra
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         if content[:1] == _FORM and content[1 : 1 + _ID_BYTES] != self.id:
             raise OtherKey
@@ -91,7 +97,7 @@ class TeamKey:
         try:
             if content[:1] != _FORM:
                 raise InvalidTag
-            return AESGCM(self._texts).decrypt(nonce, content[_HEAD_BYTES:], place.bound)
+            return self._cipher().decrypt(nonce, content[_HEAD_BYTES:], place.bound)
         except (InvalidTag, ValueError) as error:
             raise StoreDamaged(
                 "a row of the team's server was changed, or belongs elsewhere",

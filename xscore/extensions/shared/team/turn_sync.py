@@ -113,11 +113,8 @@ def _sync_beside(store: Store, settings: SharedSettings, *, is_slow: bool) -> st
 
 
 def _finish_turn(store: Store, settings: SharedSettings, begun: "BegunExchange") -> str:
-    from xscore.extensions.shared.team.sync import finish_exchange  # as above
-
     try:
-        result = begun.running.wait(WAIT_S, name=begun.request.address.name)
-        sync = finish_exchange(store, settings, begun, result)
+        sync = begun.finish(store, settings, timeout_s=WAIT_S)
     except (SharedUnavailable, StoreDamaged, UsageError, NothingMatched) as error:
         if begun.running.is_under_way:
             # Too late may be the server's doing or this machine's: the process finds out.
