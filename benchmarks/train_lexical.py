@@ -45,7 +45,15 @@ from xscore.scorer.word_features import FEATURES
 
 ENTITIES = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 MAY_BE_NEGATIVE = frozenset(
-    {"evidence_rank", "plain_rank", "distinct_words", "name_words", "size", "is_class"}
+    {
+        "evidence_rank",
+        "plain_rank",
+        "distinct_words",
+        "name_words",
+        "size",
+        "is_class",
+        "calls_made",
+    }
 )
 """All others are evidence: more of it never scores less."""
 RIDGE, ODDS_RIDGE, PRESENCE_RIDGE = 0.1, 1e-4, 1e-3
@@ -140,7 +148,7 @@ def compare_with_package(cases: Sequence[CommitCase], weights: LearnedWeights) -
     apart = {"present_from": abs(weights.present_from - shipped.present_from)}
     for part in ("code", "probability", "presence"):
         for name, weight in getattr(weights, part).weights.items():
-            apart[f"{part}.{name}"] = abs(weight - getattr(shipped, part).weights[name])
+            apart[f"{part}.{name}"] = abs(weight - getattr(shipped, part).weights.get(name, 0.0))
     for name in nlargest(FARTHEST, apart, key=lambda name: apart[name]):
         print(f"{name}: {apart[name]:.5f} from the package's")
 

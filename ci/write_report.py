@@ -83,14 +83,20 @@ def main() -> int:
         own_file("report", ".md"),
     )
     written = _write(page)
+    # Without a turn in this run the latest one would be an earlier run's, restored with the store.
+    has_turn = is_one_turn() and bool(written.found.get("turns"))
+    turn = _write_turn(own_file("turn", ".html")) if has_turn else ""
     stdout = Path(given("STDOUT"))
     report.write_text(json.dumps(written.found), "utf-8")
     if is_check():
         comment = shown = listed(stdout)
     else:
         printed = as_it_was(stdout)
-        comment = together(written.markdown, printed, COMMENT_BYTES)
-        shown = together(written.markdown, printed, SUMMARY_BYTES)
+        told = written.markdown
+        if turn:
+            told = f"{_turn_as_markdown(own_file('turn', '.md'))}\n{told}"
+        comment = together(told, printed, COMMENT_BYTES)
+        shown = together(told, printed, SUMMARY_BYTES)
     markdown.write_text(comment, "utf-8")
     with Path(os.environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as summary:
         summary.write(shown)
@@ -103,9 +109,7 @@ def main() -> int:
     # A check that sent nothing has nothing to account for.
     has_page = page.exists() and (not is_check() or bool(spent.get("attempts")))
     set_output("page", str(page) if has_page else "")
-    # Without a turn in this run the latest one would be an earlier run's, restored with the store.
-    has_turn = is_one_turn() and bool(written.found.get("turns"))
-    set_output("turn", _write_turn(own_file("turn", ".html")) if has_turn else "")
+    set_output("turn", turn)
     set_output("cost-usd", str(spent.get("cost_usd", "")))
     set_output("calls", str(spent.get("attempts", "")))
     set_output("gate", str(written.code))
@@ -183,15 +187,20 @@ def _write(page: Path) -> Written:
     return Written(first.returncode, _report(told), markdown, first.stderr)
 
 
-def _write_turn(page: Path) -> str:
-    """Write the page of the latest turn; return its path, empty: it cannot be shown."""
-    words = xscore("show", "--quiet", f"--output={page}")
+def _write_turn(file: Path) -> str:
+    """Write the latest turn to a file; return its path, empty: it cannot be shown."""
+    words = xscore("show", "--quiet", f"--output={file}")
     with fenced():
         shown = subprocess.run(
             words, stderr=subprocess.PIPE, text=True, env=environment(), check=False
         )
         sys.stderr.write(shown.stderr)
-    return str(page) if shown.returncode == 0 and page.exists() else ""
+    return str(file) if shown.returncode == 0 and file.exists() else ""
+
+
+def _turn_as_markdown(file: Path) -> str:
+    """Return question, choices and folders of the latest turn; empty: it cannot be shown."""
+    return file.read_text("utf-8") if _write_turn(file) else ""
 
 
 def _report(told: subprocess.CompletedProcess[str]) -> dict[str, Any]:

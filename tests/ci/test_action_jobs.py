@@ -90,6 +90,7 @@ def test_a_question_has_the_page_of_its_turn(runner: Runner, host: OpenAIServer)
     assert set(runner.artifacts) == {name, Path(ran.outputs["page"]).name}
     assert "Where is the total computed?" in runner.artifacts[name]
     assert f"({ran.steps['turn']['outputs']['artifact-url']})" in body
+    assert "| folder | best score |" in body and "| folder | best score |" in ran.summary
     assert runner.use(EVAL).outputs["turn"] == ""
 
 

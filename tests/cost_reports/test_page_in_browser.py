@@ -82,7 +82,7 @@ async def test_no_foreign_text_runs(tab: browser.Tab, tmp_path: Path, words: str
 
     assert await tab.run("window.ran") is None
     assert (
-        await tab.run("document.querySelectorAll('script, style, img, iframe, object').length") == 2
+        await tab.run("document.querySelectorAll('script, style, img, iframe, object').length") == 4
     )
     assert await tab.run("document.querySelector('.memories b').textContent") == words.upper()
     assert tab.dialogs == [] and tab.complaints == []
@@ -142,7 +142,7 @@ async def test_a_table_that_scrolls_on_a_phone_says_so(tab: browser.Tab, tmp_pat
         .map(wide =>
             getComputedStyle(wide.querySelector('caption'), '::after').content.includes('scroll')
             && getComputedStyle(wide).backgroundImage.includes('gradient'))"""
-    assert await tab.run(scrolls) == [True] * 5
+    assert await tab.run(scrolls) == [True] * 6
 
 
 @pytest.mark.parametrize("width", [360, 1200])
@@ -206,7 +206,7 @@ async def test_a_screen_reader_is_told_of_every_plot(tab: browser.Tab, tmp_path:
     drawings = [name for role, name in nodes if role in {"image", "img"}]
     assert figures == [
         "Cost per turn",
-        "Cache hit rate",
+        "Coverage and caches",
         "Latency by stage",
         "Calls and retries",
         "Scores by openai:gpt-5-nano",
@@ -214,7 +214,7 @@ async def test_a_screen_reader_is_told_of_every_plot(tab: browser.Tab, tmp_path:
     ]
     assert drawings == figures
     assert [name for role, name in nodes if role == "heading"][:2] == [
-        "xscore report",
+        "What questions cost, and what they chose",
         "What was asked, and what was chosen",
     ]
     assert all(
@@ -226,7 +226,8 @@ async def test_a_screen_reader_is_told_of_every_plot(tab: browser.Tab, tmp_path:
 
 
 async def test_the_page_stands_without_its_script(tab: browser.Tab, tmp_path: Path) -> None:
-    """Without JavaScript everything is there: plots, sorted tables, turns; no dead buttons."""
+    """Without JavaScript all words and figures are there, those of plots as tables; no dead
+    buttons."""
     await tab.send("Emulation.setScriptExecutionDisabled", value=True)
     path = await show(tab, report_of(5, 3), tmp_path)
     nodes = await tree(tab)

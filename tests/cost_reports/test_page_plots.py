@@ -1,4 +1,4 @@
-"""The plots of the page: round ticks, few bars for many turns, matching sums, readable letters."""
+"""The plots of the page: few bars for many turns, matching sums, readable letters."""
 
 import re
 from decimal import Decimal
@@ -9,15 +9,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.cost_reports.page_reports import MODELS, report_of, timings
+from tests.cost_reports.page_reports import MODELS, memory, report_of, timings
 from xscore.cost_reports import plots
+from xscore.cost_reports.choice_plots import agreement_plot, answer_use_plot
+from xscore.cost_reports.gate import measure_report
 from xscore.cost_reports.latency_plot import latency_plot
 from xscore.cost_reports.page import templates
-from xscore.cost_reports.plot_shapes import Figure, ticks
+from xscore.cost_reports.plot_shapes import Figure, Panel
 from xscore.cost_reports.plots import MAX_BUCKETS, bucket_turns
-from xscore.cost_reports.records import ScoreHistogram, Spent, TurnLine
+from xscore.cost_reports.records import ScoreHistogram, Spent, StageP95, TurnDetail, TurnLine
 
-BAR = re.compile(r'<rect x="[^"]*" y="([^"]*)" width="[^"]*" height="([^"]*)"')
 STYLE = files("xscore.cost_reports").joinpath("page_parts/page.css").read_text()
 NAMED = {
     name: (light, dark)
@@ -65,19 +66,6 @@ def drawn(figure: Figure) -> str:
     return str(templates().get_template("macros.html.j2").module.figure(figure, "plot"))  # type: ignore[attr-defined]  # a macro of the template
 
 
-@given(st.floats(min_value=1e-6, max_value=1e9), st.sampled_from([2, 4]))
-@example(1.3, 4)
-@example(1.5, 2)
-@settings(max_examples=25)
-def test_ticks_are_round_few_and_reach_the_highest(top: float, max_ticks: int) -> None:
-    """An axis starts at 0, reaches the maximum, and has at most six ticks in steps of 1, 2 or 5."""
-    marks = ticks(top, max_ticks)
-
-    assert marks[0] == 0 and marks[-1] >= top * 0.999
-    assert 2 <= len(marks) <= 6
-    assert f"{marks[1]:.0e}"[0] in "125"
-
-
 def turn_of(calls: int, limited: int, failed: int, usd: Decimal) -> TurnLine:
     """Return a turn that made N calls."""
     spent = Spent(
@@ -104,21 +92,21 @@ USD = st.decimals(min_value=0, max_value=9, places=12)
     [turn_of(1, 0, 0, Decimal(1)), turn_of(1, 1, 0, Decimal(1)), turn_of(2, 1, 1, Decimal("1.3"))]
     * 30
 )
-def test_no_bar_leaves_its_frame(turns: list[TurnLine]) -> None:
-    """Whatever the averages, each bar starts below the top of its frame."""
+def test_bars_are_as_high_as_their_numbers(turns: list[TurnLine]) -> None:
+    """Parts of a bar lie on each other from zero up, and add up to what the turns took."""
     buckets = bucket_turns(turns)
 
-    for figure, tops in (
-        (plots.cost_plot(buckets), {160.0: 20}),
-        (plots.calls_plot(buckets), {110.0: 20, 200.0: 146}),
-    ):
-        for stack in re.findall(r"<g><title>.*?</g>", drawn(figure), re.DOTALL):
-            bars = [[float(number) for number in bar] for bar in BAR.findall(stack)]
-            if bars:
-                lowest = max(y + height for y, height in bars)
-                distances = {abs(bottom - lowest): bottom for bottom in tops}
-                foot = distances[min(distances)]
-                assert min(y for y, _ in bars) >= tops[foot] - 0.6
+    for figure in (plots.cost_plot(buckets), plots.calls_plot(buckets)):
+        for panel in figure.panels:
+            assert len(panel.times) == len(panel.stacks) == len(buckets)
+            for _, bar in panel.stacks:
+                ends = [0.0, *[high for _, _, high in bar]]
+                assert [low for _, low, _ in bar] == ends[:-1]
+    heights = [bar[0][2] for _, bar in plots.calls_plot(buckets).panels[0].stacks]
+    answered = [
+        sum(turn.spent.calls for turn in bucket.turns) / len(bucket.turns) for bucket in buckets
+    ]
+    assert heights == pytest.approx(answered)
 
 
 @pytest.mark.parametrize("count", [0, 1, 51, 1_000])
@@ -154,31 +142,62 @@ def test_many_models_share_a_colour() -> None:
 
 def test_a_stage_without_time_stands_in_the_table_alone() -> None:
     """Cached turns judge nothing and leave no mark at the edge of the plot."""
-    page = drawn(latency_plot(timings()))
+    figure = latency_plot(timings())
+    (panel,) = figure.panels
 
-    assert "turn: judge, cached" not in page
-    assert page.count("turn: judge") == 4  # its label and hint, and two lines of the table
-
-
-def test_the_threshold_is_drawn_where_it_is() -> None:
-    """Bins below the threshold have the other colour, and small ones stay visible beside large
-    ones."""
-    page = drawn(
-        plots.score_plot(
-            ScoreHistogram(judge="lexical", turns=2, scores=(900, 4, *(5,) * 18), threshold=0.35)
-        )
-    )
-
-    assert page.count('class="quiet"') == 7
-    assert "threshold 0.35" in page
+    assert [spread.hint for spread in panel.spreads if "turn: judging, cached" in spread.hint] == []
+    assert [row[1] for row in figure.numbers.rows if row[0] == "turn: judging"] == [
+        "live",
+        "cached",
+    ]
 
 
-def test_turns_of_several_thresholds_show_none() -> None:
-    """One line through all of them would be wrong for some; every bar has one colour."""
-    page = drawn(
-        plots.score_plot(
-            ScoreHistogram(judge="lexical", turns=2, scores=(900, 4, *(5,) * 18), threshold=None)
-        )
-    )
+def test_latencies_stand_beside_those_of_the_baseline() -> None:
+    """A stage that the baseline has shows its p95 of then; others show none."""
+    before = StageP95(of="turn", stage="judge", kind="live", count=9, p95_s=12.5)
+    baseline = replace(measure_report(report_of(1, 0)), timings=(before,))
+    figure = latency_plot(timings(), baseline)
 
-    assert 'class="quiet"' not in page and "threshold 0." not in page
+    marks = {spread.name: spread.before for spread in figure.panels[0].spreads if spread.before}
+    assert marks == {"turn: judging": 12.5}
+    assert ("tick ink", "p95 of the baseline") in figure.legend
+    assert ("tick ink", "p95 of the baseline") not in latency_plot(timings()).legend
+
+
+def histogram(threshold: float | None) -> Panel:
+    """Return the plot of a judge's scores."""
+    scores = (900, 4, *(5,) * 18)
+    of_judge = ScoreHistogram(judge="lexical", turns=2, scores=scores, threshold=threshold)
+    (panel,) = plots.score_plot(of_judge).panels
+    return panel
+
+
+def test_the_cut_is_drawn_where_it_is() -> None:
+    """Every bin has its count; turns of several cuts show none, which would be wrong for some."""
+    assert [bar[0][2] for _, bar in histogram(0.35).stacks] == [900, 4, *(5,) * 18]
+    assert (histogram(0.35).threshold, histogram(0.35).threshold_title) == (0.35, "cut 0.35")
+    assert (histogram(None).threshold, histogram(None).threshold_title) == (None, "")
+
+
+def test_a_judge_asked_twice_is_held_to_itself() -> None:
+    """How far two scores lie apart, and how often both fall on the same side of the cut."""
+    pairs = ((0.7, 0.72), (0.6, 0.8), (0.1, 0.9), ())
+    selected = [replace(memory(score=0.8), threshold=0.7, draws=draws) for draws in pairs]
+    detail = TurnDetail(selected=tuple(selected), near_misses=(), turn_id="t_1")
+    figure = agreement_plot([detail])
+
+    heights = [bar[0][2] for _, bar in figure.panels[0].stacks]
+    assert sum(heights) == 3 and (heights[0], heights[4], heights[-1]) == (1, 1, 1)
+    assert "33 %" in figure.summary
+    assert agreement_plot([replace(detail, selected=())]).why_empty
+
+
+def test_what_answers_used_is_counted() -> None:
+    """A turn with an answer has a bar of what it chose, and of that what it cites."""
+    line = report_of(1, 0).turns[0]
+    chosen = (memory(id="m_1"), memory(id="m_2"))
+    detail = TurnDetail(selected=chosen, near_misses=(), turn_id=line.id, cited=(chosen[0].id,))
+    figure = answer_use_plot([detail, replace(detail, cited=None)], [line])
+
+    assert [bar for _, bar in figure.panels[0].stacks] == [[("c1", 0, 1), ("quiet", 1, 2)]]
+    assert answer_use_plot([replace(detail, cited=None)], [line]).why_empty

@@ -14,6 +14,7 @@ from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.explaining import explain_choice
 from xscore.pipeline.store_status import read_store_status
+from xscore.records.events import Note, Observer, TurnEvent
 from xscore.records.memory import Kind, Layer, MemoryScope
 from xscore.records.receipt import Answer
 from xscore.records.statement import Statement
@@ -93,6 +94,7 @@ async def test_memories_of_another_repository_are_judged_and_kept_by_score(
     assert "acme/lib: src/rates.py" in kept and "acme/lib: d" in kept
     (joined,) = answer.also
     assert joined.name == LIB_NAME and joined.left_out == 0
+    assert answer.scope.also == (LIB_NAME,)
     assert answer.coverage.candidates == alone.coverage.candidates + joined.memories
     # What was judged without the library is not judged repeated, and with it nothing twice.
     assert answer.coverage.judged == joined.memories and repeated.coverage.judged == 0
@@ -151,6 +153,53 @@ async def test_one_that_cannot_be_read_costs_a_line(
     shutil.rmtree(lib)
     gone = await ask(shop, also(settings_for(server), "acme/lib"))
     assert len(gone.warnings) == 1 and gone.coverage.judged == 0
+
+
+async def test_what_is_odd_about_one_is_said_in_a_line(
+    shop: Path, lib: Path, server: OpenAIServer, tmp_path: Path
+) -> None:
+    """Commits since its index, and a second clone of the same name: a line each, and a repository
+    that says it is another cannot take its place unseen."""
+    settings = also(settings_for(server), "acme/lib")
+    assert await notes_of(shop, settings) == []
+    git(lib, "commit", "-q", "--allow-empty", "-m", "A later word on how rates are rounded")
+    (note,) = await notes_of(shop, settings)
+    assert "xscore index" in note and str(lib) in note
+    write_files(tmp_path / "other", {"a.py": "def planted() -> None:\n    pass\n"})
+    namesake = commit_all(tmp_path / "other")
+    git(namesake, "remote", "add", "origin", "https://github.com/acme/lib")
+    async with Pipeline.open(namesake, settings_for(server)) as pipeline:
+        await pipeline.index()
+    (note,) = await notes_of(shop, settings)
+    assert "2 places" in note and str(namesake) in note
+
+
+async def notes_of(root: Path, settings: Settings) -> list[str]:
+    """Run a turn; return what it noted of the library."""
+    notes: list[str] = []
+
+    class Listener(Observer):
+        def on(self, event: TurnEvent) -> None:
+            if isinstance(event, Note):
+                notes.append(event.text)
+
+    async with Pipeline.open(root, settings, observer=Listener()) as pipeline:
+        await pipeline.ask(TASK, answer=False)
+    return [note for note in notes if LIB_NAME in note]
+
+
+async def test_another_turn_of_the_same_pipeline_reads_none(
+    shop: Path, lib: Path, server: OpenAIServer
+) -> None:
+    """A repository that one turn names is in no later turn that does not."""
+    async with Pipeline.open(shop, settings_for(server, model="lexical")) as pipeline:
+        alone = await pipeline.ask(TASK, answer=False)
+        named = replace(TASK, scope=Scope(also=("acme/lib",)))
+        assert (await pipeline.ask(named, answer=False)).also
+        later = await pipeline.ask(TASK, answer=False)
+        assert not later.also and not pipeline.store.others
+        scores = [(memory.id, memory.score) for memory in alone.near_misses]
+        assert [(memory.id, memory.score) for memory in later.near_misses] == scores
 
 
 async def test_its_store_is_only_read(shop: Path, lib: Path, server: OpenAIServer) -> None:

@@ -2,6 +2,7 @@
 is."""
 
 import csv
+import math
 from pathlib import Path
 
 from xscore.records.candidates import Candidate
@@ -10,6 +11,7 @@ from xscore.records.memory import Edge, Kind, Layer, Relation
 from xscore.records.turn import Turn
 from xscore.scorer.learned_words import ODDS_TERMS, PRESENCE_TERMS, load_weights
 from xscore.scorer.lexical import LexicalJudge
+from xscore.scorer.weighed_pool import WeighedPool
 from xscore.scorer.word_features import FEATURES
 from xscore.settings import SelectionSettings
 from xscore.store.term_vectors import term_vector
@@ -66,6 +68,25 @@ def test_who_is_called_by_what_the_task_names_scores_more_and_the_reason_says_so
     assert linked[1].score > plain[1].score
     assert "called by parse_header, which the task names" in linked[1].reason
     assert "called by" not in plain[1].reason
+
+
+def test_what_is_linked_counts_on_average_and_tests_do_not() -> None:
+    """One called function of two has words of the task: half of its evidence counts, and a test
+    that has them too adds nothing."""
+    candidates, vectors = pool_of(
+        ("parse_header", "parse the header of a frame"), ("split", "split a frame"), *UNRELATED
+    )
+    links = [
+        Edge("m1", "m0", Relation.CALLS),
+        Edge("m1", "m2", Relation.CALLS),
+        Edge("m0", "m1", Relation.TESTS),
+    ]
+    turn = Turn(task="`parse_header` drops the last header of a frame")
+    weighed = WeighedPool(turn, candidates, lambda: vectors, links=lambda _ids: links)
+    row = list(weighed.shortlist.rows).index(1)
+    features = dict(zip(FEATURES, weighed.shortlist.features[row], strict=True))
+    assert features["calls_made"] == math.log1p(2)
+    assert features["mean_linked"] == features["best_callee"] / 2 > 0
 
 
 def test_an_instruction_about_something_else_keeps_nothing() -> None:

@@ -21,6 +21,7 @@ from xscore.cost_reports.records import CostReport, GateReport, ReportQuery
 from xscore.cost_reports.report import RepositoryLedger, build_report
 from xscore.cost_reports.report_files import (
     MARKDOWN_GROUPS_SHOWN,
+    baseline_for_page,
     check_outputs,
     check_report,
     form_of_file,
@@ -170,7 +171,7 @@ def _build_report(store: "Store", flags: Flags) -> int:
         if form == "parquet":
             content = report_parquet(report)
         else:
-            content = _render(report, gate, form).encode()
+            content = _render(report, gate, form, flags).encode()
         write_atomically(path, content)
         flags.terminal.note(f"report written to {path}")
     return _print_report(report, gate, flags)
@@ -237,12 +238,13 @@ def _resolve_turn(turn: str, ledgers: list[RepositoryLedger]) -> str:
         raise
 
 
-def _render(report: CostReport, gate: GateReport | None, form: str) -> str:
+def _render(report: CostReport, gate: GateReport | None, form: str, flags: Flags) -> str:
     match form:
         case "html":
             from xscore.cost_reports.page import render_page  # only for a page
 
-            return render_page(replace(report, turns=report.turns[:PAGE_LINES]))
+            baseline = baseline_for_page(flags.given["baseline"])
+            return render_page(replace(report, turns=report.turns[:PAGE_LINES]), baseline=baseline)
         case "csv":
             return report_csv(report)
         case "markdown":
@@ -258,9 +260,9 @@ def _print_report(report: CostReport, gate: GateReport | None, flags: Flags) -> 
         body = to_json(replace(report, turns=report.turns[:JSON_LINES], details=()))
         print_json(body if gate is None else {**body, "gate": record_json(gate)})
     elif options["format"] not in (None, "text"):
-        terminal.data(_render(report, gate, options["format"]))
+        terminal.data(_render(report, gate, options["format"], flags))
     elif options["format"] or not writes_elsewhere:
-        write_stdout(_render(report, gate, "text"))
+        write_stdout(_render(report, gate, "text", flags))
     if gate is not None:
         return print_gate(gate, terminal)
     if options["update_baseline"]:

@@ -1,15 +1,17 @@
-"""The plot of latency: a line from p50 to p99 for each stage, on a logarithmic scale.
+"""The plot of latency: a line from p50 to p99 for each stage, on a logarithmic scale, with the p95
+of the baseline.
 
 Trade-off: what is faster than a millisecond stands at the left edge.
 """
 
 from collections.abc import Sequence
-from math import ceil, floor, isfinite, log10
+from math import isfinite
 
-from xscore.cost_reports.plot_shapes import Figure, Mark, Panel, Spread
-from xscore.cost_reports.records import Timing
+from xscore.cost_reports.plot_shapes import Axis, Figure, Panel, Spread
+from xscore.cost_reports.records import GateFigures, StageP95, Timing
 from xscore.cost_reports.report_lines import ReportTable
-from xscore.platform.figures import format_duration
+from xscore.pipeline.stage_words import stage_words
+from xscore.platform.figures import DASH, format_duration
 from xscore.records.calls import Stage
 from xscore.records.receipt import Latency
 
@@ -19,7 +21,7 @@ STAGES = tuple(dict.fromkeys((*Latency.__struct_fields__, *map(str, Stage))))
 """In the order of the plot: the parts of a turn, then kinds of calls that are not part of one."""
 
 
-def latency_plot(timings: Sequence[Timing]) -> Figure:
+def latency_plot(timings: Sequence[Timing], baseline: GateFigures | None = None) -> Figure:
     """Show a line from p50 to p99 for each stage; a stage that took no time is only in the
     table."""
     title = "Latency by stage"
@@ -27,17 +29,24 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
     drawn = [timing for timing in timed if timing.p99_s > 0 and isfinite(timing.p99_s)]
     if not drawn:
         return Figure(title=title, why_empty="nothing was timed")
-    first, last = _powers_of(drawn)
-    rows = [(_name_of_timing(timing), timing.kind, *_format_timing(timing)) for timing in timed]
-    spreads = [_spread(timing, first, last) for timing in drawn]
+    before = _baseline_p95(baseline)
+    rows: list[tuple[str, ...]] = []
+    for timing in timed:
+        p95_before = before.get(_key(timing))
+        was = DASH if p95_before is None else format_duration(p95_before)
+        rows.append((_name_of_timing(timing), timing.kind, *_format_timing(timing), was))
+    spreads = [_spread(timing, before.get(_key(timing))) for timing in drawn]
     panel = Panel(
-        x_title="logarithmic scale",
-        x_marks=_marks_of_powers(first, last),
-        left=88,
-        top=6,
-        bottom=14 + 14 * len(spreads),
+        x=Axis(title="logarithmic scale", form="seconds", scale="log", low=FASTEST_S),
         spreads=spreads,
     )
+    legend = [
+        *(("c1", "live"), ("c2", "cached")),
+        *(("round ink", "p50"), ("square ink", "p95"), ("diamond ink", "p99")),
+    ]
+    if any(spread.before is not None for spread in spreads):
+        legend.append(("tick ink", "p95 of the baseline"))
+    heads = ("stage", "kind", "count", "p50", "p95", "p99", "p95 of the baseline")
     return Figure(
         title=title,
         summary=(
@@ -45,38 +54,23 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
             " cache served."
         ),
         panels=[panel],
-        legend=[
-            *(("c1", "live"), ("c2", "cached")),
-            *(("round ink", "p50"), ("square ink", "p95"), ("diamond ink", "p99")),
-        ],
-        numbers=ReportTable(("stage", "kind", "count", "p50", "p95", "p99"), rows, words=2),
+        legend=legend,
+        numbers=ReportTable(heads, rows, words=2),
     )
 
 
-def _powers_of(timings: Sequence[Timing]) -> tuple[int, int]:
-    """Return the powers of ten of the ends of an axis that holds these timings."""
-    fastest = max(min([timing.p50_s for timing in timings]), FASTEST_S)
-    slowest = max(2 * FASTEST_S, *[timing.p99_s for timing in timings])
-    # A power that is a hair off a whole number is that number.
-    first = floor(log10(fastest) + 1e-9)
-    last = ceil(log10(slowest) - 1e-9)
-    return first, max(last, first + 1)
+def _key(timing: Timing | StageP95) -> tuple[str, str, str]:
+    return timing.of, timing.stage, timing.kind
 
 
-def _marks_of_powers(first: int, last: int) -> list[Mark]:
-    # All marks of a long axis would touch each other.
-    step = 1 if last - first < 6 else 2
-    marks: list[Mark] = []
-    for power in range(first, last + 1, step):
-        text = f"{10.0**power:g} s"
-        if power < 0:
-            text = f"{10.0 ** (power + 3):g} ms"
-        marks.append(((power - first) / (last - first), text))
-    return marks
+def _baseline_p95(baseline: GateFigures | None) -> dict[tuple[str, str, str], float]:
+    if baseline is None:
+        return {}
+    return {_key(timing): timing.p95_s for timing in baseline.timings if timing.count}
 
 
 def _name_of_timing(timing: Timing) -> str:
-    return f"{timing.of}: {timing.stage}"
+    return f"{timing.of}: {stage_words(timing.of, timing.stage)}"
 
 
 def _format_timing(timing: Timing) -> tuple[str, str, str, str]:
@@ -85,16 +79,18 @@ def _format_timing(timing: Timing) -> tuple[str, str, str, str]:
     return f"{timing.count:,}", p50, p95, p99
 
 
-def _spread(timing: Timing, first: int, last: int) -> Spread:
-    """Place a stage on an axis from 10 to the power of `first` to that of `last` seconds."""
+def _spread(timing: Timing, before_s: float | None) -> Spread:
     count, p50, p95, p99 = _format_timing(timing)
     name = _name_of_timing(timing)
     hint = f"{name}, {timing.kind}, {count} times: p50 {p50}, p95 {p95}, p99 {p99}"
-    places: list[float] = []
-    for seconds in (timing.p50_s, timing.p95_s, timing.p99_s):
-        power = log10(max(seconds, 10.0**first))
-        places.append((power - first) / (last - first))
-    return Spread(name, hint, "c1" if timing.kind == "live" else "c2", *places)
+    if before_s is not None:
+        hint += f"; p95 of the baseline {format_duration(before_s)}"
+    low, middle, high = [
+        max(value, FASTEST_S) for value in (timing.p50_s, timing.p95_s, timing.p99_s)
+    ]
+    colour = "c1" if timing.kind == "live" else "c2"
+    before = None if before_s is None else max(before_s, FASTEST_S)
+    return Spread(name, hint, colour, low, middle, high, before)
 
 
 def _stage_order(timing: Timing) -> tuple[bool, int, str, bool]:

@@ -1,22 +1,25 @@
 """The report as one self-contained HTML file that loads nothing and runs only its own script.
 
 The content security policy names the style and the script by their hashes and lets nothing else in,
-whatever a memory says. Without the script only sorting, expanding all and the choice of light or
-dark are missing. The same report gives the same bytes. Trade-off: no library draws the plots, so
-they can only do what `svg.html.j2` can.
+whatever a memory says. Plots are drawn by `plots.js` and a bundle of d3 (`vendor/plotting.js`)
+from one block of JSON; without scripts the numbers of each stand in its table. The same report
+gives the same bytes.
 """
 
 from base64 import b64encode
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from xscore.cost_reports.plot_shapes import Figure
 from xscore.cost_reports.plots import report_plots
-from xscore.cost_reports.records import CostReport
+from xscore.cost_reports.records import CostReport, GateFigures, TurnLine
 from xscore.cost_reports.report_lines import (
     ReportTable,
     format_priced,
@@ -32,19 +35,27 @@ from xscore.cost_reports.report_text import (
     report_tables,
     summary_rows,
 )
-from xscore.platform.figures import format_duration, format_share, format_time
+from xscore.pipeline.json_form import script_json
+from xscore.platform.figures import format_duration, format_share, format_time, format_tokens
 from xscore.platform.text import ellipsize, escape_controls
 
 TASK_CHARS = 4_000
 CAPTIONS = {"time of": "Time by stage", "evaluated": "Evaluations, newest first"}
 """Captions of tables without calls, by their first header."""
+SCRIPTS = ("page.js", "ramp.js", "plots.js")
+"""Readable scripts, in the order in which they need each other."""
+DEAREST_SHOWN = 8
 DETAILS_SHOWN = 10
 """Turns whose choices are listed first; one click shows the others."""
 
 
-def render_page(report: CostReport, *, home: str = "") -> str:
-    """Return the page. home: the address of the list of questions, where a server has one."""
-    style, script = page_part("page.css"), page_part("page.js")
+def render_page(report: CostReport, *, baseline: GateFigures | None = None, home: str = "") -> str:
+    """Return the page.
+
+    baseline: what latencies are shown against.
+    home: the address of the list of questions, where a server has one.
+    """
+    plots = report_plots(report, baseline)
     places: dict[str, str] = {}
     for index, detail in enumerate(report.details, start=1):
         places[detail.turn_id] = f"#turn-{index}"
@@ -54,21 +65,44 @@ def render_page(report: CostReport, *, home: str = "") -> str:
         tables.append((caption, table))
     page = templates().get_template("page.html.j2")
     return page.render(
-        policy=Markup(content_security_policy(style, script)),  # noqa: S704  from packaged files, as are the next two
-        style=Markup(style),  # noqa: S704  a packaged file
-        script=Markup(script),  # noqa: S704  a packaged file
+        **page_assets(plots),
         home=home,
         report=report,
         period=describe_period(report),
         total=sum(report.turns_by_state.values()),
         summary=[row for row in summary_rows(report) if row[1]],
-        plots=report_plots(report),
+        plots=plots,
+        dearest=dearest_turns(report.turns),
         tables=tables,
         turns=_turns_table(report),
         first=DETAILS_SHOWN,
         lines={line.id: line for line in report.turns},
+        hrefs_of=places,
         hrefs=[places.get(line.id, "") for line in report.turns],
     )
+
+
+def page_assets(figures: Sequence[Figure]) -> dict[str, Markup]:
+    """Return style, scripts and policy of a page with plots, and what these are drawn from."""
+    style = page_part("page.css")
+    script = "\n".join(map(page_part, SCRIPTS))
+    drawing = page_part("../vendor/plotting.js")
+    panels = [figure.panels for figure in figures if not figure.why_empty]
+    return {
+        "policy": Markup(content_security_policy(style, drawing, script)),  # noqa: S704  from packaged files
+        "style": Markup(style),  # noqa: S704  a packaged file
+        "drawing": Markup(drawing),  # noqa: S704  a packaged file
+        "script": Markup(script),  # noqa: S704  packaged files
+        "plot_data": Markup(script_json(msgspec.to_builtins(panels))),  # noqa: S704  JSON in which `<` is escaped
+    }
+
+
+def dearest_turns(turns: Sequence[TurnLine]) -> list[TurnLine]:
+    """Return the turns that cost most, by dollars, then by tokens; none where all were free of
+    both."""
+    paid = [turn for turn in turns if turn.spent.cost_usd or turn.spent.usage.input_tokens]
+    paid.sort(key=lambda turn: (-turn.spent.cost_usd, -turn.spent.usage.input_tokens, turn.id))
+    return paid[:DEAREST_SHOWN]
 
 
 def content_security_policy(style: str, *scripts: str, forms: str = "'none'") -> str:
@@ -102,6 +136,7 @@ def templates() -> Environment:
     environment.filters |= {
         "ellipsize": ellipsize,
         "pixels": lambda place: f"{place:.1f}".removesuffix(".0"),
+        "tokens": format_tokens,
         "time": format_time,
         "duration": format_duration,
         "share": format_share,

@@ -1,24 +1,20 @@
-"""What a plot consists of, as `svg.html.j2` draws it, and the round figures of its axes.
+"""What a plot consists of: values and which axes they are drawn along. `plots.js` draws it with
+d3's scales and axes.
 
-The numbers of a plot stand in a table below it. Trade-off: positions are shares of an axis, so only
-the template knows of pixels, but for the room that a panel takes.
+The numbers of a plot stand in a table below it. Trade-off: without scripts only that table is seen.
 """
 
 from collections.abc import Sequence
-from math import ceil, floor, log10
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from xscore.cost_reports.report_lines import ReportTable
 
-Mark = tuple[float, str]
-"""A label of an axis, with its position."""
-
 
 class Spread(NamedTuple):
     """A line with a circle, a square and a diamond: percentiles of a stage, or an interval with its
-    mean. Label, hint and colour, and three positions from left to right."""
+    mean. Label, hint and colour, and three values from left to right."""
 
     name: str
     hint: str
@@ -26,30 +22,45 @@ class Spread(NamedTuple):
     low: float
     middle: float
     high: float
+    before: float | None = None
+    """A mark beside it: what it was in the baseline."""
+
+
+class Axis(Struct, frozen=True, kw_only=True):
+    """One axis: d3 chooses its marks."""
+
+    title: str = ""
+    form: str = "count"
+    """How marks are written: `count`, `dollars`, `share`, `score`, `seconds`, `signed`."""
+    scale: str = "linear"
+    """`linear`; `log`; `symlog`, which has a zero."""
+    low: float | None = None
+    high: float | None = None
+    """None: where the values end."""
 
 
 class Panel(Struct, frozen=True, kw_only=True):
-    """One pair of axes and its contents. Positions are 0..1, from the left and from the bottom."""
+    """One pair of axes and its contents, in values."""
 
-    title: str = ""
-    """Title of the left axis."""
-    marks: Sequence[Mark] = ()
-    """Marks of the left axis; the last is 1."""
+    y: Axis | None = None
+    """None: of spreads, each of which has a row."""
+    x: Axis | None = None
+    """None: steps side by side."""
     x_title: str = ""
-    x_marks: Sequence[Mark] = ()
-    left: int = 46
-    """Pixels from the left edge; `top` and `bottom` from the top."""
-    top: int = 20
-    bottom: int = 160
+    """Of steps."""
+    times: Sequence[float] = ()
+    """When each step began, in Unix seconds."""
     stacks: Sequence[tuple[str, Sequence[tuple[str, float, float]]]] = ()
-    """Bars side by side: a hint, and the parts of the bar: colour, lower and upper end."""
+    """Bars side by side: a hint, and the parts of the bar: colour, lower and upper end. The colour
+    `ramp` is that of a map's scores."""
     lines: Sequence[tuple[str, Sequence[float | None]]] = ()
     """CSS classes, and a height for each step; None interrupts the line."""
     spreads: Sequence[Spread] = ()
     """One spread below the other."""
     threshold: float | None = None
     threshold_title: str = ""
-    """Words at the line; empty: its position as a score."""
+    tall: int = 150
+    """Pixels between the axes."""
 
 
 class Figure(Struct, frozen=True, kw_only=True):
@@ -64,17 +75,3 @@ class Figure(Struct, frozen=True, kw_only=True):
     legend: Sequence[tuple[str, str]] = ()
     """CSS classes of a mark (a colour, and a shape unless it is a bar), and its meaning."""
     numbers: ReportTable = ReportTable((), [], words=0)
-
-
-def ticks(top: float, steps: int = 4) -> tuple[float, ...]:
-    """Return round figures from 0 to the first at or above `top`, in steps of 1, 2 or 5 times a
-    power of ten."""
-    if top <= 0:
-        return (0.0, 1.0)
-    rough = top / steps
-    power = 10.0 ** floor(log10(rough))
-    # A step that is a hair too short is long enough.
-    steps_of_power = [power * factor for factor in (1, 2, 5, 10)]
-    step = next(step for step in steps_of_power if step >= rough * 0.999999)
-    count = ceil(top / step - 1e-9)
-    return tuple(step * index for index in range(count + 1))

@@ -209,6 +209,8 @@ class TurnDetail(Struct, frozen=True, kw_only=True):
     selected: tuple[Selected, ...]
     near_misses: tuple[Selected, ...]
     turn_id: str = ""
+    cited: tuple[str, ...] | None = None
+    """Ids of the selected that its answer cites or names; None: it has no answer."""
 
 
 class CostReport(Struct, frozen=True, kw_only=True):

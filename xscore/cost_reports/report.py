@@ -37,6 +37,7 @@ from xscore.cost_reports.tables import (
     sum_coverage,
     turn_timings,
 )
+from xscore.pipeline.answer_citations import cited_of
 from xscore.platform import money
 from xscore.platform.database import lenient_text, read_snapshot
 from xscore.platform.sqlite_drivers import REBUILD_HINT
@@ -302,14 +303,16 @@ def _turn_details(
         connection = connections[turn.key.repo]
         with lenient_text(connection):
             row = connection.execute(
-                "SELECT body FROM receipt WHERE turn_id = ?", (turn.key.turn,)
+                "SELECT body, answer FROM receipt JOIN turn ON turn.id = turn_id WHERE turn_id = ?",
+                (turn.key.turn,),
             ).fetchone()
         if row is None:
             continue
+        body, answer = row
         try:
-            details.append(
-                replace(msgspec.json.decode(row[0], type=TurnDetail), turn_id=turn.key.turn)
-            )
+            detail = msgspec.json.decode(body, type=TurnDetail)
+            cited = cited_of(answer, detail.selected) if answer else None
+            details.append(replace(detail, turn_id=turn.key.turn, cited=cited))
         except (msgspec.DecodeError, UnicodeError):
             # Damaged, or written by a version with other fields.
             unreadable += 1

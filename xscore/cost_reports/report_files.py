@@ -28,6 +28,7 @@ from xscore.cost_reports.gate import check_gates, measure_report, read_baseline,
 from xscore.cost_reports.records import (
     CostReport,
     Figure,
+    GateFigures,
     GateLine,
     GateReport,
     GateVerdict,
@@ -200,16 +201,17 @@ def render_markdown(report: CostReport) -> str:
     """Return the report; tables only of what there is."""
     facts: list[tuple[str, ...]] = [row for row in summary_rows(report) if row[1]]
     parts = [f"## xscore report: {escape_markdown(describe_period(report))}"]
-    parts.append(_markdown_table(ReportTable(("", ""), facts, words=2)))
+    parts.append(markdown_table(ReportTable(("", ""), facts, words=2)))
     parts += map(
-        _markdown_table, report_tables(report, paid=format_spent, groups=MARKDOWN_GROUPS_SHOWN)
+        markdown_table, report_tables(report, paid=format_spent, groups=MARKDOWN_GROUPS_SHOWN)
     )
     if report.warnings:
         parts.append("\n".join(f"> {escape_markdown(warning)}" for warning in report.warnings))
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown_table(table: ReportTable) -> str:
+def markdown_table(table: ReportTable) -> str:
+    """Return a table in Markdown; its cells are escaped."""
     rules = ["---" if table.is_words(at) else "---:" for at in range(len(table.heads))]
     lines = [_markdown_line(table.heads), _markdown_line(rules)]
     for row in table.rows:
@@ -235,6 +237,15 @@ def escape_markdown(text: str) -> str:
 
 SMALL = Decimal("0.001")
 """Smaller dollars are shown to the picodollar: a millionth would hide the failure."""
+
+
+def baseline_for_page(path: Path) -> GateFigures | None:
+    """Return the baseline that a page shows latencies against; None where there is none that can be
+    read: `report --check` says what is wrong with it."""
+    try:
+        return read_baseline(path)
+    except UsageError:
+        return None
 
 
 def check_report(report: CostReport, *, baseline: Path, gates: GateSettings) -> GateReport:
@@ -319,7 +330,7 @@ def gate_table(gate: GateReport) -> ReportTable:
 
 def gate_markdown(gate: GateReport) -> str:
     """Return the check as a table for a step summary."""
-    return _markdown_table(gate_table(gate)) + "\n"
+    return markdown_table(gate_table(gate)) + "\n"
 
 
 def _gate_row(line: GateLine) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ Money is a decimal string, null is unpriced. Fields may be added within the sche
 removed.
 """
 
+import json
 from collections.abc import Mapping
 from decimal import Decimal
 from enum import Enum
@@ -12,6 +13,7 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
+from xscore.platform.text import escape_in_json
 from xscore.records.calls import Stage
 from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, Selected, StageUsage
@@ -33,6 +35,13 @@ def record_json(record: object) -> dict[str, Json]:
     body = _value(record)
     assert isinstance(body, dict)
     return body
+
+
+def script_json(values: object) -> str:
+    """Return values as JSON that is safe within a `script` element of a page."""
+    text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    # `</script>` and `<!--` would mean something to the parser of the page.
+    return escape_in_json(text.replace("<", "\\u003c"))
 
 
 def receipt_to_store(answer: Answer) -> Answer:

@@ -33,15 +33,18 @@ def join_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> Joine
     turn: complete.
     """
     names = tuple(dict.fromkeys((*turn.scope.also, *parts.settings.index.also)))
-    warnings = open_others(parts, names)
+    problems = open_others(parts, names)
     own_hashes = {candidate.content_hash for candidate in fetched.candidates}
     lent_by: dict[str, list[Candidate]] = {}
     for repository in parts.store.others:
         try:
             lent = repository.candidates(tests=parts.settings.judge.tests)
+            remark = repository.remark()
         except XscoreError as error:
-            warnings.append(_not_joined(repository.name, error))
+            problems[repository.name] = _not_joined(repository.name, error)
             continue
+        if remark:
+            parts.observer.note(remark)
         # What is here, too, or in another of them, is judged once, as what is here.
         new = [candidate for candidate in lent if candidate.content_hash not in own_hashes]
         own_hashes.update([candidate.content_hash for candidate in new])
@@ -52,19 +55,22 @@ def join_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> Joine
     for name, lent in lent_by.items():
         count = sum(candidate.id in joined_ids for candidate in lent)
         also.append(JoinedRepository(name, count, len(lent) - count))
-    not_found = [name for name in names if not is_folder_name(name) and name not in lent_by]
+    # A path is this machine's business, and no part of a turn.
+    not_found = [name for name in problems if not is_folder_name(name)]
     scope = replace(turn.scope, also=(*lent_by, *not_found))
-    return JoinedPool(_with_joined(parts, fetched, joined), scope, tuple(also), tuple(warnings))
+    return JoinedPool(
+        _with_joined(parts, fetched, joined), scope, tuple(also), tuple(problems.values())
+    )
 
 
-def open_others(parts: PipelineParts, names: Sequence[str]) -> list[str]:
+def open_others(parts: PipelineParts, names: Sequence[str]) -> dict[str, str]:
     """Open these repositories beside the store, instead of those that were; return a warning for
-    each that cannot be read.
+    each that cannot be read, by name.
 
     names: as `find_other` takes them.
     """
     store = parts.store
-    warnings: list[str] = []
+    problems: dict[str, str] = {}
     store.close_others()
     data_dir = user_data_dir(parts.settings.store.user_data_dir)
     for name in names:
@@ -76,8 +82,8 @@ def open_others(parts: PipelineParts, names: Sequence[str]) -> list[str]:
                 opened = OtherRepository.open(apart, user_data_dir=data_dir)
                 store.others = (*store.others, opened)
         except XscoreError as error:
-            warnings.append(_not_joined(name, error))
-    return warnings
+            problems[name] = _not_joined(name, error)
+    return problems
 
 
 def _open_files(repositories: Sequence[OtherRepository]) -> list[Path]:

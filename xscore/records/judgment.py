@@ -343,7 +343,7 @@ class PlacedBy(StrEnum):
 class FillRules(Struct, frozen=True, kw_only=True):
     """How many places near memories fill, and which (decision 0036)."""
 
-    to: int = 12
+    to: int = 13
     """Places that are filled up to."""
     share: float = 0.5
     """Share of the threshold that a memory needs to be filled in."""

@@ -45,14 +45,13 @@ PLACE_FEATURES = (
     "is_class",
 )
 """What code has beside its words: a name, a file, a length."""
-_LINKS = {
-    (Relation.CALLS, True): "caller",
-    (Relation.CALLS, False): "callee",
-    (Relation.BELONGS_TO, False): "owner",
-    (Relation.BELONGS_TO, True): "member",
-    (Relation.REFERENCES, False): "used",
+_ENDS = {
+    Relation.CALLS: ("best_callee", "best_caller"),
+    Relation.BELONGS_TO: ("best_owner", "best_member"),
+    Relation.REFERENCES: ("best_used", ""),
 }
-"""(relation, whether the edge comes in) -> what is at its other end."""
+"""relation -> the feature of its source, by what is at its target, and that of its target; empty:
+none."""
 LINK_WORDS = {
     "best_caller": "called by",
     "best_callee": "calls",
@@ -61,9 +60,11 @@ LINK_WORDS = {
     "best_used": "uses",
 }
 """How a reason says them."""
-LINK_FEATURES = tuple(f"best_{end}" for end in _LINKS.values())
+LINK_FEATURES = tuple(LINK_WORDS)
 """The evidence of the best memory at the other end of its links."""
-FEATURES = (*WORD_FEATURES, *PLACE_FEATURES, *LINK_FEATURES)
+AROUND_FEATURES = ("calls_made", "mean_linked")
+"""How many functions it calls, and the evidence of all that is linked with it, tests excepted."""
+FEATURES = (*WORD_FEATURES, *PLACE_FEATURES, *LINK_FEATURES, *AROUND_FEATURES)
 
 LinksOf = Callable[[Iterable[str]], Iterable[Edge]]
 """Returns the edges that touch these memories, as `Store.edges_touching` does."""
@@ -80,6 +81,18 @@ class Shortlist(Struct, frozen=True):
     """Row -> feature -> the row at the other end."""
     best: float
     """The most evidence that code has; of all kinds where no code has any."""
+
+
+class _Links(Struct):
+    """What is known of a memory's links."""
+
+    best: dict[str, int] = {}
+    """Feature -> the row with most evidence at the other end."""
+    calls: int = 0
+    linked: int = 0
+    """Links with other memories, those with tests excepted."""
+    amount: float = 0.0
+    """The evidence at their other ends."""
 
 
 class _Held(Struct):
@@ -107,7 +120,7 @@ def shortlist_of(
     beside = _best(not_code, OTHERS)
     rows = list(dict.fromkeys([*by_evidence, *by_plain, *beside]))
     held = _held_by_row(evidence, rows)
-    ends = _best_ends(candidates, evidence.amounts, rows, links)
+    links_of_rows = _links_of_rows(candidates, evidence.amounts, rows, links)
     files = _best_of_files(candidates, evidence.amounts, rows)
     best = _best_of_code(candidates, evidence.amounts, rows)
     best_plain = _best_of_code(candidates, evidence.plain, rows)
@@ -121,7 +134,8 @@ def shortlist_of(
         plain = max(evidence.plain.get(row, 0.0), LEAST)
         name_words = evidence.hits.name_words.get(row, 0)
         next_in_file = _best_other(files[candidate.path], evidence.amounts.get(row, 0.0))
-        linked = ends.get(row, {})
+        linked = links_of_rows.get(row, _Links())
+        mean_linked = linked.amount / linked.linked if linked.linked else 0.0
         features.append(
             [
                 math.log(amount / best),
@@ -139,10 +153,13 @@ def shortlist_of(
                 next_in_file / best,
                 math.log(max(1, candidate.tokens)),
                 float(candidate.kind is Kind.CLASS),
-                *[_share_of(evidence.amounts, linked.get(name), best) for name in LINK_FEATURES],
+                *[_share_of(evidence.amounts, linked.best.get(end), best) for end in LINK_FEATURES],
+                math.log1p(linked.calls),
+                mean_linked / best,
             ]
         )
-    return Shortlist(rows, features, ends, best)
+    best_ends = {row: linked.best for row, linked in links_of_rows.items()}
+    return Shortlist(rows, features, best_ends, best)
 
 
 def _best(amounts: Mapping[int, float], count: int) -> list[int]:
@@ -232,14 +249,13 @@ def _best_other(best_of_file: tuple[float, float], amount: float) -> float:
     return second if first == amount else first
 
 
-def _best_ends(
+def _links_of_rows(
     candidates: Sequence[Candidate],
     amounts: Mapping[int, float],
     rows: Sequence[int],
     links: LinksOf | None,
-) -> dict[int, dict[str, int]]:
-    """Return the row with most evidence at the other end of each kind of link, by row and
-    feature."""
+) -> dict[int, _Links]:
+    """Return what is known of the links of each row."""
     if links is None or not rows:
         return {}
     listed = {row for row in rows if candidates[row].layer.is_indexed}
@@ -248,17 +264,35 @@ def _best_ends(
         row_of[candidates[row].id] = row
         for duplicate in candidates[row].duplicates:
             row_of[duplicate] = row
-    ends: dict[int, dict[str, int]] = {}
+    links_of_rows = {row: _Links() for row in listed}
     for edge in links([candidates[row].id for row in listed]):
-        source, target = row_of.get(edge.source), row_of.get(edge.target)
-        if source is None or target is None or source == target:
+        # Most links are those of tests.
+        if edge.relation is Relation.TESTS:
             continue
-        for row, end_row, comes_in in ((source, target, False), (target, source, True)):
-            end = _LINKS.get((edge.relation, comes_in))
-            if end is None or row not in listed:
-                continue
-            best_of_row = ends.setdefault(row, {})
-            feature = f"best_{end}"
-            if amounts[end_row] > amounts.get(best_of_row.get(feature, -1), 0.0):
-                best_of_row[feature] = end_row
-    return ends
+        source, target = row_of.get(edge.source), row_of.get(edge.target)
+        if source == target:
+            continue
+        of_source, of_target = _ENDS.get(edge.relation, ("", ""))
+        if source in links_of_rows:
+            links_of_rows[source].calls += edge.relation is Relation.CALLS
+            _add_link(links_of_rows[source], of_source, target, amounts)
+        if target in links_of_rows:
+            _add_link(links_of_rows[target], of_target, source, amounts)
+    return links_of_rows
+
+
+def _add_link(
+    links: _Links, feature: str, end_row: int | None, amounts: Mapping[int, float]
+) -> None:
+    """Count a link of a memory.
+
+    feature: of the best memory at such an end; empty: none.
+    end_row: what is at the other end; None: it shares no word with the task.
+    """
+    links.linked += 1
+    if end_row is None:
+        return
+    amount = amounts[end_row]
+    links.amount += amount
+    if feature and amount > amounts.get(links.best.get(feature, -1), 0.0):
+        links.best[feature] = end_row

@@ -44,6 +44,8 @@ class OtherPlace(Struct, frozen=True):
     name: str
     """`acme/lib`, or the name of its folder where it has no origin."""
     root: RepositoryRoot
+    namesakes: int = 0
+    """How many others on this machine have the name by which it was found."""
 
 
 def find_other(name: str, *, root: RepositoryRoot, user_data_dir: Path) -> OtherPlace | None:
@@ -52,6 +54,7 @@ def find_other(name: str, *, root: RepositoryRoot, user_data_dir: Path) -> Other
     name: a name, or a folder, relative to the root.
     Raises NothingMatched where there is none, or none is indexed; StoreError.
     """
+    namesakes = 0
     if is_folder_name(name):
         place = _root_of_folder(name, root)
     else:
@@ -61,6 +64,7 @@ def find_other(name: str, *, root: RepositoryRoot, user_data_dir: Path) -> Other
         if not matching:
             raise NothingMatched(f"{one_line(name)} is not indexed on this machine", hint=_INDEX_IT)
         place = max(matching, key=_last_written)
+        namesakes = len(matching) - 1
     if place.store_file == root.store_file:
         return None
     if not opening.is_trusted(place.store_dir, user_data_dir=user_data_dir):
@@ -68,7 +72,7 @@ def find_other(name: str, *, root: RepositoryRoot, user_data_dir: Path) -> Other
             f"the store of {one_line(name)} was not made by you where it is now",
             hint=f"Run `xscore index` in {place.path}, which says what to do.",
         )
-    return OtherPlace(name_of_root(place), place)
+    return OtherPlace(name_of_root(place), place, namesakes)
 
 
 def name_of_root(root: RepositoryRoot) -> str:

@@ -8,6 +8,7 @@ text is judged for the same turn. Trade-off: it is as new as its own last index 
 """
 
 import json
+import shlex
 import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,10 +17,13 @@ from msgspec.structs import replace
 
 from xscore.platform import sqlite_drivers
 from xscore.platform.database import open_unchecked
+from xscore.platform.git_folder import head_commit
 from xscore.platform.hashing import digest
+from xscore.platform.text import one_line
 from xscore.records.candidates import Candidate
 from xscore.records.memory import Edge, Kind, Layer, Memory, Relation, TestView
 from xscore.store import opening
+from xscore.store.commit_rows import read_state
 from xscore.store.memory_rows import (
     IN_JSON_LIST,
     LIVE_CONDITION,
@@ -70,6 +74,17 @@ class OtherRepository:
         """Its database, if that can be attached to another; None: it is encrypted."""
         is_encrypted = sqlite_drivers.read_note(self.root.store_file) is not None
         return None if is_encrypted else self.root.store_file
+
+    def remark(self) -> str:
+        """Say in a line what the user may want to know of the repository; empty: nothing."""
+        if self.place.namesakes:
+            places = f"{self.name} is at {self.place.namesakes + 1} places here"
+            return f"{places}; the one indexed last was taken: {one_line(str(self.root.path))}"
+        head_read = read_state(self._connection).head
+        if head_read and self.root.git_dir and head_commit(self.root.git_dir) != head_read:
+            path = shlex.quote(str(self.root.path))
+            return f"{self.name} has moved on since it was indexed: `xscore index {path}` reads it"
+        return ""
 
     def has(self, id_here: str) -> bool:
         """Whether it has a memory with this id."""

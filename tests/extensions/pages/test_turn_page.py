@@ -21,6 +21,7 @@ from tests.extensions.pages.conftest import (
 )
 from xscore.extensions.pages.answer_html import answer_html
 from xscore.extensions.pages.commands import write_page
+from xscore.extensions.pages.turn_markdown import render_turn_markdown
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched
 
@@ -227,3 +228,21 @@ def test_the_same_turn_gives_the_same_bytes(shop: Place) -> None:
     making_time = re.compile(r"Made [0-9: -]+ UTC")
     first, second = (making_time.sub("", shop.show("chosen").html) for _ in range(2))
     assert first == second
+
+
+def test_a_summary_has_choices_and_folders(shop: Place) -> None:
+    """In Markdown: what was chosen and why, and each folder with a bar of its best score; a killed
+    turn has folders alone."""
+    text = render_turn_markdown(shop.show("chosen").record)
+    assert text.startswith("### Where is the total")
+    assert "| Basket.total | shop/basket.py:" in text and "| 0.95 | sums the prices |" in text
+    assert "| shop | ██████████ 0.95 |" in text
+    assert "chosen | where" not in render_turn_markdown(shop.show("killed").record)
+
+
+def test_a_summary_has_no_markup_of_others(hostile: Place) -> None:
+    """Nothing in it is HTML, a link, or another cell."""
+    text = render_turn_markdown(hostile.show("chosen").record)
+    assert "<script" not in text.replace("\\<", "") and "<img" not in text.replace("\\<", "")
+    lines = [line for line in text.split("\n") if line.startswith("|")]
+    assert lines and "\u202e" not in text

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -59,6 +60,9 @@ def test_it_prints_a_link_and_ends_by_ctrl_c(tmp_path: Path) -> None:
     with viewing(tmp_path) as (link, process):
         assert asked(link)[0] == 200
         assert asked(link.rstrip("/")[:-1] + "x/")[0] == 404
+        if sys.platform == "linux":  # it can give memory back
+            environment = Path(f"/proc/{process.pid}/environ").read_bytes()
+            assert b"PYTHONMALLOC=malloc" in environment.split(b"\0")
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
     with viewing(tmp_path) as (later_link, _):

@@ -7,11 +7,10 @@ comparisons give the same bytes.
 from collections.abc import Sequence
 from pathlib import Path
 
-from markupsafe import Markup
 from msgspec import Struct
 
-from xscore.cost_reports.page import content_security_policy, page_part, templates
-from xscore.cost_reports.plot_shapes import Figure, Mark, Panel, Spread
+from xscore.cost_reports.page import page_assets, templates
+from xscore.cost_reports.plot_shapes import Axis, Figure, Panel, Spread
 from xscore.cost_reports.report_lines import ReportTable
 from xscore.extensions.evaluation.comparison import (
     DECIDES,
@@ -49,16 +48,15 @@ class PageSection(Struct, frozen=True):
 
 def render_comparison_page(comparisons: Sequence[CaseComparison]) -> str:
     """Return the page. comparisons: at least one."""
-    style, script = page_part("page.css"), page_part("page.js")
+    sections = [_section(comparison) for comparison in comparisons]
+    figures = [figure for section in sections for figure in section.figures]
     template = Path(__file__).with_name("comparison.html.j2").read_text(encoding="utf-8")
     return (
         templates()
         .from_string(template)
         .render(
-            policy=Markup(content_security_policy(style, script)),  # noqa: S704  from packaged files, as are the next two
-            style=Markup(style),  # noqa: S704  a packaged file
-            script=Markup(script),  # noqa: S704  a packaged file
-            sections=[_section(comparison) for comparison in comparisons],
+            **page_assets(figures),
+            sections=sections,
         )
     )
 
@@ -112,18 +110,15 @@ def _forest(title: str, summary: str, rows: Sequence[tuple[str, PairedDifference
             ends += [difference.interval.low, difference.interval.high]
         reach = max(reach, *map(abs, ends))
     reach = min(1.0, reach * 1.1)
-    spreads = [_spread(name, difference, reach) for name, difference in rows]
-    marks: list[Mark] = []
-    for place in (0.0, 0.25, 0.5, 0.75, 1.0):
-        marks.append((place, f"{(2 * place - 1) * reach:+.2f}"))
     panel = Panel(
-        left=150,
-        top=20,
-        bottom=28 + 14 * max(1, len(spreads)),
-        x_marks=marks,
-        x_title="A is better to the left, B to the right",
-        spreads=spreads,
-        threshold=0.5,
+        x=Axis(
+            title="A is better to the left, B to the right",
+            form="signed",
+            low=-reach,
+            high=reach,
+        ),
+        spreads=[_spread(name, difference) for name, difference in rows],
+        threshold=0.0,
         threshold_title="no difference",
     )
     table = [(name, *figure_cells(difference)) for name, difference in rows]
@@ -140,16 +135,16 @@ def _forest(title: str, summary: str, rows: Sequence[tuple[str, PairedDifference
     )
 
 
-def _spread(name: str, difference: PairedDifference, reach: float) -> Spread:
+def _spread(name: str, difference: PairedDifference) -> Spread:
     colour = UNCLEAR
     if difference.is_clear:
         colour = BETTER if difference.difference > 0 else WORSE
     low = high = difference.difference
     if difference.interval is not None:
         low, high = difference.interval.low, difference.interval.high
-    places = [0.5 + end / reach / 2 for end in (low, difference.difference, high)]
     cells = ", ".join(figure_cells(difference))
-    return Spread(ellipsize(name, LABEL_CHARS), f"{name}: {cells}", colour, *places)
+    label = ellipsize(name, LABEL_CHARS)
+    return Spread(label, f"{name}: {cells}", colour, low, difference.difference, high)
 
 
 def _cases_plot(differences: Sequence[float]) -> Figure:
@@ -159,14 +154,13 @@ def _cases_plot(differences: Sequence[float]) -> Figure:
     stacks: list[tuple[str, list[tuple[str, float, float]]]] = []
     for difference in shown:
         colour = BETTER if difference > 0 else WORSE
-        ends = sorted((0.5, 0.5 + difference / 2))
+        low, high = sorted((0.0, difference))
         # A case without a difference has no height; it is in the count all the same.
-        stacks.append((f"{difference:+.2f}", [(colour, ends[0], ends[1])]))
+        stacks.append((f"{difference:+.2f}", [(colour, low, high)]))
     equal = sum(difference == 0 for difference in differences)
     every = "" if step == 1 else f" One of {step} is drawn."
     panel = Panel(
-        title="B - A",
-        marks=[(0.0, "-1"), (0.5, "0"), (1.0, "+1")],
+        y=Axis(title="B - A", form="signed", low=-1.0, high=1.0),
         stacks=stacks,
         x_title="cases, the largest loss of B first",
     )

@@ -18,6 +18,7 @@ from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import FILE
 from xscore.cli.terminal import Terminal, write_bytes, write_stdout
 from xscore.extensions.pages.reading import read_turn_page
+from xscore.extensions.pages.turn_markdown import render_turn_markdown
 from xscore.extensions.pages.turn_page import render_turn_page
 from xscore.platform.errors import UsageError, XscoreError
 from xscore.platform.files import write_atomically
@@ -28,25 +29,36 @@ if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
 
 PAGE_ENDINGS = {".html", ".htm"}
+SUMMARY_ENDING = ".md"
 
 
 @command()
 @click.argument("turn", metavar="[TURN]", default=LATEST_TURN)
 @click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
-@click.option("-o", "--output", metavar="FILE.html", type=FILE, help="Write the page to this file.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=FILE,
+    help="Write FILE.html (the page) or FILE.md (a summary).",
+)
 def show(*, turn: str, opens: bool, output: Path | None, flags: Flags) -> None:
     """Show a turn as a page: the map of all scores, what was chosen and why, the answer, the cost.
 
     TURN is an ID, the beginning of one, or `latest` (the default). The page is one HTML file that
-    loads and sends nothing. Without -o a terminal shows the path of a private temporary file, and
-    a pipe gets the page itself. Nothing is sent to any model.
+    loads and sends nothing; FILE.md has its choices and folders as Markdown. Without -o a terminal
+    shows the path of a private temporary file, and a pipe gets the page itself. Nothing is sent to
+    any model.
     """
-    if output is not None and output.suffix.lower() not in PAGE_ENDINGS:
-        raise UsageError(f"{output} is not an HTML file", hint="Give it the ending .html.")
+    is_summary = output is not None and output.suffix.lower() == SUMMARY_ENDING
+    if output is not None and not is_summary and output.suffix.lower() not in PAGE_ENDINGS:
+        raise UsageError(
+            f"{output} is neither an HTML nor a Markdown file", hint="Give it the ending .html."
+        )
 
     async def render(pipeline: "Pipeline") -> tuple[str, str]:
         page = read_turn_page(pipeline.parts, decode_path_argument(turn))
-        return page.turn.id, render_turn_page(page)
+        return page.turn.id, render_turn_markdown(page) if is_summary else render_turn_page(page)
 
     turn_id, text = run_with_pipeline(flags, render, make=False)
     terminal = flags.terminal

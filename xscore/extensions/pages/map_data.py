@@ -4,14 +4,14 @@ Columns of whole numbers instead of objects: a page of 10,000 memories stays a m
 others is data here: `<` is written as an escape, so that no text can end the block.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from xscore.extensions.pages.records import MapMemory, TurnPage
-from xscore.extensions.pages.stage_times import before_calls_s, call_words
-from xscore.pipeline.json_form import Json
-from xscore.platform.text import escape_in_json, one_line
+from xscore.extensions.pages.stage_times import before_calls_s
+from xscore.pipeline.json_form import Json, script_json
+from xscore.pipeline.stage_words import call_words
+from xscore.platform.text import one_line
 from xscore.records.calls import CallRecord
 from xscore.records.judgment import READS_AS_ZERO_BELOW
 from xscore.records.memory import Relation
@@ -24,14 +24,7 @@ SCORE_STEPS = 1000
 
 def page_data(page: TurnPage) -> str:
     """Return the data of a page, safe within a `script` element."""
-    return data_block({**map_values(page), **_shown_beside(page)})
-
-
-def data_block(values: dict[str, Json]) -> str:
-    """Return values as JSON that is safe within a `script` element."""
-    text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
-    # `</script>` and `<!--` would mean something to the parser of the page.
-    return escape_in_json(text.replace("<", "\\u003c"))
+    return script_json({**map_values(page), **_shown_beside(page)})
 
 
 def map_values(page: TurnPage) -> dict[str, Json]:

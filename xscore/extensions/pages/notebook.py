@@ -9,16 +9,16 @@ the map is saved with the notebook, so one that would be larger than `MOST_CHARS
 from markupsafe import Markup
 
 from xscore.cost_reports.page import content_security_policy
-from xscore.extensions.pages.map_data import data_block, map_values
+from xscore.extensions.pages.map_data import map_values
 from xscore.extensions.pages.page_figures import describe_turn
 from xscore.extensions.pages.reading import page_from_store
 from xscore.extensions.pages.turn_page import (
-    SCRIPTS,
     page_templates,
-    turn_part,
+    turn_script,
     turn_style,
     vendored_part,
 )
+from xscore.pipeline.json_form import script_json
 from xscore.platform.errors import XscoreError
 from xscore.platform.paths import RepositoryRoot
 from xscore.settings import Settings
@@ -39,7 +39,7 @@ def framed_map(root: RepositoryRoot, settings: Settings, turn_id: str) -> str:
         return elsewhere
     values = map_values(page)
     style, drawing = turn_style(), vendored_part("drawing.js")
-    script = "\n".join(map(turn_part, SCRIPTS))
+    script = turn_script()
     text = (
         page_templates()
         .get_template("framed.html.j2")
@@ -48,7 +48,7 @@ def framed_map(root: RepositoryRoot, settings: Settings, turn_id: str) -> str:
             style=Markup(style),  # noqa: S704  a packaged file
             drawing=Markup(drawing),  # noqa: S704  a packaged file
             script=Markup(script),  # noqa: S704  a packaged file
-            data=Markup(data_block(values)),  # noqa: S704  JSON in which `<` is escaped
+            data=Markup(script_json(values)),  # noqa: S704  JSON in which `<` is escaped
             page=page,
             receipt=page.receipt,
             summary=describe_turn(page),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from xscore.extensions.pages.records import MapMemory, TurnPage
-from xscore.extensions.pages.stage_times import call_words
+from xscore.pipeline.stage_words import call_words
 from xscore.platform.figures import format_dollars, format_seconds, format_share
 from xscore.platform.text import counted
 from xscore.records.calls import Stage

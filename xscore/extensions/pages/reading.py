@@ -17,6 +17,7 @@ from xscore.costs.ledger import calls_of_turn
 from xscore.extensions.pages.map_memories import MappedTurn, map_turn
 from xscore.extensions.pages.records import ListedMemory, MapLink, TurnPage
 from xscore.extensions.pages.threads import thread_of
+from xscore.pipeline.answer_citations import cites
 from xscore.pipeline.assembly import assemble_parts
 from xscore.pipeline.choice_words import words_of_listed
 from xscore.pipeline.parts import PipelineParts
@@ -105,6 +106,7 @@ def _listed(
     if receipt is None:
         return (), ()
     near = receipt.near_misses[:NEAR_SHOWN]
+    parts.store.close_others()  # those of another turn
     if receipt.scope.also:
         from xscore.pipeline.other_repositories import open_others  # few turns name one
 
@@ -133,18 +135,8 @@ def _listed_memory(memory: Selected, listing: _Listing, *, is_kept: bool) -> Lis
         why=_why(memory, is_kept=is_kept),
         place=listing.mapped.place_of.get(memory.id, -1),
         is_changed=is_changed,
-        is_cited=_is_cited(memory, listing),
+        is_cited=cites(memory, listing.past.answer, listing.cited_ids),
     )
-
-
-def _is_cited(memory: Selected, listing: _Listing) -> bool:
-    """Return whether the answer cites a memory by its id, or names its lines or its whole name."""
-    if memory.id.startswith(listing.cited_ids):
-        return True
-    answer = listing.past.answer
-    names_lines = bool(memory.path) and f"{memory.path}:{memory.start_line}" in answer
-    names_entity = bool(memory.entity) and f"`{memory.entity}`" in answer
-    return names_lines or names_entity
 
 
 def _first_lines(text: str) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""Where the time of a turn went, in parts that add up, and the words for stages on a page.
+"""Where the time of a turn went, in parts that add up.
 
 A turn's row is written once its candidates are known, so its calls are counted from there; a page
 counts them from the start of the turn. Trade-off: what no stage measured (start-up, saving) is one
@@ -8,27 +8,7 @@ part, and nothing says when it was.
 from msgspec import Struct
 
 from xscore.extensions.pages.records import TurnPage
-from xscore.records.calls import Stage
-
-ELSEWHERE = "elsewhere"
-STAGE_WORDS = {
-    "index": "reading changed files",
-    "pool": "gathering candidates",
-    "cache": "looking up earlier scores",
-    "judge": "judging",
-    "select": "choosing",
-    "primary": "answering",
-    ELSEWHERE: "starting, saving and the rest",
-}
-"""The parts of a turn, in their order."""
-CALL_WORDS = {
-    Stage.JUDGE: "judging",
-    Stage.PRIMARY: "the answer",
-    Stage.PROBE: "trying out the host",
-    Stage.EMBED: "embedding",
-    Stage.REASON: "reasons",
-}
-"""What calls are for; other stages have names that say it."""
+from xscore.pipeline.stage_words import ELSEWHERE, STAGE_WORDS
 
 
 class StageTime(Struct, frozen=True):
@@ -67,8 +47,3 @@ def before_calls_s(page: TurnPage) -> float:
         return 0.0
     latency = page.receipt.latency
     return latency.index + latency.pool + latency.cache
-
-
-def call_words(stage: Stage) -> str:
-    """Say what a call is for."""
-    return CALL_WORDS.get(stage, str(stage))

@@ -23,8 +23,9 @@ from xscore.extensions.pages.page_figures import (
     usage_rows,
 )
 from xscore.extensions.pages.records import ListedMemory, TurnPage
-from xscore.extensions.pages.stage_times import before_calls_s, call_words, stage_times
+from xscore.extensions.pages.stage_times import before_calls_s, stage_times
 from xscore.extensions.pages.threads import name_of
+from xscore.pipeline.stage_words import call_words
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.text import escape_controls
 
@@ -46,7 +47,7 @@ WHY = {
 def render_turn_page(page: TurnPage, *, home: str = "") -> str:
     """Return the page. home: the address of the list of questions, where a server has one."""
     style = turn_style()
-    script = "\n".join(map(turn_part, SCRIPTS))
+    script = turn_script()
     drawing = vendored_part("drawing.js")
     receipt = page.receipt
     answer = Markup()
@@ -83,6 +84,11 @@ def render_turn_page(page: TurnPage, *, home: str = "") -> str:
 def turn_style() -> str:
     """Return the style of the page: a report's, and its own."""
     return "\n".join([page_part("page.css"), *map(turn_part, STYLES)])
+
+
+def turn_script() -> str:
+    """Return the readable scripts of the page."""
+    return "\n".join([page_part("ramp.js"), *map(turn_part, SCRIPTS)])
 
 
 def _never_cited(page: TurnPage) -> list[tuple[int, ListedMemory]]:

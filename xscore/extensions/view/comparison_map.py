@@ -3,9 +3,9 @@
 What the map is colored by is how far each memory rose; `parts/changes.js` works it out.
 """
 
-from xscore.extensions.pages.map_data import data_block, map_columns, score_steps
+from xscore.extensions.pages.map_data import map_columns, score_steps
 from xscore.extensions.view.comparison import TurnComparison
-from xscore.pipeline.json_form import Json
+from xscore.pipeline.json_form import Json, script_json
 
 
 def comparison_data(comparison: TurnComparison) -> str:
@@ -16,7 +16,7 @@ def comparison_data(comparison: TurnComparison) -> str:
     if receipt is not None:
         thresholds.update(receipt.thresholds)
     columns = map_columns([compared.memory for compared in memories])
-    return data_block(
+    return script_json(
         {
             **columns,
             "threshold": receipt.threshold if receipt is not None else None,

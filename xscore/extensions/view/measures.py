@@ -7,7 +7,7 @@ from xscore.cost_reports.commands import BASELINE, DETAILED, PAGE_LINES
 from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import CostReport, ReportQuery
 from xscore.cost_reports.report import RepositoryLedger, build_report
-from xscore.cost_reports.report_files import check_report, gate_table
+from xscore.cost_reports.report_files import baseline_for_page, check_report, gate_table
 from xscore.extensions.view.exchange import HTML, PageResponse
 from xscore.extensions.view.site import OWN_POLICY, Site
 
@@ -15,7 +15,11 @@ from xscore.extensions.view.site import OWN_POLICY, Site
 def report_page(site: Site) -> PageResponse:
     """Return the report."""
     report = _report(site, lines=PAGE_LINES, details=DETAILED)
-    page = render_page(replace(report, turns=report.turns[:PAGE_LINES]), home=site.root)
+    page = render_page(
+        replace(report, turns=report.turns[:PAGE_LINES]),
+        baseline=baseline_for_page(site.folder / BASELINE),
+        home=site.root,
+    )
     return PageResponse(body=page, content_type=HTML, policy=OWN_POLICY)
 
 

@@ -17,7 +17,7 @@ from xscore.store.turn_history import find_turn_id
 COMPARED = 2
 MAP_ASSETS = PageAssets(
     styles=("page.css", "turn.css", "view.css"),
-    scripts=("data.js", "changes.js", "map.js", "pointing.js", "compare.js"),
+    scripts=("ramp.js", "data.js", "changes.js", "map.js", "pointing.js", "compare.js"),
     drawing="drawing.js",
 )
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import commit_all, write_files
 from tests.extensions.shared.team.conftest import KEY, NewMember, TeamDatabase
+from tests.extensions.shared.team.test_team_commands import Machine
 from tests.pipeline.conftest import FILES, TASK, ask, settings_for
 from tests.pipeline.test_other_repositories import also
 from tests.servers.openai_server import OpenAIServer
@@ -23,6 +24,7 @@ from xscore.extensions.shared.team.followed import (
     synchronise_followed,
     unfollow,
 )
+from xscore.extensions.shared.team.setup import VERSION
 from xscore.extensions.shared.team.team_key import TeamKey
 from xscore.platform.errors import NothingMatched, SharedUnavailable
 from xscore.platform.paths import user_data_dir
@@ -158,3 +160,38 @@ def test_who_is_no_member_is_granted_nothing(access: Access) -> None:
         with pytest.raises(NothingMatched):
             access.change(is_closed=True, grant=login)
     assert not access.change().is_closed
+
+
+def test_following_and_access_by_the_commands(
+    team: TeamDatabase, repository: str, tmp_path: Path
+) -> None:
+    """Follow, list, sync, end; close and grant as an administrator; prune counts first."""
+    ann = Machine(tmp_path / "ann", team, "ann", "Ann")
+    bob = Machine(tmp_path / "bob", team, "bob", "Bob")
+    ann.run("memory", "add", CENTS, "--kind", "decision")
+    ann.run("shared", "join", repository)
+    bob.run("shared", "join", f"{repository}-of-bob")
+    assert "1 memory" in bob.run("shared", "follow", repository)
+    assert bob.json("shared", "follow") == {"schema": 1, "followed": [repository]}
+    name = repository.removeprefix("github.com/")
+    body = bob.json("ask", "discounts", "--repo", name, "--judge", "lexical", "--no-answer")
+    assert [(joined["name"], joined["memories"]) for joined in body["also"]] == [(name, 1)]
+    admin = {"XSCORE_SHARED_ADMIN_URL": team.admin_url, "XSCORE_SHARED_TENANT": "acme"}
+    ann.environ |= admin
+    closed = ann.json("shared", "access", repository, "--close", "--grant", team.login("ann"))
+    assert closed["is_closed"] and closed["logins"] == [team.login("ann")]
+    ann.run("memory", "add", "Said after it was closed", "--kind", "decision")
+    ann.run("shared", "sync")
+    bob.run("shared", "sync")
+    body = bob.json("ask", "discounts", "--repo", name, "--judge", "lexical", "--no-answer")
+    assert body["also"][0]["memories"] == 1
+    ann.run("shared", "access", repository, "--open")
+    bob.run("shared", "sync")
+    body = bob.json("ask", "discounts", "--repo", name, "--judge", "lexical", "--no-answer")
+    assert body["also"][0]["memories"] == 2
+    bob.run("shared", "follow", repository, "--end")
+    assert bob.json("shared", "follow")["followed"] == []
+    bob.run("shared", "access", repository, code=2)
+    assert ann.json("shared", "init", "--apply", "--judgments")["schema"] == VERSION
+    pruned = ann.json("shared", "prune", "--unused-days", "30", "--dry-run")
+    assert pruned["judgments"] == 0 and pruned["dry_run"]

@@ -287,13 +287,15 @@ def test_a_login_may_no_more_than_it_needs(team: TeamDatabase) -> None:
     login = team.login("ann")
     with team.admin() as admin:
         admin.execute(f"GRANT DELETE ON xscore_team.entry TO {login}".encode())
+        admin.execute(f"GRANT INSERT ON xscore_team.access TO {login}".encode())
         admin.execute(f"ALTER ROLE {login} CREATEDB".encode())
     with closing(team.connect("ann")) as connection:
         excess = excess_privileges(connection)
     with team.admin() as admin:
         admin.execute(f"REVOKE DELETE ON xscore_team.entry FROM {login}".encode())
+        admin.execute(f"REVOKE INSERT ON xscore_team.access FROM {login}".encode())
         admin.execute(f"ALTER ROLE {login} NOCREATEDB".encode())
-    assert len(excess) == 2
+    assert len(excess) == 3
 
 
 def test_a_member_writes_in_no_other_members_name(

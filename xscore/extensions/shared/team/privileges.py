@@ -36,8 +36,11 @@ _RIGHTS = """
         has_database_privilege(session_user, current_database(), 'TEMPORARY'),
         has_table_privilege(session_user, 'xscore_team.login', 'SELECT'),
         has_table_privilege(session_user, 'xscore_team.entry', 'DELETE'),
-        has_table_privilege(session_user, 'xscore_team.entry', 'TRUNCATE')
+        has_table_privilege(session_user, 'xscore_team.entry', 'TRUNCATE'),
+        has_table_privilege(session_user, to_regclass('xscore_team.access')::oid, 'SELECT'),
+        has_table_privilege(session_user, to_regclass('xscore_team.access')::oid, 'INSERT')
 """
+"""NULL of a table that the schema does not have yet."""
 _MAY = (
     "act as the owner of the schema",
     "create in the schema",
@@ -46,6 +49,8 @@ _MAY = (
     "read the list of logins",
     "delete entries of the team",
     "truncate the team's entries",
+    "read who was granted which repository",
+    "grant repositories",
 )
 _OPEN_TABLES = """
     SELECT relname FROM pg_catalog.pg_class
