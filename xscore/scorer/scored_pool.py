@@ -254,7 +254,9 @@ class ScoredPool:
         counted: list[tuple[float, int, str]] = []
         for feature, linked_row in self.shortlist.linked.get(row, {}).items():
             share = self.evidence.amounts[linked_row] / self.shortlist.best
-            counted.append((weights.get(feature, 0.0) * share, linked_row, feature))
+            # It counts by itself, and in what all its links have on average.
+            weight = weights.get(feature, 0.0) + weights["mean_linked"] / self.shortlist.links[row]
+            counted.append((weight * share, linked_row, feature))
         strength, linked_row, feature = max(counted, default=(0.0, 0, ""))
         if strength < LINK_TOLD:
             return []
