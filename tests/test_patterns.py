@@ -22,3 +22,10 @@ def test_a_wrong_pattern_fails_when_it_is_used() -> None:
     late = compiled_late("(")
     with pytest.raises(re.error):
         late.search("x")
+
+
+def test_a_pattern_that_is_not_made_yet_has_nothing() -> None:
+    """A tracer that looks at it within its own making gets no endless search."""
+    late = compiled_late("x")
+    unmade = object.__new__(type(late))
+    assert not hasattr(unmade, "_source")

@@ -113,7 +113,9 @@ def check_gates(now: GateFigures, baseline: GateFigures, gates: GateSettings) ->
     sums = (_dollars(now, baseline, gates), *_counts(now, baseline, gates))
     if any(line.verdict is GateVerdict.FAILED for line in workload):
         sums = tuple(map(_incomparable, sums))
-    lines = [*workload, *sums, _coverage(now, baseline, gates), _recall(now, baseline, gates)]
+    lines = [*workload, *sums]
+    lines.append(_coverage(now, baseline, gates))
+    lines.append(_recall(now, baseline, gates))
     if gates.latency != "off":
         lines += _latencies(now, baseline, gates)
     if now.left_out:

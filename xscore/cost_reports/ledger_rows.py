@@ -182,7 +182,8 @@ def _valid(
 
 def _figures(row: Mapping[str, Any]) -> TurnFigures:
     """Raises TypeError, ValueError or BrokenReceipt for damaged figures."""
-    scores = tuple(map(parse_count, convert(json.loads(_text(row["scores"])), list)))
+    stored_scores = convert(json.loads(_text(row["scores"])), list)
+    scores = tuple(map(parse_count, stored_scores))
     causes = convert(json.loads(_text(row["unjudged_by_cause"])), dict)
     near = row["near"]
     return TurnFigures(

@@ -221,7 +221,10 @@ def _reported(run: "IndexRun", results: Iterator[EncodedFile]) -> Iterator[Encod
 def _write_unparsed(run: "IndexRun") -> None:
     """Store the stamps of touched and refused files, and remove the memories of refused ones."""
     if run.touched or run.refused:
-        listed = [run.stamps[stamp.path] for stamp in run.refused if stamp.path in run.stamps]
+        listed: list[FileStamp] = []
+        for stamp in run.refused:
+            if stamp.path in run.stamps:
+                listed.append(run.stamps[stamp.path])
         with transaction(run.connection):
             index_rows.touch_files(run.connection, run.touched)
             # Removed before the stamps are written: a stamp replaces the row that has the memories.

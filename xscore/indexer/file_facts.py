@@ -192,9 +192,13 @@ class FileFacts:
         if before.strip() and re.fullmatch(r"[\w\s]*", before):
             head = before.lstrip() + head
         indent = len(row) - len(row.lstrip())
-        rows = [*decorators, *(" " * indent + head).split("\n")]
-        text = "\n".join(line[min(indent, len(line) - len(line.lstrip())) :] for line in rows)
-        return text.rstrip().rstrip("{").rstrip()[:MAX_SIGNATURE_CHARS]
+        indented_head = " " * indent + head
+        rows: list[str] = []
+        for line in (*decorators, *indented_head.split("\n")):
+            own_indent = len(line) - len(line.lstrip())
+            rows.append(line[min(indent, own_indent) :])
+        text = "\n".join(rows).rstrip()
+        return text.rstrip("{").rstrip()[:MAX_SIGNATURE_CHARS]
 
     def _head_end(self, definition: Definition) -> int:
         """Return where the header ends: at the body, or at comments before it."""

@@ -1,5 +1,5 @@
-"""What a file says of the objects that methods are called on: calls with the chain of their object,
-and stated types.
+"""What a file says about the objects that methods are called on: calls with the chain of their
+object, and stated types.
 
 A local variable is replaced here by what it was last given, so that a chain begins with what other
 files can look up:
@@ -80,7 +80,10 @@ class Receivers:
         self._facts = facts
         self._language = facts.source.language
         definitions = facts.syntax.definitions
-        functions = [(d.start_byte, d.end_byte) for d in definitions if d.kind == "function"]
+        functions: list[tuple[int, int]] = []
+        for definition in definitions:
+            if definition.kind == "function":
+                functions.append((definition.start_byte, definition.end_byte))
         self._functions = sorted([*facts.syntax.closures, *functions])
         self._closures = sorted([*self._functions, *facts.syntax.narrowed])
         self._variable_names = {name for _, name, _ in facts.syntax.variables}

@@ -257,13 +257,16 @@ def _sections(lines: Sequence[str], headings: Sequence[Heading]) -> list[NamedSp
     first = headings[0][0] if headings else len(lines)
     spans: list[NamedSpan] = []
     start = 0
-    if not headings or any(line.strip() and not _MARK.match(line) for line in lines[:first]):
-        spans.append((name_rows(lines, 0, max(first - 1, 0)), 0, first - 1))
+    if not headings or _says_something(lines[:first]):
+        name = name_rows(lines, 0, max(first - 1, 0))
+        spans.append((name, 0, first - 1))
         start = first
-    ends = [row for row, _, _ in headings[1:]] + [len(lines)]
+    # A section ends where the next heading stands.
+    ends = [row for row, _, _ in headings[1:]]
+    ends.append(len(lines))
     for (row, level, words), end in zip(headings, ends, strict=False):
-        name = _LINKED.sub(r"\1", " ".join(words.split())[:_LINE_CHARS])
-        name = name[:_HEADING_CHARS] or "untitled"
+        title = " ".join(words.split())[:_LINE_CHARS]
+        name = _LINKED.sub(r"\1", title)[:_HEADING_CHARS] or "untitled"
         while trail and trail[-1][1] >= level:
             trail.pop()
         trail.append((row, level, name))
@@ -292,6 +295,11 @@ def _prose_border(lines: Sequence[str], start: int, window: int) -> int:
         if _FENCE.match(lines[row]):
             is_fenced = not is_fenced
     return best
+
+
+def _says_something(lines: Sequence[str]) -> bool:
+    """Whether what stands above the first heading is more than blank rows and marks."""
+    return any(line.strip() and not _MARK.match(line) for line in lines)
 
 
 def _markdown_headings(syntax: Syntax, lines: Sequence[str]) -> list[Heading]:
@@ -374,14 +382,19 @@ def cut_config(source: SourceFile, syntax: Syntax | None) -> list[MemoryDraft]:
     starts = _with_comments(keys, lines)
     first = next(iter(starts.values()), name_rows(lines, *trim_rows(lines, 0, last)))
     # The first block begins with the file, whatever stands above its key.
-    starts = {0: first} | dict(list(starts.items())[1:])
+    later_starts = list(starts.items())[1:]
+    starts = {0: first} | dict(later_starts)
     subsections = _keys(syntax, "subsection")
     spans: list[NamedSpan] = []
     for name, start, end in _blocks(starts, last, lines):
         parts = [(name, start, end)]
         if end - start >= source.window_lines:
-            inner = [(row, f"{name}.{key}") for row, key in subsections if start < row <= end]
-            parts = _blocks({start: name} | _with_comments(inner, lines), end, lines)
+            inner: list[tuple[int, str]] = []
+            for row, key in subsections:
+                if start < row <= end:
+                    inner.append((row, f"{name}.{key}"))
+            block_starts = {start: name} | _with_comments(inner, lines)
+            parts = _blocks(block_starts, end, lines)
         spans += parts
     return [_with_comment_text(draft) for draft in _drafts(source, spans, Kind.CONFIG)]
 

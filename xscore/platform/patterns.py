@@ -15,6 +15,9 @@ class _LatePattern(Generic[AnyStr]):
         self._source: tuple[AnyStr, int] = (pattern, flags)
 
     def __getattr__(self, name: str) -> Any:
+        # Whoever looks before it is made, as a tracer does, would be led here for `_source`.
+        if name.startswith("_"):
+            raise AttributeError(name)
         # `re` keeps what it compiled. Kept here too, so that only the first look comes this way.
         value = getattr(re.compile(*self._source), name)
         setattr(self, name, value)

@@ -186,8 +186,12 @@ class LlamaProvider:
             answers = await asyncio.gather(
                 *(self._ask(request, state, text, call) for text in questions)
             )
-        shares = {name: share for name, (share, _) in zip(request.reply_ids, answers, strict=True)}
-        usage = Usage(input_tokens=sum(tokens for _, tokens in answers))
+        shares: dict[str, float | None] = {}
+        input_tokens = 0
+        for name, (share, tokens) in zip(request.reply_ids, answers, strict=True):
+            shares[name] = share
+            input_tokens += tokens
+        usage = Usage(input_tokens=input_tokens)
         return make_completion(
             call, json.dumps(shares), Finish.STOP, usage, model=request.model, limits=RateLimits()
         )

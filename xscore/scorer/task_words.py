@@ -33,14 +33,20 @@ def task_terms(turn: Turn, *, own_name: Set[int]) -> list[WeighedTerm]:
     """Return the task's terms by weight. own_name: hashes of the repository's own name."""
     task = _FRAME.sub(r"\1", turn.task.strip())
     task = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), task)
-    first = {term.hash for term in query_terms(task.partition("\n")[0])}
+    first_line = task.partition("\n")[0]
+    in_first_line = {term.hash for term in query_terms(first_line)}
     # Folders whose names the task says otherwise count as if it had said them.
     folders = "\n".join(value for _, value in turn.about if value.endswith("/"))
-    terms = query_terms(without_frames(f"{task}\n{folders}\n{turn.errors}"))[:MOST_TERMS]
+    everything = without_frames(f"{task}\n{folders}\n{turn.errors}")
+    terms = query_terms(everything)[:MOST_TERMS]
     # Its own name stands everywhere in a repository; a task of nothing else still has to find
     # something.
-    telling = [term for term in terms if term.hash not in own_name] or terms
-    return [WeighedTerm(term, FIRST_LINE if term.hash in first else REST) for term in telling]
+    telling = [term for term in terms if term.hash not in own_name]
+    weighed: list[WeighedTerm] = []
+    for term in telling or terms:
+        weight = FIRST_LINE if term.hash in in_first_line else REST
+        weighed.append(WeighedTerm(term, weight))
+    return weighed
 
 
 def own_name_of(candidates: Sequence[Candidate]) -> Set[int]:

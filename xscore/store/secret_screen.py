@@ -9,6 +9,7 @@ first twenty, such as Telegram's `:`, needs a literal of its own.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 
@@ -129,19 +130,20 @@ def _tree() -> tuple[_Branch, ...]:
 def _all_literals() -> Iterator[Literal]:
     rules = secret_rules()
     # So that each text is searched once for a literal.
-    shapes: dict[tuple[str, bool], tuple[Shape, ...]] = {}
+    shapes: defaultdict[tuple[str, bool], tuple[Shape, ...]] = defaultdict(tuple)
     for shape in rules.shape:
         if shape.needs:
+            # What a shape needs is searched for, though it finds no secret by itself.
             shapes.setdefault((shape.needs, False), ())
         for text in shape.literals:
-            shapes[text, shape.case] = (*shapes.get((text, shape.case), ()), shape)
-    words: dict[tuple[str, bool], tuple[SecretName, ...]] = {}
+            shapes[text, shape.case] += (shape,)
+    names: defaultdict[tuple[str, bool], tuple[SecretName, ...]] = defaultdict(tuple)
     for name in rules.name:
         for word in name.words:
-            words[word, False] = (*words.get((word, False), ()), name)
-    for text, minds_case in shapes | words:
-        key = (text, minds_case)
-        yield Literal(text, minds_case, shapes.get(key, ()), words.get(key, ()))
+            names[word, False] += (name,)
+    for key in shapes | names:
+        text, minds_case = key
+        yield Literal(text, minds_case, shapes.get(key, ()), names.get(key, ()))
 
 
 def _contained(literal: Literal, shortest_first: list[Literal]) -> str:

@@ -46,9 +46,11 @@ def sibling_stores(root: RepositoryRoot, *, user_data_dir: Path) -> list[Path]:
 
 
 def _stores_of_clones(root: RepositoryRoot, user_data_dir: Path) -> Iterator[Path]:
-    origin, common = origin_mark(origin_url(root.path)), root.store_dir.parent
+    origin = origin_mark(origin_url(root.path))
+    common = root.store_dir.parent
+    trusted_stores = user_secret.load_user_secret(user_data_dir).trusted_stores
     other_clones: list[Path] = []
-    for store in map(Path, user_secret.load_user_secret(user_data_dir).trusted_stores):
+    for store in map(Path, trusted_stores):
         # Only a store at its usual place tells where its clone is.
         is_in_clone = store.parts[-3:] == (".git", GIT_STORE_DIR, STORE_FILE)
         if is_in_clone and store.parents[1] != common:

@@ -91,7 +91,8 @@ def _outline(parsed: EncodedFile, text: str) -> Mapping[str, OutlinedEntity]:
     # The widest first: each row belongs to the narrowest entity around it.
     spans.sort(key=lambda span: (span.start - span.end, span.start, span.name))
     entities: dict[str, OutlinedEntity] = {}
-    for span, own_text in zip(spans, _own_texts(spans, text.split("\n")), strict=True):
+    own_texts = _own_texts(spans, text.split("\n"))
+    for span, own_text in zip(spans, own_texts, strict=True):
         tokens = code_tokens(own_text, parsed.stamp.language)
         entities[span.name] = OutlinedEntity(span.kind, span.name, span.start, span.end, tokens)
     return entities

@@ -172,11 +172,17 @@ def nearest(
 ) -> list[tuple[str, float]]:
     """Return the k nearest by cosine, best first, equals by id; vectors of another dimension are
     left out."""
-    candidates = sorted((id_, blob) for id_, blob in vectors if len(blob) == 2 * len(query))
+    vector_bytes = 2 * len(query)
+    candidates: list[tuple[str, bytes]] = []
+    for id_, blob in vectors:
+        if len(blob) == vector_bytes:
+            candidates.append((id_, blob))
     if not candidates:
         return []
-    data = b"".join(blob for _, blob in candidates)
+    # Equals stay in the order of their ids.
+    candidates.sort()
+    data = b"".join([blob for _, blob in candidates])
     rows = np.frombuffer(data, dtype="<f2").reshape(len(candidates), len(query))
     scores = unit_rows(rows) @ unit_rows(query)[0]
-    best = np.argsort(-scores, kind="stable")[:k].tolist()  # equals stay in the order of their ids
+    best = np.argsort(-scores, kind="stable")[:k].tolist()
     return [(candidates[row][0], float(scores[row])) for row in best]
