@@ -2,11 +2,11 @@
 
 A request has `timeout_s` in all, with retries for a server that is just restarting. One that has
 not answered this process yet is reached for half a second, before a driver is loaded, and is not
-waited for where it was away in the minutes before. A server that does not answer, or answers
-nonsense, is away: the user is told once for each outage, the run goes on without it at once, and it
-is tried in the background until it answers, which the user is told as well. If it is required, an
-outage ends the run instead. A server that returns damaged judgments is not asked again in this run.
-Trade-off: without it several machines may pay for the same judgment.
+waited for where it was away in the minutes before. A server that does not answer, or sends invalid
+replies, is away: one note per outage says so, the run continues without it at once, and it is tried
+in the background until it answers, which is noted as well. If it is required, an outage ends the
+run instead. A server that returns damaged judgments is not asked again in this run. Trade-off:
+without it several machines may pay for the same judgment.
 """
 
 import asyncio
