@@ -25,6 +25,7 @@ from xscore.platform.paths import RepositoryRoot
 from xscore.records.indexing import Excluded, IndexReport
 from xscore.store import index_rows
 from xscore.store.opening import open_empty_store
+from xscore.store.packed_pool import are_packs_due, pack_versions
 from xscore.store.worktrees import enter_worktree, has_other_worktrees
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def index_repository(
         the next run goes on from there.
     siblings: finds stores that a new one may begin from.
     languages: those of other packages.
-    progress: told how many of how many files are read.
+    progress: called with the number of files read and of all.
     Raises StoreError, StoreDamaged. A file that cannot be read or parsed never fails the run: it is
     excluded with its reason, or cut into windows with a note.
     """
@@ -71,6 +72,7 @@ def index_repository(
             run.forget_removed_worktrees()
             notes = _begin_from_another(run, siblings)
             _update(run)
+            _pack(run)
             run.notes += notes
             # After the files: a deadline may leave commits to a later run.
             run.commits = update_commits(run)
@@ -154,6 +156,17 @@ def _update(run: IndexRun) -> None:
         from xscore.indexer.relinking import link_changes  # in most turns no name changed
 
         link_changes(connection)
+
+
+def _pack(run: IndexRun) -> None:
+    """Pack what turns read of changed files, unless it is late or another process is writing."""
+    if not are_packs_due(run.connection):
+        return
+    try:
+        pack_versions(run.connection, is_late=lambda: run.is_late)
+    except StoreError as error:
+        if not is_busy(error):
+            raise
 
 
 def _has_new_grammar(connection: sqlite3.Connection) -> bool:

@@ -171,8 +171,10 @@ class IndexRun(Struct, dict=True):
         present: set[str] = set()
         new_files: list[ChangedFile] = []
         prefix = os.fspath(self.root.path) + "/"
+        stamps = self.stamps
+        # Every turn looks at every file: no call that the loop can do without.
         for name in listing.paths:
-            path = portable_name(name)
+            path = name if name.isascii() and "%" not in name else portable_name(name)
             try:
                 info = os.lstat(prefix + name)
             except (FileNotFoundError, NotADirectoryError):
@@ -181,8 +183,8 @@ class IndexRun(Struct, dict=True):
             except OSError:
                 self.excluded.append(Excluded(path, "unreadable"))
                 continue
-            stamp = self.stamps.get(path)
-            if stamp is None or (stamp.mtime_ns, stamp.size) != (changed_ns(info), info.st_size):
+            stamp = stamps.get(path)
+            if stamp is None or stamp.size != info.st_size or stamp.mtime_ns != changed_ns(info):
                 new_files.append((path, name, info))
                 continue
             present.add(path)

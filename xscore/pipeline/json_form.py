@@ -21,6 +21,9 @@ from xscore.store.redaction import redact
 
 SCHEMA = 1
 
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""Types that JSON has as they are; an enum's member is of none of them."""
+
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
@@ -74,13 +77,14 @@ def _without_user_words(shown: Selected) -> Selected:
 def _value(value: object) -> Json:
     """Render any value of the records. A field has its own name, or the one that it is declared to
     be written under."""
+    # Most values: a pattern of each class is asked in turn below.
+    if type(value) in _PLAIN:
+        return value  # type: ignore[return-value]  # mypy does not follow the set
     if isinstance(value, Struct):
         value = dict(zip(value.__struct_encode_fields__, astuple(value), strict=True))
     match value:
         case Enum():
             return str(value.value)
-        case None | bool() | int() | str():
-            return value
         case float():
             return round(value, 6)
         case Decimal():

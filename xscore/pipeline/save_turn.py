@@ -5,7 +5,6 @@ Trade-off: the user's own store is written after the repository's; a kill in bet
 of use.
 """
 
-import json
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -59,7 +58,7 @@ def save_turn(
     kept = [entry.candidate for entry in selection.kept]
     end = turns.TurnEnd(
         state=_state(answer),
-        receipt=json.dumps(receipt, ensure_ascii=False),
+        receipt=msgspec.json.encode(receipt).decode(),
         answer=answer.answer,
         figures=figures,
         verdict=turns.SelectionOutcome(tuple(candidate.id for candidate in kept), rejected),

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from xscore.platform import link_free
 from xscore.platform.files import is_there
 from xscore.platform.git_config import config_values, includes_files
 from xscore.platform.text import readable_text
@@ -128,7 +129,7 @@ def _stays_within(home: Path, worktree_home: Path, *_changed: int) -> bool:
     included file.
 
     All objects are looked at, because a link in place of one would let `git diff` print another
-    repository's file.
+    repository's file; but once only while no folder changes (`link_free`).
     """
     configs = (
         (home, "config"),
@@ -148,22 +149,31 @@ def _stays_within(home: Path, worktree_home: Path, *_changed: int) -> bool:
     try:
         with os.scandir(objects) as entries:
             places += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-        return not any(_has_link_out(place, home) for place in places)
+        # Taken before they are looked through: what changes meanwhile is looked at the next time.
+        state = link_free.fingerprint(sorted(places))
+        if link_free.is_noted(home, state):
+            return True
+        links: list[str] = []
+        for place in places:
+            links += _links_in(place)
     except OSError:
         return False
+    # Where a link within leads to may change without a change of these folders.
+    if not links:
+        link_free.note(home, state)
+    return all(Path(os.path.realpath(link)).is_relative_to(home) for link in links)
 
 
-def _has_link_out(folder: str, home: Path) -> bool:
-    """Whether an entry of a folder is a link out of `home`.
+def _links_in(folder: str) -> list[str]:
+    """Return the paths of the links in a folder.
 
     Plain strings: a repository may have 256 folders.
     """
     try:
         with os.scandir(folder) as entries:
-            links = [entry.path for entry in entries if entry.is_symlink()]
+            return [entry.path for entry in entries if entry.is_symlink()]
     except (FileNotFoundError, NotADirectoryError):
-        return False
-    return any(not Path(os.path.realpath(link)).is_relative_to(home) for link in links)
+        return []
 
 
 def origin_url(root: Path) -> str:
@@ -187,7 +197,7 @@ def head_branch(folder: Path) -> str:
 
 def head_commit(folder: Path) -> str:
     """Return the commit of HEAD, read from git's files; empty if there is none yet, or the branches
-    are no files."""
+    are not files."""
     head = _own_text(folder, "HEAD").strip()
     if re.fullmatch(_COMMIT, head):
         return head

@@ -8,11 +8,8 @@ nearest folder that holds a `.git`. Trade-off: any folder with a HEAD, or file t
 """
 
 import os
-import shlex
 import stat
-import sys
 from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct
 
@@ -22,14 +19,13 @@ from xscore.platform.git_folder import bare_repository, claims_git, git_folders
 from xscore.platform.hashing import digest
 from xscore.platform.patterns import compiled_late
 from xscore.platform.text import readable_text
+from xscore.platform.users_folders import USERS_FOLDERS, users_folder
 
 STORE_DIR = ".xscore"
 """Folder of the store of a plain folder; in a repository, where versions before schema 2 had it."""
 GIT_STORE_DIR = "xscore"
 """Folder of the store within a repository's common git folder."""
 STORE_FILE = "memory.db"
-
-UsersFolder = Literal["data", "config", "cache", "state"]
 
 _ESCAPED = compiled_late(r"%(25|[89A-F][0-9A-F])")
 _AMBIGUOUS = compiled_late(r"%(?=25|[89A-F][0-9A-F])")
@@ -113,6 +109,8 @@ def refuse_wide_folder(root: RepositoryRoot) -> None:
     """
     if root.is_git or os.path.lexists(root.store_file) or not _holds_home(root.path):
         return
+    import shlex  # only for this error
+
     command = f"xscore index {shlex.quote(str(root.path))}"
     raise UsageError(
         f"{root.path} is not a project: all files of your home folder are in it",
@@ -179,7 +177,7 @@ def _is_no_folder(place: Path) -> bool:
 
 def user_stores_dir() -> Path:
     """The folder of the stores that have no place of their own, whether or not it exists."""
-    return _users("data") / "stores"
+    return users_folder("data") / "stores"
 
 
 def user_data_dir(chosen: Path | None) -> Path:
@@ -195,54 +193,31 @@ def user_data_dir(chosen: Path | None) -> Path:
                 f"store.user_data_dir: {chosen} names an unknown user",
                 hint="Write the path without `~`.",
             ) from error
-    return _users("data")
+    return users_folder("data")
 
 
 def user_config_file() -> Path:
     """The user's settings file, whether or not it exists."""
-    return _users("config") / "config.toml"
+    return users_folder("config") / "config.toml"
 
 
 def user_cache_dir() -> Path:
     """The user's cache folder, whether or not it exists."""
-    return _users("cache")
+    return users_folder("cache")
 
 
 def own_folders_in(folder: Path) -> list[str]:
     """Return the folders of xscore's own files for this user that are inside another, relative to
     it."""
     inside = set[str]()
-    for kind in _USERS_FOLDERS:
+    for kind in USERS_FOLDERS:
         try:
-            users_folder = Path(os.path.realpath(_users(kind)))
+            users_place = Path(os.path.realpath(users_folder(kind)))
         except UsageError:  # a user without a home has no folder of this kind
             continue
-        if users_folder != folder and users_folder.is_relative_to(folder):
-            inside.add(os.fspath(users_folder.relative_to(folder)))
+        if users_place != folder and users_place.is_relative_to(folder):
+            inside.add(os.fspath(users_place.relative_to(folder)))
     return sorted(inside)
-
-
-_USERS_FOLDERS: dict[UsersFolder, tuple[str, str, str]] = {
-    "data": ("XDG_DATA_HOME", "~/.local/share", "~/Library/Application Support"),
-    "config": ("XDG_CONFIG_HOME", "~/.config", "~/Library/Application Support"),
-    "cache": ("XDG_CACHE_HOME", "~/.cache", "~/Library/Caches"),
-    # `store.failed_actions`: one place on every system, since a shell line names it.
-    "state": ("XDG_STATE_HOME", "~/.local/state", "~/.local/state"),
-}
-"""Kind -> environment variable, default by the XDG Base Directory Specification, place on macOS."""
-
-
-def _users(kind: UsersFolder) -> Path:
-    variable, default, on_macos = _USERS_FOLDERS[kind]
-    chosen = Path(os.environ.get(variable, "").strip())
-    if not chosen.is_absolute():  # the specification has relative paths ignored
-        usual = on_macos if sys.platform == "darwin" else default
-        chosen = Path(os.path.expanduser(usual))  # noqa: PTH111  `Path` raises RuntimeError without a home
-    if not chosen.is_absolute():
-        raise UsageError(
-            "this user has no home folder", hint=f"Set {variable} to an absolute path."
-        )
-    return chosen / "xscore"
 
 
 def is_folder_name(name: str) -> bool:

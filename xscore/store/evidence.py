@@ -31,8 +31,8 @@ from xscore.platform.files import (
 )
 from xscore.platform.hashing import file_digest
 from xscore.platform.paths import STORE_DIR, RepositoryRoot, native_name, portable_name
-from xscore.records.memory import Citation, Memory, MemoryStatus
-from xscore.store import memory_rows, memory_writer
+from xscore.records.memory import Citation, MemoryStatus
+from xscore.store import memory_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.memory_queries import entity_spans
 from xscore.store.redaction import is_safe_name, is_secret_file, redact
@@ -332,7 +332,7 @@ def refresh_evidence(
         was_stale = set(_ids(connection, _STALE_EVERYWHERE))
         _make_active(connection, sorted(was_stale))
         broken, mended = set(_ids(connection, _BROKEN)), set(_ids(connection, _MENDED))
-        memory_writer.note_stale(connection, _as_stale(connection, broken))
+        _note_stale(connection, broken)
         connection.executemany(_MEND, [(id_,) for id_ in sorted(mended)])
         stale = tuple(sorted(broken - was_stale))
         active = tuple(sorted(mended | (was_stale - broken)))
@@ -411,19 +411,27 @@ def _ids(connection: sqlite3.Connection, query: str) -> list[str]:
 _MEND = f"DELETE FROM stale_memory WHERE memory_id = ? AND worktree = {HERE}"
 
 
-def _as_stale(connection: sqlite3.Connection, ids: Iterable[str]) -> list[Memory]:
-    """Return these memories as they are when the code that they cite has changed."""
+def _note_stale(connection: sqlite3.Connection, ids: Iterable[str]) -> None:
+    """Note these memories as they are when the code that they cite has changed."""
+    # In most turns nothing that is cited has changed.
+    from xscore.store.memory_writer import note_stale, with_status
+
     memories = memory_rows.memories_with_ids(connection, sorted(ids))
-    return [memory_writer.with_status(memory, MemoryStatus.STALE) for memory in memories]
+    note_stale(connection, [with_status(memory, MemoryStatus.STALE) for memory in memories])
 
 
 def _make_active(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
     """Rewrite memories as active, the latest last: of two with one key, the latest survives."""
+    if not ids:
+        return
+    # In most turns nothing that is cited has changed.
+    from xscore.store.memory_writer import put_memories, with_status
+
     threads = (
         f"SELECT id, thread FROM memory_row WHERE version = 0 AND id {memory_rows.IN_JSON_LIST}"
     )
     thread_of = dict(connection.execute(threads, (json.dumps(ids),)).fetchall())
     memories = memory_rows.memories_with_ids(connection, ids)
     for memory in sorted(memories, key=attrgetter("updated_at", "id")):
-        active = memory_writer.with_status(memory, MemoryStatus.ACTIVE)
-        memory_writer.put_memories(connection, [active], thread=thread_of[memory.id])
+        active = with_status(memory, MemoryStatus.ACTIVE)
+        put_memories(connection, [active], thread=thread_of[memory.id])

@@ -28,6 +28,7 @@ from xscore.records.memory import Edge, Kind, Layer, Memory, Relation, TestView,
 from xscore.records.turn import LayerReport
 from xscore.store.file_bodies import read_with_bodies
 from xscore.store.memory_views import decode_views, join_judged_view
+from xscore.store.packed_pool import IS_UNPACKED, PACKED_VIEW, LayerColumns, read_packs
 from xscore.store.worktrees import HERE, visible_memories
 
 MEMORY_COLUMNS = (
@@ -244,34 +245,78 @@ def fetch_pool(
     nothing.
     """
     candidates, reports = list[Candidate](), list[LayerReport]()
-    columns_of_layers: list[_LayerColumns] = []
+    columns_of_layers: list[LayerColumns] = []
 
     def read(source: sqlite3.Connection | None, layer: Layer) -> None:
         if source is None:
             reports.append(LayerReport(layer, 0, 0.0))
             return
         started = perf_counter()
-        query = _layer_query(layer, tests, visible, with_terms=with_terms)
-        query, parameters = _without_exchanges(query, layer, without)
-        row = source.execute(query, parameters).fetchone()
+        parts = _read_layer(source, layer, reading)
         seconds = perf_counter() - started
-        columns = _decoded(row)
-        count = len(columns.ids)
+        count = 0
+        for columns in parts:
+            count += len(columns.ids)
+            candidates.extend(_candidates(columns, layer))
         is_late = count > 0 and deadline_s is not None and seconds > deadline_s
-        candidates.extend(_candidates(columns, layer))
-        columns_of_layers.append(columns)
+        columns_of_layers.extend(parts)
         reports.append(LayerReport(layer, count, round(seconds * 1000, 3), is_late))
 
     with read_snapshot(connection):
-        visible = visible_memories(connection)
+        reading = _Reading(tests, visible_memories(connection), without, with_terms)
         for layer in REPOSITORY_LAYERS:
             read(connection, layer)
-        _check_graph_rows(connection, visible, reports)
     try:
         read(user(), Layer.USER)
     except StoreError as error:
         reports.append(LayerReport(Layer.USER, 0, 0.0, problem=error.message))
     return FetchedPool(_one_per_content(candidates), tuple(reports), _all_terms(columns_of_layers))
+
+
+class _Reading(Struct, frozen=True):
+    """How the layers of a pool are read."""
+
+    tests: TestView
+    visible: str
+    """SQL condition: what this worktree has."""
+    without: "WithoutExchanges"
+    with_terms: bool
+
+
+def _read_layer(
+    connection: sqlite3.Connection, layer: Layer, reading: _Reading
+) -> list[LayerColumns]:
+    """Return the memories of a layer, in one part or more.
+
+    Raises StoreDamaged if an indexed layer has fewer than its index has.
+    """
+    if not layer.is_indexed:
+        return [_read_rows(connection, layer, reading)]
+    # The default of the setting is packed; with another all rows are read.
+    packed = None
+    if reading.tests == PACKED_VIEW:
+        packed = read_packs(connection, layer, with_terms=reading.with_terms)
+    indexed = _count_indexed(connection, layer, reading.visible)
+    if packed is None:
+        parts = [_read_rows(connection, layer, reading)]
+    elif len(packed.ids) == indexed:
+        parts = [packed]
+    else:
+        parts = [packed, _read_rows(connection, layer, reading, only=IS_UNPACKED)]
+    if sum(len(columns.ids) for columns in parts) != indexed:
+        raise StoreDamaged("the store is damaged: memories are missing", hint=recovery_hint(None))
+    return parts
+
+
+def _read_rows(
+    connection: sqlite3.Connection, layer: Layer, reading: _Reading, *, only: str = ""
+) -> LayerColumns:
+    """Return the memories of a layer from their rows. only: SQL condition; empty: all of them."""
+    query = _layer_query(
+        layer, reading.tests, reading.visible, with_terms=reading.with_terms, only=only
+    )
+    query, parameters = _without_exchanges(query, layer, reading.without)
+    return _decoded(connection.execute(query, parameters).fetchone())
 
 
 def _without_exchanges(
@@ -286,9 +331,14 @@ def _without_exchanges(
     return query, (layer, *without.parameters, without.thread)
 
 
-def _layer_query(layer: Layer, tests: TestView, visible: str, *, with_terms: bool) -> str:
-    """Return the query for the candidates of a layer. visible: SQL condition, what this worktree
-    has."""
+def _layer_query(
+    layer: Layer, tests: TestView, visible: str, *, with_terms: bool, only: str = ""
+) -> str:
+    """Return the query for the candidates of a layer.
+
+    visible: SQL condition, what this worktree has.
+    only: SQL condition that few rows meet; empty: all are read.
+    """
     # Stated memories are in all worktrees, and stale where the code that they cite has changed.
     views = join_judged_view(
         judged_views(layer, tests), ("0",) if layer.is_indexed else (HERE, "0")
@@ -297,7 +347,8 @@ def _layer_query(layer: Layer, tests: TestView, visible: str, *, with_terms: boo
         visible = "true"
     # Nearly all rows are of the graph: reading the table from end to end takes a fifth less than by
     # the index.
-    way = "NOT INDEXED" if layer is Layer.GRAPH else "INDEXED BY memory_by_layer"
+    is_whole_graph = layer is Layer.GRAPH and not only
+    way = "NOT INDEXED" if is_whole_graph else "INDEXED BY memory_by_layer"
     values = {"hash": views.hash, "tokens": views.tokens}
     lists = [
         f"CAST(json_group_array({column.format(**values)}) AS BLOB)"
@@ -309,44 +360,21 @@ def _layer_query(layer: Layer, tests: TestView, visible: str, *, with_terms: boo
     terms = "CAST(group_concat(terms, '') AS BLOB)" if with_terms else "NULL"
     return (
         f"SELECT {', '.join(lists)}, {terms} FROM memory_row {way} {views.joins}"
-        f" WHERE {_OF_LAYER} AND {visible}"
+        f" WHERE {_OF_LAYER} AND {visible} AND {only or 'true'}"
     )
 
 
-def _check_graph_rows(
-    connection: sqlite3.Connection, visible: str, reports: Iterable[LayerReport]
-) -> None:
-    """Raise StoreDamaged if the graph layer, which is read without the index, had other rows than
-    the index has."""
+def _count_indexed(connection: sqlite3.Connection, layer: Layer, visible: str) -> int:
+    """Return how many memories of a layer the index of the table has."""
     counting = (
         f"SELECT count(*) FROM memory_row INDEXED BY memory_by_layer WHERE {_OF_LAYER} AND"
         f" {visible}"
     )
-    (indexed,) = connection.execute(counting, (Layer.GRAPH,)).fetchone()
-    if indexed != sum(report.memories for report in reports if report.layer is Layer.GRAPH):
-        raise StoreDamaged("the store is damaged: memories are missing", hint=recovery_hint(None))
+    (count,) = connection.execute(counting, (layer,)).fetchone()
+    return int(count)
 
 
-class _LayerColumns(NamedTuple):
-    """The memories of a layer by column: the fields of a candidate, and their term vectors."""
-
-    ids: list[str]
-    hashes: list[str]
-    kinds: list[str]
-    paths: list[str]
-    entities: list[str]
-    start_lines: list[int]
-    end_lines: list[int]
-    languages: list[str]
-    tokens: list[int]
-    updated_ticks: list[int]
-    term_sizes: list[int]
-    inferred: list[int]
-    """Empty: none of them."""
-    terms: bytes
-
-
-def _decoded(row: SqlRow) -> _LayerColumns:
+def _decoded(row: SqlRow) -> LayerColumns:
     (
         ids,
         hashes,
@@ -363,38 +391,38 @@ def _decoded(row: SqlRow) -> _LayerColumns:
         terms,
     ) = row
     with damage_if_invalid("a memory"):
-        return _LayerColumns(
+        return LayerColumns(
             _texts(ids),
             _texts(hashes),
-            _texts(kinds),
+            list(map(_KINDS.__getitem__, _texts(kinds))),
             _texts(paths),
             _texts(entities),
             _numbers(start_lines),
             _numbers(end_lines),
             _texts(languages),
             _numbers(tokens),
-            _numbers(ticks),
+            [updated / _TICKS for updated in _numbers(ticks)],
             _numbers(sizes),
             _numbers(inferred),
             terms or b"",
         )
 
 
-def _candidates(columns: _LayerColumns, layer: Layer) -> list[Candidate]:
+def _candidates(columns: LayerColumns, layer: Layer) -> list[Candidate]:
     share = dict[str, str]().setdefault  # equal paths become one string, which is hashed once
     with damage_if_invalid("a memory"):
         fields = zip(
             columns.ids,
             columns.hashes,
             repeat(layer),
-            map(_KINDS.__getitem__, columns.kinds),
+            columns.kinds,
             map(share, columns.paths, columns.paths),
             columns.entities,
             columns.start_lines,
             columns.end_lines,
             columns.languages,
             columns.tokens,
-            [ticks / _TICKS for ticks in columns.updated_ticks],
+            columns.updated_at,
             repeat(()),
             map(bool, columns.inferred) if columns.inferred else repeat(False),
             repeat(""),
@@ -404,7 +432,7 @@ def _candidates(columns: _LayerColumns, layer: Layer) -> list[Candidate]:
         return list(map(tuple.__new__, repeat(Candidate), fields))
 
 
-def _all_terms(layers: Sequence[_LayerColumns]) -> TermColumn:
+def _all_terms(layers: Sequence[LayerColumns]) -> TermColumn:
     ids: list[str] = []
     sizes: list[int] = []
     for columns in layers:
@@ -424,9 +452,10 @@ def _one_per_content(candidates: list[Candidate]) -> tuple[Candidate, ...]:
     """Return them by path and line, one per content, with its duplicates listed."""
     with damage_if_invalid("a memory"):
         candidates.sort(key=_PLACE)
-    counts = Counter(map(_HASH, candidates))
-    if len(counts) == len(candidates):
+    # Many pools have no duplicate: counting takes three times as long.
+    if len(set(map(_HASH, candidates))) == len(candidates):
         return tuple(candidates)
+    counts = Counter(map(_HASH, candidates))
     ids: dict[str, list[str]] = {content: [] for content, count in counts.items() if count > 1}
     for candidate in candidates:
         if candidate.content_hash in ids:

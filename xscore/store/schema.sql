@@ -142,6 +142,65 @@ BEGIN
     DELETE FROM stale_memory WHERE memory_id = (SELECT id FROM memory_row WHERE number = NEW.memory AND version = 0);
 END;
 
+CREATE TABLE version_pool (                     -- what a turn reads of the memories of a version (`packed_pool`)
+    number     INTEGER PRIMARY KEY,             -- 2 × the number of the version, 1 more for its vector layer
+    updated_at REAL NOT NULL,
+    identities BLOB NOT NULL,                   -- id and content hash of each
+    kinds      TEXT NOT NULL,                   -- a letter for each
+    entities   TEXT NOT NULL,
+    languages  TEXT NOT NULL,                   -- one for all, or of each
+    numbers    BLOB NOT NULL,                   -- lines, tokens and terms of each
+    terms      BLOB NOT NULL
+);
+
+CREATE TABLE unpacked_version (                 -- versions that are not packed; maintained by triggers
+    version  INTEGER PRIMARY KEY,
+    is_tried INTEGER NOT NULL DEFAULT 0         -- 1: some of its memories fit into no pack
+);
+CREATE TRIGGER pack_of_unpacked_version AFTER INSERT ON unpacked_version
+BEGIN
+    DELETE FROM version_pool WHERE number IN (2 * NEW.version, 2 * NEW.version + 1);
+END;
+CREATE TRIGGER pack_of_new_version AFTER INSERT ON file_version
+BEGIN
+    INSERT INTO unpacked_version (version) VALUES (NEW.number) ON CONFLICT (version) DO UPDATE SET is_tried = 0;
+END;
+CREATE TRIGGER pack_of_gone_version AFTER DELETE ON file_version
+BEGIN
+    DELETE FROM version_pool WHERE number IN (2 * OLD.number, 2 * OLD.number + 1);
+    DELETE FROM unpacked_version WHERE version = OLD.number;
+END;
+CREATE TRIGGER pack_of_new_memory AFTER INSERT ON memory_row WHEN NEW.version > 0
+BEGIN
+    INSERT INTO unpacked_version (version) VALUES (NEW.version) ON CONFLICT (version) DO UPDATE SET is_tried = 0;
+END;
+CREATE TRIGGER pack_of_changed_memory
+AFTER UPDATE OF id, version, layer, kind, status, path, entity, start_line, end_line, language, updated_at, terms
+ON memory_row WHEN OLD.version > 0 OR NEW.version > 0
+BEGIN
+    INSERT INTO unpacked_version (version) VALUES (OLD.version) ON CONFLICT (version) DO UPDATE SET is_tried = 0;
+    INSERT INTO unpacked_version (version) VALUES (NEW.version) ON CONFLICT (version) DO UPDATE SET is_tried = 0;
+END;
+CREATE TRIGGER pack_of_gone_memory AFTER DELETE ON memory_row WHEN OLD.version > 0
+BEGIN
+    INSERT INTO unpacked_version (version) VALUES (OLD.version) ON CONFLICT (version) DO UPDATE SET is_tried = 0;
+END;
+CREATE TRIGGER pack_of_new_view AFTER INSERT ON memory_view
+BEGIN
+    INSERT INTO unpacked_version (version) SELECT version FROM memory_row WHERE number = NEW.memory AND version > 0
+        ON CONFLICT (version) DO UPDATE SET is_tried = 0;
+END;
+CREATE TRIGGER pack_of_changed_view AFTER UPDATE ON memory_view
+BEGIN
+    INSERT INTO unpacked_version (version) SELECT version FROM memory_row WHERE number = NEW.memory AND version > 0
+        ON CONFLICT (version) DO UPDATE SET is_tried = 0;
+END;
+CREATE TRIGGER pack_of_gone_view AFTER DELETE ON memory_view
+BEGIN
+    INSERT INTO unpacked_version (version) SELECT version FROM memory_row WHERE number = OLD.memory AND version > 0
+        ON CONFLICT (version) DO UPDATE SET is_tried = 0;
+END;
+
 CREATE TABLE content (                          -- content hash -> integer; kept while a memory or judgment uses it
     id       INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused, so a judgment cannot move to another content
     hash     TEXT NOT NULL UNIQUE,

@@ -5,9 +5,9 @@
 const EVERY_MS = 1500;
 const REST = 10; // Rests this many times as long as an answer took: looking on takes a tenth of a processor at most.
 const MOST_FAILURES = 5;
-const progress = document.getElementById("said");
+const said = document.getElementById("said");
 let failures = 0;
-let progressAt = 0;
+let saidAt = 0;
 
 function show(live) {
   for (const name of ["judged", "candidates", "calls", "failed_attempts"]) {
@@ -21,9 +21,9 @@ function show(live) {
   document.getElementById("fill").setAttribute("width", (1000 * live.judged) / Math.max(1, live.candidates));
   document.getElementById("best").replaceChildren(...live.best.map(row));
   // A screen reader hears of it every quarter of a minute, not at each look.
-  if (Date.now() - progressAt > 15000) {
-    progressAt = Date.now();
-    progress.textContent = live.judged + " of " + live.candidates + " judged, " + live.cost;
+  if (Date.now() - saidAt > 15000) {
+    saidAt = Date.now();
+    said.textContent = live.judged + " of " + live.candidates + " judged, " + live.cost;
   }
 }
 
@@ -58,8 +58,8 @@ async function look() {
   } catch {
     failures += 1;
     if (failures >= MOST_FAILURES) {
-      progress.textContent = "The server does not answer any more.";
-      progress.className = "warnings";
+      said.textContent = "The server no longer answers.";
+      said.className = "warnings";
       return;
     }
   }
