@@ -31,7 +31,6 @@ from xscore.platform.paths import RepositoryRoot, find_root, user_config_file
 from xscore.platform.processes import random_hex
 from xscore.records.events import ForwardingObserver, Observer, TurnEvent
 from xscore.records.indexing import IndexReport
-from xscore.records.notebook_maps import offer_map
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings, load_settings
@@ -305,6 +304,7 @@ class _EventFeed(ForwardingObserver):
 async def _run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> Answer:
     # Imported here for commands that run no turn: it is a fifth of what `xscore index` would load.
     from xscore.pipeline.turn import run_turn
+    from xscore.records.notebook_maps import offer_map  # turns alone have maps
 
     answer = await run_turn(parts, turn, options)
     offer_map(answer.turn_id, partial(_map_of_turn, parts.root, parts.settings, answer.turn_id))

@@ -14,7 +14,6 @@ from msgspec.structs import astuple
 from xscore.platform.errors import BrokenReceipt
 from xscore.records.calls import Stage, Traffic, Usage
 from xscore.records.judgment import SCORE_TOLERANCE, Boost, score_text
-from xscore.records.notebook_maps import map_html
 from xscore.records.turn import Routing, Scope, SessionInfo
 
 if TYPE_CHECKING:
@@ -359,6 +358,9 @@ class Answer(Struct, frozen=True, kw_only=True):
         return self._form().as_text()
 
     def _repr_html_(self) -> str:
+        # Only a notebook shows a map.
+        from xscore.records.notebook_maps import map_html
+
         return self._form().as_html() + map_html(self.turn_id)
 
     def _form(self) -> "AnswerForm":
