@@ -70,6 +70,21 @@ def test_who_is_called_by_what_the_task_names_scores_more_and_the_reason_says_so
     assert "called by" not in plain[1].reason
 
 
+def test_who_calls_what_the_task_names_says_so_unless_it_calls_much_else() -> None:
+    """A link counts with all others on average: one of many says too little to be told of."""
+    candidates, vectors = pool_of(
+        ("parse_header", "parse the header of a frame"), ("split", "split a frame"), *UNRELATED
+    )
+    turn = Turn(task="`parse_header` drops the last header of a frame")
+    edges = [Edge("m1", "m0", Relation.CALLS)]
+    many = [*edges, *(Edge("m1", f"m{number}", Relation.CALLS) for number in range(2, 40))]
+    alone = LexicalJudge(lambda: vectors, reasons_from=0.0, links=lambda _ids: edges)
+    among_many = LexicalJudge(lambda: vectors, reasons_from=0.0, links=lambda _ids: many)
+    reason = alone.judge_all(turn, candidates)[1].reason
+    assert "calls parse_header, which the task names" in reason
+    assert "calls parse_header" not in among_many.judge_all(turn, candidates)[1].reason
+
+
 def test_what_is_linked_counts_on_average_and_tests_do_not() -> None:
     """One called function of two has words of the task: half of its evidence counts, and a test
     that has them too adds nothing."""

@@ -95,7 +95,7 @@ def open_turn(
     with gc_paused(), stopwatch.stage("pool"):
         key = turn_key(turn_block(ready, sees=settings.judge.sees))
         session = _session(parts, turn, now=now, continues_session=continues_session)
-        # The same task asked before is no evidence for itself, nor is this session, which the
+        # The same task asked before is not evidence for itself, nor is this session, which the
         # answering model is shown anyway.
         asked_before = turns.keys_of_task(parts.store.connection, ready.task) | {key}
         without = WithoutExchanges(session.thread, asked_before, any=not exchanges)

@@ -79,6 +79,8 @@ class Shortlist(Struct, frozen=True):
     """One for each row, in the order of `FEATURES`."""
     linked: Mapping[int, Mapping[str, int]]
     """Row -> feature -> the row at the other end."""
+    links: Mapping[int, int]
+    """Row -> how many links it has, those with tests excepted."""
     best: float
     """The most evidence that code has; of all kinds where no code has any."""
 
@@ -159,7 +161,8 @@ def shortlist_of(
             ]
         )
     best_ends = {row: linked.best for row, linked in links_of_rows.items()}
-    return Shortlist(rows, features, best_ends, best)
+    counts = {row: linked.linked for row, linked in links_of_rows.items()}
+    return Shortlist(rows, features, best_ends, counts, best)
 
 
 def _best(amounts: Mapping[int, float], count: int) -> list[int]:
